@@ -1,0 +1,48 @@
+//! Queue disciplines, generic over the packet, with time handed in.
+//!
+//! A discipline decides which packets wait, in which order they leave, and which are marked or
+//! dropped instead. It asks nothing of its surroundings: the caller brings the packet and the
+//! time, and takes back the packets and their fates. There is no clock, no thread and no global
+//! state, so the same code serves a simulator, a user-space transport, or a test.
+
+mod packet;
+
+pub use packet::{Dropped, DropReason, Ecn, Packet, Verdict};
+
+use narrows_units::{Bytes, Time};
+
+/// A queue discipline.
+///
+/// # Call order
+///
+/// `now` never decreases from one call to the next. A packet handed to [`Qdisc::enqueue`] leaves
+/// exactly once: through [`Qdisc::dequeue`], or through `dropped`, with its reason.
+///
+/// # Invariants
+///
+/// For every discipline and at every moment (the `laws` test suite checks it):
+/// packets in = packets out + packets dropped + packets waiting, and the same in bytes;
+/// `dequeue` gives a packet whenever one waits and the discipline does not shape.
+pub trait Qdisc<P: Packet> {
+    /// Takes a packet in, or refuses it.
+    ///
+    /// Whatever is dropped, this packet or another, is appended to `dropped`.
+    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict;
+
+    /// The next packet to send; `None` where none waits.
+    ///
+    /// Disciplines that drop at dequeue (CoDel) append to `dropped`.
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P>;
+
+    /// What waits now.
+    fn backlog(&self) -> Backlog;
+}
+
+/// What waits in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Packets.
+    pub packets: u32,
+    /// Bytes, as [`Packet::bytes`] counts them.
+    pub bytes: Bytes,
+}

@@ -1,0 +1,41 @@
+//! Sequence numbers modulo 2^32 (RFC 9293, section 3.4).
+
+use core::ops::Add;
+
+/// A sequence number. Not `Ord`: comparison is modulo 2^32 and holds only inside a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Seq(pub u32);
+
+impl Seq {
+    /// Whether this comes before `other`.
+    #[inline]
+    pub const fn before(self, other: Self) -> bool {
+        (self.0.wrapping_sub(other.0) as i32) < 0
+    }
+
+    /// Whether this comes after `other`.
+    #[inline]
+    pub const fn after(self, other: Self) -> bool {
+        other.before(self)
+    }
+
+    /// The number of bytes from `earlier` to this one.
+    #[inline]
+    pub const fn distance(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    /// The later of the two.
+    #[inline]
+    pub const fn max(self, other: Self) -> Self {
+        if self.before(other) { other } else { self }
+    }
+}
+
+impl Add<u32> for Seq {
+    type Output = Self;
+    #[inline]
+    fn add(self, n: u32) -> Self {
+        Self(self.0.wrapping_add(n))
+    }
+}

@@ -1,0 +1,17 @@
+//! Physical quantities as types: instants ([`Time`]) and durations ([`Span`]) in integer
+//! picoseconds, [`Rate`] in bits per second, [`Bytes`].
+//!
+//! Integers make a simulation reproducible to the bit, and picoseconds make the time to send
+//! any whole number of bytes exact at the usual link rates (1 byte at 10 Gbit/s is 800 ps).
+//! Two instants cannot be added, and a rate is no number of bytes: mistakes of that kind do
+//! not compile.
+
+mod bytes;
+mod parse;
+mod rate;
+mod time;
+
+pub use bytes::Bytes;
+pub use parse::{ParseError, parse_bytes, parse_rate, parse_span};
+pub use rate::{Pace, Rate};
+pub use time::{Span, Time};

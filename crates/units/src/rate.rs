@@ -1,0 +1,107 @@
+//! Rates, and the time a number of bytes takes at one.
+
+use core::fmt;
+
+use crate::{Bytes, Span};
+
+/// A rate in bits per second; never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct Rate(core::num::NonZeroU64);
+
+/// A rate prepared for repeated use: picoseconds for each byte, with a 32-bit fraction.
+///
+/// The time for `n` bytes is rounded down; the error is below one picosecond for every packet
+/// size, and zero for rates that divide 8 Tbit/s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace(u128);
+
+impl Rate {
+    /// `bps` bits per second; `None` for zero.
+    #[inline]
+    pub const fn from_bps(bps: u64) -> Option<Self> {
+        match core::num::NonZeroU64::new(bps) {
+            Some(bps) => Some(Self(bps)),
+            None => None,
+        }
+    }
+
+    /// Bits per second.
+    #[inline]
+    pub const fn as_bps(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The rate in the form that [`Pace::time_for`] needs.
+    #[inline]
+    pub const fn pace(self) -> Pace {
+        const PS_BITS: u128 = 8 * 1_000_000_000_000 << 32;
+        let bps = self.0.get() as u128;
+        Pace(PS_BITS.div_ceil(bps))
+    }
+
+    /// The time to send `bytes` at this rate.
+    #[inline]
+    pub const fn time_for(self, bytes: Bytes) -> Span {
+        self.pace().time_for(bytes)
+    }
+}
+
+impl Pace {
+    /// The time to send `bytes`, rounded down to a picosecond; saturates.
+    #[inline]
+    pub const fn time_for(self, bytes: Bytes) -> Span {
+        let ps = self.0.saturating_mul(bytes.get() as u128) >> 32;
+        Span::from_ps(if ps > u64::MAX as u128 { u64::MAX } else { ps as u64 })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u64); 4] = [
+            ("Gbit/s", 1_000_000_000),
+            ("Mbit/s", 1_000_000),
+            ("kbit/s", 1_000),
+            ("bit/s", 1),
+        ];
+        let bps = self.as_bps();
+        let (unit, scale) =
+            UNITS.into_iter().find(|&(_, scale)| bps >= scale).unwrap_or(("bit/s", 1));
+        write!(f, "{} {unit}", bps as f64 / scale as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mbit(mbit: u64) -> Rate {
+        Rate::from_bps(mbit * 1_000_000).expect("not zero")
+    }
+
+    #[test]
+    fn a_full_frame_takes_1230_us_at_10_mbit() {
+        // 1538 bytes on the wire: 1500 of IP, 14 + 4 of Ethernet, 20 of preamble and gap.
+        assert_eq!(mbit(10).time_for(Bytes::new(1538)), Span::from_ns(1_230_400));
+    }
+
+    #[test]
+    fn fractional_picoseconds_per_byte_stay_below_one_picosecond_of_error() {
+        // DS1: 8e12 / 1.544e6 = 5181347.1503... ps a byte.
+        let ds1 = Rate::from_bps(1_544_000).expect("not zero");
+        assert_eq!(ds1.time_for(Bytes::new(1500)), Span::from_ps(7_772_020_725));
+        assert_eq!(ds1.time_for(Bytes::new(65_535)), Span::from_ps(339_559_585_492));
+    }
+
+    #[test]
+    fn absurd_spans_saturate() {
+        let slow = Rate::from_bps(1).expect("not zero");
+        assert_eq!(slow.time_for(Bytes::new(u64::MAX)), Span::MAX);
+    }
+
+    #[test]
+    fn rates_print_in_their_largest_unit() {
+        assert_eq!(mbit(10).to_string(), "10 Mbit/s");
+        assert_eq!(Rate::from_bps(1_544_000).expect("not zero").to_string(), "1.544 Mbit/s");
+    }
+}

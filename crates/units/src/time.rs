@@ -1,0 +1,221 @@
+//! Instants and durations in integer picoseconds.
+//!
+//! A 64-bit count of picoseconds spans 213 days, far beyond any run; arithmetic saturates at
+//! that end rather than wrapping, so that "never" ([`Time::MAX`]) stays "never".
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Div, Mul, Sub};
+
+/// An instant of simulated time: picoseconds since the start of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct Time(u64);
+
+/// A duration: a non-negative count of picoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+pub struct Span(u64);
+
+const PS_PER_S: u64 = 1_000_000_000_000;
+
+impl Time {
+    /// The start of the run.
+    pub const ZERO: Self = Self(0);
+    /// Later than every event: "never".
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The instant `ps` picoseconds after the start.
+    #[inline]
+    pub const fn from_ps(ps: u64) -> Self {
+        Self(ps)
+    }
+
+    /// Picoseconds since the start.
+    #[inline]
+    pub const fn as_ps(self) -> u64 {
+        self.0
+    }
+
+    /// Seconds since the start, for tables and figures (53 bits of precision).
+    #[inline]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / PS_PER_S as f64
+    }
+
+    /// The time since `earlier`, or zero where `earlier` is later.
+    #[inline]
+    pub const fn since(self, earlier: Self) -> Span {
+        Span(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Span {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+    /// Longer than any run.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// A span of `ps` picoseconds.
+    #[inline]
+    pub const fn from_ps(ps: u64) -> Self {
+        Self(ps)
+    }
+
+    /// A span of `ns` nanoseconds.
+    #[inline]
+    pub const fn from_ns(ns: u64) -> Self {
+        Self(ns * 1_000)
+    }
+
+    /// A span of `us` microseconds.
+    #[inline]
+    pub const fn from_us(us: u64) -> Self {
+        Self(us * 1_000_000)
+    }
+
+    /// A span of `ms` milliseconds.
+    #[inline]
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms * 1_000_000_000)
+    }
+
+    /// A span of `s` seconds.
+    #[inline]
+    pub const fn from_secs(s: u64) -> Self {
+        Self(s * PS_PER_S)
+    }
+
+    /// The span nearest to `s` seconds; zero for negative or non-finite values.
+    #[inline]
+    pub fn from_secs_f64(s: f64) -> Self {
+        // `as` saturates and maps NaN to zero.
+        Self((s * PS_PER_S as f64).round() as u64)
+    }
+
+    /// Picoseconds.
+    #[inline]
+    pub const fn as_ps(self) -> u64 {
+        self.0
+    }
+
+    /// Whole microseconds, rounded down.
+    #[inline]
+    pub const fn as_us(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
+    /// Whole milliseconds, rounded down.
+    #[inline]
+    pub const fn as_ms(self) -> u64 {
+        self.0 / 1_000_000_000
+    }
+
+    /// Seconds, for tables and figures.
+    #[inline]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / PS_PER_S as f64
+    }
+
+    /// This span less `other`, or zero.
+    #[inline]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Add<Span> for Time {
+    type Output = Self;
+    #[inline]
+    fn add(self, span: Span) -> Self {
+        Self(self.0.saturating_add(span.0))
+    }
+}
+
+impl AddAssign<Span> for Time {
+    #[inline]
+    fn add_assign(&mut self, span: Span) {
+        *self = *self + span;
+    }
+}
+
+impl Sub<Span> for Time {
+    type Output = Self;
+    #[inline]
+    fn sub(self, span: Span) -> Self {
+        Self(self.0.saturating_sub(span.0))
+    }
+}
+
+impl Add for Span {
+    type Output = Self;
+    #[inline]
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Span {
+    #[inline]
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Mul<u64> for Span {
+    type Output = Self;
+    #[inline]
+    fn mul(self, factor: u64) -> Self {
+        Self(self.0.saturating_mul(factor))
+    }
+}
+
+impl Div<u64> for Span {
+    type Output = Self;
+    #[inline]
+    fn div(self, divisor: u64) -> Self {
+        Self(self.0 / divisor)
+    }
+}
+
+impl fmt::Display for Span {
+    /// The largest unit that keeps the value at or above one: `50 ms`, `1.2 us`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u64); 5] =
+            [("s", PS_PER_S), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];
+        let (unit, scale) =
+            UNITS.into_iter().find(|&(_, scale)| self.0 >= scale).unwrap_or(("s", PS_PER_S));
+        write!(f, "{} {unit}", self.0 as f64 / scale as f64)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s", self.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_stays_never() {
+        assert_eq!(Time::MAX + Span::from_secs(1), Time::MAX);
+        assert_eq!(Time::ZERO.since(Time::MAX), Span::ZERO);
+    }
+
+    #[test]
+    fn spans_print_in_their_largest_unit() {
+        assert_eq!(Span::from_ms(50).to_string(), "50 ms");
+        assert_eq!(Span::from_ns(1_200).to_string(), "1.2 us");
+        assert_eq!(Span::from_secs(90).to_string(), "90 s");
+        assert_eq!(Span::ZERO.to_string(), "0 s");
+    }
+
+    #[test]
+    fn float_seconds_round_to_the_nearest_picosecond() {
+        assert_eq!(Span::from_secs_f64(0.1), Span::from_ms(100));
+        assert_eq!(Span::from_secs_f64(-1.0), Span::ZERO);
+        assert_eq!(Span::from_secs_f64(f64::NAN), Span::ZERO);
+    }
+}
