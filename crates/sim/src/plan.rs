@@ -72,13 +72,14 @@ pub struct Link {
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct Framing {
-    /// Added to the IP packet's length.
+    /// Added to the IP packet's length on the wire (Ethernet: 14 header, 4 checksum, 20 preamble
+    /// and gap).
     pub overhead: u32,
-    /// Shortest frame, with overhead (tc-stab(8)'s `mpu`).
+    /// Shortest frame on the wire, overhead included (Ethernet: 84).
     pub min: u32,
-    /// Whether queues count the framed length (Linux with a size table on the root) or the IP
-    /// packet's length.
-    pub counted_in_queue: bool,
+    /// Added to the IP packet's length where queues count bytes (Linux counts the 14 bytes of the
+    /// Ethernet header, and not what tc-tbf(8)'s `overhead` adds).
+    pub queue_overhead: u32,
 }
 
 /// The queue at a link's head.
