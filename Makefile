@@ -1,0 +1,72 @@
+# Everything that is made here stays in the checkout: .venv, target, runs, dist (and the caches of
+# pip and cargo, where those keep them).
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+
+RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
+	$(shell find crates -name target -prune -o \( -name '*.rs' -o -name 'Cargo.toml' \) -print)
+
+# pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+
+.PHONY: help setup run check test lint wheel docs bench-sim bench-flows bench-memory clean
+
+help: ## Lists these tasks
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.extension ## Builds .venv with the extension (release mode) and the command narrows
+
+run: setup ## The main job: Table I of the first paper, in the simulator, with an HTML report
+	$(BIN)/narrows reproduce H1 H2 --out runs/table-1
+
+check: setup lint ## Fast checks: linters and the tests that take seconds
+	$(BIN)/pytest -q -m "not slow"
+
+test: setup lint ## Everything that CI runs
+	cargo test --locked -q
+	$(BIN)/pytest -q
+	$(BIN)/python tools/check_wheel.py
+
+lint: setup
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -q -- -D warnings
+	$(BIN)/ruff check -q .
+	$(BIN)/ruff format -q --check .
+	$(BIN)/mypy
+
+wheel: setup ## Builds a wheel in dist/
+	$(BIN)/maturin build --release --locked --out dist
+
+docs: setup ## Generates the scenario reference and the JSON schema
+	$(BIN)/python tools/scenario_reference.py
+
+bench-sim: setup ## Speed against ns-3 and ns-2 (QUICK=1: under 5 minutes)
+	$(BIN)/python benchmarks/bench_sim.py
+
+bench-flows: setup ## Speed against the number of flows
+	$(BIN)/python benchmarks/bench_flows.py
+
+bench-memory: setup ## Memory for each flow, segment in flight and queued packet
+	$(BIN)/python benchmarks/bench_memory.py
+
+clean: ## Removes what was built; runs/ stays
+	rm -rf $(VENV) target dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -f python/narrows/_core*.so
+	find python tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment and its packages: again when the list of dependencies changes.
+$(VENV)/.packages: pyproject.toml tools/check_toolchain.sh
+	@PYTHON="$(PYTHON)" sh tools/check_toolchain.sh
+	test -x $(BIN)/python || "$$(PYTHON='$(PYTHON)' sh tools/check_toolchain.sh --python)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
+	$(BIN)/maturin develop --release --locked --quiet --extras dev
+	@touch $@ $(VENV)/.extension
+
+# The extension alone: again when Rust sources change.
+$(VENV)/.extension: $(VENV)/.packages $(RUST_SOURCES)
+	$(BIN)/maturin develop --release --locked --quiet --skip-install
+	@touch $@

@@ -1,0 +1,14 @@
+//! The extension module `narrows._core`: thin and private. Numbers, strings and NumPy tables go
+//! in and out; what people import is written in Python on top of it.
+
+use pyo3::prelude::*;
+
+mod quantities;
+
+/// The compiled half of narrows; private, use the package `narrows`.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("version", env!("CARGO_PKG_VERSION"))?;
+    module.add("build", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+    quantities::register(module)
+}
