@@ -1,0 +1,1 @@
+//! Simulated packets as pcapng.
