@@ -1,0 +1,288 @@
+//! The TCP header (RFC 9293, section 3.1) and its options.
+//!
+//! Options are laid out as Linux does it (`tcp_options_write`, `net/ipv4/tcp_output.c`, 6.1), so
+//! that header lengths agree with what a kernel sends:
+//!
+//! ```text
+//! MSS                     02 04 mm mm                   RFC 9293, 3.2
+//! SACK-permitted + TS     04 02 08 0a vvvv eeee         RFC 2018, 2; RFC 7323, 3
+//! TS                      01 01 08 0a vvvv eeee
+//! SACK-permitted          01 01 04 02
+//! window scale            01 03 03 ss                   RFC 7323, 2
+//! SACK                    01 01 05 ll (ssss eeee)...    RFC 2018, 3
+//! ```
+//!
+//! Reading takes any layout. Options that we do not know are skipped (RFC 9293, 3.1: MUST-6); the
+//! urgent pointer and the reserved bits are not kept.
+
+use core::fmt;
+
+/// A TCP header. Data offset and checksum follow from the rest of the packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tcp {
+    /// The sender's port.
+    pub source_port: u16,
+    /// The receiver's port.
+    pub destination_port: u16,
+    /// Sequence number.
+    pub seq: u32,
+    /// Acknowledgement number.
+    pub ack: u32,
+    /// Control flags.
+    pub flags: Flags,
+    /// Window, unscaled.
+    pub window: u16,
+    /// Options.
+    pub options: Options,
+}
+
+impl Tcp {
+    /// The header's length in bytes, with padded options.
+    pub fn bytes(&self) -> usize {
+        20 + self.options.bytes()
+    }
+}
+
+/// TCP's control flags, as in the header's octet 13.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data.
+    pub const FIN: u8 = 0x01;
+    /// Synchronise sequence numbers.
+    pub const SYN: u8 = 0x02;
+    /// Reset.
+    pub const RST: u8 = 0x04;
+    /// Push.
+    pub const PSH: u8 = 0x08;
+    /// The acknowledgement number holds.
+    pub const ACK: u8 = 0x10;
+    /// The urgent pointer holds.
+    pub const URG: u8 = 0x20;
+    /// ECN echo (RFC 3168, section 6.1).
+    pub const ECE: u8 = 0x40;
+    /// Congestion window reduced (RFC 3168, section 6.1).
+    pub const CWR: u8 = 0x80;
+
+    /// Whether all of `flags` are set.
+    pub const fn has(self, flags: u8) -> bool {
+        self.0 & flags == flags
+    }
+}
+
+/// The options that narrows knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Maximum segment size.
+    pub mss: Option<u16>,
+    /// Window scale: a shift count, above 14 to be taken as 14 (RFC 7323, section 2.3).
+    pub window_scale: Option<u8>,
+    /// Whether SACK may be used.
+    pub sack_permitted: bool,
+    /// TSval and TSecr.
+    pub timestamps: Option<(u32, u32)>,
+    /// SACK blocks.
+    pub sack: SackBlocks,
+}
+
+impl Options {
+    /// The options' length in bytes, padded to a multiple of four.
+    pub fn bytes(&self) -> usize {
+        let mss = if self.mss.is_some() { 4 } else { 0 };
+        let shared = match (self.timestamps, self.sack_permitted) {
+            (Some(_), _) => 12,
+            (None, true) => 4,
+            (None, false) => 0,
+        };
+        let scale = if self.window_scale.is_some() { 4 } else { 0 };
+        let sack = match self.sack.as_slice().len() {
+            0 => 0,
+            n => 4 + 8 * n,
+        };
+        mss + shared + scale + sack
+    }
+
+    /// Appends the options, padded.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        if let Some(mss) = self.mss {
+            out.extend([MSS, 4]);
+            out.extend(mss.to_be_bytes());
+        }
+        match (self.sack_permitted, self.timestamps.is_some()) {
+            (true, true) => out.extend([SACK_PERMITTED, 2]),
+            (true, false) => out.extend([NOP, NOP, SACK_PERMITTED, 2]),
+            (false, true) => out.extend([NOP, NOP]),
+            (false, false) => {}
+        }
+        if let Some((value, echo)) = self.timestamps {
+            out.extend([TIMESTAMPS, 10]);
+            out.extend(value.to_be_bytes());
+            out.extend(echo.to_be_bytes());
+        }
+        if let Some(scale) = self.window_scale {
+            out.extend([NOP, WINDOW_SCALE, 3, scale]);
+        }
+        let blocks = self.sack.as_slice();
+        if !blocks.is_empty() {
+            // At most four blocks, by construction.
+            out.extend([NOP, NOP, SACK, 2 + 8 * blocks.len() as u8]);
+            for (start, end) in blocks {
+                out.extend(start.to_be_bytes());
+                out.extend(end.to_be_bytes());
+            }
+        }
+    }
+
+    /// Reads an options field.
+    pub(crate) fn read(mut field: &[u8]) -> Result<Self, OptionError> {
+        let mut options = Self::default();
+        loop {
+            let (kind, length) = match *field {
+                [] | [END, ..] => return Ok(options),
+                [NOP, ref rest @ ..] => {
+                    field = rest;
+                    continue;
+                }
+                [kind, length, ..] => (kind, usize::from(length)),
+                [kind] => return Err(OptionError { kind }),
+            };
+            // The length counts the octets of kind and length themselves.
+            if length < 2 || length > field.len() {
+                return Err(OptionError { kind });
+            }
+            let (option, rest) = field.split_at(length);
+            options.take(kind, &option[2..]).ok_or(OptionError { kind })?;
+            field = rest;
+        }
+    }
+
+    /// Takes one option's value; `None` if its length is wrong.
+    fn take(&mut self, kind: u8, value: &[u8]) -> Option<()> {
+        match kind {
+            MSS => self.mss = Some(u16::from_be_bytes(value.try_into().ok()?)),
+            WINDOW_SCALE => {
+                let [scale] = value.try_into().ok()?;
+                self.window_scale = Some(scale);
+            }
+            SACK_PERMITTED => {
+                let [] = value.try_into().ok()?;
+                self.sack_permitted = true;
+            }
+            TIMESTAMPS => self.timestamps = Some(two_words(value)?),
+            SACK => {
+                let mut sack = SackBlocks::default();
+                if value.is_empty() {
+                    return None;
+                }
+                for block in value.chunks(8) {
+                    let (start, end) = two_words(block)?;
+                    if !sack.push(start, end) {
+                        return None;
+                    }
+                }
+                self.sack = sack;
+            }
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+/// SACK blocks, at most four (RFC 2018, section 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SackBlocks {
+    blocks: [(u32, u32); 4],
+    len: u8,
+}
+
+impl SackBlocks {
+    /// Appends the block `[start, end)`; `false` where there is no room.
+    pub fn push(&mut self, start: u32, end: u32) -> bool {
+        let Some(slot) = self.blocks.get_mut(usize::from(self.len)) else {
+            return false;
+        };
+        *slot = (start, end);
+        self.len += 1;
+        true
+    }
+
+    /// The blocks in the order of the option.
+    pub fn as_slice(&self) -> &[(u32, u32)] {
+        &self.blocks[..usize::from(self.len)]
+    }
+}
+
+/// A TCP option whose length is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionError {
+    /// The option's kind.
+    pub kind: u8,
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TCP option {} has a wrong length", self.kind)
+    }
+}
+
+impl core::error::Error for OptionError {}
+
+fn two_words(value: &[u8]) -> Option<(u32, u32)> {
+    let value: [u8; 8] = value.try_into().ok()?;
+    let [a, b, c, d, e, f, g, h] = value;
+    Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])))
+}
+
+/// The longest options field: the data offset has four bits.
+pub(crate) const MAX_OPTION_BYTES: usize = 40;
+
+const END: u8 = 0;
+const NOP: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_options_are_skipped_by_their_length() {
+        // TCP Fast Open (34) with a cookie of four octets, before an MSS.
+        let field = [34, 6, 1, 2, 3, 4, 2, 4, 0x05, 0xb4, 0, 0];
+        assert_eq!(Options::read(&field), Ok(Options { mss: Some(1460), ..Options::default() }));
+    }
+
+    #[test]
+    fn nothing_is_read_after_the_end_of_the_list() {
+        assert_eq!(Options::read(&[0, 2, 99, 1]), Ok(Options::default()));
+    }
+
+    #[test]
+    fn lengths_that_are_wrong_are_errors() {
+        for field in [
+            &[2, 0, 0, 0][..],
+            &[2, 1, 0, 0],
+            &[2, 5, 0, 0, 0],
+            &[3, 4, 1, 1],
+            &[8, 10, 0, 0],
+            &[5, 2, 1, 1],
+            &[5, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            &[34],
+            &[4, 3, 0],
+        ] {
+            assert_eq!(Options::read(field), Err(OptionError { kind: field[0] }), "{field:?}");
+        }
+    }
+
+    #[test]
+    fn a_fifth_sack_block_is_an_error() {
+        let mut field = [0; 42];
+        field[0] = SACK;
+        field[1] = 42;
+        assert_eq!(Options::read(&field), Err(OptionError { kind: SACK }));
+    }
+}
