@@ -1,0 +1,81 @@
+"""Exit codes, and how a failure becomes one line on stderr.
+
+====  ========================================================================================
+code  meaning
+====  ========================================================================================
+0     done; a published claim that fails is a finding, and so also 0
+1     what was asked for failed: a run ended early (event limit), a run of a reproduction failed
+2     bad input: a file, key, option or folder that has to be mended; nothing was overwritten
+130   interrupted (Ctrl-C); what had been measured until then is written and says so
+====  ========================================================================================
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from enum import IntEnum
+
+from narrows.errors import NarrowsError
+
+
+class Exit(IntEnum):
+    """What the command returns to the shell."""
+
+    DONE = 0
+    FAILED = 1
+    BAD_INPUT = 2
+    INTERRUPTED = 130
+
+
+class UserError(NarrowsError):
+    """Bad input that the command line itself finds; the message is one line."""
+
+
+def report(error: BaseException) -> Exit:
+    """Prints one line for `error` on stderr and returns the exit code that fits it."""
+    if isinstance(error, BrokenPipeError):
+        # The reader of our output has gone (`narrows ... | head`); what is still buffered has
+        # nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+    if isinstance(error, KeyboardInterrupt):
+        say("interrupted")
+        return Exit.INTERRUPTED
+    if isinstance(error, OSError):
+        say(f"error: {_system(error)}")
+        return Exit.BAD_INPUT
+    if isinstance(error, NarrowsError):
+        say(f"error: {_one_line(str(error))}")
+        return Exit.BAD_INPUT
+    if isinstance(error, MemoryError):
+        say("error: out of memory; hint: a shorter run or fewer monitors need less")
+        return Exit.FAILED
+    what = _one_line(f"{type(error).__name__}: {error}")
+    hint = "please report it with what NARROWS_TRACEBACK=1 shows"
+    say(f"error: a defect in narrows: {what}; hint: {hint}")
+    return Exit.FAILED
+
+
+def say(text: str) -> None:
+    """One line on stderr."""
+    print(text, file=sys.stderr)
+
+
+def _system(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    what = (error.strerror or str(error) or type(error).__name__).lower()
+    hints = {
+        errno.ENOSPC: "free some space or choose another folder with --out",
+        errno.EDQUOT: "free some space or choose another folder with --out",
+        errno.EACCES: "choose a place that you may read and write",
+        errno.EROFS: "choose a place that you may read and write",
+        errno.ENOENT: "check the path",
+    }
+    hint = hints.get(error.errno or 0)
+    return _one_line(f"{where}{what}" + (f"; hint: {hint}" if hint else ""))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

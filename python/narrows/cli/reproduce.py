@@ -1,0 +1,134 @@
+"""`narrows reproduce`: published experiments, with verdicts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.complete import ids as known_ids
+from narrows.cli.failure import Exit, say
+from narrows.cli.options import Json, Quiet
+from narrows.cli.progress import shown
+
+EXAMPLES = """\
+[bold]narrows reproduce[/bold]  everything: each claim's published value, ours, and the verdict.
+
+[bold]narrows reproduce H1 H2[/bold]  Table I of Harhalakis et al. 2011.
+
+[bold]narrows reproduce H --quick --json | jq '.claims[] | select(.verdict == "fails")'[/bold]
+
+[bold]narrows reproduce H --sensitivity --seeds 5 --out runs/h[/bold]  also with other choices for
+what the paper leaves open.
+
+Exit codes: 0 it ran, whatever the verdicts; 1 a run failed; 2 bad input; 130 interrupted. After 1
+and 130 the claims that could be judged are printed and written all the same, "status": "partial".
+"""
+
+
+def command(
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ID]...",
+            help="Papers (H, harhalakis-2011) or claims (H1); all by default.",
+            autocompletion=known_ids,
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="3 seeds and no sensitivity rows.")
+    ] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            max=10_000,
+            help="Runs of each experiment. [dim]default: 10[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="Also run other choices for what a paper leaves open: verdict [bold]depends"
+            "[/bold] needs them.",
+        ),
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Also run what only that reference has: [bold]kernel[/bold].",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where report.html, figures and result.json go. "
+            "[dim]default: runs/reproduce-1, -2, ..[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    json_output: Json = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Runs at once. [dim]default: the number of cores[/dim]", show_default=False
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> Exit:
+    """Reproduce published experiments: published value, ours with its interval, and a verdict.
+
+    A number [bold]holds[/bold] when the 95 % interval of ours (Student's t over seeds) lies inside
+    the claim's tolerance; a worded claim when its inequality holds at 95 %. It [bold]depends[/bold]
+    when a listed sensitivity row flips that.
+    """
+    from narrows.reproduce import Progress, document, reproduce, select
+    from narrows.reproduce.output import free_folder, print_outcome, write
+
+    if against not in (None, "kernel"):
+        raise typer.BadParameter(f"{against!r} is no reference that we have; use kernel")
+    selected = select(ids or [])
+    folder = out or free_folder(Path("runs"))
+    count = seeds or (3 if quick else 10)
+    outcomes = []
+    for paper, claims in selected:
+        with shown(paper.slug, quiet=quiet) as update:
+
+            def progress(at: Progress) -> None:
+                update(at.done / at.total, at.label)
+
+            outcomes.append(
+                reproduce(
+                    paper,
+                    claims=claims,
+                    rows=paper.rows if sensitivity and not quick else (),
+                    against=against is not None,
+                    seeds=count,
+                    jobs=jobs,
+                    progress=progress,
+                )
+            )
+        if outcomes[-1].interrupted:
+            break
+    write(outcomes, folder)
+    if json_output:
+        print(json.dumps(document(outcomes), indent=2))
+    else:
+        for outcome in outcomes:
+            print_outcome(outcome, sys.stdout)
+    for line in (line for outcome in outcomes for line in outcome.failures):
+        say(f"failed: {line}")
+    if not quiet:
+        say(f"wrote {folder / 'report.html'}")
+    if any(outcome.interrupted for outcome in outcomes):
+        say("interrupted; the result is partial")
+        return Exit.INTERRUPTED
+    return Exit.DONE if all(outcome.complete for outcome in outcomes) else Exit.FAILED

@@ -1,0 +1,98 @@
+"""`narrows run`: a scenario, a backend, a run folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.complete import backends
+from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.options import Json, Quiet, ScenarioFile, Settings, settings
+from narrows.cli.progress import shown
+
+EXAMPLES = """\
+[bold]narrows run scenarios/red-ecn.toml[/bold]  runs it and leaves runs/red-ecn-1 with tables,
+figures and report.html.
+
+[bold]narrows run my.toml --set links.bottleneck.queue.probability=0.2 --seed 7 --out
+runs/p20[/bold]
+
+[bold]narrows run my.toml --json --no-report | jq .summary[/bold]
+
+Exit codes: 0 complete; 1 stopped early by --event-limit; 2 bad input; 130 interrupted. A run that
+ended early leaves a folder whose run.json says "status": "partial".
+"""
+
+
+def command(
+    scenario: ScenarioFile,
+    backend: Annotated[str, typer.Option(help="What runs it.", autocompletion=backends)] = "sim",
+    set: Settings = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Instead of the scenario's.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The run folder; must not hold a run yet. [dim]default: runs/NAME-1, -2, ..[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    json_output: Json = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write figures and report.html too.")
+    ] = True,
+    event_limit: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Stop after this many events.", show_default=False),
+    ] = None,
+    quiet: Quiet = False,
+) -> Exit:
+    """Run a scenario and leave a run folder; print its summary."""
+    from narrows.results import RUN_FILE, summary_table
+
+    import narrows
+
+    loaded = narrows.Scenario.load(scenario, set=settings(set))
+    folder = out or _free_folder(Path("runs"), loaded.name)
+    if (folder / RUN_FILE).exists():
+        raise UserError(f"{folder}: holds a run already; hint: choose another folder with --out")
+    with shown(loaded.name, quiet=quiet) as update:
+        result = narrows.run(
+            loaded,
+            seed=seed,
+            out=folder,
+            backend=backend,
+            progress=update,
+            event_limit=event_limit,
+        )
+    if report:
+        from narrows.report import write_report
+
+        write_report(result, folder)
+    if json_output:
+        print(json.dumps(result.document(), indent=2))
+    else:
+        summary_table(result).print(sys.stdout)
+    if not quiet:
+        say(f"wrote {folder}")
+    return _exit(result.status, result.stopped)
+
+
+def _exit(status: str, stopped: str) -> Exit:
+    if status == "complete":
+        return Exit.DONE
+    say(f"the run is partial: {stopped}")
+    return Exit.INTERRUPTED if stopped == "interrupted" else Exit.FAILED
+
+
+def _free_folder(parent: Path, name: str) -> Path:
+    number = 1
+    while (parent / f"{name}-{number}").exists():
+        number += 1
+    return parent / f"{name}-{number}"

@@ -1,0 +1,88 @@
+"""Reproductions of published experiments: their claims, our measurements, and the verdicts.
+
+A paper is a folder beside this file: `README.md` (what, how long, choices, known differences),
+`scenarios/`, the published values and their tolerances, and its figures. The framework around
+them is here:
+
+>>> from narrows.reproduce import papers
+>>> [paper.slug for paper in papers()]
+['harhalakis-2011']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from narrows.errors import NarrowsError
+from narrows.reproduce.claims import Claim, Judged, Measured, Verdict, Worded, judge
+from narrows.reproduce.outcome import Agreement, Outcome, Table, document
+from narrows.reproduce.paper import Cell, Paper, Row
+from narrows.reproduce.runner import Progress, reproduce
+
+__all__ = [
+    "Agreement",
+    "Cell",
+    "Claim",
+    "Judged",
+    "Measured",
+    "Outcome",
+    "Paper",
+    "Progress",
+    "Row",
+    "Table",
+    "UnknownClaim",
+    "Verdict",
+    "Worded",
+    "document",
+    "ids",
+    "judge",
+    "papers",
+    "reproduce",
+    "select",
+]
+
+
+class UnknownClaim(NarrowsError):  # noqa: N818 - named after what it is
+    """An id that no paper has; the message is one line and names the known ones."""
+
+
+@cache
+def papers() -> tuple[Paper, ...]:
+    """Every paper that can be reproduced."""
+    from narrows.reproduce.harhalakis_2011 import PAPER
+
+    return (PAPER,)
+
+
+def ids() -> list[str]:
+    """What :func:`select` takes: each paper's letter and slug, and its claims' ids."""
+    known: list[str] = []
+    for paper in papers():
+        known += [paper.key, paper.slug, *dict.fromkeys(claim.id for claim in paper.claims)]
+    return known
+
+
+def select(wanted: Sequence[str]) -> list[tuple[Paper, list[Claim]]]:
+    """Papers with the claims that `wanted` names: all of them when it is empty.
+
+    Args:
+        wanted: Letters (`H`), slugs (`harhalakis-2011`) or claim ids (`H1`), in any case.
+
+    Raises:
+        UnknownClaim: No paper has one of them.
+    """
+    lowered = {name.lower() for name in wanted}
+    selected = []
+    known = {name.lower() for name in ids()}
+    for name in wanted:
+        if name.lower() not in known:
+            raise UnknownClaim(
+                f"no reproduction has the id {name!r}; hint: one of {', '.join(ids())}"
+            )
+    for paper in papers():
+        whole = not lowered or {paper.key.lower(), paper.slug} & lowered
+        claims = [claim for claim in paper.claims if whole or claim.id.lower() in lowered]
+        if claims:
+            selected.append((paper, claims))
+    return selected

@@ -1,0 +1,151 @@
+"""What a paper claims, and the verdict on it.
+
+A claim is a number with a tolerance, or an inequality that the paper words. Both are written down
+before the first comparison; see each paper's README for the tolerances' reasons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from narrows.reproduce.statistics import Interval, deviation_interval, t_interval
+
+Series: TypeAlias = tuple[list[float], list[float]]
+"""Abscissae and ordinates of a curve."""
+
+
+class Verdict(StrEnum):
+    """The outcome for one claim."""
+
+    HOLDS = "holds"
+    """A number: our 95 % interval lies inside the tolerance. Worded: it holds at 95 %."""
+    DEPENDS = "depends"
+    """A listed sensitivity row turns *holds* into *fails*, or the reverse."""
+    FAILS = "fails"
+    """Tested, and neither of the two."""
+    NOT_TESTED = "not tested"
+    """No run, or too few runs for an interval."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one run of one cell gave: named figures, and curves for the plots."""
+
+    values: Mapping[str, float]
+    curves: Mapping[str, Series] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> float:
+        return self.values[name]
+
+
+@dataclass(frozen=True)
+class Worded:
+    """A claim in words, as an inequality of the measured figure."""
+
+    sentence: str
+    """The inequality in words."""
+    relation: Literal["at least", "at most"]
+    bound: float
+    """In the claim's unit."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One figure that a paper prints, or one sentence of it.
+
+    `measure` computes the claim's figure from one run of each cell that it names, all with the
+    same seed; figures that compare cells are therefore paired by seed.
+    """
+
+    id: str
+    """Such as `H1`; several claims of one id differ in `metric`."""
+    metric: str
+    unit: str
+    cells: tuple[str, ...]
+    measure: Callable[[Mapping[str, Measured]], float]
+    published: float | None = None
+    tolerance: float | None = None
+    """Half-width about `published`, in `unit`."""
+    worded: Worded | None = None
+    statistic: Literal["mean", "deviation"] = "mean"
+    """Over the seeds: their mean, or their standard deviation."""
+
+    def __post_init__(self) -> None:
+        if (self.published is None) != (self.tolerance is None):
+            raise ValueError(
+                f"{self.id} {self.metric}: a published number needs a tolerance, and the reverse"
+            )
+        if (self.published is None) == (self.worded is None):
+            raise ValueError(
+                f"{self.id} {self.metric}: either a published number or a worded inequality"
+            )
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What names the claim: id and metric."""
+        return (self.id, self.metric)
+
+    def interval(self, values: Sequence[float]) -> Interval:
+        """The 95 % interval over seeds of the claim's statistic."""
+        return deviation_interval(values) if self.statistic == "deviation" else t_interval(values)
+
+    def test(self, interval: Interval | None) -> Verdict:
+        """Holds, fails or not tested: the verdict before any sensitivity row is looked at."""
+        if interval is None or not math.isfinite(interval.low) or not math.isfinite(interval.high):
+            return Verdict.NOT_TESTED
+        if self.worded is not None:
+            met = (
+                interval.low >= self.worded.bound
+                if self.worded.relation == "at least"
+                else interval.high <= self.worded.bound
+            )
+            return Verdict.HOLDS if met else Verdict.FAILS
+        assert self.published is not None and self.tolerance is not None, "checked at construction"
+        inside = interval.inside(self.published - self.tolerance, self.published + self.tolerance)
+        return Verdict.HOLDS if inside else Verdict.FAILS
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with what was measured for it."""
+
+    claim: Claim
+    interval: Interval | None
+    """Ours, 95 %; `None` when no run of all its cells is there."""
+    verdict: Verdict
+    rows: Mapping[str, tuple[Interval | None, Verdict]] = field(default_factory=dict)
+    """The same under each sensitivity row that was run and that touches the claim's cells."""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours less the published number, in the claim's unit."""
+        if self.interval is None or self.claim.published is None:
+            return None
+        return self.interval.mean - self.claim.published
+
+    @property
+    def flips(self) -> list[str]:
+        """Names of the sensitivity rows that change the verdict."""
+        base = self.claim.test(self.interval)
+        return [
+            name
+            for name, (_, verdict) in self.rows.items()
+            if Verdict.NOT_TESTED not in (base, verdict) and verdict is not base
+        ]
+
+
+def judge(
+    claim: Claim,
+    interval: Interval | None,
+    rows: Mapping[str, Interval | None] | None = None,
+) -> Judged:
+    """The verdict on `claim` from the interval of the base runs and of each sensitivity row."""
+    tested = {name: (row, claim.test(row)) for name, row in (rows or {}).items()}
+    judged = Judged(claim, interval, claim.test(interval), tested)
+    if judged.flips:
+        return Judged(claim, interval, Verdict.DEPENDS, tested)
+    return judged

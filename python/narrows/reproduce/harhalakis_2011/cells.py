@@ -1,0 +1,179 @@
+"""The paper's experiments as settings on one scenario, and other choices for the unknown."""
+
+from __future__ import annotations
+
+from narrows.reproduce.paper import Cell, Row
+
+SCENARIO = "testbed.toml"
+
+ECN_SHARES = {"none": "0.0", "half": "0.5", "all": "1.0"}
+"""Share of the 120 connections that negotiate ECN."""
+
+# RED's parameters are bytes. 300 ms: as printed. 200 ms: by the same rule (README, "Unknown
+# settings").
+_RED_200 = {"limit": "250000 B", "min": "12374 B", "max": "137374 B", "burst": "38"}
+_FIFO_300 = "262500 B"
+_FIFO_200 = "137500 B"
+
+_INTERNET = {
+    "300": {},
+    "200-20": {"links.internet.delay": "20 ms", "links.internet.jitter.deviation": "5 ms"},
+    "200-50": {"links.internet.delay": "50 ms", "links.internet.jitter.deviation": "5 ms"},
+}
+_INTERNET_TITLES = {
+    "300": "300 ms, 100±25 ms",
+    "200-20": "200 ms, 20±5 ms",
+    "200-50": "200 ms, 50±5 ms",
+}
+ECN_TITLES = {"none": "no ECN", "half": "50 % ECN", "all": "only ECN"}
+
+
+def red(**settings: str) -> dict[str, str]:
+    """Settings of the RED queue at both ends of the bottleneck."""
+    return {f"links.bottleneck.queue.{key}": value for key, value in settings.items()}
+
+
+def fifo(limit: str) -> dict[str, str]:
+    """A byte FIFO at both ends of the bottleneck in RED's place."""
+    return {"links.bottleneck.queue": f'{{ kind = "bfifo", limit = "{limit}" }}'}
+
+
+def packet_fifo(limit: int) -> dict[str, str]:
+    """A packet FIFO at both ends of the bottleneck in RED's place."""
+    return {"links.bottleneck.queue": f'{{ kind = "pfifo", limit = {limit} }}'}
+
+
+def _cells() -> list[Cell]:
+    cells = []
+    for delay, internet in _INTERNET.items():
+        title = _INTERNET_TITLES[delay]
+        limit = _FIFO_300 if delay == "300" else _FIFO_200
+        thresholds = {} if delay == "300" else red(**_RED_200)
+        cells.append(Cell(f"fifo-{delay}", f"FIFO, {title}", SCENARIO, {**internet, **fifo(limit)}))
+        for share, value in ECN_SHARES.items():
+            cells.append(
+                Cell(
+                    f"red-{delay}-{share}",
+                    f"RED {ECN_TITLES[share]}, {title}",
+                    SCENARIO,
+                    {**internet, **thresholds, "traffic.background.ecn_share": value},
+                )
+            )
+    return cells
+
+
+EXTRA_CELLS = [
+    # H9: the paper names no sizes. 175 packets of 1500 bytes are the byte FIFO's 262500.
+    Cell("pfifo-300", "FIFO of 175 packets, 300 ms", SCENARIO, packet_fifo(175)),
+    # More aggressive: half the thresholds, or a steeper slope.
+    Cell(
+        "red-300-low",
+        "RED, thresholds halved, 300 ms",
+        SCENARIO,
+        red(min="37437 B", max="131187 B", burst="49"),
+    ),
+    Cell("red-300-p20", "RED, probability 0.2, 300 ms", SCENARIO, red(probability="0.2")),
+    Cell("red-300-p50", "RED, probability 0.5, 300 ms", SCENARIO, red(probability="0.5")),
+    # Only for the comparison with the kernel.
+    Cell(
+        "red-300-none-legacy",
+        "RED no ECN, 300 ms, legacy TCP",
+        SCENARIO,
+        {"traffic.background.tcp.profile": "legacy"},
+    ),
+    Cell(
+        "red-300-none-noring",
+        "RED no ECN, 300 ms, no ring",
+        SCENARIO,
+        {"links.bottleneck.ring": "{ packets = 1 }"},
+    ),
+]
+
+CELLS = _cells() + EXTRA_CELLS
+
+MAIN_CELLS = tuple(cell.name for cell in CELLS if cell not in EXTRA_CELLS)
+"""The twelve cells of Table IV."""
+
+_FIFO_200_CELLS = frozenset({"fifo-200-20", "fifo-200-50"})
+_RED_200_CELLS = frozenset(name for name in MAIN_CELLS if name.startswith("red-200"))
+_RINGED = frozenset(cell.name for cell in CELLS if cell.name != "red-300-none-noring")
+_JITTER_300 = frozenset(name for name in MAIN_CELLS if "-300" in name)
+
+_ACCESS = ["gen1", "gen2", "dnsserver", "recv1", "recv2", "dnsclient"]
+
+
+def _access(delay: str) -> dict[str, str]:
+    return {f"links.{host}-access.delay": delay for host in _ACCESS}
+
+
+ROWS = [
+    Row(
+        "TCP of 2009",
+        "the senders ran 2.6.26 and 2.6.30",
+        {"traffic.background.tcp.profile": "linux-2.6.30"},
+    ),
+    Row(
+        "TCP without RACK and TLP",
+        "today's TCP with its two largest changes since then off",
+        {"traffic.background.tcp.profile": "legacy"},
+    ),
+    Row(
+        "ring of 80 packets",
+        "the card counts packets; the paper's arithmetic counts bytes",
+        {"links.bottleneck.ring": "{ packets = 80 }"},
+        _RINGED,
+    ),
+    Row(
+        "query and reply halved",
+        "sizes not printed",
+        {"dns.dns.query_size": "42 B", "dns.dns.reply_size": "50 B"},
+    ),
+    Row(
+        "query and reply doubled",
+        "sizes not printed",
+        {"dns.dns.query_size": "128 B", "dns.dns.reply_size": "200 B"},
+    ),
+    Row("server takes 0.25 ms", "DNS round-trip time not printed", {"dns.dns.service": "0.25 ms"}),
+    Row("server takes 1 ms", "DNS round-trip time not printed", {"dns.dns.service": "1 ms"}),
+    Row(
+        "server takes 10 ms",
+        "DNS round-trip time not printed, a far or slow server",
+        {"dns.dns.service": "10 ms"},
+    ),
+    Row("access delay halved", "not printed", _access("0.05 ms")),
+    Row("access delay doubled", "not printed", _access("0.2 ms")),
+    Row("access delay 2 ms", "not printed, a campus network", _access("2 ms")),
+    Row(
+        "Internet delay at one end",
+        "netem stood at both ends; whether each had the whole delay is not said",
+        {"links.internet.backward": '{ delay = "0 ms", jitter = { deviation = "0 ms" } }'},
+    ),
+    Row(
+        "jitter without overtaking",
+        "netem lets packets overtake; a real path seldom does",
+        {"links.internet.jitter.reorder": "false"},
+    ),
+    Row(
+        "normal jitter",
+        "the distribution is not printed; netem's default is uniform",
+        {"links.internet.jitter.distribution": "normal"},
+    ),
+    Row(
+        "FIFO of 200 ms not shifted",
+        "size of the 200 ms FIFO not printed",
+        fifo("250000 B"),
+        _FIFO_200_CELLS,
+    ),
+    Row(
+        "RED of 200 ms at half the minimum",
+        "thresholds of the 200 ms RED not printed",
+        red(min="6187 B"),
+        _RED_200_CELLS,
+    ),
+    Row(
+        "RED of 200 ms at twice the minimum",
+        "thresholds of the 200 ms RED not printed",
+        red(min="24748 B"),
+        _RED_200_CELLS,
+    ),
+]

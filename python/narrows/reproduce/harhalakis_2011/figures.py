@@ -1,0 +1,206 @@
+"""The figures of the reproduction: Tables I, II and IV as bars, Figure 2, and response times."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from narrows.reproduce.harhalakis_2011 import kernel, published
+from narrows.reproduce.harhalakis_2011.cells import ECN_TITLES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from narrows.reproduce.claims import Series
+    from narrows.reproduce.outcome import Outcome
+
+_PUBLISHED = "#9aa5b1"
+_OURS = "#1f6fb2"
+_KERNEL = "#d1495b"
+_QUEUES = {"fifo-300": ("FIFO", "#1f6fb2"), "red-300-none": ("RED", "#d1495b")}
+_RESPONSES = {
+    "fifo-300": ("FIFO", "#1f6fb2"),
+    "red-300-none": ("RED, no ECN", "#e9a03b"),
+    "red-300-half": ("RED, 50 % ECN", "#d1495b"),
+    "red-300-all": ("RED, only ECN", "#6b2d5c"),
+}
+
+
+def figures(outcome: Outcome, folder: Path) -> list[tuple[str, Path]]:
+    """Draws what the runs allow as PNG and SVG into `folder`; returns captions and PNG files."""
+    drawn = []
+    for name, caption, draw in (
+        ("first-attempt", _SUCCESS_CAPTION, _success),
+        ("drop-rate", _DROP_CAPTION, _drop_rate),
+        ("response-time", _RESPONSE_CAPTION, _responses),
+    ):
+        figure = draw(outcome)
+        if figure is not None:
+            path = folder / f"{outcome.paper.slug}-{name}.png"
+            figure.savefig(path, dpi=160)
+            figure.savefig(path.with_suffix(".svg"))
+            drawn.append((caption, path))
+    return drawn
+
+
+_SUCCESS_CAPTION = (
+    "Success of the first attempt: what the paper printed, what real kernels gave, and the mean "
+    "of ours with its 95 % interval."
+)
+_DROP_CAPTION = (
+    "Figure 2: drop rate as the paper's moving average (a = 0.9 over slots of 100 ms). DNS starts "
+    "at 10 s. The line is the mean over seeds, the band their range, the thin line one run."
+)
+_RESPONSE_CAPTION = (
+    "Response time of measured queries, from the first attempt's sending to the answer. The steps "
+    "at 1, 3 and 5 s are time-outs of the Windows schedule."
+)
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure as NewFigure
+
+    figure = NewFigure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _success(outcome: Outcome) -> Figure | None:
+    cells = [cell for cell in published.FIRST_ATTEMPT_PERCENT if outcome.runs(cell)]
+    if not cells:
+        return None
+    figure, axes = _figure(max(4.5, 1.05 * len(cells) + 1.5), 4.6)
+    width = 0.38
+    for place, cell in enumerate(cells):
+        ours = outcome.interval(cell, "first_attempt")
+        assert ours is not None, "the cell was run"
+        printed = published.FIRST_ATTEMPT_PERCENT[cell]
+        first = place == 0
+        axes.bar(
+            place - width / 2,
+            printed,
+            width,
+            color=_PUBLISHED,
+            label="published" if first else None,
+        )
+        half = ours.half_width if ours.count > 1 else 0.0
+        axes.bar(
+            place + width / 2,
+            ours.mean,
+            width,
+            color=_OURS,
+            yerr=half,
+            error_kw={"ecolor": "#12314d", "capsize": 3, "linewidth": 1.2},
+            label="ours, 95 % interval" if first else None,
+        )
+        for x, value in ((place - width / 2, printed), (place + width / 2, ours.mean + half)):
+            axes.annotate(
+                f"{printed if x < place else ours.mean:.1f}",
+                (x, value),
+                textcoords="offset points",
+                xytext=(0, 2),
+                ha="center",
+                fontsize=7.5,
+            )
+    shown = False
+    for place, cell in enumerate(cells):
+        values = kernel.first_attempt(cell)
+        if values:
+            axes.scatter(
+                [place + width / 2] * len(values),
+                values,
+                marker="D",
+                s=26,
+                color=_KERNEL,
+                edgecolor="white",
+                linewidth=0.7,
+                zorder=3,
+                label=None if shown else "Linux kernel",
+            )
+            shown = True
+    axes.set_xticks(range(len(cells)), [_tick(cell) for cell in cells], fontsize=8)
+    axes.set_ylabel("queries answered on the first attempt, %")
+    axes.set_ylim(0, 108)
+    figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
+    return figure
+
+
+def _tick(cell: str) -> str:
+    queue, _, rest = cell.partition("-")
+    delay = {"300": "100±25 ms", "200-20": "20±5 ms", "200-50": "50±5 ms"}
+    if queue == "fifo":
+        return f"FIFO\n{delay[rest]}"
+    place, _, share = rest.rpartition("-")
+    return f"RED\n{ECN_TITLES[share]}\n{delay[place]}"
+
+
+def _drop_rate(outcome: Outcome) -> Figure | None:
+    curves = {cell: outcome.curves(cell, "ewma") for cell in _QUEUES}
+    if not any(curves.values()):
+        return None
+    figure, axes = _figure(8.0, 4.2)
+    for cell, found in curves.items():
+        if not found:
+            continue
+        name, colour = _QUEUES[cell]
+        times, mean, low, high = _band(found)
+        axes.fill_between(times, low, high, color=colour, alpha=0.12, linewidth=0)
+        axes.plot(found[0][0], found[0][1], color=colour, linewidth=0.7, alpha=0.6)
+        axes.plot(times, mean, color=colour, linewidth=2.0, label=name)
+    start = published.FIGURE_2_DNS_START_S
+    axes.axvline(start, color="#5b6675", linewidth=1.0, linestyle="--")
+    axes.annotate(
+        "DNS starts",
+        (start, 1.0),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        xytext=(4, -10),
+        fontsize=8.5,
+        color="#5b6675",
+    )
+    axes.set_xlabel("time, s")
+    axes.set_ylabel("drops per second, moving average")
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0)
+    axes.legend(frameon=False, loc="lower right")
+    return figure
+
+
+def _band(curves: list[Series]) -> tuple[list[float], list[float], list[float], list[float]]:
+    length = min(len(times) for times, _ in curves)
+    columns = [[values[index] for _, values in curves] for index in range(length)]
+    return (
+        curves[0][0][:length],
+        [statistics.fmean(column) for column in columns],
+        [min(column) for column in columns],
+        [max(column) for column in columns],
+    )
+
+
+def _responses(outcome: Outcome) -> Figure | None:
+    curves = {cell: outcome.curves(cell, "cdf") for cell in _RESPONSES}
+    if not any(curves.values()):
+        return None
+    figure, axes = _figure(8.0, 4.2)
+    for cell, found in curves.items():
+        if not found:
+            continue
+        name, colour = _RESPONSES[cell]
+        shares = found[0][1]
+        # Quantiles averaged over seeds.
+        times = [statistics.fmean(column) for column in zip(*(t for t, _ in found), strict=True)]
+        axes.step(
+            times, [100.0 * share for share in shares], color=colour, where="post", label=name
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("response time, ms")
+    axes.set_ylabel("queries answered within it, %")
+    axes.set_ylim(0, 100)
+    axes.grid(axis="x", color="#e3e7ec", linewidth=0.8, which="both")
+    axes.legend(frameon=False, loc="lower right")
+    return figure

@@ -1,0 +1,181 @@
+"""The paper's Tables I to IV and the numbers behind Figure 2, with ours beside them."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from narrows.reproduce.harhalakis_2011 import kernel, published
+from narrows.reproduce.harhalakis_2011.cells import ECN_TITLES
+from narrows.reproduce.outcome import Table
+from narrows.reproduce.statistics import Interval, normal_interval, t_interval
+
+if TYPE_CHECKING:
+    from narrows.reproduce.outcome import Outcome
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """The tables of whose cells something was run."""
+    built = [
+        _attempts(
+            outcome,
+            "Table I: DNS efficiency with FIFO and RED queues",
+            {"FIFO": "fifo-300", "RED": "red-300-none"},
+        ),
+        _attempts(
+            outcome,
+            "Table II: efficiency of DNS for 300 ms link delay",
+            {title: f"red-300-{share}" for share, title in ECN_TITLES.items()},
+        ),
+        _confidence(outcome),
+        _success(outcome),
+        _drop_rates(outcome),
+    ]
+    return [table for table in built if table is not None]
+
+
+def _attempts(outcome: Outcome, title: str, cells: dict[str, str]) -> Table | None:
+    cells = {name: cell for name, cell in cells.items() if outcome.runs(cell)}
+    if not cells:
+        return None
+    columns = ["attempt"]
+    for name in cells:
+        columns += [f"{name}: published", "%", "ours", "% ± 95 %", "difference"]
+    rows = []
+    for number in range(1, len(published.TIMEOUTS_S) + 1):
+        row = [str(number)]
+        for cell in cells.values():
+            count = published.ATTEMPTS[cell][number - 1]
+            share = 100.0 * count / published.QUERIES
+            ours = outcome.interval(cell, f"attempt_{number}")
+            row += [
+                f"{count}",
+                f"{share:.2f}",
+                _scaled(ours),
+                _plus_minus(ours),
+                _difference(ours, share),
+            ]
+        rows.append(row)
+    row = ["none"]
+    for cell in cells.values():
+        ours = outcome.interval(cell, "unanswered")
+        row += ["0", "0.00", _scaled(ours), _plus_minus(ours), _difference(ours, 0.0)]
+    rows.append(row)
+    return Table(title, columns, rows, "Counts of ours are scaled to 20000 queries.")
+
+
+def _confidence(outcome: Outcome) -> Table | None:
+    rows = []
+    for cell, row in published.CONFIDENCE.items():
+        values = outcome.values(cell, "first_attempt")
+        if len(values) < 3:
+            continue
+        three = [row.mean - row.deviation, row.mean, row.mean + row.deviation]
+        ours = values[:3]
+        rows.append(
+            [
+                cell.removeprefix("red-300-"),
+                f"{row.mean:.2f}",
+                f"{row.deviation:.3f}",
+                f"±{normal_interval(three, 0.99).half_width:.2f}",
+                f"±{t_interval(three, 0.99).half_width:.2f}",
+                f"{statistics.fmean(ours):.2f}",
+                f"{statistics.stdev(ours):.3f}",
+                f"±{normal_interval(ours, 0.99).half_width:.2f}",
+                f"±{t_interval(ours, 0.99).half_width:.2f}",
+                f"{statistics.fmean(values):.2f}",
+                f"{statistics.stdev(values):.3f}",
+                f"±{t_interval(values, 0.99).half_width:.2f}",
+            ]
+        )
+    if not rows:
+        return None
+    count = len(outcome.seeds)
+    return Table(
+        "Table III: first-attempt success, 99 % confidence",
+        [
+            "ECN",
+            "published mean",
+            "sd",
+            "as printed",
+            "Student's t",
+            "ours, 3 samples",
+            "sd",
+            "as the paper",
+            "Student's t",
+            f"ours, {count} seeds",
+            "sd",
+            "Student's t",
+        ],
+        rows,
+        "The paper's ± is 2.576 sd/√3, the normal distribution's; three samples need Student's t.",
+    )
+
+
+def _success(outcome: Outcome) -> Table | None:
+    rows = []
+    for cell, printed in published.FIRST_ATTEMPT_PERCENT.items():
+        ours = outcome.interval(cell, "first_attempt")
+        if ours is None:
+            continue
+        measured = kernel.first_attempt(cell)
+        rows.append(
+            [
+                outcome.paper.cell(cell).title,
+                f"{published.FIRST_ATTEMPT[cell]}",
+                f"{printed:.2f}",
+                ", ".join(f"{value:.2f}" for value in measured) or "-",
+                _scaled(ours),
+                _plus_minus(ours),
+                _difference(ours, printed),
+            ]
+        )
+    if not rows:
+        return None
+    return Table(
+        "Table IV: success of the first attempt",
+        ["experiment", "published", "%", "kernel %", "ours", "% ± 95 %", "difference"],
+        rows,
+    )
+
+
+def _drop_rates(outcome: Outcome) -> Table | None:
+    rows = []
+    for name, cell in (("FIFO", "fifo-300"), ("RED", "red-300-none")):
+        before = outcome.interval(cell, "drops_before")
+        if before is None:
+            continue
+        rows.append(
+            [
+                name,
+                _plus_minus(before, 1),
+                _plus_minus(outcome.interval(cell, "drops_after"), 1),
+                _plus_minus(outcome.interval(cell, "drops_rise"), 1),
+                _plus_minus(outcome.interval(cell, "ewma_deviation"), 1),
+                _plus_minus(outcome.interval(cell, "utilisation"), 2),
+            ]
+        )
+    if not rows:
+        return None
+    return Table(
+        "Figure 2: drop rate before and after DNS starts",
+        ["queue", "drops/s before", "drops/s after", "rise %", "sd of the curve", "utilisation %"],
+        rows,
+        "Published: RED about +30 %, FIFO hardly any; utilisation 100 % in both.",
+    )
+
+
+def _scaled(interval: Interval | None) -> str:
+    return "-" if interval is None else f"{interval.mean * published.QUERIES / 100.0:.0f}"
+
+
+def _plus_minus(interval: Interval | None, digits: int = 2) -> str:
+    if interval is None:
+        return "-"
+    if interval.count < 2:
+        return f"{interval.mean:.{digits}f}"
+    return f"{interval.mean:.{digits}f} ± {interval.half_width:.{digits}f}"
+
+
+def _difference(interval: Interval | None, printed: float) -> str:
+    return "-" if interval is None else f"{interval.mean - printed:+.2f}"

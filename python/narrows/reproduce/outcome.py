@@ -1,0 +1,208 @@
+"""What a reproduction found: measured cells, judged claims, tables, and the JSON form of it all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from narrows.reproduce.claims import Claim, Judged, Measured, Series, judge
+from narrows.reproduce.paper import Cell, Paper, Row
+from narrows.reproduce.statistics import Interval, t_interval
+
+FORMAT = 1
+"""Version of the JSON document."""
+
+BASE = "base"
+"""Name of the runs without any sensitivity row."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One figure of ours beside somebody else's measurement of the same test bed."""
+
+    cell: str
+    metric: str
+    unit: str
+    reference: tuple[float, ...]
+    """Theirs, one value a run."""
+    low: float
+    high: float
+    """Where our mean has to lie."""
+    interval: Interval | None
+    """Ours, 95 %."""
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether our mean lies between `low` and `high`; `None` without runs."""
+        return None if self.interval is None else self.low <= self.interval.mean <= self.high
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a paper with ours beside it; cells are text, ready to print."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+@dataclass
+class Outcome:
+    """All that `narrows reproduce` measured for one paper."""
+
+    paper: Paper
+    claims: Sequence[Claim]
+    seeds: Sequence[int]
+    backend: str
+    measured: dict[tuple[str, str], dict[int, Measured]] = field(default_factory=dict)
+    """Runs by (sensitivity row or `base`, cell) and seed."""
+    rows: Sequence[Row] = ()
+    """Sensitivity rows that were asked for."""
+    complete: bool = True
+    """False when the reproduction was interrupted or a run failed."""
+    interrupted: bool = False
+    """True when it was ended by Ctrl-C."""
+    failures: list[str] = field(default_factory=list)
+    """One line for each run that failed."""
+
+    def runs(self, cell: str, row: str = BASE) -> dict[int, Measured]:
+        """The runs of `cell` by seed; empty when there are none."""
+        return self.measured.get((row, cell), {})
+
+    def values(self, cell: str, figure: str, row: str = BASE) -> list[float]:
+        """One figure of a cell, one value a seed; runs in which it is not finite are left out."""
+        found = [run[figure] for _, run in sorted(self.runs(cell, row).items())]
+        return [value for value in found if math.isfinite(value)]
+
+    def interval(self, cell: str, figure: str, row: str = BASE) -> Interval | None:
+        """The 95 % interval of one figure of a cell over the seeds."""
+        values = self.values(cell, figure, row)
+        return t_interval(values) if values else None
+
+    def curves(self, cell: str, name: str) -> list[Series]:
+        """One curve of a cell, one a seed."""
+        return [
+            run.curves[name] for _, run in sorted(self.runs(cell).items()) if name in run.curves
+        ]
+
+    def claim_values(self, claim: Claim, row: Row | None = None) -> list[float]:
+        """The claim's figure, one value for each seed with which all its cells were run."""
+        sources = [
+            self.runs(cell, row.name if row and row.touches(cell) else BASE) for cell in claim.cells
+        ]
+        common = [seed for seed in self.seeds if all(seed in source for source in sources)]
+        values = [
+            claim.measure(
+                {cell: source[seed] for cell, source in zip(claim.cells, sources, strict=True)}
+            )
+            for seed in common
+        ]
+        return [value for value in values if math.isfinite(value)]
+
+    def claim_interval(self, claim: Claim, row: Row | None = None) -> Interval | None:
+        """The 95 % interval of the claim's statistic over the seeds."""
+        values = self.claim_values(claim, row)
+        return claim.interval(values) if values else None
+
+    def judged(self) -> Iterator[Judged]:
+        """Every claim with its verdict, in the paper's order."""
+        for claim in self.claims:
+            rows = {
+                row.name: self.claim_interval(claim, row)
+                for row in self.rows
+                if any(row.touches(cell) for cell in claim.cells)
+            }
+            yield judge(claim, self.claim_interval(claim), rows)
+
+    def agreement(self) -> list[Agreement]:
+        """Ours against the paper's reference measurements, for the cells that were run."""
+        return [entry for entry in self.paper.agreement(self) if entry.interval is not None]
+
+    def document(self) -> dict[str, Any]:
+        """This paper's part of the JSON document."""
+        return {
+            "paper": self.paper.slug,
+            "status": "complete" if self.complete else "partial",
+            "failures": list(self.failures),
+            "claims": [claim_document(judged, self.backend) for judged in self.judged()],
+            "agreement": [_agreement_document(entry) for entry in self.agreement()],
+            "tables": [
+                {
+                    "title": table.title,
+                    "columns": list(table.columns),
+                    "rows": [list(row) for row in table.rows],
+                }
+                for table in self.paper.tables(self)
+            ],
+        }
+
+
+def document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The JSON document of `narrows reproduce --json`: claims of all papers in one list."""
+    parts = [outcome.document() for outcome in outcomes]
+    return {
+        "format": FORMAT,
+        "status": "complete" if all(outcome.complete for outcome in outcomes) else "partial",
+        "claims": [claim for part in parts for claim in part["claims"]],
+        "agreement": [entry for part in parts for entry in part["agreement"]],
+        "failures": [line for part in parts for line in part["failures"]],
+        "tables": [table for part in parts for table in part["tables"]],
+    }
+
+
+def claim_document(judged: Judged, backend: str) -> dict[str, Any]:
+    """One claim as the JSON document has it; figures that are not known are null."""
+    claim, interval = judged.claim, judged.interval
+    return {
+        "id": claim.id,
+        "metric": claim.metric,
+        "published": claim.published,
+        "measured": _finite(interval.mean if interval else None),
+        "ci_low": _finite(interval.low if interval else None),
+        "ci_high": _finite(interval.high if interval else None),
+        "unit": claim.unit,
+        "tolerance": claim.tolerance,
+        "verdict": str(judged.verdict),
+        "seeds": interval.count if interval else 0,
+        "backend": backend,
+        "worded": claim.worded.sentence if claim.worded else None,
+        "flipped_by": judged.flips,
+    }
+
+
+def cells_to_run(
+    paper: Paper, claims: Sequence[Claim], rows: Sequence[Row], against: bool
+) -> list[tuple[Row | None, Cell]]:
+    """Every (sensitivity row or none, cell) that `claims` need, base runs first.
+
+    With `against` also the cells that only the comparison with reference measurements needs.
+    """
+    cells = paper.cells_of(claims)
+    extra = [cell for cell in paper.cells if cell.name in paper.agreement_cells] if against else []
+    base: list[tuple[Row | None, Cell]] = [
+        (None, cell) for cell in paper.cells if cell in cells or cell in extra
+    ]
+    return base + [(row, cell) for row in rows for cell in cells if row.touches(cell.name)]
+
+
+def _agreement_document(entry: Agreement) -> dict[str, Any]:
+    interval = entry.interval
+    return {
+        "cell": entry.cell,
+        "metric": entry.metric,
+        "unit": entry.unit,
+        "reference": list(entry.reference),
+        "low": entry.low,
+        "high": entry.high,
+        "measured": _finite(interval.mean if interval else None),
+        "ci_low": _finite(interval.low if interval else None),
+        "ci_high": _finite(interval.high if interval else None),
+        "agrees": entry.agrees,
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

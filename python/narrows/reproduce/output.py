@@ -1,0 +1,234 @@
+"""A reproduction on the terminal and on disk: tables, `result.json`, figures, `report.html`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from narrows.errors import NarrowsError
+from narrows.reproduce.claims import Judged, Verdict
+from narrows.reproduce.embed import embedded
+from narrows.reproduce.outcome import Agreement, Outcome, Table, document
+from narrows.reproduce.statistics import Interval
+
+RESULT_FILE = "result.json"
+REPORT_FILE = "report.html"
+
+_STYLES = {
+    Verdict.HOLDS: "green",
+    Verdict.DEPENDS: "yellow",
+    Verdict.FAILS: "red",
+    Verdict.NOT_TESTED: "dim",
+}
+
+
+class FolderTaken(NarrowsError):  # noqa: N818 - named after what it is
+    """The folder holds a reproduction already."""
+
+
+def free_folder(parent: Path) -> Path:
+    """The first of `reproduce-1`, `reproduce-2`, .. below `parent` that does not exist."""
+    number = 1
+    while (parent / f"reproduce-{number}").exists():
+        number += 1
+    return parent / f"reproduce-{number}"
+
+
+def claim_folder(folder: Path) -> None:
+    """Makes `folder`, and refuses one that holds a reproduction already.
+
+    Raises:
+        FolderTaken: It holds one.
+        OSError: It cannot be made or written to.
+    """
+    if (folder / RESULT_FILE).exists():
+        raise FolderTaken(
+            f"{folder}: holds a reproduction already; hint: choose another folder with --out"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    probe = folder / ".writable"
+    probe.touch()
+    probe.unlink()
+
+
+def print_outcome(outcome: Outcome, to: TextIO) -> None:
+    """The paper's tables, the claims with their verdicts, and the agreement with references."""
+    console = Console(file=to, highlight=False, width=None if to.isatty() else 140)
+    console.print(Text(f"{outcome.paper.title} ({outcome.paper.citation})", style="bold"))
+    for table in outcome.paper.tables(outcome):
+        console.print()
+        console.print(_rich(table))
+        if table.note:
+            console.print(Text(table.note, style="dim"))
+    console.print()
+    console.print(_claims_table(outcome))
+    agreement = outcome.agreement()
+    if agreement:
+        console.print()
+        console.print(_rich(agreement_table(agreement)))
+    rows = sensitivity_table(outcome)
+    if rows is not None:
+        console.print()
+        console.print(_rich(rows))
+
+
+def write(outcomes: Sequence[Outcome], folder: Path) -> None:
+    """Writes `report.html` (self-contained), `result.json` and the figures into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    papers = []
+    for outcome in outcomes:
+        figures = outcome.paper.figures(outcome, folder)
+        papers.append(
+            {
+                "paper": outcome.paper,
+                "outcome": outcome,
+                "tables": outcome.paper.tables(outcome),
+                "claims": [_claim_cells(judged) for judged in outcome.judged()],
+                "agreement": agreement_table(outcome.agreement()) if outcome.agreement() else None,
+                "sensitivity": sensitivity_table(outcome),
+                "figures": [(caption, embedded(path)) for caption, path in figures],
+            }
+        )
+    environment = Environment(
+        loader=PackageLoader("narrows.reproduce"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    html = environment.get_template("report.html").render(papers=papers)
+    (folder / REPORT_FILE).write_text(html, encoding="utf-8")
+    text = json.dumps(document(outcomes), indent=2) + "\n"
+    (folder / RESULT_FILE).write_text(text, encoding="utf-8")
+
+
+def agreement_table(entries: Sequence[Agreement]) -> Table:
+    """Ours beside the reference's measurements."""
+    rows = []
+    for entry in entries:
+        rows.append(
+            [
+                entry.cell,
+                f"{entry.metric}, {entry.unit}",
+                ", ".join(number(value) for value in entry.reference),
+                f"{number(entry.low)} to {number(entry.high)}",
+                plus_minus(entry.interval),
+                _share(entry),
+                {True: "yes", False: "no", None: "-"}[entry.agrees],
+            ]
+        )
+    return Table(
+        "Agreement with the Linux kernel in the same test bed",
+        ["experiment", "figure", "kernel", "asked for", "ours ± 95 %", "off by", "agrees"],
+        rows,
+    )
+
+
+def sensitivity_table(outcome: Outcome) -> Table | None:
+    """First every claim with its base figure, then what each sensitivity row makes of it."""
+    if not outcome.rows:
+        return None
+    rows = []
+    for judged in outcome.judged():
+        for name, (interval, verdict) in judged.rows.items():
+            if interval is None or judged.interval is None:
+                continue
+            rows.append(
+                [
+                    judged.claim.id,
+                    judged.claim.metric,
+                    name,
+                    plus_minus(judged.interval),
+                    plus_minus(interval),
+                    f"{interval.mean - judged.interval.mean:+.2f}",
+                    f"{judged.claim.test(judged.interval)} -> {verdict}"
+                    if name in judged.flips
+                    else "",
+                ]
+            )
+    return Table(
+        "Sensitivity to what the paper leaves open",
+        ["id", "metric", "other choice", "base", "ours then", "shift", "flips"],
+        rows,
+    )
+
+
+def number(value: float) -> str:
+    """A figure with about four digits."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
+
+
+def plus_minus(interval: Interval | None) -> str:
+    """A mean with half its interval."""
+    if interval is None:
+        return "-"
+    if interval.count < 2:
+        return number(interval.mean)
+    low, high = interval.mean - interval.low, interval.high - interval.mean
+    if abs(low - high) > 1e-9 * max(1.0, abs(interval.mean)):
+        return f"{number(interval.mean)} ({number(interval.low)} to {number(interval.high)})"
+    return f"{number(interval.mean)} ± {number(interval.half_width)}"
+
+
+def _share(entry: Agreement) -> str:
+    if entry.interval is None:
+        return "-"
+    middle = (min(entry.reference) + max(entry.reference)) / 2.0
+    if entry.unit == "%":
+        return f"{entry.interval.mean - middle:+.2f} points"
+    return f"{100.0 * (entry.interval.mean / middle - 1.0):+.1f} %"
+
+
+def _claim_cells(judged: Judged) -> dict[str, str]:
+    claim = judged.claim
+    if claim.worded is not None:
+        published = claim.worded.sentence
+    else:
+        assert claim.published is not None and claim.tolerance is not None, "a number's claim"
+        published = f"{number(claim.published)} ± {claim.tolerance:g}"
+    difference = judged.difference
+    return {
+        "id": claim.id,
+        "metric": claim.metric,
+        "unit": claim.unit,
+        "published": published,
+        "ours": plus_minus(judged.interval),
+        "difference": "" if difference is None else f"{difference:+.2f}",
+        "verdict": str(judged.verdict),
+        "flips": ", ".join(judged.flips),
+    }
+
+
+def _claims_table(outcome: Outcome) -> RichTable:
+    table = RichTable(title="Claims and verdicts", title_justify="left", title_style="bold")
+    for name in ("id", "metric", "published ± tolerance", "ours ± 95 %", "difference", "verdict"):
+        table.add_column(name, justify="right" if name == "difference" else "left")
+    for judged in outcome.judged():
+        cells = _claim_cells(judged)
+        flips = f" (on {cells['flips']})" if cells["flips"] else ""
+        metric = f"{cells['metric']}, {cells['unit']}" if cells["unit"] else cells["metric"]
+        table.add_row(
+            cells["id"],
+            metric,
+            cells["published"],
+            cells["ours"],
+            cells["difference"],
+            Text(cells["verdict"] + flips, style=_STYLES[judged.verdict]),
+        )
+    return table
+
+
+def _rich(table: Table) -> RichTable:
+    rich = RichTable(title=table.title, title_justify="left", title_style="bold")
+    for index, name in enumerate(table.columns):
+        rich.add_column(name, justify="left" if index == 0 else "right")
+    for row in table.rows:
+        rich.add_row(*row)
+    return rich

@@ -1,0 +1,147 @@
+"""Runs the cells of a paper: each (cell, sensitivity row, seed) once, spread over the cores.
+
+Threads suffice: the simulator releases the interpreter lock while it runs. What is kept of a run
+is what the paper measures; the run's tables go as soon as they are measured, so memory does not
+grow with seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Protocol
+
+from narrows.reproduce.claims import Claim, Measured
+from narrows.reproduce.outcome import BASE, Outcome, cells_to_run
+from narrows.reproduce.paper import Cell, Paper, Row
+
+
+class Execute(Protocol):
+    """Runs one cell; replaced in tests, which need no simulator."""
+
+    def __call__(
+        self, paper: Paper, cell: Cell, set: Mapping[str, str], seed: int, stop: threading.Event
+    ) -> Measured:
+        """One run of `cell`, measured; ends early, by any exception, once `stop` is set."""
+        ...
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of one cell."""
+
+    cell: Cell
+    row: Row | None
+    seed: int
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The cell's settings with the sensitivity row's on top."""
+        return {**self.cell.set, **(self.row.set if self.row else {})}
+
+    @property
+    def label(self) -> str:
+        """What a progress bar shows."""
+        row = f", {self.row.name}" if self.row else ""
+        return f"{self.cell.name}{row}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a reproduction is."""
+
+    done: int
+    total: int
+    label: str
+    """The run that ended last."""
+
+
+class Stopped(Exception):  # noqa: N818 - a signal, not an error
+    """Raised inside a run when the reproduction is being interrupted."""
+
+
+def reproduce(
+    paper: Paper,
+    *,
+    claims: Sequence[Claim] | None = None,
+    rows: Sequence[Row] = (),
+    against: bool = False,
+    seeds: int = 10,
+    jobs: int | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    execute: Execute | None = None,
+) -> Outcome:
+    """Runs what `claims` need and returns what was found.
+
+    A run that fails becomes a line in `Outcome.failures`; an interrupt (Ctrl-C) ends the
+    reproduction early. Either way the outcome says that it is not complete, and the runs that
+    ended count.
+
+    Args:
+        paper: The paper; see :func:`narrows.reproduce.papers`.
+        claims: A selection; all of the paper's by default.
+        rows: Sensitivity rows to run as well.
+        against: Whether to run the cells as well that only the reference measurements have.
+        seeds: Seeds 1 to this number; two at least for intervals.
+        jobs: Runs at once; the number of cores by default.
+        progress: Called in the calling thread whenever a run has ended.
+        execute: How one cell is run.
+    """
+    chosen = list(paper.claims if claims is None else claims)
+    numbers = list(range(1, seeds + 1))
+    outcome = Outcome(paper, chosen, numbers, "sim", rows=list(rows))
+    pairs = cells_to_run(paper, chosen, rows, against)
+    # Seeds outermost, so that an interrupted reproduction has some seeds of every cell.
+    plan = [Job(cell, row, seed) for seed in numbers for row, cell in pairs]
+    run_cell = execute or simulate
+    stop = threading.Event()
+    pool = ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1, thread_name_prefix="narrows")
+    try:
+        futures: dict[Future[Measured], Job] = {
+            pool.submit(run_cell, paper, job.cell, job.settings, job.seed, stop): job
+            for job in plan
+        }
+        for done, future in enumerate(as_completed(futures), start=1):
+            job = futures[future]
+            try:
+                measured = future.result()
+            except (OSError, ValueError, RuntimeError) as error:
+                outcome.failures.append(f"{job.label}: {error}")
+                outcome.complete = False
+            else:
+                key = (job.row.name if job.row else BASE, job.cell.name)
+                outcome.measured.setdefault(key, {})[job.seed] = measured
+            if progress is not None:
+                progress(Progress(done, len(plan), job.label))
+    except KeyboardInterrupt:
+        outcome.complete = False
+        outcome.interrupted = True
+    finally:
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
+    return outcome
+
+
+def simulate(
+    paper: Paper, cell: Cell, set: Mapping[str, str], seed: int, stop: threading.Event
+) -> Measured:
+    """One run in the simulator, measured.
+
+    Raises:
+        RuntimeError: The run stopped before its end.
+        narrows.ScenarioError: The cell's scenario does not take a setting.
+    """
+    from narrows import Scenario, run
+
+    def watch(_: object) -> None:
+        if stop.is_set():
+            raise Stopped
+
+    scenario = Scenario.load(paper.folder / "scenarios" / cell.scenario, set=set)
+    result = run(scenario, seed=seed, progress=watch)
+    if result.status != "complete":
+        raise RuntimeError(f"the run stopped early: {result.stopped}")
+    return paper.measure(result)

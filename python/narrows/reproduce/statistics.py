@@ -1,0 +1,182 @@
+"""Intervals over repeated runs: Student's t, the normal approximation, and chi-square for spread.
+
+Written out here because they are the only statistics that a reproduction needs: a dependency on a
+scientific library would cost more than these lines. The tests hold them against printed tables.
+
+Sources: Student's t by the regularised incomplete beta function (Abramowitz and Stegun, 26.7.1),
+which is evaluated as the continued fraction 26.5.8 by Lentz's method; chi-square quantiles by
+bisection on the regularised incomplete gamma function (6.5.29).
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean and the interval about it, in the unit of the values that it came from."""
+
+    mean: float
+    low: float
+    high: float
+    count: int
+    """Number of values (runs) behind it."""
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval's width; infinite when there are too few values for one."""
+        return (self.high - self.low) / 2.0
+
+    def inside(self, low: float, high: float) -> bool:
+        """Whether the whole interval lies in `low` to `high`, the ends included."""
+        return low <= self.low and self.high <= high
+
+
+def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Mean of `values` with Student's t interval.
+
+    A single value says nothing about its spread, so its interval is infinite.
+
+    Raises:
+        ValueError: `values` is empty or holds a value that is not finite.
+    """
+    _check(values)
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return Interval(mean, -math.inf, math.inf, len(values))
+    half = t_quantile(0.5 + confidence / 2.0, len(values) - 1) * standard_error(values)
+    return Interval(mean, mean - half, mean + half, len(values))
+
+
+def normal_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Mean of `values` with the interval that the normal distribution gives.
+
+    For three values it is far too narrow (2.576 where Student's t has 9.925 at 99 %).
+    """
+    _check(values)
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return Interval(mean, -math.inf, math.inf, len(values))
+    half = statistics.NormalDist().inv_cdf(0.5 + confidence / 2.0) * standard_error(values)
+    return Interval(mean, mean - half, mean + half, len(values))
+
+
+def deviation_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Standard deviation of `values`, as the interval's `mean`, with its chi-square interval."""
+    _check(values)
+    if len(values) < 2:
+        return Interval(math.nan, 0.0, math.inf, len(values))
+    deviation = statistics.stdev(values)
+    freedom = len(values) - 1
+    tail = (1.0 - confidence) / 2.0
+    return Interval(
+        deviation,
+        deviation * math.sqrt(freedom / chi_square_quantile(1.0 - tail, freedom)),
+        deviation * math.sqrt(freedom / chi_square_quantile(tail, freedom)),
+        len(values),
+    )
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Standard error of the mean of two values or more."""
+    return statistics.stdev(values) / math.sqrt(len(values))
+
+
+def t_quantile(probability: float, freedom: int) -> float:
+    """The value that Student's t with `freedom` degrees stays below with `probability`."""
+    if not 0.0 < probability < 1.0:
+        raise ValueError(f"a probability lies between 0 and 1, not {probability}")
+    if probability < 0.5:
+        return -t_quantile(1.0 - probability, freedom)
+    high = 1.0
+    while t_cumulative(high, freedom) < probability:
+        high *= 2.0
+    return _bisect(lambda t: t_cumulative(t, freedom) - probability, 0.0, high)
+
+
+def t_cumulative(t: float, freedom: int) -> float:
+    """Probability that Student's t with `freedom` degrees stays below `t`."""
+    tail = 0.5 * _beta_regularised(freedom / (freedom + t * t), freedom / 2.0, 0.5)
+    return 1.0 - tail if t > 0 else tail
+
+
+def chi_square_quantile(probability: float, freedom: int) -> float:
+    """The value that chi-square with `freedom` degrees stays below with `probability`."""
+    if not 0.0 < probability < 1.0:
+        raise ValueError(f"a probability lies between 0 and 1, not {probability}")
+    high = float(freedom) + 1.0
+    while _gamma_regularised(freedom / 2.0, high / 2.0) < probability:
+        high *= 2.0
+    return _bisect(lambda x: _gamma_regularised(freedom / 2.0, x / 2.0) - probability, 0.0, high)
+
+
+def _check(values: Sequence[float]) -> None:
+    if not values:
+        raise ValueError("no values, so no mean")
+    if not all(math.isfinite(value) for value in values):
+        raise ValueError("a value is not finite")
+
+
+def _bisect(rising: Callable[[float], float], low: float, high: float) -> float:
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        if rising(middle) < 0.0:
+            low = middle
+        else:
+            high = middle
+        if high - low <= 1e-13 * max(1.0, abs(high)):
+            break
+    return (low + high) / 2.0
+
+
+def _beta_regularised(x: float, a: float, b: float) -> float:
+    if x <= 0.0:
+        return 0.0
+    if x >= 1.0:
+        return 1.0
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
+    # The fraction converges fast on one side of the mean; the other side is its mirror image.
+    if x < (a + 1.0) / (a + b + 2.0):
+        return front * _beta_fraction(x, a, b) / a
+    return 1.0 - front * _beta_fraction(1.0 - x, b, a) / b
+
+
+def _beta_fraction(x: float, a: float, b: float) -> float:
+    tiny = 1e-300
+    c = 1.0
+    d = 1.0 - (a + b) * x / (a + 1.0)
+    d = 1.0 / (d if abs(d) > tiny else tiny)
+    result = d
+    for m in range(1, 1000):
+        for numerator in (
+            m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0)),
+        ):
+            d = 1.0 + numerator * d
+            d = 1.0 / (d if abs(d) > tiny else tiny)
+            c = 1.0 + numerator / c
+            c = c if abs(c) > tiny else tiny
+            step = c * d
+            result *= step
+        if abs(step - 1.0) < 1e-15:
+            break
+    return result
+
+
+def _gamma_regularised(a: float, x: float) -> float:
+    if x <= 0.0:
+        return 0.0
+    term = 1.0 / a
+    total = term
+    n = a
+    while abs(term) > 1e-16 * abs(total):
+        n += 1.0
+        term *= x / n
+        total += term
+    return min(1.0, total * math.exp(a * math.log(x) - x - math.lgamma(a)))
