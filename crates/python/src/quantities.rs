@@ -10,8 +10,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(parse_rate, module)?)?;
     module.add_function(wrap_pyfunction!(parse_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(format_span, module)?)?;
-    module.add_function(wrap_pyfunction!(format_rate, module)
-        ?)
+    module.add_function(wrap_pyfunction!(format_rate, module)?)
 }
 
 /// Picoseconds of a duration such as "50 ms"; ValueError says what is wrong with the text.

@@ -1,0 +1,52 @@
+"""Errors that a user can cause; each prints as one line that names the thing and the mend."""
+
+from __future__ import annotations
+
+__all__ = ["NarrowsError", "ScenarioError"]
+
+_LONGEST_PART = 300
+
+
+class NarrowsError(Exception):
+    """What the user, a file or the machine caused; its text is one line."""
+
+
+class ScenarioError(NarrowsError):
+    """A scenario that cannot be read or cannot be meant.
+
+    Attributes:
+        file: The file, or `<text>` for a scenario that came from none.
+        key: The key as TOML path, such as `links[0].queue.min`; empty where it is the whole file.
+        message: What is wrong.
+        hint: The mend; empty where there is none to offer.
+
+    Examples:
+        >>> str(ScenarioError("a.toml", "links[0].rate", "has no unit", "use Mbit/s"))
+        'a.toml: links[0].rate: has no unit; hint: use Mbit/s'
+    """
+
+    def __init__(self, file: str, key: str, message: str, hint: str = "") -> None:
+        super().__init__(file, key, message, hint)
+        self.file = one_line(file)
+        self.key = one_line(key)
+        self.message = one_line(message)
+        self.hint = one_line(hint)
+
+    def __str__(self) -> str:
+        parts = [self.file, self.key, self.message]
+        text = ": ".join(part for part in parts if part)
+        return f"{text}; hint: {self.hint}" if self.hint else text
+
+
+def one_line(text: str) -> str:
+    r"""Any text as one printable line of bounded length.
+
+    Examples:
+        >>> one_line("two\nlines")
+        'two\\nlines'
+    """
+    if len(text) > _LONGEST_PART:
+        text = text[: _LONGEST_PART - 3] + "..."
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -1,0 +1,48 @@
+"""The scenario language: what the network, its queues and its traffic are.
+
+TOML files and the same thing as Python objects; see docs/reference/scenario.md for every key.
+"""
+
+from __future__ import annotations
+
+from narrows.errors import ScenarioError
+from narrows.scenario.dns import Dns
+from narrows.scenario.links import Direction, Framing, Jitter, Link, Ring, Way
+from narrows.scenario.model import Nodes, Scenario
+from narrows.scenario.monitor import Monitor, Sampler
+from narrows.scenario.queues import Bfifo, Pfifo, Queue, Red, Red1993
+from narrows.scenario.retry import SCHEDULES, Schedule
+from narrows.scenario.schema import json_schema
+from narrows.scenario.tcp import PROFILES, Delayed, Tcp
+from narrows.scenario.traffic import Bulk, Group, Once, OnOff, Traffic
+
+__all__ = [
+    "PROFILES",
+    "SCHEDULES",
+    "Bfifo",
+    "Bulk",
+    "Delayed",
+    "Direction",
+    "Dns",
+    "Framing",
+    "Group",
+    "Jitter",
+    "Link",
+    "Monitor",
+    "Nodes",
+    "OnOff",
+    "Once",
+    "Pfifo",
+    "Queue",
+    "Red",
+    "Red1993",
+    "Ring",
+    "Sampler",
+    "Scenario",
+    "ScenarioError",
+    "Schedule",
+    "Tcp",
+    "Traffic",
+    "Way",
+    "json_schema",
+]

@@ -1,0 +1,248 @@
+"""What must hold between the tables of a scenario, and the bounds that keep a run finite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from narrows.scenario.faults import nearest
+from narrows.scenario.quantities import refuse, span_text
+from narrows.scenario.routing import MOST_HOPS, Network, RoutesError
+
+if TYPE_CHECKING:
+    from narrows.scenario.model import Scenario
+
+__all__ = ["check", "node_names", "select_links"]
+
+MOST_NODES = 10_000
+MOST_CONNECTIONS = 100_000
+MOST_WORKERS = 100_000
+MOST_QUERIES = 50_000_000
+MOST_SAMPLES = 20_000_000
+MOST_ROUTE_ENTRIES = 5_000_000
+
+_PS = 10**12
+
+
+def check(scenario: Scenario) -> None:
+    """Raises pydantic's custom error for the first thing that cannot be meant."""
+    _names_are_unique("links", ((f"links[{i}].name", x.name) for i, x in enumerate(scenario.links)))
+    groups = [
+        *((f"traffic[{i}].name", x.name) for i, x in enumerate(scenario.traffic)),
+        *((f"dns[{i}].name", x.name) for i, x in enumerate(scenario.dns)),
+    ]
+    _names_are_unique("traffic and DNS groups", groups)
+    _nodes_are_known(scenario)
+    _counts_are_bounded(scenario)
+    _starts_are_in_time(scenario)
+    _monitors_are_known(scenario)
+    _paths_exist(scenario)
+    if scenario.end == "dns" and not scenario.dns:
+        raise refuse("has no resolver workers to wait for", "add [[dns]] or leave end out", "end")
+
+
+def select_links(scenario: Scenario, patterns: Sequence[str], key: str) -> list[int]:
+    """Indices of the directed links that a monitor's patterns select, in the plan's order.
+
+    Raises pydantic's custom error for the pattern of `key` that selects none.
+    """
+    names = directed_names(scenario)
+    wild = sum("*" in pattern for pattern in patterns)
+    if wild * len(names) > MOST_ROUTE_ENTRIES:
+        raise refuse("has too many patterns for so many links", "name fewer", key)
+    chosen: set[int] = set()
+    for index, pattern in enumerate(patterns):
+        found = _matching(pattern, names)
+        if not found:
+            raise refuse(
+                f'"{pattern}" is no link', nearest(pattern, list(names)), f"{key}[{index}]"
+            )
+        chosen.update(found)
+    return sorted(chosen)
+
+
+def directed_names(scenario: Scenario) -> dict[str, int]:
+    """The names of the directed links, with their indices in the plan."""
+    both = [f"{link.name}.{way}" for link in scenario.links for way in ("forward", "backward")]
+    return {name: index for index, name in enumerate(both)}
+
+
+def _matching(pattern: str, names: dict[str, int]) -> list[int]:
+    if "*" not in pattern:
+        whole = [pattern, f"{pattern}.forward", f"{pattern}.backward"]
+        return [names[name] for name in whole if name in names]
+    pieces = pattern.split("*")
+    return [index for name, index in names.items() if _fits(name, pieces)]
+
+
+def _fits(name: str, pieces: list[str]) -> bool:
+    """Whether a name is the pieces with anything between them; linear, unlike a regex."""
+    first, *middle, last = pieces
+    if len(name) < len(first) + len(last) or not name.startswith(first):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for piece in middle:
+        found = name.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return name.endswith(last)
+
+
+def _names_are_unique(what: str, keyed: Iterable[tuple[str, str]]) -> None:
+    seen: dict[str, str] = {}
+    for key, name in keyed:
+        if name in seen:
+            raise refuse(
+                f'"{name}" is taken by {seen[name].rpartition(".")[0]}',
+                f"give {what} different names",
+                key,
+            )
+        seen[name] = key
+
+
+def _nodes_are_known(scenario: Scenario) -> None:
+    if scenario.nodes is not None:
+        declared = [
+            *((f"nodes.hosts[{i}]", name) for i, name in enumerate(scenario.nodes.hosts)),
+            *((f"nodes.routers[{i}]", name) for i, name in enumerate(scenario.nodes.routers)),
+        ]
+        seen: set[str] = set()
+        for key, name in declared:
+            if name in seen:
+                raise refuse(f'"{name}" is declared twice', "list each node once", key)
+            seen.add(name)
+        for index, link in enumerate(scenario.links):
+            for end, name in enumerate(link.between):
+                if name not in seen:
+                    raise refuse(
+                        f'"{name}" is not among nodes.hosts and nodes.routers',
+                        nearest(name, sorted(seen)),
+                        f"links[{index}].between[{end}]",
+                    )
+    known = node_names(scenario)
+    if len(known) > MOST_NODES:
+        raise refuse(f"name {len(known)} nodes; at most {MOST_NODES} can be held", "", "links")
+    members = set(known)
+    for key, name in _ends(scenario):
+        if name not in members:
+            raise refuse(f'"{name}" is no node', nearest(name, known), key)
+
+
+def node_names(scenario: Scenario) -> list[str]:
+    """All nodes, in the order in which they are declared or named first."""
+    names: dict[str, None] = {}
+    if scenario.nodes is not None:
+        names.update(dict.fromkeys([*scenario.nodes.hosts, *scenario.nodes.routers]))
+    for link in scenario.links:
+        names.update(dict.fromkeys(link.between))
+    return list(names)
+
+
+def _ends(scenario: Scenario) -> Iterator[tuple[str, str]]:
+    for index, group in enumerate(scenario.traffic):
+        for below, (sender, receiver) in group.keyed_pairs():
+            prefix = f"traffic[{index}]."
+            yield (f"{prefix}{below}[0]" if below else f"{prefix}sender"), sender
+            yield (f"{prefix}{below}[1]" if below else f"{prefix}receiver"), receiver
+    for index, dns in enumerate(scenario.dns):
+        yield f"dns[{index}].client", dns.client
+        yield f"dns[{index}].server", dns.server
+
+
+def _counts_are_bounded(scenario: Scenario) -> None:
+    connections = 0
+    for index, group in enumerate(scenario.traffic):
+        connections += group.total
+        if connections > MOST_CONNECTIONS:
+            raise refuse(
+                f"brings the connections to {connections}; at most {MOST_CONNECTIONS} can be held",
+                "lower it",
+                f"traffic[{index}].connections",
+            )
+    workers = queries = 0
+    for index, dns in enumerate(scenario.dns):
+        workers += dns.workers
+        queries += dns.workers * (dns.warm_up + dns.queries)
+        if workers > MOST_WORKERS:
+            raise refuse(
+                f"brings the workers to {workers}; at most {MOST_WORKERS} can be held",
+                "lower it",
+                f"dns[{index}].workers",
+            )
+        if queries > MOST_QUERIES:
+            raise refuse(
+                f"brings the queries to {queries}; at most {MOST_QUERIES} can be recorded",
+                "lower it, warm_up or workers",
+                f"dns[{index}].queries",
+            )
+
+
+def _starts_are_in_time(scenario: Scenario) -> None:
+    keyed = [
+        *((f"traffic[{i}].start", group.start) for i, group in enumerate(scenario.traffic)),
+        *((f"dns[{i}].start", dns.start) for i, dns in enumerate(scenario.dns)),
+    ]
+    for key, start in keyed:
+        if start >= scenario.duration:
+            raise refuse(
+                f'"{span_text(start)}" is not before the end of the run '
+                f'("{span_text(scenario.duration)}")',
+                "start earlier or raise duration",
+                key,
+            )
+
+
+def _monitors_are_known(scenario: Scenario) -> None:
+    samples = 0.0
+    for name in ("queues", "links"):
+        sampler = getattr(scenario.monitor, name)
+        if sampler is None:
+            continue
+        count = len(select_links(scenario, sampler.links, f"monitor.{name}.links"))
+        samples += count * sampler.rate * scenario.duration / _PS
+        if samples > MOST_SAMPLES:
+            raise refuse(
+                f"brings the samples to {samples:.0f}; at most {MOST_SAMPLES} can be recorded",
+                "lower it, sample fewer links, or shorten the run",
+                f"monitor.{name}.rate",
+            )
+    select_links(scenario, scenario.monitor.capture, "monitor.capture")
+
+
+def _paths_exist(scenario: Scenario) -> None:
+    network = Network.of(scenario)
+    entries = 0
+    try:
+        for index, group in enumerate(scenario.traffic):
+            for below, (sender, receiver) in group.keyed_pairs():
+                key = f"traffic[{index}]" + (f".{below}" if below else ".receiver")
+                for ends in ((sender, receiver), (receiver, sender)):
+                    entries += group.connections * len(_path(network, *ends, key))
+                if entries > MOST_ROUTE_ENTRIES:
+                    raise refuse(
+                        f"needs more than {MOST_ROUTE_ENTRIES} hops for all its connections",
+                        "lower connections",
+                        key,
+                    )
+        for index, dns in enumerate(scenario.dns):
+            key = f"dns[{index}].server"
+            if dns.client == dns.server:
+                raise refuse("is the client too", "name two nodes", key)
+            _path(network, dns.client, dns.server, key)
+            _path(network, dns.server, dns.client, key)
+    except RoutesError:
+        raise refuse(
+            "make more routes than can be computed", "use fewer routers or end points", "links"
+        ) from None
+
+
+def _path(network: Network, source: str, target: str, key: str) -> tuple[int, ...]:
+    path = network.route(source, target)
+    if path is None:
+        raise refuse(
+            f'there is no path from "{source}" to "{target}" of at most {MOST_HOPS} hops',
+            "join them by [[links]]; nodes listed in nodes.hosts forward nothing",
+            key,
+        )
+    return path

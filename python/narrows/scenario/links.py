@@ -1,0 +1,177 @@
+"""Links and what they are made of: framing, ring buffer, jitter, queue."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from narrows.scenario.base import Table
+from narrows.scenario.quantities import (
+    Name,
+    PositiveBytes,
+    Probability,
+    Rate,
+    Size,
+    Span,
+    at_most,
+    refuse,
+)
+from narrows.scenario.queues import Bfifo, Packets, Pfifo, Queue, Red, Red1993
+
+__all__ = ["Direction", "Framing", "Jitter", "Link", "Ring", "Way"]
+
+SmallSize = Annotated[Size, at_most(65_535, "65535 B")]
+
+
+class Framing(Table):
+    """What the link layer adds to IP packets; `"ethernet"` stands for 38 B, 84 B, 14 B."""
+
+    overhead: SmallSize = 0
+    """Added to an IP packet's length on the wire (Ethernet: 14 of header, 4 of checksum, 20 of
+    preamble and gap)."""
+    min: SmallSize = 0
+    """Shortest frame on the wire, `overhead` included (Ethernet: 84)."""
+    queue_overhead: SmallSize = 0
+    """Added to an IP packet's length where queues count bytes (Linux counts Ethernet's 14)."""
+
+
+ETHERNET = Framing(overhead="38 B", min="84 B", queue_overhead="14 B")
+
+
+def _named_framing(value: Any) -> Any:
+    if isinstance(value, str):
+        if value != "ethernet":
+            raise refuse("names no framing that is known", 'use "ethernet" or a table')
+        return ETHERNET
+    return value
+
+
+class Ring(Table):
+    """A network card's ring buffer: packets that the queue has let go and that no AQM sees."""
+
+    packets: Packets | None = None
+    """Holds this many packets, the one in transmission among them."""
+    bytes: PositiveBytes | None = None
+    """Holds packets of this many bytes together (as `framing.queue_overhead` counts them)."""
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Ring:
+        if (self.packets is None) == (self.bytes is None):
+            raise refuse("needs either packets or bytes", "such as { packets = 80 }")
+        return self
+
+
+class Jitter(Table):
+    """Delay variation as netem computes it: tc-netem(8)."""
+
+    deviation: Span
+    """Half-width of the uniform, standard deviation of the normal distribution."""
+    correlation: Probability = 0.0
+    """Correlation of successive values, 0 to 1 (netem's 25 % is 0.25)."""
+    distribution: Literal["uniform", "normal"] = "uniform"
+    """Its shape."""
+    reorder: bool = Field(default=True, strict=True)
+    """Whether a packet may overtake another, as in netem."""
+
+
+class Way(Table):
+    """What one direction of a link is like."""
+
+    rate: Rate | None = None
+    """Transmission rate; must be given for each direction."""
+    delay: Span | None = None
+    """Propagation delay; none by default."""
+    framing: Annotated[Framing, BeforeValidator(_named_framing)] | None = None
+    """What the link layer adds to IP packets: a table, or `"ethernet"`; nothing by default."""
+    queue: Queue | None = None
+    """The queue discipline at the head; by default a pfifo of 1000 packets, as Linux has it."""
+    ring: Ring | None = None
+    """The network card's ring buffer below the queue; by default the card takes one packet at a
+    time."""
+    jitter: Jitter | None = None
+    """Delay variation after transmission; none by default."""
+    loss: Probability | None = None
+    """Probability that a packet is lost on the wire; 0 by default."""
+    dns_exempt: Annotated[bool, Field(strict=True)] | None = None
+    """DNS packets see no `delay`, `jitter` and `loss`; false by default."""
+
+
+class Direction(NamedTuple):
+    """One direction of a link with every default filled in; quantities in base units."""
+
+    name: str
+    source: str
+    target: str
+    rate: int
+    delay: int
+    framing: Framing
+    queue: Pfifo | Bfifo | Red | Red1993
+    ring: Ring | None
+    jitter: Jitter | None
+    loss: float
+    dns_exempt: bool
+
+
+class Link(Way):
+    """A two-way link; the keys of a direction, given here, apply to both."""
+
+    name: Name
+    """Unique; the directions are called `NAME.forward` and `NAME.backward`."""
+    between: tuple[Name, Name]
+    """The two nodes; `forward` leads from the first to the second."""
+    forward: Way | None = None
+    """Keys that hold from the first node to the second only; each replaces the link's own."""
+    backward: Way | None = None
+    """Keys that hold from the second node to the first only; each replaces the link's own."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Link:
+        if self.between[0] == self.between[1]:
+            raise refuse("joins a node with itself", "name two nodes", "between")
+        for way in ("forward", "backward"):
+            rate = self._key(way, "rate")
+            if rate is None:
+                raise refuse(
+                    f"is missing for the {way} direction", 'such as rate = "10 Mbit/s"', "rate"
+                )
+            jitter, delay = self._key(way, "jitter"), self._key(way, "delay") or 0
+            own = getattr(self, way)
+            if jitter is not None and jitter.deviation > delay:
+                at = f"{way}.jitter" if own is not None and own.jitter is not None else "jitter"
+                raise refuse(
+                    f"is above the delay of the {way} direction, which cannot become negative",
+                    "lower the deviation or raise delay",
+                    f"{at}.deviation",
+                )
+        return self
+
+    def _key(self, way: str, key: str) -> Any:
+        own = getattr(self, way)
+        value = None if own is None else getattr(own, key)
+        return getattr(self, key) if value is None else value
+
+    def direction(self, way: Literal["forward", "backward"]) -> Direction:
+        """One direction with every default filled in.
+
+        Examples:
+            >>> link = Link(name="wan", between=("a", "b"), rate="2 Mbit/s", delay="5 ms")
+            >>> way = link.direction("backward")
+            >>> way.name, way.source, way.rate, way.queue.limit
+            ('wan.backward', 'b', 2000000, 1000)
+        """
+        source, target = self.between if way == "forward" else self.between[::-1]
+        queue = self._key(way, "queue")
+        return Direction(
+            name=f"{self.name}.{way}",
+            source=source,
+            target=target,
+            rate=self._key(way, "rate"),
+            delay=self._key(way, "delay") or 0,
+            framing=self._key(way, "framing") or Framing(),
+            queue=Pfifo(limit=1000) if queue is None else queue,
+            ring=self._key(way, "ring"),
+            jitter=self._key(way, "jitter"),
+            loss=self._key(way, "loss") or 0.0,
+            dns_exempt=bool(self._key(way, "dns_exempt")),
+        )

@@ -1,0 +1,258 @@
+"""From a scenario to the simulator's plan: plain values in base units, names to indices.
+
+The plan mirrors `crates/sim/src/plan.rs` key by key, as serde reads it: instants and durations in
+picoseconds, rates in bits per second, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from narrows.scenario import checks
+from narrows.scenario.queues import Bfifo, Pfifo, Red, Red1993
+from narrows.scenario.routing import Network
+from narrows.scenario.traffic import Group, Once, OnOff
+
+if TYPE_CHECKING:
+    from narrows.scenario.links import Direction, Framing, Jitter, Ring
+    from narrows.scenario.model import Scenario
+    from narrows.scenario.monitor import Sampler
+
+__all__ = ["lower"]
+
+_PS = 10**12
+
+
+def lower(
+    scenario: Scenario, *, seed: int, event_limit: int, profile: Callable[[str], str]
+) -> dict[str, Any]:
+    """The plan of a scenario.
+
+    Args:
+        scenario: What to lower; it has been checked.
+        seed: 0 to 2**64 - 1.
+        event_limit: Events after which the run stops, 1 to 2**64 - 1.
+        profile: Gives a TCP profile's settings as JSON.
+
+    Raises:
+        ValueError: Seed or event limit is out of range.
+    """
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"the seed must be 0 to {2**64 - 1}")
+    if not 1 <= event_limit < 2**64:
+        raise ValueError(f"the event limit must be 1 to {2**64 - 1}")
+    nodes = checks.node_names(scenario)
+    index = {name: position for position, name in enumerate(nodes)}
+    network = Network.of(scenario)
+    ways = [
+        way
+        for link in scenario.links
+        for way in (link.direction("forward"), link.direction("backward"))
+    ]
+    tcp = _TcpSettings(profile)
+    return {
+        "seed": seed,
+        "end": scenario.duration,
+        "end_with_dns": scenario.end == "dns",
+        "event_limit": event_limit,
+        "nodes": nodes,
+        "links": [_link(way, index) for way in ways],
+        "connections": [
+            connection
+            for group in scenario.traffic
+            for connection in _connections(group, index, network, tcp, seed)
+        ],
+        "tcp": tcp.configs,
+        "resolvers": [
+            {
+                "name": dns.name,
+                "client": index[dns.client],
+                "server": index[dns.server],
+                "forward": _route(network, dns.client, dns.server),
+                "backward": _route(network, dns.server, dns.client),
+                "workers": dns.workers,
+                "start": dns.start,
+                "spread": dns.spread,
+                "warm_up": dns.warm_up,
+                "queries": dns.queries,
+                "think_mean": dns.think_mean,
+                "timeouts": dns.timeouts,
+                "service": dns.service,
+                "service_jitter_mean": dns.service_jitter_mean,
+                "query_bytes": dns.query_size,
+                "reply_bytes": dns.reply_size,
+            }
+            for dns in scenario.dns
+        ],
+        "queue_monitors": _monitors(scenario, scenario.monitor.queues, "queues"),
+        "link_monitors": _monitors(scenario, scenario.monitor.links, "links"),
+        "captures": checks.select_links(scenario, scenario.monitor.capture, "monitor.capture"),
+        "collapse": True,
+    }
+
+
+def _link(way: Direction, index: dict[str, int]) -> dict[str, Any]:
+    return {
+        "name": way.name,
+        "from": index[way.source],
+        "to": index[way.target],
+        "rate": way.rate,
+        "delay": way.delay,
+        "jitter": _jitter(way.jitter),
+        "loss": way.loss,
+        "dns_exempt": way.dns_exempt,
+        "framing": _framing(way.framing),
+        "queue": _queue(way),
+        "ring": _ring(way.ring),
+    }
+
+
+def _framing(framing: Framing) -> dict[str, int]:
+    return {
+        "overhead": framing.overhead,
+        "min": framing.min,
+        "queue_overhead": framing.queue_overhead,
+    }
+
+
+def _jitter(jitter: Jitter | None) -> dict[str, Any] | None:
+    if jitter is None:
+        return None
+    return {
+        "deviation": jitter.deviation,
+        "correlation": jitter.correlation,
+        "distribution": jitter.distribution,
+        "reorder": jitter.reorder,
+    }
+
+
+def _ring(ring: Ring | None) -> dict[str, int] | None:
+    if ring is None:
+        return None
+    if ring.packets is not None:
+        return {"packets": ring.packets}
+    assert ring.bytes is not None, "a ring has one of the two, as its validator says"
+    return {"bytes": ring.bytes}
+
+
+def _queue(way: Direction) -> dict[str, Any]:
+    queue = way.queue
+    match queue:
+        case Pfifo() | Bfifo():
+            return {queue.kind: {"limit": queue.limit}}
+        case Red():
+            return {
+                "red": {
+                    "limit": queue.limit,
+                    "min": queue.lower,
+                    "max": queue.upper,
+                    "avpkt": queue.avpkt,
+                    "burst": queue.packets,
+                    "probability": queue.probability,
+                    "bandwidth": way.rate if queue.bandwidth is None else queue.bandwidth,
+                    "ecn": queue.ecn,
+                    "harddrop": queue.harddrop,
+                    "nodrop": queue.nodrop,
+                    "adaptive": queue.adaptive,
+                }
+            }
+        case Red1993():
+            in_bytes = {"bytes": {"mean_packet": queue.mean_packet}}
+            return {
+                "red1993": {
+                    "unit": "packets" if queue.unit == "packets" else in_bytes,
+                    "limit": queue.limit,
+                    "min": queue.min,
+                    "max": queue.max,
+                    "weight": queue.weight,
+                    "max_p": queue.max_p,
+                    "gentle": queue.gentle,
+                    "wait": queue.wait,
+                    "ecn": queue.ecn,
+                    "mark_above_max": queue.mark_above_max,
+                    "bandwidth": way.rate if queue.bandwidth is None else queue.bandwidth,
+                }
+            }
+
+
+def _connections(
+    group: Group, index: dict[str, int], network: Network, tcp: _TcpSettings, seed: int
+) -> list[dict[str, Any]]:
+    connections = []
+    number = 0
+    for _, (sender, receiver) in group.keyed_pairs():
+        forward, backward = _route(network, sender, receiver), _route(network, receiver, sender)
+        for _ in range(group.connections):
+            name = f"{group.name}/{number}"
+            connections.append(
+                {
+                    "name": name,
+                    "group": group.name,
+                    "sender": index[sender],
+                    "receiver": index[receiver],
+                    "forward": forward,
+                    "backward": backward,
+                    "tcp": tcp.index(group, number),
+                    "start": group.start + _offset(group, number, name, seed),
+                    "source": _source(group),
+                }
+            )
+            number += 1
+    return connections
+
+
+def _offset(group: Group, number: int, name: str, seed: int) -> int:
+    """When a connection of a group is opened, after the group's start."""
+    if group.stagger == "random":
+        # A text as seed goes through SHA-512, and random() is promised not to change.
+        return int(random.Random(f"{seed}/{name}/start").random() * group.spread)
+    return group.spread * number // group.total
+
+
+def _source(group: Group) -> Any:
+    match group:
+        case Once():
+            return {"once": group.size}
+        case OnOff():
+            return {"on-off": {"burst": group.burst, "idle_mean": group.idle_mean}}
+        case _:
+            return "bulk"
+
+
+def _route(network: Network, source: str, target: str) -> list[int]:
+    path = network.route(source, target)
+    assert path is not None, "the scenario's checks found a path"
+    return list(path)
+
+
+def _monitors(scenario: Scenario, sampler: Sampler | None, name: str) -> list[dict[str, int]]:
+    if sampler is None:
+        return []
+    interval = round(_PS / sampler.rate)
+    links = checks.select_links(scenario, sampler.links, f"monitor.{name}.links")
+    return [{"link": link, "interval": interval} for link in links]
+
+
+class _TcpSettings:
+    """The plan's list of TCP settings, each held once."""
+
+    def __init__(self, profile: Callable[[str], str]) -> None:
+        self.configs: list[dict[str, Any]] = []
+        self._profile = profile
+        self._known: dict[str, int] = {}
+        self._of_group: dict[tuple[str, bool | None], int] = {}
+
+    def index(self, group: Group, number: int) -> int:
+        """The index of the settings of a group's connection."""
+        ecn = group.uses_ecn(number)
+        if (group.name, ecn) not in self._of_group:
+            config = group.tcp.config(self._profile, ecn=ecn)
+            text = json.dumps(config, sort_keys=True)
+            if text not in self._known:
+                self._known[text] = len(self.configs)
+                self.configs.append(config)
+            self._of_group[group.name, ecn] = self._known[text]
+        return self._of_group[group.name, ecn]

@@ -1,0 +1,143 @@
+"""The whole of a scenario: its tables, and what must hold between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from narrows import _core
+from narrows.errors import ScenarioError
+from narrows.scenario import checks, lowering, reading
+from narrows.scenario.base import Table
+from narrows.scenario.dns import Dns
+from narrows.scenario.faults import scenario_error
+from narrows.scenario.links import Link
+from narrows.scenario.monitor import Monitor
+from narrows.scenario.overrides import override
+from narrows.scenario.quantities import Name, PositiveSpan
+from narrows.scenario.traffic import Traffic
+
+__all__ = ["Nodes", "Scenario"]
+
+
+class Nodes(Table):
+    """The nodes, where they shall be declared; otherwise the links' ends are the nodes."""
+
+    hosts: tuple[Name, ...] = ()
+    """Nodes that send and receive, and forward nothing."""
+    routers: tuple[Name, ...] = ()
+    """Nodes that forward."""
+
+
+class Scenario(Table):
+    """A scenario: what the network, its queues and its traffic are, and what is recorded.
+
+    Made from a file (`load`), from text (`parse`), or from the classes of `narrows.scenario`,
+    which have the same keys; made that way, faults are pydantic's `ValidationError`.
+
+    Examples:
+        >>> scenario = Scenario.parse('''
+        ... name = "one-link"
+        ... duration = "10 s"
+        ... [[links]]
+        ... name = "wan"
+        ... between = ["a", "b"]
+        ... rate = "2 Mbit/s"
+        ... ''', set={"links.wan.delay": "5 ms"})
+        >>> scenario.links[0].direction("forward").delay
+        5000000000
+    """
+
+    name: Name
+    """The scenario's name."""
+    description: Annotated[str, Field(max_length=10_000)] = ""
+    """What it is about."""
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)] = 1
+    """Every random stream is derived from it and a component's name."""
+    duration: PositiveSpan
+    """The run ends here at the latest."""
+    end: Literal["dns"] | None = None
+    """`"dns"` ends the run as soon as every resolver worker is done."""
+    event_limit: Annotated[int, Field(strict=True, ge=1, le=2**63 - 1)] = 10_000_000_000
+    """The run stops, as partial, after this many events."""
+    nodes: Nodes | None = None
+    """The nodes; optional, as links name them too. With it, a link to a node that it does not
+    list is an error, and hosts forward nothing."""
+    links: Annotated[tuple[Link, ...], Field(min_length=1, max_length=10_000)]
+    """Two-way links between nodes."""
+    traffic: Annotated[tuple[Traffic, ...], Field(max_length=10_000)] = ()
+    """Groups of TCP connections."""
+    dns: Annotated[tuple[Dns, ...], Field(max_length=10_000)] = ()
+    """Groups of resolver workers."""
+    monitor: Monitor = Monitor()
+    """What is sampled and captured."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        checks.check(self)
+        return self
+
+    @classmethod
+    def load(cls, path: str | Path, set: Mapping[str, str] | None = None) -> Self:
+        """Reads a scenario file.
+
+        Args:
+            path: A TOML file.
+            set: Overrides, by dotted key: `{"links.bottleneck.rate": "5 Mbit/s"}`.
+
+        Raises:
+            ScenarioError: The file cannot be read, or the scenario cannot be meant.
+        """
+        return cls._build(reading.read(path), str(path), set or {})
+
+    @classmethod
+    def parse(
+        cls, text: str, set: Mapping[str, str] | None = None, *, file: str = "<text>"
+    ) -> Self:
+        """Reads a scenario from TOML text; `file` is what errors call it.
+
+        Raises:
+            ScenarioError: The text is no TOML, or the scenario cannot be meant.
+        """
+        return cls._build(reading.parse(text, file), file, set or {})
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], *, file: str = "<dict>") -> Self:
+        """Reads what `resolved` gave.
+
+        Raises:
+            ScenarioError: The scenario cannot be meant.
+        """
+        return cls._build(dict(values), file, {})
+
+    @classmethod
+    def _build(cls, values: dict[str, Any], file: str, changes: Mapping[str, str]) -> Self:
+        for key, value in changes.items():
+            override(values, key, value, file)
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise scenario_error(error, values, cls, file) from None
+        except RecursionError:
+            raise ScenarioError(file, "", "is nested too deeply") from None
+
+    def resolved(self) -> dict[str, Any]:
+        """The scenario as plain JSON values, with its defaults; `from_dict` reads it back."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def plan(self, seed: int | None = None, *, event_limit: int | None = None) -> dict[str, Any]:
+        """What the simulator is told: plain JSON values in base units.
+
+        Args:
+            seed: Instead of the scenario's own.
+            event_limit: Instead of the scenario's own.
+        """
+        return lowering.lower(
+            self,
+            seed=self.seed if seed is None else seed,
+            event_limit=self.event_limit if event_limit is None else event_limit,
+            profile=_core.tcp_profile,
+        )

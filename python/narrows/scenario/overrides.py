@@ -1,0 +1,155 @@
+"""Overrides by dotted key: `links.bottleneck.rate`, `links[0].queue.limit`, `queue.limit`.
+
+An entry of an array of tables goes by its name or its index; where the array has one entry only,
+it may be left out. `queue` alone is the monitored queue, or the only queue that the file gives.
+"""
+
+from __future__ import annotations
+
+import copy
+import fnmatch
+import re
+from typing import Any
+
+from narrows.errors import ScenarioError
+from narrows.scenario.faults import nearest
+from narrows.scenario.reading import value_of
+
+__all__ = ["override"]
+
+_LONGEST_KEY = 500
+_PART = re.compile(r"\[(\d{1,9})\]|\.?([A-Za-z0-9_-]+)")
+_WAYS = ("forward", "backward")
+# What a direction without a queue of its own has: Linux's default.
+_DEFAULT_QUEUE = {"kind": "pfifo", "limit": 1000}
+
+
+def override(values: dict[str, Any], key: str, text: str, file: str) -> None:
+    """Sets one key of a scenario's TOML values, in place.
+
+    Args:
+        values: The scenario.
+        key: Dotted key, as in the module's description.
+        text: The value as TOML; text that is no TOML stands for itself.
+        file: The scenario's file, for errors.
+
+    Raises:
+        ScenarioError: The key leads nowhere, or to more than one place.
+
+    Examples:
+        >>> values = {"links": [{"name": "wan", "rate": "1 Mbit/s"}]}
+        >>> override(values, "links.wan.rate", "2 Mbit/s", "")
+        >>> values
+        {'links': [{'name': 'wan', 'rate': '2 Mbit/s'}]}
+    """
+    parts = _split(key, file)
+    if parts[0] == "queue":
+        parts = [*_the_queue(values, key, parts[1:], file), *parts[1:]]
+    _set(values, parts, value_of(text), key, file)
+
+
+def _split(key: str, file: str) -> list[str | int]:
+    parts: list[str | int] = []
+    position = 0
+    while position < len(key) <= _LONGEST_KEY:
+        found = _PART.match(key, position)
+        if found is None or (position == 0 and key[0] in ".["):
+            break
+        parts.append(int(found[1]) if found[1] else found[2])
+        position = found.end()
+    if not parts or position < len(key):
+        raise ScenarioError(file, key, "is no key to set", "such as links.bottleneck.queue.limit")
+    return parts
+
+
+def _set(values: dict[str, Any], parts: list[str | int], value: Any, key: str, file: str) -> None:
+    node: Any = values
+    common: Any = None
+    for position, part in enumerate(parts):
+        last = position == len(parts) - 1
+        if isinstance(node, list):
+            node, taken = _entry(node, part, key, file)
+            if taken:
+                if last:
+                    raise ScenarioError(file, key, "is a whole entry", "name a key of it")
+                continue
+        if not isinstance(node, dict) or not isinstance(part, str):
+            raise ScenarioError(file, key, "leads into a value that is no table")
+        if last:
+            node[part] = value
+            return
+        if part not in node:
+            # A direction takes over the link's table before a key of it changes.
+            node[part] = copy.deepcopy(common.get(part, {})) if common is not None else {}
+            if part == "queue" and not node[part]:
+                node[part] = dict(_DEFAULT_QUEUE)
+        common = node if part in _WAYS else None
+        node = node[part]
+    raise AssertionError("the last part sets the value or raises")
+
+
+def _entry(entries: list[Any], part: str | int, key: str, file: str) -> tuple[Any, bool]:
+    """The entry of an array that a part names, and whether it names one at all."""
+    names = [e.get("name") for e in entries if isinstance(e, dict)]
+    if isinstance(part, str) and part in names:
+        return next(e for e in entries if isinstance(e, dict) and e.get("name") == part), True
+    index = (
+        part if isinstance(part, int) else int(part) if re.fullmatch(r"[0-9]{1,9}", part) else -1
+    )
+    if 0 <= index < len(entries):
+        return entries[index], True
+    if index < 0 and len(entries) == 1:
+        return entries[0], False
+    known = [name for name in names if isinstance(name, str)]
+    raise ScenarioError(file, key, f'has no entry "{part}"', nearest(str(part), known))
+
+
+def _the_queue(
+    values: dict[str, Any], key: str, rest: list[str | int], file: str
+) -> list[str | int]:
+    """The path of the queue that a bare `queue` means."""
+    links = values.get("links")
+    tables = [link for link in links if isinstance(link, dict)] if isinstance(links, list) else []
+    given: list[tuple[str, ...]] = []
+    ways: list[tuple[str, str, tuple[str, ...]]] = []
+    for link in tables:
+        name = link.get("name")
+        if not isinstance(name, str):
+            continue
+        if "queue" in link:
+            given.append(("links", name, "queue"))
+        for way in _WAYS:
+            place: tuple[str, ...] = ("links", name, way, "queue")
+            own = link.get(way)
+            if isinstance(own, dict) and "queue" in own:
+                given.append(place)
+            elif "queue" in link:
+                place = ("links", name, "queue")
+            ways.append((name, f"{name}.{way}", place))
+    monitored = _monitored(values)
+    seen = [
+        place
+        for name, full, place in ways
+        if any(fnmatch.fnmatchcase(full, p) or fnmatch.fnmatchcase(name, p) for p in monitored)
+    ]
+    for places in (seen, given):
+        if len(dict.fromkeys(places)) == 1:
+            return list(places[0])
+    if not given:
+        raise ScenarioError(
+            file, key, "means no queue: no link has one", "name it: links.NAME.queue"
+        )
+    end = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest)
+    candidates = [".".join(place) + end for place in given]
+    more = ", ..." if len(candidates) > 4 else ""
+    raise ScenarioError(
+        file, key, "may mean several queues", f"one of {', '.join(candidates[:4])}{more}"
+    )
+
+
+def _monitored(values: dict[str, Any]) -> list[str]:
+    node: Any = values
+    for part in ("monitor", "queues", "links"):
+        node = node.get(part) if isinstance(node, dict) else None
+    patterns = node if isinstance(node, list) else []
+    return [p for p in patterns if isinstance(p, str) and len(p) <= 80][:1000]

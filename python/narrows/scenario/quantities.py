@@ -1,0 +1,219 @@
+"""Field types of the scenario language: text with a unit outside, whole base units inside.
+
+Durations are held in picoseconds, rates in bits per second, sizes in bytes, all as int; they are
+written back as exact text, so that a resolved scenario reads as the one it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+from pydantic import WithJsonSchema as JsonSchema
+from pydantic_core import PydanticCustomError
+
+from narrows import _core
+
+__all__ = [
+    "DnsSize",
+    "Name",
+    "PositiveBytes",
+    "PositiveSpan",
+    "Probability",
+    "Rate",
+    "Size",
+    "Span",
+    "TransferSize",
+    "at_most",
+    "bytes_text",
+    "rate_text",
+    "read_size",
+    "refuse",
+    "span_text",
+]
+
+_SPAN_UNITS = [
+    ("s", 10**12),
+    ("ms", 10**9),
+    ("us", 10**6),
+    ("ns", 10**3),
+    ("ps", 1),
+]
+_RATE_UNITS = [("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3), ("bit/s", 1)]
+_LONGEST_TEXT = 100
+
+
+def refuse(message: str, hint: str = "", key: str = "") -> PydanticCustomError:
+    """The error that a validator raises: message and hint end in a `ScenarioError`.
+
+    `key` is a path below the place where the validator stands.
+    """
+    context = {"message": message, "hint": hint, "key": key}
+    return PydanticCustomError("scenario", "{message}", context)
+
+
+def span_text(picoseconds: int) -> str:
+    """A duration, exactly, in the largest unit that it reaches.
+
+    Examples:
+        >>> span_text(50_000_000_000), span_text(1_500_000), span_text(0)
+        ('50 ms', '1.5 us', '0 s')
+    """
+    return _in_largest_unit(picoseconds, _SPAN_UNITS) if picoseconds else "0 s"
+
+
+def rate_text(bits_per_second: int) -> str:
+    """A rate, exactly, in the largest unit that it reaches.
+
+    Examples:
+        >>> rate_text(1_544_000)
+        '1.544 Mbit/s'
+    """
+    return _in_largest_unit(bits_per_second, _RATE_UNITS)
+
+
+def bytes_text(size: int) -> str:
+    """A size in bytes.
+
+    Examples:
+        >>> bytes_text(375_000)
+        '375000 B'
+    """
+    return f"{size} B"
+
+
+def _in_largest_unit(value: int, units: list[tuple[str, int]]) -> str:
+    unit, scale = next(entry for entry in units if value >= entry[1])
+    whole, rest = divmod(value, scale)
+    if not rest:
+        return f"{whole} {unit}"
+    decimals = len(str(scale)) - 1
+    return f"{whole}.{rest:0{decimals}d}".rstrip("0") + f" {unit}"
+
+
+def _reader(parse: Callable[[str], int], example: str, most: int) -> Callable[[Any], int]:
+    kind_hint = f'write it as text with a unit, such as "{example}"'
+
+    def read(value: Any) -> int:
+        if isinstance(value, int) and not isinstance(value, bool):
+            hint = kind_hint if value else 'write "0"'
+            raise refuse("is a number without a unit", hint)
+        if not isinstance(value, str):
+            raise refuse(f"is {_kind(value)}, not a quantity", kind_hint)
+        shown = value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT] + "..."
+        try:
+            quantity = parse(value)
+        except ValueError as error:
+            raise refuse(f'"{shown}" {error}', f'such as "{example}"') from None
+        if quantity > most:
+            raise refuse(f'"{shown}" is too large')
+        return quantity
+
+    return read
+
+
+def _kind(value: Any) -> str:
+    names = {bool: "a Boolean", float: "a number without a unit", list: "an array", dict: "a table"}
+    return names.get(type(value), "a date or time")
+
+
+def _positive(value: int) -> int:
+    if value == 0:
+        raise refuse("must be above zero")
+    return value
+
+
+def _between(value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise refuse(f'must be "{least} B" to "{most} B"')
+    return value
+
+
+def at_most(most: int, text: str) -> AfterValidator:
+    """Bounds a quantity from above; `text` is how the bound is written."""
+
+    def check(value: int) -> int:
+        if value > most:
+            raise refuse(f'must be at most "{text}"')
+        return value
+
+    return AfterValidator(check)
+
+
+def _schema(what: str, example: str) -> JsonSchema:
+    pattern = r"^\s*[0-9][0-9.]*\s*[A-Za-zµμ/]*\s*$"
+    return JsonSchema({"type": "string", "pattern": pattern, "examples": [example], "title": what})
+
+
+# A longer run than 240 hours is a slip; the simulator's clock ends at 213 days.
+_MOST_SPAN = 240 * 3600 * 10**12
+# Linux holds RED's thresholds and a FIFO's limit in 32 bits.
+_MOST_BYTES = 2**32 - 1
+_MOST_RATE = 10**14
+
+Span = Annotated[
+    int,
+    BeforeValidator(_reader(_core.parse_span, "50 ms", _MOST_SPAN)),
+    PlainSerializer(span_text, return_type=str, when_used="json"),
+    _schema("duration", "50 ms"),
+]
+"""A duration of zero or more, held in picoseconds."""
+
+PositiveSpan = Annotated[
+    int,
+    BeforeValidator(lambda value: _positive(_read_span(value))),
+    PlainSerializer(span_text, return_type=str, when_used="json"),
+    _schema("duration above zero", "50 ms"),
+]
+"""A duration above zero, held in picoseconds."""
+
+Rate = Annotated[
+    int,
+    BeforeValidator(_reader(_core.parse_rate, "10 Mbit/s", _MOST_RATE)),
+    PlainSerializer(rate_text, return_type=str, when_used="json"),
+    _schema("rate", "10 Mbit/s"),
+]
+"""A rate above zero, held in bits per second."""
+
+Size = Annotated[
+    int,
+    BeforeValidator(_reader(_core.parse_bytes, "1500 B", _MOST_BYTES)),
+    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    _schema("size", "1500 B"),
+]
+"""A size of zero or more, held in bytes."""
+
+PositiveBytes = Annotated[
+    int,
+    BeforeValidator(lambda value: _positive(read_size(value))),
+    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    _schema("size above zero", "1500 B"),
+]
+"""A size above zero, held in bytes."""
+
+DnsSize = Annotated[
+    int,
+    BeforeValidator(lambda value: _between(read_size(value), 40, 1500)),
+    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    _schema("IP packet length", "70 B"),
+]
+"""The IP packet length of a DNS message that is not fragmented, held in bytes."""
+
+TransferSize = Annotated[
+    int,
+    BeforeValidator(lambda value: _positive(_read_transfer(value))),
+    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    _schema("size above zero", "384 kB"),
+]
+"""Bytes that an application sends, above zero, held in bytes."""
+
+Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict=True)]
+"""A probability or share, 0 to 1."""
+
+Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+"""A name: letters, digits, `-` and `_`, at most 64."""
+
+_read_span = _reader(_core.parse_span, "50 ms", _MOST_SPAN)
+read_size = _reader(_core.parse_bytes, "1500 B", _MOST_BYTES)
+_read_transfer = _reader(_core.parse_bytes, "384 kB", 10**15)

@@ -1,0 +1,173 @@
+"""Queue disciplines at a link's head, with tc(8)'s names and defaults."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_serializer, model_validator
+
+from narrows.scenario.base import Table
+from narrows.scenario.quantities import (
+    PositiveBytes,
+    Probability,
+    Rate,
+    bytes_text,
+    read_size,
+    refuse,
+)
+
+__all__ = ["Bfifo", "Pfifo", "Queue", "Red", "Red1993"]
+
+Packets = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
+
+
+def read_threshold(value: Any, info: ValidationInfo) -> Any:
+    """A threshold of `red-1993`: a number where it counts packets, a size where it counts bytes."""
+    unit = info.data.get("unit")
+    if unit == "packets" and isinstance(value, str):
+        raise refuse('is text where unit is "packets"', "write a number, or set unit to bytes")
+    if unit == "bytes":
+        return read_size(value)
+    return value
+
+
+class Pfifo(Table):
+    """Tail drop, counted in packets: tc-pfifo(8)."""
+
+    kind: Literal["pfifo"] = "pfifo"
+    """Which discipline this is."""
+    limit: Packets
+    """Packets that the queue holds."""
+
+
+class Bfifo(Table):
+    """Tail drop, counted in bytes: tc-bfifo(8)."""
+
+    kind: Literal["bfifo"] = "bfifo"
+    """Which discipline this is."""
+    limit: PositiveBytes
+    """Bytes that the queue holds, the link's `framing.queue_overhead` included."""
+
+
+class Red(Table):
+    """RED as in the Linux kernel, with the parameters of tc-red(8)."""
+
+    kind: Literal["red"] = "red"
+    """Which discipline this is."""
+    limit: PositiveBytes
+    """Hard limit of the real queue; what comes beyond it is dropped."""
+    min: PositiveBytes | None = None
+    """Average backlog at which marking or dropping starts; a third of `max` by default."""
+    max: PositiveBytes | None = None
+    """Average backlog from which every packet is marked or dropped; a quarter of `limit` by
+    default."""
+    avpkt: PositiveBytes = 1000
+    """Average packet size, for `burst` and for the decay of the average in idle times."""
+    burst: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] | None = None
+    """Packets that may come in a burst before the average follows: sets its weight. By default
+    (2 `min` + `max`) / (3 `avpkt`), as tc has it."""
+    probability: Annotated[Probability, Field(gt=0.0)] = 0.02
+    """Probability of marking or dropping when the average reaches `max`."""
+    bandwidth: Rate | None = None
+    """Rate by which the average decays while the queue is idle; the link's by default (where
+    tc takes 10 Mbit/s)."""
+    ecn: bool = Field(default=False, strict=True)
+    """Marks packets of ECN-capable transports where it would drop them early."""
+    harddrop: bool = Field(default=False, strict=True)
+    """Above `max`, drops what it could mark."""
+    nodrop: bool = Field(default=False, strict=True)
+    """Of packets that cannot be marked, lets those pass that it would drop early; needs `ecn`."""
+    adaptive: bool = Field(default=False, strict=True)
+    """Adapts `probability` to keep the average half-way between `min` and `max`."""
+
+    @property
+    def upper(self) -> int:
+        """`max` in effect, in bytes."""
+        return self.limit // 4 if self.max is None else self.max
+
+    @property
+    def lower(self) -> int:
+        """`min` in effect, in bytes."""
+        return self.upper // 3 if self.min is None else self.min
+
+    @property
+    def packets(self) -> int:
+        """`burst` in effect, in packets."""
+        if self.burst is not None:
+            return self.burst
+        return (2 * self.lower + self.upper) // (3 * self.avpkt)
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Red:
+        lower, upper, burst = self.lower, self.upper, self.packets
+        if lower >= upper:
+            origin = "" if self.max is not None else ", which is a quarter of limit"
+            raise refuse(
+                f'"{lower} B" is not below max ("{upper} B"{origin})',
+                "tc-red(8) advises a max of at least twice min",
+                "min" if self.min is not None else "max",
+            )
+        # iproute2's tc_red_eval_ewma finds no weight in these cases, and tc refuses.
+        if lower < self.avpkt:
+            raise refuse(
+                f'"{lower} B" is less than one average packet (avpkt is "{self.avpkt} B")',
+                "raise min or lower avpkt",
+                "min",
+            )
+        if burst * self.avpkt < lower:
+            raise refuse(
+                f"{burst} is below min / avpkt, which no weight of the average gives",
+                f"at least {math.ceil(lower / self.avpkt)}",
+                "burst",
+            )
+        if self.nodrop and not self.ecn:
+            raise refuse("needs ecn = true", "set ecn, or leave nodrop out", "nodrop")
+        return self
+
+
+class Red1993(Table):
+    """RED as in the paper of 1993 and in ns-2: thresholds in packets or bytes, weight given."""
+
+    kind: Literal["red-1993"] = "red-1993"
+    """Which discipline this is."""
+    unit: Literal["packets", "bytes"] = "packets"
+    """What `limit`, `min` and `max` count."""
+    mean_packet: PositiveBytes = 500
+    """Average packet size, by which byte mode scales the probability (ns-2: 500)."""
+    limit: Annotated[int, BeforeValidator(read_threshold), Field(ge=1, le=2**32 - 1)]
+    """Hard limit of the real queue: a number of packets, or a size."""
+    min: Annotated[float, BeforeValidator(read_threshold), Field(gt=0, le=2**32 - 1)]
+    """Average at which marking or dropping starts: packets, or a size."""
+    max: Annotated[float, BeforeValidator(read_threshold), Field(gt=0, le=2**32 - 1)]
+    """Average above which every packet is marked or dropped: packets, or a size."""
+    weight: Annotated[Probability, Field(gt=0.0)] = 0.002
+    """Weight of a new sample in the average (the paper's w_q)."""
+    max_p: Annotated[Probability, Field(gt=0.0)] = 0.1
+    """Probability of marking or dropping when the average reaches `max`."""
+    gentle: bool = Field(default=False, strict=True)
+    """Lets the probability rise from `max_p` to 1 between `max` and twice `max`."""
+    wait: bool = Field(default=False, strict=True)
+    """Spaces drops 1/p to 2/p packets apart (ns-2's default) instead of 1 to 1/p (the paper)."""
+    ecn: bool = Field(default=False, strict=True)
+    """Marks packets of ECN-capable transports where it would drop them early."""
+    mark_above_max: bool = Field(default=False, strict=True)
+    """Marks above `max` too (Linux does, ns-2 drops)."""
+    bandwidth: Rate | None = None
+    """Rate by which the average decays while the queue is idle; the link's by default."""
+
+    @field_serializer("limit", "min", "max", when_used="json")
+    def _in_its_unit(self, value: float) -> float | str:
+        return bytes_text(int(value)) if self.unit == "bytes" else value
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Red1993:
+        if self.min >= self.max:
+            raise refuse(
+                f"{self.min:g} is not below max ({self.max:g})", "exchange or mend them", "min"
+            )
+        return self
+
+
+Queue = Annotated[Pfifo | Bfifo | Red | Red1993, Field(discriminator="kind")]
+"""Any queue discipline."""

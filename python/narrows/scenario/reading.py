@@ -1,0 +1,122 @@
+"""From a file or text to TOML values, in bounded time and memory whatever it holds."""
+
+from __future__ import annotations
+
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import ScenarioError
+
+__all__ = ["MOST_BYTES", "parse", "read", "value_of"]
+
+MOST_BYTES = 1 << 20
+"""Longest scenario file."""
+
+# tomllib's time grows with the square of a dotted key's parts; no key of the language has ten.
+_MOST_KEY_PARTS = 32
+_KEY_TOKEN = re.compile(
+    r"""(?P<part>[A-Za-z0-9_-]++|"(?:[^"\\]|\\.)*+"|'[^']*+')|(?P<dot>\.)|(?P<space>[ \t]++)|."""
+)
+_AT_LINE = re.compile(r"^(?P<message>.*) \(at (?P<place>line \d+, column \d+|end of document)\)$")
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Reads a TOML file of at most `MOST_BYTES`.
+
+    Raises:
+        ScenarioError: It cannot be read, or it is no TOML.
+    """
+    file = str(path)
+    try:
+        mode = Path(path).stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise ScenarioError(file, "", "is a directory", "name a scenario file in it")
+        if not stat.S_ISREG(mode):
+            raise ScenarioError(file, "", "is not a regular file")
+        with Path(path).open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise ScenarioError(file, "", "does not exist", "check the path") from None
+    except PermissionError:
+        raise ScenarioError(
+            file, "", "cannot be read: permission denied", "check its owner and mode"
+        ) from None
+    except OSError as error:
+        raise ScenarioError(file, "", f"cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ScenarioError(file, "", "is no file name") from None
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if len(content) <= MOST_BYTES:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise ScenarioError(
+                file, f"line {line}", "is not UTF-8", "save the file as UTF-8"
+            ) from None
+        text = " " * len(content)
+    return parse(text, file)
+
+
+def parse(text: str, file: str) -> dict[str, Any]:
+    """Reads TOML text of at most `MOST_BYTES`.
+
+    Raises:
+        ScenarioError: It is no TOML.
+    """
+    if len(text) > MOST_BYTES:
+        raise ScenarioError(file, "", "is longer than 1 MiB, which no scenario needs")
+    if text.startswith("\ufeff"):
+        raise ScenarioError(
+            file, "", "starts with a byte-order mark", "save the file as UTF-8 without BOM"
+        )
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") >= _MOST_KEY_PARTS and _key_parts(line) > _MOST_KEY_PARTS:
+            raise ScenarioError(
+                file, f"line {number}", f"has a key of more than {_MOST_KEY_PARTS} parts"
+            )
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _AT_LINE.match(str(error))
+        place, message = (found["place"], found["message"]) if found else ("", str(error))
+        raise ScenarioError(
+            file, place, f"is no TOML: {message[:1].lower()}{message[1:]}"
+        ) from None
+    except RecursionError:
+        raise ScenarioError(file, "", "is nested too deeply") from None
+    except ValueError as error:
+        # Such as an integer of thousands of digits, or the 31st of February.
+        raise ScenarioError(file, "", f"is no TOML: {error}") from None
+
+
+def value_of(text: str) -> Any:
+    """The TOML value that a text is, or the text itself.
+
+    Examples:
+        >>> value_of("3"), value_of("[1, 2]"), value_of("10 Mbit/s"), value_of("true")
+        (3, [1, 2], '10 Mbit/s', True)
+    """
+    try:
+        values = parse(f"value = {text}", "")
+    except ScenarioError:
+        return text
+    return values["value"] if values.keys() == {"value"} else text
+
+
+def _key_parts(line: str) -> int:
+    """The most parts of what may be a dotted key in the line."""
+    most = parts = 0
+    joined = False
+    for token in _KEY_TOKEN.finditer(line):
+        if token["part"]:
+            parts = parts + 1 if joined else 1
+            joined = False
+            most = max(most, parts)
+        elif token["dot"]:
+            joined = parts > 0
+        elif not token["space"]:
+            parts, joined = 0, False
+    return most

@@ -1,0 +1,42 @@
+"""Retry schedules of stub resolvers: the time-outs of successive attempts, each with its source.
+
+The schedules hold for one configured server; what a resolver does with several is not modelled.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["SCHEDULES", "Schedule"]
+
+
+class Schedule(NamedTuple):
+    """Time-outs of successive attempts, in seconds, and where they are written down."""
+
+    timeouts_s: tuple[int, ...]
+    source: str
+
+
+SCHEDULES: dict[str, Schedule] = {
+    "windows": Schedule(
+        (1, 2, 2, 4, 8),
+        "Harhalakis et al. 2011, section V; Microsoft, Windows 2000 registry reference, "
+        "DNSQueryTimeouts",
+    ),
+    "windows-7": Schedule(
+        (1, 1, 2, 4, 4),
+        "Microsoft TechNet, DNS Clients and Timeouts (part 2), 2011: Vista to Windows 7",
+    ),
+    "windows-10": Schedule(
+        (1, 1, 2, 4, 2),
+        "Microsoft, DNS client resolution timeouts (KB 2834226): queries at 0, 1, 2, 4 and 8 s, "
+        "the end at 10 s",
+    ),
+    "glibc": Schedule((5, 5), "resolv.conf(5): timeout 5 s, attempts 2"),
+    "dig": Schedule((5, 5, 5), "dig(1), BIND 9: +timeout=5, +tries=3"),
+    "systemd-resolved": Schedule(
+        (5,) * 24,
+        "systemd, resolved-timeouts.h: 24 attempts within a query time-out of 120 s",
+    ),
+}
+"""Schedules by the name that the key `retry` gives."""

@@ -1,0 +1,115 @@
+"""TCP settings: a named profile and what differs from it, by the simulator's field names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from narrows.scenario.base import Table
+from narrows.scenario.quantities import PositiveBytes, PositiveSpan, Span, at_most
+
+__all__ = ["PROFILES", "Delayed", "Tcp"]
+
+PROFILES = ("linux-6", "legacy", "linux-2.6.30", "ns-2")
+
+Switch = Annotated[bool, Field(strict=True)]
+Segments = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+
+
+class Delayed(Table):
+    """Delayed acknowledgements (RFC 1122, 4.2.3.2)."""
+
+    delayed: Annotated[PositiveSpan, at_most(10**12, "1 s")]
+    """Longest time that an acknowledgement waits for a second segment; at most 1 s."""
+
+
+class Tcp(Table):
+    """TCP settings of both ends of a connection: a profile, and the keys that differ from it."""
+
+    profile: Literal["linux-6", "legacy", "linux-2.6.30", "ns-2"] = "linux-6"
+    """Where the settings come from: `linux-6` (today), `legacy` (the same with RACK and TLP off
+    and an initial window of 3), `linux-2.6.30` (rate halving, initial window 3), `ns-2` (for
+    comparisons with it). All other keys are the profile's unless given."""
+    mss: Annotated[int, Field(strict=True, ge=88, le=8960)] | None = None
+    """Largest payload of a segment without options, in bytes; with timestamps each data segment
+    carries 12 bytes less."""
+    initial_window: Segments | None = None
+    """Initial window in segments (RFC 6928: 10)."""
+    initial_ssthresh: Annotated[int, Field(strict=True, ge=2, le=1_000_000)] | (
+        Literal["unbounded"] | None
+    ) = None
+    """Initial slow-start threshold in segments, or `"unbounded"`."""
+    congestion: Literal["reno", "cubic"] | None = None
+    """Congestion control: Reno (RFC 5681) or CUBIC (RFC 9438)."""
+    hystart: Switch | None = None
+    """Leaves slow start before the first loss; CUBIC only."""
+    recovery: Literal["reno", "new-reno", "sack"] | None = None
+    """How lost segments are found and sent again (RFC 2581, RFC 6582, RFC 6675)."""
+    reduction: Literal["at-once", "rate-halving", "prr"] | None = None
+    """How the window shrinks in recovery (RFC 5681; Linux before 3.2; RFC 6937)."""
+    rack: Switch | None = None
+    """Loss detection by time (RFC 8985)."""
+    tlp: Switch | None = None
+    """Tail loss probes (RFC 8985)."""
+    frto: Switch | None = None
+    """Detection of spurious time-outs (RFC 5682)."""
+    undo: Switch | None = None
+    """Undo of reductions that turn out to be needless."""
+    limited_transmit: Switch | None = None
+    """Limited transmit (RFC 3042)."""
+    sack: Switch | None = None
+    """Offers selective acknowledgements (RFC 2018)."""
+    timestamps: Switch | None = None
+    """Offers timestamps (RFC 7323)."""
+    window_scaling: Switch | None = None
+    """Offers window scaling (RFC 7323)."""
+    receive_buffer: Annotated[PositiveBytes, at_most(2**30, "1 GiB")] | None = None
+    """The largest window that is advertised; at most 1 GiB (RFC 7323)."""
+    acks: Literal["every-segment", "linux"] | Delayed | None = None
+    """When a receiver acknowledges: `"every-segment"`, `"linux"` (quick at the start, then a
+    delay that adapts), or `{ delayed = "200 ms" }`."""
+    nagle: Switch | None = None
+    """Nagle's algorithm; false is TCP_NODELAY."""
+    ecn: Switch | None = None
+    """Negotiates ECN (RFC 3168); not together with a traffic group's `ecn_share`."""
+    ecn_response: Literal["as-loss", "abe"] | None = None
+    """The answer to an ECN echo: as to a loss (RFC 3168) or a smaller reduction (RFC 8511)."""
+    initial_rto: PositiveSpan | None = None
+    """Retransmission time-out before the first measurement (RFC 6298: 1 s)."""
+    min_rto: PositiveSpan | None = None
+    """Lower bound of the retransmission time-out (Linux: 200 ms)."""
+    max_rto: PositiveSpan | None = None
+    """Upper bound of the retransmission time-out (Linux: 120 s)."""
+    timer_granularity: Span | None = None
+    """Granularity of the retransmission timer."""
+    restart_after_idle: Literal["keep", "decay", "slow-start", "fresh"] | None = None
+    """The window after an idle time: stays, decays (RFC 2861, Linux), goes back to the initial
+    window (RFC 5681, 4.1), or starts as on a new connection."""
+    max_retries: Annotated[int, Field(strict=True, ge=1, le=255)] | None = None
+    """Retransmissions of one segment by time-out before the connection is given up."""
+    skip_handshake: Switch | None = None
+    """The connection starts established, without SYN and FIN."""
+
+    def config(self, profile: Callable[[str], str], *, ecn: bool | None = None) -> dict[str, Any]:
+        """The simulator's settings, in base units.
+
+        Args:
+            profile: Gives a profile's settings as JSON; `_core.tcp_profile`.
+            ecn: Overrides the key `ecn`: what a group's `ecn_share` says of a connection.
+        """
+        config: dict[str, Any] = json.loads(profile(self.profile))
+        for key in type(self).model_fields.keys() - {"profile"}:
+            value = getattr(self, key)
+            if value is None:
+                continue
+            if isinstance(value, Delayed):
+                value = {"delayed": value.delayed}
+            elif value == "unbounded":
+                value = None
+            config[key] = value
+        if ecn is not None:
+            config["ecn"] = ecn
+        return config
