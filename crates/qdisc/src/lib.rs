@@ -5,9 +5,11 @@
 //! time, and takes back the packets and their fates. There is no clock, no thread and no global
 //! state, so the same code serves a simulator, a user-space transport, or a test.
 
+pub mod fifo;
 mod packet;
+pub mod red;
 
-pub use packet::{Dropped, DropReason, Ecn, Packet, Verdict};
+pub use packet::{DropReason, Dropped, Ecn, Packet, Verdict};
 
 use narrows_units::{Bytes, Time};
 
