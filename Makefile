@@ -58,15 +58,16 @@ clean: ## Removes what was built; runs/ stays
 	rm -f python/narrows/_core*.so
 	find python tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The environment and its packages: again when the list of dependencies changes.
-$(VENV)/.packages: pyproject.toml tools/check_toolchain.sh
-	@PYTHON="$(PYTHON)" sh tools/check_toolchain.sh
-	test -x $(BIN)/python || "$$(PYTHON='$(PYTHON)' sh tools/check_toolchain.sh --python)" -m venv $(VENV)
+# The environment: again when the tool chain's check or the build tool changes.
+$(VENV)/.environment: tools/check_toolchain.sh
+	@PYTHON="$(PYTHON)" sh $<
+	test -x $(BIN)/python || "$$(PYTHON='$(PYTHON)' sh $< --python)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin>=1.9,<2"
-	$(BIN)/maturin develop --release --locked --quiet --extras dev
-	@touch $@ $(VENV)/.extension
+	@touch $@
 
-# The extension alone: again when Rust sources change.
-$(VENV)/.extension: $(VENV)/.packages $(RUST_SOURCES)
-	$(BIN)/maturin develop --release --locked --quiet --skip-install
+# The extension and the packages: again when Rust sources or the list of dependencies change.
+$(VENV)/.extension: $(VENV)/.environment pyproject.toml $(RUST_SOURCES)
+	@mkdir -p $(VENV)/tmp
+	env -u CONDA_PREFIX VIRTUAL_ENV=$(CURDIR)/$(VENV) TMPDIR=$(CURDIR)/$(VENV)/tmp PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \
+		$(BIN)/maturin develop --release --locked --extras dev
 	@touch $@
