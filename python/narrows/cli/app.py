@@ -14,26 +14,36 @@ from narrows.cli.failure import Exit, report, say
 
 EPILOG = """\
 Data goes to stdout, everything else to stderr.
-Exit codes: 0 done; 1 what was asked for failed (a run ended early);
-2 bad input, with one line that names file, key and mend;
-130 interrupted (what was measured until then is written and says so).
+
+Exit codes: 0 done; 1 what was asked for failed (a run ended early); 2 bad input, with one line that
+names file, key and mend; 130 interrupted (what was measured until then is written and says so).
 """
+
+
+def _prose(text: str) -> str:
+    """Paragraphs as one line each, so that the terminal breaks them and nobody else."""
+    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
+
 
 app = typer.Typer(
     name="narrows",
     help="A bottleneck laboratory for DNS and short flows.",
-    epilog=EPILOG,
+    epilog=_prose(EPILOG),
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
 
-app.command("run", epilog=run.EXAMPLES)(run.command)
-app.command("compare", epilog=compare.EXAMPLES)(compare.command)
-app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.command)
-app.command("check", epilog=check.EXAMPLES)(check.command)
-app.command("schema", epilog=schema.EXAMPLES)(schema.command)
-app.command("profiles", epilog=profiles.EXAMPLES)(profiles.command)
+for _name, _module in (
+    ("run", run),
+    ("compare", compare),
+    ("reproduce", reproduce),
+    ("check", check),
+    ("schema", schema),
+    ("profiles", profiles),
+):
+    _help = _prose(_module.command.__doc__ or "")
+    app.command(_name, help=_help, epilog=_prose(_module.EXAMPLES))(_module.command)
 
 # Typer brings its own copy of Click from some version on; this is the base of both one's errors.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -74,8 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         sys.stdout.flush()
     except _UsageError as error:
-        say(f"error: {' '.join(str(error).split())}; hint: see narrows --help")
-        return Exit.BAD_INPUT
+        return _misused(error)
     except typer.Abort:
         return report(KeyboardInterrupt())
     except SystemExit as error:
@@ -85,3 +94,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return report(error)
     return int(code) if isinstance(code, int) else Exit.DONE
+
+
+def _misused(error: Exception) -> Exit:
+    """One line for an unknown command or option, a missing argument, a value of another kind."""
+    describe = getattr(error, "format_message", lambda: str(error))
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "narrows"
+    message = " ".join(str(describe()).split()).rstrip(".")
+    say(f"error: {message[:1].lower()}{message[1:]}; hint: see {command} --help")
+    return Exit.BAD_INPUT

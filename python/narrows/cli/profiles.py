@@ -13,7 +13,7 @@ from rich.table import Table
 from narrows.cli.options import Json
 
 EXAMPLES = """\
-[bold]narrows profiles[/bold]  sets all of them side by side.
+[bold]narrows profiles[/bold] # sets all of them side by side.
 
 [bold]narrows profiles --json | jq '."linux-6"'[/bold]
 """

@@ -15,13 +15,13 @@ from narrows.cli.options import Json, Quiet
 from narrows.cli.progress import shown
 
 EXAMPLES = """\
-[bold]narrows reproduce[/bold]  everything: each claim's published value, ours, and the verdict.
+[bold]narrows reproduce[/bold] # everything: each claim's published value, ours, and the verdict.
 
-[bold]narrows reproduce H1 H2[/bold]  Table I of Harhalakis et al. 2011.
+[bold]narrows reproduce H1 H2[/bold] # Table I of Harhalakis et al. 2011.
 
 [bold]narrows reproduce H --quick --json | jq '.claims[] | select(.verdict == "fails")'[/bold]
 
-[bold]narrows reproduce H --sensitivity --seeds 5 --out runs/h[/bold]  also with other choices for
+[bold]narrows reproduce H --sensitivity --seeds 5 --out runs/h[/bold] # also with other choices for
 what the paper leaves open.
 
 Exit codes: 0 it ran, whatever the verdicts; 1 a run failed; 2 bad input; 130 interrupted. After 1
@@ -33,7 +33,7 @@ def command(
     ids: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ID]...",
+            metavar="ID",
             help="Papers (H, harhalakis-2011) or claims (H1); all by default.",
             autocompletion=known_ids,
             show_default=False,
@@ -91,12 +91,13 @@ def command(
     when a listed sensitivity row flips that.
     """
     from narrows.reproduce import Progress, document, reproduce, select
-    from narrows.reproduce.output import free_folder, print_outcome, write
+    from narrows.reproduce.output import claim_folder, free_folder, print_outcome, write
 
     if against not in (None, "kernel"):
         raise typer.BadParameter(f"{against!r} is no reference that we have; use kernel")
     selected = select(ids or [])
     folder = out or free_folder(Path("runs"))
+    claim_folder(folder)
     count = seeds or (3 if quick else 10)
     outcomes = []
     for paper, claims in selected:

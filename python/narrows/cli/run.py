@@ -15,7 +15,7 @@ from narrows.cli.options import Json, Quiet, ScenarioFile, Settings, settings
 from narrows.cli.progress import shown
 
 EXAMPLES = """\
-[bold]narrows run scenarios/red-ecn.toml[/bold]  runs it and leaves runs/red-ecn-1 with tables,
+[bold]narrows run scenarios/red-ecn.toml[/bold] # runs it and leaves runs/red-ecn-1 with tables,
 figures and report.html.
 
 [bold]narrows run my.toml --set links.bottleneck.queue.probability=0.2 --seed 7 --out
@@ -54,9 +54,8 @@ def command(
     quiet: Quiet = False,
 ) -> Exit:
     """Run a scenario and leave a run folder; print its summary."""
-    from narrows.results import RUN_FILE, summary_table
-
     import narrows
+    from narrows.results import RUN_FILE, summary_table
 
     loaded = narrows.Scenario.load(scenario, set=settings(set))
     folder = out or _free_folder(Path("runs"), loaded.name)

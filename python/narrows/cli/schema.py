@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 EXAMPLES = """\
-[bold]narrows schema > narrows.schema.json[/bold]  for an editor; put [bold]#:schema
+[bold]narrows schema > narrows.schema.json[/bold] # for an editor; put [bold]#:schema
 narrows.schema.json[/bold] at the head of a scenario file.
 """
 

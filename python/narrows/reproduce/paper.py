@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from narrows.reproduce.claims import Claim, Measured
 
 if TYPE_CHECKING:
-    from narrows.results import Run
-
     from narrows.reproduce.outcome import Agreement, Outcome, Table
+    from narrows.results import Run
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,11 @@ while all workers ask.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
-from typing import TYPE_CHECKING
+import statistics
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from narrows.reproduce.claims import Measured, Series
@@ -28,46 +30,71 @@ SETTLED_S = 10.0
 SETTLED_DNS_S = 5.0
 """So long after the start of DNS, its load counts as settled."""
 
-RATE_BIT_PER_S = 10e6
+SHOWN_S = 60.0
+"""Length of Figure 2's curve."""
 
 ATTEMPTS = 5
+
+FIFO_LIMIT = 262_500
+"""Bytes of the 300 ms FIFO; `room` means nothing for other queues."""
+
+REPLY_IN_QUEUE = 114
+"""Bytes of a reply in the queue: 100 of IP and 14 of Ethernet."""
+
+Floats = npt.NDArray[np.float64]
 
 
 def measure(run: Run) -> Measured:
     """The figures and curves of one run of one cell.
 
     `values`: `attempt_1` to `attempt_5` and `unanswered` (percent of the measured queries),
-    `first_attempt` (the same as `attempt_1`), `rtt_median_ms`, `late` (percent of the
-    queries that had a late answer), `dns_phase_s`, `drops_per_s`, `marks_per_s`,
-    `backlog_bytes`, `utilisation` (percent) over the DNS phase; `drops_before`,
-    `drops_after` (per second), `drops_rise` (percent), `ewma_deviation` (per second),
-    `utilisation_before` (percent); `room` (percent of the samples of the DNS phase in which
-    the 300 ms FIFO has room for a reply). `curves`: `ewma` (s, drops/s) with DNS starting at
-    10 s; `cdf` (ms, share) of response times.
+    `first_attempt` (the same as `attempt_1`), `rtt_median_ms`; over the DNS phase `drops_per_s`,
+    `marks_per_s`, `backlog_bytes`, `ring_bytes`, `utilisation` (percent) and `room` (percent of
+    its samples in which the 300 ms FIFO has room for a reply); `dns_phase_s`, its length;
+    `drops_before` and `drops_after` the start of DNS and `drops_rise_per_s` (per second),
+    `drops_rise` (percent), `ewma_deviation` (per second), `utilisation_before` (percent).
+
+    `curves`: `ewma` (s, drops/s) with DNS starting at 10 s; `cdf` (ms, share) of response times.
+
+    Raises:
+        RuntimeError: The run has no measured query, or the bottleneck was not monitored.
     """
-    start, end, tail = _dns_phase(run)
-    queue = run.queues.filter(pl.col("link") == QUEUE).sort("t_s")
-    link = run.links.filter(pl.col("link") == QUEUE).sort("t_s")
-    values = _queries(run)
-    values["dns_phase_s"] = end - start
-    values.update(_queue(queue, start, end))
-    values["utilisation"] = _utilisation(link, start, end)
-    values["utilisation_before"] = _utilisation(link, SETTLED_S, start)
-    before = _rate(queue, "drops", SETTLED_S, start)
-    after = _rate(queue, "drops", start + SETTLED_DNS_S, tail)
-    ewma = drop_rate_ewma(*_slots(queue))
-    values["drops_before"] = before
-    values["drops_after"] = after
-    values["drops_rise"] = 100.0 * (after - before) / before if before > 0 else math.nan
-    values["drops_rise_per_s"] = after - before
-    values["ewma_deviation"] = _deviation(
-        [v for t, v in zip(*ewma, strict=True) if SETTLED_S <= t < start]
-    )
-    shift = FIGURE_2_DNS_START_S - start
-    shown = [(t + shift, v) for t, v in zip(*ewma, strict=True) if 0.0 <= t + shift <= 60.0]
+    dns = run.summary["dns"]
+    if dns is None or not dns["queries"]:
+        raise RuntimeError("the run has no measured DNS query")
+    samples = run.queues.filter(pl.col("link") == QUEUE).sort("t_s")
+    busy = run.links.filter(pl.col("link") == QUEUE).sort("t_s")
+    if samples.is_empty() or busy.is_empty():
+        raise RuntimeError(f"{QUEUE} was not monitored")
+    phase = dns["dns_phase"]
+    start = float(phase["start_s"])
+    times = _floats(samples, "t_s")
+    drops = sum(_floats(samples, f"dropped_{why}") for why in ("overflow", "early", "forced"))
+    assert isinstance(drops, np.ndarray), "a sum of columns is one"
+    within = (times >= start) & (times <= phase["end_s"])
+    values = {
+        **_attempts(dns),
+        **_queue(run.summary["queues"][QUEUE]["dns_phase"]),
+        "dns_phase_s": float(phase["length_s"]),
+        "utilisation": _number(run.summary["links"][QUEUE]["dns_phase"]["utilisation_percent"]),
+        "utilisation_before": 100.0
+        * slope(_floats(busy, "t_s"), _floats(busy, "busy_s"), SETTLED_S, start),
+        "room": 100.0
+        * float(np.mean(_floats(samples, "backlog_bytes")[within] <= FIFO_LIMIT - REPLY_IN_QUEUE)),
+    }
+    ewma = drop_rate_ewma(times.tolist(), np.diff(drops, prepend=0.0).tolist())
+    settled = [value for t, value in zip(*ewma, strict=True) if SETTLED_S <= t < start]
+    before = slope(times, drops, SETTLED_S, start)
+    after = slope(times, drops, start + SETTLED_DNS_S, _first_worker_done(run))
+    values |= {
+        "drops_before": before,
+        "drops_after": after,
+        "drops_rise_per_s": after - before,
+        "drops_rise": 100.0 * (after - before) / before if before > 0 else math.nan,
+        "ewma_deviation": statistics.stdev(settled) if len(settled) > 1 else math.nan,
+    }
     return Measured(
-        values,
-        {"ewma": ([t for t, _ in shown], [v for _, v in shown]), "cdf": _cdf(run)},
+        values, {"ewma": _shown(ewma, FIGURE_2_DNS_START_S - start), "cdf": _distribution(run)}
     )
 
 
@@ -87,103 +114,56 @@ def drop_rate_ewma(times_s: list[float], drops: list[float]) -> Series:
     return times_s, curve
 
 
-def _dns_phase(run: Run) -> tuple[float, float, float]:
-    """Start and end of the DNS phase, and when the first worker is done."""
-    ends = run.queries.group_by("worker").agg(pl.col("end_s").max()).get_column("end_s")
-    start = run.queries.get_column("start_s").min()
-    last, first = ends.max(), ends.min()
-    if not isinstance(start, float) or not isinstance(last, float) or not isinstance(first, float):
-        raise RuntimeError("the run has no finished DNS query")
-    return start, last, first
-
-
-def _queries(run: Run) -> dict[str, float]:
-    measured = run.queries.filter(pl.col("measured"))
-    total = measured.height
-    if total == 0:
-        raise RuntimeError("the run has no measured DNS query")
-    shares = {
-        f"attempt_{n}": 100.0 * measured.filter(pl.col("attempt") == n).height / total
-        for n in range(1, ATTEMPTS + 1)
-    }
-    return {
-        **shares,
-        "first_attempt": shares["attempt_1"],
-        "unanswered": 100.0 * measured.filter(pl.col("attempt") == 0).height / total,
-        "late": 100.0 * measured.filter(pl.col("late_answers") > 0).height / total,
-        "rtt_median_ms": _number(measured.get_column("rtt_ms").median()),
-    }
-
-
-def _queue(queue: pl.DataFrame, start: float, end: float) -> dict[str, float]:
-    phase = queue.filter(pl.col("t_s").is_between(start, end))
-    backlog = phase.get_column("backlog_bytes")
-    return {
-        "drops_per_s": _rate(queue, "drops", start, end),
-        "marks_per_s": _rate(queue, "marks", start, end),
-        "backlog_bytes": _number(backlog.mean()),
-        "ring_bytes": _number(phase.get_column("ring_bytes").mean()),
-        "room": 100.0 * _number((backlog <= FIFO_LIMIT - REPLY_IN_QUEUE).mean()),
-    }
-
-
-FIFO_LIMIT = 262_500
-"""Bytes of the 300 ms FIFO; `room` means nothing for other queues."""
-
-REPLY_IN_QUEUE = 114
-"""Bytes of a reply in the queue: 100 of IP and 14 of Ethernet."""
-
-_COUNTERS = {
-    "drops": ("dropped_overflow", "dropped_early", "dropped_forced"),
-    "marks": ("marked_early", "marked_forced"),
-}
-
-
-def _cumulative(queue: pl.DataFrame, what: str) -> list[float]:
-    total = pl.sum_horizontal([pl.col(name).cast(pl.Float64) for name in _COUNTERS[what]])
-    return [float(value) for value in queue.select(total.alias("total")).get_column("total")]
-
-
-def _rate(queue: pl.DataFrame, what: str, low: float, high: float) -> float:
-    """Drops or marks per second between the samples next to `low` and `high`."""
-    times = queue.get_column("t_s").to_list()
-    return _slope(times, _cumulative(queue, what), low, high)
-
-
-def _utilisation(link: pl.DataFrame, low: float, high: float) -> float:
-    """Percent of the time between `low` and `high` in which the link transmitted."""
-    return 100.0 * _slope(
-        link.get_column("t_s").to_list(), link.get_column("busy_s").to_list(), low, high
-    )
-
-
-def _slope(times: list[float], cumulative: list[float], low: float, high: float) -> float:
-    inside = [i for i, t in enumerate(times) if low <= t <= high]
+def slope(times: Floats, cumulative: Floats, low: float, high: float) -> float:
+    """Change a second of a counter between the samples next to `low` and `high`; NaN without two."""
+    (inside,) = np.nonzero((times >= low) & (times <= high))
     if len(inside) < 2:
         return math.nan
     first, last = inside[0], inside[-1]
-    return (cumulative[last] - cumulative[first]) / (times[last] - times[first])
+    return float((cumulative[last] - cumulative[first]) / (times[last] - times[first]))
 
 
-def _slots(queue: pl.DataFrame) -> tuple[list[float], list[float]]:
-    times = queue.get_column("t_s").to_list()
-    total = _cumulative(queue, "drops")
-    return times[1:], [later - earlier for earlier, later in pairwise(total)]
+def _attempts(dns: dict[str, Any]) -> dict[str, float]:
+    shares = [float(share) for share in dns["answered_at_attempt_percent"]]
+    shares += [0.0] * (ATTEMPTS - len(shares))
+    return {
+        **{f"attempt_{number}": share for number, share in enumerate(shares, start=1)},
+        "first_attempt": shares[0],
+        "unanswered": float(dns["unanswered_percent"]),
+        "rtt_median_ms": _number(dns["rtt_median_ms"]),
+    }
 
 
-def _deviation(values: list[float]) -> float:
-    if len(values) < 2:
-        return math.nan
-    mean = sum(values) / len(values)
-    return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+def _queue(phase: dict[str, Any]) -> dict[str, float]:
+    return {
+        "drops_per_s": _number(phase["drops_total_per_s"]),
+        "marks_per_s": _number(phase["marks_total_per_s"]),
+        "backlog_bytes": _number(phase["backlog_mean_bytes"]),
+        "ring_bytes": _number(phase["ring_mean_bytes"]),
+    }
 
 
-def _cdf(run: Run, points: int = 400) -> Series:
-    times = run.queries.filter(pl.col("measured")).get_column("response_ms").drop_nulls().sort()
-    if times.is_empty():
+def _first_worker_done(run: Run) -> float:
+    ends = run.queries.group_by("worker").agg(pl.col("end_s").max()).get_column("end_s")
+    return _number(ends.min())
+
+
+def _shown(curve: Series, shift: float) -> Series:
+    moved = [(t + shift, value) for t, value in zip(*curve, strict=True)]
+    shown = [(t, value) for t, value in moved if 0.0 <= t <= SHOWN_S]
+    return [t for t, _ in shown], [value for _, value in shown]
+
+
+def _distribution(run: Run, points: int = 400) -> Series:
+    answered = run.queries.filter(pl.col("measured") & pl.col("response_ms").is_not_null())
+    if answered.is_empty():
         return [], []
-    shares = [(n + 0.5) / points for n in range(points)]
-    return [_number(times.quantile(share)) for share in shares], shares
+    shares = (np.arange(points) + 0.5) / points
+    return np.quantile(_floats(answered, "response_ms"), shares).tolist(), shares.tolist()
+
+
+def _floats(table: pl.DataFrame, column: str) -> Floats:
+    return table.get_column(column).cast(pl.Float64).to_numpy()
 
 
 def _number(value: object) -> float:

@@ -1,0 +1,121 @@
+"""Bad input: one line on stderr that names the thing and the mend, exit code 2, no traceback."""
+
+from pathlib import Path
+
+import pytest
+from conftest import Narrows
+
+
+def one_line(narrows: Narrows, *arguments: str) -> str:
+    done = narrows(*arguments)
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "mend"),
+    [
+        (["rnu", "x.toml"], "rnu", "narrows --help"),
+        (["run"], "SCENARIO", "narrows run --help"),
+        (["run", "x.toml", "--sed", "3"], "--sed", "narrows run --help"),
+        (["run", "x.toml", "--seed", "three"], "--seed", "narrows run --help"),
+        (["run", "x.toml", "--seed", "-3"], "--seed", "narrows run --help"),
+        (["run", "x.toml", "--event-limit", "0"], "--event-limit", "narrows run --help"),
+        (["run", "nowhere.toml"], "nowhere.toml", "check the path"),
+        (["run", "nowhere.toml", "--set", "seed"], "--set seed", "KEY=VALUE"),
+        (["run", "nowhere.toml", "--set", "seed=1", "--set", "seed=2"], "--set seed", "keep one"),
+        (["check", "."], ".", "name a scenario file"),
+        (["check", "nowhere.toml"], "nowhere.toml", "check the path"),
+        (["reproduce", "H11"], "'H11'", "one of H,"),
+        (["reproduce", "H", "--seeds", "1"], "--seeds", "narrows reproduce --help"),
+        (["reproduce", "H", "--jobs", "0"], "--jobs", "narrows reproduce --help"),
+        (["reproduce", "H", "--against", "ns-3"], "ns-3", "kernel"),
+        (["compare", "one"], "one", "name a second"),
+        (["schema", "surplus"], "surplus", "narrows schema --help"),
+    ],
+)
+def test_a_wrong_command_line(
+    narrows: Narrows, arguments: list[str], named: str, mend: str
+) -> None:
+    line = one_line(narrows, *arguments)
+    assert named in line
+    assert mend in line
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("links.bottleneck.rat=3 Mbit/s", "rat"),
+        ("links.bottleneck.rate=3 Mbit", "rate"),
+        ("links.bottleneck.queue.limit=0 B", "limit"),
+        ("links.bottleneck.delay=-1 ms", "delay"),
+        ("dns.dns.workers=0", "workers"),
+        ("dns.dns.client=nobody", "nobody"),
+        ("traffic.foreground.connections=1", "foreground"),
+        ("seed=-1", "seed"),
+    ],
+)
+def test_a_wrong_setting(narrows: Narrows, small: Path, setting: str, named: str) -> None:
+    for command in ("check", "run"):
+        line = one_line(narrows, command, str(small), "--set", setting)
+        assert named in line
+        assert str(small) in line
+    assert not (small.parent / "runs").exists()
+
+
+def test_a_file_that_is_no_scenario(narrows: Narrows, tmp_path: Path) -> None:
+    for name, content in (
+        ("binary.toml", bytes(range(256))),
+        ("empty.toml", b""),
+        ("broken.toml", b"name = "),
+        ("deep.toml", b"a = " + b"[" * 100_000),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert name in one_line(narrows, "check", name)
+
+
+def test_a_folder_that_cannot_be_written(narrows: Narrows, small: Path) -> None:
+    # A file in the folder's place refuses root too, which a mode does not.
+    (small.parent / "taken").write_text("mine", encoding="utf-8")
+    for arguments in (
+        ("run", str(small), "--out", "taken/run"),
+        ("run", str(small), "--out", "taken"),
+        ("reproduce", "H1", "--out", "taken/reproduction"),
+        ("reproduce", "H1", "--out", "taken"),
+    ):
+        assert "taken" in one_line(narrows, *arguments)
+    assert (small.parent / "taken").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_folder_that_holds_a_run_is_kept(narrows: Narrows, small: Path) -> None:
+    folder = small.parent / "run"
+    assert narrows("run", str(small), "--out", "run", "--no-report").returncode == 0
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert "--out" in one_line(narrows, "run", str(small), "--out", "run")
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_full_disk(narrows: Narrows, small: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    import os
+    import subprocess
+    import sys
+
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "narrows.cli", "schema"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ.copy(),
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "no space left" in done.stderr
+    assert "Traceback" not in done.stderr

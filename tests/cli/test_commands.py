@@ -1,0 +1,162 @@
+"""What the commands print and return."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Narrows
+
+COMMANDS = ("run", "compare", "reproduce", "check", "schema", "profiles")
+
+
+def test_without_arguments_it_explains_itself(narrows: Narrows) -> None:
+    done = narrows()
+    assert done.returncode == 0
+    for command in COMMANDS:
+        assert command in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example(narrows: Narrows, command: str) -> None:
+    done = narrows(command, "--help")
+    assert done.returncode == 0
+    # The usage line, and an example.
+    assert len(re.findall(rf"narrows {command}\b", done.stdout)) >= 2
+
+
+def test_version(narrows: Narrows) -> None:
+    assert re.fullmatch(r"narrows \d+\.\d+\.\d+\S*\n", narrows("--version").stdout)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_had(narrows: Narrows, shell: str) -> None:
+    done = narrows("--show-completion", shell)
+    assert done.returncode == 0
+    assert "narrows" in done.stdout
+
+
+def complete(narrows: Narrows, words: str) -> list[str]:
+    done = narrows(
+        _NARROWS_COMPLETE="complete_bash",
+        COMP_WORDS=f"narrows {words}",
+        COMP_CWORD=str(len(words.split(" "))),
+    )
+    return done.stdout.split()
+
+
+def test_completion_of_ids_and_scenarios(narrows: Narrows, small: Path) -> None:
+    assert complete(narrows, "reproduce H1") == ["H1", "H10"]
+    (small.parent / "note.txt").touch()
+    assert complete(narrows, "run s") == ["small.toml"]
+    assert "reproduce" in complete(narrows, "re")
+
+
+def test_schema_is_json(narrows: Narrows) -> None:
+    schema = json.loads(narrows("schema").stdout)
+    assert {"links", "dns", "traffic"} <= schema["properties"].keys()
+
+
+def test_profiles(narrows: Narrows) -> None:
+    found = json.loads(narrows("profiles", "--json").stdout)
+    assert {"linux-6", "legacy", "linux-2.6.30", "ns-2"} <= found.keys()
+    assert found["legacy"]["initial_window"] == 3
+    table = narrows("profiles").stdout
+    assert "initial_window" in table
+    assert len(narrows("profiles", "--differing").stdout) < len(table)
+
+
+def test_check_prints_the_size(narrows: Narrows, small: Path) -> None:
+    done = narrows("check", str(small), "--json", "--set", "dns.dns.workers=7")
+    found = json.loads(done.stdout)
+    assert found["connections"] == 2
+    assert found["resolver_workers"] == 7
+    assert found["queries"] == 21
+    assert found["longest_s"] == 3.0
+    assert "connections" in narrows("check", str(small)).stdout
+
+
+def test_a_run_prints_its_summary_and_leaves_a_folder(narrows: Narrows, small: Path) -> None:
+    done = narrows("run", str(small), "--json", "--seed", "5")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["seed"] == 5
+    assert found["status"] == "complete"
+    folder = small.parent / "runs" / "small-1"
+    assert "runs/small-1" in done.stderr
+    assert json.loads((folder / "run.json").read_text(encoding="utf-8"))["seed"] == 5
+    assert (folder / "report.html").exists()
+    again = narrows("run", str(small), "--no-report", "--quiet")
+    assert again.returncode == 0
+    assert again.stderr == ""
+    assert (small.parent / "runs" / "small-2" / "run.json").exists()
+    assert not (small.parent / "runs" / "small-2" / "report.html").exists()
+
+
+def test_an_event_limit_leaves_a_partial_run(narrows: Narrows, small: Path) -> None:
+    done = narrows(
+        "run", str(small), "--event-limit", "100", "--out", "cut", "--json", "--no-report"
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["status"] == "partial"
+    assert "event-limit" in done.stderr
+    run = json.loads((small.parent / "cut" / "run.json").read_text(encoding="utf-8"))
+    assert run["status"] == "partial"
+    assert run["stopped"] == "event-limit"
+
+
+def test_an_interrupt_leaves_a_partial_run(small: Path) -> None:
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "narrows.cli", "run", str(small), "--no-report"),
+            *("--set", "duration=200 h", "--out", "cut"),
+        ],
+        cwd=small.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ.copy(),
+    )
+    time.sleep(4.0)
+    assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    run = json.loads((small.parent / "cut" / "run.json").read_text(encoding="utf-8"))
+    assert run["status"] == "partial"
+    assert run["stopped"] == "interrupted"
+
+
+def test_compare(narrows: Narrows, small: Path) -> None:
+    for name, limit in (("short", "8000 B"), ("long", "30000 B")):
+        setting = f"links.bottleneck.queue.limit={limit}"
+        done = narrows("run", str(small), "--out", name, "--no-report", "--set", setting)
+        assert done.returncode == 0, done.stderr
+    done = narrows("compare", "short", "long", "--json")
+    assert done.returncode == 0, done.stderr
+    assert isinstance(json.loads(done.stdout), dict)
+    assert narrows("compare", "short", "long").stdout.strip()
+    missing = narrows("compare", "short", "nowhere")
+    assert missing.returncode == 2
+    assert "nowhere" in missing.stderr
+    assert missing.stderr.count("\n") == 1
+
+
+def test_a_reader_that_leaves_is_no_error_message(small: Path) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m narrows.cli schema | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        cwd=small.parent,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "{\n"
+    assert done.stderr == ""
