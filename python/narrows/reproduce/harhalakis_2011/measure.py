@@ -115,7 +115,7 @@ def drop_rate_ewma(times_s: list[float], drops: list[float]) -> Series:
 
 
 def slope(times: Floats, cumulative: Floats, low: float, high: float) -> float:
-    """Change a second of a counter between the samples next to `low` and `high`; NaN without two."""
+    """Change of a counter per second from `low` to `high`; NaN with fewer than two samples."""
     (inside,) = np.nonzero((times >= low) & (times <= high))
     if len(inside) < 2:
         return math.nan
