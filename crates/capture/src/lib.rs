@@ -1,1 +1,26 @@
-//! Simulated packets as pcapng.
+//! Simulated packets as pcapng, for Wireshark, tshark and everything else that reads captures.
+//!
+//! The simulator says what passed a link and when ([`Captured`]); this crate gives each packet
+//! addresses, headers and checksums as a tap at the end of that link's transmission would see them.
+//! IP packets have exactly the length that the simulator accounted. Payloads are zeros.
+//!
+//! What the simulator does not model is filled in as hosts do it ([`address`]): addresses from
+//! 10.0.0.0/8, Ethernet hop by hop, a TTL that falls at every router, ports, DNS names
+//! ([`message`]). Frames have no trailing pad and no check sequence, as in captures on the sending
+//! host.
+//!
+//! ```no_run
+//! # fn example(plan: &narrows_sim::plan::Plan, packets: &[narrows_sim::captured::Captured]) -> std::io::Result<()> {
+//! // The first link of the plan, with at most 64 bytes of each segment's zeros.
+//! std::fs::write("bottleneck.pcapng", narrows_capture::pcapng(plan, 0, packets, Some(64)))
+//! # }
+//! ```
+//!
+//! [`Captured`]: narrows_sim::captured::Captured
+
+pub mod address;
+mod blocks;
+pub mod message;
+mod writer;
+
+pub use writer::{Writer, pcapng};

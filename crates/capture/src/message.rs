@@ -1,0 +1,299 @@
+//! DNS messages of a given length.
+//!
+//! Query 123 asks for the TXT record of `q000123.narrows.example.`; TXT, because its answer may have
+//! any length. Queries reach their length in one of three ways, the first that fits: more leading
+//! zeros in the name, an OPT record (RFC 6891), or an OPT record with the padding option
+//! (RFC 7830). The server answers in kind: an OPT record only if there was one in the query
+//! (RFC 6891, section 6.1.1), and padding only if there was padding; the text makes up the length.
+//!
+//! The simulator counts bytes and knows no messages; lengths that no message can have are refused
+//! by [`check`], and written as the shortest message that is possible.
+
+use core::fmt;
+
+use narrows_sim::plan::Plan;
+use narrows_wire::dns::{
+    CLASS_IN, Data, Edns, HEADER_BYTES, Message, OPT_BYTES, OPTION_BYTES, Question, Record, kind,
+};
+use narrows_wire::{Ipv4, Udp};
+
+/// Why packets of a plan's DNS cannot be messages of their length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// `query_bytes` is too small.
+    Query {
+        /// The group of resolvers.
+        resolvers: String,
+        /// What it asks for.
+        bytes: u16,
+        /// What it needs.
+        min: u16,
+    },
+    /// `reply_bytes` is too small.
+    Reply {
+        /// The group of resolvers.
+        resolvers: String,
+        /// What it asks for.
+        bytes: u16,
+        /// What it needs.
+        min: u16,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (resolvers, what, bytes, min) = match self {
+            Self::Query { resolvers, bytes, min } => (resolvers, "queries", bytes, min),
+            Self::Reply { resolvers, bytes, min } => (resolvers, "replies", bytes, min),
+        };
+        write!(
+            f,
+            "resolvers {resolvers:?}: {what} of {bytes} B cannot be captured as DNS messages"
+        )?;
+        write!(f, "; they need {min} B")
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// Whether every group's queries and replies can be DNS messages of their length.
+pub fn check(plan: &Plan) -> Result<(), Error> {
+    let messages = Messages::new(plan);
+    for group in &plan.resolvers {
+        let (resolvers, bytes) = (group.name.clone(), group.query_bytes);
+        let min = messages.min_query_bytes(group.reply_bytes);
+        if bytes < min {
+            return Err(Error::Query { resolvers, bytes, min });
+        }
+        let (bytes, min) = (group.reply_bytes, messages.min_reply_bytes(group.query_bytes));
+        if bytes < min {
+            return Err(Error::Reply { resolvers, bytes, min });
+        }
+    }
+    Ok(())
+}
+
+/// What the messages of a run have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Messages {
+    /// Digits of the query's number in the shortest name, so that all names are equally long.
+    digits: usize,
+}
+
+impl Messages {
+    /// Messages for the queries of `plan`.
+    pub fn new(plan: &Plan) -> Self {
+        let queries = plan
+            .resolvers
+            .iter()
+            .map(|group| {
+                u64::from(group.workers)
+                    .saturating_mul(u64::from(group.warm_up) + u64::from(group.queries))
+            })
+            .fold(0, u64::saturating_add);
+        // Queries are numbered in 32 bits.
+        let last = queries.saturating_sub(1).min(u64::from(u32::MAX));
+        Self { digits: last.to_string().len().max(6) }
+    }
+
+    /// The shortest IP packet for a query whose reply has `reply_bytes`: replies of more than 512
+    /// bytes of UDP payload need EDNS (RFC 1035, section 4.2.1; RFC 6891, section 6.2.5).
+    pub fn min_query_bytes(&self, reply_bytes: u16) -> u16 {
+        let edns = if usize::from(reply_bytes) > BELOW_DNS + 512 { OPT_BYTES } else { 0 };
+        (BELOW_DNS + self.question_bytes() + edns) as u16
+    }
+
+    /// The shortest IP packet for the reply to a query of `query_bytes`.
+    pub fn min_reply_bytes(&self, query_bytes: u16) -> u16 {
+        let shape = self.shape(query_bytes);
+        (BELOW_DNS + self.question_bytes() + shape.widening + shape.opt_bytes() + TXT_BYTES + 1)
+            as u16
+    }
+
+    /// A message in an IP packet of `ip_bytes`, or of the least possible length above it.
+    pub fn message(&self, packet: &DnsPacket) -> Message {
+        let shape = self.shape(packet.query_bytes);
+        let name =
+            format!("q{:0width$}{SUFFIX}", packet.query, width = self.digits + shape.widening);
+        let name: narrows_wire::dns::Name =
+            name.parse().expect("labels below 64 bytes, name below 256");
+        let question = Question { name: name.clone(), kind: kind::TXT, class: CLASS_IN };
+        let edns = Edns {
+            udp_payload: packet.ip_bytes.saturating_sub(BELOW_DNS as u16).max(UDP_PAYLOAD),
+            version: 0,
+            dnssec_ok: false,
+            padding: None,
+        };
+        let mut message = Message {
+            id: packet.id(),
+            recursion_desired: true,
+            question: Some(question),
+            ..Message::default()
+        };
+        if packet.reply {
+            message.reply = true;
+            message.recursion_available = true;
+            message.edns = shape.edns.then_some(Edns { padding: shape.padding.map(|_| 0), ..edns });
+            let text = usize::from(packet.ip_bytes)
+                .saturating_sub(usize::from(self.min_reply_bytes(packet.query_bytes)) - 1);
+            let data = Data::Txt(strings(text));
+            message.answers.push(Record { name, class: CLASS_IN, ttl: 0, data });
+        } else {
+            message.edns = shape.edns.then_some(Edns { padding: shape.padding, ..edns });
+        }
+        message
+    }
+
+    /// Header and question with the shortest name.
+    fn question_bytes(&self) -> usize {
+        // Length, `q`, digits; the suffix's dots stand for lengths, the last one for the root's.
+        HEADER_BYTES + 2 + self.digits + SUFFIX.len() + 4
+    }
+
+    /// How queries of `query_bytes` reach their length.
+    fn shape(&self, query_bytes: u16) -> Shape {
+        let room = usize::from(query_bytes).saturating_sub(BELOW_DNS + self.question_bytes());
+        match room.checked_sub(OPT_BYTES) {
+            None => Shape { widening: room, edns: false, padding: None },
+            Some(room) => match room.checked_sub(OPTION_BYTES) {
+                None => Shape { widening: room, edns: true, padding: None },
+                // Less than the packet's length, which is a u16.
+                Some(room) => Shape { widening: 0, edns: true, padding: Some(room as u16) },
+            },
+        }
+    }
+}
+
+/// A DNS packet of the simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DnsPacket {
+    /// The query's number in the whole run.
+    pub query: u32,
+    /// Which attempt at the query, from 1.
+    pub attempt: u8,
+    /// The server's reply; otherwise the client's query.
+    pub reply: bool,
+    /// Length of the IP packet.
+    pub ip_bytes: u16,
+    /// Length of the IP packets of the group's queries.
+    pub query_bytes: u16,
+}
+
+impl DnsPacket {
+    /// The message's ID: attempts at a query differ, and so do successive queries of a worker, each
+    /// of which has a port of its own.
+    pub fn id(&self) -> u16 {
+        self.query.wrapping_mul(8).wrapping_add(u32::from(self.attempt)) as u16
+    }
+}
+
+/// How queries reach their length.
+struct Shape {
+    /// Additional leading zeros.
+    widening: usize,
+    edns: bool,
+    padding: Option<u16>,
+}
+
+impl Shape {
+    /// The OPT record of the reply, whose padding is empty.
+    fn opt_bytes(&self) -> usize {
+        match (self.edns, self.padding) {
+            (false, _) => 0,
+            (true, None) => OPT_BYTES,
+            (true, Some(_)) => OPT_BYTES + OPTION_BYTES,
+        }
+    }
+}
+
+/// Strings that take `bytes`, at least one, as data of a TXT record.
+fn strings(bytes: usize) -> Vec<Vec<u8>> {
+    let mut strings = Vec::new();
+    let mut left = bytes.max(1);
+    while left > 0 {
+        let length = left.min(256);
+        strings.push(vec![b'.'; length - 1]);
+        left -= length;
+    }
+    strings
+}
+
+/// IPv4 and UDP headers.
+const BELOW_DNS: usize = Ipv4::BYTES + Udp::BYTES;
+/// A TXT record before its data: a compressed name, type, class, TTL, length.
+const TXT_BYTES: usize = 12;
+/// Behind the query's number. `example` is reserved (RFC 2606, section 2).
+const SUFFIX: &str = ".narrows.example.";
+/// The UDP payload size that is commonly advertised: it avoids fragments on IPv6's smallest links.
+const UDP_PAYLOAD: u16 = 1232;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGES: Messages = Messages { digits: 6 };
+
+    fn packet(reply: bool, query_bytes: u16, ip_bytes: u16) -> DnsPacket {
+        DnsPacket { query: 123, attempt: 2, reply, ip_bytes, query_bytes }
+    }
+
+    #[track_caller]
+    fn ip_bytes(packet: &DnsPacket) -> usize {
+        let message = MESSAGES.message(packet);
+        let bytes = message.write().expect("a sound message");
+        assert_eq!(Message::read(&bytes), Ok(message));
+        BELOW_DNS + bytes.len()
+    }
+
+    #[test]
+    fn queries_have_every_length_from_the_least() {
+        assert_eq!(MESSAGES.min_query_bytes(100), 69);
+        for bytes in 69..2_000 {
+            assert_eq!(ip_bytes(&packet(false, bytes, bytes)), usize::from(bytes));
+        }
+    }
+
+    #[test]
+    fn replies_have_every_length_from_the_least() {
+        for query_bytes in [69, 70, 79, 80, 83, 84, 128, 1000] {
+            let min = MESSAGES.min_reply_bytes(query_bytes);
+            for bytes in min..min + 1_000 {
+                assert_eq!(ip_bytes(&packet(true, query_bytes, bytes)), usize::from(bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn packets_that_are_too_short_become_the_shortest_messages() {
+        assert_eq!(ip_bytes(&packet(false, 40, 40)), 69);
+        assert_eq!(ip_bytes(&packet(true, 40, 40)), 69 + 13);
+    }
+
+    #[test]
+    fn a_reply_has_edns_only_if_its_query_has() {
+        for query_bytes in 69..200 {
+            let query = MESSAGES.message(&packet(false, query_bytes, query_bytes));
+            let reply = MESSAGES.message(&packet(true, query_bytes, 300));
+            assert_eq!(query.question, reply.question);
+            assert_eq!(query.id, reply.id);
+            assert_eq!(query.edns.is_some(), reply.edns.is_some());
+            let padding = |message: &Message| message.edns.and_then(|edns| edns.padding).is_some();
+            assert_eq!(padding(&query), padding(&reply));
+        }
+    }
+
+    #[test]
+    fn replies_above_512_bytes_need_edns_in_the_query() {
+        assert_eq!(MESSAGES.min_query_bytes(28 + 512), 69);
+        let min = MESSAGES.min_query_bytes(28 + 513);
+        assert!(MESSAGES.message(&packet(false, min, min)).edns.is_some());
+        assert!(MESSAGES.message(&packet(false, min - 1, min - 1)).edns.is_none());
+    }
+
+    #[test]
+    fn attempts_have_ids_of_their_own() {
+        let id = |query, attempt| DnsPacket { query, attempt, ..packet(false, 70, 70) }.id();
+        assert_ne!(id(5, 1), id(5, 2));
+        assert_ne!(id(5, 5), id(6, 1));
+    }
+}

@@ -1,0 +1,202 @@
+//! Packets to a file.
+
+use std::io::{self, Write};
+
+use narrows_sim::captured::{Captured, Frame};
+use narrows_sim::plan::Plan;
+use narrows_sim::tcp;
+use narrows_wire::tcp::{Flags, Options, SackBlocks};
+use narrows_wire::{Ethernet, Ipv4, Packet, Payload, Tcp, Transport, Udp};
+
+use crate::message::{DnsPacket, Messages};
+use crate::{address, blocks};
+
+/// The packets of one link as a pcapng file; packets of other links are left out.
+///
+/// With `snaplen`, at most so many bytes of each TCP segment's payload are kept, behind all its
+/// headers; DNS messages are kept whole, and original lengths are right in any case.
+pub fn pcapng(plan: &Plan, link: usize, packets: &[Captured], snaplen: Option<u32>) -> Vec<u8> {
+    let mut writer = Writer::new(plan, &[link], snaplen, Vec::new()).expect(VECTOR);
+    for packet in packets.iter().filter(|packet| packet.link as usize == link) {
+        writer.packet(packet).expect(VECTOR);
+    }
+    writer.into_inner()
+}
+
+/// Writes packets of one or more links as they come.
+///
+/// Times are nanoseconds since the start of the run, as if it had begun with 1970; picoseconds are
+/// cut off.
+#[derive(Debug)]
+pub struct Writer<'a, W> {
+    plan: &'a Plan,
+    out: W,
+    /// Interfaces of the file: links of the plan.
+    links: Vec<usize>,
+    /// Payload bytes to keep.
+    keep: usize,
+    messages: Messages,
+    /// For each group of resolvers, the number of workers in the groups before it.
+    workers_before: Vec<u32>,
+    frame: Vec<u8>,
+}
+
+impl<'a, W: Write> Writer<'a, W> {
+    /// Starts a file with an interface for each of `links`; for `snaplen` see [`pcapng`].
+    ///
+    /// # Panics
+    ///
+    /// If a link is not in the plan.
+    pub fn new(
+        plan: &'a Plan,
+        links: &[usize],
+        snaplen: Option<u32>,
+        mut out: W,
+    ) -> io::Result<Self> {
+        blocks::section_header(&mut out, concat!("narrows ", env!("CARGO_PKG_VERSION")))?;
+        for &link in links {
+            let link = &plan.links[link];
+            blocks::interface(&mut out, &link.name, link.rate.as_bps())?;
+        }
+        let workers_before = plan
+            .resolvers
+            .iter()
+            .scan(0u32, |before, group| {
+                let first = *before;
+                *before = before.wrapping_add(group.workers);
+                Some(first)
+            })
+            .collect();
+        Ok(Self {
+            plan,
+            out,
+            links: links.to_vec(),
+            keep: snaplen.map_or(usize::MAX, |bytes| bytes as usize),
+            messages: Messages::new(plan),
+            workers_before,
+            frame: Vec::with_capacity(2048),
+        })
+    }
+
+    /// Writes a packet. An error of the kind `InvalidInput` says that its link is none of the
+    /// file's, or that it is longer than an IP packet may be; the file stays sound.
+    ///
+    /// # Panics
+    ///
+    /// If it refers to something that is not in the plan.
+    pub fn packet(&mut self, packet: &Captured) -> io::Result<()> {
+        let link = packet.link as usize;
+        let Some(interface) = self.links.iter().position(|&captured| captured == link) else {
+            return Err(invalid(format!("link {link} is not among those captured")));
+        };
+        let message;
+        let (headers, payload, keep) = match packet.frame {
+            Frame::Tcp { connection, from_sender, segment } => {
+                let headers = self.tcp(link, connection, from_sender, &segment);
+                (headers, Payload::Zeros(segment.len), self.keep)
+            }
+            Frame::Dns { resolvers, worker, query, attempt, reply, ip_bytes, ce } => {
+                let query_bytes = self.plan.resolvers[resolvers as usize].query_bytes;
+                let dns = DnsPacket { query, attempt, reply, ip_bytes, query_bytes };
+                message = self.messages.message(&dns).write().map_err(invalid)?;
+                let headers = self.dns(link, resolvers, worker, reply, ce);
+                (headers, Payload::Bytes(&message), usize::MAX)
+            }
+        };
+        self.frame.clear();
+        let original = headers.write(payload, keep, &mut self.frame).map_err(invalid)?;
+        // An IP packet and an Ethernet header are far below 4 GiB, interfaces are few.
+        let (interface, original) = (interface as u32, original as u32);
+        blocks::packet(&mut self.out, interface, packet.at.as_ps() / 1_000, &self.frame, original)
+    }
+
+    /// Flushes and gives back what was written to.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn into_inner(self) -> W {
+        self.out
+    }
+
+    fn tcp(
+        &self,
+        link: usize,
+        connection: u32,
+        from_sender: bool,
+        segment: &tcp::Segment,
+    ) -> Packet {
+        let flow = &self.plan.connections[connection as usize];
+        let (sender_port, receiver_port) = address::tcp_ports(connection);
+        let ((source, source_port), (destination, destination_port), path) = if from_sender {
+            ((flow.sender, sender_port), (flow.receiver, receiver_port), &flow.forward)
+        } else {
+            ((flow.receiver, receiver_port), (flow.sender, sender_port), &flow.backward)
+        };
+        let mut sack = SackBlocks::default();
+        for &(start, end) in segment.sack.as_slice() {
+            // The simulator's option holds fewer blocks than ours.
+            sack.push(start.0, end.0);
+        }
+        let options = Options {
+            mss: segment.syn.map(|syn| syn.mss),
+            window_scale: segment.syn.and_then(|syn| syn.window_scale),
+            sack_permitted: segment.syn.is_some_and(|syn| syn.sack_permitted),
+            timestamps: segment.timestamps,
+            sack,
+        };
+        let tcp = Tcp {
+            source_port,
+            destination_port,
+            seq: segment.seq.0,
+            // RFC 9293, section 3.1: the field is meaningless without ACK; hosts send zero.
+            ack: if segment.flags.contains(tcp::Flags::ACK) { segment.ack.0 } else { 0 },
+            flags: Flags(segment.flags.0),
+            window: segment.window,
+            options,
+        };
+        self.around(link, path, (source, destination), segment.ecn as u8, Transport::Tcp(tcp))
+    }
+
+    fn dns(&self, link: usize, resolvers: u32, worker: u32, reply: bool, ce: bool) -> Packet {
+        let group = &self.plan.resolvers[resolvers as usize];
+        let before = self.workers_before[resolvers as usize];
+        let port = address::worker_port(before.wrapping_add(worker));
+        let (ends, ports, path) = if reply {
+            ((group.server, group.client), (address::DNS_PORT, port), &group.backward)
+        } else {
+            ((group.client, group.server), (port, address::DNS_PORT), &group.forward)
+        };
+        let udp = Udp { source_port: ports.0, destination_port: ports.1 };
+        self.around(link, path, ends, if ce { 0b11 } else { 0 }, Transport::Udp(udp))
+    }
+
+    /// The headers below `transport`, for a packet on its way from the first of `ends` to the second.
+    fn around(
+        &self,
+        link: usize,
+        path: &[usize],
+        ends: (usize, usize),
+        ecn: u8,
+        transport: Transport,
+    ) -> Packet {
+        let routers = path.iter().position(|&hop| hop == link).unwrap_or(0);
+        let ip = Ipv4::new(address::ip(ends.0), address::ip(ends.1));
+        let link = &self.plan.links[link];
+        Packet {
+            ethernet: Ethernet {
+                destination: address::mac(link.to),
+                source: address::mac(link.from),
+            },
+            ip: Ipv4 { tos: ecn, ttl: ip.ttl.saturating_sub(routers.min(63) as u8), ..ip },
+            transport,
+        }
+    }
+}
+
+fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, error)
+}
+
+const VECTOR: &str = "a vector takes all that is written, and packets of a plan can be written";

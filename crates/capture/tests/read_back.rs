@@ -1,0 +1,205 @@
+//! Files are what they claim to be, as `pcap-file` and `narrows-wire` read them.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{DOWN, UP, exchange, plan};
+use narrows_capture::message::{Error, check};
+use narrows_capture::{Writer, address, pcapng};
+use narrows_sim::captured::{Captured, Frame};
+use narrows_sim::plan::Plan;
+use narrows_units::Time;
+use narrows_wire::dns::{Data, Message};
+use narrows_wire::{Ethernet, Received, Transport, checksums_hold, read};
+use pcap_file::DataLink;
+use pcap_file::pcapng::PcapNgReader;
+use pcap_file::pcapng::blocks::Block;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+
+/// Everything that `packets` says, on both links in one file.
+fn both_links(plan: &Plan, packets: &[Captured], snaplen: Option<u32>) -> Vec<u8> {
+    let mut writer = Writer::new(plan, &[DOWN, UP], snaplen, Vec::new()).expect("a vector");
+    for packet in packets {
+        writer.packet(packet).expect("a packet of the plan");
+    }
+    writer.finish().expect("a vector")
+}
+
+fn packets(file: &[u8]) -> Vec<EnhancedPacketBlock<'static>> {
+    let mut reader = PcapNgReader::new(file).expect("a section header");
+    let mut packets = Vec::new();
+    while let Some(block) = reader.next_block() {
+        match block.expect("a sound block") {
+            Block::EnhancedPacket(packet) => packets.push(packet.into_owned()),
+            Block::InterfaceDescription(_) => {}
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    packets
+}
+
+#[test]
+fn the_file_names_its_links_and_counts_nanoseconds() {
+    let plan = plan(1);
+    let file = both_links(&plan, &exchange(), None);
+    let mut reader = PcapNgReader::new(&file[..]).expect("a section header");
+    while reader.next_block().is_some() {}
+    let interfaces = reader.interfaces();
+    assert_eq!(interfaces.len(), 2);
+    for (interface, name) in interfaces.iter().zip(["bottleneck.forward", "bottleneck.backward"]) {
+        assert_eq!(interface.linktype, DataLink::ETHERNET);
+        let options = &interface.options;
+        assert!(options.contains(&InterfaceDescriptionOption::IfName(name.into())));
+        assert!(options.contains(&InterfaceDescriptionOption::IfSpeed(10_000_000)));
+        assert!(options.contains(&InterfaceDescriptionOption::IfTsResol(9)));
+    }
+}
+
+#[test]
+fn every_packet_reads_back_as_it_was() {
+    let plan = plan(1);
+    let captured = exchange();
+    let file = both_links(&plan, &captured, None);
+    let packets = packets(&file);
+    assert_eq!(packets.len(), captured.len());
+    for (packet, captured) in packets.iter().zip(&captured) {
+        assert_eq!(packet.interface_id, if captured.link as usize == DOWN { 0 } else { 1 });
+        assert_eq!(packet.timestamp, Duration::from_nanos(captured.at.as_ps() / 1_000));
+        assert_eq!(packet.original_len as usize, packet.data.len());
+        assert_eq!(checksums_hold(&packet.data), Ok(true));
+        let received = read(&packet.data).expect("a sound frame");
+        assert_same(&plan, captured, &received);
+        let ip_bytes = packet.data.len() - Ethernet::BYTES;
+        assert_eq!(ip_bytes, accounted(captured));
+    }
+}
+
+/// The length of the IP packet as the simulator accounts it.
+fn accounted(captured: &Captured) -> usize {
+    match captured.frame {
+        Frame::Tcp { segment, .. } => usize::from(20 + segment.header_bytes() + segment.len),
+        Frame::Dns { ip_bytes, .. } => usize::from(ip_bytes),
+    }
+}
+
+fn assert_same(plan: &Plan, captured: &Captured, received: &Received<'_>) {
+    let packet = received.packet;
+    let link = &plan.links[captured.link as usize];
+    assert_eq!(packet.ethernet.source, address::mac(link.from));
+    assert_eq!(packet.ethernet.destination, address::mac(link.to));
+    match (captured.frame, packet.transport) {
+        (Frame::Tcp { connection, from_sender, segment }, Transport::Tcp(tcp)) => {
+            let (sender, receiver) = address::tcp_ports(connection);
+            let ends = [(address::ip(0), sender), (address::ip(2), receiver)];
+            let [from, to] = if from_sender { ends } else { [ends[1], ends[0]] };
+            assert_eq!((packet.ip.source, tcp.source_port), from);
+            assert_eq!((packet.ip.destination, tcp.destination_port), to);
+            // One router before the link on the way down, none on the way up.
+            assert_eq!(packet.ip.ttl, if from_sender { 63 } else { 64 });
+            assert_eq!(packet.ip.ecn(), segment.ecn as u8);
+            assert_eq!((tcp.seq, tcp.ack), (segment.seq.0, segment.ack.0));
+            assert_eq!(tcp.flags.0, segment.flags.0);
+            assert_eq!(tcp.window, segment.window);
+            assert_eq!(received.payload_len, segment.len);
+            assert!(received.payload.iter().all(|&byte| byte == 0));
+            assert_eq!(tcp.options.timestamps, segment.timestamps);
+            let sack = segment.sack.as_slice().iter().map(|&(start, end)| (start.0, end.0));
+            assert!(sack.eq(tcp.options.sack.as_slice().iter().copied()));
+            assert_eq!(tcp.options.mss, segment.syn.map(|syn| syn.mss));
+            assert_eq!(tcp.options.window_scale, segment.syn.and_then(|syn| syn.window_scale));
+            assert_eq!(tcp.options.sack_permitted, segment.syn.is_some_and(|s| s.sack_permitted));
+        }
+        (Frame::Dns { resolvers, worker, query, reply, ce, .. }, Transport::Udp(udp)) => {
+            let before = if resolvers == 0 { 0 } else { 3 };
+            let ends =
+                [(address::ip(2), address::worker_port(before + worker)), (address::ip(0), 53)];
+            let [from, to] = if reply { [ends[1], ends[0]] } else { ends };
+            assert_eq!((packet.ip.source, udp.source_port), from);
+            assert_eq!((packet.ip.destination, udp.destination_port), to);
+            assert_eq!(packet.ip.ecn(), if ce { 3 } else { 0 });
+            let message = Message::read(received.payload).expect("a sound message");
+            assert_eq!(message.reply, reply);
+            let question = message.question.expect("a question");
+            let name = question.name.to_string();
+            let number: u32 = name[1..name.find('.').expect("labels")].parse().expect("digits");
+            assert_eq!(number, query);
+            assert!(name.ends_with(".narrows.example"));
+            let text =
+                matches!(message.answers[..], [ref answer] if matches!(answer.data, Data::Txt(_)));
+            assert_eq!(text, reply);
+        }
+        (frame, transport) => panic!("{frame:?} became {transport:?}"),
+    }
+}
+
+#[test]
+fn payloads_are_cut_and_headers_are_not() {
+    let plan = plan(1);
+    let captured = exchange();
+    let whole = packets(&both_links(&plan, &captured, None));
+    for keep in [0, 1, 64, 1_447, 1_448, u32::MAX] {
+        let cut = packets(&both_links(&plan, &captured, Some(keep)));
+        assert_eq!(cut.len(), whole.len());
+        for ((cut, whole), captured) in cut.iter().zip(&whole).zip(&captured) {
+            let left_out = match captured.frame {
+                Frame::Tcp { segment, .. } => u32::from(segment.len).saturating_sub(keep),
+                Frame::Dns { .. } => 0,
+            };
+            assert_eq!(cut.original_len as usize, whole.data.len());
+            assert_eq!(cut.data[..], whole.data[..whole.data.len() - left_out as usize]);
+        }
+    }
+}
+
+#[test]
+fn one_link_of_several() {
+    let plan = plan(1);
+    let captured = exchange();
+    let of_link =
+        |link: usize| captured.iter().filter(|packet| packet.link as usize == link).count();
+    assert_eq!(packets(&pcapng(&plan, DOWN, &captured, None)).len(), of_link(DOWN));
+    assert_eq!(packets(&pcapng(&plan, UP, &captured, None)).len(), of_link(UP));
+    assert_eq!(pcapng(&plan, UP, &captured, None), pcapng(&plan, UP, &captured, None));
+}
+
+#[test]
+fn packets_of_other_links_are_refused_and_leave_the_file_sound() {
+    let plan = plan(1);
+    let captured = exchange();
+    let mut writer = Writer::new(&plan, &[DOWN], None, Vec::new()).expect("a vector");
+    let written = captured.iter().filter(|packet| writer.packet(packet).is_ok()).count();
+    assert!(written < captured.len());
+    assert_eq!(packets(&writer.finish().expect("a vector")).len(), written);
+}
+
+#[test]
+fn late_packets_keep_their_time() {
+    // Beyond 2^32 ns, where the time stamp's upper half is needed.
+    let plan = plan(1);
+    let at = Time::from_ps(86_400_000_000_000_000);
+    let late = Captured { at, ..exchange()[1] };
+    assert_eq!(
+        packets(&pcapng(&plan, DOWN, &[late], None))[0].timestamp,
+        Duration::from_secs(86_400)
+    );
+}
+
+#[test]
+fn lengths_that_no_message_has_are_refused() {
+    let mut plan = plan(0);
+    assert_eq!(check(&plan), Ok(()));
+    plan.resolvers[1].query_bytes = 60;
+    let error = check(&plan).expect_err("too short");
+    assert_eq!(error, Error::Query { resolvers: "padded".to_owned(), bytes: 60, min: 69 });
+    assert_eq!(
+        error.to_string(),
+        "resolvers \"padded\": queries of 60 B cannot be captured as DNS messages; they need 69 B"
+    );
+    plan.resolvers[1].query_bytes = 69;
+    plan.resolvers[1].reply_bytes = 81;
+    assert!(matches!(check(&plan), Err(Error::Reply { min: 82, .. })));
+    plan.resolvers[1].reply_bytes = 1000;
+    assert!(matches!(check(&plan), Err(Error::Query { min: 80, .. })));
+}

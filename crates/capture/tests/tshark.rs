@@ -1,0 +1,181 @@
+//! Files are what they claim to be, as Wireshark's dissectors see them.
+//!
+//! Without tshark these tests say SKIP, unless CI is set: there they must run.
+
+mod common;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use common::{DOWN, UP, exchange, plan};
+use narrows_capture::{Writer, address};
+use narrows_qdisc::Ecn;
+use narrows_sim::captured::{Captured, Frame};
+use narrows_sim::plan::Plan;
+use narrows_sim::tcp::{Flags, Segment, Seq};
+use narrows_units::Time;
+
+#[test]
+fn an_exchange_has_nothing_to_complain_of() {
+    let Some(file) = capture("exchange", &plan(1), &exchange()) else { return };
+    // Warnings and worse, but for what there is: losses before the link, and retransmissions.
+    let complaints = "_ws.expert.severity >= 0x600000 && !tcp.analysis.lost_segment \
+        && !tcp.analysis.out_of_order";
+    assert_eq!(fields(&file, complaints, &["frame.number", "_ws.expert.message"]), NOTHING);
+    assert_eq!(fields(&file, BROKEN, &["frame.number", "_ws.expert.message"]), NOTHING);
+    // The checksums were looked at, all of them: 1 is "good".
+    assert_eq!(fields(&file, "ip.checksum.status == 1", &["frame.number"]).len(), exchange().len());
+    let verified = "tcp.checksum.status == 1 || udp.checksum.status == 1";
+    assert_eq!(fields(&file, verified, &["frame.number"]).len(), exchange().len());
+}
+
+#[test]
+fn segments_are_dissected_as_they_were() {
+    let Some(file) = capture("segments", &plan(1), &exchange()) else { return };
+    let names = [
+        "frame.interface_name",
+        "frame.time_epoch",
+        "ip.src",
+        "tcp.srcport",
+        "ip.dst",
+        "tcp.dstport",
+        "ip.len",
+        "ip.dsfield.ecn",
+        "tcp.seq_raw",
+        "tcp.ack_raw",
+        "tcp.flags",
+        "tcp.window_size_value",
+        "tcp.len",
+        "tcp.options.timestamp.tsval",
+        "tcp.options.timestamp.tsecr",
+        "tcp.options.mss_val",
+        "tcp.options.wscale.shift",
+        "tcp.options.sack.count",
+    ];
+    let expected: Vec<String> = exchange()
+        .iter()
+        .filter_map(|captured| match captured.frame {
+            Frame::Tcp { connection, from_sender, segment } => {
+                let (sender, receiver) = address::tcp_ports(connection);
+                let ends = [format!("10.0.0.1|{sender}"), format!("10.0.0.3|{receiver}")];
+                let [from, to] = if from_sender { [0, 1] } else { [1, 0] };
+                let link = if from_sender { "forward" } else { "backward" };
+                let ns = captured.at.as_ps() / 1_000;
+                let (tsval, tsecr) = segment.timestamps?;
+                let sack = segment.sack.len();
+                Some(format!(
+                    "bottleneck.{link}|{}.{:09}|{}|{}|{}|{}|{}|{}|0x{:04x}|{}|{}|{tsval}|{tsecr}|{}|{}|{}",
+                    ns / 1_000_000_000,
+                    ns % 1_000_000_000,
+                    ends[from],
+                    ends[to],
+                    20 + segment.header_bytes() + segment.len,
+                    segment.ecn as u8,
+                    segment.seq.0,
+                    segment.ack.0,
+                    segment.flags.0,
+                    segment.window,
+                    segment.len,
+                    segment.syn.map_or(String::new(), |syn| syn.mss.to_string()),
+                    segment.syn.and_then(|syn| syn.window_scale).map_or(String::new(), |n| n.to_string()),
+                    if sack == 0 { String::new() } else { sack.to_string() },
+                ))
+            }
+            Frame::Dns { .. } => None,
+        })
+        .collect();
+    assert_eq!(fields(&file, "tcp", &names), expected);
+}
+
+#[test]
+fn messages_are_dissected_as_they_were() {
+    let Some(file) = capture("messages", &plan(1), &exchange()) else { return };
+    let names =
+        ["ip.len", "udp.srcport", "udp.dstport", "dns.id", "dns.flags.response", "dns.qry.name"];
+    assert_eq!(
+        fields(&file, "dns", &names),
+        [
+            "70|49152|53|0x0001|0|q0000000.narrows.example",
+            "70|49154|53|0x0009|0|q0000001.narrows.example",
+            "100|53|49152|0x0001|1|q0000000.narrows.example",
+            "128|49156|53|0x07c9|0|q000249.narrows.example",
+            "128|49156|53|0x07ca|0|q000249.narrows.example",
+            "468|53|49156|0x07ca|1|q000249.narrows.example",
+            "100|53|49154|0x0009|1|q0000001.narrows.example",
+        ]
+    );
+    // Replies find their queries, and padding is seen as such.
+    assert_eq!(fields(&file, "dns.response_to", &["dns.response_to"]).len(), 3);
+    assert_eq!(fields(&file, "dns.opt.code == 12", &["dns.opt.len"]), ["44", "44", "0"]);
+}
+
+#[test]
+fn no_port_is_taken_for_another_protocol() {
+    // One segment each of connections across the whole range of ports, zeros and all.
+    let plan = plan(81_000);
+    let segment = Segment {
+        seq: Seq(1),
+        ack: Seq(1),
+        len: 200,
+        flags: Flags::ACK,
+        ecn: Ecn::Ect0,
+        timestamps: Some((1, 1)),
+        ..Segment::default()
+    };
+    let packets: Vec<_> = (0..9_000)
+        .chain((9_000..81_000).step_by(97))
+        .map(|connection| Captured {
+            at: Time::from_ps(u64::from(connection) * 1_000_000),
+            link: DOWN as u32,
+            frame: Frame::Tcp { connection, from_sender: true, segment },
+        })
+        .collect();
+    let Some(file) = capture("ports", &plan, &packets) else { return };
+    let protocols = fields(&file, "frame", &["frame.protocols"]);
+    assert_eq!(protocols.len(), packets.len());
+    for (protocols, packet) in protocols.iter().zip(&packets) {
+        assert_eq!(protocols, "eth:ethertype:ip:tcp:data", "{packet:?}");
+    }
+    assert_eq!(fields(&file, BROKEN, &["frame.number", "frame.protocols"]), NOTHING);
+}
+
+/// Writes both links' packets to a file for tshark; `None` if there is no tshark.
+fn capture(name: &str, plan: &Plan, packets: &[Captured]) -> Option<PathBuf> {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        let hint = "apt-get install tshark";
+        assert!(std::env::var_os("CI").is_none(), "tshark must be there in CI: {hint}");
+        // Not `eprintln!`, which the test harness hides.
+        let _ = writeln!(std::io::stderr(), "SKIP tshark::{name}: no tshark; {hint}");
+        return None;
+    }
+    let mut writer = Writer::new(plan, &[DOWN, UP], None, Vec::new()).expect("a vector");
+    for packet in packets {
+        writer.packet(packet).expect("a packet of the plan");
+    }
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.pcapng"));
+    std::fs::write(&file, writer.finish().expect("a vector")).expect("a writable folder");
+    Some(file)
+}
+
+/// The named fields of all frames that `filter` lets through, a line each, with `|` in between.
+fn fields(file: &PathBuf, filter: &str, names: &[&str]) -> Vec<String> {
+    let mut command = Command::new("tshark");
+    command.arg("-n").arg("-r").arg(file).args(["-Y", filter, "-T", "fields"]);
+    command.args(["-E", "separator=|", "-E", "occurrence=f"]);
+    for check in ["ip", "tcp", "udp"] {
+        command.arg("-o").arg(format!("{check}.check_checksum:TRUE"));
+    }
+    for name in names {
+        command.args(["-e", name]);
+    }
+    let output = command.output().expect("tshark runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// What must be in no file: malformed packets, errors, and checksums that are wrong.
+const BROKEN: &str = "_ws.malformed || _ws.expert.severity == 0x800000 || ip.checksum.status == 0 \
+    || tcp.checksum.status == 0 || udp.checksum.status == 0";
+
+const NOTHING: [&str; 0] = [];
