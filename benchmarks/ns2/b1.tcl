@@ -42,7 +42,7 @@ Queue/RED set wait_ $p(red_wait)
 Queue/RED set adaptive_ 0
 Queue/RED set setbit_ false
 
-# Routes by hand: computing all shortest paths between a thousand nodes takes ten times as long as
+# Routes by hand: computing all shortest paths between a thousand nodes takes four times as long as
 # the rest of the set-up.
 set ns [new Simulator]
 $ns rtproto Manual

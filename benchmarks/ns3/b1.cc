@@ -400,14 +400,13 @@ main(int argc, char* argv[])
         completion_total += source->CompletionTotal();
     }
     uint64_t packets = queue->GetTotalReceivedPackets() - queue->GetNPackets();
-    uint64_t bytes = queue->GetTotalReceivedBytes() - queue->GetNBytes();
     uint64_t drops = queue->GetTotalDroppedPackets();
     if (discipline)
     {
         drops = discipline->GetStats().nTotalDroppedPackets;
     }
-    // Bytes at the device include PPP's header, as the scaled rate does.
-    const double utilisation = 8.0 * bytes / p.seconds / (p.bottleneck_bps * ppp);
+    // Not from the queue's bytes, which ns-3.37 counts in 32 bits.
+    const double utilisation = 8.0 * packets * packet_bytes / p.seconds / p.bottleneck_bps;
     const auto seconds = [](auto from, auto to) {
         return std::chrono::duration<double>(to - from).count();
     };
