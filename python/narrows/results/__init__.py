@@ -1,0 +1,13 @@
+"""Results of a run: the run folder, its tables and its summary.
+
+Everything that plots, compares or reports reads run folders through this package.
+"""
+
+from __future__ import annotations
+
+from narrows.results.errors import RunFolderError
+from narrows.results.folder import RUN_FILE
+from narrows.results.run import Run
+from narrows.results.schema import FORMAT, TABLES
+
+__all__ = ["FORMAT", "RUN_FILE", "TABLES", "Run", "RunFolderError"]

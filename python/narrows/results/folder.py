@@ -1,0 +1,254 @@
+"""The run folder on disk: written whole or not at all, read with one clear line for what is wrong.
+
+A folder holds run.json, one Parquet file a table, and `captures/LINK.pcapng` for captured links.
+It is written beside its place under a temporary name and renamed, so that a full disk or a crash
+never leaves half a run under the final name. Equal content gives equal bytes: fixed compression and
+row groups, sorted keys, no time stamp outside `wall`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from narrows.results.errors import RunFolderError
+from narrows.results.schema import FORMAT, TABLES, Table, mismatch
+
+__all__ = ["RUN_FILE", "check_target", "parquet", "read", "read_captures", "write"]
+
+RUN_FILE = "run.json"
+"""What makes a folder a run folder."""
+
+_CAPTURES = "captures"
+_LARGEST_JSON = 64 * 2**20
+_ROW_GROUP = 1 << 18
+
+
+def check_target(folder: Path) -> None:
+    """Makes sure, before a run, that it can be saved to ``folder`` afterwards.
+
+    Raises:
+        RunFolderError: The folder holds a run or other files, or it cannot be written.
+    """
+    try:
+        if (folder / RUN_FILE).exists():
+            raise RunFolderError(folder, "holds a run already", "choose another folder")
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise RunFolderError(folder, "is not a folder", "choose another name")
+        if folder.exists() and any(folder.iterdir()):
+            raise RunFolderError(folder, "holds other files", "choose a new or empty folder")
+        temporary = _temporary(folder)
+        temporary.rmdir()
+    except OSError as error:
+        raise _system_error(folder, error) from None
+
+
+def write(
+    folder: Path,
+    document: Mapping[str, Any],
+    tables: Mapping[str, pl.DataFrame],
+    captures: Mapping[str, bytes],
+) -> None:
+    """Writes a run folder whole, or leaves nothing.
+
+    Raises:
+        RunFolderError: The folder holds a run or other files, or it cannot be written.
+    """
+    check_target(folder)
+    temporary = None
+    try:
+        temporary = _temporary(folder)
+        files = {}
+        for table in TABLES.values():
+            data = parquet(tables[table.name])
+            _write_file(temporary / table.file_name, data)
+            files[table.file_name] = {
+                "bytes": len(data),
+                "sha256": hashlib.sha256(data).hexdigest(),
+            }
+        if captures:
+            (temporary / _CAPTURES).mkdir()
+        for link, data in sorted(captures.items()):
+            _write_file(temporary / _CAPTURES / f"{link}.pcapng", data)
+        text = json.dumps({**document, "files": files}, indent=2, sort_keys=True, allow_nan=False)
+        _write_file(temporary / RUN_FILE, (text + "\n").encode())
+        # Only an empty folder gives way to a rename; one that has been filled meanwhile does not.
+        temporary.rename(folder)
+    except OSError as error:
+        raise _system_error(folder, error) from None
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def read(folder: Path) -> tuple[dict[str, Any], dict[str, pl.DataFrame]]:
+    """run.json and the tables of a run folder, checked.
+
+    Raises:
+        RunFolderError: The folder holds no run, a damaged one, or one of another format.
+    """
+    document = _read_document(folder)
+    files = document.get("files", {})
+    if not isinstance(files, dict):
+        raise RunFolderError(folder / RUN_FILE, "is damaged (files is no object)", _RERUN)
+    tables = {
+        table.name: _read_table(folder / table.file_name, table, files.get(table.file_name))
+        for table in TABLES.values()
+    }
+    return document, tables
+
+
+def read_captures(folder: Path) -> dict[str, Path]:
+    """Capture files of a run folder by link."""
+    return {path.stem: path for path in sorted((folder / _CAPTURES).glob("*.pcapng"))}
+
+
+def parquet(table: pl.DataFrame) -> bytes:
+    """A table as Parquet: the same bytes for the same content."""
+    buffer = io.BytesIO()
+    # One chunk, so that the history of a frame does not show in its pages.
+    table.rechunk().write_parquet(
+        buffer,
+        compression="zstd",
+        compression_level=3,
+        statistics=True,
+        row_group_size=_ROW_GROUP,
+    )
+    return buffer.getvalue()
+
+
+def _read_document(folder: Path) -> dict[str, Any]:
+    path = folder / RUN_FILE
+    try:
+        if not folder.is_dir():
+            what = "is not a folder" if folder.exists() else "does not exist"
+            raise RunFolderError(folder, what, "name a folder that narrows run wrote")
+        if not path.is_file():
+            raise RunFolderError(
+                folder,
+                f"holds no run ({RUN_FILE} is missing)",
+                "name a folder that narrows run wrote",
+            )
+        if path.stat().st_size > _LARGEST_JSON:
+            raise RunFolderError(
+                path, f"is larger than {_LARGEST_JSON} bytes, which no run.json is"
+            )
+        text = path.read_bytes()
+    except OSError as error:
+        raise _system_error(path, error) from None
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        where = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise RunFolderError(path, f"is damaged (no JSON{where})", _RERUN) from None
+    if not isinstance(document, dict) or "format" not in document:
+        raise RunFolderError(path, "is not a run's (it has no format)", "name a run folder")
+    if document["format"] != FORMAT or isinstance(document["format"], bool):
+        raise RunFolderError(
+            path,
+            f"has format {json.dumps(document['format'])}, and this narrows reads {FORMAT}",
+            "use the narrows that wrote it, or run the scenario again",
+        )
+    for key, kinds in _KEYS.items():
+        value = document.get(key)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise RunFolderError(path, f"is damaged ({key} is missing or of a wrong type)", _RERUN)
+    if document["status"] not in ("complete", "partial"):
+        raise RunFolderError(path, "is damaged (status is neither complete nor partial)", _RERUN)
+    return document
+
+
+_KEYS: dict[str, tuple[type, ...]] = {
+    "narrows": (str,),
+    "backend": (str,),
+    "scenario": (dict,),
+    "seed": (int,),
+    "status": (str,),
+    "stopped": (str,),
+    "end_s": (int, float),
+    "events": (int,),
+    "summary": (dict,),
+    "wall": (dict,),
+    "host": (dict,),
+}
+
+_RERUN = "run the scenario again"
+
+
+def _read_table(path: Path, table: Table, facts: object) -> pl.DataFrame:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise RunFolderError(path, "is missing", _RERUN) from None
+    except OSError as error:
+        raise _system_error(path, error) from None
+    # Looked at before the Parquet reader is, which need not survive every damage.
+    if isinstance(facts, dict):
+        if facts.get("bytes") != len(data):
+            raise RunFolderError(
+                path, f"is damaged ({len(data)} bytes instead of {facts.get('bytes')})", _RERUN
+            )
+        if facts.get("sha256") != hashlib.sha256(data).hexdigest():
+            raise RunFolderError(
+                path, f"is damaged or changed since {RUN_FILE} was written", _RERUN
+            )
+    try:
+        found = pl.read_parquet(io.BytesIO(data), use_pyarrow=False)
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException:
+        # A panic in the reader is no Exception.
+        raise RunFolderError(path, "is no readable Parquet file", _RERUN) from None
+    why = mismatch(table, found)
+    if why is not None:
+        raise RunFolderError(path, why, "use the narrows that wrote it, or run the scenario again")
+    return found.select(table.schema.names())
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        # File systems that allocate late report a full disk only now.
+        os.fsync(file.fileno())
+
+
+def _temporary(folder: Path) -> Path:
+    parent = folder.absolute().parent
+    parent.mkdir(parents=True, exist_ok=True)
+    number = 0
+    while True:
+        path = parent / f".{folder.name}.{os.getpid()}-{number}.unfinished"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return path
+
+
+def _system_error(path: Path, error: OSError) -> RunFolderError:
+    what = (error.strerror or str(error)).lower()
+    return RunFolderError(path, what, _HINTS.get(error.errno or 0, ""))
+
+
+_HINTS = {
+    errno.ENOSPC: "free some space or choose another folder",
+    errno.EDQUOT: "free some space or choose another folder",
+    errno.EFBIG: "choose a folder on another file system",
+    errno.EACCES: "choose a place that you may read and write",
+    errno.EPERM: "choose a place that you may read and write",
+    errno.EROFS: "choose a place that you may read and write",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ENOTDIR: "choose another folder",
+    errno.ENOTEMPTY: "choose a new or empty folder",
+}

@@ -1,0 +1,56 @@
+"""Confidence intervals for counts.
+
+Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927;
+R. G. Newcombe, "Interval estimation for the difference between independent proportions", 1998,
+method 10.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+__all__ = ["newcombe", "wilson"]
+
+
+def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval of a proportion, as shares from 0 to 1.
+
+    It holds for small counts and near 0 and 1, where the usual normal interval fails; it takes the
+    trials as independent.
+
+    Raises:
+        ValueError: ``total`` is not above zero or ``successes`` is not within it.
+
+    Examples:
+        >>> low, high = wilson(19474, 20000)
+        >>> round(low, 4), round(high, 4)
+        (0.9714, 0.9758)
+    """
+    if total <= 0 or not 0 <= successes <= total:
+        raise ValueError(f"no proportion: {successes} of {total}")
+    z = NormalDist().inv_cdf(0.5 + confidence / 2.0)
+    share = successes / total
+    scale = 1.0 + z * z / total
+    centre = (share + z * z / (2.0 * total)) / scale
+    half = z / scale * math.sqrt(share * (1.0 - share) / total + z * z / (4.0 * total * total))
+    # Rounding must not put the interval's ends on the wrong side of what was seen.
+    return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))
+
+
+def newcombe(
+    successes: tuple[int, int], totals: tuple[int, int], confidence: float = 0.95
+) -> tuple[float, float]:
+    """Newcombe's hybrid score interval of the second proportion less the first, as shares.
+
+    Raises:
+        ValueError: A total is not above zero or its successes are not within it.
+    """
+    (low_0, high_0), (low_1, high_1) = (
+        wilson(count, total, confidence) for count, total in zip(successes, totals, strict=True)
+    )
+    share_0, share_1 = (n / total for n, total in zip(successes, totals, strict=True))
+    difference = share_1 - share_0
+    low = difference - math.hypot(share_1 - low_1, high_0 - share_0)
+    high = difference + math.hypot(high_1 - share_1, share_0 - low_0)
+    return low, high

@@ -1,0 +1,224 @@
+"""`Run`: what a run gave, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from narrows.results import folder as run_folder
+from narrows.results.errors import RunFolderError
+from narrows.results.schema import FORMAT, TABLES, frame, mismatch
+from narrows.results.summarise import summarise
+
+__all__ = ["Run"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run's tables, its summary, and what was run.
+
+    Attributes:
+        scenario: The scenario with every default filled in.
+        seed: What the run's random streams come from.
+        backend: What ran it: `sim` or `kernel`.
+        status: `partial` when the run ended before the scenario says.
+        stopped: Why it ended: `end`, `dns-done`, `event-limit` or `interrupted`.
+        end_s: The run's time when it ended, in seconds.
+        events: Events that the simulator handled.
+        tables: Tables by name; `narrows.results.schema.TABLES` says what their columns mean.
+        narrows: The version that ran it.
+        wall: Facts about wall-clock time, which differ from run to run.
+        host: Facts about the machine.
+    """
+
+    scenario: Mapping[str, Any]
+    seed: int
+    backend: str
+    status: Literal["complete", "partial"]
+    stopped: str
+    end_s: float
+    events: int
+    tables: Mapping[str, pl.DataFrame] = field(repr=False)
+    narrows: str
+    wall: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    host: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    captures: Mapping[str, bytes | Path] = field(default_factory=dict, repr=False)
+    """Packets of captured links as pcapng by link: the bytes, or the file that holds them."""
+    folder: Path | None = None
+    """Where the run was saved or loaded."""
+
+    def __post_init__(self) -> None:
+        tables = {
+            name: self.tables[name] if name in self.tables else table.schema.to_frame()
+            for name, table in TABLES.items()
+        }
+        for name, table in TABLES.items():
+            why = mismatch(table, tables[name])
+            if why is not None:
+                raise ValueError(f"table {name} {why}")
+        unknown = [name for name in self.tables if name not in TABLES]
+        if unknown:
+            raise ValueError(f"a run has no table {unknown[0]}")
+        object.__setattr__(self, "tables", tables)
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Mapping[str, Any]], **facts: Any) -> Run:
+        """A run from tables as columns of NumPy arrays and lists, as `_core` gives them.
+
+        ``queries`` need not have ``fates``: they are taken from ``attempts``. Other arguments are
+        the fields of `Run`.
+
+        Raises:
+            ValueError: A table or column is unknown, missing or of a wrong type.
+        """
+        known = {name: dict(table) for name, table in columns.items()}
+        if "queries" in known and "fates" not in known["queries"]:
+            attempts = frame(TABLES["attempts"], known["attempts"])
+            known["queries"]["fates"] = _fates(known["queries"]["query"], attempts)
+        unknown = [name for name in known if name not in TABLES]
+        if unknown:
+            raise ValueError(f"a run has no table {unknown[0]}")
+        tables = {name: frame(TABLES[name], table) for name, table in known.items()}
+        return cls(tables=tables, **facts)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Run:
+        """Reads a run folder.
+
+        Raises:
+            RunFolderError: It holds no run, a damaged one, or one of another format.
+        """
+        path = Path(folder)
+        document, tables = run_folder.read(path)
+        run = cls(
+            scenario=document["scenario"],
+            seed=document["seed"],
+            backend=document["backend"],
+            status=document["status"],
+            stopped=document["stopped"],
+            end_s=float(document["end_s"]),
+            events=document["events"],
+            tables=tables,
+            narrows=document["narrows"],
+            wall=document["wall"],
+            host=document["host"],
+            captures=run_folder.read_captures(path),
+            folder=path,
+        )
+        # What the writing version found stands, even where this version would compute it otherwise.
+        run.__dict__["summary"] = document["summary"]
+        return run
+
+    def save(self, folder: str | Path) -> Run:
+        """Writes a run folder, whole or not at all; returns the run with ``folder`` set.
+
+        Raises:
+            RunFolderError: The folder holds a run or other files, or cannot be written.
+        """
+        path = Path(folder)
+        captures = {link: self.capture(link) for link in self.captures}
+        run_folder.write(path, self.document(), self.tables, captures)
+        saved = replace(self, folder=path)
+        saved.__dict__["summary"] = self.summary
+        return saved
+
+    def document(self) -> dict[str, Any]:
+        """What run.json says (there, the tables' sizes and check sums follow): JSON values."""
+        return {
+            "format": FORMAT,
+            "narrows": self.narrows,
+            "backend": self.backend,
+            "scenario": dict(self.scenario),
+            "seed": self.seed,
+            "status": self.status,
+            "stopped": self.stopped,
+            "end_s": self.end_s,
+            "events": self.events,
+            "summary": self.summary,
+            "wall": dict(self.wall),
+            "host": dict(self.host),
+        }
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The run's figures as JSON values; docs/run-folder.md says what they mean."""
+        return summarise(self.tables, self.end_s)
+
+    @property
+    def name(self) -> str:
+        """The scenario's name."""
+        return str(self.scenario.get("name", "unnamed"))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run went as far as its scenario says."""
+        return self.status == "complete"
+
+    def capture(self, link: str) -> bytes:
+        """The packets of a captured link, as a pcapng file.
+
+        Raises:
+            KeyError: The link was not captured.
+            RunFolderError: The file cannot be read.
+        """
+        found = self.captures[link]
+        if isinstance(found, bytes):
+            return found
+        try:
+            return found.read_bytes()
+        except OSError as error:
+            raise RunFolderError(found, (error.strerror or str(error)).lower()) from None
+
+    @property
+    def flows(self) -> pl.DataFrame:
+        """One row a TCP connection."""
+        return self.tables["flows"]
+
+    @property
+    def bursts(self) -> pl.DataFrame:
+        """One row a burst."""
+        return self.tables["bursts"]
+
+    @property
+    def queries(self) -> pl.DataFrame:
+        """One row a DNS query."""
+        return self.tables["queries"]
+
+    @property
+    def attempts(self) -> pl.DataFrame:
+        """One row an attempt of a DNS query."""
+        return self.tables["attempts"]
+
+    @property
+    def queues(self) -> pl.DataFrame:
+        """One row a sample of a queue."""
+        return self.tables["queues"]
+
+    @property
+    def links(self) -> pl.DataFrame:
+        """One row a sample of a link."""
+        return self.tables["links"]
+
+
+def _fates(queries: Any, attempts: pl.DataFrame) -> pl.Series:
+    """What became of each query's attempts, in words, in the order of ``queries``."""
+    lost = pl.col("lost_at") != ""
+    words = (
+        pl.when(lost)
+        .then(pl.format("{}: {} at {}", "fate", "reason", "lost_at"))
+        .otherwise(pl.col("fate"))
+    )
+    each = (
+        attempts.sort("query", "attempt")
+        .select("query", words.alias("fates"))
+        .group_by("query", maintain_order=True)
+        .agg("fates")
+    )
+    ids = pl.DataFrame({"query": pl.Series(queries, dtype=pl.UInt32)})
+    found = ids.join(each, on="query", how="left", maintain_order="left").get_column("fates")
+    return found.fill_null(pl.lit([], dtype=pl.List(pl.String)))

@@ -1,0 +1,310 @@
+"""The tables of a run folder: every column with its type, its unit and one sentence.
+
+This is the only place that says so: tables are built and checked against it, and the tables of
+docs/run-folder.md are generated from it (a test compares them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+__all__ = ["FORMAT", "TABLES", "Column", "Table", "frame", "mismatch", "reference"]
+
+FORMAT = 1
+"""Version of the run folder's format; a reader refuses any other."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    dtype: pl.DataType
+    unit: str
+    """Unit of the values; empty where they are names, flags or row numbers."""
+    doc: str
+    """One sentence, without the unit."""
+    nullable: bool = False
+    """Whether a row may have no value."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a run folder, stored as `NAME.parquet`."""
+
+    name: str
+    row: str
+    """What one row stands for."""
+    columns: tuple[Column, ...]
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Names and types, in order."""
+        return pl.Schema({column.name: column.dtype for column in self.columns})
+
+    @property
+    def file_name(self) -> str:
+        """Its file in a run folder."""
+        return f"{self.name}.parquet"
+
+
+def frame(table: Table, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """A table from columns by name: NumPy arrays, lists or series; NaN becomes null.
+
+    Args:
+        table: Which table.
+        columns: Its columns, in any order; all of one length.
+
+    Raises:
+        ValueError: A column is missing, unknown, of another length or not of its type.
+    """
+    names = [column.name for column in table.columns]
+    absent = [name for name in names if name not in columns]
+    unknown = [name for name in columns if name not in names]
+    if absent or unknown:
+        what = f"lacks {absent[0]}" if absent else f"does not know {unknown[0]}"
+        raise ValueError(f"table {table.name} {what}")
+    built = []
+    for column in table.columns:
+        try:
+            series = _series(column, columns[column.name])
+        except (TypeError, pl.exceptions.PolarsError) as error:
+            raise ValueError(f"table {table.name}, column {column.name}: {error}") from None
+        built.append(series)
+    lengths = {len(series) for series in built}
+    if len(lengths) > 1:
+        raise ValueError(f"table {table.name}: columns of {min(lengths)} to {max(lengths)} rows")
+    return pl.DataFrame(built)
+
+
+def mismatch(table: Table, found: pl.DataFrame) -> str | None:
+    """The first way in which a frame is not this table, in a few words; None when it is."""
+    for column in table.columns:
+        if column.name not in found.columns:
+            return f"has no column {column.name}"
+        dtype = found.schema[column.name]
+        if dtype != column.dtype:
+            return f"column {column.name} is {dtype}, not {column.dtype}"
+        if not column.nullable and found.get_column(column.name).null_count():
+            return f"column {column.name} has rows without a value"
+    extra = [name for name in found.columns if name not in table.schema]
+    if extra:
+        return f"has a column {extra[0]} that this version does not know"
+    return None
+
+
+def reference() -> str:
+    """The tables as Markdown, for docs/run-folder.md."""
+    return "\n".join(_reference(table) for table in TABLES.values())
+
+
+def _series(column: Column, values: Any) -> pl.Series:
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+        series = pl.Series(column.name, values, nan_to_null=True)
+    else:
+        series = pl.Series(column.name, values)
+        if series.dtype.is_float():
+            series = series.fill_nan(None)
+    return series if series.dtype == column.dtype else series.cast(column.dtype, strict=True)
+
+
+def _reference(table: Table) -> str:
+    lines = [
+        f"### `{table.file_name}`",
+        "",
+        f"One row: {table.row}.",
+        "",
+        "| column | type | unit | meaning |",
+        "|---|---|---|---|",
+    ]
+    for column in table.columns:
+        kind = _TYPE_NAMES[column.dtype] + (", null" if column.nullable else "")
+        lines.append(f"| `{column.name}` | {kind} | {column.unit} | {column.doc} |")
+    return "\n".join([*lines, ""])
+
+
+_U8, _U32, _U64 = pl.UInt8(), pl.UInt32(), pl.UInt64()
+_F64, _BOOL, _TEXT = pl.Float64(), pl.Boolean(), pl.String()
+_TEXTS = pl.List(pl.String())
+
+_TYPE_NAMES: dict[pl.DataType, str] = {
+    _U8: "u8",
+    _U32: "u32",
+    _U64: "u64",
+    _F64: "f64",
+    _BOOL: "bool",
+    _TEXT: "string",
+    _TEXTS: "list of strings",
+}
+
+
+def _null(name: str, unit: str, doc: str) -> Column:
+    return Column(name, _F64, unit, doc, nullable=True)
+
+
+_FLOW = Column("flow", _U32, "", "Number of the connection, from 0 in the scenario's order.")
+_LINK = Column(
+    "link", _TEXT, "", "Which direction of which link: `NAME.forward` or `NAME.backward`."
+)
+_QUERY = Column("query", _U32, "", "Number of the query, from 0.")
+_TIME = Column("t_s", _F64, "s", "When the sample was taken, from the start of the run.")
+
+_TABLES: Sequence[Table] = (
+    Table(
+        "flows",
+        "a TCP connection, as it stood at the end of the run",
+        (
+            _FLOW,
+            Column("name", _TEXT, "", "Its name."),
+            Column("group", _TEXT, "", "The traffic group that it belongs to."),
+            Column("sender", _TEXT, "", "The node that sends data."),
+            Column("receiver", _TEXT, "", "The node that receives data."),
+            Column("ecn", _BOOL, "", "Whether the two ends negotiated ECN."),
+            _null("start_s", "s", "When it was opened."),
+            _null("established_s", "s", "When the handshake was complete; null: never."),
+            _null("end_s", "s", "When it was closed; null: never."),
+            Column("bytes_acked", _U64, "bytes", "Data that the receiver has acknowledged."),
+            Column(
+                "bytes_received",
+                _U64,
+                "bytes",
+                "Data handed in order to the receiver's application.",
+            ),
+            Column(
+                "segments_sent", _U64, "segments", "Data segments sent, retransmissions included."
+            ),
+            Column("segments_retransmitted", _U64, "segments", "Data segments sent again."),
+            Column("timeouts", _U32, "", "Retransmission timeouts."),
+            Column("fast_recoveries", _U32, "", "Times that fast recovery was entered."),
+            Column("ecn_reductions", _U32, "", "Times that the window was reduced because of ECN."),
+            Column("tail_probes", _U32, "", "Tail loss probes sent."),
+            Column("undos", _U32, "", "Window reductions undone as spurious."),
+            Column("marks_received", _U64, "packets", "Packets that arrived with the CE mark."),
+            _null("srtt_ms", "ms", "Smoothed round-trip time; null: never measured."),
+            _null("min_rtt_ms", "ms", "Smallest round-trip time; null: never measured."),
+            _null("cwnd_segments", "segments", "Congestion window at the end of the run."),
+            _null("cwnd_mean_segments", "segments", "Congestion window, averaged over time."),
+        ),
+    ),
+    Table(
+        "bursts",
+        "a burst of an `on-off` or `once` source",
+        (
+            _FLOW,
+            Column("burst", _U32, "", "Number of the burst within its connection, from 0."),
+            Column("start_s", _F64, "s", "When the application handed it to TCP."),
+            _null(
+                "end_s", "s", "When all of it was acknowledged; null: not by the end of the run."
+            ),
+            Column("bytes", _U64, "bytes", "Its size."),
+            Column("segments_retransmitted", _U32, "segments", "Data segments of it sent again."),
+        ),
+    ),
+    Table(
+        "queries",
+        "a DNS query, from its first attempt to the answer or the last time-out",
+        (
+            _QUERY,
+            Column("group", _TEXT, "", "The group of resolver workers that asked."),
+            Column("worker", _U32, "", "The worker that asked."),
+            Column("index", _U32, "", "Number of the query within its worker, from 0."),
+            Column("measured", _BOOL, "", "False for warm-up queries, which no summary counts."),
+            Column("start_s", _F64, "s", "When the first attempt was sent."),
+            _null(
+                "end_s", "s", "When it was answered or given up; null: not by the end of the run."
+            ),
+            Column(
+                "attempt", _U8, "", "The attempt that was answered in time, from 1; 0: none was."
+            ),
+            Column("attempts", _U8, "", "Attempts made."),
+            _null(
+                "response_ms",
+                "ms",
+                "From the first attempt to the answer that ended the query; null: unanswered.",
+            ),
+            _null("rtt_ms", "ms", "From the successful attempt to its answer; null: unanswered."),
+            Column("late_answers", _U8, "", "Answers that came after their attempt had timed out."),
+            Column(
+                "fates",
+                _TEXTS,
+                "",
+                "What became of each attempt, in order, such as `answered` or "
+                "`reply-lost: early at bottleneck.forward`.",
+            ),
+        ),
+    ),
+    Table(
+        "attempts",
+        "an attempt of a DNS query",
+        (
+            _QUERY,
+            Column("attempt", _U8, "", "Number of the attempt, from 1."),
+            Column("sent_s", _F64, "s", "When it was sent."),
+            Column(
+                "fate", _TEXT, "", "`answered`, `late`, `query-lost`, `reply-lost` or `pending`."
+            ),
+            Column("lost_at", _TEXT, "", "The link at which a packet was lost; empty: none was."),
+            Column(
+                "reason",
+                _TEXT,
+                "",
+                "Why it was lost: `overflow`, `early` or `forced` in the queue, or `wire`; empty: "
+                "it was not.",
+            ),
+            _null("received_s", "s", "When its answer arrived; null: none did."),
+        ),
+    ),
+    Table(
+        "queues",
+        "a sample of a monitored queue; counters run from the start of the run",
+        (
+            _TIME,
+            _LINK,
+            Column("backlog_packets", _U32, "packets", "Packets in the queue, without the ring."),
+            Column("backlog_bytes", _U64, "bytes", "Bytes in the queue, without the ring."),
+            Column("ring_packets", _U32, "packets", "Packets in the card's ring buffer."),
+            Column("ring_bytes", _U64, "bytes", "Bytes in the card's ring buffer."),
+            _null("average_bytes", "bytes", "RED's average of the backlog; null: no RED."),
+            _null(
+                "sojourn_mean_ms",
+                "ms",
+                "Mean time in queue and ring of the packets that left since the last sample; null: "
+                "none left.",
+            ),
+            _null("sojourn_max_ms", "ms", "Longest such time; null: none left."),
+            Column("arrived_packets", _U64, "packets", "Packets that came, dropped ones included."),
+            Column("arrived_bytes", _U64, "bytes", "Bytes that came, dropped ones included."),
+            Column("sent_packets", _U64, "packets", "Packets that left."),
+            Column("dropped_overflow", _U64, "packets", "Drops because the queue was full."),
+            Column("dropped_early", _U64, "packets", "Drops by an AQM's random decision."),
+            Column(
+                "dropped_forced", _U64, "packets", "Drops because RED's average was above `max`."
+            ),
+            Column("marked_early", _U64, "packets", "CE marks by an AQM's random decision."),
+            Column(
+                "marked_forced", _U64, "packets", "CE marks because RED's average was above `max`."
+            ),
+            Column("dropped_dns", _U64, "packets", "Of all drops, those of DNS packets."),
+        ),
+    ),
+    Table(
+        "links",
+        "a sample of a monitored link; counters run from the start of the run",
+        (
+            _TIME,
+            _LINK,
+            Column("packets", _U64, "packets", "Packets completely transmitted."),
+            Column("bytes", _U64, "bytes", "Bytes completely transmitted, framing included."),
+            Column("busy_s", _F64, "s", "Time spent transmitting."),
+            Column("lost", _U64, "packets", "Packets lost on the wire."),
+        ),
+    ),
+)
+
+TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}
+"""Every table by name, in the order of the documentation."""

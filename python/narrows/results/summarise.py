@@ -1,0 +1,307 @@
+"""A run's figures: plain JSON values from its tables, the same for the same tables.
+
+Sums are exactly rounded (``math.fsum``), so that no order of summation shows; figures carry nine
+significant digits. Phases of a run:
+
+- ``run``: from 0 to the end.
+- ``dns_phase``: from the sending of the first query, warm-up included, until the last query is
+  done. The kernel reference takes its drops, marks and backlog over it.
+- ``measured_phase``: the same, of the queries that are measured. Workers end their warm-up at
+  different times, so others may still be warming up when it starts.
+
+Rates over a phase come from the cumulative counters, interpolated linearly between samples at the
+phase's ends; means and percentiles of a backlog are over the samples within it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from narrows.results.intervals import wilson
+
+__all__ = ["CONFIDENCE", "dns_phase", "percentile", "summarise"]
+
+CONFIDENCE = 0.95
+"""Of the interval of first-attempt success."""
+
+Floats = npt.NDArray[np.float64]
+Span = tuple[float, float]
+
+DROPS = ("overflow", "early", "forced")
+MARKS = ("early", "forced")
+
+
+def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any]:
+    """The figures of a run that ended at ``end_s``.
+
+    Returns:
+        ``dns``, ``flows`` and ``bursts`` (None where the run had none), ``queues`` and ``links`` by
+        link. Percentages are 0 to 100; None stands for a figure that the run does not give.
+    """
+    queries = tables["queries"]
+    phase = dns_phase(queries, end_s)
+    spans: dict[str, Span] = {"run": (0.0, end_s)}
+    if phase is not None:
+        spans["dns_phase"] = phase
+    links = {str(key[0]): part for key, part in _by_link(tables["links"])}
+    figures = {
+        "dns": _dns(queries, end_s),
+        "queues": {
+            str(key[0]): {name: _queue(part, span) for name, span in spans.items()}
+            for key, part in _by_link(tables["queues"])
+        },
+        "links": {
+            link: {name: _link(part, span) for name, span in spans.items()}
+            for link, part in links.items()
+        },
+        "flows": _flows(tables["flows"], end_s),
+        "bursts": _bursts(tables["bursts"]),
+    }
+    groups = queries.get_column("group").unique(maintain_order=True).to_list()
+    if len(groups) > 1:
+        figures["dns_groups"] = {
+            group: _dns(queries.filter(pl.col("group") == group), end_s) for group in groups
+        }
+    rounded = _rounded(figures)
+    assert isinstance(rounded, dict)
+    return rounded
+
+
+def dns_phase(queries: pl.DataFrame, end_s: float) -> Span | None:
+    """From the first query's start until the last is done, in seconds; None without queries.
+
+    A query that was still open when the run ended keeps the phase open until then.
+    """
+    if queries.is_empty():
+        return None
+    ends = queries.get_column("end_s")
+    last = end_s if ends.null_count() else max(_floats(ends))
+    return min(_floats(queries.get_column("start_s"))), float(last)
+
+
+def percentile(values: Sequence[float] | Floats, share: float) -> float | None:
+    """The quantile of ``values``, interpolated linearly (Hyndman and Fan's type 7); None: no values."""
+    if len(values) == 0:
+        return None
+    return float(np.quantile(np.asarray(values, dtype=np.float64), share))
+
+
+def _dns(queries: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
+    phase = dns_phase(queries, end_s)
+    if phase is None:
+        return None
+    measured = queries.filter(pl.col("measured"))
+    done = measured.filter(pl.col("end_s").is_not_null())
+    total = done.height
+    attempts = done.get_column("attempt").to_numpy()
+    most = int(done.get_column("attempts").max() or 0)  # type: ignore[arg-type]
+    counts = [int(np.count_nonzero(attempts == n)) for n in range(1, most + 1)]
+    unanswered = int(np.count_nonzero(attempts == 0))
+    response = _floats(done.get_column("response_ms"))
+    rtt = _floats(done.get_column("rtt_ms"))
+    first = counts[0] if counts else 0
+    interval: list[float] | None = None
+    if total:
+        low, high = wilson(first, total, CONFIDENCE)
+        interval = [100.0 * low, 100.0 * high]
+    finished = queries.get_column("end_s").drop_nulls().len()
+    return {
+        "queries": total,
+        "unfinished": measured.height - total,
+        "answered_at_attempt": counts,
+        "answered_at_attempt_percent": [_percent(count, total) for count in counts],
+        "unanswered": unanswered,
+        "unanswered_percent": _percent(unanswered, total),
+        "first_attempt_percent": _percent(first, total),
+        "first_attempt_interval_percent": interval,
+        "interval": f"Wilson score, {CONFIDENCE:.0%}, queries taken as independent",
+        "response_median_ms": percentile(response, 0.5),
+        "response_p95_ms": percentile(response, 0.95),
+        "response_p99_ms": percentile(response, 0.99),
+        "rtt_median_ms": percentile(rtt, 0.5),
+        "late_answers": int(done.get_column("late_answers").cast(pl.Int64).sum()),
+        "queries_per_s": _ratio(finished, phase[1] - phase[0]),
+        "dns_phase": _span(phase),
+        "measured_phase": _span(dns_phase(measured, end_s)),
+    }
+
+
+def _queue(samples: pl.DataFrame, span: Span) -> dict[str, Any]:
+    times = _floats(samples.get_column("t_s"))
+    within = (times >= span[0]) & (times <= span[1])
+    backlog_bytes = _floats(samples.get_column("backlog_bytes"))[within]
+    backlog_packets = _floats(samples.get_column("backlog_packets"))[within]
+    counters = _Counters(samples, times, span)
+    drops = {reason: counters.change(f"dropped_{reason}") for reason in DROPS}
+    marks = {reason: counters.change(f"marked_{reason}") for reason in MARKS}
+    dropped = _sum(drops.values())
+    return {
+        "start_s": span[0],
+        "end_s": span[1],
+        "samples": int(np.count_nonzero(within)),
+        "backlog_mean_bytes": _mean(backlog_bytes),
+        "backlog_p5_bytes": percentile(backlog_bytes, 0.05),
+        "backlog_p95_bytes": percentile(backlog_bytes, 0.95),
+        "backlog_mean_packets": _mean(backlog_packets),
+        "backlog_p5_packets": percentile(backlog_packets, 0.05),
+        "backlog_p95_packets": percentile(backlog_packets, 0.95),
+        "ring_mean_bytes": _mean(_floats(samples.get_column("ring_bytes"))[within]),
+        "sojourn_mean_ms": _sojourn(samples, within),
+        "drops_per_s": {reason: counters.per_second(count) for reason, count in drops.items()},
+        "drops_total_per_s": counters.per_second(dropped),
+        "dns_drops_per_s": counters.per_second(counters.change("dropped_dns")),
+        "marks_per_s": {reason: counters.per_second(count) for reason, count in marks.items()},
+        "marks_total_per_s": counters.per_second(_sum(marks.values())),
+        "loss_percent": _percent(dropped, counters.change("arrived_packets")),
+    }
+
+
+def _link(samples: pl.DataFrame, span: Span) -> dict[str, Any]:
+    counters = _Counters(samples, _floats(samples.get_column("t_s")), span)
+    busy = counters.per_second(counters.change("busy_s"))
+    bits = counters.per_second(counters.change("bytes"))
+    return {
+        "start_s": span[0],
+        "end_s": span[1],
+        "utilisation_percent": None if busy is None else 100.0 * busy,
+        "throughput_mbit_per_s": None if bits is None else bits * 8e-6,
+        "packets_per_s": counters.per_second(counters.change("packets")),
+        "lost_per_s": counters.per_second(counters.change("lost")),
+    }
+
+
+class _Counters:
+    """Changes of cumulative counters over a span, interpolated at its ends."""
+
+    def __init__(self, samples: pl.DataFrame, times: Floats, span: Span) -> None:
+        self._samples = samples
+        # Counters stand at zero when the run starts, where no sample is taken.
+        self._times = np.concatenate([[0.0], times])
+        # What happened after the last sample is not known: the span ends there.
+        self._ends = np.clip(np.asarray(span), 0.0, self._times[-1])
+        self._length = float(self._ends[1] - self._ends[0])
+
+    def change(self, name: str) -> float | None:
+        """By how much a counter grew; None when no sample says."""
+        if self._length <= 0.0:
+            return None
+        values = np.concatenate([[0.0], _floats(self._samples.get_column(name))])
+        low, high = np.interp(self._ends, self._times, values)
+        return float(high - low)
+
+    def per_second(self, change: float | None) -> float | None:
+        """A change as a rate."""
+        return None if change is None else change / self._length
+
+
+def _sojourn(samples: pl.DataFrame, within: npt.NDArray[np.bool_]) -> float | None:
+    """Mean over packets: each sample's mean counts by the packets that left since the last one."""
+    left = np.diff(_floats(samples.get_column("sent_packets")), prepend=0.0)
+    means = samples.get_column("sojourn_mean_ms").to_numpy()
+    use = within & ~np.isnan(means) & (left > 0)
+    weight = math.fsum(left[use])
+    return math.fsum(means[use] * left[use]) / weight if weight > 0 else None
+
+
+def _flows(flows: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
+    if flows.is_empty():
+        return None
+    figures = _flow_group(flows, end_s)
+    groups = flows.get_column("group").unique(maintain_order=True).to_list()
+    figures["groups"] = {
+        group: _flow_group(flows.filter(pl.col("group") == group), end_s) for group in groups
+    }
+    return figures
+
+
+def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
+    starts = flows.get_column("start_s").fill_null(end_s).to_numpy()
+    ends = np.minimum(flows.get_column("end_s").fill_null(end_s).to_numpy(), end_s)
+    received = _floats(flows.get_column("bytes_received"))
+    lifetimes = ends - starts
+    alive = lifetimes > 0
+    rates = received[alive] * 8e-6 / lifetimes[alive]
+    retransmitted = int(flows.get_column("segments_retransmitted").sum())
+    sent = int(flows.get_column("segments_sent").sum())
+    return {
+        "flows": flows.height,
+        "ecn_flows": int(flows.get_column("ecn").sum()),
+        "goodput_mbit_per_s": _ratio(math.fsum(received) * 8e-6, end_s - float(starts.min())),
+        "jain_fairness": jain(rates),
+        "segments_sent": sent,
+        "retransmitted_percent": _percent(retransmitted, sent),
+        "timeouts": int(flows.get_column("timeouts").cast(pl.Int64).sum()),
+        "ecn_reductions": int(flows.get_column("ecn_reductions").cast(pl.Int64).sum()),
+        "srtt_median_ms": percentile(_floats(flows.get_column("srtt_ms")), 0.5),
+    }
+
+
+def jain(rates: Iterable[float]) -> float | None:
+    """Jain's fairness index: 1 when all rates are equal, 1/n when one has all; None for no traffic.
+
+    Examples:
+        >>> jain([1.0, 1.0]), jain([2.0, 0.0])
+        (1.0, 0.5)
+    """
+    values = list(rates)
+    squares = math.fsum(rate * rate for rate in values)
+    return math.fsum(values) ** 2 / (len(values) * squares) if squares > 0 else None
+
+
+def _bursts(bursts: pl.DataFrame) -> dict[str, Any] | None:
+    if bursts.is_empty():
+        return None
+    done = bursts.filter(pl.col("end_s").is_not_null())
+    times = _floats(done.get_column("end_s") - done.get_column("start_s"))
+    return {
+        "bursts": bursts.height,
+        "completed": done.height,
+        "completion_mean_s": _mean(times),
+        "completion_p50_s": percentile(times, 0.5),
+        "completion_p99_s": percentile(times, 0.99),
+    }
+
+
+def _by_link(samples: pl.DataFrame) -> Any:
+    return samples.sort("t_s", maintain_order=True).group_by("link", maintain_order=True)
+
+
+def _floats(series: pl.Series) -> Floats:
+    return series.drop_nulls().cast(pl.Float64).to_numpy()
+
+
+def _mean(values: Floats) -> float | None:
+    return math.fsum(values) / len(values) if len(values) else None
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return math.fsum(known) if known else None
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None
+
+
+def _percent(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else 100.0 * part / whole
+
+
+def _span(span: Span | None) -> dict[str, float] | None:
+    return span and {"start_s": span[0], "end_s": span[1], "length_s": span[1] - span[0]}
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _rounded(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_rounded(part) for part in value]
+    if isinstance(value, float):
+        return float(f"{value:.9g}") if math.isfinite(value) else None
+    return value

@@ -1,0 +1,247 @@
+import errno
+import json
+import os
+import resource
+from pathlib import Path
+
+import polars as pl
+import pytest
+from synthetic_run import synthetic_run
+
+from narrows.errors import NarrowsError
+from narrows.results import RUN_FILE, TABLES, Run, RunFolderError, folder
+
+
+@pytest.fixture
+def run() -> Run:
+    return synthetic_run(duration_s=60.0, workers=5)
+
+
+def test_what_is_saved_is_loaded(run: Run, tmp_path: Path) -> None:
+    saved = run.save(tmp_path / "runs" / "a")
+    loaded = Run.load(tmp_path / "runs" / "a")
+    assert loaded.document() == run.document()
+    for name in TABLES:
+        assert loaded.tables[name].equals(run.tables[name]), name
+    assert loaded.folder == saved.folder == tmp_path / "runs" / "a"
+    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["a"]
+
+
+def test_equal_content_gives_equal_bytes(run: Run, tmp_path: Path) -> None:
+    run.save(tmp_path / "a")
+    synthetic_run(duration_s=60.0, workers=5).save(tmp_path / "b")
+    loaded = Run.load(tmp_path / "a")
+    loaded.save(tmp_path / "c")
+    for path in sorted((tmp_path / "a").iterdir()):
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
+        assert path.read_bytes() == (tmp_path / "c" / path.name).read_bytes(), path.name
+
+
+def test_chunks_of_a_table_do_not_show_in_its_bytes(run: Run) -> None:
+    queues = run.queues
+    pieces = pl.concat([queues[:100], queues[100:]], rechunk=False)
+    assert folder.parquet(pieces) == folder.parquet(queues)
+
+
+def test_another_seed_gives_other_bytes(run: Run) -> None:
+    other = synthetic_run(duration_s=60.0, workers=5, seed=2)
+    assert folder.parquet(run.queues) != folder.parquet(other.queues)
+
+
+def test_a_partial_run_says_so(tmp_path: Path) -> None:
+    synthetic_run(duration_s=100.0, workers=5, partial=True).save(tmp_path / "a")
+    loaded = Run.load(tmp_path / "a")
+    assert (loaded.status, loaded.stopped, loaded.complete) == ("partial", "interrupted", False)
+    assert loaded.summary["dns"]["unfinished"] > 0
+
+
+def test_captures_are_kept(run: Run, tmp_path: Path) -> None:
+    synthetic_run(duration_s=20.0, captures={"bottleneck.forward": b"pcapng"}).save(tmp_path / "a")
+    assert Run.load(tmp_path / "a").capture("bottleneck.forward") == b"pcapng"
+
+
+def test_a_folder_that_holds_a_run_is_refused(run: Run, tmp_path: Path) -> None:
+    run.save(tmp_path / "a")
+    before = {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()}
+    with pytest.raises(RunFolderError, match="holds a run already; hint: choose another folder"):
+        run.save(tmp_path / "a")
+    assert {p.name: p.read_bytes() for p in (tmp_path / "a").iterdir()} == before
+
+
+def test_other_files_are_never_replaced(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunFolderError, match="holds other files"):
+        run.save(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(RunFolderError, match="is not a folder"):
+        run.save(tmp_path / "file")
+    with pytest.raises(RunFolderError, match=r"file exists|not a directory"):
+        run.save(tmp_path / "file" / "run")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_an_empty_folder_is_filled(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    run.save(tmp_path / "a")
+    assert Run.load(tmp_path / "a").seed == run.seed
+
+
+def test_an_unwritable_place_is_one_line(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(path: Path, **_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    # Root, as which CI may run, is denied nothing.
+    monkeypatch.setattr(Path, "mkdir", denied)
+    with pytest.raises(RunFolderError, match="permission denied; hint: choose a place"):
+        run.save(tmp_path / "a")
+
+
+def test_a_place_that_cannot_be_made_is_one_line(run: Run) -> None:
+    with pytest.raises(RunFolderError) as caught:
+        run.save("/proc/narrows/a")
+    assert_one_line(caught.value)
+
+
+@pytest.mark.parametrize("file", ["flows.parquet", "links.parquet", RUN_FILE])
+def test_a_full_disk_leaves_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        if path.name == file:
+            path.write_bytes(data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        path.write_bytes(data)
+
+    monkeypatch.setattr(folder, "_write_file", full)
+    with pytest.raises(RunFolderError, match="no space left on device; hint: free") as caught:
+        run.save(tmp_path / "a")
+    assert_one_line(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_of_the_system_leaves_nothing(run: Run, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, hard))
+    try:
+        with pytest.raises(RunFolderError, match="too large") as caught:
+            run.save(tmp_path / "a")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert_one_line(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_while_saving_leaves_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(path: Path, data: bytes) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(folder, "_write_file", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run.save(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (b"", "no JSON"),
+        (b"{", "no JSON at line 1"),
+        (b"\xff\xfe", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b"[]", "has no format"),
+        (b"{}", "has no format"),
+        (b'{"format": 2}', "has format 2, and this narrows reads 1"),
+        (b'{"format": true}', "has format true"),
+        (b'{"format": 1}', "narrows is missing"),
+    ],
+)
+def test_a_damaged_document_is_one_line(run: Run, tmp_path: Path, text: bytes, what: str) -> None:
+    run.save(tmp_path / "a")
+    (tmp_path / "a" / RUN_FILE).write_bytes(text)
+    with pytest.raises(RunFolderError, match=what) as caught:
+        Run.load(tmp_path / "a")
+    assert_one_line(caught.value)
+
+
+@pytest.mark.parametrize("key", ["scenario", "seed", "status", "end_s", "summary", "wall"])
+def test_a_document_with_a_wrong_value_is_one_line(run: Run, tmp_path: Path, key: str) -> None:
+    run.save(tmp_path / "a")
+    document = json.loads((tmp_path / "a" / RUN_FILE).read_text())
+    for value in (None, True, [], "x"):
+        if key == "status" or not isinstance(value, str):
+            (tmp_path / "a" / RUN_FILE).write_text(json.dumps({**document, key: value}))
+            with pytest.raises(RunFolderError, match=key):
+                Run.load(tmp_path / "a")
+
+
+def test_folders_without_a_run_are_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RunFolderError, match="does not exist"):
+        Run.load(tmp_path / "none")
+    with pytest.raises(RunFolderError, match=r"holds no run \(run.json is missing\)"):
+        Run.load(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(RunFolderError, match="is not a folder"):
+        Run.load(tmp_path / "file")
+
+
+@pytest.mark.parametrize("checked", [True, False], ids=["with check sums", "without"])
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_a_damaged_table_is_one_line(run: Run, tmp_path: Path, name: str, checked: bool) -> None:
+    run.save(tmp_path / "a")
+    if not checked:
+        forget_check_sums(tmp_path / "a")
+    path = tmp_path / "a" / f"{name}.parquet"
+    whole = path.read_bytes()
+    for damaged in (b"", b"PAR1", whole[:-1], whole[: len(whole) // 2], b"x" * 1000, whole[8:]):
+        path.write_bytes(damaged)
+        with pytest.raises(RunFolderError, match=r"\.parquet: is (damaged|no readable)") as caught:
+            Run.load(tmp_path / "a")
+        assert_one_line(caught.value)
+    path.unlink()
+    with pytest.raises(RunFolderError, match="is missing"):
+        Run.load(tmp_path / "a")
+
+
+def test_a_flipped_byte_is_found(run: Run, tmp_path: Path) -> None:
+    run.save(tmp_path / "a")
+    path = tmp_path / "a" / "queues.parquet"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 3] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(RunFolderError, match="damaged or changed"):
+        Run.load(tmp_path / "a")
+
+
+def test_foreign_tables_are_one_line(run: Run, tmp_path: Path) -> None:
+    run.save(tmp_path / "a")
+    forget_check_sums(tmp_path / "a")
+    path = tmp_path / "a" / "links.parquet"
+    links = run.links
+    foreign = {
+        "has no column busy_s": links.drop("busy_s"),
+        "column bytes is Int32, not UInt64": links.with_columns(pl.col("bytes").cast(pl.Int32)),
+        "has a column extra": links.with_columns(extra=1),
+        "column t_s has rows without a value": links.with_columns(
+            t_s=pl.lit(None, dtype=pl.Float64)
+        ),
+    }
+    for what, table in foreign.items():
+        table.write_parquet(path)
+        with pytest.raises(RunFolderError, match=what) as caught:
+            Run.load(tmp_path / "a")
+        assert_one_line(caught.value)
+
+
+def forget_check_sums(path: Path) -> None:
+    document = json.loads((path / RUN_FILE).read_text())
+    del document["files"]
+    (path / RUN_FILE).write_text(json.dumps(document))
+
+
+def assert_one_line(error: NarrowsError) -> None:
+    assert "\n" not in str(error)
+    assert len(str(error)) < 500

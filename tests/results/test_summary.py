@@ -1,0 +1,142 @@
+import json
+import math
+from typing import Any
+
+import polars as pl
+import pytest
+from synthetic_run import LINK, synthetic_run
+
+from narrows.results import Run
+from narrows.results.intervals import newcombe, wilson
+from narrows.results.summarise import jain, summarise
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return synthetic_run()
+
+
+def test_a_summary_is_plain_json_and_the_same_each_time(run: Run) -> None:
+    text = json.dumps(run.summary, allow_nan=False)
+    assert json.loads(text) == run.summary
+    assert json.dumps(summarise(run.tables, run.end_s)) == text
+
+
+def test_dns_counts_add_up(run: Run) -> None:
+    dns = run.summary["dns"]
+    measured = run.queries.filter(pl.col("measured"))
+    assert dns["queries"] == measured.height == 1600
+    assert sum(dns["answered_at_attempt"]) + dns["unanswered"] == dns["queries"]
+    share = (measured.get_column("attempt") == 1).mean()
+    assert dns["first_attempt_percent"] == pytest.approx(100 * share)  # type: ignore[operator]
+    low, high = dns["first_attempt_interval_percent"]
+    assert low < dns["first_attempt_percent"] < high
+    assert dns["first_attempt_percent"] == pytest.approx(91.0, abs=3.0)
+
+
+def test_phases_contain_each_other(run: Run) -> None:
+    dns = run.summary["dns"]
+    outer, inner = dns["dns_phase"], dns["measured_phase"]
+    assert outer["start_s"] == 40.0
+    assert outer["start_s"] < inner["start_s"] < inner["end_s"] == outer["end_s"]
+    assert dns["queries_per_s"] == pytest.approx(run.queries.height / outer["length_s"])
+
+
+def test_an_open_query_keeps_the_phase_open() -> None:
+    run = synthetic_run(duration_s=100.0, workers=5, partial=True)
+    assert run.summary["dns"]["dns_phase"]["end_s"] == run.end_s
+
+
+def test_rates_come_from_the_counters() -> None:
+    tables = dict(synthetic_run(duration_s=10.0, workers=1).tables)
+    t = [1.0, 2.0, 3.0, 4.0]
+    queues = tables["queues"][:4].with_columns(
+        t_s=pl.Series(t),
+        backlog_bytes=pl.Series([0, 100, 200, 300], dtype=pl.UInt64),
+        dropped_early=pl.Series([10, 20, 30, 40], dtype=pl.UInt64),
+        dropped_overflow=pl.Series([0, 0, 0, 4], dtype=pl.UInt64),
+        arrived_packets=pl.Series([100, 200, 300, 400], dtype=pl.UInt64),
+        sent_packets=pl.Series([10, 40, 40, 50], dtype=pl.UInt64),
+        sojourn_mean_ms=pl.Series([1.0, 2.0, None, 6.0]),
+    )
+    links = tables["links"][:4].with_columns(
+        t_s=pl.Series(t), busy_s=pl.Series([0.5, 1.5, 2.5, 3.5])
+    )
+    empty = tables["queries"].clear()
+    found = summarise({**tables, "queues": queues, "links": links, "queries": empty}, 4.0)
+    queue = found["queues"][LINK]["run"]
+    assert queue["drops_per_s"] == {"overflow": 1.0, "early": 10.0, "forced": 0.0}
+    assert queue["drops_total_per_s"] == 11.0
+    assert queue["loss_percent"] == 11.0
+    assert queue["backlog_mean_bytes"] == 150.0
+    assert queue["backlog_p95_bytes"] == pytest.approx(285.0)
+    assert queue["sojourn_mean_ms"] == pytest.approx((10 * 1 + 30 * 2 + 10 * 6) / 50)
+    assert found["links"][LINK]["run"]["utilisation_percent"] == 87.5
+    assert "dns_phase" not in found["queues"][LINK]
+    assert found["dns"] is None
+
+
+def test_the_ends_of_a_phase_are_interpolated() -> None:
+    run = synthetic_run(duration_s=60.0, workers=2)
+    start = run.summary["dns"]["dns_phase"]["start_s"]
+    links = run.links.with_columns(bytes=(pl.col("t_s") * 1e6).cast(pl.UInt64))
+    found = summarise({**run.tables, "links": links}, 60.0)["links"][LINK]["dns_phase"]
+    assert found["start_s"] == start
+    assert found["throughput_mbit_per_s"] == pytest.approx(8.0)
+
+
+def test_flows_and_bursts(run: Run) -> None:
+    flows = run.summary["flows"]
+    assert flows["goodput_mbit_per_s"] == pytest.approx(9.3, abs=0.3)
+    assert 0.95 < flows["jain_fairness"] <= 1.0
+    assert flows["retransmitted_percent"] == pytest.approx(100 * 0.08 / 1.08, abs=0.1)
+    assert flows["timeouts"] == 360
+    bursts = run.summary["bursts"]
+    assert (bursts["bursts"], bursts["completed"]) == (200, 195)
+    assert bursts["completion_p50_s"] < bursts["completion_mean_s"] < bursts["completion_p99_s"]
+
+
+def test_several_groups_have_their_own_figures(run: Run) -> None:
+    half = pl.when(pl.col("worker") < 10).then(pl.lit("few")).otherwise(pl.lit("many"))
+    tables = {**run.tables, "queries": run.queries.with_columns(group=half)}
+    found = summarise(tables, run.end_s)
+    assert {name: part["queries"] for name, part in found["dns_groups"].items()} == {
+        "few": 400,
+        "many": 1200,
+    }
+
+
+@pytest.mark.parametrize(
+    ("successes", "total", "low", "high"),
+    # Newcombe 1998, "Two-sided confidence intervals for the single proportion", table I, method 3.
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_is_as_published(successes: int, total: int, low: float, high: float) -> None:
+    assert wilson(successes, total) == pytest.approx((low, high), abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("counts", "totals", "low", "high"),
+    # Newcombe 1998, "Interval estimation for the difference", table II, method 10.
+    [((48, 56), (80, 70), 0.0524, 0.3339), ((3, 9), (10, 10), 0.1705, 0.8090)],
+)
+def test_newcombe_is_as_published(
+    counts: tuple[int, int], totals: tuple[int, int], low: float, high: float
+) -> None:
+    assert newcombe(counts, totals) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_jain_of_one_hog_is_one_nth() -> None:
+    assert jain([1.0] + [0.0] * 9) == pytest.approx(0.1)
+    assert jain([]) is None
+    assert math.isclose(jain([3.0] * 7) or 0.0, 1.0)
+
+
+def test_a_summary_is_taken_from_the_folder(run: Run, tmp_path: Any) -> None:
+    run.save(tmp_path / "a")
+    assert Run.load(tmp_path / "a").summary == run.summary
