@@ -51,7 +51,7 @@ _SUCCESS_CAPTION = (
 )
 _DROP_CAPTION = (
     "Figure 2: drop rate as the paper's moving average (a = 0.9 over slots of 100 ms). DNS starts "
-    "at 10 s. The line is the mean over seeds, the band their range, the thin line one run."
+    "at 10 s. The strong line is the mean over seeds, the faint one a single run."
 )
 _RESPONSE_CAPTION = (
     "Response time of measured queries, from the first attempt's sending to the answer. The steps "
@@ -74,58 +74,47 @@ def _success(outcome: Outcome) -> Figure | None:
     cells = [cell for cell in published.FIRST_ATTEMPT_PERCENT if outcome.runs(cell)]
     if not cells:
         return None
-    figure, axes = _figure(max(4.5, 1.05 * len(cells) + 1.5), 4.6)
-    width = 0.38
+    figure, axes = _figure(max(4.5, 1.02 * len(cells) + 1.0), 4.6)
+    labelled: set[str] = set()
+
+    def bar(place: float, value: float, width: float, colour: str, label: str, half: float) -> None:
+        axes.bar(
+            place,
+            value,
+            width,
+            color=colour,
+            yerr=half or None,
+            error_kw={"ecolor": "#12314d", "capsize": 2.5, "linewidth": 1.1},
+            label=None if label in labelled else label,
+        )
+        labelled.add(label)
+        axes.annotate(
+            f"{value:.1f}",
+            (place, value + half),
+            textcoords="offset points",
+            xytext=(0, 3),
+            ha="center",
+            fontsize=6.5,
+        )
+
     for place, cell in enumerate(cells):
         ours = outcome.interval(cell, "first_attempt")
         assert ours is not None, "the cell was run"
-        printed = published.FIRST_ATTEMPT_PERCENT[cell]
-        first = place == 0
-        axes.bar(
-            place - width / 2,
-            printed,
-            width,
-            color=_PUBLISHED,
-            label="published" if first else None,
-        )
-        half = ours.half_width if ours.count > 1 else 0.0
-        axes.bar(
-            place + width / 2,
-            ours.mean,
-            width,
-            color=_OURS,
-            yerr=half,
-            error_kw={"ecolor": "#12314d", "capsize": 3, "linewidth": 1.2},
-            label="ours, 95 % interval" if first else None,
-        )
-        for x, value in ((place - width / 2, printed), (place + width / 2, ours.mean + half)):
-            axes.annotate(
-                f"{printed if x < place else ours.mean:.1f}",
-                (x, value),
-                textcoords="offset points",
-                xytext=(0, 2),
-                ha="center",
-                fontsize=7.5,
-            )
-    shown = False
-    for place, cell in enumerate(cells):
         values = kernel.first_attempt(cell)
+        width = 0.28 if values else 0.4
+        shift = width if values else width / 2
+        printed = published.FIRST_ATTEMPT_PERCENT[cell]
+        bar(place - shift, printed, width, _PUBLISHED, "published", 0.0)
         if values:
-            axes.scatter(
-                [place + width / 2] * len(values),
-                values,
-                marker="D",
-                s=26,
-                color=_KERNEL,
-                edgecolor="white",
-                linewidth=0.7,
-                zorder=3,
-                label=None if shown else "Linux kernel",
-            )
-            shown = True
+            middle = (min(values) + max(values)) / 2
+            half = (max(values) - min(values)) / 2
+            bar(place, middle, width, _KERNEL, "Linux kernel, range of its runs", half)
+        half = ours.half_width if ours.count > 1 else 0.0
+        bar(place + shift, ours.mean, width, _OURS, "ours, 95 % interval", half)
     axes.set_xticks(range(len(cells)), [_tick(cell) for cell in cells], fontsize=8)
     axes.set_ylabel("queries answered on the first attempt, %")
-    axes.set_ylim(0, 108)
+    axes.set_ylim(0, 104)
+    axes.margins(x=0.01)
     figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
     return figure
 
@@ -148,9 +137,8 @@ def _drop_rate(outcome: Outcome) -> Figure | None:
         if not found:
             continue
         name, colour = _QUEUES[cell]
-        times, mean, low, high = _band(found)
-        axes.fill_between(times, low, high, color=colour, alpha=0.12, linewidth=0)
-        axes.plot(found[0][0], found[0][1], color=colour, linewidth=0.7, alpha=0.6)
+        times, mean = _mean(found)
+        axes.plot(found[0][0], found[0][1], color=colour, linewidth=0.8, alpha=0.4)
         axes.plot(times, mean, color=colour, linewidth=2.0, label=name)
     start = published.FIGURE_2_DNS_START_S
     axes.axvline(start, color="#5b6675", linewidth=1.0, linestyle="--")
@@ -171,21 +159,18 @@ def _drop_rate(outcome: Outcome) -> Figure | None:
     return figure
 
 
-def _band(curves: list[Series]) -> tuple[list[float], list[float], list[float], list[float]]:
+def _mean(curves: list[Series]) -> Series:
     length = min(len(times) for times, _ in curves)
-    columns = [[values[index] for _, values in curves] for index in range(length)]
-    return (
-        curves[0][0][:length],
-        [statistics.fmean(column) for column in columns],
-        [min(column) for column in columns],
-        [max(column) for column in columns],
-    )
+    columns = ([values[index] for _, values in curves] for index in range(length))
+    return curves[0][0][:length], [statistics.fmean(column) for column in columns]
 
 
 def _responses(outcome: Outcome) -> Figure | None:
     curves = {cell: outcome.curves(cell, "cdf") for cell in _RESPONSES}
     if not any(curves.values()):
         return None
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     figure, axes = _figure(8.0, 4.2)
     for cell, found in curves.items():
         if not found:
@@ -198,9 +183,12 @@ def _responses(outcome: Outcome) -> Figure | None:
             times, [100.0 * share for share in shares], color=colour, where="post", label=name
         )
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("response time, ms")
     axes.set_ylabel("queries answered within it, %")
-    axes.set_ylim(0, 100)
-    axes.grid(axis="x", color="#e3e7ec", linewidth=0.8, which="both")
+    axes.set_ylim(0, 101)
+    axes.grid(axis="x", color="#e3e7ec", linewidth=0.8, which="major")
     axes.legend(frameon=False, loc="lower right")
     return figure
