@@ -86,7 +86,7 @@ def dns_phase(queries: pl.DataFrame, end_s: float) -> Span | None:
 
 
 def percentile(values: Sequence[float] | Floats, share: float) -> float | None:
-    """The quantile of ``values``, interpolated linearly (Hyndman and Fan's type 7); None: no values."""
+    """The quantile of ``values``, interpolated linearly (Hyndman and Fan's type 7), if any."""
     if len(values) == 0:
         return None
     return float(np.quantile(np.asarray(values, dtype=np.float64), share))

@@ -1,0 +1,58 @@
+"""What can run a scenario, and `run`, which chooses.
+
+A backend takes a scenario and gives a `narrows.results.Run`. It refuses what it cannot honour,
+naming the key; it never runs something else quietly.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from narrows.backends.sim import BackendError, Progress, run_sim
+from narrows.results.folder import check_target
+
+if TYPE_CHECKING:
+    from narrows.results import Run
+    from narrows.scenario import Scenario
+
+__all__ = ["BACKENDS", "BackendError", "Progress", "run"]
+
+BACKENDS = {"sim": run_sim}
+"""Backends by name."""
+
+
+def run(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    out: str | Path | None = None,
+    backend: str = "sim",
+    progress: Progress | None = None,
+    event_limit: int | None = None,
+) -> Run:
+    """Runs a scenario.
+
+    Ctrl-C ends the run early; what there is by then is returned, and saved to ``out``, with the
+    status `partial`.
+
+    Args:
+        scenario: What to run.
+        seed: Instead of the scenario's own.
+        out: Folder to save the run to; it must not hold anything yet. Nothing is saved by default.
+        backend: What runs it, one of `BACKENDS`.
+        progress: Told now and then how far the run is, from 0 to 1.
+        event_limit: Events after which the run stops; the scenario's own by default.
+
+    Raises:
+        BackendError: There is no such backend, or it cannot do the run.
+        RunFolderError: ``out`` holds something or cannot be written; found before the run where
+            possible.
+    """
+    if backend not in BACKENDS:
+        known = ", ".join(sorted(BACKENDS))
+        raise BackendError(f"backend: {backend!r} is not known; hint: one of {known}")
+    if out is not None:
+        check_target(Path(out))
+    result = BACKENDS[backend](scenario, seed=seed, progress=progress, event_limit=event_limit)
+    return result if out is None else result.save(out)

@@ -1,0 +1,159 @@
+"""The simulator as a backend: drives `narrows._core.Simulation` and keeps what it gave."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import polars as pl
+
+from narrows import _core
+from narrows.errors import NarrowsError
+from narrows.results import Run
+
+if TYPE_CHECKING:
+    from narrows.scenario import Scenario
+
+__all__ = ["BackendError", "Engine", "Progress", "run_sim"]
+
+Progress = Callable[[float], object]
+"""Told how far a run is, from 0 to 1."""
+
+_SLICE_S = 0.05
+"""Wall-clock time between looks at signals and progress: short to a person, long to the engine."""
+
+_FIRST_SLICE = 10_000
+_LARGEST_SLICE = 50_000_000
+
+_COMPLETE = ("end", "dns-done")
+
+
+class BackendError(NarrowsError):
+    """A run that a backend cannot do; its text is one line."""
+
+
+class Engine(Protocol):
+    """What is needed of `_core.Simulation`."""
+
+    @property
+    def now_s(self) -> float:
+        """Simulated time, in seconds."""
+
+    @property
+    def progress(self) -> float:
+        """How far the run is, from 0 to 1."""
+
+    @property
+    def events(self) -> int:
+        """Events handled."""
+
+    @property
+    def stopped(self) -> str:
+        """Why it stands still; `running` while it does not."""
+
+    def advance(self, max_events: int) -> bool:
+        """Handles events; True when the run has stopped."""
+
+    def interrupt(self) -> None:
+        """Stops the run where it stands."""
+
+    def tables(self) -> Mapping[str, Mapping[str, Any]]:
+        """Columns by table and name."""
+
+    def capture(self, link: int) -> bytes:
+        """Packets of a captured link, as pcapng."""
+
+
+def run_sim(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    event_limit: int | None = None,
+    engine: Callable[[str], Engine] | None = None,
+) -> Run:
+    """Runs a scenario in the simulator.
+
+    An interrupt (Ctrl-C) ends the run early and returns what there is: a run whose status is
+    `partial`. Whatever else `progress` raises is passed on.
+
+    Args:
+        scenario: What to run.
+        seed: Instead of the scenario's own.
+        progress: Called about twenty times a second, at most, and once at the end.
+        event_limit: Events after which the run stops; the scenario's own by default.
+        engine: Makes the simulation from a plan as JSON; the compiled one by default.
+
+    Raises:
+        BackendError: The simulator refuses the plan, the seed or the event limit.
+    """
+    chosen = scenario.seed if seed is None else seed
+    started = datetime.now(UTC)
+    clock = time.perf_counter()
+    try:
+        plan = scenario.plan(chosen, event_limit=event_limit)
+        simulation = (engine or _core.Simulation)(json.dumps(plan))
+    except ValueError as error:
+        raise BackendError(f"{scenario.name}: {error}") from None
+    try:
+        _drive(simulation, progress)
+    except KeyboardInterrupt:
+        simulation.interrupt()
+    simulated = time.perf_counter() - clock
+    stopped = simulation.stopped
+    captures = {plan["links"][link]["name"]: simulation.capture(link) for link in plan["captures"]}
+    return Run.from_columns(
+        simulation.tables(),
+        scenario=scenario.resolved(),
+        seed=chosen,
+        backend="sim",
+        status="complete" if stopped in _COMPLETE else "partial",
+        stopped=stopped,
+        end_s=simulation.now_s,
+        events=simulation.events,
+        narrows=_core.version,
+        wall={
+            "started": started.isoformat(timespec="seconds"),
+            "simulation_s": simulated,
+            "events_per_s": simulation.events / simulated if simulated > 0 else None,
+        },
+        host=host_facts(),
+        captures=captures,
+    )
+
+
+def host_facts() -> dict[str, Any]:
+    """What ran it. Nothing of it changes results, so it stands apart from them in run.json."""
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "polars": pl.__version__,
+        "build": _core.build,
+    }
+
+
+def _drive(simulation: Engine, progress: Progress | None) -> None:
+    """Advances to the end, in slices that take about `_SLICE_S`, whatever an event costs.
+
+    Where a slice ends makes no difference to results.
+    """
+    events = _FIRST_SLICE
+    finished = False
+    while not finished:
+        clock = time.perf_counter()
+        finished = simulation.advance(events)
+        took = time.perf_counter() - clock
+        factor = min(4.0, max(0.25, _SLICE_S / took)) if took > 0 else 4.0
+        events = min(_LARGEST_SLICE, max(1_000, int(events * factor)))
+        if progress is not None:
+            progress(1.0 if finished else min(1.0, simulation.progress))
