@@ -15,6 +15,8 @@ from narrows.scenario.base import Table
 
 __all__ = ["nearest", "scenario_error"]
 
+# Errors of one value of several kinds follow each other; a file may have a million others.
+_NEAR = 20
 _BARE_KEY = re.compile(r"^[A-Za-z0-9_-]+$")
 
 _PLAIN = {
@@ -44,8 +46,9 @@ def scenario_error(
     """The error to show for a scenario that pydantic refused: the likeliest cause of all."""
     details = error.errors(include_url=False)
     # A mistyped key is also a missing one: the typing mistake explains both.
-    first = next((d for d in details if d["type"] == "extra_forbidden"), details[0])
-    chosen = _of_alternatives(first, details, values)
+    at = next((i for i, d in enumerate(details) if d["type"] == "extra_forbidden"), 0)
+    near = details[max(0, at - _NEAR) : at + _NEAR]
+    chosen = _of_alternatives(details[at], near, values)
     key = _path(chosen, values)
     message, hint, below = _words(chosen, model)
     if below:
@@ -82,8 +85,9 @@ def _of_alternatives(
     given = first["input"]
     if isinstance(given, str):
         return next((d for d in same if d["type"] == "literal_error"), first)
-    if isinstance(given, list | dict) and first["type"] in _PLAIN and below:
-        return below[0]
+    if isinstance(given, list | dict):
+        fitting = [d for d in same if d["type"] not in ("literal_error", *_PLAIN)]
+        return next(iter([*below, *fitting]), first)
     return first
 
 

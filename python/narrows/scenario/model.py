@@ -26,9 +26,9 @@ __all__ = ["Nodes", "Scenario"]
 class Nodes(Table):
     """The nodes, where they shall be declared; otherwise the links' ends are the nodes."""
 
-    hosts: tuple[Name, ...] = ()
+    hosts: Annotated[tuple[Name, ...], Field(fail_fast=True)] = ()
     """Nodes that send and receive, and forward nothing."""
-    routers: tuple[Name, ...] = ()
+    routers: Annotated[tuple[Name, ...], Field(fail_fast=True)] = ()
     """Nodes that forward."""
 
 
@@ -66,11 +66,11 @@ class Scenario(Table):
     nodes: Nodes | None = None
     """The nodes; optional, as links name them too. With it, a link to a node that it does not
     list is an error, and hosts forward nothing."""
-    links: Annotated[tuple[Link, ...], Field(min_length=1, max_length=10_000)]
+    links: Annotated[tuple[Link, ...], Field(min_length=1, max_length=10_000, fail_fast=True)]
     """Two-way links between nodes."""
-    traffic: Annotated[tuple[Traffic, ...], Field(max_length=10_000)] = ()
+    traffic: Annotated[tuple[Traffic, ...], Field(max_length=10_000, fail_fast=True)] = ()
     """Groups of TCP connections."""
-    dns: Annotated[tuple[Dns, ...], Field(max_length=10_000)] = ()
+    dns: Annotated[tuple[Dns, ...], Field(max_length=10_000, fail_fast=True)] = ()
     """Groups of resolver workers."""
     monitor: Monitor = Monitor()
     """What is sampled and captured."""

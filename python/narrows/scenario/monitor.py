@@ -11,7 +11,7 @@ from narrows.scenario.base import Table
 __all__ = ["Monitor", "Sampler"]
 
 LinkPattern = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_.*-]{1,80}$")]
-Links = Annotated[tuple[LinkPattern, ...], Field(max_length=10_000)]
+Links = Annotated[tuple[LinkPattern, ...], Field(max_length=10_000, fail_fast=True)]
 
 
 class Sampler(Table):

@@ -82,6 +82,8 @@ def parse(text: str, file: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         found = _AT_LINE.match(str(error))
         place, message = (found["place"], found["message"]) if found else ("", str(error))
+        if place == "end of document":
+            place = f"line {len(text.splitlines())}"
         raise ScenarioError(
             file, place, f"is no TOML: {message[:1].lower()}{message[1:]}"
         ) from None

@@ -23,7 +23,7 @@ class Group(Table):
     """The data's sender: a node. With `receiver`, instead of `pairs`."""
     receiver: Name | None = None
     """The data's receiver: a node."""
-    pairs: tuple[tuple[Name, Name], ...] | None = None
+    pairs: Annotated[tuple[tuple[Name, Name], ...], Field(fail_fast=True)] | None = None
     """Pairs of sender and receiver, `[["a", "b"], ...]`."""
     connections: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
     """Connections for each pair."""

@@ -1,0 +1,249 @@
+"""Each kind of bad input gives one line that names file, key and mend."""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narrows import Scenario, ScenarioError
+
+GOOD: dict[str, Any] = {
+    "name": "small",
+    "duration": "10 s",
+    "links": [
+        {
+            "name": "bottleneck",
+            "between": ["r1", "r2"],
+            "rate": "10 Mbit/s",
+            "delay": "50 ms",
+            "queue": {
+                "kind": "red",
+                "limit": "375000 B",
+                "min": "74874 B",
+                "max": "262374 B",
+                "avpkt": "1400 B",
+                "burst": 98,
+            },
+        },
+        {"name": "left", "between": ["a", "r1"], "rate": "100 Mbit/s"},
+        {"name": "right", "between": ["r2", "b"], "rate": "100 Mbit/s"},
+    ],
+    "traffic": [{"kind": "bulk", "name": "data", "sender": "a", "receiver": "b"}],
+    "dns": [{"name": "dns", "client": "b", "server": "a", "queries": 3}],
+    "monitor": {"queues": {"links": ["bottleneck.forward"], "rate": 10}},
+}
+
+
+def with_change(path: str, value: Any) -> dict[str, Any]:
+    """`GOOD` with one key set, or removed where the value is `...`."""
+    values = copy.deepcopy(GOOD)
+    *parents, last = (int(part) if part.isdigit() else part for part in path.split("/"))
+    node: Any = values
+    for part in parents:
+        node = node.setdefault(part, {}) if isinstance(node, dict) else node[part]
+    if value is ...:
+        del node[last]
+    else:
+        node[last] = value
+    return values
+
+
+def test_the_scenario_that_the_cases_change_is_good() -> None:
+    assert Scenario.from_dict(GOOD).name == "small"
+
+
+CASES = [
+    # Unknown keys, with the nearest known one.
+    ("descripton", "x", "descripton: is no known key; hint: did you mean \"description\"?"),
+    ("links/0/queue/limt", "1 B", "links[0].queue.limt: is no known key; hint: did you mean \"limit\""),
+    ("links/0/forward", {"rat": "1 Mbit/s"}, "links[0].forward.rat: is no known key; hint: did you mean \"rate\""),
+    ("traffic/0/burst", "1 kB", "traffic[0].burst: is no known key"),
+    ("traffic/0/tcp", {"msss": 1}, "traffic[0].tcp.msss: is no known key; hint: did you mean \"mss\""),
+    ("monitor/queue", {}, "monitor.queue: is no known key; hint: did you mean \"queues\""),
+    ("links/0/a b", 1, "links[0].\"a b\": is no known key"),
+    # Missing keys.
+    ("name", ..., "name: is missing"),
+    ("links", ..., "links: is missing"),
+    ("links/0/rate", ..., "links[0].rate: is missing for the forward direction"),
+    ("traffic/0/kind", ..., "traffic[0].kind: is missing; hint: one of bulk, once, on-off"),
+    ("traffic/0/receiver", ..., "traffic[0]: needs sender and receiver, or pairs"),
+    # Wrong units and kinds of values.
+    ("links/0/rate", "10 ms", "links[0].rate: \"10 ms\" has the unknown unit \"ms\"; use one of bit/s"),
+    ("links/0/delay", "10 Mbit/s", "links[0].delay: \"10 Mbit/s\" has the unknown unit"),
+    ("links/0/delay", 50, "links[0].delay: is a number without a unit; hint: write it as text with a unit, such as \"50 ms\""),
+    ("links/0/delay", 0.5, "links[0].delay: is a number without a unit"),
+    ("links/0/delay", "-5 ms", "links[0].delay: \"-5 ms\" does not start with a number"),
+    ("links/0/delay", ["1 ms"], "links[0].delay: is an array, not a quantity"),
+    ("links/0/delay", "9000000 h", "links[0].delay: \"9000000 h\" is too large"),
+    ("links/0/delay", "241 h", "links[0].delay: \"241 h\" is too large"),
+    ("links/0/queue/limit", "3 packets", "links[0].queue.limit: \"3 packets\" has the unknown unit"),
+    ("links/0/queue/limit", True, "links[0].queue.limit: is a Boolean, not a quantity"),
+    ("links/0/queue/burst", 1.5, "links[0].queue.burst: is not a whole number"),
+    ("links/0/queue/ecn", "yes", "links[0].queue.ecn: is not true or false"),
+    ("links/0/queue", 3, "links[0].queue: is not a table"),
+    ("links/0/queue", {}, "links[0].queue.kind: is missing; hint: one of pfifo, bfifo, red, red-1993"),
+    ("links/0/queue/kind", "rde", "links[0].queue.kind: \"rde\" is not known here; hint: did you mean \"red\"?"),
+    ("links", {}, "links: is not an array"),
+    ("name", "two words", "name: is no name; hint: 1 to 64 letters"),
+    ("seed", -1, "seed: must be at least 0"),
+    ("seed", 2**70, "seed: "),
+    ("end", "dsn", "end: \"dsn\" is not known here; hint: did you mean \"dns\""),
+    # Impossible values.
+    ("duration", "0 s", "duration: must be above zero"),
+    ("links/0/rate", "0 Mbit/s", "links[0].rate: \"0 Mbit/s\" must be above zero"),
+    ("links/0/queue/limit", "0 B", "links[0].queue.limit: must be above zero"),
+    ("links/0/queue", {"kind": "pfifo", "limit": 0}, "links[0].queue.limit: must be at least 1"),
+    ("links/0/queue/min", "262374 B", "links[0].queue.min: \"262374 B\" is not below max"),
+    ("links/0/queue/max", "1 B", "links[0].queue.min: \"74874 B\" is not below max"),
+    ("links/0/queue/burst", 53, "links[0].queue.burst: 53 is below min / avpkt, which no weight of the average gives; hint: at least 54"),
+    ("links/0/queue/avpkt", "74875 B", "links[0].queue.min: \"74874 B\" is less than one average packet"),
+    ("links/0/queue/probability", 1.5, "links[0].queue.probability: must be at most 1"),
+    ("links/0/queue/probability", 0, "links[0].queue.probability: must be above 0"),
+    ("links/0/queue/probability", float("nan"), "links[0].queue.probability: is not a finite number"),
+    ("links/0/queue/nodrop", True, "links[0].queue.nodrop: needs ecn = true"),
+    ("links/0/loss", -0.1, "links[0].loss: must be at least 0"),
+    ("links/0/jitter", {"deviation": "51 ms"}, "links[0].jitter.deviation: is above the delay of the forward direction"),
+    ("links/0/backward", {"jitter": {"deviation": "51 ms"}}, "links[0].backward.jitter.deviation: is above the delay of the backward direction"),
+    ("links/0/jitter", {"deviation": "1 ms", "correlation": 25}, "links[0].jitter.correlation: must be at most 1"),
+    ("links/0/ring", {}, "links[0].ring: needs either packets or bytes"),
+    ("links/0/ring", {"packets": 80, "bytes": "1 MB"}, "links[0].ring: needs either packets or bytes"),
+    ("links/0/framing", "atm", "links[0].framing: names no framing that is known; hint: use \"ethernet\""),
+    ("links/0/framing", {"overhead": "1 MB"}, "links[0].framing.overhead: must be at most \"65535 B\""),
+    ("links/0/between", ["r1", "r1"], "links[0].between: joins a node with itself"),
+    ("links/0/between", ["r1"], "links[0].between[1]: is missing"),
+    ("traffic/0/ecn_share", 2, "traffic[0].ecn_share: must be at most 1"),
+    ("traffic/0/pairs", [["a", "b"]], "traffic[0].pairs: excludes sender and receiver"),
+    ("traffic/0/start", "10 s", "traffic[0].start: \"10 s\" is not before the end of the run"),
+    ("traffic/0/tcp", {"profile": "linux-7"}, "traffic[0].tcp.profile: \"linux-7\" is not known here; hint: did you mean \"linux-6\""),
+    ("traffic/0/tcp", {"acks": {"delayed": "2 s"}}, "traffic[0].tcp.acks.delayed: must be at most \"1 s\""),
+    ("traffic/0/tcp", {"acks": "evry-segment"}, "traffic[0].tcp.acks: \"evry-segment\" is not known here; hint: did you mean \"every-segment\""),
+    ("dns/0/retry", "window", "dns[0].retry: \"window\" is not known here; hint: did you mean \"windows\""),
+    ("dns/0/retry", ["1 s", 2], "dns[0].retry[1]: is a number without a unit"),
+    ("dns/0/retry", [], "dns[0].retry: has fewer than 1 entries"),
+    ("dns/0/query_size", "30 B", "dns[0].query_size: must be \"40 B\" to \"1500 B\""),
+    ("dns/0/server", "b", "dns[0].server: is the client too"),
+    ("monitor/queues/rate", 0, "monitor.queues.rate: must be above 0"),
+    # Between tables.
+    ("links/1/name", "bottleneck", "links[1].name: \"bottleneck\" is taken by links[0]"),
+    ("dns/0/name", "data", "dns[0].name: \"data\" is taken by traffic[0]"),
+    ("traffic/0/sender", "aa", "traffic[0].sender: \"aa\" is no node; hint: "),
+    ("traffic/0/sender", "b", "traffic[0].receiver: joins a node with itself"),
+    ("nodes", {"hosts": ["a", "b"], "routers": ["r1"]}, "links[0].between[1]: \"r2\" is not among nodes.hosts and nodes.routers; hint: one of a, b, r1"),
+    ("nodes", {"hosts": ["a", "a"]}, "nodes.hosts[1]: \"a\" is declared twice"),
+    ("nodes", {"hosts": ["a", "b", "r1", "r2"]}, "traffic[0].receiver: there is no path from \"a\" to \"b\""),
+    ("links/2/between", ["c", "b"], "traffic[0].receiver: there is no path from \"a\" to \"b\""),
+    ("monitor/queues/links", ["bottlneck.forward"], "monitor.queues.links[0]: \"bottlneck.forward\" is no link; hint: did you mean \"bottleneck.forward\""),
+    ("monitor/capture", ["nothing*"], "monitor.capture[0]: \"nothing*\" is no link"),
+    ("end", "dns", None),
+    # Counts that no machine holds, refused before anything is built.
+    ("traffic/0/connections", 10**12, "traffic[0].connections: must be at most 100000"),
+    ("dns/0/workers", 10**12, "dns[0].workers: must be at most 100000"),
+    ("dns/0/queries", 10**9, "dns[0].queries: must be at most 10000000"),
+    ("monitor/queues/rate", 10**9, "monitor.queues.rate: must be at most 10000"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value", "expected"), CASES)
+def test_message(path: str, value: Any, expected: str | None) -> None:
+    values = with_change(path, value)
+    if expected is None:
+        Scenario.from_dict(values)
+        return
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.from_dict(values, file="case.toml")
+    text = str(caught.value)
+    assert text.startswith(f"case.toml: {expected}")
+    assert "\n" not in text
+
+
+def test_ending_with_dns_needs_dns() -> None:
+    values = with_change("end", "dns")
+    values["dns"] = []
+    with pytest.raises(ScenarioError, match="end: has no resolver workers to wait for"):
+        Scenario.from_dict(values)
+
+
+def test_totals_are_bounded() -> None:
+    values = with_change("dns/0/workers", 10_000)
+    values["dns"][0]["queries"] = 10_000
+    with pytest.raises(ScenarioError, match=r"dns\[0\]\.queries: brings the queries to 100000000"):
+        Scenario.from_dict(values)
+    values = with_change("duration", "240 h")
+    values["monitor"]["queues"]["rate"] = 10_000
+    with pytest.raises(ScenarioError, match=r"monitor\.queues\.rate: brings the samples to"):
+        Scenario.from_dict(values)
+    values = with_change("traffic/0/connections", 60_000)
+    values["traffic"].append({**values["traffic"][0], "name": "more"})
+    with pytest.raises(ScenarioError, match=r"traffic\[1\]\.connections: brings the connections"):
+        Scenario.from_dict(values)
+
+
+def test_red_1993_speaks_one_unit() -> None:
+    queue = {"kind": "red-1993", "limit": 100, "min": 25, "max": 75}
+    Scenario.from_dict(with_change("links/0/queue", queue))
+    with pytest.raises(ScenarioError, match=r'queue\.min: is text where unit is "packets"'):
+        Scenario.from_dict(with_change("links/0/queue", {**queue, "min": "37500 B"}))
+    with pytest.raises(ScenarioError, match=r"queue\.limit: is a number without a unit"):
+        Scenario.from_dict(with_change("links/0/queue", {**queue, "unit": "bytes"}))
+    with pytest.raises(ScenarioError, match=r"queue\.min: 80 is not below max \(75\)"):
+        Scenario.from_dict(with_change("links/0/queue", {**queue, "min": 80}))
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"name = ", "line 1: is no TOML: "),
+        (b"\xff\xfe", "line 1: is not UTF-8; hint: save the file as UTF-8"),
+        (b"a = 1\nb = '\xe4'", "line 2: is not UTF-8"),
+        (b"\xef\xbb\xbfname = 'x'", "starts with a byte-order mark; hint: "),
+        (b'name = "\0"', "line 1, column 9: is no TOML: "),
+        (b"a = 1\na = 2", "line 2: is no TOML: "),
+        (b"a = " + b"[" * 5000 + b"]" * 5000, "is nested too deeply"),
+        (b"a = " + b"9" * 5000, "is no TOML: "),
+        (b"a." * 3000 + b"a = 1", "line 1: has a key of more than 32 parts"),
+        (b"#" * (2**20 + 1), "is longer than 1 MiB"),
+        (b"#" * 2**20 + b"\xff", "is longer than 1 MiB"),
+        (b"", "name: is missing"),
+    ],
+)
+def test_text_that_is_no_scenario(tmp_path: Path, content: bytes, expected: str) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content)
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.load(path)
+    assert str(caught.value).startswith(f"{path}: {expected}")
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="does not exist; hint: check the path"):
+        Scenario.load(tmp_path / "none.toml")
+    with pytest.raises(ScenarioError, match="is a directory"):
+        Scenario.load(tmp_path)
+    with pytest.raises(ScenarioError, match="is no file name"):
+        Scenario.load("nul\0.toml")
+    with pytest.raises(ScenarioError, match="cannot be read: File name too long"):
+        Scenario.load("x" * 5000)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ScenarioError, match="is not a regular file"):
+        Scenario.load(tmp_path / "pipe")
+    # A path and a key may hold anything; the message stays one line.
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.load(tmp_path / "two\nlines\x1b[31m.toml")
+    assert str(caught.value).isprintable()
+
+
+def test_a_file_without_read_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("")
+
+    # Root may read anything, so the refusal is the operating system's in name only.
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(ScenarioError, match="cannot be read: permission denied; hint: check its"):
+        Scenario.load(path)

@@ -1,0 +1,238 @@
+"""From scenario to plan."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from narrows import Scenario
+from narrows.scenario import Bulk
+from narrows.scenario.lowering import lower
+
+TEXT = """
+name = "small"
+seed = 7
+duration = "20 s"
+end = "dns"
+event_limit = 1000
+
+[[links]]
+name = "wan"
+between = ["r", "b"]
+rate = "10 Mbit/s"
+delay = "100 ms"
+jitter = { deviation = "25 ms", correlation = 0.25 }
+framing = "ethernet"
+ring = { packets = 80 }
+dns_exempt = true
+[links.forward]
+queue = { kind = "red", limit = "400000 B", avpkt = "1000 B", probability = 0.1 }
+[links.backward]
+rate = "2 Mbit/s"
+queue = { kind = "red-1993", unit = "bytes", limit = "90 kB", min = "20 kB", max = "60 kB" }
+ring = { bytes = "3 kB" }
+loss = 0.5
+
+[[links]]
+name = "lan"
+between = ["a", "r"]
+rate = "100 Mbit/s"
+
+[[traffic]]
+kind = "on-off"
+name = "web"
+sender = "b"
+receiver = "a"
+connections = 2
+burst = "384 kB"
+idle_mean = "2 s"
+start = "1 s"
+spread = "1 s"
+ecn_share = 0.5
+tcp = { profile = "ns-2", initial_ssthresh = "unbounded", acks = {delayed = "100 ms"}, mss = 1000}
+
+[[dns]]
+name = "stubs"
+client = "a"
+server = "b"
+queries = 5
+retry = "glibc"
+
+[monitor]
+queues = { links = ["wan"], rate = 10 }
+links = { links = ["*.forward"], rate = 2.5 }
+capture = ["lan.backward"]
+"""
+
+
+def profile(name: str) -> str:
+    return json.dumps({"profile was": name, "mss": 1460, "ecn": False, "initial_ssthresh": 3})
+
+
+def test_the_whole_plan() -> None:
+    ms, s = 10**9, 10**12
+    ethernet = {"overhead": 38, "min": 84, "queue_overhead": 14}
+    bare = {"overhead": 0, "min": 0, "queue_overhead": 0}
+    jitter = {"deviation": 25 * ms, "correlation": 0.25, "distribution": "uniform", "reorder": True}
+    lan = {
+        "rate": 100_000_000,
+        "delay": 0,
+        "jitter": None,
+        "loss": 0.0,
+        "dns_exempt": False,
+        "framing": bare,
+        "queue": {"pfifo": {"limit": 1000}},
+        "ring": None,
+    }
+    config = {"profile was": "ns-2", "mss": 1000, "initial_ssthresh": None}
+    config["acks"] = {"delayed": 100 * ms}
+    web = {
+        "group": "web",
+        "sender": 1,
+        "receiver": 2,
+        "forward": [1, 3],
+        "backward": [2, 0],
+        "source": {"on-off": {"burst": 384_000, "idle_mean": 2 * s}},
+    }
+    plan = lower(Scenario.parse(TEXT), seed=9, event_limit=5, profile=profile)
+    assert json.loads(json.dumps(plan)) == {
+        "seed": 9,
+        "end": 20 * s,
+        "end_with_dns": True,
+        "event_limit": 5,
+        "nodes": ["r", "b", "a"],
+        "links": [
+            {
+                "name": "wan.forward",
+                "from": 0,
+                "to": 1,
+                "rate": 10_000_000,
+                "delay": 100 * ms,
+                "jitter": jitter,
+                "loss": 0.0,
+                "dns_exempt": True,
+                "framing": ethernet,
+                "queue": {
+                    "red": {
+                        "limit": 400_000,
+                        # tc-red(8): max is limit / 4, min is max / 3, burst is
+                        # (2 min + max) / (3 avpkt).
+                        "min": 33_333,
+                        "max": 100_000,
+                        "avpkt": 1000,
+                        "burst": 55,
+                        "probability": 0.1,
+                        "bandwidth": 10_000_000,
+                        "ecn": False,
+                        "harddrop": False,
+                        "nodrop": False,
+                        "adaptive": False,
+                    }
+                },
+                "ring": {"packets": 80},
+            },
+            {
+                "name": "wan.backward",
+                "from": 1,
+                "to": 0,
+                "rate": 2_000_000,
+                "delay": 100 * ms,
+                "jitter": jitter,
+                "loss": 0.5,
+                "dns_exempt": True,
+                "framing": ethernet,
+                "queue": {
+                    "red1993": {
+                        "unit": {"bytes": {"mean_packet": 500}},
+                        "limit": 90_000,
+                        "min": 20_000.0,
+                        "max": 60_000.0,
+                        "weight": 0.002,
+                        "max_p": 0.1,
+                        "gentle": False,
+                        "wait": False,
+                        "ecn": False,
+                        "mark_above_max": False,
+                        "bandwidth": 2_000_000,
+                    }
+                },
+                "ring": {"bytes": 3000},
+            },
+            {"name": "lan.forward", "from": 2, "to": 0, **lan},
+            {"name": "lan.backward", "from": 0, "to": 2, **lan},
+        ],
+        "tcp": [{**config, "ecn": False}, {**config, "ecn": True}],
+        "connections": [
+            {"name": "web/0", "tcp": 0, "start": s, **web},
+            {"name": "web/1", "tcp": 1, "start": 1500 * ms, **web},
+        ],
+        "resolvers": [
+            {
+                "name": "stubs",
+                "client": 2,
+                "server": 1,
+                "forward": [2, 0],
+                "backward": [1, 3],
+                "workers": 1,
+                "start": 0,
+                "spread": 0,
+                "warm_up": 0,
+                "queries": 5,
+                "think_mean": 0,
+                "timeouts": [5 * s, 5 * s],
+                "service": 0,
+                "service_jitter_mean": 0,
+                "query_bytes": 70,
+                "reply_bytes": 100,
+            }
+        ],
+        "queue_monitors": [{"link": 0, "interval": 100 * ms}, {"link": 1, "interval": 100 * ms}],
+        "link_monitors": [{"link": 0, "interval": 400 * ms}, {"link": 2, "interval": 400 * ms}],
+        "captures": [3],
+        "collapse": True,
+    }
+
+
+def test_random_starts_come_from_seed_and_name() -> None:
+    text = TEXT.replace('spread = "1 s"', 'spread = "1 s"\nstagger = "random"')
+    more = text.replace("connections = 2", "connections = 3")
+
+    def starts(text: str, seed: int) -> list[int]:
+        plan = lower(Scenario.parse(text), seed=seed, event_limit=1, profile=profile)
+        return [connection["start"] for connection in plan["connections"]]
+
+    assert starts(text, 1) == starts(text, 1)
+    assert starts(text, 1) != starts(text, 2)
+    # Another connection changes no other's luck.
+    assert starts(more, 1)[:2] == starts(text, 1)
+    assert all(10**12 <= start < 2 * 10**12 for start in starts(more, 1))
+
+
+@given(st.integers(1, 500), st.floats(0, 1))
+def test_the_ecn_share_is_met_and_spread_evenly(connections: int, share: float) -> None:
+    group = Bulk(name="g", sender="a", receiver="b", connections=connections, ecn_share=share)
+    wanted = round(share * connections)
+    taken = 0
+    for index in range(connections):
+        taken += bool(group.uses_ecn(index))
+        assert abs(taken - wanted * (index + 1) / connections) < 1
+    assert taken == wanted
+
+
+def test_resolved_reads_back_as_the_same_scenario() -> None:
+    scenario = Scenario.parse(TEXT)
+    resolved = json.loads(json.dumps(scenario.resolved()))
+    assert Scenario.from_dict(resolved) == scenario
+    assert resolved["links"][0]["backward"]["queue"]["min"] == "20000 B"
+    assert resolved["links"][0]["jitter"]["deviation"] == "25 ms"
+
+
+def test_seed_and_event_limit_are_checked() -> None:
+    scenario = Scenario.parse(TEXT)
+    with pytest.raises(ValueError, match="seed"):
+        lower(scenario, seed=2**64, event_limit=1, profile=profile)
+    with pytest.raises(ValueError, match="event limit"):
+        lower(scenario, seed=1, event_limit=0, profile=profile)

@@ -1,0 +1,114 @@
+"""Overrides by dotted key."""
+
+from __future__ import annotations
+
+import pytest
+
+from narrows import Scenario, ScenarioError
+
+TEXT = """
+name = "two-links"
+duration = "10 s"
+[[links]]
+name = "near"
+between = ["a", "r"]
+rate = "10 Mbit/s"
+queue = { kind = "bfifo", limit = "30000 B" }
+[[links]]
+name = "far"
+between = ["r", "b"]
+rate = "1 Mbit/s"
+[links.forward]
+queue = { kind = "pfifo", limit = 50 }
+[[dns]]
+name = "stubs"
+client = "a"
+server = "b"
+queries = 10
+"""
+MONITORED = TEXT + '[monitor]\nqueues = { links = ["far.forward"], rate = 10 }\n'
+
+
+def test_entries_go_by_name_or_index() -> None:
+    for key in ("links.far.rate", "links[1].rate", "links.1.rate"):
+        assert Scenario.parse(TEXT, set={key: "2 Mbit/s"}).links[1].rate == 2_000_000
+
+
+def test_the_only_entry_may_be_left_out() -> None:
+    assert Scenario.parse(TEXT, set={"dns.queries": "20"}).dns[0].queries == 20
+    assert Scenario.parse(TEXT, set={"dns.stubs.queries": "20"}).dns[0].queries == 20
+
+
+def test_values_are_toml_or_text() -> None:
+    changed = Scenario.parse(
+        TEXT, set={"dns.retry": '["1 s", "3 s"]', "description": "a = 1\nb = 2", "seed": "0x10"}
+    )
+    assert changed.dns[0].timeouts == [10**12, 3 * 10**12]
+    assert changed.description == "a = 1\nb = 2"
+    assert changed.seed == 16
+
+
+def test_tables_that_are_not_there_are_made() -> None:
+    changed = Scenario.parse(
+        TEXT, set={"monitor.links.links": '["far"]', "monitor.links.rate": "2"}
+    )
+    assert changed.monitor.links is not None
+    assert changed.monitor.links.rate == 2
+
+
+def test_a_direction_takes_over_the_queue_of_the_link() -> None:
+    changed = Scenario.parse(TEXT, set={"links.near.forward.queue.limit": "60 kB"})
+    near = changed.links[0]
+    assert near.direction("forward").queue.limit == 60_000
+    assert near.direction("backward").queue.limit == 30_000
+    untouched = Scenario.parse(TEXT, set={"links.far.backward.queue.limit": "7"}).links[1]
+    assert untouched.direction("backward").queue.limit == 7
+    assert untouched.direction("forward").queue.limit == 50
+
+
+def test_queue_alone_is_the_monitored_one() -> None:
+    changed = Scenario.parse(MONITORED, set={"queue.limit": "70"})
+    assert changed.links[1].direction("forward").queue.limit == 70
+    replaced = Scenario.parse(MONITORED, set={"queue": '{ kind = "bfifo", limit = "9 kB" }'})
+    assert replaced.links[1].direction("forward").queue.kind == "bfifo"
+
+
+def test_queue_alone_is_the_only_one_that_is_given() -> None:
+    one = TEXT.replace('queue = { kind = "pfifo", limit = 50 }', "")
+    assert Scenario.parse(one, set={"queue.limit": "9 kB"}).links[0].queue is not None
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.parse(TEXT, set={"queue.limit": "70"}, file="x.toml")
+    assert str(caught.value) == (
+        "x.toml: queue.limit: may mean several queues; "
+        "hint: one of links.near.queue.limit, links.far.forward.queue.limit"
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("", "is no key to set"),
+        (".name", "is no key to set"),
+        ("links.", "is no key to set"),
+        ("links..rate", "is no key to set"),
+        ("[0]", "is no key to set"),
+        ("monitor[0].x", "leads into a value that is no table"),
+        ("a" * 501, "is no key to set"),
+        ("links.faar.rate", 'has no entry "faar"; hint: did you mean "far"?'),
+        ("links.9.rate", 'has no entry "9"'),
+        ("links.far", "is a whole entry; hint: name a key of it"),
+        ("name.first", "leads into a value that is no table"),
+        ("links.far.raet", "is no known key"),
+        ("monitor.queues.hz", "is no known key"),
+    ],
+)
+def test_keys_that_lead_nowhere(key: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.parse(TEXT, set={key: "1"})
+    assert message in str(caught.value)
+
+
+def test_a_queue_that_is_not_there() -> None:
+    bare = "[[links]]\nname = 'x'\n"
+    with pytest.raises(ScenarioError, match="means no queue"):
+        Scenario.parse(bare, set={"queue.limit": "1"})
