@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from conftest import Narrows
+
+from .conftest import Narrows
 
 
 def one_line(narrows: Narrows, *arguments: str) -> str:

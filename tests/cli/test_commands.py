@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Narrows
+
+from .conftest import Narrows
 
 COMMANDS = ("run", "compare", "reproduce", "check", "schema", "profiles")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +54,7 @@ def command(
 ) -> Exit:
     """Run a scenario and leave a run folder; print its summary."""
     import narrows
-    from narrows.results import RUN_FILE, summary_table
+    from narrows.results import RUN_FILE
 
     loaded = narrows.Scenario.load(scenario, set=settings(set))
     folder = out or _free_folder(Path("runs"), loaded.name)
@@ -77,7 +76,7 @@ def command(
     if json_output:
         print(json.dumps(result.document(), indent=2))
     else:
-        summary_table(result).print(sys.stdout)
+        print(json.dumps(result.summary, indent=2))
     if not quiet:
         say(f"wrote {folder}")
     return _exit(result.status, result.stopped)

@@ -73,7 +73,7 @@ def print_outcome(outcome: Outcome, to: TextIO) -> None:
     if agreement:
         console.print()
         console.print(_rich(agreement_table(agreement)))
-    rows = sensitivity_table(outcome)
+    rows = sensitivity_table(outcome, flips_only=True)
     if rows is not None:
         console.print()
         console.print(_rich(rows))
@@ -131,14 +131,16 @@ def agreement_table(entries: Sequence[Agreement]) -> Table:
     )
 
 
-def sensitivity_table(outcome: Outcome) -> Table | None:
-    """First every claim with its base figure, then what each sensitivity row makes of it."""
+def sensitivity_table(outcome: Outcome, *, flips_only: bool = False) -> Table | None:
+    """What each sensitivity row makes of each claim, or of those whose verdict it flips."""
     if not outcome.rows:
         return None
     rows = []
     for judged in outcome.judged():
         for name, (interval, verdict) in judged.rows.items():
             if interval is None or judged.interval is None:
+                continue
+            if flips_only and name not in judged.flips:
                 continue
             rows.append(
                 [
@@ -153,8 +155,12 @@ def sensitivity_table(outcome: Outcome) -> Table | None:
                     else "",
                 ]
             )
+    if flips_only and not rows:
+        return None
     return Table(
-        "Sensitivity to what the paper leaves open",
+        "Verdicts that another choice flips"
+        if flips_only
+        else "Sensitivity to what the paper leaves open",
         ["id", "metric", "other choice", "base", "ours then", "shift", "flips"],
         rows,
     )

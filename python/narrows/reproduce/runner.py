@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Protocol
 
+from narrows.errors import NarrowsError
 from narrows.reproduce.claims import Claim, Measured
 from narrows.reproduce.outcome import BASE, Outcome, cells_to_run
 from narrows.reproduce.paper import Cell, Paper, Row
@@ -108,7 +109,7 @@ def reproduce(
             job = futures[future]
             try:
                 measured = future.result()
-            except (OSError, ValueError, RuntimeError) as error:
+            except (NarrowsError, OSError, ValueError, RuntimeError) as error:
                 outcome.failures.append(f"{job.label}: {error}")
                 outcome.complete = False
             else:

@@ -63,6 +63,13 @@ def first_attempt(cell: str) -> list[float]:
     return [float(rows[case]["p1"]) for case in CASES.get(cell, ())]
 
 
+def attempts(cell: str, attempt: int | None) -> list[float]:
+    """Queries answered on an attempt (None: on none) on the kernel, in percent, one a run."""
+    rows = [reference()[case] for case in CASES.get(cell, ())]
+    column = "failed" if attempt is None else f"att{attempt}"
+    return [100.0 * float(row[column]) / float(row["queries"]) for row in rows]
+
+
 def agreement(outcome: Outcome) -> list[Agreement]:
     """Every figure of every cell that the reference has."""
     rows = reference()

@@ -30,38 +30,48 @@ def tables(outcome: Outcome) -> list[Table]:
         _confidence(outcome),
         _success(outcome),
         _drop_rates(outcome),
+        _sensitivity(outcome),
     ]
     return [table for table in built if table is not None]
 
 
 def _attempts(outcome: Outcome, title: str, cells: dict[str, str]) -> Table | None:
-    cells = {name: cell for name, cell in cells.items() if outcome.runs(cell)}
-    if not cells:
-        return None
-    columns = ["attempt"]
-    for name in cells:
-        columns += [f"{name}: published", "%", "ours", "% ± 95 %", "difference"]
     rows = []
-    for number in range(1, len(published.TIMEOUTS_S) + 1):
-        row = [str(number)]
-        for cell in cells.values():
+    for name, cell in cells.items():
+        if not outcome.runs(cell):
+            continue
+        for number in range(1, len(published.TIMEOUTS_S) + 1):
             count = published.ATTEMPTS[cell][number - 1]
             share = 100.0 * count / published.QUERIES
             ours = outcome.interval(cell, f"attempt_{number}")
-            row += [
-                f"{count}",
-                f"{share:.2f}",
-                _scaled(ours),
-                _plus_minus(ours),
-                _difference(ours, share),
-            ]
-        rows.append(row)
-    row = ["none"]
-    for cell in cells.values():
+            rows.append(
+                [
+                    name if number == 1 else "",
+                    str(number),
+                    f"{count}",
+                    f"{share:.2f}",
+                    _kernel(cell, number),
+                    _scaled(ours),
+                    _plus_minus(ours),
+                    _difference(ours, share),
+                ]
+            )
         ours = outcome.interval(cell, "unanswered")
-        row += ["0", "0.00", _scaled(ours), _plus_minus(ours), _difference(ours, 0.0)]
-    rows.append(row)
+        rows.append(
+            [
+                *("", "none", "0", "0.00", _kernel(cell, None)),
+                *(_scaled(ours), _plus_minus(ours), _difference(ours, 0.0)),
+            ]
+        )
+    if not rows:
+        return None
+    columns = ["", "attempt", "published", "%", "kernel %", "ours", "% ± 95 %", "difference"]
     return Table(title, columns, rows, "Counts of ours are scaled to 20000 queries.")
+
+
+def _kernel(cell: str, attempt: int | None) -> str:
+    shares = kernel.attempts(cell, attempt)
+    return ", ".join(f"{share:.2f}" for share in shares) or "-"
 
 
 def _confidence(outcome: Outcome) -> Table | None:
@@ -163,6 +173,35 @@ def _drop_rates(outcome: Outcome) -> Table | None:
         rows,
         "Published: RED about +30 %, FIFO hardly any; utilisation 100 % in both.",
     )
+
+
+def _sensitivity(outcome: Outcome) -> Table | None:
+    cells = [cell for cell in published.FIRST_ATTEMPT if outcome.runs(cell)]
+    if not outcome.rows or not cells:
+        return None
+    rows = [["published", *(f"{published.FIRST_ATTEMPT_PERCENT[cell]:.1f}" for cell in cells)]]
+    base = {cell: outcome.interval(cell, "first_attempt") for cell in cells}
+    rows.append(["ours", *(_plus_minus(base[cell], 1) for cell in cells)])
+    for row in outcome.rows:
+        shifts = []
+        for cell in cells:
+            ours, then = base[cell], outcome.interval(cell, "first_attempt", row.name)
+            shifts.append("" if ours is None or then is None else f"{then.mean - ours.mean:+.1f}")
+        rows.append([row.name, *shifts])
+    return Table(
+        "Sensitivity of first-attempt success to what the paper leaves open, points",
+        ["other choice", *(_short(cell) for cell in cells)],
+        rows,
+    )
+
+
+def _short(cell: str) -> str:
+    """A cell as a narrow heading: queue, ECN and Internet delay below each other."""
+    queue, _, rest = cell.partition("-")
+    for share in ("none", "half", "all"):
+        if rest.endswith(f"-{share}"):
+            return f"{queue.upper()}\n{share}\n{rest.removesuffix(f'-{share}')}"
+    return f"{queue.upper()}\n\n{rest}"
 
 
 def _scaled(interval: Interval | None) -> str:
