@@ -396,7 +396,12 @@ fn data(record: &ParsedRecord<'_, &[u8]>) -> Option<Data> {
         Rtype::A => Data::A(record.to_record::<rdata::A>().ok()??.data().addr()),
         Rtype::TXT => {
             let record = record.to_record::<rdata::Txt<_>>().ok()??;
-            Data::Txt(record.data().iter().map(<[u8]>::to_vec).collect())
+            let strings: Vec<_> = record.data().iter().map(<[u8]>::to_vec).collect();
+            // RFC 1035, section 3.3.14: one or more.
+            if strings.is_empty() {
+                return None;
+            }
+            Data::Txt(strings)
         }
         Rtype::SOA => {
             let record = record.to_record::<rdata::Soa<base::ParsedName<_>>>().ok()??;

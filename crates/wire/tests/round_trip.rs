@@ -143,6 +143,15 @@ fn random_and_mutated_messages_never_panic() {
     assert!(read_well > CASES / 10, "only {read_well} messages got past the checks");
 }
 
+#[test]
+fn a_txt_record_without_a_string_is_malformed() {
+    // Found by the fuzzer: it was read, and could not be written.
+    let header = [0, 1, 0x80, 0, 0, 0, 0, 1, 0, 0, 0, 0];
+    let record = [0, 0, 16, 0, 1, 0, 0, 0, 0, 0, 0];
+    let error = Message::read(&[header.as_slice(), &record].concat());
+    assert_eq!(error, Err(dns::ReadError::Malformed("answer")));
+}
+
 struct Random(Pcg64);
 
 impl Random {
