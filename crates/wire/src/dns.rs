@@ -433,3 +433,55 @@ fn padding(record: &ParsedRecord<'_, &[u8]>) -> Option<Option<u16>> {
     }
     Some(padding)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `example.com. A` with DO and a payload size of 1232, laid out by hand from RFC 1035,
+    /// section 4.1, and RFC 6891, section 6.1.
+    #[rustfmt::skip]
+    const QUERY: &[u8] = &[
+        0x12, 0x34, 0x01, 0x20, 0, 1, 0, 0, 0, 0, 0, 1,
+        7, b'e', b'x', b'a', b'm', b'p', b'l', b'e', 3, b'c', b'o', b'm', 0, 0, 1, 0, 1,
+        0, 0, 41, 0x04, 0xd0, 0, 0, 0x80, 0, 0, 0,
+    ];
+
+    #[test]
+    fn a_query_with_edns() {
+        let message = Message::read(QUERY).expect("a sound message");
+        assert_eq!((message.id, message.reply, message.recursion_desired), (0x1234, false, true));
+        let question = message.question.expect("a question");
+        assert_eq!(question.name.to_string(), "example.com");
+        assert_eq!((question.kind, question.class), (kind::A, CLASS_IN));
+        let edns = Edns { udp_payload: 1232, version: 0, dnssec_ok: true, padding: None };
+        assert_eq!(message.edns, Some(edns));
+    }
+
+    #[test]
+    fn the_response_code_is_split_over_header_and_opt_record() {
+        // BADVERS is 16: 1 in the OPT record's upper bits, 0 in the header.
+        let mut bytes = QUERY.to_vec();
+        bytes[34] = 1;
+        assert_eq!(Message::read(&bytes).map(|message| message.rcode), Ok(16));
+    }
+
+    #[test]
+    fn messages_that_make_no_sense_are_refused() {
+        assert_eq!(Message::read(&QUERY[..11]), Err(ReadError::Short));
+        assert_eq!(Message::read(&QUERY[..20]), Err(ReadError::Malformed("question")));
+        let mut two = QUERY.to_vec();
+        two[5] = 2;
+        assert_eq!(Message::read(&two), Err(ReadError::Questions(2)));
+        let mut opts = QUERY.to_vec();
+        opts[11] = 2;
+        opts.extend_from_slice(&QUERY[29..]);
+        assert_eq!(Message::read(&opts), Err(ReadError::Opts));
+    }
+
+    #[test]
+    fn a_pointer_to_itself_is_malformed() {
+        let looped = [0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0xc0, 12, 0, 1, 0, 1];
+        assert_eq!(Message::read(&looped), Err(ReadError::Malformed("question")));
+    }
+}
