@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from narrows import _core
 from narrows.errors import ScenarioError
-from narrows.scenario import checks, lowering, reading
+from narrows.scenario import checks, copies, lowering, reading
 from narrows.scenario.base import Table
 from narrows.scenario.dns import Dns
 from narrows.scenario.faults import scenario_error
@@ -117,6 +117,7 @@ class Scenario(Table):
     def _build(cls, values: dict[str, Any], file: str, changes: Mapping[str, str]) -> Self:
         for key, value in changes.items():
             override(values, key, value, file)
+        values = copies.expand(values, file)
         try:
             return cls.model_validate(values)
         except ValidationError as error:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_serializer, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    field_serializer,
+    model_validator,
+)
 
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import (
@@ -25,11 +32,16 @@ Packets = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
 def read_threshold(value: Any, info: ValidationInfo) -> Any:
     """A threshold of `red-1993`: a number where it counts packets, a size where it counts bytes."""
     unit = info.data.get("unit")
+    if unit == "packets" and isinstance(value, bool):
+        raise refuse("is a Boolean, not a number")
     if unit == "packets" and isinstance(value, str):
         raise refuse('is text where unit is "packets"', "write a number, or set unit to bytes")
     if unit == "bytes":
         return read_size(value)
     return value
+
+
+_IN_UNIT = WithJsonSchema({"type": ["number", "string"], "title": "number of packets, or size"})
 
 
 class Pfifo(Table):
@@ -135,11 +147,11 @@ class Red1993(Table):
     """What `limit`, `min` and `max` count."""
     mean_packet: PositiveBytes = 500
     """Average packet size, by which byte mode scales the probability (ns-2: 500)."""
-    limit: Annotated[int, BeforeValidator(read_threshold), Field(ge=1, le=2**32 - 1)]
+    limit: Annotated[int, BeforeValidator(read_threshold), Field(ge=1, le=2**32 - 1), _IN_UNIT]
     """Hard limit of the real queue: a number of packets, or a size."""
-    min: Annotated[float, BeforeValidator(read_threshold), Field(gt=0, le=2**32 - 1)]
+    min: Annotated[float, BeforeValidator(read_threshold), Field(gt=0, le=2**32 - 1), _IN_UNIT]
     """Average at which marking or dropping starts: packets, or a size."""
-    max: Annotated[float, BeforeValidator(read_threshold), Field(gt=0, le=2**32 - 1)]
+    max: Annotated[float, BeforeValidator(read_threshold), Field(gt=0, le=2**32 - 1), _IN_UNIT]
     """Average above which every packet is marked or dropped: packets, or a size."""
     weight: Annotated[Probability, Field(gt=0.0)] = 0.002
     """Weight of a new sample in the average (the paper's w_q)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from narrows.scenario.copies import COUNT_SCHEMA
 from narrows.scenario.model import Scenario
 
 __all__ = ["json_schema"]
@@ -17,9 +18,33 @@ def json_schema() -> dict[str, Any]:
         'narrows scenario'
     """
     schema = Scenario.model_json_schema(mode="validation")
+    tables = schema["$defs"]
+    for table in tables.values():
+        # In Python a class says its kind; in a file the key does.
+        if "kind" in table["properties"]:
+            table["required"] = ["kind", *table.get("required", [])]
+            del table["properties"]["kind"]["default"]
+    for name in ("Link", "Way"):
+        tables[name]["properties"]["framing"]["anyOf"].append({"const": "ethernet"})
+    for name in ("Link", "Bulk", "Once", "OnOff"):
+        properties = tables[name]["properties"]
+        properties["count"] = COUNT_SCHEMA
+        for key in ("name", "between", "pairs"):
+            if key in properties:
+                properties[key] = _with_mark(properties[key])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
         "title": "narrows scenario",
         "description": "What the network, its queues and its traffic are, and what is recorded.",
     }
+
+
+def _with_mark(schema: Any) -> Any:
+    """A schema of names that may hold the mark of copies as well."""
+    if isinstance(schema, dict):
+        return {
+            key: r"^([A-Za-z0-9_-]|\{i\})+$" if key == "pattern" else _with_mark(value)
+            for key, value in schema.items()
+        }
+    return [_with_mark(value) for value in schema] if isinstance(schema, list) else schema

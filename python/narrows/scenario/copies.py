@@ -1,0 +1,118 @@
+"""Copies of a table: `count = 500` and `{i}` in names stand for 500 tables, numbered from 0.
+
+    [[links]]
+    name = "access{i}"
+    between = ["src{i}", "R1"]
+    count = 500
+
+    [[traffic]]
+    pairs = [["src{i}", "dst{i}"]]
+    count = 500
+
+A link becomes so many links, in its place; a traffic group gets so many pairs for each that it
+lists. This happens to a file's values, before they are validated: errors in them, `resolved` and the
+run folder show the copies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narrows.errors import ScenarioError
+
+__all__ = ["COUNT_SCHEMA", "expand"]
+
+_MARK = "{i}"
+_MOST_LINKS = 10_000
+_MOST_PAIRS = 100_000
+
+COUNT_SCHEMA = {
+    "type": "integer",
+    "minimum": 1,
+    "description": "Copies of this table: `{i}` in its names becomes 0, 1, ...",
+}
+"""The key in the JSON schema."""
+
+
+def expand(values: dict[str, Any], file: str) -> dict[str, Any]:
+    """A scenario's TOML values with every copy written out.
+
+    Args:
+        values: The scenario; it stays as it is.
+        file: The scenario's file, for errors.
+
+    Raises:
+        ScenarioError: A count is no number, too large, or has nothing to number.
+
+    Examples:
+        >>> link = {"name": "l{i}", "between": ["src{i}", "R1"], "count": 2}
+        >>> [link["name"] for link in expand({"links": [link]}, "")["links"]]
+        ['l0', 'l1']
+    """
+    result = dict(values)
+    links, traffic = values.get("links"), values.get("traffic")
+    if isinstance(links, list):
+        result["links"] = _links(links, file)
+    if isinstance(traffic, list):
+        result["traffic"] = [
+            _group(group, f"traffic[{index}]", file)
+            if isinstance(group, dict) and "count" in group
+            else group
+            for index, group in enumerate(traffic)
+        ]
+    return result
+
+
+def _links(links: list[Any], file: str) -> list[Any]:
+    result: list[Any] = []
+    for index, link in enumerate(links):
+        if not isinstance(link, dict) or "count" not in link:
+            result.append(link)
+            continue
+        key = f"links[{index}]"
+        count = _count(link, key, 1, _MOST_LINKS - len(result), "links", file)
+        name = link.get("name")
+        if not isinstance(name, str) or _MARK not in name:
+            raise ScenarioError(
+                file, f"{key}.name", f"has no {_MARK} to number the copies", f'such as "wan{_MARK}"'
+            )
+        rest = {field: value for field, value in link.items() if field != "count"}
+        result.extend(
+            {**rest, "name": _numbered(name, i), "between": _numbered(link.get("between"), i)}
+            for i in range(count)
+        )
+    return result
+
+
+def _group(group: dict[str, Any], key: str, file: str) -> dict[str, Any]:
+    rest = {field: value for field, value in group.items() if field != "count"}
+    pairs = rest.get("pairs")
+    if not isinstance(pairs, list):
+        raise ScenarioError(
+            file, f"{key}.count", "needs pairs", f'such as pairs = [["src{_MARK}", "dst{_MARK}"]]'
+        )
+    count = _count(group, key, len(pairs), _MOST_PAIRS, "pairs", file)
+    rest["pairs"] = [_numbered(pair, i) for i in range(count) for pair in pairs]
+    return rest
+
+
+def _count(table: dict[str, Any], key: str, each: int, most: int, things: str, file: str) -> int:
+    count = table["count"]
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise ScenarioError(file, f"{key}.count", "is not a whole number")
+    if count < 1:
+        raise ScenarioError(file, f"{key}.count", "must be at least 1")
+    if count * each > most:
+        raise ScenarioError(
+            file, f"{key}.count", f"makes more {things} than can be held", "lower it"
+        )
+    return count
+
+
+def _numbered(value: Any, number: int) -> Any:
+    """A name, or a list of names, of one copy; other values are for validation to refuse."""
+    if isinstance(value, str):
+        return value.replace(_MARK, str(number))
+    if isinstance(value, list):
+        return [v.replace(_MARK, str(number)) if isinstance(v, str) else v for v in value]
+    return value

@@ -1,0 +1,85 @@
+"""The generated pages are up to date, and the examples are what they say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from narrows import Scenario, ScenarioError
+from narrows.scenario import PROFILES, SCHEDULES, Tcp, json_schema
+from narrows.scenario.dns import Dns
+
+from .test_bad_input import CASES, GOOD, with_change
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted(ROOT.glob("scenarios/*.toml"))
+VALIDATOR = jsonschema.Draft202012Validator(json_schema())
+
+
+def test_the_pages_are_up_to_date() -> None:
+    script = ROOT / "tools" / "scenario_reference.py"
+    done = subprocess.run(
+        [sys.executable, script, "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 4
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_good(path: Path) -> None:
+    import tomllib
+
+    scenario = Scenario.load(path)
+    assert scenario.name == path.stem
+    assert path.read_text().startswith("# ")
+    VALIDATOR.validate(tomllib.loads(path.read_text()))
+    VALIDATOR.validate(scenario.resolved())
+
+
+def test_the_schema_is_a_schema_and_names_every_key() -> None:
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+    VALIDATOR.validate(GOOD)
+
+
+@pytest.mark.parametrize(("path", "value", "message"), CASES)
+def test_the_schema_refuses_nothing_that_is_good(
+    path: str, value: Any, message: str | None
+) -> None:
+    values = with_change(path, value)
+    try:
+        Scenario.from_dict(values)
+    except ScenarioError:
+        # What the schema cannot express (sums, other tables) it may accept.
+        unknown = message is not None and "is no known key" in message
+        assert not (unknown and VALIDATOR.is_valid(values))
+    else:
+        VALIDATOR.validate(values)
+
+
+def test_every_schedule_can_be_named() -> None:
+    for name in SCHEDULES:
+        dns = Dns(name="d", client="a", server="b", queries=1, retry=name)  # type: ignore[arg-type]
+        assert len(dns.timeouts) == len(SCHEDULES[name].timeouts_s)
+
+
+def test_every_profile_can_be_named() -> None:
+    for name in PROFILES:
+        assert Tcp(profile=name).profile == name  # type: ignore[arg-type]
+
+
+def test_every_key_has_a_meaning() -> None:
+    def check(schema: Any) -> None:
+        for table in schema["$defs"].values():
+            for key, entry in table["properties"].items():
+                assert entry.get("description"), (table["title"], key)
+
+    check(json.loads(json.dumps(json_schema())))
