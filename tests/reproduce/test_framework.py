@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -148,7 +149,8 @@ def test_an_interrupt_leaves_what_was_measured() -> None:
     outcome = reproduce(PAPER, seeds=50, jobs=1, execute=pretend, progress=interrupt)
     assert outcome.interrupted
     assert not outcome.complete
-    assert outcome.runs("fifo-300")
+    # The runs that had ended, in whatever order they did, and not all.
+    assert sum(len(runs) for runs in outcome.measured.values()) == 8
     verdicts = {judged.verdict for judged in outcome.judged()}
     assert Verdict.NOT_TESTED in verdicts
 
@@ -160,8 +162,9 @@ def test_the_report_is_one_file_and_the_folder_is_not_overwritten(tmp_path: Path
     claim_folder(folder)
     write([outcome], folder)
     html = (folder / "report.html").read_text(encoding="utf-8")
-    assert html.count("data:image/png;base64,") == 3
-    assert "http" not in html.replace("http-equiv", "")
+    assert html.count("<svg") == 3
+    # Nothing is fetched: no address but the names of XML's vocabularies.
+    assert set(re.findall(r"https?://([^/\"]+)", html)) <= {"www.w3.org"}
     assert "Table III" in html
     assert json.loads((folder / "result.json").read_text(encoding="utf-8"))["claims"]
     assert {path.suffix for path in folder.iterdir()} == {".html", ".json", ".png", ".svg"}

@@ -13,8 +13,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from narrows.errors import NarrowsError
+from narrows.report.style import save, svg_inline
 from narrows.reproduce.claims import Judged, Verdict
-from narrows.reproduce.embed import embedded
 from narrows.reproduce.outcome import Agreement, Outcome, Table, document
 from narrows.reproduce.statistics import Interval
 
@@ -84,7 +84,11 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     papers = []
     for outcome in outcomes:
-        figures = outcome.paper.figures(outcome, folder)
+        figures = []
+        for drawing in outcome.paper.figures(outcome):
+            name = f"{outcome.paper.slug}-{drawing.name}"
+            save(drawing.figure, folder / name)
+            figures.append((drawing.caption, svg_inline(drawing.figure, name, drawing.caption)))
         papers.append(
             {
                 "paper": outcome.paper,
@@ -93,7 +97,7 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
                 "claims": [_claim_cells(judged) for judged in outcome.judged()],
                 "agreement": agreement_table(outcome.agreement()) if outcome.agreement() else None,
                 "sensitivity": sensitivity_table(outcome),
-                "figures": [(caption, embedded(path)) for caption, path in figures],
+                "figures": figures,
             }
         )
     environment = Environment(

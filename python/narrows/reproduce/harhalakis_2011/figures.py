@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from narrows.report.style import BLUE, INK, MUTED, ORANGE, PURPLE, VERMILION, new_figure
 from narrows.reproduce.harhalakis_2011 import kernel, published
 from narrows.reproduce.harhalakis_2011.cells import ECN_TITLES
+from narrows.reproduce.outcome import Drawing
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from narrows.reproduce.claims import Series
     from narrows.reproduce.outcome import Outcome
 
-_PUBLISHED = "#9aa5b1"
-_OURS = "#1f6fb2"
-_KERNEL = "#d1495b"
-_QUEUES = {"fifo-300": ("FIFO", "#1f6fb2"), "red-300-none": ("RED", "#d1495b")}
+_PUBLISHED, _OURS, _KERNEL = "#b3bac3", BLUE, VERMILION
+_QUEUES = {"fifo-300": ("FIFO", BLUE), "red-300-none": ("RED", VERMILION)}
 _RESPONSES = {
-    "fifo-300": ("FIFO", "#1f6fb2"),
-    "red-300-none": ("RED, no ECN", "#e9a03b"),
-    "red-300-half": ("RED, 50 % ECN", "#d1495b"),
-    "red-300-all": ("RED, only ECN", "#6b2d5c"),
+    "fifo-300": ("FIFO", BLUE),
+    "red-300-none": ("RED, no ECN", ORANGE),
+    "red-300-half": ("RED, 50 % ECN", VERMILION),
+    "red-300-all": ("RED, only ECN", PURPLE),
 }
 
 
-def figures(outcome: Outcome, folder: Path) -> list[tuple[str, Path]]:
-    """Draws what the runs allow as PNG and SVG into `folder`; returns captions and PNG files."""
-    drawn = []
-    for name, caption, draw in (
-        ("first-attempt", _SUCCESS_CAPTION, _success),
-        ("drop-rate", _DROP_CAPTION, _drop_rate),
-        ("response-time", _RESPONSE_CAPTION, _responses),
-    ):
-        figure = draw(outcome)
-        if figure is not None:
-            path = folder / f"{outcome.paper.slug}-{name}.png"
-            figure.savefig(path, dpi=160)
-            figure.savefig(path.with_suffix(".svg"))
-            drawn.append((caption, path))
-    return drawn
+def figures(outcome: Outcome) -> list[Drawing]:
+    """What the runs allow."""
+    drawn = (
+        ("first-attempt", _SUCCESS_CAPTION, _success(outcome)),
+        ("drop-rate", _DROP_CAPTION, _drop_rate(outcome)),
+        ("response-time", _RESPONSE_CAPTION, _responses(outcome)),
+    )
+    return [Drawing(name, caption, figure) for name, caption, figure in drawn if figure]
 
 
 _SUCCESS_CAPTION = (
@@ -59,22 +52,11 @@ _RESPONSE_CAPTION = (
 )
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure as NewFigure
-
-    figure = NewFigure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#e3e7ec", linewidth=0.8)
-    axes.set_axisbelow(True)
-    return figure, axes
-
-
 def _success(outcome: Outcome) -> Figure | None:
     cells = [cell for cell in published.FIRST_ATTEMPT_PERCENT if outcome.runs(cell)]
     if not cells:
         return None
-    figure, axes = _figure(max(4.5, 1.02 * len(cells) + 1.0), 4.6)
+    figure, axes = new_figure(4.6, max(4.5, 1.02 * len(cells) + 1.0))
     labelled: set[str] = set()
 
     def bar(place: float, value: float, width: float, colour: str, label: str, half: float) -> None:
@@ -84,7 +66,7 @@ def _success(outcome: Outcome) -> Figure | None:
             width,
             color=colour,
             yerr=half or None,
-            error_kw={"ecolor": "#12314d", "capsize": 2.5, "linewidth": 1.1},
+            error_kw={"ecolor": INK, "capsize": 2.5, "linewidth": 1.1},
             label=None if label in labelled else label,
         )
         labelled.add(label)
@@ -114,8 +96,9 @@ def _success(outcome: Outcome) -> Figure | None:
     axes.set_xticks(range(len(cells)), [_tick(cell) for cell in cells], fontsize=8)
     axes.set_ylabel("queries answered on the first attempt, %")
     axes.set_ylim(0, 104)
+    axes.grid(visible=False, axis="x")
     axes.margins(x=0.01)
-    figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
+    figure.legend(loc="outside upper left", ncols=3, fontsize=9)
     return figure
 
 
@@ -132,7 +115,7 @@ def _drop_rate(outcome: Outcome) -> Figure | None:
     curves = {cell: outcome.curves(cell, "ewma") for cell in _QUEUES}
     if not any(curves.values()):
         return None
-    figure, axes = _figure(8.0, 4.2)
+    figure, axes = new_figure(4.2, 8.0)
     for cell, found in curves.items():
         if not found:
             continue
@@ -141,7 +124,7 @@ def _drop_rate(outcome: Outcome) -> Figure | None:
         axes.plot(found[0][0], found[0][1], color=colour, linewidth=0.8, alpha=0.4)
         axes.plot(times, mean, color=colour, linewidth=2.0, label=name)
     start = published.FIGURE_2_DNS_START_S
-    axes.axvline(start, color="#5b6675", linewidth=1.0, linestyle="--")
+    axes.axvline(start, color=MUTED, linewidth=1.0, linestyle="--")
     axes.annotate(
         "DNS starts",
         (start, 1.0),
@@ -149,13 +132,13 @@ def _drop_rate(outcome: Outcome) -> Figure | None:
         textcoords="offset points",
         xytext=(4, -10),
         fontsize=8.5,
-        color="#5b6675",
+        color=MUTED,
     )
     axes.set_xlabel("time, s")
     axes.set_ylabel("drops per second, moving average")
     axes.set_ylim(bottom=0)
     axes.margins(x=0)
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(loc="lower right")
     return figure
 
 
@@ -169,9 +152,7 @@ def _responses(outcome: Outcome) -> Figure | None:
     curves = {cell: outcome.curves(cell, "cdf") for cell in _RESPONSES}
     if not any(curves.values()):
         return None
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    figure, axes = _figure(8.0, 4.2)
+    figure, axes = new_figure(4.2, 8.0)
     for cell, found in curves.items():
         if not found:
             continue
@@ -189,6 +170,5 @@ def _responses(outcome: Outcome) -> Figure | None:
     axes.set_xlabel("response time, ms")
     axes.set_ylabel("queries answered within it, %")
     axes.set_ylim(0, 101)
-    axes.grid(axis="x", color="#e3e7ec", linewidth=0.8, which="major")
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(loc="lower right")
     return figure
