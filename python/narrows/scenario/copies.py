@@ -10,8 +10,8 @@
     count = 500
 
 A link becomes so many links, in its place; a traffic group gets so many pairs for each that it
-lists. This happens to a file's values, before they are validated: errors in them, `resolved` and the
-run folder show the copies.
+lists. This happens to a file's values, before they are validated: errors in them, `resolved` and
+the run folder show the copies.
 """
 
 from __future__ import annotations
