@@ -1,0 +1,89 @@
+"""Which crate may depend on which, and what the core may not touch."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# units <- qdisc <- sim; wire stands alone; capture sits on sim and wire; python binds.
+MAY_USE: dict[str, set[str]] = {
+    "narrows-units": set(),
+    "narrows-qdisc": {"narrows-units"},
+    "narrows-sim": {"narrows-units", "narrows-qdisc"},
+    "narrows-wire": set(),
+    "narrows-capture": {"narrows-units", "narrows-qdisc", "narrows-sim", "narrows-wire"},
+    "narrows-python": {
+        "narrows-units",
+        "narrows-qdisc",
+        "narrows-sim",
+        "narrows-capture",
+    },
+}
+# The core depends on a random generator and, where asked to, on serde.
+CORE = ("narrows-units", "narrows-qdisc", "narrows-sim")
+CORE_MAY_USE = {"rand_core", "rand_pcg", "serde"}
+PURE = ("sim", "qdisc")
+
+
+def packages() -> dict[str, Any]:
+    command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--offline"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {package["name"]: package for package in json.loads(done.stdout)["packages"]}
+
+
+def used(package: Any) -> set[str]:
+    """What a crate uses, tests and benchmarks apart."""
+    return {d["name"] for d in package["dependencies"] if d["kind"] != "dev"}
+
+
+def test_every_crate_has_a_rule() -> None:
+    assert packages().keys() == MAY_USE.keys()
+
+
+@pytest.mark.parametrize("name", MAY_USE)
+def test_dependencies_point_one_way(name: str) -> None:
+    ours = {other for other in used(packages()[name]) if other.startswith("narrows-")}
+    assert ours <= MAY_USE[name]
+
+
+@pytest.mark.parametrize("name", CORE)
+def test_the_core_uses_a_random_generator_and_serde_alone(name: str) -> None:
+    package = packages()[name]
+    foreign = {other for other in used(package) if not other.startswith("narrows-")}
+    assert foreign <= CORE_MAY_USE
+    serde = [d for d in package["dependencies"] if d["name"] == "serde" and d["kind"] != "dev"]
+    assert all(dependency["optional"] for dependency in serde)
+
+
+@pytest.mark.parametrize("crate", PURE)
+def test_the_pure_crates_are_kept_from_clocks_files_threads_and_hash_maps(crate: str) -> None:
+    rules = tomllib.loads((ROOT / "crates" / crate / "clippy.toml").read_text())
+    types = {entry["path"] for entry in rules["disallowed-types"]}
+    assert {
+        "std::time::Instant",
+        "std::time::SystemTime",
+        "std::collections::HashMap",
+        "std::fs::File",
+        "std::net::UdpSocket",
+    } <= types
+    methods = {entry["path"] for entry in rules["disallowed-methods"]}
+    assert "std::thread::spawn" in methods
+
+
+@pytest.mark.parametrize("crate", PURE)
+def test_the_pure_crates_name_no_module_of_the_outer_world(crate: str) -> None:
+    """What clippy's lists of single items would let through."""
+    outer = ("std::time", "std::fs", "std::net", "std::thread", "std::env", "std::process")
+    outer += ("print!(", "println!(", "thread_local!", "static mut")
+    for path in sorted((ROOT / "crates" / crate / "src").rglob("*.rs")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            code = line.split("//")[0]
+            found = [name for name in outer if name in code]
+            assert not found, f"{path.relative_to(ROOT)}:{number} uses {found[0]}"

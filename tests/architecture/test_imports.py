@@ -1,0 +1,82 @@
+"""Which Python package may import which."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "python" / "narrows"
+
+# What each part may import of narrows, itself apart. A part that is not listed fails the test.
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    # Knows no backend: a scenario is read and lowered without running anything.
+    "scenario": {"_core", "errors"},
+    # A run folder is read without knowing who wrote it.
+    "results": {"errors", "_core"},
+    "backends": {"_core", "errors", "scenario", "results"},
+    # Reads run folders only. The language is there to understand the scenario that they hold.
+    "report": {"errors", "results", "scenario"},
+    "reproduce": {"errors", "scenario", "results", "backends", "report", "__init__"},
+    "cli": {
+        "_core",
+        "errors",
+        "scenario",
+        "results",
+        "backends",
+        "report",
+        "reproduce",
+        "__init__",
+    },
+    "__init__": {"_core", "errors", "scenario", "results", "backends"},
+    "__main__": {"cli"},
+}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """The parts of narrows that a file imports, and where; relative imports too."""
+    package = ("narrows", *path.relative_to(PACKAGE).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package[: len(package) - node.level + 1]
+                base = ".".join((*above, base)) if base else ".".join(above)
+            names = [f"{base}.{alias.name}" for alias in node.names]
+        for name in names:
+            first, *rest = name.split(".")
+            if first != "narrows":
+                continue
+            known = rest and ((PACKAGE / rest[0]).is_dir() or list(PACKAGE.glob(f"{rest[0]}.*")))
+            yield node.lineno, rest[0] if known else "__init__"
+
+
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    part = part_of(path)
+    assert part in MAY_IMPORT, f"give {part} a rule here"
+    for line, name in imported(path):
+        assert name == part or name in MAY_IMPORT[part], f"line {line}: {part} imports {name}"
+
+
+def test_the_rules_have_no_circle() -> None:
+    rules = {part: set(others) - {"__init__"} for part, others in MAY_IMPORT.items()}
+    done: set[str] = {"_core"}
+    while rules:
+        free = {part for part, others in rules.items() if others <= done}
+        assert free, f"a circle among {sorted(rules)}"
+        done |= free
+        rules = {part: others for part, others in rules.items() if part not in free}

@@ -1,0 +1,55 @@
+"""Builds a wheel, installs it into an empty environment, and runs a scenario from there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SCENARIO = ROOT / "scenarios" / "lossy-link.toml"
+
+
+def main() -> int:
+    """Returns 0 where the wheel works by itself."""
+    (ROOT / ".venv" / "tmp").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=ROOT / ".venv" / "tmp") as name:
+        folder = Path(name)
+        call(
+            ROOT / ".venv" / "bin" / "maturin",
+            *("build", "--release", "--locked", "--quiet", "--out", folder / "dist"),
+            cwd=ROOT,
+        )
+        (wheel,) = (folder / "dist").glob("*.whl")
+        venv.create(folder / "venv", with_pip=True, symlinks=True)
+        bin_ = folder / "venv" / "bin"
+        call(bin_ / "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=folder)
+        # From another folder, so that nothing of the checkout can be imported by chance.
+        call(bin_ / "narrows", "--version", cwd=folder)
+        call(
+            bin_ / "narrows",
+            *("run", SCENARIO, "--set", "dns.queries=5", "--out", folder / "run"),
+            cwd=folder,
+        )
+        if not (folder / "run" / "run.json").is_file():
+            print("the wheel's narrows left no run folder", file=sys.stderr)
+            return 1
+    return 0
+
+
+def call(*command: str | Path, cwd: Path) -> None:
+    """Runs a command; its failure is ours. What it prints matters only then."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
+        sys.exit(f"{' '.join(map(str, command))} failed with {done.returncode}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
