@@ -57,6 +57,8 @@ the [JSON schema](scenario.schema.json) serves editors. Ready-made examples are 
   `mbit`, ...); sizes in `B`, `kB`, `MB`, `GB` (powers of ten) and `KiB`, `MiB`, `GiB`. They must be
   whole picoseconds, bits per second and bytes.
 - **Names** are 1 to 64 letters, digits, `-` and `_`.
+- **Copies**: with `count = 500` a link stands for 500 links; `{{i}}` in its `name` and `between` is
+  the number of each, from 0. A traffic group with `count` has that many of each of its `pairs`.
 - **Unknown keys** are errors.
 - **A directed link** is called `NAME.forward` (from the first node of `between` to the second) or
   `NAME.backward`, here and in result tables.
