@@ -40,10 +40,10 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Set runs side by side: figures, and differences with their confidence intervals."""
-    from narrows.results import Run, compare
-
     if len(runs) < 2:
         raise UserError(f"{runs[0]}: one run has nothing to be compared with; hint: name a second")
+    from narrows.results import Run, compare
+
     comparison = compare([Run.load(folder) for folder in runs])
     if json_output:
         print(json.dumps(comparison.document(), indent=2))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from narrows.cli.complete import backends
-from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.failure import Exit, say
 from narrows.cli.options import Json, Quiet, ScenarioFile, Settings, settings
 from narrows.cli.progress import shown
+from narrows.cli.summary import print_summary
 
 EXAMPLES = """\
 [bold]narrows run scenarios/red-ecn.toml[/bold] # runs it and leaves runs/red-ecn-1 with tables,
@@ -54,12 +56,9 @@ def command(
 ) -> Exit:
     """Run a scenario and leave a run folder; print its summary."""
     import narrows
-    from narrows.results import RUN_FILE
 
     loaded = narrows.Scenario.load(scenario, set=settings(set))
     folder = out or _free_folder(Path("runs"), loaded.name)
-    if (folder / RUN_FILE).exists():
-        raise UserError(f"{folder}: holds a run already; hint: choose another folder with --out")
     with shown(loaded.name, quiet=quiet) as update:
         result = narrows.run(
             loaded,
@@ -76,7 +75,7 @@ def command(
     if json_output:
         print(json.dumps(result.document(), indent=2))
     else:
-        print(json.dumps(result.summary, indent=2))
+        print_summary(result, sys.stdout)
     if not quiet:
         say(f"wrote {folder}")
     return _exit(result.status, result.stopped)

@@ -98,7 +98,7 @@ def _success(outcome: Outcome) -> Figure | None:
     axes.set_ylim(0, 104)
     axes.grid(visible=False, axis="x")
     axes.margins(x=0.01)
-    figure.legend(loc="outside upper left", ncols=3, fontsize=9)
+    figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
     return figure
 
 
@@ -138,7 +138,7 @@ def _drop_rate(outcome: Outcome) -> Figure | None:
     axes.set_ylabel("drops per second, moving average")
     axes.set_ylim(bottom=0)
     axes.margins(x=0)
-    axes.legend(loc="lower right")
+    axes.legend(frameon=False, loc="lower right")
     return figure
 
 
@@ -170,5 +170,5 @@ def _responses(outcome: Outcome) -> Figure | None:
     axes.set_xlabel("response time, ms")
     axes.set_ylabel("queries answered within it, %")
     axes.set_ylim(0, 101)
-    axes.legend(loc="lower right")
+    axes.legend(frameon=False, loc="lower right")
     return figure
