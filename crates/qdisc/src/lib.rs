@@ -4,10 +4,23 @@
 //! dropped instead. It asks nothing of its surroundings: the caller brings the packet and the
 //! time, and takes back the packets and their fates. There is no clock, no thread and no global
 //! state, so the same code serves a simulator, a user-space transport, or a test.
+#![doc = include_str!("../README.md")]
 
+mod any;
+mod config_error;
+mod counters;
 pub mod fifo;
+#[cfg(test)]
+mod laws;
 mod packet;
 pub mod red;
+mod storage;
+#[cfg(test)]
+mod traffic;
+
+pub use any::AnyQdisc;
+pub use config_error::ConfigError;
+pub use counters::Counters;
 
 pub use packet::{DropReason, Dropped, Ecn, Packet, Verdict};
 
@@ -38,6 +51,9 @@ pub trait Qdisc<P: Packet> {
 
     /// What waits now.
     fn backlog(&self) -> Backlog;
+
+    /// What has become of every packet so far.
+    fn counters(&self) -> Counters;
 }
 
 /// What waits in a queue.

@@ -1,6 +1,38 @@
-//! RED as in the paper of 1993.
+//! RED as in the paper of 1993: keeps the average queue between two thresholds by dropping or
+//! marking at random.
+//!
+//! Source: S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance",
+//! IEEE/ACM Transactions on Networking 1(4), 1993, figure 2 and sections 4 and 7. What came later
+//! is as in ns-2 (2.35, `queue/red.cc`): `gentle`, `wait`, ECN, and the count in byte mode.
+//!
+//! Differences from the paper:
+//! - m, the number of packets that might have been sent in an idle time, is the idle time divided
+//!   by a mean packet's transmission time, rounded down, as in ns-2; the paper leaves the function
+//!   open. The mean packet is `mean_packet` in byte mode, and the mean of all arrivals so far in
+//!   packet mode. (ns-2 takes `mean_pktsize_` in both.)
+//! - Idle time starts when `dequeue` finds nothing, which is when the last transmission ends, as
+//!   in ns-2, or at once where the caller's line takes packets in advance.
+//! - In byte mode the count runs in bytes, in units of mean packets rounded down, and the size
+//!   scales the final probability, as in ns-2. The paper counts packets and scales p_b, so that
+//!   one large packet after many small ones is always hit.
+//! - There is a limit. A drop there restarts the count, as in ns-2.
+//!
+//! Differences from ns-2, where the paper is followed:
+//! - After an idle time the average is multiplied by (1-w)^m; ns-2 takes a sample of zero besides.
+//! - The first packet between the thresholds may be hit (count 0); ns-2 always lets it pass.
+//! - RED acts whatever waits; ns-2 lets packets pass while at most one waits (packet or byte).
+//! - `limit` in bytes admits a packet if the sum with it fits; ns-2, if the sum without it is
+//!   below the limit, which it takes as packets times `mean_pktsize_`.
+//! - A packet that RED has decided to drop is counted as early or forced also when the queue is
+//!   full; ns-2 calls that forced.
+//! - The adaptive variants, `cautious`, `drop_front` and `drop_rand` are left out.
 
-use narrows_units::Rate;
+use narrows_units::{Bytes, Rate, Span, Time};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+
+use crate::storage::Storage;
+use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
 
 /// Settings of [`Red`], as the paper and ns-2 name them.
 ///
@@ -26,11 +58,12 @@ pub struct Config {
     pub max_p: f64,
     /// Above `max` the probability rises to 1 at twice `max`, instead of at once.
     pub gentle: bool,
-    /// Waits between drops until 1/p packets have passed at least (ns-2's `wait_`).
+    /// Spaces marks 1/p to 2/p packets apart instead of 1 to 1/p (ns-2's `wait_`).
     pub wait: bool,
     /// Marks ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// Marks also above the upper threshold; ns-2's default and RFC 3168's advice is to drop there.
+    /// Marks also where every packet is hit (from `max`, or twice `max` with `gentle`). Without,
+    /// they are dropped there, as ns-2 does and RFC 3168 (section 7) advises.
     pub mark_above_max: bool,
     /// The link's rate, from which the average decays while the queue is idle.
     pub bandwidth: Rate,
@@ -52,3 +85,290 @@ pub enum Unit {
         mean_packet: u32,
     },
 }
+
+impl Config {
+    /// Whether a queue can have these settings.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.limit == 0 {
+            return Err(ConfigError::LimitZero);
+        }
+        for (field, threshold) in [("min", self.min), ("max", self.max)] {
+            if !(threshold > 0.0 && threshold.is_finite()) {
+                return Err(ConfigError::NotPositive(field));
+            }
+        }
+        if self.min >= self.max {
+            return Err(ConfigError::MinNotBelowMax);
+        }
+        for (field, p) in [("weight", self.weight), ("max_p", self.max_p)] {
+            if !(p > 0.0 && p <= 1.0) {
+                return Err(ConfigError::NotProbability(field));
+            }
+        }
+        match self.unit {
+            Unit::Bytes { mean_packet: 0 } => Err(ConfigError::NotPositive("mean_packet")),
+            Unit::Bytes { .. } | Unit::Packets => Ok(()),
+        }
+    }
+}
+
+impl Default for Config {
+    /// The paper's recommendations (section 5 to 7): thresholds of 5 and 15 packets, a weight of
+    /// 0.002, a probability of 1/50.
+    fn default() -> Self {
+        Self {
+            unit: Unit::Packets,
+            limit: 60,
+            min: 5.0,
+            max: 15.0,
+            weight: 0.002,
+            max_p: 0.02,
+            gentle: false,
+            wait: false,
+            ecn: false,
+            mark_above_max: false,
+            bandwidth: const { Rate::from_bps(10_000_000).expect("not zero") },
+        }
+    }
+}
+
+/// The RED of the paper, with ns-2's additions.
+#[derive(Clone, Debug)]
+pub struct Red<P> {
+    config: Config,
+    avg: f64,
+    /// Packets or bytes since the last mark; `None` below `min` (the paper's -1).
+    count: Option<u64>,
+    /// Since when the queue is empty; `None` since the next arrival.
+    q_time: Option<Time>,
+    random: Pcg32,
+    storage: Storage<P>,
+    counters: Counters,
+}
+
+impl<P: Packet> Red<P> {
+    /// An empty queue, whose random numbers follow from `seed`.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Config::check`] refuses the settings.
+    pub fn new(config: Config, seed: u64) -> Self {
+        if let Err(error) = config.check() {
+            panic!("settings that check() refuses: {error}");
+        }
+        Self {
+            avg: 0.0,
+            count: None,
+            q_time: Some(Time::ZERO),
+            random: Pcg32::seed_from_u64(seed),
+            storage: Storage::new(),
+            counters: Counters::ZERO,
+            config,
+        }
+    }
+
+    /// The average queue, in the unit, as the last arrival left it.
+    pub const fn average(&self) -> f64 {
+        self.avg
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The packet that leaves next, left where it is.
+    #[inline]
+    pub fn head(&self) -> Option<&P> {
+        self.storage.head()
+    }
+
+    /// Figure 2, "calculate the new average queue size".
+    #[inline]
+    fn update_average(&mut self, now: Time) {
+        let weight = self.config.weight;
+        match self.q_time.take() {
+            None => self.avg += weight * (self.queue() - self.avg),
+            Some(since) => {
+                let m = now.since(since).as_ps() / self.transmission_time().as_ps().max(1);
+                self.avg *= power(1.0 - weight, m);
+            }
+        }
+    }
+
+    /// The queue in the unit: the paper's q.
+    #[inline]
+    fn queue(&self) -> f64 {
+        match self.config.unit {
+            Unit::Packets => self.storage.packets() as f64,
+            Unit::Bytes { .. } => self.storage.bytes() as f64,
+        }
+    }
+
+    /// A mean packet's time on the link: the paper's s.
+    fn transmission_time(&self) -> Span {
+        let mean = match self.config.unit {
+            Unit::Bytes { mean_packet } => u64::from(mean_packet),
+            // This arrival is among them.
+            Unit::Packets => self.counters.arrived_bytes / self.counters.arrived_packets.max(1),
+        };
+        self.config.bandwidth.time_for(Bytes::new(mean))
+    }
+
+    /// Whether to mark or drop a packet of `bytes`, and why. Figure 2, from
+    /// "if min_th <= avg < max_th".
+    #[inline]
+    fn decide(&mut self, bytes: u32) -> Option<DropReason> {
+        if self.avg < self.config.min {
+            self.count = None;
+            return None;
+        }
+        let certain = if self.config.gentle { 2.0 * self.config.max } else { self.config.max };
+        if self.avg >= certain {
+            self.count = Some(0);
+            return Some(DropReason::Forced);
+        }
+        let step = match self.config.unit {
+            Unit::Packets => 1,
+            Unit::Bytes { .. } => u64::from(bytes),
+        };
+        let count = self.count.map_or(0, |count| count + step);
+        let marks = uniform(&mut self.random) < self.p_a(self.p_b(), count, bytes);
+        self.count = Some(if marks { 0 } else { count });
+        marks.then_some(DropReason::Early)
+    }
+
+    /// The probability that follows from the average alone.
+    #[inline]
+    fn p_b(&self) -> f64 {
+        let Config { min, max, max_p, .. } = self.config;
+        if self.avg < max {
+            max_p * (self.avg - min) / (max - min)
+        } else {
+            // ns-2's `gentle_`: from max_p at max to 1 at twice max.
+            max_p + (1.0 - max_p) * (self.avg - max) / max
+        }
+    }
+
+    /// The probability that spaces marks evenly; `count` since the last one.
+    #[inline]
+    fn p_a(&self, p_b: f64, count: u64, bytes: u32) -> f64 {
+        let count = match self.config.unit {
+            Unit::Packets => count as f64,
+            Unit::Bytes { mean_packet } => (count / u64::from(mean_packet)) as f64,
+        };
+        let x = count * p_b;
+        let p_a = match (self.config.wait, x) {
+            (false, x) if x < 1.0 => p_b / (1.0 - x),
+            (true, x) if x < 1.0 => 0.0,
+            (true, x) if x < 2.0 => p_b / (2.0 - x),
+            _ => 1.0,
+        };
+        match self.config.unit {
+            Unit::Bytes { mean_packet } if p_a < 1.0 => {
+                p_a * f64::from(bytes) / f64::from(mean_packet)
+            }
+            _ => p_a,
+        }
+    }
+
+    /// Whether the limit leaves room for a packet of `bytes`.
+    #[inline]
+    fn fits(&self, bytes: u32) -> bool {
+        match self.config.unit {
+            Unit::Packets => (self.storage.packets() as u64) < self.config.limit,
+            Unit::Bytes { .. } => self.storage.bytes() + u64::from(bytes) <= self.config.limit,
+        }
+    }
+
+    /// Marks `packet` if it is to be hit for `reason` and may be marked.
+    #[inline]
+    fn mark(&mut self, packet: &mut P, reason: DropReason) -> bool {
+        let forced = reason == DropReason::Forced;
+        let allowed = self.config.ecn && (!forced || self.config.mark_above_max);
+        if !allowed || !packet.ecn().is_capable() {
+            return false;
+        }
+        packet.mark();
+        if forced {
+            self.counters.marked_forced += 1;
+        } else {
+            self.counters.marked_early += 1;
+        }
+        true
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Red<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, mut packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        let bytes = packet.bytes();
+        self.counters.arrived_packets += 1;
+        self.counters.arrived_bytes += u64::from(bytes);
+        self.update_average(now);
+        let hit = self.decide(bytes);
+        let marked = hit.is_some_and(|reason| self.mark(&mut packet, reason));
+        let reason = match hit {
+            Some(reason) if !marked => reason,
+            _ if !self.fits(bytes) => {
+                self.counters.marked_then_dropped += u64::from(marked);
+                self.count = self.count.map(|_| 0);
+                DropReason::Overflow
+            }
+            _ => {
+                self.storage.push(packet);
+                return if marked { Verdict::Marked } else { Verdict::Queued };
+            }
+        };
+        self.counters.on_drop(bytes, reason);
+        dropped.push((packet, reason));
+        Verdict::Dropped
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, _dropped: &mut Dropped<P>) -> Option<P> {
+        let packet = self.storage.pop();
+        match &packet {
+            Some(packet) => {
+                self.counters.sent_packets += 1;
+                self.counters.sent_bytes += u64::from(packet.bytes());
+            }
+            None => {
+                self.q_time.get_or_insert(now);
+            }
+        }
+        packet
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.storage.backlog()
+    }
+
+    #[inline]
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+/// Uniform in [0, 1).
+#[inline]
+fn uniform(random: &mut Pcg32) -> f64 {
+    f64::from(random.next_u32()) / 4_294_967_296.0
+}
+
+/// `base` to the power of `exponent`, by squaring: the same bits from every compiler.
+fn power(mut base: f64, mut exponent: u64) -> f64 {
+    let mut result = 1.0;
+    while exponent > 0 && result > 0.0 {
+        if exponent & 1 == 1 {
+            result *= base;
+        }
+        base *= base;
+        exponent >>= 1;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests;

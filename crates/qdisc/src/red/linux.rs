@@ -1,6 +1,38 @@
-//! RED as in the Linux kernel.
+//! RED as in the Linux kernel: keeps the average queue, in bytes, between two thresholds by
+//! dropping or marking at random.
+//!
+//! Source: Linux 6.1, `include/net/red.h` and `net/sched/sch_red.c`; tc-red(8). What tc computes
+//! from the settings is in [`tc`].
+//!
+//! Differences from the source:
+//! - Random numbers come from a seeded PCG, not from the kernel's pool.
+//! - The adaptive timer fires each 500 ms from time zero; in Linux from the moment of
+//!   configuration, to a jiffy. It is caught up with at the next call, with the same result.
+//! - Idle time is counted from picoseconds, not nanoseconds, down to whole microseconds.
+//! - `min` must be smaller than `max`; Linux also takes equal ones.
+//! - There are no qevents, no hardware offload, no other child than a byte FIFO, and no change of
+//!   settings in operation.
+//!
+//! Kept on purpose, though they look like mistakes:
+//! - tc fills the table of the idle decay in ticks of 64 ns and the kernel reads it in
+//!   microseconds, and natural logarithms serve as powers of two. An idle queue's average thus
+//!   decays 15.625 / ln 2 = 22.5 times more slowly than the paper says. (See
+//!   `an_idle_queue_forgets_22_times_more_slowly_than_in_the_paper`.)
+//! - Idle time starts when `dequeue` finds nothing. A parent that looks before it takes (tbf, and
+//!   whatever calls `peek`) never lets that happen: below tbf the average does not decay at all.
+//! - A probability of 1 overflows tc's 32 bits and becomes 2^-Plog times `max - min`.
+//! - A packet is marked before the limit is checked, so a marked packet may be dropped.
+//! - The divisor of the random number is rounded down at first, and to nearest by the adaptation.
 
-use narrows_units::{Bytes, Rate};
+pub mod tc;
+
+use narrows_units::{Bytes, Rate, Span, Time};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+
+use self::tc::Derived;
+use crate::storage::Storage;
+use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
 
 /// Settings of [`Red`], as tc-red(8) names them.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,3 +65,401 @@ pub struct Config {
     /// Adapts `probability` every 500 ms, so that the average stays near the middle.
     pub adaptive: bool,
 }
+
+impl Config {
+    /// Whether a queue can have these settings: what tc and the kernel would say.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.derive().map(|_| ())
+    }
+
+    /// What tc would hand to the kernel for these settings.
+    pub fn derive(&self) -> Result<Derived, ConfigError> {
+        if self.limit == Bytes::ZERO {
+            return Err(ConfigError::LimitZero);
+        }
+        let sizes =
+            [("limit", self.limit), ("min", self.min), ("max", self.max), ("avpkt", self.avpkt)];
+        for (field, bytes) in sizes {
+            if bytes == Bytes::ZERO {
+                return Err(ConfigError::NotPositive(field));
+            }
+            if u32::try_from(bytes.get()).is_err() {
+                return Err(ConfigError::TooLarge(field));
+            }
+        }
+        if self.min >= self.max {
+            return Err(ConfigError::MinNotBelowMax);
+        }
+        if !(self.probability > 0.0 && self.probability <= 1.0) {
+            return Err(ConfigError::NotProbability("probability"));
+        }
+        if self.bandwidth.as_bps() < 8 {
+            return Err(ConfigError::BandwidthTooLow);
+        }
+        if self.nodrop && !self.ecn {
+            return Err(ConfigError::NodropWithoutEcn);
+        }
+        let derived = Derived::new(self)?;
+        // `red_check_params`
+        for (field, bytes) in [("min", self.min), ("max", self.max)] {
+            if u64::BITS - bytes.get().leading_zeros() + u32::from(derived.wlog) >= 32 {
+                return Err(ConfigError::ThresholdTooLarge(field));
+            }
+        }
+        Ok(derived)
+    }
+}
+
+impl Default for Config {
+    /// The example of tc-red(8), without `ecn` and `adaptive`.
+    fn default() -> Self {
+        Self {
+            limit: Bytes::new(400_000),
+            min: Bytes::new(30_000),
+            max: Bytes::new(90_000),
+            avpkt: Bytes::new(1000),
+            burst: 55,
+            probability: 0.02,
+            bandwidth: const { Rate::from_bps(10_000_000).expect("not zero") },
+            ecn: false,
+            harddrop: false,
+            nodrop: false,
+            adaptive: false,
+        }
+    }
+}
+
+/// Linux's RED over a byte FIFO.
+#[derive(Clone, Debug)]
+pub struct Red<P> {
+    config: Config,
+    parms: Parms,
+    vars: Vars,
+    adapt_at: Time,
+    random: Pcg32,
+    storage: Storage<P>,
+    counters: Counters,
+}
+
+impl<P: Packet> Red<P> {
+    /// An empty queue, whose random numbers follow from `seed`.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Config::check`] refuses the settings.
+    pub fn new(config: Config, seed: u64) -> Self {
+        let derived = match config.derive() {
+            Ok(derived) => derived,
+            Err(error) => panic!("settings that check() refuses: {error}"),
+        };
+        Self {
+            parms: Parms::new(&config, derived),
+            vars: Vars { qcount: -1, qr: 0, qavg: 0, qidlestart: Some(Time::ZERO) },
+            adapt_at: if config.adaptive { Time::ZERO + ADAPTATION } else { Time::MAX },
+            random: Pcg32::seed_from_u64(seed),
+            storage: Storage::new(),
+            counters: Counters::ZERO,
+            config,
+        }
+    }
+
+    /// The average queue in bytes, as the last arrival left it.
+    pub fn average(&self) -> f64 {
+        self.vars.qavg as f64 / (1u64 << self.parms.wlog) as f64
+    }
+
+    /// The marking probability where the average reaches `max`; changes with `adaptive` only.
+    pub fn probability(&self) -> f64 {
+        f64::from(self.parms.max_p) / 4_294_967_296.0
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The packet that leaves next, left where it is.
+    #[inline]
+    pub fn head(&self) -> Option<&P> {
+        self.storage.head()
+    }
+
+    /// What `red_enqueue` does with an action: marks `packet`, or says why it is to be dropped.
+    #[inline]
+    fn act(&mut self, action: Action, packet: &mut P) -> Fate {
+        let (reason, may_mark) = match action {
+            Action::DontMark => return Fate::Pass,
+            Action::ProbMark => (DropReason::Early, self.config.ecn),
+            Action::HardMark => (DropReason::Forced, self.config.ecn && !self.config.harddrop),
+        };
+        if !may_mark {
+            return Fate::Drop(reason);
+        }
+        if packet.ecn().is_capable() {
+            packet.mark();
+            match reason {
+                DropReason::Forced => self.counters.marked_forced += 1,
+                _ => self.counters.marked_early += 1,
+            }
+            return Fate::Mark;
+        }
+        if self.config.nodrop { Fate::Pass } else { Fate::Drop(reason) }
+    }
+
+    /// The child's backlog, which its limit keeps within 32 bits.
+    #[inline]
+    fn child_backlog(&self) -> u64 {
+        self.storage.bytes()
+    }
+
+    /// Runs the adaptive timer for each time that it was due by `now`.
+    #[cold]
+    fn adapt(&mut self, now: Time) {
+        while self.adapt_at <= now {
+            let before = self.parms.max_p;
+            let qavg = self.parms.adaptative_algo(&self.vars, self.adapt_at);
+            let settled = self.vars.qidlestart.is_none() || qavg < self.parms.target_min;
+            let periods = if settled && self.parms.max_p == before {
+                // Nothing changes any more until the next packet: skip to the last time due.
+                now.since(self.adapt_at).as_ps() / ADAPTATION.as_ps()
+            } else {
+                0
+            };
+            self.adapt_at += ADAPTATION * (periods + 1);
+        }
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Red<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, mut packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        if self.adapt_at <= now {
+            self.adapt(now);
+        }
+        let bytes = packet.bytes();
+        self.counters.arrived_packets += 1;
+        self.counters.arrived_bytes += u64::from(bytes);
+
+        self.vars.qavg = self.parms.calc_qavg(&self.vars, self.child_backlog(), now);
+        self.vars.qidlestart = None;
+        let action = self.vars.action(&self.parms, &mut self.random);
+        let fate = self.act(action, &mut packet);
+
+        let fits = self.child_backlog() + u64::from(bytes) <= self.config.limit.get();
+        let reason = match fate {
+            Fate::Drop(reason) => reason,
+            Fate::Pass | Fate::Mark if !fits => {
+                self.counters.marked_then_dropped += u64::from(fate == Fate::Mark);
+                DropReason::Overflow
+            }
+            Fate::Pass | Fate::Mark => {
+                self.storage.push(packet);
+                return if fate == Fate::Mark { Verdict::Marked } else { Verdict::Queued };
+            }
+        };
+        self.counters.on_drop(bytes, reason);
+        dropped.push((packet, reason));
+        Verdict::Dropped
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, _dropped: &mut Dropped<P>) -> Option<P> {
+        if self.adapt_at <= now {
+            self.adapt(now);
+        }
+        let packet = self.storage.pop();
+        match &packet {
+            Some(packet) => {
+                self.counters.sent_packets += 1;
+                self.counters.sent_bytes += u64::from(packet.bytes());
+            }
+            // `red_start_of_idle_period`
+            None => {
+                self.vars.qidlestart.get_or_insert(now);
+            }
+        }
+        packet
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.storage.backlog()
+    }
+
+    #[inline]
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+/// What RED says of a packet: the enumeration at `red_action`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    DontMark,
+    ProbMark,
+    HardMark,
+}
+
+/// What follows from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Pass,
+    Mark,
+    Drop(DropReason),
+}
+
+/// `struct red_parms`
+#[derive(Clone, Debug)]
+struct Parms {
+    /// Shifted left by `wlog`, as `qth_max` and [`Vars::qavg`] are.
+    qth_min: u64,
+    qth_max: u64,
+    wlog: u8,
+    scell_log: u8,
+    /// In microseconds.
+    scell_max: u32,
+    /// A 32-bit fraction.
+    max_p: u32,
+    /// What a random number is divided by; the kernel keeps its reciprocal.
+    max_p_delta: u32,
+    qth_delta: u32,
+    target_min: u64,
+    target_max: u64,
+    stab: [u8; 256],
+}
+
+impl Parms {
+    /// `red_set_parms`
+    fn new(config: &Config, derived: Derived) -> Self {
+        // The check admits what fits in 32 bits only.
+        let [qth_min, qth_max] = [config.min, config.max].map(|bytes| bytes.get() as u32);
+        let delta = qth_max - qth_min;
+        let max_p = match derived.max_p {
+            0 => (u32::MAX >> derived.plog).wrapping_mul(delta),
+            max_p => max_p,
+        };
+        Self {
+            qth_min: u64::from(qth_min) << derived.wlog,
+            qth_max: u64::from(qth_max) << derived.wlog,
+            wlog: derived.wlog,
+            scell_log: derived.scell_log,
+            scell_max: 255u32 << derived.scell_log,
+            max_p,
+            max_p_delta: (max_p / delta).max(1),
+            qth_delta: delta,
+            target_min: u64::from(qth_min + 2 * (delta / 5)),
+            target_max: u64::from(qth_min + 3 * (delta / 5)),
+            stab: derived.stab,
+        }
+    }
+
+    /// `red_calc_qavg`
+    #[inline]
+    fn calc_qavg(&self, vars: &Vars, backlog: u64, now: Time) -> u64 {
+        match vars.qidlestart {
+            None => self.calc_qavg_no_idle_time(vars.qavg, backlog),
+            Some(since) => self.calc_qavg_from_idle_time(vars.qavg, now.since(since)),
+        }
+    }
+
+    /// `red_calc_qavg_no_idle_time`
+    #[inline]
+    fn calc_qavg_no_idle_time(&self, qavg: u64, backlog: u64) -> u64 {
+        qavg + backlog - (qavg >> self.wlog)
+    }
+
+    /// `red_calc_qavg_from_idle_time`
+    fn calc_qavg_from_idle_time(&self, qavg: u64, idle: Span) -> u64 {
+        let us_idle = idle.as_us().min(u64::from(self.scell_max));
+        let cell = (us_idle >> self.scell_log) & 255;
+        match self.stab[cell as usize] {
+            // The cells at the start are too coarse: linear there, down to a half.
+            0 => {
+                let loss = qavg.wrapping_mul(us_idle) >> self.scell_log;
+                if loss < qavg >> 1 { qavg - loss } else { qavg >> 1 }
+            }
+            shift => qavg >> shift,
+        }
+    }
+
+    /// `red_random`
+    #[inline]
+    fn random(&self, random: &mut Pcg32) -> u32 {
+        random.next_u32() / self.max_p_delta
+    }
+
+    /// `red_adaptative_algo`; gives the average in bytes that it saw.
+    fn adaptative_algo(&mut self, vars: &Vars, now: Time) -> u64 {
+        let qavg = match vars.qidlestart {
+            None => vars.qavg,
+            Some(since) => self.calc_qavg_from_idle_time(vars.qavg, now.since(since)),
+        };
+        let qavg = qavg >> self.wlog;
+        if qavg > self.target_max && self.max_p <= MAX_P_MAX {
+            self.max_p += MAX_P_MIN.min(self.max_p / 4);
+        } else if qavg < self.target_min && self.max_p >= MAX_P_MIN {
+            self.max_p = self.max_p / 10 * 9;
+        }
+        let rounded =
+            (u64::from(self.max_p) + u64::from(self.qth_delta) / 2) / u64::from(self.qth_delta);
+        self.max_p_delta = (rounded as u32).max(1);
+        qavg
+    }
+}
+
+/// `struct red_vars`
+#[derive(Clone, Debug)]
+struct Vars {
+    /// Packets since the last random number was drawn; -1 outside the thresholds.
+    qcount: i32,
+    /// That random number.
+    qr: u32,
+    /// The average queue, shifted left by [`Parms::wlog`].
+    qavg: u64,
+    /// When the queue was last found empty; `None` since the next arrival.
+    qidlestart: Option<Time>,
+}
+
+impl Vars {
+    /// `red_action`
+    #[inline]
+    fn action(&mut self, parms: &Parms, random: &mut Pcg32) -> Action {
+        if self.qavg < parms.qth_min {
+            self.qcount = -1;
+            Action::DontMark
+        } else if self.qavg >= parms.qth_max {
+            self.qcount = -1;
+            Action::HardMark
+        } else {
+            self.qcount += 1;
+            if self.qcount == 0 {
+                self.qr = parms.random(random);
+                Action::DontMark
+            } else if self.mark_probability(parms) {
+                self.qcount = 0;
+                self.qr = parms.random(random);
+                Action::ProbMark
+            } else {
+                Action::DontMark
+            }
+        }
+    }
+
+    /// `red_mark_probability`: whether (average - min) * qcount has reached the random number, so
+    /// that marks come evenly spread over 1 to 1/p packets, p being
+    /// max_P * (average - min) / (max - min).
+    #[inline]
+    fn mark_probability(&self, parms: &Parms) -> bool {
+        ((self.qavg - parms.qth_min) >> parms.wlog) * self.qcount as u64 >= u64::from(self.qr)
+    }
+}
+
+/// Half a second: `HZ/2` at `adapt_timer`.
+const ADAPTATION: Span = Span::from_ms(500);
+/// One percent, as a 32-bit fraction.
+const MAX_P_MIN: u32 = 42_949_673;
+/// Fifty percent.
+const MAX_P_MAX: u32 = 50 * MAX_P_MIN;
+
+#[cfg(test)]
+mod tests;

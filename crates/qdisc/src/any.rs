@@ -1,0 +1,120 @@
+//! Any of our disciplines, or one of yours, as one type.
+
+use core::fmt;
+
+use narrows_units::Time;
+
+use crate::fifo::{Bfifo, Pfifo};
+use crate::red::{classic, linux};
+use crate::{Backlog, Counters, Dropped, Packet, Qdisc, Verdict};
+
+/// A discipline that is chosen at run time.
+pub enum AnyQdisc<P> {
+    /// Tail drop counted in packets.
+    Pfifo(Pfifo<P>),
+    /// Tail drop counted in bytes.
+    Bfifo(Bfifo<P>),
+    /// RED as in the Linux kernel.
+    Red(Box<linux::Red<P>>),
+    /// RED as in the paper of 1993.
+    Red1993(Box<classic::Red<P>>),
+    /// One that is not ours.
+    Custom(Box<dyn Qdisc<P> + Send>),
+}
+
+impl<P: Packet> AnyQdisc<P> {
+    /// RED's average queue, in its unit; `None` for disciplines that keep none.
+    pub fn average(&self) -> Option<f64> {
+        match self {
+            Self::Red(red) => Some(red.average()),
+            Self::Red1993(red) => Some(red.average()),
+            Self::Pfifo(_) | Self::Bfifo(_) | Self::Custom(_) => None,
+        }
+    }
+}
+
+/// The same expression for whatever discipline it is.
+macro_rules! each {
+    ($any:expr, $queue:ident => $result:expr) => {
+        match $any {
+            AnyQdisc::Pfifo($queue) => $result,
+            AnyQdisc::Bfifo($queue) => $result,
+            AnyQdisc::Red($queue) => $result,
+            AnyQdisc::Red1993($queue) => $result,
+            AnyQdisc::Custom($queue) => $result,
+        }
+    };
+}
+
+impl<P: Packet> Qdisc<P> for AnyQdisc<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        each!(self, queue => queue.enqueue(now, packet, dropped))
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
+        each!(self, queue => queue.dequeue(now, dropped))
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        each!(self, queue => queue.backlog())
+    }
+
+    #[inline]
+    fn counters(&self) -> Counters {
+        each!(self, queue => queue.counters())
+    }
+}
+
+impl<P: fmt::Debug> fmt::Debug for AnyQdisc<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pfifo(queue) => queue.fmt(f),
+            Self::Bfifo(queue) => queue.fmt(f),
+            Self::Red(queue) => queue.fmt(f),
+            Self::Red1993(queue) => queue.fmt(f),
+            Self::Custom(_) => f.write_str("Custom"),
+        }
+    }
+}
+
+macro_rules! from {
+    ($queue:ty, $queue_in:ident => $any:expr) => {
+        impl<P> From<$queue> for AnyQdisc<P> {
+            fn from($queue_in: $queue) -> Self {
+                $any
+            }
+        }
+    };
+}
+
+from!(Pfifo<P>, queue => Self::Pfifo(queue));
+from!(Bfifo<P>, queue => Self::Bfifo(queue));
+from!(linux::Red<P>, queue => Self::Red(Box::new(queue)));
+from!(classic::Red<P>, queue => Self::Red1993(Box::new(queue)));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fifo::{BfifoConfig, PfifoConfig};
+    use crate::laws;
+    use crate::traffic::TestPacket;
+
+    #[test]
+    fn every_variant_obeys_the_laws() {
+        laws::check(|| AnyQdisc::from(Pfifo::new(PfifoConfig { limit: 20 })));
+        laws::check(|| AnyQdisc::from(Bfifo::new(BfifoConfig::default())));
+        laws::check(|| AnyQdisc::from(linux::Red::new(linux::Config::default(), 1)));
+        laws::check(|| AnyQdisc::from(classic::Red::new(classic::Config::default(), 1)));
+        laws::check(|| AnyQdisc::Custom(Box::new(Pfifo::new(PfifoConfig { limit: 20 }))));
+    }
+
+    #[test]
+    fn only_red_keeps_an_average() {
+        let red: AnyQdisc<TestPacket> = linux::Red::new(linux::Config::default(), 1).into();
+        let fifo: AnyQdisc<TestPacket> = Pfifo::new(PfifoConfig::default()).into();
+        assert_eq!((red.average(), fifo.average()), (Some(0.0), None));
+    }
+}

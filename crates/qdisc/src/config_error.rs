@@ -1,0 +1,59 @@
+//! Settings that no queue can have.
+
+use core::fmt;
+
+/// Why settings were refused; the text names the field.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConfigError {
+    /// `limit` is zero: nothing could ever wait.
+    LimitZero,
+    /// A field that must be above zero is not, or is no number.
+    NotPositive(&'static str),
+    /// A field must lie above zero and at most at one.
+    NotProbability(&'static str),
+    /// `min` is not below `max`.
+    MinNotBelowMax,
+    /// A field exceeds what the source's integers hold.
+    TooLarge(&'static str),
+    /// `min` or `max` is too large for the weight that `burst` asks for (Linux: the threshold,
+    /// shifted by the logarithm of the weight, has to fit in 32 bits).
+    ThresholdTooLarge(&'static str),
+    /// `burst` is smaller than `min / avpkt`; the smallest that will do.
+    BurstTooSmall(u32),
+    /// `burst` needs a weight below 2^-31.
+    BurstTooLarge,
+    /// `probability`, spread over `max - min` bytes, is below what 32 bits resolve.
+    ProbabilityTooSmall,
+    /// `bandwidth` is so low that the table of the idle decay would have cells above 2^31 us.
+    BandwidthTooLow,
+    /// `nodrop` without `ecn`.
+    NodropWithoutEcn,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LimitZero => f.write_str("limit must be above zero"),
+            Self::NotPositive(field) => write!(f, "{field} must be above zero"),
+            Self::NotProbability(field) => write!(f, "{field} must be above 0 and at most 1"),
+            Self::MinNotBelowMax => f.write_str("min must be smaller than max"),
+            Self::TooLarge(field) => write!(f, "{field} must be below 2^32"),
+            Self::ThresholdTooLarge(field) => {
+                write!(f, "{field} is too large for the weight that burst asks for")
+            }
+            Self::BurstTooSmall(least) => {
+                write!(f, "burst is too small for min / avpkt; hint: at least {least}")
+            }
+            Self::BurstTooLarge => f.write_str("burst is too large: no weight allows it"),
+            Self::ProbabilityTooSmall => {
+                f.write_str("probability is too small for the distance of min and max")
+            }
+            Self::BandwidthTooLow => {
+                f.write_str("bandwidth is too low for a table of the idle decay")
+            }
+            Self::NodropWithoutEcn => f.write_str("nodrop is only meaningful with ecn"),
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}

@@ -1,0 +1,87 @@
+//! What has become of the packets that a discipline was handed.
+
+use crate::{Backlog, DropReason};
+
+/// Counts since the discipline was made.
+///
+/// [`Counters::balance`] states the identities that hold after every call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets handed to `enqueue`.
+    pub arrived_packets: u64,
+    /// Their bytes.
+    pub arrived_bytes: u64,
+    /// Packets handed out by `dequeue`.
+    pub sent_packets: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Bytes dropped, for whatever reason.
+    pub dropped_bytes: u64,
+    /// Packets dropped at the queue's limit (Linux RED: `pdrop`).
+    pub dropped_overflow: u64,
+    /// Packets dropped by an AQM's random decision (Linux RED: `prob_drop`).
+    pub dropped_early: u64,
+    /// Packets dropped above an AQM's upper threshold (Linux RED: `forced_drop`).
+    pub dropped_forced: u64,
+    /// Packets marked by an AQM's random decision (Linux RED: `prob_mark`).
+    pub marked_early: u64,
+    /// Packets marked above an AQM's upper threshold (Linux RED: `forced_mark`).
+    pub marked_forced: u64,
+    /// Of the packets marked, those that were dropped all the same, at the queue's limit.
+    pub marked_then_dropped: u64,
+}
+
+impl Counters {
+    pub(crate) const ZERO: Self = Self {
+        arrived_packets: 0,
+        arrived_bytes: 0,
+        sent_packets: 0,
+        sent_bytes: 0,
+        dropped_bytes: 0,
+        dropped_overflow: 0,
+        dropped_early: 0,
+        dropped_forced: 0,
+        marked_early: 0,
+        marked_forced: 0,
+        marked_then_dropped: 0,
+    };
+
+    /// Packets dropped, for whatever reason.
+    #[inline]
+    pub const fn dropped_packets(&self) -> u64 {
+        self.dropped_overflow + self.dropped_early + self.dropped_forced
+    }
+
+    /// Packets dropped for `reason`.
+    #[inline]
+    pub const fn dropped(&self, reason: DropReason) -> u64 {
+        match reason {
+            DropReason::Overflow => self.dropped_overflow,
+            DropReason::Early => self.dropped_early,
+            DropReason::Forced => self.dropped_forced,
+        }
+    }
+
+    /// Packets that were marked and let in: as often was the verdict `Marked`.
+    #[inline]
+    pub const fn marked_packets(&self) -> u64 {
+        self.marked_early + self.marked_forced - self.marked_then_dropped
+    }
+
+    /// Whether what arrived was sent, was dropped, or waits, in packets and in bytes.
+    pub const fn balance(&self, backlog: Backlog) -> bool {
+        let waiting = backlog.packets as u64;
+        self.arrived_packets == self.sent_packets + self.dropped_packets() + waiting
+            && self.arrived_bytes == self.sent_bytes + self.dropped_bytes + backlog.bytes.get()
+    }
+
+    #[inline]
+    pub(crate) fn on_drop(&mut self, bytes: u32, reason: DropReason) {
+        self.dropped_bytes += u64::from(bytes);
+        match reason {
+            DropReason::Overflow => self.dropped_overflow += 1,
+            DropReason::Early => self.dropped_early += 1,
+            DropReason::Forced => self.dropped_forced += 1,
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What holds for every discipline, under random traffic.
+
+use narrows_units::{Bytes, Span, Time};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+
+use crate::traffic::{TestPacket, uniform};
+use crate::{Backlog, DropReason, Ecn, Qdisc, Verdict};
+
+const FLOWS: usize = 8;
+const STEPS: usize = 20_000;
+
+/// Checks the laws for a discipline that does not shape; `make` gives an empty one.
+///
+/// - Packets and bytes in = out + dropped + waiting, by `backlog` and by `counters`.
+/// - Each packet comes out once, the packets of a flow in order, and only its ECN field changes.
+/// - A packet comes out whenever one waits, and none when none does.
+/// - Only ECN-capable packets are marked, and the verdict says so.
+/// - The counters of drops and marks are what verdicts and lists of drops add up to.
+pub(crate) fn check<Q: Qdisc<TestPacket>>(make: impl Fn() -> Q) {
+    for seed in 0..8 {
+        Run::new(make(), seed).run();
+    }
+}
+
+struct Run<Q> {
+    queue: Q,
+    random: Pcg32,
+    now: Time,
+    /// Packets inside, oldest first, for each flow.
+    inside: [std::collections::VecDeque<TestPacket>; FLOWS],
+    arrived: (u64, u64),
+    sent: (u64, u64),
+    drops: [u64; 3],
+    dropped_bytes: u64,
+    marked: u64,
+}
+
+impl<Q: Qdisc<TestPacket>> Run<Q> {
+    fn new(queue: Q, seed: u64) -> Self {
+        Self {
+            queue,
+            random: Pcg32::seed_from_u64(seed),
+            now: Time::ZERO,
+            inside: Default::default(),
+            arrived: (0, 0),
+            sent: (0, 0),
+            drops: [0; 3],
+            dropped_bytes: 0,
+            marked: 0,
+        }
+    }
+
+    fn run(mut self) {
+        // Load changes every so often between none and twice what the line takes, so that the
+        // queue sees overflow, emptiness and everything between.
+        let mut load = 1.0;
+        for step in 0..STEPS {
+            if step % 500 == 0 {
+                load = 2.0 * uniform(&mut self.random);
+            }
+            if step % 2_500 == 0 {
+                while self.dequeue() {}
+                self.now += Span::from_ms(u64::from(self.random.next_u32() % 3_000));
+            }
+            self.now += Span::from_us(u64::from(self.random.next_u32() % 1_000));
+            if uniform(&mut self.random) * (1.0 + load) < load {
+                self.enqueue();
+            } else {
+                self.dequeue();
+            }
+        }
+        while self.dequeue() {}
+        assert_eq!(self.queue.backlog(), Backlog::default());
+        assert!(self.inside.iter().all(std::collections::VecDeque::is_empty));
+        assert!(self.sent.0 > STEPS as u64 / 10, "the traffic did not get through at all");
+    }
+
+    fn enqueue(&mut self) {
+        let flow = (self.random.next_u32() as usize) % FLOWS;
+        let bytes = [40, 576, 1500, 1500][(self.random.next_u32() % 4) as usize];
+        let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
+        let ecn = ecn[(self.random.next_u32() % 4) as usize];
+        let packet = TestPacket { flow: flow as u8, number: self.arrived.0, bytes, ecn };
+        self.arrived.0 += 1;
+        self.arrived.1 += u64::from(bytes);
+        self.inside[flow].push_back(packet);
+
+        let mut dropped = Vec::new();
+        let verdict = self.queue.enqueue(self.now, packet, &mut dropped);
+        let refused = dropped.last().is_some_and(|(last, _)| last.number == packet.number);
+        assert_eq!(verdict == Verdict::Dropped, refused, "the verdict and the drops disagree");
+        if verdict == Verdict::Marked {
+            assert!(ecn.is_capable());
+            self.marked += 1;
+            if let Some(inside) = self.inside[flow].back_mut() {
+                inside.ecn = Ecn::Ce;
+            }
+        }
+        self.account(&dropped);
+        self.compare();
+    }
+
+    fn dequeue(&mut self) -> bool {
+        let waited = self.queue.backlog().packets > 0;
+        let mut dropped = Vec::new();
+        let packet = self.queue.dequeue(self.now, &mut dropped);
+        self.account(&dropped);
+        if let Some(packet) = packet {
+            let expected = self.inside[usize::from(packet.flow)].pop_front();
+            assert_eq!(expected, Some(packet), "a flow's packets left in another order or form");
+            self.sent.0 += 1;
+            self.sent.1 += u64::from(packet.bytes);
+        }
+        assert!(waited || packet.is_none(), "a packet came from nowhere");
+        let idle = packet.is_none() && self.queue.backlog().packets > 0;
+        assert!(!idle, "the queue kept a packet back");
+        self.compare();
+        packet.is_some()
+    }
+
+    fn account(&mut self, dropped: &[(TestPacket, DropReason)]) {
+        for (packet, reason) in dropped {
+            self.drops[*reason as usize] += 1;
+            self.dropped_bytes += u64::from(packet.bytes);
+            let inside = &mut self.inside[usize::from(packet.flow)];
+            let place = inside.iter().position(|other| other.number == packet.number);
+            let before = inside.remove(place.expect("a packet is dropped once"));
+            let same = before.is_some_and(|before| {
+                let marked = TestPacket { ecn: Ecn::Ce, ..before };
+                before == *packet || (before.ecn.is_capable() && marked == *packet)
+            });
+            assert!(same, "a dropped packet changed");
+        }
+    }
+
+    fn compare(&self) {
+        let waiting = self.inside.iter().flatten();
+        let bytes = waiting.clone().map(|packet| u64::from(packet.bytes)).sum();
+        let backlog = Backlog { packets: waiting.count() as u32, bytes: Bytes::new(bytes) };
+        assert_eq!(self.queue.backlog(), backlog);
+        let counters = self.queue.counters();
+        assert!(counters.balance(backlog), "{counters:?} does not balance with {backlog:?}");
+        assert_eq!((counters.arrived_packets, counters.arrived_bytes), self.arrived);
+        assert_eq!((counters.sent_packets, counters.sent_bytes), self.sent);
+        assert_eq!(DropReason::ALL.map(|reason| counters.dropped(reason)), self.drops);
+        assert_eq!(counters.dropped_bytes, self.dropped_bytes);
+        assert_eq!(counters.marked_packets(), self.marked);
+        assert!(counters.marked_then_dropped <= counters.dropped_overflow);
+    }
+}
+
+/// The laws must be able to fail: a queue that loses each hundredth packet breaks them.
+#[test]
+#[should_panic(expected = "assertion")]
+fn a_leaking_queue_breaks_the_laws() {
+    struct Leaky(crate::fifo::Pfifo<TestPacket>, u32);
+
+    impl Qdisc<TestPacket> for Leaky {
+        fn enqueue(
+            &mut self,
+            now: Time,
+            packet: TestPacket,
+            dropped: &mut crate::Dropped<TestPacket>,
+        ) -> Verdict {
+            self.1 += 1;
+            if self.1 % 100 == 0 {
+                return Verdict::Queued;
+            }
+            self.0.enqueue(now, packet, dropped)
+        }
+
+        fn dequeue(
+            &mut self,
+            now: Time,
+            dropped: &mut crate::Dropped<TestPacket>,
+        ) -> Option<TestPacket> {
+            self.0.dequeue(now, dropped)
+        }
+
+        fn backlog(&self) -> Backlog {
+            self.0.backlog()
+        }
+
+        fn counters(&self) -> crate::Counters {
+            self.0.counters()
+        }
+    }
+
+    check(|| Leaky(crate::fifo::Pfifo::new(crate::fifo::PfifoConfig { limit: 20 }), 0));
+}

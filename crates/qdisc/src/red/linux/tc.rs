@@ -1,0 +1,189 @@
+//! What tc(8) computes from a user's settings before the kernel sees them.
+//!
+//! Source: iproute2 6.1, `tc/tc_red.c` and `tc/q_red.c`; `tc_core.c` for the unit of time.
+//!
+//! Differences: `burst` and `max` are given (tc has defaults for them); `min` has to be smaller
+//! than `max` (tc takes equality too); where the C code would convert a number that does not fit
+//! a byte, which is undefined there, the table saturates at 31; rates above 2^32 bytes per second
+//! are not cut to 32 bits.
+
+use super::Config;
+use crate::ConfigError;
+
+/// What the kernel is told: `struct tc_red_qopt`, `TCA_RED_STAB` and `TCA_RED_MAX_P`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// The average's weight is 2^-`wlog`.
+    pub wlog: u8,
+    /// `probability` / (`max` - `min`) is about 2^-`plog`.
+    pub plog: u8,
+    /// `probability` as a 32-bit fraction; zero where it does not fit (`probability` 1), and the
+    /// kernel then falls back to `plog`.
+    pub max_p: u32,
+    /// A cell of `stab` spans 2^`scell_log` microseconds of idle time.
+    pub scell_log: u8,
+    /// By how many bits the average shrinks in an idle time.
+    pub stab: [u8; 256],
+}
+
+/// tc's ticks of 64 ns in a microsecond (`/proc/net/psched`: 1000 / 64).
+const TICKS_PER_US: f64 = 15.625;
+
+impl Derived {
+    pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
+        let wlog = eval_ewma(config)?;
+        let (scell_log, stab) = eval_idle_damping(config, wlog)?;
+        // On x86-64 the C conversion of 2^32 gives 0, which is what tc 6.1 was seen to send.
+        let max_p = (config.probability * 4_294_967_296.0) as u64 as u32;
+        Ok(Self { wlog, plog: eval_p(config)?, max_p, scell_log, stab })
+    }
+}
+
+/// `tc_red_eval_ewma`: the smallest Wlog for which
+/// burst + 1 - min/avpkt <= (1 - (1-W)^burst) / W, W being 2^-Wlog.
+fn eval_ewma(config: &Config) -> Result<u8, ConfigError> {
+    let (min, avpkt) = (config.min.get(), config.avpkt.get());
+    let a = f64::from(config.burst) + 1.0 - min as f64 / avpkt as f64;
+    if a < 1.0 {
+        let least = u32::try_from(min.div_ceil(avpkt)).unwrap_or(u32::MAX);
+        return Err(ConfigError::BurstTooSmall(least));
+    }
+    let mut w = 0.5;
+    for wlog in 1..32 {
+        if a <= (1.0 - f64::powf(1.0 - w, f64::from(config.burst))) / w {
+            return Ok(wlog);
+        }
+        w /= 2.0;
+    }
+    Err(ConfigError::BurstTooLarge)
+}
+
+/// `tc_red_eval_P`: the smallest Plog for which probability / (max - min) * 2^Plog > 1.
+fn eval_p(config: &Config) -> Result<u8, ConfigError> {
+    let mut p = config.probability / (config.max - config.min).get() as f64;
+    for plog in 0..32 {
+        if p > 1.0 {
+            return Ok(plog);
+        }
+        p *= 2.0;
+    }
+    Err(ConfigError::ProbabilityTooSmall)
+}
+
+/// `tc_red_eval_idle_damping`: Scell_log and the table.
+///
+/// tc's unit of time here is the tick of 64 ns, the kernel's is the microsecond.
+fn eval_idle_damping(config: &Config, wlog: u8) -> Result<(u8, [u8; 256]), ConfigError> {
+    let bytes_per_s = (config.bandwidth.as_bps() / 8) as f64;
+    let xmit_time = (1e6 * (config.avpkt.get() as f64 / bytes_per_s) * TICKS_PER_US).trunc();
+    let lw = -f64::ln(1.0 - 1.0 / (1u64 << wlog) as f64) / xmit_time;
+    let max_time = 31.0 / lw;
+    let scell_log = (0..32)
+        .find(|&log| max_time / ((1u64 << log) as f64) < 512.0)
+        .ok_or(ConfigError::BandwidthTooLow)?;
+    let mut stab = [0; 256];
+    for (i, entry) in stab.iter_mut().enumerate().skip(1) {
+        *entry = (((i << scell_log) as f64 * lw) as u8).min(31);
+    }
+    stab[255] = 31;
+    Ok((scell_log, stab))
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_units::{Bytes, Rate};
+
+    use super::*;
+
+    fn config(settings: [u64; 6], probability: f64) -> Config {
+        let [limit, min, max, avpkt, burst, mbit] = settings;
+        Config {
+            limit: Bytes::new(limit),
+            min: Bytes::new(min),
+            max: Bytes::new(max),
+            avpkt: Bytes::new(avpkt),
+            burst: burst as u32,
+            probability,
+            bandwidth: Rate::from_bps(mbit * 1_000_000).expect("not zero"),
+            ..Config::default()
+        }
+    }
+
+    /// A table from the lengths of its runs of 0, 1, 2, ...; the last entry is always 31.
+    fn table(runs: &[usize]) -> Vec<u8> {
+        let runs = runs.iter().enumerate();
+        runs.flat_map(|(value, &length)| vec![value as u8; length]).chain([31]).collect()
+    }
+
+    /// By hand: a = 98 + 1 - 74874/1400 = 45.52; (1 - (1-W)^98)/W is 30.57 for W = 2^-5 and 50.32
+    /// for 2^-6, so Wlog is 6. 0.1 / 187500 = 5.333e-7, times 2^20 is 0.559, times 2^21 is 1.118:
+    /// Plog is 21. 1400 B take 1120 us = 17500 ticks; -ln(63/64) / 17500 = 8.9990e-7, so
+    /// max_time is 3.4448e7: 525.6 cells of 2^16, 262.8 of 2^17.
+    #[test]
+    fn parameters_of_the_harhalakis_bed_by_hand() {
+        let derived = Derived::new(&config([375_000, 74_874, 262_374, 1400, 98, 10], 0.1));
+        let derived = derived.expect("tc takes it");
+        assert_eq!((derived.wlog, derived.plog, derived.scell_log), (6, 21, 17));
+        assert_eq!(derived.max_p, 429_496_729);
+    }
+
+    /// What `strace -x -s 2000 -e trace=sendmsg tc qdisc add ... red ...` (iproute2 6.1, x86-64)
+    /// shows in TCA_RED_PARMS, TCA_RED_STAB and TCA_RED_MAX_P.
+    #[test]
+    fn parameters_are_those_that_tc_sends() {
+        let cases = [
+            (
+                config([375_000, 74_874, 262_374, 1400, 98, 10], 0.1),
+                (6, 21, 17, 429_496_729),
+                table(&[
+                    9, 8, 9, 8, 9, 8, 9, 8, 9, 8, 9, 8, 9, 8, 9, 8, 9, 8, 9, 8, 9, 8, 8, 9, 8, 9,
+                    8, 9, 8, 9,
+                ]),
+            ),
+            (
+                config([400_000, 30_000, 90_000, 1000, 55, 10], 0.02),
+                (5, 22, 15, 85_899_345),
+                table(&[
+                    13, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12, 12,
+                    12, 2,
+                ]),
+            ),
+            (
+                config([4_000_000, 300_000, 900_000, 1500, 700, 1000], 1.0),
+                (10, 20, 14, 0),
+                table(&[
+                    12, 12, 12, 11, 12, 12, 11, 12, 12, 11, 12, 12, 11, 12, 12, 11, 12, 12, 11, 12,
+                    12, 9,
+                ]),
+            ),
+            (
+                config([60_000, 3_000, 9_000, 1000, 4, 1], 0.5),
+                (2, 14, 15, 2_147_483_648),
+                table(&[
+                    14, 13, 13, 14, 13, 13, 13, 14, 13, 13, 13, 14, 13, 13, 13, 14, 13, 13, 13, 3,
+                ]),
+            ),
+        ];
+        for (config, (wlog, plog, scell_log, max_p), stab) in cases {
+            let derived = Derived::new(&config).expect("tc takes it");
+            let all = (derived.wlog, derived.plog, derived.scell_log, derived.max_p);
+            assert_eq!(all, (wlog, plog, scell_log, max_p));
+            assert_eq!(derived.stab.as_slice(), stab);
+        }
+    }
+
+    #[test]
+    fn a_burst_below_min_over_avpkt_is_refused_with_the_least_that_will_do() {
+        // tc: "burst 29 is too small ? Try burst 31"; 30 does too.
+        let small = config([400_000, 30_000, 90_000, 1000, 29, 10], 0.02);
+        assert_eq!(Derived::new(&small), Err(ConfigError::BurstTooSmall(30)));
+        let least = config([400_000, 30_000, 90_000, 1000, 30, 10], 0.02);
+        assert!(Derived::new(&least).is_ok());
+    }
+
+    #[test]
+    fn a_probability_that_32_bits_cannot_spread_is_refused() {
+        let config = config([400_000, 30_000, 90_000, 1000, 55, 10], 1e-5);
+        assert_eq!(Derived::new(&config), Err(ConfigError::ProbabilityTooSmall));
+    }
+}

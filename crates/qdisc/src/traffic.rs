@@ -1,0 +1,105 @@
+//! Packets and arrivals for tests.
+
+use narrows_units::{Bytes, Rate, Span, Time};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+
+use crate::{Ecn, Packet, Qdisc};
+
+/// A packet with everything that a test may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TestPacket {
+    pub(crate) flow: u8,
+    pub(crate) number: u64,
+    pub(crate) bytes: u32,
+    pub(crate) ecn: Ecn,
+}
+
+impl Default for TestPacket {
+    fn default() -> Self {
+        Self { flow: 0, number: 0, bytes: 1000, ecn: Ecn::NotEct }
+    }
+}
+
+impl Packet for TestPacket {
+    fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    fn mark(&mut self) {
+        assert!(self.ecn.is_capable(), "a packet that is not ECN-capable was marked");
+        self.ecn = Ecn::Ce;
+    }
+
+    fn flow_hash(&self) -> u64 {
+        u64::from(self.flow)
+    }
+}
+
+/// Uniform in [0, 1).
+pub(crate) fn uniform(random: &mut Pcg32) -> f64 {
+    f64::from(random.next_u32()) / 4_294_967_296.0
+}
+
+/// Poisson arrivals of packets of one size.
+pub(crate) struct Poisson {
+    random: Pcg32,
+    mean_gap: Span,
+    bytes: u32,
+    at: Time,
+}
+
+impl Poisson {
+    pub(crate) fn new(seed: u64, mean_gap: Span, bytes: u32) -> Self {
+        Self { random: Pcg32::seed_from_u64(seed), mean_gap, bytes, at: Time::ZERO }
+    }
+}
+
+impl Iterator for Poisson {
+    type Item = (Time, TestPacket);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        // 1 - u is never zero.
+        let gap = -(1.0 - uniform(&mut self.random)).ln() * self.mean_gap.as_secs_f64();
+        self.at += Span::from_secs_f64(gap);
+        Some((self.at, TestPacket { bytes: self.bytes, ..TestPacket::default() }))
+    }
+}
+
+/// Sends `count` of the arrivals through `queue` and over a line; each packet's wait in the queue.
+///
+/// A packet leaves the queue when its transmission starts, and the line asks again at its end.
+pub(crate) fn transmit(
+    queue: &mut impl Qdisc<TestPacket>,
+    line: Rate,
+    arrivals: impl Iterator<Item = (Time, TestPacket)>,
+    count: usize,
+) -> Vec<Span> {
+    let mut waits = Vec::with_capacity(count);
+    let mut dropped = Vec::new();
+    let mut arrived_at = std::collections::VecDeque::new();
+    let mut free_at = None;
+    let mut start = |queue: &mut dyn Qdisc<TestPacket>,
+                     arrived_at: &mut std::collections::VecDeque<Time>,
+                     now: Time| {
+        let packet = queue.dequeue(now, &mut Vec::new())?;
+        waits.push(now.since(arrived_at.pop_front().expect("the queue gave a packet")));
+        Some(now + line.time_for(Bytes::from(packet.bytes)))
+    };
+    for (at, packet) in arrivals.take(count) {
+        while let Some(end) = free_at.filter(|&end| end <= at) {
+            free_at = start(queue, &mut arrived_at, end);
+        }
+        if queue.enqueue(at, packet, &mut dropped) != crate::Verdict::Dropped {
+            arrived_at.push_back(at);
+        }
+        if free_at.is_none() {
+            free_at = start(queue, &mut arrived_at, at);
+        }
+    }
+    waits
+}
