@@ -21,18 +21,18 @@ from narrows.scenario.queues import Bfifo, Packets, Pfifo, Queue, Red, Red1993
 
 __all__ = ["Direction", "Framing", "Jitter", "Link", "Ring", "Way"]
 
-SmallSize = Annotated[Size, at_most(65_535, "65535 B")]
+Overhead = Annotated[Size, at_most(1000, "1000 B")]
 
 
 class Framing(Table):
     """What the link layer adds to IP packets; `"ethernet"` stands for 38 B, 84 B, 14 B."""
 
-    overhead: SmallSize = 0
+    overhead: Overhead = 0
     """Added to an IP packet's length on the wire (Ethernet: 14 of header, 4 of checksum, 20 of
     preamble and gap)."""
-    min: SmallSize = 0
+    min: Annotated[Size, at_most(65_535, "65535 B")] = 0
     """Shortest frame on the wire, `overhead` included (Ethernet: 84)."""
-    queue_overhead: SmallSize = 0
+    queue_overhead: Overhead = 0
     """Added to an IP packet's length where queues count bytes (Linux counts Ethernet's 14)."""
 
 
@@ -65,8 +65,9 @@ class Ring(Table):
 class Jitter(Table):
     """Delay variation as netem computes it: tc-netem(8)."""
 
-    deviation: Span
-    """Half-width of the uniform, standard deviation of the normal distribution."""
+    deviation: Annotated[Span, at_most(2_147 * 10**9, "2147 ms")]
+    """Half-width of the uniform, standard deviation of the normal distribution; at most
+    2147 ms, as in netem."""
     correlation: Probability = 0.0
     """Correlation of successive values, 0 to 1 (netem's 25 % is 0.25)."""
     distribution: Literal["uniform", "normal"] = "uniform"
@@ -143,6 +144,14 @@ class Link(Way):
                     f"is above the delay of the {way} direction, which cannot become negative",
                     "lower the deviation or raise delay",
                     f"{at}.deviation",
+                )
+            queue = self._key(way, "queue")
+            if isinstance(queue, Red) and not queue.decays_at(queue.bandwidth or rate):
+                at = f"{way}.queue" if own is not None and own.queue is not None else "queue"
+                raise refuse(
+                    "is too low for RED's average to decay by",
+                    "raise it, or the link's rate",
+                    f"{at}.bandwidth",
                 )
         return self
 

@@ -120,12 +120,9 @@ class Red(Table):
                 "tc-red(8) advises a max of at least twice min",
                 "min" if self.min is not None else "max",
             )
-        # iproute2's tc_red_eval_ewma finds no weight in these cases, and tc refuses.
-        if lower < self.avpkt:
+        if lower == 0:
             raise refuse(
-                f'"{lower} B" is less than one average packet (avpkt is "{self.avpkt} B")',
-                "raise min or lower avpkt",
-                "min",
+                "is too small for a min of its own", "raise it or give min and max", "limit"
             )
         if burst * self.avpkt < lower:
             raise refuse(
@@ -133,9 +130,55 @@ class Red(Table):
                 f"at least {math.ceil(lower / self.avpkt)}",
                 "burst",
             )
+        log = _weight_log(lower, burst, self.avpkt)
+        if log is None:
+            raise refuse(
+                f"{burst} is more than any weight of the average gives",
+                f'raise min above avpkt ("{self.avpkt} B") or lower burst',
+                "burst" if self.burst is not None else "min",
+            )
+        # The kernel's red_check_params: the threshold, shifted by the weight, fits in 32 bits.
+        for key, value in (("min", lower), ("max", upper)):
+            if value.bit_length() + log >= 32:
+                raise refuse(
+                    f'"{value} B" is too large for the weight that burst {burst} asks for',
+                    "lower it or burst",
+                    key if getattr(self, key) is not None else "limit",
+                )
+        # iproute2's tc_red_eval_P.
+        if self.probability / (upper - lower) * 2.0**31 <= 1.0:
+            raise refuse(
+                "is too small for the distance of min and max",
+                "raise it or bring min and max together",
+                "probability",
+            )
         if self.nodrop and not self.ecn:
             raise refuse("needs ecn = true", "set ecn, or leave nodrop out", "nodrop")
         return self
+
+    def decays_at(self, bits_per_second: int) -> bool:
+        """Whether the average can decay at a rate: iproute2's tc_red_eval_idle_damping."""
+        log = _weight_log(self.lower, self.packets, self.avpkt)
+        bytes_per_second = bits_per_second // 8
+        if log is None or bytes_per_second == 0:
+            return False
+        transmission_ticks = math.floor(1e6 * (self.avpkt / bytes_per_second) * _TICKS_PER_US)
+        longest = 31.0 * transmission_ticks / -math.log(1.0 - 2.0**-log)
+        return longest / 2.0**31 < 512.0
+
+
+def _weight_log(lower: int, burst: int, avpkt: int) -> int | None:
+    """The weight of RED's average as a power of 1/2: iproute2's tc_red_eval_ewma."""
+    wanted = burst + 1 - lower / avpkt
+    for log in range(1, 32):
+        weight = 2.0**-log
+        if 1.0 <= wanted <= (1.0 - (1.0 - weight) ** burst) / weight:
+            return log
+    return None
+
+
+# tc's unit of time is a tick of 64 ns.
+_TICKS_PER_US = 15.625
 
 
 class Red1993(Table):

@@ -6,17 +6,18 @@ import json
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import PositiveBytes, PositiveSpan, Span, at_most
+from narrows.scenario.quantities import PositiveBytes, PositiveSpan, at_most, refuse, span_text
 
 __all__ = ["PROFILES", "Delayed", "Tcp"]
 
 PROFILES = ("linux-6", "legacy", "linux-2.6.30", "ns-2")
 
 Switch = Annotated[bool, Field(strict=True)]
-Segments = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+Timeout = Annotated[PositiveSpan, at_most(1000 * 10**12, "1000 s")]
+Segments = Annotated[int, Field(strict=True, ge=1, le=65_535)]
 
 
 class Delayed(Table):
@@ -77,14 +78,14 @@ class Tcp(Table):
     """Negotiates ECN (RFC 3168); not together with a traffic group's `ecn_share`."""
     ecn_response: Literal["as-loss", "abe"] | None = None
     """The answer to an ECN echo: as to a loss (RFC 3168) or a smaller reduction (RFC 8511)."""
-    initial_rto: PositiveSpan | None = None
+    initial_rto: Timeout | None = None
     """Retransmission time-out before the first measurement (RFC 6298: 1 s)."""
-    min_rto: PositiveSpan | None = None
+    min_rto: Timeout | None = None
     """Lower bound of the retransmission time-out (Linux: 200 ms)."""
-    max_rto: PositiveSpan | None = None
+    max_rto: Timeout | None = None
     """Upper bound of the retransmission time-out (Linux: 120 s)."""
-    timer_granularity: Span | None = None
-    """Granularity of the retransmission timer."""
+    timer_granularity: Annotated[PositiveSpan, at_most(10**12, "1 s")] | None = None
+    """Granularity of the retransmission timer, 1 us to 1 s."""
     restart_after_idle: Literal["keep", "decay", "slow-start", "fresh"] | None = None
     """The window after an idle time: stays, decays (RFC 2861, Linux), goes back to the initial
     window (RFC 5681, 4.1), or starts as on a new connection."""
@@ -92,6 +93,28 @@ class Tcp(Table):
     """Retransmissions of one segment by time-out before the connection is given up."""
     skip_handshake: Switch | None = None
     """The connection starts established, without SYN and FIN."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Tcp:
+        # What depends on the profile too is for the simulator to check.
+        tick, most = self.timer_granularity, self.max_rto
+        if tick is not None and tick < 10**6:
+            raise refuse('must be at least "1 us"', "", "timer_granularity")
+        for key in ("initial_rto", "min_rto"):
+            value = getattr(self, key)
+            if value is not None and most is not None and value > most:
+                raise refuse(f'is above max_rto ("{span_text(most)}")', "lower it", key)
+            if value is not None and tick is not None and value < tick:
+                raise refuse(f'is below timer_granularity ("{span_text(tick)}")', "raise it", key)
+        if self.recovery == "sack" and self.reduction == "at-once":
+            raise refuse(
+                "at-once goes with recovery reno or new-reno",
+                "use rate-halving or prr",
+                "reduction",
+            )
+        if self.receive_buffer is not None and self.receive_buffer < 2 * (self.mss or 0):
+            raise refuse("must hold two segments", "raise it or lower mss", "receive_buffer")
+        return self
 
     def config(self, profile: Callable[[str], str], *, ecn: bool | None = None) -> dict[str, Any]:
         """The simulator's settings, in base units.

@@ -1,0 +1,124 @@
+"""What the language accepts, the simulator accepts."""
+
+from __future__ import annotations
+
+import json
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from narrows import Scenario, ScenarioError, _core
+from narrows.scenario import PROFILES, Tcp
+
+from .test_bad_input import CASES, GOOD, with_change
+from .test_lowering import TEXT
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
+
+
+def simulate(scenario: Scenario) -> _core.Simulation:
+    return _core.Simulation(json.dumps(scenario.plan()))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_examples_start(path: Path) -> None:
+    simulation = simulate(Scenario.load(path))
+    simulation.advance(10_000)
+    assert simulation.events >= 10_000
+
+
+def test_every_kind_of_queue_ring_and_source_is_accepted() -> None:
+    simulate(Scenario.parse(TEXT))
+    simulate(Scenario.from_dict(GOOD))
+
+
+@pytest.mark.parametrize(("path", "value"), [(path, value) for path, value, _ in CASES])
+def test_what_is_impossible_is_refused_by_the_language_first(path: str, value: Any) -> None:
+    try:
+        scenario = Scenario.from_dict(with_change(path, value))
+    except ScenarioError:
+        return
+    simulate(scenario)
+
+
+def test_the_profiles_are_the_simulators() -> None:
+    assert tuple(_core.tcp_profiles()) == PROFILES
+
+
+def test_tcp_keys_are_the_simulators() -> None:
+    ours = Tcp.model_fields.keys() - {"profile"}
+    for name in PROFILES:
+        assert json.loads(_core.tcp_profile(name)).keys() == ours
+
+
+WORDS = {
+    key: [
+        word
+        for part in (field.annotation, *typing.get_args(field.annotation))
+        if typing.get_origin(part) is typing.Literal
+        for word in typing.get_args(part)
+    ]
+    for key, field in Tcp.model_fields.items()
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "word"), [(key, word) for key, words in WORDS.items() for word in words]
+)
+def test_every_word_of_tcp_is_the_simulators(key: str, word: str) -> None:
+    settings: dict[str, str] = {key: word}
+    if (key, word) == ("reduction", "at-once"):
+        settings["recovery"] = "new-reno"
+    if (key, word) == ("recovery", "sack"):
+        settings["reduction"] = "prr"
+    simulate(Scenario.from_dict(with_change("traffic/0/tcp", settings)))
+
+
+@settings(deadline=None)
+@given(
+    limit=st.integers(1, 2**32 - 1),
+    lower=st.integers(1, 2**22),
+    upper=st.integers(1, 2**22),
+    avpkt=st.integers(1, 2**14),
+    burst=st.integers(1, 2**12),
+    probability=st.floats(1e-7, 1),
+    rate=st.integers(1, 10**11),
+)
+def test_red_is_refused_where_the_kernel_refuses_it(
+    limit: int, lower: int, upper: int, avpkt: int, burst: int, probability: float, rate: int
+) -> None:
+    """The language and the simulator each port iproute2's sums: they must agree."""
+    queue = {
+        "kind": "red",
+        "limit": f"{limit} B",
+        "min": f"{lower} B",
+        "max": f"{upper} B",
+        "avpkt": f"{avpkt} B",
+        "burst": burst,
+        "probability": probability,
+        "bandwidth": f"{rate} bit/s",
+    }
+    plan = Scenario.from_dict(GOOD).plan()
+    plan["links"][0]["queue"] = {
+        "red": {
+            **plan["links"][0]["queue"]["red"],
+            "limit": limit,
+            "min": lower,
+            "max": upper,
+            "avpkt": avpkt,
+            "burst": burst,
+            "probability": probability,
+            "bandwidth": rate,
+        }
+    }
+    try:
+        Scenario.from_dict(with_change("links/0/queue", queue))
+    except ScenarioError:
+        with pytest.raises(ValueError, match="queue"):
+            _core.Simulation(json.dumps(plan))
+    else:
+        _core.Simulation(json.dumps(plan))
