@@ -164,7 +164,7 @@ fn a_leaking_queue_breaks_the_laws() {
             dropped: &mut crate::Dropped<TestPacket>,
         ) -> Verdict {
             self.1 += 1;
-            if self.1 % 100 == 0 {
+            if self.1.is_multiple_of(100) {
                 return Verdict::Queued;
             }
             self.0.enqueue(now, packet, dropped)

@@ -15,9 +15,9 @@
 //!
 //! Kept on purpose, though they look like mistakes:
 //! - tc fills the table of the idle decay in ticks of 64 ns and the kernel reads it in
-//!   microseconds, and natural logarithms serve as powers of two. An idle queue's average thus
-//!   decays 15.625 / ln 2 = 22.5 times more slowly than the paper says. (See
-//!   `an_idle_queue_forgets_22_times_more_slowly_than_in_the_paper`.)
+//!   microseconds, and natural logarithms serve as powers of two. The first half of an idle
+//!   queue's average goes quickly, by a linear rule; the rest decays 15.625 / ln 2 = 22.5 times
+//!   more slowly than the paper says.
 //! - Idle time starts when `dequeue` finds nothing. A parent that looks before it takes (tbf, and
 //!   whatever calls `peek`) never lets that happen: below tbf the average does not decay at all.
 //! - A probability of 1 overflows tc's 32 bits and becomes 2^-Plog times `max - min`.
@@ -153,7 +153,7 @@ impl<P: Packet> Red<P> {
             Err(error) => panic!("settings that check() refuses: {error}"),
         };
         Self {
-            parms: Parms::new(&config, derived),
+            parms: Parms::new(&config, &derived),
             vars: Vars { qcount: -1, qr: 0, qavg: 0, qidlestart: Some(Time::ZERO) },
             adapt_at: if config.adaptive { Time::ZERO + ADAPTATION } else { Time::MAX },
             random: Pcg32::seed_from_u64(seed),
@@ -188,9 +188,9 @@ impl<P: Packet> Red<P> {
     #[inline]
     fn act(&mut self, action: Action, packet: &mut P) -> Fate {
         let (reason, may_mark) = match action {
-            Action::DontMark => return Fate::Pass,
-            Action::ProbMark => (DropReason::Early, self.config.ecn),
-            Action::HardMark => (DropReason::Forced, self.config.ecn && !self.config.harddrop),
+            Action::Pass => return Fate::Pass,
+            Action::Prob => (DropReason::Early, self.config.ecn),
+            Action::Hard => (DropReason::Forced, self.config.ecn && !self.config.harddrop),
         };
         if !may_mark {
             return Fate::Drop(reason);
@@ -295,9 +295,12 @@ impl<P: Packet> Qdisc<P> for Red<P> {
 /// What RED says of a packet: the enumeration at `red_action`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    DontMark,
-    ProbMark,
-    HardMark,
+    /// `RED_DONT_MARK`
+    Pass,
+    /// `RED_PROB_MARK`
+    Prob,
+    /// `RED_HARD_MARK`
+    Hard,
 }
 
 /// What follows from it.
@@ -330,7 +333,7 @@ struct Parms {
 
 impl Parms {
     /// `red_set_parms`
-    fn new(config: &Config, derived: Derived) -> Self {
+    fn new(config: &Config, derived: &Derived) -> Self {
         // The check admits what fits in 32 bits only.
         let [qth_min, qth_max] = [config.min, config.max].map(|bytes| bytes.get() as u32);
         let delta = qth_max - qth_min;
@@ -426,21 +429,21 @@ impl Vars {
     fn action(&mut self, parms: &Parms, random: &mut Pcg32) -> Action {
         if self.qavg < parms.qth_min {
             self.qcount = -1;
-            Action::DontMark
+            Action::Pass
         } else if self.qavg >= parms.qth_max {
             self.qcount = -1;
-            Action::HardMark
+            Action::Hard
         } else {
             self.qcount += 1;
             if self.qcount == 0 {
                 self.qr = parms.random(random);
-                Action::DontMark
+                Action::Pass
             } else if self.mark_probability(parms) {
                 self.qcount = 0;
                 self.qr = parms.random(random);
-                Action::ProbMark
+                Action::Prob
             } else {
-                Action::DontMark
+                Action::Pass
             }
         }
     }
