@@ -31,15 +31,16 @@ elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     need "$python has no venv module" "Debian, Ubuntu: sudo apt install python3-venv"
 fi
 
+least=$(sed -n 's/^rust-version = "1\.\([0-9]*\)"$/\1/p' Cargo.toml)
 rust=$(rustc --version 2>/dev/null | cut -d ' ' -f 2 || true)
 major=${rust%%.*}
 rest=${rust#*.}
 minor=${rest%%.*}
 if [ -z "$rust" ]; then
-    need "Rust 1.85 or later is needed (rustc was not found)" \
+    need "Rust 1.$least or later is needed (rustc was not found)" \
         "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
-elif [ "$major" -eq 1 ] && [ "$minor" -lt 85 ]; then
-    need "Rust 1.85 or later is needed (rustc is $rust; Debian 12's own is too old)" \
+elif [ "$major" -eq 1 ] && [ "$minor" -lt "$least" ]; then
+    need "Rust 1.$least or later is needed (rustc is $rust; Debian 12's own is too old)" \
         "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh; or: rustup update stable"
 elif ! command -v cargo >/dev/null 2>&1; then
     need "cargo was not found beside rustc" "curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"

@@ -17,9 +17,11 @@ Examples:
 from __future__ import annotations
 
 from narrows import _core
+from narrows.backends import run
 from narrows.errors import NarrowsError, ScenarioError
+from narrows.results import Run
 from narrows.scenario import Scenario
 
 __version__ = _core.version
 
-__all__ = ["NarrowsError", "Scenario", "ScenarioError", "__version__"]
+__all__ = ["NarrowsError", "Run", "Scenario", "ScenarioError", "__version__", "run"]

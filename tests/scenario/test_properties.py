@@ -34,6 +34,7 @@ KEYS = sorted(
             "ring",
             "packets",
             "jitter",
+            "count",
         ),
         *("deviation", "framing", "loss", "pairs", "connections", "ecn_share", "tcp", "acks"),
         *("profile", "start", "spread", "workers", "queries", "retry", "links", "rate", "unit"),
@@ -154,6 +155,10 @@ def test_any_override(key: str, value: str) -> None:
         "[a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p]\n" * 30_000,
         "links = [" + "{}," * (2**20 // 4) + "]",
         "links = [" + '{name="x"},' * 90_000 + "]",
+        '[[links]]\ncount=10000\nbetween=["a","b"]\nname="{i}' + "x" * 2**19 + '"',
+        '[[links]]\ncount=10000\nname="{i}"\nbetween=[' + '"{i}",' * 2**17 + "]",
+        '[[traffic]]\ncount=100000\npairs=[["a","b"]]\n' * 20_000,
+        "[[traffic]]\ncount=0x" + "f" * 2**19 + "\npairs=[]",
         "x = {" + "a={" * 300 + "}" * 300 + "}",
         "name = '" + "x" * 2**19 + "'",
         "seed = 0x" + "f" * 2**19,
@@ -163,7 +168,7 @@ def test_any_override(key: str, value: str) -> None:
         'duration = "' + "9" * 2**19 + ' s"',
         'duration = "0.' + "0" * 2**19 + '1 s"',
     ],
-    ids=lambda text: text[:12],
+    ids=lambda text: text[:30],
 )
 def test_a_megabyte_of_one_thing(text: str) -> None:
     outcome(text[: 2**20])

@@ -25,6 +25,7 @@ __all__ = ["COUNT_SCHEMA", "expand"]
 _MARK = "{i}"
 _MOST_LINKS = 10_000
 _MOST_PAIRS = 100_000
+_LONGEST_NAME = 100
 
 COUNT_SCHEMA = {
     "type": "integer",
@@ -54,12 +55,7 @@ def expand(values: dict[str, Any], file: str) -> dict[str, Any]:
     if isinstance(links, list):
         result["links"] = _links(links, file)
     if isinstance(traffic, list):
-        result["traffic"] = [
-            _group(group, f"traffic[{index}]", file)
-            if isinstance(group, dict) and "count" in group
-            else group
-            for index, group in enumerate(traffic)
-        ]
+        result["traffic"] = _groups(traffic, file)
     return result
 
 
@@ -84,16 +80,24 @@ def _links(links: list[Any], file: str) -> list[Any]:
     return result
 
 
-def _group(group: dict[str, Any], key: str, file: str) -> dict[str, Any]:
-    rest = {field: value for field, value in group.items() if field != "count"}
-    pairs = rest.get("pairs")
-    if not isinstance(pairs, list):
-        raise ScenarioError(
-            file, f"{key}.count", "needs pairs", f'such as pairs = [["src{_MARK}", "dst{_MARK}"]]'
-        )
-    count = _count(group, key, len(pairs), _MOST_PAIRS, "pairs", file)
-    rest["pairs"] = [_numbered(pair, i) for i in range(count) for pair in pairs]
-    return rest
+def _groups(groups: list[Any], file: str) -> list[Any]:
+    result: list[Any] = []
+    made = 0
+    for index, group in enumerate(groups):
+        if not isinstance(group, dict) or "count" not in group:
+            result.append(group)
+            continue
+        key = f"traffic[{index}]"
+        rest = {field: value for field, value in group.items() if field != "count"}
+        pairs = rest.get("pairs")
+        if not isinstance(pairs, list):
+            example = f'such as pairs = [["src{_MARK}", "dst{_MARK}"]]'
+            raise ScenarioError(file, f"{key}.count", "needs pairs", example)
+        count = _count(group, key, len(pairs), _MOST_PAIRS - made, "pairs", file)
+        rest["pairs"] = [_numbered(pair, i) for i in range(count) for pair in pairs]
+        made += len(rest["pairs"])
+        result.append(rest)
+    return result
 
 
 def _count(table: dict[str, Any], key: str, each: int, most: int, things: str, file: str) -> int:
@@ -102,7 +106,7 @@ def _count(table: dict[str, Any], key: str, each: int, most: int, things: str, f
         raise ScenarioError(file, f"{key}.count", "is not a whole number")
     if count < 1:
         raise ScenarioError(file, f"{key}.count", "must be at least 1")
-    if count * each > most:
+    if count * max(each, 1) > most:
         raise ScenarioError(
             file, f"{key}.count", f"makes more {things} than can be held", "lower it"
         )
@@ -110,9 +114,12 @@ def _count(table: dict[str, Any], key: str, each: int, most: int, things: str, f
 
 
 def _numbered(value: Any, number: int) -> Any:
-    """A name, or a list of names, of one copy; other values are for validation to refuse."""
-    if isinstance(value, str):
+    """A name, or a pair of names, of one copy; other values are for validation to refuse.
+
+    What is longer than a name is not copied, so that no file makes more text than it holds.
+    """
+    if isinstance(value, str) and len(value) <= _LONGEST_NAME:
         return value.replace(_MARK, str(number))
-    if isinstance(value, list):
-        return [v.replace(_MARK, str(number)) if isinstance(v, str) else v for v in value]
+    if isinstance(value, list) and len(value) <= 2:
+        return [_numbered(v, number) if isinstance(v, str) else v for v in value]
     return value
