@@ -3,7 +3,7 @@
 /// A packet, as far as a queue discipline is concerned.
 pub trait Packet {
     /// The length that counts against byte limits and thresholds (for Linux: `qdisc_pkt_len`,
-    /// with the overhead that a size table adds).
+    /// with the overhead that a size table adds). It stays the same while the packet waits.
     fn bytes(&self) -> u32;
 
     /// The ECN field of the IP header.
