@@ -152,4 +152,4 @@ def _monitored(values: dict[str, Any]) -> list[str]:
     for part in ("monitor", "queues", "links"):
         node = node.get(part) if isinstance(node, dict) else None
     patterns = node if isinstance(node, list) else []
-    return [p for p in patterns if isinstance(p, str) and len(p) <= 80][:1000]
+    return [p for p in patterns if isinstance(p, str) and len(p) <= 80][:100]
