@@ -167,7 +167,8 @@ def test_the_report_is_one_file_and_the_folder_is_not_overwritten(tmp_path: Path
     assert set(re.findall(r"https?://([^/\"]+)", html)) <= {"www.w3.org"}
     assert "Table III" in html
     assert json.loads((folder / "result.json").read_text(encoding="utf-8"))["claims"]
-    assert {path.suffix for path in folder.iterdir()} == {".html", ".json", ".png", ".svg"}
+    assert {path.name for path in folder.iterdir()} == {"report.html", "result.json", "figures"}
+    assert {path.suffix for path in (folder / "figures").iterdir()} == {".png", ".svg"}
     with pytest.raises(FolderTaken, match="hint: choose another folder"):
         claim_folder(folder)
 

@@ -13,7 +13,6 @@ from narrows.cli.complete import backends
 from narrows.cli.failure import Exit, say
 from narrows.cli.options import Json, Quiet, ScenarioFile, Settings, settings
 from narrows.cli.progress import shown
-from narrows.cli.summary import print_summary
 
 EXAMPLES = """\
 [bold]narrows run scenarios/red-ecn.toml[/bold] # runs it and leaves runs/red-ecn-1 with tables,
@@ -56,6 +55,7 @@ def command(
 ) -> Exit:
     """Run a scenario and leave a run folder; print its summary."""
     import narrows
+    from narrows.results import summary_table
 
     loaded = narrows.Scenario.load(scenario, set=settings(set))
     folder = out or _free_folder(Path("runs"), loaded.name)
@@ -75,7 +75,7 @@ def command(
     if json_output:
         print(json.dumps(result.document(), indent=2))
     else:
-        print_summary(result, sys.stdout)
+        summary_table(result).print(sys.stdout)
     if not quiet:
         say(f"wrote {folder}")
     return _exit(result.status, result.stopped)

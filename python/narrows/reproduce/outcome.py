@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from narrows.reproduce.claims import Claim, Judged, Measured, Series, judge
 from narrows.reproduce.paper import Cell, Paper, Row
 from narrows.reproduce.statistics import Interval, t_interval
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FORMAT = 1
 """Version of the JSON document."""
@@ -50,16 +47,6 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """A figure of a reproduction."""
-
-    name: str
-    """Part of its files' names."""
-    caption: str
-    figure: Figure
 
 
 @dataclass

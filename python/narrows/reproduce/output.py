@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from narrows.errors import NarrowsError
-from narrows.report.style import save, svg_inline
+from narrows.report.page import shown_on_page, write_figures, write_page
 from narrows.reproduce.claims import Judged, Verdict
 from narrows.reproduce.outcome import Agreement, Outcome, Table, document
 from narrows.reproduce.statistics import Interval
@@ -84,11 +84,8 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     papers = []
     for outcome in outcomes:
-        figures = []
-        for drawing in outcome.paper.figures(outcome):
-            name = f"{outcome.paper.slug}-{drawing.name}"
-            save(drawing.figure, folder / name)
-            figures.append((drawing.caption, svg_inline(drawing.figure, name, drawing.caption)))
+        figures = outcome.paper.figures(outcome)
+        write_figures(figures, folder / "figures")
         papers.append(
             {
                 "paper": outcome.paper,
@@ -97,18 +94,18 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
                 "claims": [_claim_cells(judged) for judged in outcome.judged()],
                 "agreement": agreement_table(outcome.agreement()) if outcome.agreement() else None,
                 "sensitivity": sensitivity_table(outcome),
-                "figures": figures,
+                "figures": shown_on_page(figures),
             }
         )
     environment = Environment(
-        loader=PackageLoader("narrows.reproduce"),
+        loader=ChoiceLoader([PackageLoader("narrows.reproduce"), PackageLoader("narrows.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    html = environment.get_template("report.html").render(papers=papers)
-    (folder / REPORT_FILE).write_text(html, encoding="utf-8")
+    html = environment.get_template("reproduction.html").render(papers=papers)
+    write_page(folder / REPORT_FILE, html)
     text = json.dumps(document(outcomes), indent=2) + "\n"
     (folder / RESULT_FILE).write_text(text, encoding="utf-8")
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from narrows.reproduce.claims import Claim, Measured
 
 if TYPE_CHECKING:
-    from narrows.reproduce.outcome import Agreement, Drawing, Outcome, Table
+    from narrows.report.page import Shown
+    from narrows.reproduce.outcome import Agreement, Outcome, Table
     from narrows.results import Run
 
 
@@ -57,7 +58,7 @@ class Paper:
     measure: Callable[[Run], Measured]
     tables: Callable[[Outcome], list[Table]]
     """The paper's own tables with ours beside them."""
-    figures: Callable[[Outcome], list[Drawing]]
+    figures: Callable[[Outcome], list[Shown]]
     """What can be drawn of the runs."""
     agreement: Callable[[Outcome], list[Agreement]]
     """Ours against other people's measurements of the same test bed."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from narrows.report.style import BLUE, INK, MUTED, ORANGE, PURPLE, VERMILION, new_figure
+from narrows.report.page import Shown
+from narrows.report.style import BLUE, INK, MUTED, ORANGE, PURPLE, VERMILION, new_figure, styled
 from narrows.reproduce.harhalakis_2011 import kernel, published
 from narrows.reproduce.harhalakis_2011.cells import ECN_TITLES
-from narrows.reproduce.outcome import Drawing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,14 +28,19 @@ _RESPONSES = {
 }
 
 
-def figures(outcome: Outcome) -> list[Drawing]:
+@styled
+def figures(outcome: Outcome) -> list[Shown]:
     """What the runs allow."""
     drawn = (
-        ("first-attempt", _SUCCESS_CAPTION, _success(outcome)),
-        ("drop-rate", _DROP_CAPTION, _drop_rate(outcome)),
-        ("response-time", _RESPONSE_CAPTION, _responses(outcome)),
+        ("first-attempt", _success(outcome), _SUCCESS_CAPTION),
+        ("drop-rate", _drop_rate(outcome), _DROP_CAPTION),
+        ("response-time", _responses(outcome), _RESPONSE_CAPTION),
     )
-    return [Drawing(name, caption, figure) for name, caption, figure in drawn if figure]
+    return [
+        Shown(f"{outcome.paper.slug}-{name}", figure, caption.split(". ")[0], caption)
+        for name, figure, caption in drawn
+        if figure is not None
+    ]
 
 
 _SUCCESS_CAPTION = (
@@ -98,7 +103,7 @@ def _success(outcome: Outcome) -> Figure | None:
     axes.set_ylim(0, 104)
     axes.grid(visible=False, axis="x")
     axes.margins(x=0.01)
-    figure.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=9)
+    figure.legend(loc="outside upper left", ncols=3, fontsize=9)
     return figure
 
 
@@ -138,7 +143,7 @@ def _drop_rate(outcome: Outcome) -> Figure | None:
     axes.set_ylabel("drops per second, moving average")
     axes.set_ylim(bottom=0)
     axes.margins(x=0)
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(loc="lower right")
     return figure
 
 
@@ -170,5 +175,5 @@ def _responses(outcome: Outcome) -> Figure | None:
     axes.set_xlabel("response time, ms")
     axes.set_ylabel("queries answered within it, %")
     axes.set_ylim(0, 101)
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(loc="lower right")
     return figure
