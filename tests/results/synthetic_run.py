@@ -85,7 +85,18 @@ def scenario(kind: str, seed: int) -> dict[str, Any]:
             }
         ],
         "traffic": [{"kind": "bulk", "name": "background", "connections": 120}],
-        "dns": [{"name": "dns", "workers": 40, "retry": "windows", "start": "40 s"}],
+        "dns": [
+            {
+                "name": "dns",
+                "client": "dnsclient",
+                "server": "dnsserver",
+                "workers": 40,
+                "warm_up": 20,
+                "queries": 40,
+                "retry": "windows",
+                "start": "40 s",
+            }
+        ],
     }
 
 

@@ -5,9 +5,21 @@ Everything that plots, compares or reports reads run folders through this packag
 
 from __future__ import annotations
 
+from narrows.results.compare import Comparison, compare
 from narrows.results.errors import RunFolderError
 from narrows.results.folder import RUN_FILE
 from narrows.results.run import Run
 from narrows.results.schema import FORMAT, TABLES
+from narrows.results.text import TextTable, summary_table
 
-__all__ = ["FORMAT", "RUN_FILE", "TABLES", "Run", "RunFolderError"]
+__all__ = [
+    "FORMAT",
+    "RUN_FILE",
+    "TABLES",
+    "Comparison",
+    "Run",
+    "RunFolderError",
+    "TextTable",
+    "compare",
+    "summary_table",
+]

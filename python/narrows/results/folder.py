@@ -3,7 +3,7 @@
 A folder holds run.json, one Parquet file a table, and `captures/LINK.pcapng` for captured links.
 It is written beside its place under a temporary name and renamed, so that a full disk or a crash
 never leaves half a run under the final name. Equal content gives equal bytes: fixed compression and
-row groups, sorted keys, no time stamp outside `wall`.
+row groups, keys in a fixed order, no time stamp outside `wall`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def write(
             (temporary / _CAPTURES).mkdir()
         for link, data in sorted(captures.items()):
             _write_file(temporary / _CAPTURES / f"{link}.pcapng", data)
-        text = json.dumps({**document, "files": files}, indent=2, sort_keys=True, allow_nan=False)
+        text = json.dumps({**document, "files": files}, indent=2, allow_nan=False)
         _write_file(temporary / RUN_FILE, (text + "\n").encode())
         # Only an empty folder gives way to a rename; one that has been filled meanwhile does not.
         temporary.rename(folder)

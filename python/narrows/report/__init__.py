@@ -1,0 +1,16 @@
+"""Figures and HTML reports, from run folders alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from narrows.report.comparison_report import write_comparison
+from narrows.report.run_report import REPORT_FILE, write_run_report
+from narrows.results import Run
+
+__all__ = ["REPORT_FILE", "write_comparison", "write_report", "write_run_report"]
+
+
+def write_report(run: Run, folder: str | Path) -> Path:
+    """Writes a run's report into ``folder``; the same as `write_run_report`."""
+    return write_run_report(run, folder)

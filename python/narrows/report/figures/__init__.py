@@ -1,0 +1,27 @@
+"""One figure a file; each takes runs and gives a Matplotlib figure."""
+
+from __future__ import annotations
+
+from narrows.report.figures.attempts import attempts
+from narrows.report.figures.backlog import backlog
+from narrows.report.figures.backlogs import backlogs
+from narrows.report.figures.burst_cdf import burst_cdf
+from narrows.report.figures.drop_rate import drop_rate, ewma
+from narrows.report.figures.first_attempt import Bar, first_attempt
+from narrows.report.figures.response_cdf import response_cdf
+from narrows.report.figures.sojourn import sojourn
+from narrows.report.figures.utilisation import utilisation
+
+__all__ = [
+    "Bar",
+    "attempts",
+    "backlog",
+    "backlogs",
+    "burst_cdf",
+    "drop_rate",
+    "ewma",
+    "first_attempt",
+    "response_cdf",
+    "sojourn",
+    "utilisation",
+]

@@ -1,0 +1,70 @@
+"""Backlog of a queue over time, with the levels at which the queue acts."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from narrows.report import style
+from narrows.report.figures.marks import mark_dns
+from narrows.report.source import QueueFacts, column, dns_start, queue_facts
+from narrows.report.style import BLUE, GREEN, INK, MUTED, ORANGE, VERMILION
+from narrows.results import Run
+
+_COLORS = {"min": GREEN, "max": VERMILION, "limit": INK}
+_NAMES = {"pfifo": "FIFO", "bfifo": "FIFO", "red": "RED", "red-1993": "RED (1993)"}
+
+
+@style.styled
+def backlog(run: Run, link: str) -> Figure:
+    """Backlog, ring occupancy and RED's average of one monitored queue.
+
+    In the unit that the queue counts: packets or kB. Thresholds come from the run's scenario.
+    """
+    facts = queue_facts(run, link)
+    packets = facts is not None and facts.unit == "packets"
+    scale, unit = (1.0, "packets") if packets else (1e-3, "kB")
+    kind = "packets" if packets else "bytes"
+    figure, axes = style.new_figure(height=3.8)
+    top = 0.0
+    times, ring = column(run.queues, link, f"ring_{kind}")
+    if len(ring) and ring.max() > 0:
+        axes.fill_between(
+            *style.thin(times, ring * scale),
+            color=MUTED,
+            alpha=0.18,
+            linewidth=0,
+            label="in the card's ring",
+        )
+        top = max(top, float(ring.max()) * scale)
+    times, values = column(run.queues, link, f"backlog_{kind}")
+    axes.plot(*style.thin(times, values * scale), color=BLUE, linewidth=1.0, label="in the queue")
+    top = max(top, float(values.max()) * scale if len(values) else 0.0)
+    average = run.queues.get_column("average_bytes")
+    if not packets and average.null_count() < len(average):
+        times, mean = column(run.queues, link, "average_bytes")
+        axes.plot(
+            *style.thin(times, mean * scale), color=ORANGE, linewidth=2.0, label="RED's average"
+        )
+    if facts is not None:
+        top = max(top, _thresholds(axes, facts, scale, unit))
+    style.from_zero(axes, top)
+    axes.set_xlim(0.0, run.end_s)
+    mark_dns(axes, dns_start(run))
+    name = f"{_NAMES.get(facts.kind, facts.kind)} queue" if facts else "Queue"
+    axes.set_title(f"{name} at {link}: backlog")
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel(f"backlog ({unit})")
+    style.below(figure)
+    return figure
+
+
+def _thresholds(axes: Axes, facts: QueueFacts, scale: float, unit: str) -> float:
+    """Draws them; returns the highest."""
+    for threshold in facts.thresholds:
+        level = threshold.level * scale
+        label = f"{threshold.name} {level:.0f} {unit}"
+        if facts.unit == "bytes" and threshold.name == "limit":
+            label += f"\n= {threshold.level * 8e3 / facts.rate:.0f} ms"
+        style.label_line(axes, level, label, _COLORS[threshold.name])
+    return max(threshold.level for threshold in facts.thresholds) * scale

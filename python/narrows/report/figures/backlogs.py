@@ -1,0 +1,40 @@
+"""Backlogs of one queue in several runs, drawn over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from matplotlib.figure import Figure
+
+from narrows.report import style
+from narrows.report.figures.marks import mark_dns
+from narrows.report.source import column, dns_start
+from narrows.report.style import CYCLE
+from narrows.results import Run
+
+__all__ = ["backlogs"]
+
+
+@style.styled
+def backlogs(runs: Mapping[str, Run], link: str) -> Figure:
+    """Backlog in kB of each run, without the ring.
+
+    Args:
+        runs: Runs by label.
+        link: A link whose queue each of them sampled.
+    """
+    figure, axes = style.new_figure()
+    top = 0.0
+    for index, (label, run) in enumerate(runs.items()):
+        times, values = column(run.queues, link, "backlog_bytes")
+        color = CYCLE[index % len(CYCLE)]
+        axes.plot(*style.thin(times, values * 1e-3), color=color, linewidth=0.9, label=label)
+        top = max(top, float(values.max()) * 1e-3 if len(values) else 0.0)
+    axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
+    style.from_zero(axes, top)
+    mark_dns(axes, dns_start(next(iter(runs.values()))))
+    axes.set_title(f"Backlog of the queue at {link}")
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("backlog (kB)")
+    style.below(figure, 3)
+    return figure

@@ -1,0 +1,90 @@
+"""Drops and marks per second over time, smoothed as in Figure 2 of Harhalakis et al. 2011."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from narrows.report import style
+from narrows.report.figures.marks import mark_dns
+from narrows.report.source import counter, dns_start
+from narrows.report.style import BLUE, CYCLE, VERMILION, Floats
+from narrows.results import Run
+
+__all__ = ["drop_rate", "ewma"]
+
+SLOT_S = 0.1
+"""The paper counts drops in slots of 100 ms."""
+
+KEPT = 0.9
+"""The paper's a: the share of the old average that stays."""
+
+_DROPS: tuple[str, ...] = ("dropped_overflow", "dropped_early", "dropped_forced")
+_MARKS = ("marked_early", "marked_forced")
+
+
+def ewma(times: Floats, total: Floats) -> tuple[Floats, Floats]:
+    """The paper's curve, `V(n) = 0.9 V(n-1) + 0.1 P(n)`, from a cumulative counter.
+
+    P(n) is the count in the n-th slot of 100 ms, times 10: a rate per second. Where samples are
+    not 100 ms apart, the counter is interpolated between them.
+
+    Args:
+        times: Of the samples, in seconds, the first at zero.
+        total: The counter at them.
+
+    Returns:
+        Ends of the slots in seconds, and V at them, per second.
+
+    Examples:
+        >>> t, v = ewma(np.array([0.0, 0.1, 0.2]), np.array([0.0, 10.0, 10.0]))
+        >>> [round(float(x), 3) for x in v]
+        [10.0, 9.0]
+    """
+    slots = round(float(times[-1]) / SLOT_S) if len(times) else 0
+    ends: Floats = SLOT_S * np.arange(slots + 1, dtype=np.float64)
+    rates = np.diff(np.interp(ends, times, total)) / SLOT_S
+    values = np.empty(slots)
+    value = 0.0
+    for n, rate in enumerate(rates.tolist()):
+        value = KEPT * value + (1.0 - KEPT) * rate
+        values[n] = value
+    return ends[1:], values
+
+
+@style.styled
+def drop_rate(runs: Mapping[str, Run], link: str) -> Figure:
+    """Smoothed drops per second of each run; of one run alone, its marks too.
+
+    Args:
+        runs: Runs by label.
+        link: A link whose queue each of them sampled.
+    """
+    figure, axes = style.new_figure(height=3.2)
+    top = 0.0
+    first = next(iter(runs.values()))
+    for index, (label, run) in enumerate(runs.items()):
+        curves: list[tuple[str, tuple[str, ...], str]] = [
+            ("drops", _DROPS, VERMILION if len(runs) == 1 else CYCLE[index % len(CYCLE)])
+        ]
+        if len(runs) == 1:
+            curves.append(("marks", _MARKS, BLUE))
+        for what, names, color in curves:
+            times, total = counter(run.queues, link, *names)
+            if what == "marks" and total[-1] == 0.0:
+                continue
+            times, values = ewma(times, total)
+            axes.plot(
+                *style.thin(times, values), color=color, label=what if len(runs) == 1 else label
+            )
+            top = max(top, float(values.max()) if len(values) else 0.0)
+    axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
+    style.from_zero(axes, top)
+    mark_dns(axes, dns_start(first))
+    axes.set_title(f"Drops at {link}" if len(runs) > 1 else f"Drops and marks at {link}")
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("packets/s, average\nover about 1 s (EWMA)")
+    style.below(figure)
+    return figure

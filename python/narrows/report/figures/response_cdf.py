@@ -1,0 +1,81 @@
+"""How long DNS queries take: the distribution of response times on a logarithmic axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from narrows.report import style
+from narrows.report.source import retry_moments_s
+from narrows.report.style import CYCLE, MUTED
+from narrows.results import Run
+
+__all__ = ["response_cdf"]
+
+
+@style.styled
+def response_cdf(runs: Mapping[str, Run]) -> Figure:
+    """Share of the measured queries that were answered within a time.
+
+    Unanswered queries count as never answered, so that a curve ends below 100 % where there are
+    any. Thin lines stand where the first run's retry schedule sends attempts 2, 3, ...
+    """
+    figure, axes = style.new_figure(height=3.6)
+    lowest, highest = np.inf, 1.0
+    for index, (label, run) in enumerate(runs.items()):
+        measured = run.queries.filter(pl.col("measured") & pl.col("end_s").is_not_null())
+        times = np.sort(measured.get_column("response_ms").drop_nulls().to_numpy())
+        if len(times) == 0:
+            continue
+        shares = 100.0 * np.arange(1, len(times) + 1) / measured.height
+        x = np.concatenate([times[:1], times])
+        y = np.concatenate([[0.0], shares])
+        axes.step(*_few(x, y), where="post", color=CYCLE[index % len(CYCLE)], label=label)
+        lowest, highest = min(lowest, float(times[0])), max(highest, float(times[-1]))
+    axes.set_xscale("log")
+    if np.isfinite(lowest):
+        axes.set_xlim(0.7 * max(lowest, 1e-3), 1.4 * highest)
+    axes.set_ylim(0.0, 104.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(FuncFormatter(_time))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.grid(visible=True, which="minor", axis="x", linewidth=0.4)
+    for number, moment in enumerate(retry_moments_s(next(iter(runs.values()))), start=2):
+        if lowest < 1e3 * moment < highest:
+            axes.axvline(1e3 * moment, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
+            axes.annotate(
+                f"attempt {number} sent",
+                (1e3 * moment, 0.03),
+                xycoords=("data", "axes fraction"),
+                xytext=(-2, 0),
+                textcoords="offset points",
+                rotation=90,
+                ha="right",
+                va="bottom",
+                fontsize=8.5,
+                color=MUTED,
+            )
+    axes.set_title("DNS response time, from the first attempt to the answer")
+    axes.set_xlabel("response time, logarithmic")
+    axes.set_ylabel("queries answered\nwithin it (%)")
+    if len(runs) > 1:
+        style.below(figure, 3)
+    return figure
+
+
+def _few(x: style.Floats, y: style.Floats, most: int = 2_000) -> tuple[style.Floats, style.Floats]:
+    """A monotone curve with fewer points; the first and the last stay."""
+    if len(x) <= most:
+        return x, y
+    keep = np.unique(np.linspace(0, len(x) - 1, most).astype(int))
+    return x[keep], y[keep]
+
+
+def _time(milliseconds: float, _position: object) -> str:
+    if milliseconds >= 1e3:
+        return f"{milliseconds / 1e3:g} s"
+    return f"{milliseconds:g} ms"

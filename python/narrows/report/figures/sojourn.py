@@ -1,0 +1,59 @@
+"""Time that packets spend in a queue and the ring below it, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from narrows.report import style
+from narrows.report.figures.marks import mark_dns
+from narrows.report.source import column, dns_start
+from narrows.results import Run
+
+__all__ = ["sojourn"]
+
+
+@style.styled
+def sojourn(runs: Mapping[str, Run], link: str) -> Figure:
+    """Mean sojourn of each sampling interval; of one run alone, the longest too.
+
+    Args:
+        runs: Runs by label.
+        link: A link whose queue each of them sampled.
+    """
+    figure, axes = style.new_figure(height=3.2)
+    top = 0.0
+    for color, (label, run) in zip(_colors(len(runs)), runs.items(), strict=True):
+        if len(runs) == 1:
+            times, longest = column(run.queues, link, "sojourn_max_ms")
+            axes.plot(
+                *style.thin(times, longest),
+                color=style.SKY,
+                linewidth=0.8,
+                label="longest",
+            )
+            top = max(top, _largest(longest))
+        times, mean = column(run.queues, link, "sojourn_mean_ms")
+        name = "mean of the packets that left" if len(runs) == 1 else label
+        axes.plot(*style.thin(times, mean), color=color, linewidth=1.1, label=name)
+        top = max(top, _largest(mean))
+    first = next(iter(runs.values()))
+    axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
+    style.from_zero(axes, top)
+    mark_dns(axes, dns_start(first))
+    axes.set_title(f"Time in queue and ring at {link}")
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("sojourn (ms)")
+    style.below(figure)
+    return figure
+
+
+def _largest(values: style.Floats) -> float:
+    finite = values[~np.isnan(values)]
+    return float(finite.max()) if len(finite) else 0.0
+
+
+def _colors(count: int) -> list[str]:
+    return [style.CYCLE[i % len(style.CYCLE)] for i in range(count)]

@@ -1,0 +1,54 @@
+"""What a link carries over time, against its rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from narrows.report import style
+from narrows.report.figures.marks import mark_dns
+from narrows.report.source import counter, dns_start, queue_facts
+from narrows.report.style import CYCLE, INK
+from narrows.results import Run
+
+__all__ = ["utilisation"]
+
+
+@style.styled
+def utilisation(runs: Mapping[str, Run], link: str) -> Figure:
+    """Throughput of a link between samples, framing included, and the link's rate.
+
+    Args:
+        runs: Runs by label.
+        link: A link that each of them sampled.
+    """
+    figure, axes = style.new_figure(height=3.0)
+    first = next(iter(runs.values()))
+    facts = queue_facts(first, link)
+    top = 0.0 if facts is None else facts.rate * 1e-6
+    for index, (label, run) in enumerate(runs.items()):
+        times, total = counter(run.links, link, "bytes")
+        rates = np.diff(total) * 8e-6 / np.diff(times)
+        share = run.summary["links"][link]["run"]["utilisation_percent"]
+        busy = "" if share is None else f"{share:.1f} % busy"
+        name = busy if len(runs) == 1 else f"{label}: {busy}"
+        axes.plot(
+            *style.thin(times[1:], rates),
+            color=CYCLE[index % len(CYCLE)],
+            drawstyle="steps-pre",
+            linewidth=1.1,
+            label=name,
+        )
+        top = max(top, float(rates.max()) if len(rates) else 0.0)
+    axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
+    style.from_zero(axes, top)
+    if facts is not None:
+        style.label_line(axes, facts.rate * 1e-6, f"rate\n{facts.rate * 1e-6:g} Mbit/s", INK)
+    mark_dns(axes, dns_start(first))
+    axes.set_title(f"Throughput of {link}")
+    axes.set_xlabel("time (s)")
+    axes.set_ylabel("throughput (Mbit/s)")
+    style.below(figure)
+    return figure

@@ -1,0 +1,169 @@
+"""The report of one run: one HTML file that needs nothing else, and its figures as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from narrows.report import figures
+from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
+from narrows.report.source import monitored_links, monitored_queues
+from narrows.report.toml_text import toml_text
+from narrows.results import Run
+from narrows.results.metrics import metrics, value_text
+from narrows.results.text import summary_table
+
+__all__ = ["REPORT_FILE", "run_figures", "write_run_report"]
+
+REPORT_FILE = "report.html"
+"""The page's name within a folder."""
+
+FIGURES = "figures"
+
+
+def write_run_report(run: Run | str | Path, out: str | Path | None = None) -> Path:
+    """Writes `report.html` and `figures/*.png` and `.svg`.
+
+    Args:
+        run: A run, or its folder.
+        out: Folder for them; the run's own by default.
+
+    Returns:
+        The page's path.
+
+    Raises:
+        RunFolderError: The run cannot be read, or the report cannot be written.
+        ValueError: The run was never saved and ``out`` is not given.
+    """
+    loaded = run if isinstance(run, Run) else Run.load(run)
+    folder = Path(out) if out is not None else loaded.folder
+    if folder is None:
+        raise ValueError("a run that was not saved needs a folder for its report")
+    shown = run_figures(loaded)
+    write_figures(shown, folder / FIGURES)
+    return write_page(folder / REPORT_FILE, _page(loaded, shown))
+
+
+def run_figures(run: Run) -> list[Shown]:
+    """The figures that a run's tables allow, with what to say about them."""
+    shown: list[Shown] = []
+    dns = run.summary.get("dns")
+    if dns and dns["queries"]:
+        shown.append(
+            Shown(
+                "attempts",
+                figures.attempts(run),
+                f"Bars: {dns['first_attempt_percent']:.2f} % of {dns['queries']} queries were "
+                "answered at the first attempt.",
+                "How many queries succeed at once, and how many have to be sent again. The first "
+                "bar carries its 95 % interval.",
+            )
+        )
+    if dns and dns["response_median_ms"] is not None:
+        shown.append(
+            Shown(
+                "response-cdf",
+                figures.response_cdf({run.name: run}),
+                f"Curve: half of the answers came within {dns['response_median_ms']:.0f} ms, "
+                f"99 % within {dns['response_p99_ms']:.0f} ms.",
+                "Each step is an attempt: users whose packet is lost wait for the retry timer, "
+                "which is much longer than the queue.",
+            )
+        )
+    for link in monitored_queues(run):
+        shown += _queue_figures(run, link)
+    for link in monitored_links(run):
+        link_figures = run.summary["links"][link]["run"]
+        shown.append(
+            Shown(
+                f"throughput-{link}",
+                figures.utilisation({run.name: run}, link),
+                f"Curve: {link} carried {value_text(link_figures['throughput_mbit_per_s'])} Mbit/s "
+                f"and was busy {value_text(link_figures['utilisation_percent'])} % of the time.",
+                "What the link carried between samples, framing included. A bottleneck that is "
+                "always busy is not the worse for a shorter queue.",
+            )
+        )
+    bursts = run.summary.get("bursts")
+    if bursts and bursts["completed"]:
+        shown.append(
+            Shown(
+                "burst-cdf",
+                figures.burst_cdf({run.name: run}),
+                f"Curve: half of the completed bursts took at most "
+                f"{value_text(bursts['completion_p50_s'])} s.",
+                "From handing a burst to TCP until all of it is acknowledged. The curve ends below "
+                "100 % where bursts were unfinished at the end.",
+            )
+        )
+    return shown
+
+
+def _queue_figures(run: Run, link: str) -> list[Shown]:
+    queue = run.summary["queues"][link]["run"]
+    return [
+        Shown(
+            f"backlog-{link}",
+            figures.backlog(run, link),
+            f"Curve: the backlog at {link} is {value_text(queue['backlog_mean_packets'])} packets "
+            "on average.",
+            "What waits in the queue, with the levels at which the queue acts. What waits in the "
+            "card's ring, below the queue, adds delay that no queue discipline sees.",
+        ),
+        Shown(
+            f"sojourn-{link}",
+            figures.sojourn({run.name: run}, link),
+            f"Curve: packets spend {value_text(queue['sojourn_mean_ms'])} ms in queue and ring on "
+            "average.",
+            "The delay that every packet through this link suffers, DNS included.",
+        ),
+        Shown(
+            f"drops-{link}",
+            figures.drop_rate({run.name: run}, link),
+            f"Curve: {value_text(queue['drops_total_per_s'])} packets a second are dropped and "
+            f"{value_text(queue['marks_total_per_s'])} marked on average.",
+            "Drops counted in slots of 100 ms and smoothed as V(n) = 0.9 V(n-1) + 0.1 P(n), the "
+            "way of Figure 2 in Harhalakis, Samaras and Vitsas 2011.",
+        ),
+    ]
+
+
+def _page(run: Run, shown: list[Shown]) -> str:
+    sections: dict[str, list[tuple[str, str, str]]] = {}
+    for metric in metrics(run.summary):
+        row = (metric.name, value_text(metric.value), metric.unit)
+        sections.setdefault(metric.section, []).append(row)
+    return render(
+        "run.html",
+        run=run,
+        cards=_cards(run),
+        figures=shown_on_page(shown),
+        sections=sections,
+        notes=summary_table(run).notes,
+        scenario=toml_text(run.scenario),
+        wall=dict(run.wall),
+        host=dict(run.host),
+    )
+
+
+def _cards(run: Run) -> list[tuple[str, str]]:
+    """The few figures that a reader wants first."""
+    summary = run.summary
+    cards = []
+    dns = summary.get("dns")
+    if dns and dns["first_attempt_percent"] is not None:
+        cards.append((f"{dns['first_attempt_percent']:.2f} %", "answered at the first attempt"))
+    if dns and dns["response_p99_ms"] is not None:
+        cards.append((f"{dns['response_p99_ms']:.0f} ms", "99 % of DNS answers within"))
+    for link in monitored_queues(run)[:1]:
+        phases = summary["queues"][link]
+        queue = phases.get("dns_phase") or phases["run"]
+        if queue["sojourn_mean_ms"] is not None:
+            cards.append((f"{queue['sojourn_mean_ms']:.0f} ms", f"mean time in queue at {link}"))
+    for link in monitored_links(run)[:1]:
+        share = summary["links"][link]["run"]["utilisation_percent"]
+        if share is not None:
+            cards.append((f"{share:.1f} %", f"utilisation of {link}"))
+    bursts = summary.get("bursts")
+    if bursts and bursts["completion_mean_s"] is not None:
+        cards.append((f"{value_text(bursts['completion_mean_s'])} s", "mean burst completion"))
+    return cards

@@ -1,0 +1,143 @@
+"""What figures take from a run: series of one link, and what the scenario says about its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import polars as pl
+from pydantic import ValidationError
+
+from narrows.errors import NarrowsError
+from narrows.report.style import Floats
+from narrows.results import Run
+from narrows.scenario import Bfifo, Direction, Dns, Link, Pfifo, Red, Red1993
+
+__all__ = [
+    "QueueFacts",
+    "Threshold",
+    "column",
+    "counter",
+    "dns_start",
+    "monitored_links",
+    "monitored_queues",
+    "queue_facts",
+    "retry_moments_s",
+]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A level of the backlog at which a queue behaves otherwise."""
+
+    name: str
+    level: float
+    """In the queue's unit."""
+
+
+@dataclass(frozen=True)
+class QueueFacts:
+    """What a queue is, for a figure's labels."""
+
+    kind: str
+    unit: str
+    """`bytes` or `packets`: what the queue counts."""
+    thresholds: tuple[Threshold, ...]
+    rate: int
+    """Of the link, in bit/s."""
+
+
+def monitored_queues(run: Run) -> list[str]:
+    """Links whose queue was sampled, in the order of the samples."""
+    return [str(link) for link in run.queues.get_column("link").unique(maintain_order=True)]
+
+
+def monitored_links(run: Run) -> list[str]:
+    """Links that were sampled, in the order of the samples."""
+    return [str(link) for link in run.links.get_column("link").unique(maintain_order=True)]
+
+
+def column(samples: pl.DataFrame, link: str, name: str) -> tuple[Floats, Floats]:
+    """Times and values of one column of one link's samples; NaN for none."""
+    part = samples.filter(pl.col("link") == link).sort("t_s")
+    values = part.get_column(name).cast(pl.Float64).to_numpy()
+    return part.get_column("t_s").to_numpy(), values
+
+
+def counter(samples: pl.DataFrame, link: str, *names: str) -> tuple[Floats, Floats]:
+    """Times at the ends of the sampling intervals, and the sum of counters at them.
+
+    A sample of zero at time zero comes first, where every counter starts.
+    """
+    total: Floats = np.zeros(0)
+    times: Floats = np.zeros(0)
+    for name in names:
+        times, values = column(samples, link, name)
+        total = values if len(total) == 0 else total + values
+    return np.concatenate([[0.0], times]), np.concatenate([[0.0], total])
+
+
+def dns_start(run: Run) -> float | None:
+    """When the first query was sent, in seconds; None without queries."""
+    dns = run.summary.get("dns")
+    return None if not dns else float(dns["dns_phase"]["start_s"])
+
+
+def queue_facts(run: Run, link: str) -> QueueFacts | None:
+    """What the run's scenario says about the queue of a link.
+
+    None when the scenario does not name the link in a way that this version understands: a figure
+    then lacks its thresholds, and shows the rest.
+    """
+    name, _, way = link.rpartition(".")
+    if way not in ("forward", "backward"):
+        return None
+    for values in _links(run.scenario):
+        if values.get("name") == name:
+            try:
+                found = Link.model_validate(dict(values))
+                return _facts(found.direction("forward" if way == "forward" else "backward"))
+            except (ValidationError, NarrowsError):
+                return None
+    return None
+
+
+def retry_moments_s(run: Run) -> list[float]:
+    """When the run's workers send attempts 2, 3, ..., in seconds after attempt 1.
+
+    Empty where groups differ, or where this version does not understand the scenario.
+    """
+    groups = run.scenario.get("dns", [])
+    try:
+        schedules = {tuple(Dns.model_validate(group).timeouts) for group in groups}
+    except (ValidationError, NarrowsError, TypeError):
+        return []
+    if len(schedules) != 1:
+        return []
+    return [moment * 1e-12 for moment in accumulate(schedules.pop()[:-1])]
+
+
+def _links(scenario: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    links = scenario.get("links", [])
+    return [link for link in links if isinstance(link, Mapping)] if isinstance(links, list) else []
+
+
+def _facts(way: Direction) -> QueueFacts:
+    queue = way.queue
+    unit = "bytes"
+    levels: list[tuple[str, float]] = []
+    match queue:
+        case Pfifo():
+            unit, levels = "packets", [("limit", queue.limit)]
+        case Bfifo():
+            levels = [("limit", queue.limit)]
+        case Red():
+            levels = [("min", queue.lower), ("max", queue.upper), ("limit", queue.limit)]
+        case Red1993():
+            unit = queue.unit
+            levels = [("min", queue.min), ("max", queue.max), ("limit", queue.limit)]
+    thresholds = tuple(Threshold(name, float(level)) for name, level in levels)
+    return QueueFacts(queue.kind, unit, thresholds, way.rate)

@@ -1,0 +1,214 @@
+"""How figures look, and how they become files: the same bytes for the same figure.
+
+Colours are those of Okabe and Ito ("Color universal design", 2008), which colour-blind readers can
+tell apart. Figures are made with Matplotlib's object-oriented interface on its file canvas, without
+global state.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+__all__ = [
+    "BLUE",
+    "CYCLE",
+    "GREEN",
+    "INK",
+    "MUTED",
+    "ORANGE",
+    "PURPLE",
+    "SKY",
+    "VERMILION",
+    "Floats",
+    "below",
+    "from_zero",
+    "label_line",
+    "new_figure",
+    "png",
+    "styled",
+    "svg",
+    "svg_inline",
+    "thin",
+]
+
+Floats = npt.NDArray[np.float64]
+
+INK = "#22272e"
+MUTED = "#6b7280"
+GRID = "#e3e6ea"
+PAPER = "#ffffff"
+BLUE = "#0072b2"
+ORANGE = "#e69f00"
+GREEN = "#009e73"
+VERMILION = "#d55e00"
+PURPLE = "#cc79a7"
+SKY = "#56b4e9"
+
+CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
+"""Colours of runs that are compared, in order."""
+
+# Any: the stubs want every key as a literal.
+_STYLE: Any = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 10.5,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 12.5,
+    "axes.titleweight": "bold",
+    "axes.titlepad": 10.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.facecolor": PAPER,
+    "figure.facecolor": PAPER,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.4,
+    "legend.frameon": False,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "narrows",
+    "path.simplify": True,
+    "figure.dpi": 100.0,
+    "savefig.dpi": 160.0,
+}
+
+_VARIABLES = {
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    PAPER: "--paper",
+    BLUE: "--blue",
+    GREEN: "--green",
+    PURPLE: "--purple",
+    VERMILION: "--vermilion",
+}
+"""Colours that a page may change for dark screens."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def styled(draw: Callable[P, R]) -> Callable[P, R]:
+    """Lets a drawing function work in this style, whatever Matplotlib is set to."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+        with mpl.rc_context(_STYLE):
+            return draw(*args, **kwargs)
+
+    return drawn
+
+
+def new_figure(height: float = 3.4, width: float = 7.6) -> tuple[Figure, Axes]:
+    """An empty figure with one pair of axes; sizes in inches."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def below(figure: Figure, columns: int = 4) -> None:
+    """Puts the legend below the axes, where it covers nothing."""
+    figure.legend(loc="outside lower left", ncols=columns, handlelength=1.6, fontsize=9.5)
+
+
+def from_zero(axes: Axes, top: float | None = None) -> None:
+    """Lets the vertical axis start at zero, and leave room above ``top`` (the data's, if None)."""
+    high = axes.get_ylim()[1] if top is None else 1.12 * top
+    axes.set_ylim(0.0, high if high > 0.0 else 1.0)
+
+
+def label_line(axes: Axes, level: float, text: str, color: str) -> None:
+    """A horizontal threshold with its name in the right margin."""
+    axes.axhline(level, color=color, linewidth=1.0, linestyle=(0, (5, 3)), zorder=2.5)
+    axes.annotate(
+        text,
+        (1.0, level),
+        xycoords=("axes fraction", "data"),
+        xytext=(5, 0),
+        textcoords="offset points",
+        ha="left",
+        va="center",
+        fontsize=9,
+        color=color,
+        annotation_clip=False,
+    )
+
+
+def thin(times: Floats, values: Floats, most: int = 3_000) -> tuple[Floats, Floats]:
+    """A series of at most ``most`` points that keeps every bin's smallest and largest value.
+
+    A picture cannot show more points than it has columns, but must not lose a peak.
+    """
+    if len(times) <= most:
+        return times, values
+    keep: list[int] = []
+    for part in np.array_split(np.arange(len(times)), most // 2):
+        finite = part[~np.isnan(values[part])]
+        if len(finite):
+            ends = {int(finite[np.argmin(values[finite])]), int(finite[np.argmax(values[finite])])}
+            keep.extend(sorted(ends))
+        else:
+            keep.append(int(part[0]))
+    return times[keep], values[keep]
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as PNG, without a date."""
+    with mpl.rc_context(_STYLE):
+        buffer = io.BytesIO()
+        FigureCanvasAgg(figure).print_figure(
+            buffer, format="png", dpi=160, metadata={"Software": None}
+        )
+        return buffer.getvalue()
+
+
+def svg(figure: Figure) -> str:
+    """The figure as SVG, without a date and with the same names each time."""
+    with mpl.rc_context(_STYLE):
+        buffer = io.StringIO()
+        nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        FigureCanvasSVG(figure).print_figure(buffer, format="svg", metadata=nothing)
+        return buffer.getvalue()
+
+
+def svg_inline(text: str, name: str, title: str) -> str:
+    """A figure's SVG as an element of a page: names prefixed, colours as CSS variables.
+
+    Args:
+        text: What `svg` gave.
+        name: Unique on the page; identifiers begin with it.
+        title: What the figure shows, for those who do not see it.
+    """
+    text = text[text.index("<svg") :]
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
+    text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
+    for color, variable in _VARIABLES.items():
+        text = text.replace(color, f"var({variable}, {color})")
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, count=1, flags=re.DOTALL)
+    head, rest = text.split(">", 1)
+    head = re.sub(r'\s(?:width|height)="[^"]*"', "", head)
+    escaped = title.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return (
+        f'{head} role="img" aria-labelledby="{name}-title">'
+        f'<title id="{name}-title">{escaped}</title>{rest}'
+    )

@@ -1,0 +1,79 @@
+"""A resolved scenario as TOML text, so that a report can hand out what it shows.
+
+The standard library reads TOML and does not write it; a scenario needs tables, arrays of tables and
+inline tables, and no more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["toml_text"]
+
+
+def toml_text(values: Mapping[str, Any]) -> str:
+    """TOML that reads back as ``values``; keys without a value (None) are left out.
+
+    Raises:
+        ValueError: A value has no form in TOML.
+
+    Examples:
+        >>> print(toml_text({"name": "a", "links": [{"rate": "1 Mbit/s", "ring": {"packets": 8}}]}))
+        name = "a"
+        <BLANKLINE>
+        [[links]]
+        rate = "1 Mbit/s"
+        ring = { packets = 8 }
+        <BLANKLINE>
+    """
+    lines = []
+    tables: list[tuple[str, Mapping[str, Any]]] = []
+    for key, value in values.items():
+        if _is_tables(value):
+            tables += [(f"[[{_key(key)}]]", entry) for entry in value]
+        elif isinstance(value, Mapping):
+            tables.append((f"[{_key(key)}]", value))
+        elif value is not None:
+            lines.append(f"{_key(key)} = {_value(value)}")
+    for head, table in tables:
+        lines += ["", head]
+        lines += [f"{_key(k)} = {_value(v)}" for k, v in table.items() if v is not None]
+    return "\n".join([*lines, ""])
+
+
+def _is_tables(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(entry, Mapping) for entry in value)
+    )
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else str(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_value(entry) for entry in value) + "]"
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items() if v is not None)
+        return f"{{ {inside} }}" if inside else "{}"
+    raise ValueError(f"{type(value).__name__} has no form in TOML")
+
+
+def _text(text: str) -> str:
+    # JSON's escapes are TOML's, but for DEL, which TOML wants escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

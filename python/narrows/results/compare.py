@@ -1,0 +1,269 @@
+"""Runs side by side: each figure, its difference to the first, and how sure that is.
+
+Runs of one scenario and backend that differ in their seeds alone are repetitions: they form one
+group, whose figures are means. Intervals of a difference (95 %):
+
+- both groups have two runs or more: Welch's t interval of the difference of means;
+- otherwise, for first-attempt success alone: Newcombe's interval of a difference of proportions,
+  from all queries of each group, taken as independent (queries that meet the same full queue are
+  not, so it is too narrow);
+- otherwise none: one run does not say how much another seed would differ.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from narrows.errors import NarrowsError
+from narrows.results.intervals import newcombe, welch
+from narrows.results.metrics import Metric, metrics, value_text
+from narrows.results.run import Run
+from narrows.results.text import TextTable
+
+__all__ = ["Comparison", "Difference", "Group", "Row", "compare"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seeds alone."""
+
+    label: str
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A group's figure less the first group's, in the figure's unit."""
+
+    value: float
+    low: float | None
+    """Lower end of the 95 % interval; None where there is none."""
+    high: float | None
+    method: str
+    """How the interval was computed; empty where there is none."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of every group."""
+
+    key: str
+    section: str
+    name: str
+    unit: str
+    values: tuple[float | None, ...]
+    """Mean over each group's runs; None where a run has no such figure."""
+    differences: tuple[Difference | None, ...]
+    """To the first group; the first is None."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Groups of runs, and their figures."""
+
+    groups: tuple[Group, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader has to know."""
+        partial = [run for group in self.groups for run in group.runs if not run.complete]
+        notes = [f"{_run_name(run)} is partial: {run.stopped}" for run in partial]
+        methods = {d.method for row in self.rows for d in row.differences if d and d.method}
+        return [*notes, *(f"intervals: {method}" for method in sorted(methods))]
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """A tidy table: one row a figure and group."""
+        return pl.DataFrame(
+            [
+                {
+                    "metric": row.key,
+                    "name": f"{row.section}: {row.name}",
+                    "unit": row.unit,
+                    "group": group.label,
+                    "runs": len(group.runs),
+                    "value": value,
+                    "difference": difference and difference.value,
+                    "ci_low": difference and difference.low,
+                    "ci_high": difference and difference.high,
+                    "ci_method": difference.method if difference else "",
+                }
+                for row in self.rows
+                for group, value, difference in zip(
+                    self.groups, row.values, row.differences, strict=True
+                )
+            ],
+            schema={
+                "metric": pl.String,
+                "name": pl.String,
+                "unit": pl.String,
+                "group": pl.String,
+                "runs": pl.UInt32,
+                "value": pl.Float64,
+                "difference": pl.Float64,
+                "ci_low": pl.Float64,
+                "ci_high": pl.Float64,
+                "ci_method": pl.String,
+            },
+        )
+
+    def document(self) -> dict[str, Any]:
+        """The comparison as JSON values."""
+        return {
+            "groups": [
+                {
+                    "label": group.label,
+                    "runs": [str(run.folder) if run.folder else None for run in group.runs],
+                    "seeds": [run.seed for run in group.runs],
+                    "status": [run.status for run in group.runs],
+                }
+                for group in self.groups
+            ],
+            "metrics": self.frame.to_dicts(),
+        }
+
+    def table(self) -> TextTable:
+        """The comparison for people."""
+        header = ["", *(group.label for group in self.groups[:1])]
+        for group in self.groups[1:]:
+            header += [group.label, "difference", "95 % interval"]
+        sections: dict[str, list[tuple[str, ...]]] = {}
+        for row in self.rows:
+            cells = [row.name + (f" ({row.unit})" if row.unit else "")]
+            for value, difference in zip(row.values, row.differences, strict=True):
+                cells.append(value_text(value))
+                if difference is not None:
+                    cells += [signed(difference.value), interval_text(difference)]
+                elif len(cells) > 2:
+                    cells += ["-", "-"]
+            sections.setdefault(row.section, []).append(tuple(cells))
+        return TextTable(self.title, tuple(header), list(sections.items()), self.notes)
+
+    @property
+    def title(self) -> str:
+        """What is compared."""
+        return ", ".join(
+            f"{group.label} ({len(group.runs)} run{'s' if len(group.runs) > 1 else ''})"
+            for group in self.groups
+        )
+
+
+def compare(runs: Sequence[Run]) -> Comparison:
+    """Sets runs side by side.
+
+    Groups come in the order of their first runs; a figure that only some groups have is shown for
+    those.
+
+    Raises:
+        NarrowsError: There is no run, or one is there twice.
+    """
+    if not runs:
+        raise NarrowsError("nothing to compare; hint: name two runs")
+    groups = _groups(runs)
+    found = [[{m.key: m for m in metrics(run.summary)} for run in group.runs] for group in groups]
+    known: dict[str, Metric] = {}
+    for of_group in found:
+        for of_run in of_group:
+            for key, metric in of_run.items():
+                known.setdefault(key, metric)
+    order = {name: n for n, name in enumerate(dict.fromkeys(m.section for m in known.values()))}
+    rows = []
+    for metric in sorted(known.values(), key=lambda m: order[m.section]):
+        samples = [_samples(of_group, metric.key) for of_group in found]
+        means = tuple(statistics.fmean(values) if values else None for values in samples)
+        differences = tuple(
+            None if n == 0 else _difference(metric.key, groups[0], group, samples[0], samples[n])
+            for n, group in enumerate(groups)
+        )
+        rows.append(Row(metric.key, metric.section, metric.name, metric.unit, means, differences))
+    return Comparison(tuple(groups), tuple(rows))
+
+
+def signed(value: float) -> str:
+    """A difference with its sign."""
+    text = value_text(value)
+    return text if text.startswith("-") or value == 0 else f"+{text}"
+
+
+def interval_text(difference: Difference) -> str:
+    """The interval of a difference in words; `-` where there is none."""
+    if difference.low is None or difference.high is None:
+        return "-"
+    return f"{signed(difference.low)} to {signed(difference.high)}"
+
+
+def _groups(runs: Sequence[Run]) -> list[Group]:
+    members: dict[str, list[Run]] = {}
+    for run in runs:
+        members.setdefault(_identity(run), []).append(run)
+    for group in members.values():
+        seeds = [run.seed for run in group]
+        if len(set(seeds)) < len(seeds):
+            twice = next(run for run in group if seeds.count(run.seed) > 1)
+            raise NarrowsError(
+                f"{_run_name(twice)}: the same scenario and seed is there twice; hint: name it once"
+            )
+    names = [group[0].name for group in members.values()]
+    labels = []
+    for number, group in enumerate(members.values(), start=1):
+        name = group[0].name
+        if names.count(name) > 1:
+            folder = group[0].folder
+            name = f"{name} ({folder.name})" if folder else f"{name} ({number})"
+        labels.append(name)
+    return [
+        Group(label, tuple(group)) for label, group in zip(labels, members.values(), strict=True)
+    ]
+
+
+def _identity(run: Run) -> str:
+    scenario = {key: value for key, value in run.scenario.items() if key != "seed"}
+    return json.dumps([run.backend, scenario], sort_keys=True)
+
+
+def _samples(of_group: Sequence[dict[str, Metric]], key: str) -> list[float]:
+    """A figure of each run; empty when a run has none, because a mean of the rest would mislead."""
+    values = [of_run[key].value for of_run in of_group if key in of_run]
+    return values if len(values) == len(of_group) else []
+
+
+def _difference(
+    key: str, first: Group, group: Group, before: Sequence[float], after: Sequence[float]
+) -> Difference | None:
+    if not before or not after:
+        return None
+    value = statistics.fmean(after) - statistics.fmean(before)
+    if abs(value) <= 1e-9 * max(map(abs, [*before, *after])):
+        value = 0.0  # rounding, no difference
+    if min(len(before), len(after)) >= 2:
+        low, high = welch(before, after) if len({*before, *after}) > 1 else (0.0, 0.0)
+        return Difference(value, low, high, "Welch's t over the seeds")
+    if key == "dns.first_attempt_percent":
+        counts, totals = zip(_first_attempts(first), _first_attempts(group), strict=True)
+        low, high = newcombe(counts, totals)
+        return Difference(
+            value,
+            100.0 * low,
+            100.0 * high,
+            "Newcombe over the queries, taken as independent (first attempt only); "
+            "more seeds give better ones",
+        )
+    return Difference(value, None, None, "")
+
+
+def _first_attempts(group: Group) -> tuple[int, int]:
+    """Answers at the first attempt, and queries, of all runs together."""
+    of_runs = [run.summary["dns"] for run in group.runs]
+    answered = sum(dns["answered_at_attempt"][0] for dns in of_runs if dns["answered_at_attempt"])
+    return answered, sum(dns["queries"] for dns in of_runs)
+
+
+def _run_name(run: Run) -> str:
+    return str(run.folder) if run.folder else f"{run.name}, seed {run.seed}"

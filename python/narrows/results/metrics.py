@@ -1,0 +1,118 @@
+"""The figures of a summary as a flat list with names and units, for tables and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Metric", "metrics", "value_text"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a run."""
+
+    key: str
+    """Path in the summary, with the names of links: unique within a run."""
+    section: str
+    """What it belongs to, such as `queue bottleneck.forward, DNS phase`."""
+    name: str
+    unit: str
+    value: float
+
+
+def metrics(summary: Mapping[str, Any]) -> list[Metric]:
+    """The figures that a summary has, in the order of its tables; what is null is left out."""
+    return list(_metrics(summary))
+
+
+def value_text(value: float | None) -> str:
+    """A number for people: four significant digits, whole numbers in full.
+
+    Examples:
+        >>> value_text(97.3699), value_text(254178.2), value_text(0.012345), value_text(None)
+        ('97.37', '254178', '0.01235', '-')
+    """
+    if value is None:
+        return "-"
+    if abs(value) >= 1000.0 or value == int(value):
+        return f"{value:.0f}"
+    return f"{value:.4g}"
+
+
+def _metrics(summary: Mapping[str, Any]) -> Iterator[Metric]:
+    groups = summary.get("dns_groups") or {}
+    yield from _section(summary.get("dns"), "dns", "DNS", _DNS)
+    for group, figures in groups.items():
+        yield from _section(figures, f"dns_groups.{group}", f"DNS group {group}", _DNS)
+    for link, phases in (summary.get("queues") or {}).items():
+        for phase, words in _PHASES.items():
+            prefix, section = f"queues.{link}.{phase}", f"queue {link}, {words}"
+            yield from _section(phases.get(phase), prefix, section, _QUEUE)
+    for link, phases in (summary.get("links") or {}).items():
+        for phase, words in _PHASES.items():
+            prefix, section = f"links.{link}.{phase}", f"link {link}, {words}"
+            yield from _section(phases.get(phase), prefix, section, _LINK)
+    yield from _section(summary.get("flows"), "flows", "TCP", _FLOWS)
+    yield from _section(summary.get("bursts"), "bursts", "bursts", _BURSTS)
+
+
+def _section(
+    figures: Mapping[str, Any] | None, prefix: str, section: str, known: _Known
+) -> Iterator[Metric]:
+    for key, (name, unit, scale) in known.items():
+        value = None if figures is None else figures.get(key)
+        if isinstance(value, int | float):
+            yield Metric(f"{prefix}.{key}", section, name, unit, value * scale)
+
+
+_Known = Mapping[str, tuple[str, str, float]]
+
+_PHASES = {"run": "whole run", "dns_phase": "DNS phase"}
+
+_DNS: _Known = {
+    "queries": ("measured queries", "", 1),
+    "unfinished": ("queries open at the end", "", 1),
+    "first_attempt_percent": ("answered at the first attempt", "%", 1),
+    "unanswered_percent": ("unanswered", "%", 1),
+    "response_median_ms": ("response time, median", "ms", 1),
+    "response_p95_ms": ("response time, 95 % within", "ms", 1),
+    "response_p99_ms": ("response time, 99 % within", "ms", 1),
+    "rtt_median_ms": ("round trip of the answered attempt, median", "ms", 1),
+    "late_answers": ("late answers", "", 1),
+    "queries_per_s": ("queries per second", "1/s", 1),
+}
+_QUEUE: _Known = {
+    "backlog_mean_bytes": ("backlog, mean", "kB", 1e-3),
+    "backlog_p5_bytes": ("backlog, 5th percentile", "kB", 1e-3),
+    "backlog_p95_bytes": ("backlog, 95th percentile", "kB", 1e-3),
+    "backlog_mean_packets": ("backlog, mean", "packets", 1),
+    "ring_mean_bytes": ("in the ring, mean", "kB", 1e-3),
+    "sojourn_mean_ms": ("time in queue and ring, mean", "ms", 1),
+    "drops_total_per_s": ("drops", "1/s", 1),
+    "dns_drops_per_s": ("drops of DNS packets", "1/s", 1),
+    "marks_total_per_s": ("marks", "1/s", 1),
+    "loss_percent": ("packets dropped", "%", 1),
+}
+_LINK: _Known = {
+    "utilisation_percent": ("utilisation", "%", 1),
+    "throughput_mbit_per_s": ("throughput with framing", "Mbit/s", 1),
+    "lost_per_s": ("lost on the wire", "1/s", 1),
+}
+_FLOWS: _Known = {
+    "flows": ("connections", "", 1),
+    "ecn_flows": ("connections with ECN", "", 1),
+    "goodput_mbit_per_s": ("goodput, all connections", "Mbit/s", 1),
+    "jain_fairness": ("Jain's fairness index", "", 1),
+    "retransmitted_percent": ("segments sent again", "%", 1),
+    "timeouts": ("retransmission timeouts", "", 1),
+    "srtt_median_ms": ("smoothed round-trip time, median", "ms", 1),
+}
+_BURSTS: _Known = {
+    "bursts": ("bursts", "", 1),
+    "completed": ("completed", "", 1),
+    "completion_mean_s": ("completion time, mean", "s", 1),
+    "completion_p50_s": ("completion time, median", "s", 1),
+    "completion_p99_s": ("completion time, 99 % within", "s", 1),
+}

@@ -1,0 +1,153 @@
+import re
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from synthetic_run import DNS_START_S, LINK, synthetic_run
+
+from narrows.report import figures, style
+from narrows.report.figures import Bar, ewma
+from narrows.report.run_report import run_figures
+from narrows.report.source import queue_facts, retry_moments_s
+from narrows.results import Run
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return synthetic_run(duration_s=60.0, workers=10)
+
+
+def texts(figure: Figure) -> list[str]:
+    found = [text.get_text() for axes in figure.axes for text in axes.texts]
+    return found + [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def test_thresholds_of_red_are_drawn_and_named(run: Run) -> None:
+    figure = figures.backlog(run, LINK)
+    shown = texts(figure)
+    assert {"min 75 kB", "max 262 kB", "limit 375 kB\n= 300 ms"} <= set(shown)
+    assert {"in the queue", "in the card's ring", "RED's average"} <= set(shown)
+    assert figure.axes[0].get_ylim()[0] == 0.0
+    assert figure.axes[0].get_ylim()[1] > 375.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "unit"),
+    [("bfifo", "limit 262 kB\n= 210 ms", "kB"), ("pfifo", "limit 180 packets", "packets")],
+)
+def test_a_fifo_has_its_limit_in_its_own_unit(kind: str, label: str, unit: str) -> None:
+    figure = figures.backlog(synthetic_run(kind=kind, duration_s=20.0), LINK)
+    assert label in texts(figure)
+    assert figure.axes[0].get_ylabel() == f"backlog ({unit})"
+    assert "RED's average" not in texts(figure)
+
+
+def test_tcs_defaults_are_drawn_where_a_scenario_leaves_them() -> None:
+    queue = {"kind": "red", "limit": "400000 B"}
+    link = {"name": "bottleneck", "between": ["a", "b"], "rate": "8 Mbit/s", "queue": queue}
+    facts = queue_facts(synthetic_run(duration_s=5.0, scenario={"links": [link]}), LINK)
+    assert facts is not None
+    assert [t.level for t in facts.thresholds] == [33_333.0, 100_000.0, 400_000.0]
+
+
+@pytest.mark.parametrize(
+    "scenario", [{}, {"links": 3}, {"links": [{"name": "bottleneck", "queue": {"kind": "new"}}]}]
+)
+def test_a_scenario_that_says_nothing_leaves_a_figure_without_thresholds(
+    scenario: dict[str, object],
+) -> None:
+    run = synthetic_run(duration_s=20.0, scenario=scenario)
+    assert not any("limit" in text for text in texts(figures.backlog(run, LINK)))
+    assert retry_moments_s(run) == []
+
+
+def test_the_start_of_dns_is_marked(run: Run) -> None:
+    for figure in (figures.backlog(run, LINK), figures.drop_rate({"a": run}, LINK)):
+        assert "DNS starts" in texts(figure)
+        lines = [line.get_xdata() for line in figure.axes[0].get_lines()]
+        assert any(list(x) == [DNS_START_S, DNS_START_S] for x in lines)
+
+
+def test_the_average_is_the_papers() -> None:
+    times = 0.1 * np.arange(6)
+    total = np.array([0.0, 4.0, 4.0, 7.0, 7.0, 8.0])
+    expected = []
+    value = 0.0
+    for drops in (4, 0, 3, 0, 1):
+        value = 0.9 * value + 0.1 * (drops * 10)
+        expected.append(value)
+    found_times, found = ewma(times, total)
+    assert found == pytest.approx(expected)
+    assert found_times == pytest.approx(times[1:])
+
+
+def test_the_average_of_a_constant_rate_settles_there() -> None:
+    times = np.arange(0.0, 60.1, 0.5)
+    _, found = ewma(times, 33.0 * times)
+    assert found[-1] == pytest.approx(33.0)
+
+
+def test_the_retry_schedule_stands_in_the_cdf() -> None:
+    run = synthetic_run(loss=0.4)
+    assert retry_moments_s(run) == [1.0, 3.0, 5.0, 9.0]
+    figure = figures.response_cdf({"a": run})
+    assert {f"attempt {n} sent" for n in (2, 3, 4, 5)} <= set(texts(figure))
+    assert figure.axes[0].get_xscale() == "log"
+
+
+def test_unanswered_queries_keep_the_cdf_below_one() -> None:
+    run = synthetic_run(loss=0.7, workers=10)
+    answered = 100.0 - run.summary["dns"]["unanswered_percent"]
+    curve = figures.response_cdf({"a": run}).axes[0].get_lines()[0].get_ydata()
+    assert np.max(np.asarray(curve)) == pytest.approx(answered)
+    assert answered < 95.0
+
+
+def test_bars_start_at_zero_and_show_what_was_published() -> None:
+    figure = figures.first_attempt([Bar("FIFO", 97.2, 96.8, 97.6, 97.37), Bar("x", 80, 70, 90)])
+    axes = figure.axes[0]
+    assert axes.get_xlim()[0] == 0.0
+    assert all(patch.get_x() == 0.0 for patch in axes.patches)  # type: ignore[attr-defined]
+    assert {"97.20", "97.37", "published"} <= set(texts(figure))
+
+
+def test_a_long_series_keeps_its_peaks() -> None:
+    times = np.arange(100_000) * 0.01
+    values = np.zeros(100_000)
+    values[54_321] = 7.0
+    values[77_777] = np.nan
+    few_times, few = style.thin(times, values)
+    assert len(few) <= 3_000
+    assert np.nanmax(few) == 7.0
+    assert list(few_times) == sorted(few_times)
+
+
+def test_the_same_run_gives_the_same_files(run: Run) -> None:
+    for one, two in zip(run_figures(run), run_figures(run), strict=True):
+        assert one.svg == two.svg, one.name
+        assert style.png(one.figure) == style.png(two.figure), one.name
+        assert "<dc:date>" not in one.svg
+
+
+def test_figures_leave_matplotlib_as_it_was(run: Run) -> None:
+    before = dict(mpl.rcParams)
+    style.svg(figures.backlog(run, LINK))
+    assert dict(mpl.rcParams) == before
+
+
+def test_inline_figures_share_no_identifier(run: Run) -> None:
+    shown = run_figures(run)
+    names: list[str] = []
+    for figure in shown:
+        text = style.svg_inline(figure.svg, figure.name.replace(".", "-"), 'a "b" & <c>')
+        root = ElementTree.fromstring(text)
+        ids = [element.get("id") for element in root.iter() if element.get("id")]
+        names += [name for name in ids if name]
+        used = re.findall(r'(?:href="#|url\(#)([^")]+)', text)
+        assert set(used) <= set(ids)
+        title = root.find("{http://www.w3.org/2000/svg}title")
+        assert title is not None
+        assert title.text == 'a "b" & <c>'
+    assert len(names) == len(set(names))

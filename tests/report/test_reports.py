@@ -1,0 +1,136 @@
+import json
+import re
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from synthetic_run import LINK, synthetic_run
+
+from narrows.report import write_comparison, write_run_report
+from narrows.report.toml_text import toml_text
+from narrows.results import Run, RunFolderError, compare
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class _Page(HTMLParser):
+    """Collects what a page refers to, and checks that its elements close in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.references: list[str] = []
+        self.text: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        self.references += [v or "" for k, v in attrs if k in ("src", "href", "xlink:href", "data")]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.references += [v or "" for k, v in attrs if k in ("src", "href", "xlink:href", "data")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "a"
+    synthetic_run(duration_s=60.0, workers=10).save(path)
+    write_run_report(path)
+    return path
+
+
+def test_a_report_needs_nothing_else(folder: Path) -> None:
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    page = _Page(text)
+    assert page.references
+    assert all(reference.startswith("#") for reference in page.references)
+    assert "@import" not in text
+    assert not re.search(r"url\((?!#)", text)
+    assert "<script" not in text
+
+
+def test_a_report_tells_how_to_run_it_again(folder: Path) -> None:
+    words = "".join(_Page((folder / "report.html").read_text(encoding="utf-8")).text)
+    assert "narrows run scenario.toml --backend sim --seed 1" in words
+    start = words.index('name = "testbed-red"')
+    scenario = words[start : words.index("Where and when it ran")]
+    assert tomllib.loads(scenario) == Run.load(folder).scenario
+
+
+def test_figures_are_files_too(folder: Path) -> None:
+    names = {path.name for path in (folder / "figures").iterdir()}
+    stems = {"attempts", "response-cdf", "burst-cdf"}
+    stems |= {f"{what}-{LINK}" for what in ("backlog", "sojourn", "drops", "throughput")}
+    assert names == {f"{stem}.{kind}" for stem in stems for kind in ("png", "svg")}
+
+
+def test_a_report_adapts_to_the_reader(folder: Path) -> None:
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    assert 'name="viewport"' in text
+    assert "prefers-color-scheme: dark" in text
+    assert text.count('role="img"') == text.count("<figure>") == 7
+
+
+def test_a_report_leaves_a_readable_run(folder: Path) -> None:
+    assert Run.load(folder).seed == 1
+
+
+def test_a_partial_run_is_called_partial(tmp_path: Path) -> None:
+    run = synthetic_run(duration_s=100.0, workers=5, partial=True)
+    text = write_run_report(run, tmp_path / "b").read_text(encoding="utf-8")
+    assert "This run is partial" in text
+
+
+def test_a_run_without_tables_has_a_report(tmp_path: Path) -> None:
+    run = Run(
+        scenario={"name": "<script>alert(1)</script>"},
+        seed=1,
+        backend="sim",
+        status="partial",
+        stopped="interrupted",
+        end_s=0.0,
+        events=0,
+        tables={},
+        narrows="0",
+    )
+    text = write_run_report(run, tmp_path).read_text(encoding="utf-8")
+    assert "<script" not in text
+    _Page(text)
+
+
+def test_a_report_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunFolderError, match="not a directory"):
+        write_run_report(synthetic_run(duration_s=5.0, workers=1), tmp_path / "file" / "x")
+
+
+def test_a_comparison_has_a_page(tmp_path: Path) -> None:
+    runs = [synthetic_run(kind=kind, duration_s=60.0, workers=5) for kind in ("bfifo", "red")]
+    text = write_comparison(compare(runs), tmp_path).read_text(encoding="utf-8")
+    page = _Page(text)
+    assert all(reference.startswith("#") for reference in page.references)
+    assert "testbed-bfifo" in "".join(page.text)
+    document = json.loads((tmp_path / "comparison.json").read_text())
+    assert [group["label"] for group in document["groups"]] == ["testbed-bfifo", "testbed-red"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"a": 'quote " and \\ and \n and \x7f and é', "b": [1, 2.5, True], "c": {}},
+        {"t": {"x": {"y": [{"z": "1"}, {"z": "2"}]}}, "list": [{"a b": 1}, {}]},
+        {"list": [], "f": 1e-7, "n": -3, "inline": [["a", "b"], ["c", "d"]]},
+        {"inf": float("inf"), "big": 1e22},
+    ],
+)
+def test_toml_reads_back(values: dict[str, object]) -> None:
+    assert tomllib.loads(toml_text(values)) == values

@@ -1,0 +1,113 @@
+import json
+import statistics
+from io import StringIO
+
+import pytest
+from synthetic_run import LINK, synthetic_run
+
+from narrows.errors import NarrowsError
+from narrows.results import Run, compare
+from narrows.results.compare import Row
+from narrows.results.intervals import t_half_width, t_quantile, welch
+
+
+def one(kind: str, seed: int = 1, **facts: float) -> Run:
+    return synthetic_run(kind=kind, seed=seed, duration_s=60.0, workers=10, **facts)
+
+
+def row(rows: tuple[Row, ...], key: str) -> Row:
+    return next(row for row in rows if row.key == key)
+
+
+def test_single_runs_have_an_interval_for_dns_alone() -> None:
+    found = compare([one("bfifo", loss=0.03), one("red", loss=0.15)])
+    assert [group.label for group in found.groups] == ["testbed-bfifo", "testbed-red"]
+    first = row(found.rows, "dns.first_attempt_percent")
+    change = first.differences[1]
+    assert change is not None
+    assert change.low is not None
+    assert change.high is not None
+    assert change.low < change.value < change.high < 0.0
+    assert change.method.startswith("Newcombe")
+    backlog = row(found.rows, f"queues.{LINK}.run.backlog_mean_bytes").differences[1]
+    assert backlog is not None
+    assert (backlog.low, backlog.high, backlog.method) == (None, None, "")
+
+
+def test_seeds_of_one_scenario_form_a_group() -> None:
+    runs = [one(kind, seed) for kind in ("bfifo", "red") for seed in (1, 2, 3)]
+    found = compare(runs)
+    assert [len(group.runs) for group in found.groups] == [3, 3]
+    key = f"queues.{LINK}.run.backlog_mean_bytes"
+    backlog = row(found.rows, key)
+    fifo = [run.summary["queues"][LINK]["run"]["backlog_mean_bytes"] * 1e-3 for run in runs[:3]]
+    red = [run.summary["queues"][LINK]["run"]["backlog_mean_bytes"] * 1e-3 for run in runs[3:]]
+    assert backlog.values == pytest.approx((statistics.fmean(fifo), statistics.fmean(red)))
+    change = backlog.differences[1]
+    assert change is not None
+    assert (change.low, change.high) == pytest.approx(welch(fifo, red))
+
+
+def test_equal_runs_differ_by_nothing() -> None:
+    found = compare([one("red"), one("red", 2)])
+    assert len(found.groups) == 1
+    scenario = {**one("red").scenario, "description": "the same"}
+    found = compare([one("red"), one("red", scenario=scenario)])  # type: ignore[arg-type]
+    assert len(found.groups) == 2
+    assert {r.differences[1].value for r in found.rows if r.differences[1]} == {0.0}
+
+
+def test_groups_of_one_name_get_different_labels() -> None:
+    scenario = {**one("red").scenario, "description": "another"}
+    found = compare([one("red"), one("red", scenario=scenario)])  # type: ignore[arg-type]
+    labels = [group.label for group in found.groups]
+    assert len(set(labels)) == 2
+
+
+def test_the_same_run_twice_is_refused() -> None:
+    with pytest.raises(NarrowsError, match="is there twice; hint"):
+        compare([one("red"), one("red")])
+    with pytest.raises(NarrowsError, match="nothing to compare"):
+        compare([])
+
+
+def test_a_partial_run_is_named() -> None:
+    partial = synthetic_run(duration_s=100.0, workers=5, partial=True)
+    notes = compare([one("bfifo"), partial]).notes
+    assert "testbed-red, seed 1 is partial: interrupted" in notes
+
+
+def test_a_comparison_is_json_and_text() -> None:
+    found = compare([one("bfifo"), one("red")])
+    document = json.loads(json.dumps(found.document(), allow_nan=False))
+    assert len(document["metrics"]) == 2 * len(found.rows) == found.frame.height
+    out = StringIO()
+    found.table().print(out)
+    assert "answered at the first attempt (%)" in out.getvalue()
+    assert len({len(line) for line in out.getvalue().splitlines()}) > 1
+
+
+@pytest.mark.parametrize(
+    ("confidence", "freedom", "value"),
+    # Abramowitz and Stegun, table 26.10.
+    [
+        (0.95, 1, 12.706),
+        (0.95, 2, 4.303),
+        (0.99, 2, 9.925),
+        (0.95, 3, 3.182),
+        (0.99, 4, 4.604),
+        (0.95, 9, 2.262),
+        (0.99, 30, 2.750),
+        (0.95, 120, 1.980),
+    ],
+)
+def test_students_t_is_as_printed(confidence: float, freedom: int, value: float) -> None:
+    assert t_quantile(confidence, freedom) == pytest.approx(value, abs=5e-4)
+
+
+def test_welch_is_students_t_for_equal_samples() -> None:
+    low, high = welch([1.0, 2.0, 3.0], [11.0, 12.0, 13.0])
+    assert (low + high) / 2 == pytest.approx(10.0)
+    # Equal variances and sizes: 4 degrees of freedom.
+    assert (high - low) / 2 == pytest.approx(2.776 * (2.0 / 3.0) ** 0.5, abs=1e-3)
+    assert t_half_width([1.0, 2.0, 3.0]) == pytest.approx(4.303 / 3.0**0.5, abs=1e-3)
