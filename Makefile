@@ -26,7 +26,8 @@ run: setup ## The main job: Table I of the first paper, in the simulator, with a
 check: setup lint ## Fast checks: linters and the tests that take seconds
 	$(BIN)/pytest -q -m "not slow"
 
-test: setup lint ## Everything that CI runs
+test: setup lint ## Everything that CI runs (with CI set: installs what tests need, none may skip)
+	@test -z "$$CI" || sh tools/install_test_tools.sh
 	cargo test --locked -q
 	$(BIN)/pytest -q
 	$(BIN)/python tools/check_wheel.py
