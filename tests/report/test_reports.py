@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 import re
 import tomllib
 from html.parser import HTMLParser
@@ -111,6 +113,20 @@ def test_a_report_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunFolderError, match="not a directory"):
         write_run_report(synthetic_run(duration_s=5.0, workers=1), tmp_path / "file" / "x")
+
+
+def test_a_full_disk_leaves_no_half_of_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> int:
+        with path.open("wb") as file:
+            file.write(data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(RunFolderError, match="no space left on device"):
+        write_run_report(synthetic_run(duration_s=5.0, workers=1), tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_comparison_has_a_page(tmp_path: Path) -> None:

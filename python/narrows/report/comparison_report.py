@@ -46,7 +46,7 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
         shown.append(
             Shown(
                 "first-attempt",
-                figures.first_attempt(bars, "95 % interval"),
+                figures.first_attempt(bars, "share, with 95 % interval"),
                 f"Bars: queries answered at the first attempt: {values}.",
                 "Intervals: Student's t over the seeds where there are two or more, else Wilson's "
                 "over the queries.",

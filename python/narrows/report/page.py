@@ -81,9 +81,15 @@ def write_page(path: Path, html: str) -> Path:
 
 
 def _write(path: Path, data: bytes) -> Path:
+    temporary = path.with_name(f".{path.name}.unfinished")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        try:
+            temporary.write_bytes(data)
+            # A full disk leaves no half of a page where a page is expected.
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise RunFolderError(path, (error.strerror or str(error)).lower()) from None
     return path

@@ -54,7 +54,7 @@ class Run:
 
     def __post_init__(self) -> None:
         tables = {
-            name: self.tables[name] if name in self.tables else table.schema.to_frame()
+            name: self.tables[name] if name in self.tables else pl.DataFrame(schema=table.schema)
             for name, table in TABLES.items()
         }
         for name, table in TABLES.items():
@@ -220,5 +220,5 @@ def _fates(queries: Any, attempts: pl.DataFrame) -> pl.Series:
         .agg("fates")
     )
     ids = pl.DataFrame({"query": pl.Series(queries, dtype=pl.UInt32)})
-    found = ids.join(each, on="query", how="left", maintain_order="left").get_column("fates")
-    return found.fill_null(pl.lit([], dtype=pl.List(pl.String)))
+    joined = ids.with_row_index("row").join(each, on="query", how="left").sort("row")
+    return joined.get_column("fates").fill_null(pl.lit([], dtype=pl.List(pl.String)))
