@@ -7,7 +7,11 @@ use narrows_units::{Bytes, Span};
 
 /// An endpoint's settings.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Config {
     /// Largest payload of a segment without options, offered in the SYN (RFC 9293, 3.7.1). With
     /// timestamps each data segment carries 12 bytes less.
@@ -68,7 +72,11 @@ pub struct Config {
 
 /// Congestion control algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Congestion {
     /// RFC 5681.
     Reno,
@@ -78,7 +86,11 @@ pub enum Congestion {
 
 /// How lost segments are found and sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Recovery {
     /// Fast recovery ends with the first new acknowledgement (RFC 2581).
     Reno,
@@ -90,7 +102,11 @@ pub enum Recovery {
 
 /// How the congestion window shrinks during recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Reduction {
     /// Halved at once and inflated by duplicate ACKs (RFC 5681).
     AtOnce,
@@ -102,7 +118,11 @@ pub enum Reduction {
 
 /// When a receiver acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum AckPolicy {
     /// Every segment at once.
     EverySegment,
@@ -114,7 +134,11 @@ pub enum AckPolicy {
 
 /// The answer to an ECN echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum EcnResponse {
     /// As to a loss (RFC 3168, 6.1.2).
     AsLoss,
@@ -124,7 +148,11 @@ pub enum EcnResponse {
 
 /// What happens to the congestion window after an idle time longer than the RTO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum RestartAfterIdle {
     /// It stays.
     Keep,

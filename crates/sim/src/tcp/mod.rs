@@ -1,10 +1,24 @@
-//! TCP as a state machine without I/O.
+//! TCP as a state machine without I/O, as current Linux (6.1) behaves.
+//!
+//! An [`Endpoint`] takes segments and the time, and gives segments and the next deadline. Each
+//! file names the kernel functions whose decisions it makes, and lists where it differs.
+
+mod clock;
 mod config;
+mod congestion;
+mod counters;
+mod endpoint;
+mod profiles;
+mod receiver;
 mod segment;
+mod sender;
 mod seq;
 
 pub use config::{
     AckPolicy, Config, Congestion, EcnResponse, Recovery, Reduction, RestartAfterIdle,
 };
+pub use counters::Counters;
+pub use endpoint::Endpoint;
+pub use profiles::ConfigError;
 pub use segment::{Flags, SackBlocks, Segment, SynOptions};
 pub use seq::Seq;

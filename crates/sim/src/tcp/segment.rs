@@ -31,7 +31,8 @@ impl Segment {
     /// The sequence number after this segment: payload, SYN and FIN count.
     #[inline]
     pub fn end(&self) -> Seq {
-        let control = u32::from(self.flags.contains(Flags::SYN)) + u32::from(self.flags.contains(Flags::FIN));
+        let control =
+            u32::from(self.flags.contains(Flags::SYN)) + u32::from(self.flags.contains(Flags::FIN));
         self.seq + (u32::from(self.len) + control)
     }
 

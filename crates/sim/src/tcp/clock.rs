@@ -1,0 +1,117 @@
+//! The clocks of an endpoint: microseconds for round trips, jiffies for timers, milliseconds in
+//! the timestamps option.
+//!
+//! Source: Linux 6.1 kernel/time/timer.c (`calc_wheel_index`), include/net/tcp.h.
+//! Differences: one clock for all hosts, with jiffy 0 at the start of the run.
+
+use narrows_units::{Span, Time};
+
+use super::{Config, Reduction};
+
+/// What every step of the state machine needs to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) now: Time,
+    /// `tcp_mstamp`: microseconds since the start, modulo 2^32; compare differences only.
+    pub(crate) us: u32,
+}
+
+impl<'a> Context<'a> {
+    #[inline]
+    pub(crate) fn new(config: &'a Config, now: Time) -> Self {
+        Self { config, now, us: (now.as_ps() / PS_PER_US) as u32 }
+    }
+
+    /// Microseconds in a jiffy.
+    #[inline]
+    pub(crate) fn tick_us(&self) -> u32 {
+        (self.config.timer_granularity.as_us() as u32).max(1)
+    }
+
+    /// The current jiffy.
+    #[inline]
+    pub(crate) fn jiffies(&self) -> u32 {
+        ((self.now.as_ps() / PS_PER_US) / u64::from(self.tick_us())) as u32
+    }
+
+    /// `usecs_to_jiffies`: rounded up.
+    #[inline]
+    pub(crate) fn to_jiffies(&self, us: u32) -> u32 {
+        us.div_ceil(self.tick_us())
+    }
+
+    /// A span in jiffies, rounded up.
+    #[inline]
+    pub(crate) fn span_to_jiffies(&self, span: Span) -> u32 {
+        self.to_jiffies(u32::try_from(span.as_us()).unwrap_or(u32::MAX - MAX_TICK_US))
+    }
+
+    /// `jiffies_to_usecs`.
+    #[inline]
+    pub(crate) fn to_us(&self, jiffies: u32) -> u32 {
+        jiffies.saturating_mul(self.tick_us())
+    }
+
+    /// The value of the timestamps option: milliseconds, never 0 (RFC 7323, 5.4).
+    #[inline]
+    pub(crate) fn timestamp(&self) -> u32 {
+        ((self.now.as_ps() / PS_PER_MS) as u32).wrapping_add(1)
+    }
+
+    /// When a timer goes off that is armed now for `jiffies`.
+    ///
+    /// Linux's timer wheel fires at the jiffy *after* the one asked for, rounded up to 8 jiffies
+    /// from 63 jiffies on, to 64 from 504 on, and so forth. Kernels before 4.8 fired at the very
+    /// jiffy, and classic simulators at the very instant.
+    #[inline]
+    pub(crate) fn deadline(&self, jiffies: u32) -> Time {
+        let tick = u64::from(self.tick_us());
+        if self.config.reduction == Reduction::AtOnce {
+            return self.now + Span::from_us(u64::from(jiffies) * tick);
+        }
+        let expires = (self.now.as_ps() / PS_PER_US) / tick + u64::from(jiffies);
+        let fires = if self.config.reduction == Reduction::RateHalving {
+            expires
+        } else {
+            let mut shift = 0;
+            while u64::from(jiffies) >= 63 << shift && shift < 24 {
+                shift += 3;
+            }
+            ((expires >> shift) + 1) << shift
+        };
+        Time::ZERO + Span::from_us(fires * tick)
+    }
+}
+
+const PS_PER_US: u64 = 1_000_000;
+const PS_PER_MS: u64 = 1_000_000_000;
+const MAX_TICK_US: u32 = 1_000_000;
+
+/// The time from `earlier` to `later` on the microsecond clock.
+#[inline]
+pub(crate) fn elapsed_us(later: u32, earlier: u32) -> u32 {
+    let delta = later.wrapping_sub(earlier);
+    if delta > u32::MAX / 2 { 0 } else { delta }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fires_after(at: Span, jiffies: u32) -> Span {
+        let config = Config::profile("linux-6").expect("a known profile");
+        let now = Time::ZERO + at;
+        Context::new(&config, now).deadline(jiffies).since(now)
+    }
+
+    #[test]
+    fn the_wheel_fires_one_jiffy_later_and_coarser_far_away() {
+        assert_eq!(fires_after(Span::ZERO, 50), Span::from_ms(204));
+        assert_eq!(fires_after(Span::from_ms(3), 50), Span::from_ms(201));
+        // 100 jiffies lie in level 1: 104 is the next multiple of 8.
+        assert_eq!(fires_after(Span::ZERO, 100), Span::from_ms(416));
+        // 600 jiffies lie in level 2: 640 is the next multiple of 64.
+        assert_eq!(fires_after(Span::ZERO, 600), Span::from_ms(2560));
+    }
+}

@@ -1,0 +1,26 @@
+//! What an endpoint counts.
+
+/// Counts since the start of the connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Segments sent, of every kind, retransmissions included.
+    pub segments_sent: u64,
+    /// Segments sent again, for whatever reason (tail probes and SYNs included).
+    pub segments_retransmitted: u64,
+    /// Retransmission time-outs, SYN time-outs included.
+    pub timeouts: u32,
+    /// Times that fast recovery was entered.
+    pub fast_recoveries: u32,
+    /// Reductions of the window because of an ECN echo.
+    pub ecn_reductions: u32,
+    /// Tail loss probes.
+    pub tail_probes: u32,
+    /// Reductions taken back.
+    pub undos: u32,
+    /// Of the time-outs, those that F-RTO found needless.
+    pub spurious_timeouts: u32,
+    /// Segments received with the CE mark.
+    pub marks_received: u64,
+    /// Pure acknowledgements sent.
+    pub acks_sent: u32,
+}

@@ -1,0 +1,492 @@
+//! One end of a connection: handshake, the two halves, close.
+//!
+//! Source: RFC 9293, 3.5 and 3.6; Linux 6.1 `tcp_rcv_synsent_state_process`,
+//! `tcp_rcv_established`, `tcp_init_transfer`.
+//! Differences: no simultaneous open, no fast open, no SYN cookies, no TIME-WAIT timer (a closed
+//! end still acknowledges a repeated FIN). The passive end closes when it has read the other's FIN.
+//! Without a handshake (`skip_handshake`) both ends start at sequence number 1.
+
+use narrows_qdisc::Ecn;
+use narrows_units::{Span, Time};
+
+use super::clock::{Context, elapsed_us};
+use super::receiver::{Decision, Receiver, Verdict};
+use super::sender::{Outgoing, Sender, Start};
+use super::{Config, Counters, Flags, Segment, Seq, SynOptions};
+
+/// One end of a connection.
+///
+/// Events go in with [`connect`](Self::connect), [`write`](Self::write), [`close`](Self::close),
+/// [`handle_segment`](Self::handle_segment) and [`handle_timeout`](Self::handle_timeout). After
+/// each of them, call [`poll_transmit`](Self::poll_transmit) at the same instant until it gives
+/// `None`, and then ask [`next_timeout`](Self::next_timeout): sending arms timers. The same
+/// [`Config`] is handed to every call.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    phase: Phase,
+    /// The SYN or SYN-ACK has to be sent.
+    syn_due: bool,
+    syn_retries: u8,
+    /// When it was first sent.
+    syn_sent_us: u32,
+    receiver: Receiver,
+    sender: Sender,
+}
+
+/// Where the handshake stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Before `connect`.
+    Closed,
+    /// Waits for a SYN.
+    Listen,
+    SynSent,
+    SynReceived,
+    /// Data may flow; closing is seen from the FINs.
+    Established,
+}
+
+impl Endpoint {
+    /// The end that will open the connection, with its initial sequence number.
+    pub fn client(config: &Config, isn: Seq) -> Self {
+        Self::new(config, isn, Phase::Closed)
+    }
+
+    /// The end that waits for a SYN, with its initial sequence number.
+    pub fn server(config: &Config, isn: Seq) -> Self {
+        Self::new(config, isn, Phase::Listen)
+    }
+
+    fn new(config: &Config, isn: Seq, phase: Phase) -> Self {
+        let isn = if config.skip_handshake { Seq(0) } else { isn };
+        let mut endpoint = Self {
+            phase,
+            syn_due: false,
+            syn_retries: 0,
+            syn_sent_us: 0,
+            receiver: Receiver::new(config),
+            sender: Sender::new(config, isn + 1),
+        };
+        if config.skip_handshake && phase == Phase::Listen {
+            endpoint.skip_handshake(&Context::new(config, Time::ZERO));
+        }
+        endpoint
+    }
+
+    /// Opens the connection: the SYN comes from [`poll_transmit`](Self::poll_transmit).
+    pub fn connect(&mut self, config: &Config, now: Time) {
+        if self.phase != Phase::Closed {
+            return;
+        }
+        let cx = Context::new(config, now);
+        if config.skip_handshake {
+            self.skip_handshake(&cx);
+        } else {
+            self.phase = Phase::SynSent;
+            self.send_syn(&cx);
+        }
+    }
+
+    /// The application hands over `bytes` bytes.
+    pub fn write(&mut self, config: &Config, now: Time, bytes: u64) {
+        self.sender.write(&Context::new(config, now), bytes);
+    }
+
+    /// The application never runs out of data.
+    pub fn write_forever(&mut self, config: &Config, now: Time) {
+        self.sender.write(&Context::new(config, now), u64::MAX);
+    }
+
+    /// The application has written its last byte: FIN follows it.
+    pub fn close(&mut self, config: &Config, now: Time) {
+        let _ = (config, now);
+        self.sender.close();
+    }
+
+    /// A segment comes in.
+    #[inline]
+    pub fn handle_segment(&mut self, config: &Config, now: Time, segment: &Segment) {
+        let cx = Context::new(config, now);
+        if self.phase == Phase::Established {
+            self.handle_established(&cx, segment);
+        } else {
+            self.handle_handshake(&cx, segment);
+        }
+    }
+
+    /// A deadline has come: fires whatever is due.
+    pub fn handle_timeout(&mut self, config: &Config, now: Time) {
+        let cx = Context::new(config, now);
+        if self.phase != Phase::Established {
+            self.handle_syn_timeout(&cx);
+            return;
+        }
+        self.receiver.handle_timeout(&cx, self.sender.rto());
+        self.sender.handle_timeout(&cx);
+    }
+
+    /// The next segment to be sent, if any.
+    #[inline]
+    pub fn poll_transmit(&mut self, config: &Config, now: Time) -> Option<Segment> {
+        let cx = Context::new(config, now);
+        if self.phase != Phase::Established {
+            return self.poll_syn(&cx);
+        }
+        if !self.receiver.first
+            && let Some(outgoing) = self.sender.poll(&cx)
+        {
+            if outgoing.len > 0 {
+                self.receiver.on_data_sent(&cx);
+            }
+            return Some(self.segment(&cx, outgoing));
+        }
+        if self.receiver.decide(&cx, self.sender.srtt_us()) == Decision::Send {
+            self.sender.counters.acks_sent += 1;
+            let seq = self.sender.snd_nxt;
+            return Some(self.segment(&cx, Outgoing { seq, len: 0, flags: Flags(0), ect: false }));
+        }
+        None
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has to be called; `None`: not at all.
+    #[inline]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let next = self.sender.deadline().min(self.receiver.deadline());
+        (next != Time::MAX).then_some(next)
+    }
+
+    /// Payload bytes that the other end has acknowledged.
+    #[inline]
+    pub fn bytes_acked(&self) -> u64 {
+        self.sender.bytes_acked
+    }
+
+    /// Payload bytes that arrived in order.
+    #[inline]
+    pub fn bytes_received(&self) -> u64 {
+        self.receiver.bytes_received
+    }
+
+    /// Whether the handshake is done; stays true afterwards.
+    #[inline]
+    pub fn is_established(&self) -> bool {
+        self.phase == Phase::Established
+    }
+
+    /// Whether both directions are closed and acknowledged, or the connection was given up.
+    pub fn is_closed(&self) -> bool {
+        self.sender.failed
+            || (self.sender.is_fin_acked() && (self.receiver.fin_received || self.skipped()))
+    }
+
+    /// Whether the other end has closed its direction.
+    pub fn is_peer_closed(&self) -> bool {
+        self.receiver.fin_received
+    }
+
+    /// Whether the connection was given up: too many time-outs, or a reset.
+    pub fn is_failed(&self) -> bool {
+        self.sender.failed
+    }
+
+    /// Whether all that was written is acknowledged, the FIN included.
+    pub fn all_acked(&self) -> bool {
+        self.sender.is_done()
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.sender.counters
+    }
+
+    /// The smoothed round-trip time; `None` before the first sample.
+    pub fn srtt(&self) -> Option<Span> {
+        let us = self.sender.srtt_us();
+        (us > 0).then(|| Span::from_us(u64::from(us)))
+    }
+
+    /// The shortest round-trip time; `None` before the first sample.
+    pub fn min_rtt(&self) -> Option<Span> {
+        self.sender.min_rtt_us().map(|us| Span::from_us(u64::from(us)))
+    }
+
+    /// The congestion window in segments.
+    #[inline]
+    pub fn cwnd(&self) -> u32 {
+        self.sender.window.cwnd
+    }
+
+    /// The slow-start threshold in segments; `None`: unbounded.
+    pub fn ssthresh(&self) -> Option<u32> {
+        let ssthresh = self.sender.window.ssthresh;
+        (ssthresh < super::congestion::INFINITE_SSTHRESH).then_some(ssthresh)
+    }
+
+    /// Whether both ends agreed on ECN.
+    pub fn ecn_negotiated(&self) -> bool {
+        self.phase == Phase::Established && self.sender.ecn
+    }
+
+    /// Heap bytes that belong to this end: segments in flight, and data out of order.
+    pub fn heap_bytes(&self) -> usize {
+        self.sender.heap_bytes() + self.receiver.heap_bytes()
+    }
+
+    /// Panics where the state contradicts itself. For tests.
+    pub fn check_invariants(&self) {
+        if self.phase == Phase::Established {
+            self.sender.check_invariants();
+        }
+    }
+
+    fn skipped(&self) -> bool {
+        // Nothing but `skip_handshake` establishes a connection without a SYN.
+        self.syn_sent_us == NEVER_SENT
+    }
+
+    fn skip_handshake(&mut self, cx: &Context) {
+        self.phase = Phase::Established;
+        self.syn_sent_us = NEVER_SENT;
+        self.receiver.start(Seq(1), cx.config.window_scaling);
+        self.receiver.timestamps = cx.config.timestamps;
+        self.receiver.sack = cx.config.sack;
+        self.receiver.ecn = cx.config.ecn;
+        let start = Start {
+            mss: payload(cx.config.mss, cx.config.timestamps),
+            peer_scale: self.receiver.scale(),
+            sack: cx.config.sack,
+            ecn: cx.config.ecn,
+            window: u32::from(self.receiver.window_field(false)) << self.receiver.scale(),
+            peer_seq: Seq(1),
+            rtt_us: None,
+            handshake_lost: false,
+            restart_window: false,
+        };
+        self.sender.start(cx, start);
+    }
+
+    #[inline]
+    fn handle_established(&mut self, cx: &Context, segment: &Segment) {
+        if segment.flags.contains(Flags::RST) {
+            self.sender.fail();
+            return;
+        }
+        if segment.flags.contains(Flags::SYN) {
+            // Our answer was lost.
+            self.receiver.acknowledge_now();
+            return;
+        }
+        if segment.ecn == Ecn::Ce {
+            self.sender.counters.marks_received += 1;
+        }
+        let verdict = self.receiver.validate(cx, segment, self.sender.snd_una);
+        if verdict == Verdict::Dropped
+            || !segment.flags.contains(Flags::ACK)
+            || !self.sender.handle_ack(cx, segment)
+        {
+            return;
+        }
+        self.receiver.accept_cwr(segment);
+        if segment.end() != segment.seq {
+            self.receiver.take_data(cx, segment, self.sender.rto());
+            if self.receiver.fin_received {
+                self.sender.close();
+            }
+        }
+    }
+
+    /// A segment with everything that the receiving half has to say.
+    #[inline]
+    fn segment(&mut self, cx: &Context, outgoing: Outgoing) -> Segment {
+        let receiver = &mut self.receiver;
+        let mut segment = Segment {
+            seq: outgoing.seq,
+            ack: receiver.rcv_nxt,
+            window: receiver.window_field(false),
+            len: outgoing.len,
+            flags: outgoing.flags.with(Flags::ACK),
+            ecn: if outgoing.ect { Ecn::Ect0 } else { Ecn::NotEct },
+            ..Segment::default()
+        };
+        if receiver.timestamps {
+            segment.timestamps = Some((cx.timestamp(), receiver.ts_recent));
+        }
+        // Data segments are full: SACK blocks do not fit there.
+        if outgoing.len == 0 && receiver.has_sack_blocks() {
+            segment.sack = receiver.take_sack_blocks();
+        }
+        if receiver.echoes_mark() {
+            segment.flags = segment.flags.with(Flags::ECE);
+        }
+        receiver.on_ack_sent(cx);
+        self.sender.counters.segments_sent += 1;
+        segment
+    }
+
+    #[cold]
+    fn handle_handshake(&mut self, cx: &Context, segment: &Segment) {
+        let flags = segment.flags;
+        let acceptable = flags.contains(Flags::ACK) && segment.ack == self.sender.snd_una;
+        match self.phase {
+            Phase::Listen | Phase::SynReceived if flags.contains(Flags::SYN) => {
+                if flags.contains(Flags::ACK) {
+                    return;
+                }
+                if self.phase == Phase::Listen {
+                    self.take_syn(cx, segment);
+                    self.phase = Phase::SynReceived;
+                    self.send_syn(cx);
+                } else {
+                    self.syn_due = true;
+                }
+            }
+            Phase::SynSent if flags.contains(Flags::SYN) && acceptable => {
+                self.take_syn(cx, segment);
+                self.establish(cx, segment);
+                self.receiver.acknowledge_now();
+                self.receiver.first = true;
+            }
+            Phase::SynReceived if acceptable => {
+                self.establish(cx, segment);
+                self.handle_established(cx, segment);
+            }
+            Phase::SynSent | Phase::SynReceived
+                if flags.contains(Flags::RST)
+                    && (acceptable || self.phase == Phase::SynReceived) =>
+            {
+                self.sender.fail();
+            }
+            _ => {}
+        }
+    }
+
+    /// The options of the other end's SYN or SYN-ACK.
+    fn take_syn(&mut self, cx: &Context, segment: &Segment) {
+        let config = cx.config;
+        let options = segment.syn.unwrap_or_default();
+        let scaled = config.window_scaling && options.window_scale.is_some();
+        let asked = self.asked_for_ecn(config);
+        let receiver = &mut self.receiver;
+        receiver.timestamps = config.timestamps && segment.timestamps.is_some();
+        receiver.ts_recent = segment.timestamps.map_or(0, |(stamp, _)| stamp);
+        receiver.sack = config.sack && options.sack_permitted;
+        // RFC 3168, 6.1.1: a SYN asks with ECE and CWR, a SYN-ACK agrees with ECE alone.
+        let echo = segment.flags.contains(Flags::ECE);
+        let reduced = segment.flags.contains(Flags::CWR);
+        receiver.ecn = if segment.flags.contains(Flags::ACK) {
+            asked && echo && !reduced
+        } else {
+            echo && reduced
+        };
+        receiver.start(segment.seq + 1, scaled);
+        let offered = if options.mss == 0 { DEFAULT_MSS } else { options.mss };
+        self.sender.mss = payload(config.mss.min(offered), self.receiver.timestamps);
+        self.sender.peer_scale = if scaled { options.window_scale.unwrap_or(0).min(14) } else { 0 };
+    }
+
+    fn establish(&mut self, cx: &Context, segment: &Segment) {
+        self.phase = Phase::Established;
+        let rtt_us = if self.syn_retries == 0 {
+            Some(elapsed_us(cx.us, self.syn_sent_us))
+        } else {
+            // RFC 7323: the echo tells which SYN was answered.
+            segment
+                .timestamps
+                .filter(|&(_, echo)| self.receiver.timestamps && echo != 0)
+                .map(|(_, echo)| cx.timestamp().wrapping_sub(echo).max(1).saturating_mul(1000))
+        };
+        let peer_scale = self.sender.peer_scale;
+        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { peer_scale };
+        let start = Start {
+            mss: self.sender.mss,
+            peer_scale,
+            sack: self.receiver.sack,
+            ecn: self.receiver.ecn,
+            window: u32::from(segment.window) << scale,
+            peer_seq: segment.seq,
+            rtt_us,
+            handshake_lost: self.syn_retries > 0,
+            // `tcp_init_transfer`: a second repetition costs the initial window.
+            restart_window: self.syn_retries > 1,
+        };
+        self.sender.disarm();
+        self.sender.start(cx, start);
+    }
+
+    /// Linux repeats a SYN without the ECN request (RFC 3168, 6.1.1.1).
+    fn asked_for_ecn(&self, config: &Config) -> bool {
+        config.ecn && self.syn_retries == 0
+    }
+
+    fn send_syn(&mut self, cx: &Context) {
+        self.syn_due = true;
+        if self.syn_retries == 0 {
+            self.syn_sent_us = cx.us.min(NEVER_SENT - 1);
+        }
+        let timeout = cx.span_to_jiffies(cx.config.initial_rto);
+        self.sender.arm_syn(cx, timeout.saturating_mul(1 << self.syn_retries.min(16)));
+    }
+
+    #[cold]
+    fn handle_syn_timeout(&mut self, cx: &Context) {
+        if cx.now < self.sender.deadline() {
+            return;
+        }
+        if self.syn_retries >= cx.config.max_retries.min(MOST_SYN_RETRIES) {
+            self.sender.fail();
+            return;
+        }
+        self.syn_retries += 1;
+        self.sender.counters.timeouts += 1;
+        self.send_syn(cx);
+    }
+
+    #[cold]
+    fn poll_syn(&mut self, cx: &Context) -> Option<Segment> {
+        if !core::mem::take(&mut self.syn_due) {
+            return None;
+        }
+        let config = cx.config;
+        let answer = self.phase == Phase::SynReceived;
+        let receiver = &self.receiver;
+        let mut flags = Flags::SYN;
+        if answer {
+            flags = flags.with(Flags::ACK);
+            if receiver.ecn {
+                flags = flags.with(Flags::ECE);
+            }
+        } else if self.asked_for_ecn(config) {
+            flags = flags.with(Flags::ECE).with(Flags::CWR);
+        }
+        let stamps = if answer { receiver.timestamps } else { config.timestamps };
+        let scales = config.window_scaling && (!answer || receiver.scaled);
+        let counters = &mut self.sender.counters;
+        counters.segments_sent += 1;
+        counters.segments_retransmitted += u64::from(self.syn_retries > 0);
+        Some(Segment {
+            seq: Seq(self.sender.snd_una.0.wrapping_sub(1)),
+            ack: if answer { receiver.rcv_nxt } else { Seq(0) },
+            window: receiver.window_field(true),
+            flags,
+            timestamps: stamps.then(|| (cx.timestamp(), receiver.ts_recent)),
+            syn: Some(SynOptions {
+                mss: config.mss,
+                window_scale: scales.then(|| receiver.scale()),
+                sack_permitted: if answer { receiver.sack } else { config.sack },
+            }),
+            ..Segment::default()
+        })
+    }
+}
+
+/// Payload of a full segment: the timestamps option takes 12 bytes.
+fn payload(mss: u16, timestamps: bool) -> u16 {
+    mss - if timestamps { 12 } else { 0 }
+}
+
+/// `syn_sent_us` of a connection without a handshake.
+const NEVER_SENT: u32 = u32::MAX;
+/// RFC 9293, 3.7.1: what a SYN without the option means.
+const DEFAULT_MSS: u16 = 536;
+/// `tcp_syn_retries`.
+const MOST_SYN_RETRIES: u8 = 6;

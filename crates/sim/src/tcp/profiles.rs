@@ -1,0 +1,176 @@
+//! The named profiles, and what a configuration must obey.
+//!
+//! `linux-6`: a current kernel with its defaults. `legacy`: the same with `tcp_recovery = 0`,
+//! `tcp_early_retrans = 0` and initial window 3. `linux-2.6.30`: 2009, before proportional rate
+//! reduction (3.2), an initial window of 10 (2.6.39) and an initial RTO of 1 s (3.1).
+//! `ns-2`: `Agent/TCP/Reno` with ns-2.35's defaults (tcl/lib/ns-default.tcl); its `maxrto_` of
+//! 100,000 s is 1000 s here.
+
+use core::fmt;
+
+use narrows_units::{Bytes, Span};
+
+use super::{AckPolicy, Config, Congestion, EcnResponse, Recovery, Reduction, RestartAfterIdle};
+
+impl Config {
+    /// The names that [`Config::profile`] knows.
+    pub const PROFILES: [&'static str; 4] = ["linux-6", "legacy", "linux-2.6.30", "ns-2"];
+
+    /// The settings of a named profile; `None` for an unknown name.
+    pub fn profile(name: &str) -> Option<Self> {
+        let linux_6 = Self {
+            mss: 1460,
+            initial_window: 10,
+            initial_ssthresh: None,
+            congestion: Congestion::Cubic,
+            hystart: true,
+            recovery: Recovery::Sack,
+            reduction: Reduction::Prr,
+            rack: true,
+            tlp: true,
+            frto: true,
+            undo: true,
+            limited_transmit: true,
+            sack: true,
+            timestamps: true,
+            window_scaling: true,
+            receive_buffer: Bytes::new(3_145_728),
+            acks: AckPolicy::Linux,
+            nagle: true,
+            ecn: false,
+            ecn_response: EcnResponse::AsLoss,
+            initial_rto: Span::from_secs(1),
+            min_rto: Span::from_ms(200),
+            max_rto: Span::from_secs(120),
+            timer_granularity: Span::from_ms(4),
+            restart_after_idle: RestartAfterIdle::Decay,
+            max_retries: 15,
+            skip_handshake: false,
+        };
+        Some(match name {
+            "linux-6" => linux_6,
+            "legacy" => Self { rack: false, tlp: false, initial_window: 3, ..linux_6 },
+            "linux-2.6.30" => Self {
+                rack: false,
+                tlp: false,
+                initial_window: 3,
+                reduction: Reduction::RateHalving,
+                initial_rto: Span::from_secs(3),
+                ..linux_6
+            },
+            "ns-2" => Self {
+                initial_window: 2,
+                congestion: Congestion::Reno,
+                hystart: false,
+                recovery: Recovery::Reno,
+                reduction: Reduction::AtOnce,
+                rack: false,
+                tlp: false,
+                frto: false,
+                undo: false,
+                limited_transmit: false,
+                sack: false,
+                timestamps: false,
+                acks: AckPolicy::EverySegment,
+                nagle: false,
+                initial_rto: Span::from_secs(3),
+                max_rto: Span::from_secs(LONGEST_RTO_S),
+                timer_granularity: Span::from_ms(10),
+                restart_after_idle: RestartAfterIdle::Fresh,
+                max_retries: u8::MAX,
+                skip_handshake: true,
+                ..linux_6
+            },
+            _ => return None,
+        })
+    }
+
+    /// Whether an endpoint can work with this.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let error = |field, message| Err(ConfigError { field, message });
+        if !(88..=65_495).contains(&self.mss) {
+            return error("mss", "must lie between 88 and 65495 bytes");
+        }
+        if !(1..=65_535).contains(&self.initial_window) {
+            return error("initial_window", "must lie between 1 and 65535 segments");
+        }
+        if self.initial_ssthresh.is_some_and(|ssthresh| ssthresh < 2) {
+            return error("initial_ssthresh", "must be at least 2 segments");
+        }
+        if self.receive_buffer.get() < 2 * u64::from(self.mss) {
+            return error("receive_buffer", "must hold at least two segments");
+        }
+        let tick = self.timer_granularity;
+        if !(Span::from_us(1)..=Span::from_secs(1)).contains(&tick) {
+            return error("timer_granularity", "must lie between 1 us and 1 s");
+        }
+        if self.min_rto < tick || self.min_rto > self.max_rto {
+            return error("min_rto", "must lie between timer_granularity and max_rto");
+        }
+        if self.initial_rto < tick || self.initial_rto > self.max_rto {
+            return error("initial_rto", "must lie between timer_granularity and max_rto");
+        }
+        if self.max_rto > Span::from_secs(LONGEST_RTO_S) {
+            return error("max_rto", "must be at most 1000 s");
+        }
+        if self.acks == AckPolicy::Delayed(Span::ZERO) {
+            return error("acks", "must delay by more than 0; every-segment does not delay");
+        }
+        if self.max_retries == 0 {
+            return error("max_retries", "must be at least 1");
+        }
+        if self.recovery == Recovery::Sack && self.is_classic() {
+            return error("reduction", "is at-once, which goes with recovery reno or new-reno");
+        }
+        Ok(())
+    }
+
+    /// The textbook's Reno and NewReno, which inflate the window (RFC 5681, 3.2; ns-2).
+    #[inline]
+    pub(crate) fn is_classic(&self) -> bool {
+        self.reduction == Reduction::AtOnce
+    }
+}
+
+const LONGEST_RTO_S: u64 = 1000;
+
+/// A setting that an endpoint cannot work with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The field of [`Config`].
+    pub field: &'static str,
+    /// What it must obey.
+    pub message: &'static str,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.field, self.message)
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_passes_its_own_check() {
+        for name in Config::PROFILES {
+            let config = Config::profile(name).expect("a listed profile");
+            assert_eq!(config.check(), Ok(()), "{name}");
+        }
+        assert_eq!(Config::profile("linux-7"), None);
+    }
+
+    #[test]
+    fn impossible_settings_are_named() {
+        let config = Config::profile("linux-6").expect("a known profile");
+        let field = |config: Config| config.check().expect_err("impossible").field;
+        assert_eq!(field(Config { mss: 12, ..config.clone() }), "mss");
+        assert_eq!(field(Config { initial_window: 0, ..config.clone() }), "initial_window");
+        assert_eq!(field(Config { reduction: Reduction::AtOnce, ..config.clone() }), "reduction");
+        assert_eq!(field(Config { min_rto: Span::from_secs(200), ..config }), "min_rto");
+    }
+}

@@ -1,0 +1,56 @@
+//! The receiver's side of ECN (RFC 3168, 6.1.3): echo marks until the sender says CWR.
+//!
+//! Source: Linux 6.1 `__tcp_ecn_check_ce`, `tcp_ecn_accept_cwr`.
+
+use narrows_qdisc::Ecn;
+
+use super::Receiver;
+use crate::tcp::clock::Context;
+use crate::tcp::{Flags, Segment};
+
+impl Receiver {
+    /// `__tcp_ecn_check_ce`.
+    #[inline]
+    pub(super) fn check_ce(&mut self, cx: &Context, ecn: Ecn) {
+        if !self.ecn {
+            return;
+        }
+        match ecn {
+            Ecn::NotEct => {
+                // Probably a retransmission: those carry no ECT.
+                if self.ect_seen {
+                    self.enter_quick_mode(cx, QUICK_ON_ECN);
+                }
+            }
+            Ecn::Ce => {
+                if !self.demand_cwr {
+                    // The sender's window may be tiny: do not delay.
+                    self.enter_quick_mode(cx, QUICK_ON_ECN);
+                    self.demand_cwr = true;
+                }
+                self.ect_seen = true;
+            }
+            Ecn::Ect0 | Ecn::Ect1 => self.ect_seen = true,
+        }
+    }
+
+    /// `tcp_ecn_accept_cwr`.
+    #[inline]
+    pub(crate) fn accept_cwr(&mut self, segment: &Segment) {
+        if segment.flags.contains(Flags::CWR) {
+            self.demand_cwr = false;
+            if segment.end() != segment.seq {
+                self.now = true;
+            }
+        }
+    }
+
+    /// Whether a segment must carry ECE.
+    #[inline]
+    pub(crate) fn echoes_mark(&self) -> bool {
+        self.demand_cwr
+    }
+}
+
+/// `tcp_enter_quickack_mode(sk, 2)`.
+const QUICK_ON_ECN: u32 = 2;

@@ -1,0 +1,311 @@
+//! The receiving half of an endpoint: order, acknowledgements, ECN echo.
+//!
+//! Source: Linux 6.1 net/ipv4/tcp_input.c (`tcp_data_queue`, `tcp_validate_incoming`).
+//! Differences: the application reads at once, so the advertised window is always the whole
+//! receive buffer; Linux's slow growth of the window (`rcv_ssthresh`, autotuning) is left out.
+//! Challenge acknowledgements are not rate-limited, and RST is never sent.
+
+mod delayed_ack;
+mod ecn;
+mod reassembly;
+
+use narrows_units::Time;
+
+pub(crate) use self::delayed_ack::Decision;
+use self::reassembly::Reassembly;
+use super::clock::Context;
+use super::{Config, Flags, SackBlocks, Segment, Seq};
+
+/// The receiving half. Fields are ordered by heat.
+#[derive(Clone, Debug)]
+pub(crate) struct Receiver {
+    pub(crate) rcv_nxt: Seq,
+    /// `rcv_nxt` as last acknowledged.
+    rcv_wup: Seq,
+    pub(crate) ts_recent: u32,
+    /// The window advertised, in bytes, and the shift of its field.
+    window: u32,
+    pub(crate) bytes_received: u64,
+    /// When a delayed acknowledgement goes; `Time::MAX`: none waits.
+    delack_at: Time,
+    /// When a compressed SACK goes; `Time::MAX`: none waits.
+    compress_at: Time,
+    out_of_order: Option<Box<Reassembly>>,
+    last_data_us: u32,
+    /// `icsk_ack.ato` in jiffies; 0: no data yet.
+    ato: u32,
+    rcv_mss: u16,
+    last_small: u16,
+    scale: u8,
+    /// The other end scales windows too.
+    pub(crate) scaled: bool,
+    /// Quick acknowledgements left.
+    quick: u8,
+    /// `ICSK_ACK_SCHED`: an acknowledgement is owed.
+    scheduled: bool,
+    /// `ICSK_ACK_NOW`.
+    now: bool,
+    /// `ICSK_ACK_PUSHED`: the application will have read all, and answers at once.
+    pushed: bool,
+    pushed_again: bool,
+    pingpong: bool,
+    /// An acknowledgement on its own goes before any data (the handshake's third segment).
+    pub(crate) first: bool,
+    pub(crate) timestamps: bool,
+    pub(crate) sack: bool,
+    pub(crate) ecn: bool,
+    ect_seen: bool,
+    demand_cwr: bool,
+    pub(crate) fin_received: bool,
+    compressed: u8,
+    duplicates: u8,
+    compressed_nxt: Seq,
+    fin_end: Option<Seq>,
+    dsack: Option<(Seq, Seq)>,
+}
+
+/// What became of a segment at the door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Its acknowledgement and data count.
+    Acceptable,
+    /// Old or foreign: dropped, with an acknowledgement.
+    Dropped,
+}
+
+impl Receiver {
+    pub(crate) fn new(config: &Config) -> Self {
+        let scale = scale_for(config);
+        let most = u32::from(u16::MAX) << scale;
+        Self {
+            rcv_nxt: Seq::default(),
+            rcv_wup: Seq::default(),
+            ts_recent: 0,
+            window: config.receive_buffer.get().min(u64::from(most)) as u32,
+            bytes_received: 0,
+            delack_at: Time::MAX,
+            compress_at: Time::MAX,
+            out_of_order: None,
+            last_data_us: 0,
+            ato: 0,
+            rcv_mss: FIRST_RCV_MSS,
+            last_small: 0,
+            scale,
+            scaled: false,
+            quick: 0,
+            scheduled: false,
+            now: false,
+            pushed: false,
+            pushed_again: false,
+            pingpong: false,
+            first: false,
+            timestamps: false,
+            sack: false,
+            ecn: false,
+            ect_seen: false,
+            demand_cwr: false,
+            fin_received: false,
+            compressed: 0,
+            duplicates: 0,
+            compressed_nxt: Seq::default(),
+            fin_end: None,
+            dsack: None,
+        }
+    }
+
+    /// The peer's first data byte is known.
+    pub(crate) fn start(&mut self, next: Seq, scaled: bool) {
+        self.rcv_nxt = next;
+        self.rcv_wup = next;
+        self.compressed_nxt = next;
+        self.scaled = scaled;
+        if !scaled {
+            self.scale = 0;
+            self.window = self.window.min(u32::from(u16::MAX));
+        }
+    }
+
+    /// The shift that a SYN offers.
+    pub(crate) fn scale(&self) -> u8 {
+        self.scale
+    }
+
+    /// The window field of a segment; a SYN's is never scaled.
+    #[inline]
+    pub(crate) fn window_field(&self, syn: bool) -> u16 {
+        let scale = if syn { 0 } else { self.scale };
+        (self.window >> scale).min(u32::from(u16::MAX)) as u16
+    }
+
+    /// `tcp_validate_incoming`: PAWS (RFC 7323, 5) and the sequence number.
+    #[inline]
+    pub(crate) fn validate(&mut self, cx: &Context, segment: &Segment, snd_una: Seq) -> Verdict {
+        if self.timestamps
+            && let Some((stamp, _)) = segment.timestamps
+        {
+            let old = self.ts_recent.wrapping_sub(stamp) as i32 > PAWS_WINDOW;
+            // `tcp_disordered_ack`: a duplicate acknowledgement that was overtaken does no harm.
+            let harmless = segment.len == 0
+                && segment.flags == Flags::ACK
+                && segment.seq == self.rcv_nxt
+                && segment.ack == snd_una;
+            if old && self.ts_recent != 0 && !harmless {
+                self.answer_old(cx, segment);
+                return Verdict::Dropped;
+            }
+        }
+        if segment.end().before(self.rcv_wup) || segment.seq.after(self.rcv_nxt + self.window) {
+            self.answer_old(cx, segment);
+            return Verdict::Dropped;
+        }
+        // `tcp_replace_ts_recent`: only from what the last acknowledgement touches.
+        if let Some((stamp, _)) = segment.timestamps
+            && !segment.seq.after(self.rcv_wup)
+            && (self.ts_recent.wrapping_sub(stamp) as i32) <= 0
+        {
+            self.ts_recent = stamp;
+        }
+        Verdict::Acceptable
+    }
+
+    /// `tcp_send_dupack`.
+    #[cold]
+    fn answer_old(&mut self, cx: &Context, segment: &Segment) {
+        if segment.end() != segment.seq && segment.seq.before(self.rcv_nxt) {
+            self.enter_quick_mode(cx, MOST_QUICK);
+            let end = if segment.end().after(self.rcv_nxt) { self.rcv_nxt } else { segment.end() };
+            self.set_dsack(segment.seq, end);
+        }
+        self.acknowledge_now();
+    }
+
+    /// `tcp_data_queue`: payload or a FIN.
+    #[inline]
+    pub(crate) fn take_data(&mut self, cx: &Context, segment: &Segment, rto: u32) {
+        let (seq, end) = (segment.seq, segment.end());
+        if !end.after(self.rcv_nxt) {
+            // A needless retransmission.
+            self.set_dsack(seq, end);
+            self.enter_quick_mode(cx, MOST_QUICK);
+            self.scheduled = true;
+            return;
+        }
+        if !seq.before(self.rcv_nxt + self.window) {
+            self.enter_quick_mode(cx, MOST_QUICK);
+            self.scheduled = true;
+            return;
+        }
+        if segment.flags.contains(Flags::FIN) {
+            self.fin_end = Some(end);
+        }
+        if seq.after(self.rcv_nxt) {
+            self.check_ce(cx, segment.ecn);
+            self.scheduled = true;
+            self.queue_out_of_order(seq, end);
+            return;
+        }
+        if seq.before(self.rcv_nxt) {
+            self.set_dsack(seq, self.rcv_nxt);
+        }
+        self.advance(end);
+        if segment.len > 0 {
+            self.on_data(cx, segment, rto);
+        } else {
+            self.scheduled = true;
+        }
+        if self.out_of_order.as_ref().is_some_and(|queue| !queue.is_empty()) {
+            self.fill_hole();
+        }
+        if self.fin_end == Some(self.rcv_nxt) && !self.fin_received {
+            self.fin_received = true;
+            self.bytes_received -= 1;
+            self.pingpong = true;
+            self.scheduled = true;
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, end: Seq) {
+        self.bytes_received += u64::from(end.distance(self.rcv_nxt));
+        self.rcv_nxt = end;
+    }
+
+    /// `tcp_data_queue_ofo`.
+    #[cold]
+    fn queue_out_of_order(&mut self, seq: Seq, end: Seq) {
+        let queue = self.out_of_order.get_or_insert_default();
+        let crowded = queue.insert(seq, end, &mut self.dsack);
+        if !self.sack {
+            self.dsack = None;
+        } else if crowded {
+            self.flush_compressed();
+        }
+    }
+
+    /// `tcp_ofo_queue`, `tcp_sack_remove`.
+    #[cold]
+    fn fill_hole(&mut self) {
+        let Some(queue) = self.out_of_order.as_mut() else { return };
+        let next = queue.take_in_order(self.rcv_nxt);
+        let empty = queue.is_empty();
+        self.advance(next);
+        if empty {
+            // RFC 5681, 4.2: at once when a gap is filled.
+            self.now = true;
+        }
+    }
+
+    /// The SACK option: a D-SACK, then the latest blocks first (RFC 2018, 4; RFC 2883).
+    #[inline]
+    pub(crate) fn take_sack_blocks(&mut self) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
+        if !self.sack {
+            return blocks;
+        }
+        if let Some((start, end)) = self.dsack.take() {
+            blocks.push(start, end);
+        }
+        if let Some(queue) = &self.out_of_order {
+            for &(start, end) in queue.blocks() {
+                if !blocks.push(start, end) {
+                    break;
+                }
+            }
+        }
+        blocks
+    }
+
+    /// Whether a SACK option would be sent.
+    #[inline]
+    pub(crate) fn has_sack_blocks(&self) -> bool {
+        self.sack
+            && (self.dsack.is_some() || self.out_of_order.as_ref().is_some_and(|q| !q.is_empty()))
+    }
+
+    /// `tcp_dsack_set`.
+    fn set_dsack(&mut self, start: Seq, end: Seq) {
+        if self.sack {
+            self.dsack = Some((start, end));
+        }
+    }
+
+    /// Heap bytes in use.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.out_of_order.as_ref().map_or(0, |queue| queue.heap_bytes() + size_of::<Reassembly>())
+    }
+}
+
+/// The smallest shift that lets the field hold the receive buffer (`tcp_select_initial_window`).
+fn scale_for(config: &Config) -> u8 {
+    if !config.window_scaling {
+        return 0;
+    }
+    (0..14).find(|shift| config.receive_buffer.get() >> shift <= u64::from(u16::MAX)).unwrap_or(14)
+}
+
+/// `TCP_PAWS_WINDOW`.
+const PAWS_WINDOW: i32 = 1;
+/// `TCP_MAX_QUICKACKS`.
+const MOST_QUICK: u32 = 16;
+/// `TCP_MSS_DEFAULT`: `rcv_mss` before any data (`tcp_initialize_rcv_mss`).
+const FIRST_RCV_MSS: u16 = 536;

@@ -1,0 +1,147 @@
+//! Reno and NewReno as the textbook and ns-2 have them: the window is inflated by duplicate
+//! acknowledgements (RFC 5681, 3.2; RFC 6582; ns-2.35 tcp-reno.cc, tcp-newreno.cc, tcp.cc).
+//!
+//! Modelled: halving at the third duplicate, `dupwnd_`, one reduction a window (`recover_`,
+//! `bugFix_`), window 1 and go-back-N after a time-out, one timed segment a window, growth by
+//! acknowledgements and not by bytes. Differences: after a time-out, segments that arrived are
+//! skipped when their acknowledgement comes (as ns-2 does); no overhead_, no random start, no
+//! fractions of a segment in the window.
+
+use super::ack::{Ack, flag};
+use super::scoreboard::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED};
+use super::{DEFAULT_REORDERING, Sender, State, todo};
+use crate::tcp::clock::{Context, elapsed_us};
+use crate::tcp::congestion::{self, Progress, Signal};
+use crate::tcp::{Congestion, Recovery, Segment};
+
+impl Sender {
+    /// An acknowledgement at or above `snd_una`, which is updated already.
+    pub(super) fn handle_ack_classic(&mut self, cx: &Context, segment: &Segment, ack: &mut Ack) {
+        if ack.has(flag::ADVANCED) {
+            self.take_new_ack(cx, ack);
+        } else if self.packets_out > 0 && !ack.has(flag::DATA | flag::WINDOW_UPDATE) {
+            self.take_duplicate(cx);
+        }
+        if ack.has(flag::ECE) {
+            self.reduce_for_echo(cx, segment);
+        }
+        if self.lost_out > self.retrans_out {
+            self.todo |= todo::RETRANSMIT;
+        }
+        self.todo |= todo::NEW;
+    }
+
+    fn take_new_ack(&mut self, cx: &Context, ack: &Ack) {
+        let mut acked = 0;
+        let mut sample_us = None;
+        while let Some(&record) = self.board.front() {
+            if record.end().after(self.snd_una) {
+                break;
+            }
+            // One timed segment a window; Karn: never a retransmitted one.
+            if record.end().after(self.rtt_seq) && !record.has(EVER_RETRANSMITTED) {
+                sample_us = sample_us.or(Some(elapsed_us(cx.us, record.sent_us)));
+            }
+            acked += 1;
+            self.retrans_out -= u32::from(record.has(RETRANSMITTED));
+            self.lost_out -= u32::from(record.has(LOST));
+            self.packets_out -= 1;
+            self.bytes_acked -= u64::from(record.has(FIN));
+            self.board.pop();
+        }
+        self.delivered = self.delivered.wrapping_add(acked);
+        if let Some(rtt_us) = sample_us {
+            self.min_rtt_us = self.min_rtt_us.min(rtt_us.max(1));
+            self.estimate_and_set_rto(cx, rtt_us);
+            self.rtt_seq = self.snd_nxt;
+            if cx.config.congestion == Congestion::Cubic {
+                let progress = Progress {
+                    snd_una: self.snd_una,
+                    snd_nxt: self.snd_nxt,
+                    srtt_us: self.srtt_us >> 3,
+                    mss: u32::from(self.mss),
+                };
+                self.cubic.on_delay(cx, &mut self.window, rtt_us, progress);
+            }
+        }
+        self.dupacks = 0;
+        let mut restart_timer = true;
+        if self.state == State::Recovery {
+            let partial = self.snd_una.before(self.high_seq);
+            if partial && cx.config.recovery == Recovery::NewReno {
+                // RFC 6582, 3.2 step 3: deflate, send the next hole, re-arm once.
+                self.inflation = (self.inflation + 1).saturating_sub(acked);
+                self.todo |= todo::HEAD;
+                restart_timer = ack.prior_una == self.undo_marker.unwrap_or(ack.prior_una);
+            } else {
+                self.inflation = 0;
+                self.state = State::Open;
+            }
+        } else {
+            self.inflation = 0;
+            if !self.snd_una.before(self.high_seq) {
+                self.state = State::Open;
+            }
+        }
+        if self.state != State::Recovery && self.is_cwnd_limited() {
+            congestion::avoid(cx, &mut self.cubic, &mut self.window, 1);
+        }
+        if restart_timer || self.packets_out == 0 {
+            self.rearm_rto(cx);
+        }
+    }
+
+    fn take_duplicate(&mut self, cx: &Context) {
+        self.dupacks += 1;
+        if self.state == State::Recovery {
+            self.inflation += 1;
+        } else if self.dupacks < DEFAULT_REORDERING {
+            // RFC 3042.
+            self.inflation = if cx.config.limited_transmit { self.dupacks } else { 0 };
+        } else if self.dupacks == DEFAULT_REORDERING && self.snd_una.after(self.high_seq) {
+            self.halve(cx, Signal::Loss);
+            self.inflation = DEFAULT_REORDERING;
+            self.undo_marker = Some(self.snd_una);
+            self.state = State::Recovery;
+            self.counters.fast_recoveries += 1;
+            self.todo |= todo::HEAD;
+            self.rearm_rto(cx);
+        }
+    }
+
+    fn reduce_for_echo(&mut self, cx: &Context, segment: &Segment) {
+        if segment.ack.after(self.high_seq) && self.state == State::Open {
+            self.halve(cx, Signal::EcnEcho);
+            self.queue_cwr = true;
+            self.counters.ecn_reductions += 1;
+        }
+    }
+
+    /// `slowdown`: both halved at once; nothing more until what is in flight now is acknowledged.
+    fn halve(&mut self, cx: &Context, signal: Signal) {
+        self.high_seq = self.snd_nxt;
+        let window = &mut self.window;
+        window.ssthresh = congestion::ssthresh(cx, &mut self.cubic, window.cwnd, signal);
+        window.cwnd = window.ssthresh;
+        window.count = 0;
+        self.queue_cwr = self.ecn;
+    }
+
+    /// A time-out: window 1, and everything in flight counts as lost.
+    pub(super) fn enter_loss_classic(&mut self, cx: &Context) {
+        let mut position = self.board.head();
+        while position != self.board.tail() {
+            self.mark_lost(position);
+            position = position.wrapping_add(1);
+        }
+        self.clear_hints();
+        self.halve(cx, Signal::Loss);
+        if cx.config.congestion == Congestion::Cubic {
+            self.cubic.reset(cx.us, self.snd_nxt);
+        }
+        self.window.cwnd = 1;
+        self.inflation = 0;
+        self.dupacks = 0;
+        self.state = State::Loss;
+    }
+}

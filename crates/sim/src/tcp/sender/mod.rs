@@ -1,0 +1,432 @@
+//! The sending half of an endpoint, as Linux 6.1's net/ipv4/tcp_input.c, tcp_output.c,
+//! tcp_recovery.c and tcp_timer.c have it.
+//!
+//! Functions cite the kernel's function whose decisions they make. Differences, each kept small
+//! on purpose:
+//! - Segments are not split, joined or sent as TSO bursts; a record is a packet. The reference
+//!   beds turn offload off.
+//! - No pacing: CUBIC and Reno pace only under the fq qdisc. No TCP small queues: a simulated host
+//!   has no queue of its own.
+//! - `min_rtt` is the minimum of the whole connection and not of the last 300 s.
+//! - No metrics cache between connections, no MTU probing, no thin-stream time-outs, no urgent data.
+//! - The send buffer is unlimited; PSH is set where the application's data end.
+//! - A receiver never takes back what it has SACKed; a scoreboard that says so is repaired at the
+//!   time-out alone.
+
+mod ack;
+mod classic;
+mod cwnd;
+mod frto;
+mod output;
+mod rack;
+mod recovery;
+mod reduction;
+mod rto;
+mod rtt;
+mod sack;
+mod scoreboard;
+mod tlp;
+mod undo;
+
+use narrows_units::Time;
+
+pub(crate) use output::Outgoing;
+
+use self::scoreboard::Scoreboard;
+use super::clock::Context;
+use super::congestion::{Cubic, INFINITE_SSTHRESH, Window};
+use super::{Config, Congestion, Counters, Recovery, Seq};
+
+/// `tcp_ca_state`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum State {
+    /// Nothing dubious.
+    #[default]
+    Open,
+    /// Duplicate acknowledgements or SACKs, no loss found yet.
+    Disorder,
+    /// The window shrinks because of an ECN echo.
+    Cwr,
+    /// Fast recovery.
+    Recovery,
+    /// After a time-out.
+    Loss,
+}
+
+/// What the retransmission timer waits for (`icsk_pending`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Timer {
+    #[default]
+    Idle,
+    /// `ICSK_TIME_RETRANS`.
+    Retransmission,
+    /// `ICSK_TIME_LOSS_PROBE`.
+    LossProbe,
+    /// `ICSK_TIME_REO_TIMEOUT`.
+    Reordering,
+    /// `ICSK_TIME_PROBE0`.
+    Persist,
+}
+
+/// The sending half. Fields are ordered by heat.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    // Every acknowledgement and every segment.
+    pub(crate) snd_una: Seq,
+    pub(crate) snd_nxt: Seq,
+    snd_wnd: u32,
+    snd_wl1: Seq,
+    pub(crate) window: Window,
+    packets_out: u32,
+    sacked_out: u32,
+    lost_out: u32,
+    retrans_out: u32,
+    /// Steps that `poll` has to take: bits of `todo`.
+    todo: u8,
+    state: State,
+    timer: Timer,
+    /// Time-outs of the same segment.
+    retransmits: u8,
+    /// Payload bytes of a full segment.
+    pub(crate) mss: u16,
+    pub(crate) peer_scale: u8,
+    pub(crate) sack: bool,
+    /// When the timer fires; `Time::MAX`: never.
+    timer_at: Time,
+    board: Scoreboard,
+    /// Bytes written and not yet sent; `u64::MAX`: no end.
+    unsent: u64,
+    pub(crate) bytes_acked: u64,
+    /// In jiffies, backed off.
+    rto: u32,
+    /// Eight times the smoothed round trip; 0: no sample yet.
+    srtt_us: u32,
+    mdev_us: u32,
+    mdev_max_us: u32,
+    rttvar_us: u32,
+    rtt_seq: Seq,
+    /// `u32::MAX`: no sample yet.
+    min_rtt_us: u32,
+    delivered: u32,
+    /// Segments marked lost, retransmissions included.
+    lost: u32,
+    cwnd_usage_seq: Seq,
+    max_packets_out: u32,
+    cwnd_used: u32,
+    cwnd_stamp_us: u32,
+    last_sent_us: u32,
+    /// New segments since `poll` began to send.
+    burst: u32,
+    rack: Rack,
+    cwnd_limited: bool,
+    fin_queued: bool,
+    fin_sent: bool,
+    pub(crate) ecn: bool,
+    queue_cwr: bool,
+    frto: bool,
+    reord_seen: bool,
+    tlp_retrans: bool,
+    /// Given up.
+    pub(crate) failed: bool,
+    highest_sack: Seq,
+    small_end: Seq,
+    // Trouble.
+    high_seq: Seq,
+    undo_marker: Option<Seq>,
+    /// Negative: no retransmission yet.
+    undo_retrans: i32,
+    /// 0: no undo of the window.
+    prior_ssthresh: u32,
+    prior_cwnd: u32,
+    prr_delivered: u32,
+    prr_out: u32,
+    /// Timestamp of the first retransmission; 0: none.
+    retrans_stamp: u32,
+    reordering: u32,
+    /// 0 in Linux: no probe outstanding.
+    tlp_high_seq: Option<Seq>,
+    retransmit_hint: u32,
+    /// Position up to which the scoreboard was marked, and the SACKed segments up to it.
+    lost_hint: u32,
+    lost_count_hint: u32,
+    lost_hint_valid: bool,
+    dsack_dups: u32,
+    /// Duplicate acknowledgements in a row, and segments that they add to the window (classic).
+    dupacks: u32,
+    inflation: u32,
+    pub(crate) cubic: Cubic,
+    pub(crate) counters: Counters,
+}
+
+/// `tp->rack`.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rack {
+    /// When the most recently sent of all delivered segments was sent, and where it ends.
+    sent_us: u32,
+    end: Seq,
+    rtt_us: u32,
+    last_delivered: u32,
+    reo_wnd_steps: u8,
+    reo_wnd_persist: u8,
+    advanced: bool,
+    dsack_seen: bool,
+    /// Whether `sent_us` means anything yet.
+    started: bool,
+}
+
+/// Bits of `todo`.
+mod todo {
+    /// Send the first segment again, whatever the window says (time-out; fast retransmit).
+    pub(super) const HEAD: u8 = 1;
+    /// A tail loss probe.
+    pub(super) const PROBE: u8 = 2;
+    /// F-RTO's two new segments, before any retransmission.
+    pub(super) const NEW_FIRST: u8 = 4;
+    /// Lost segments, as far as the window allows.
+    pub(super) const RETRANSMIT: u8 = 8;
+    /// New data, as far as the windows allow.
+    pub(super) const NEW: u8 = 16;
+    /// A probe of a closed window.
+    pub(super) const PERSIST: u8 = 32;
+}
+
+impl Sender {
+    pub(crate) fn new(config: &Config, first: Seq) -> Self {
+        Self {
+            snd_una: first,
+            snd_nxt: first,
+            snd_wnd: 0,
+            snd_wl1: Seq::default(),
+            window: Window {
+                cwnd: config.initial_window,
+                ssthresh: config.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
+                count: 0,
+            },
+            packets_out: 0,
+            sacked_out: 0,
+            lost_out: 0,
+            retrans_out: 0,
+            todo: 0,
+            state: State::Open,
+            timer: Timer::Idle,
+            retransmits: 0,
+            mss: config.mss,
+            peer_scale: 0,
+            sack: false,
+            timer_at: Time::MAX,
+            board: Scoreboard::default(),
+            unsent: 0,
+            bytes_acked: 0,
+            rto: 0,
+            srtt_us: 0,
+            mdev_us: 0,
+            mdev_max_us: 0,
+            rttvar_us: 0,
+            rtt_seq: first,
+            min_rtt_us: u32::MAX,
+            delivered: 1,
+            lost: 0,
+            cwnd_usage_seq: first,
+            max_packets_out: 0,
+            cwnd_used: 0,
+            cwnd_stamp_us: 0,
+            last_sent_us: 0,
+            burst: 0,
+            rack: Rack { reo_wnd_steps: 1, ..Rack::default() },
+            cwnd_limited: false,
+            fin_queued: false,
+            fin_sent: false,
+            ecn: false,
+            queue_cwr: false,
+            frto: false,
+            reord_seen: false,
+            tlp_retrans: false,
+            failed: false,
+            highest_sack: first,
+            small_end: first,
+            high_seq: Seq(first.0.wrapping_sub(1)),
+            undo_marker: None,
+            undo_retrans: -1,
+            prior_ssthresh: 0,
+            prior_cwnd: 0,
+            prr_delivered: 0,
+            prr_out: 0,
+            retrans_stamp: 0,
+            reordering: DEFAULT_REORDERING,
+            tlp_high_seq: None,
+            retransmit_hint: 0,
+            lost_hint: 0,
+            lost_count_hint: 0,
+            lost_hint_valid: false,
+            dsack_dups: 0,
+            dupacks: 0,
+            inflation: 0,
+            cubic: Cubic::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The connection is established (`tcp_init_transfer`).
+    pub(crate) fn start(&mut self, cx: &Context, start: Start) {
+        self.mss = start.mss;
+        self.peer_scale = start.peer_scale;
+        self.sack = start.sack;
+        self.ecn = start.ecn;
+        self.snd_wnd = start.window;
+        self.snd_wl1 = start.peer_seq;
+        self.last_sent_us = cx.us;
+        self.cwnd_stamp_us = cx.us;
+        match start.rtt_us {
+            Some(rtt_us) => self.take_rtt_sample(cx, rtt_us.max(1)),
+            None if start.handshake_lost => {
+                // RFC 6298 (5.7): back to 3 s when the handshake gave no sample.
+                self.rto = cx.span_to_jiffies(FALLBACK_RTO.max(cx.config.initial_rto));
+                self.rttvar_us = cx.to_us(self.rto);
+                self.mdev_us = self.rttvar_us;
+                self.mdev_max_us = self.rttvar_us;
+            }
+            None => self.rto = cx.span_to_jiffies(cx.config.initial_rto),
+        }
+        if start.restart_window {
+            self.window.cwnd = 1;
+        }
+        if cx.config.congestion == Congestion::Cubic {
+            self.cubic.reset(cx.us, self.snd_nxt);
+            self.cubic.delay_min_us = start.rtt_us.unwrap_or(0);
+        }
+        self.todo |= todo::NEW;
+    }
+
+    /// Bytes written and not yet acknowledged: none, FIN included.
+    pub(crate) fn is_done(&self) -> bool {
+        self.unsent == 0 && self.board.is_empty() && (!self.fin_queued || self.fin_sent)
+    }
+
+    /// Whether our FIN is acknowledged; without FINs, whether all is acknowledged after `close`.
+    pub(crate) fn is_fin_acked(&self) -> bool {
+        self.fin_queued && self.is_done()
+    }
+
+    #[inline]
+    pub(crate) fn deadline(&self) -> Time {
+        self.timer_at
+    }
+
+    /// The smoothed round trip in microseconds; 0: no sample yet.
+    #[inline]
+    pub(crate) fn srtt_us(&self) -> u32 {
+        self.srtt_us >> 3
+    }
+
+    /// The shortest round trip in microseconds.
+    pub(crate) fn min_rtt_us(&self) -> Option<u32> {
+        (self.min_rtt_us != u32::MAX).then_some(self.min_rtt_us)
+    }
+
+    /// The retransmission time-out in jiffies.
+    #[inline]
+    pub(crate) fn rto(&self) -> u32 {
+        self.rto
+    }
+
+    /// `tcp_packets_in_flight`.
+    #[inline]
+    fn in_flight(&self) -> u32 {
+        (self.packets_out + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out)
+    }
+
+    /// `tcp_is_sack`, for what this endpoint does with it.
+    #[inline]
+    fn uses_sack(&self, cx: &Context) -> bool {
+        self.sack && cx.config.recovery == Recovery::Sack
+    }
+
+    /// `tcp_is_rack`.
+    #[inline]
+    fn uses_rack(&self, cx: &Context) -> bool {
+        cx.config.rack && self.uses_sack(cx)
+    }
+
+    /// `tcp_in_cwnd_reduction`.
+    #[inline]
+    fn in_reduction(&self) -> bool {
+        matches!(self.state, State::Cwr | State::Recovery)
+    }
+
+    /// `inet_csk_reset_xmit_timer`.
+    #[inline]
+    fn arm(&mut self, cx: &Context, timer: Timer, jiffies: u32) {
+        self.timer = timer;
+        self.timer_at = cx.deadline(jiffies.min(cx.span_to_jiffies(cx.config.max_rto)));
+    }
+
+    /// The handshake's timer.
+    pub(crate) fn arm_syn(&mut self, cx: &Context, jiffies: u32) {
+        self.arm(cx, Timer::Retransmission, jiffies);
+    }
+
+    #[inline]
+    pub(crate) fn disarm(&mut self) {
+        self.timer = Timer::Idle;
+        self.timer_at = Time::MAX;
+    }
+
+    /// What must hold between any two calls (`tcp_verify_left_out` and more).
+    pub(crate) fn check_invariants(&self) {
+        use self::scoreboard::{LOST, RETRANSMITTED, SACKED};
+        let (mut sacked, mut lost, mut retransmitted) = (0, 0, 0);
+        let mut position = self.board.head();
+        while position != self.board.tail() {
+            let record = self.board.at(position);
+            sacked += u32::from(record.has(SACKED));
+            lost += u32::from(record.has(LOST));
+            retransmitted += u32::from(record.has(RETRANSMITTED));
+            assert!(!(record.has(SACKED) && record.has(LOST)), "a segment is SACKed and lost");
+            position = position.wrapping_add(1);
+        }
+        assert_eq!(self.packets_out, self.board.len(), "packets_out");
+        assert_eq!(self.lost_out, lost, "lost_out");
+        assert_eq!(self.retrans_out, retransmitted, "retrans_out");
+        if self.sack {
+            assert_eq!(self.sacked_out, sacked, "sacked_out");
+        }
+        assert!(self.sacked_out + self.lost_out <= self.packets_out, "left_out");
+        assert!(self.window.cwnd >= 1, "the window is never empty");
+        assert!(!self.snd_nxt.before(self.snd_una), "snd_una <= snd_nxt");
+        assert!(
+            self.board.is_empty() || self.timer != Timer::Idle || self.failed,
+            "what is in flight is watched by a timer"
+        );
+    }
+
+    /// Heap bytes in use.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.board.heap_bytes()
+    }
+}
+
+/// What the handshake has found out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) mss: u16,
+    pub(crate) peer_scale: u8,
+    pub(crate) sack: bool,
+    pub(crate) ecn: bool,
+    pub(crate) window: u32,
+    pub(crate) peer_seq: Seq,
+    /// A round trip measured by the handshake.
+    pub(crate) rtt_us: Option<u32>,
+    /// The SYN or SYN-ACK had to be repeated.
+    pub(crate) handshake_lost: bool,
+    /// It had to be repeated twice: the path is bad.
+    pub(crate) restart_window: bool,
+}
+
+/// `sysctl_tcp_reordering`: duplicate acknowledgements that mean a loss (RFC 5681).
+const DEFAULT_REORDERING: u32 = 3;
+/// `sysctl_tcp_max_reordering`.
+const MOST_REORDERING: u32 = 300;
+/// `TCP_TIMEOUT_FALLBACK`.
+const FALLBACK_RTO: narrows_units::Span = narrows_units::Span::from_secs(3);
+/// `TCP_TIMEOUT_MIN`, in jiffies.
+const SHORTEST_TIMEOUT: u32 = 2;

@@ -1,0 +1,88 @@
+//! Tail loss probe (RFC 8985, section 7).
+//!
+//! Source: Linux 6.1 `tcp_schedule_loss_probe`, `tcp_send_loss_probe`, `tcp_process_tlp_ack`.
+
+use super::ack::{Ack, flag};
+use super::{Outgoing, SHORTEST_TIMEOUT, Sender, State, Timer};
+use crate::tcp::Seq;
+use crate::tcp::clock::Context;
+use crate::tcp::congestion::Signal;
+
+impl Sender {
+    /// `tcp_schedule_loss_probe`.
+    #[inline]
+    pub(super) fn schedule_probe(&mut self, cx: &Context, advancing_rto: bool) -> bool {
+        if !cx.config.tlp
+            || self.packets_out == 0
+            || !self.uses_sack(cx)
+            || !matches!(self.state, State::Open | State::Cwr)
+        {
+            return false;
+        }
+        let mut timeout = if self.srtt_us != 0 {
+            // 2 RTT; a lone segment's acknowledgement may be delayed.
+            let slack = if self.packets_out == 1 {
+                cx.span_to_jiffies(cx.config.min_rto)
+            } else {
+                SHORTEST_TIMEOUT
+            };
+            cx.to_jiffies(self.srtt_us >> 2) + slack
+        } else {
+            cx.span_to_jiffies(cx.config.initial_rto)
+        };
+        if advancing_rto {
+            timeout = timeout.min(self.rto);
+        } else {
+            let remaining_us = self.rto_remaining_us(cx);
+            if remaining_us > 0 {
+                timeout = timeout.min(cx.to_jiffies(remaining_us as u32));
+            }
+        }
+        self.arm(cx, Timer::LossProbe, timeout);
+        true
+    }
+
+    /// `tcp_send_loss_probe`: a new segment if there is one, else the last one again.
+    pub(super) fn send_probe(&mut self, cx: &Context) -> Option<Outgoing> {
+        let mut sent = None;
+        if self.tlp_high_seq.is_none() {
+            self.tlp_retrans = false;
+            if self.has_new_data() && self.fits_peer_window() {
+                sent = self.send_new(cx);
+                self.burst = 0;
+            } else if self.packets_out > 0 {
+                let last = self.board.tail().wrapping_sub(1);
+                sent = Some(self.send_again(cx, last));
+                self.tlp_retrans = true;
+            }
+            if sent.is_some() {
+                self.tlp_high_seq = Some(self.snd_nxt);
+                self.counters.tail_probes += 1;
+                // The time-out counts from now.
+                self.timer = Timer::Idle;
+            }
+        }
+        self.rearm_rto(cx);
+        sent
+    }
+
+    /// `tcp_process_tlp_ack`.
+    pub(super) fn process_probe_ack(&mut self, cx: &Context, ack_seq: Seq, ack: &Ack) {
+        let Some(high) = self.tlp_high_seq else { return };
+        if ack_seq.before(high) {
+            return;
+        }
+        if !self.tlp_retrans || ack.has(flag::DSACK_TLP) {
+            // New data has arrived, or the original as well as the probe: no loss.
+            self.tlp_high_seq = None;
+        } else if ack_seq.after(high) {
+            // The probe repaired a loss: reduce as for any other.
+            self.begin_reduction(cx, Signal::Loss);
+            self.state = State::Cwr;
+            self.end_reduction(cx);
+            self.try_keep_open();
+        } else if !ack.has(flag::ADVANCED | flag::NOT_DUP | flag::DATA_SACKED) {
+            self.tlp_high_seq = None;
+        }
+    }
+}
