@@ -1,8 +1,10 @@
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 import numpy as np
+import polars as pl
 import pytest
 from matplotlib.figure import Figure
 from synthetic_run import DNS_START_S, LINK, synthetic_run
@@ -151,3 +153,13 @@ def test_inline_figures_share_no_identifier(run: Run) -> None:
         assert title is not None
         assert title.text == 'a "b" & <c>'
     assert len(names) == len(set(names))
+
+
+def test_marks_are_drawn_beside_drops_where_there_are_any(run: Run) -> None:
+    assert texts(figures.drop_rate({"a": run}, LINK))[-1:] == ["drops"]
+    marked = run.queues.with_columns(marked_early=(30.0 * pl.col("t_s")).cast(pl.UInt64))
+    figure = figures.drop_rate({"a": replace(run, tables={**run.tables, "queues": marked})}, LINK)
+    assert texts(figure)[-2:] == ["drops", "marks"]
+    marks = np.asarray(figure.axes[0].get_lines()[1].get_ydata())
+    assert np.mean(marks[200:]) == pytest.approx(30.0, rel=0.01)
+    style.svg(figure)
