@@ -290,6 +290,9 @@ impl Endpoint {
         if segment.end() != segment.seq {
             self.receiver.take_data(cx, segment, self.sender.rto());
             if self.receiver.fin_received {
+                if self.sender.is_fin_sent() {
+                    self.receiver.acknowledge_now();
+                }
                 self.sender.close();
             }
         }

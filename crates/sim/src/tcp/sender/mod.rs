@@ -307,6 +307,11 @@ impl Sender {
         self.fin_queued && self.is_done()
     }
 
+    /// Whether our FIN is on its way or beyond.
+    pub(crate) fn is_fin_sent(&self) -> bool {
+        self.fin_sent
+    }
+
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
         self.timer_at

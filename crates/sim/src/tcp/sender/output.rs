@@ -167,7 +167,7 @@ impl Sender {
         let mut record =
             Record { seq: self.snd_nxt, sent_us: cx.us, delivered: self.delivered, len, flags: 0 };
         if self.unsent == 0 {
-            record.flags |= PSH;
+            record.flags |= if len > 0 { PSH } else { 0 };
             if self.fin_queued {
                 if cx.config.skip_handshake {
                     if len == 0 {

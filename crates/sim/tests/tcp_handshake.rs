@@ -1,0 +1,158 @@
+//! Opening and closing (RFC 9293, 3.5 and 3.6), segment by segment.
+
+mod tcp_script;
+
+use narrows_sim::tcp::{Config, Flags, Segment, Seq, SynOptions};
+use narrows_units::Span;
+use tcp_script::{Script, linux, parse, stamp};
+
+#[test]
+fn rfc9293_3_5_three_segments_open_a_connection() {
+    let mut client = Script::client(&linux());
+    client.connect().sends(&["S 0:0"]);
+    client.at(50.0).gets_syn_ack().sends(&[". 1:1 ack 1"]);
+    assert!(client.endpoint.is_established());
+    assert_eq!(client.endpoint.srtt(), Some(Span::from_ms(50)));
+
+    let mut server = Script::server(&linux());
+    server.at(10.0).gets_syn().sends(&["S. 0:0 ack 1"]);
+    assert!(!server.endpoint.is_established());
+    server.at(60.0).gets(". 1:1 ack 1").sends(&[]);
+    assert!(server.endpoint.is_established());
+    assert_eq!(server.endpoint.srtt(), Some(Span::from_ms(50)));
+}
+
+#[test]
+fn a_syn_carries_the_options_of_the_configuration() {
+    let mut client = Script::client(&linux());
+    client.connect();
+    let (_, syn) = client.take_sent()[0];
+    let options = SynOptions { mss: 1460, window_scale: Some(6), sack_permitted: true };
+    assert_eq!(syn.syn, Some(options));
+    assert_eq!(syn.header_bytes(), 40);
+    let bare = Config { sack: false, timestamps: false, window_scaling: false, ..linux() };
+    let mut client = Script::client(&bare);
+    client.connect();
+    let (_, syn) = client.take_sent()[0];
+    assert_eq!(syn.header_bytes(), 24);
+}
+
+/// RFC 6298 (2.1): 1 s at first, doubled each time. The timer wheel is coarse at such distances:
+/// 250 jiffies fall on a multiple of 8, 500 likewise, 1000 on one of 64.
+#[test]
+fn a_lost_syn_is_repeated_with_backoff() {
+    let mut client = Script::client(&linux());
+    client.connect().at(8000.0).sends_at(&[
+        (0.0, "S 0:0"),
+        (1024.0, "S 0:0"),
+        (3040.0, "S 0:0"),
+        (7168.0, "S 0:0"),
+    ]);
+    assert_eq!(client.endpoint.counters().timeouts, 3);
+}
+
+#[test]
+fn a_syn_repeated_once_keeps_the_initial_window_and_twice_does_not() {
+    let mut client = Script::client(&linux());
+    client.connect().at(1100.0).gets_syn_ack();
+    assert_eq!(client.endpoint.cwnd(), 10);
+    let mut client = Script::client(&linux());
+    client.connect().at(3100.0).gets_syn_ack();
+    assert_eq!(client.endpoint.cwnd(), 1);
+}
+
+#[test]
+fn nobody_answers_and_the_connection_is_given_up() {
+    let mut client = Script::client(&linux());
+    client.connect().at(400_000.0);
+    assert_eq!(client.take_sent().len(), 7, "one SYN and tcp_syn_retries = 6");
+    assert!(client.endpoint.is_failed() && client.endpoint.is_closed());
+    assert_eq!(client.endpoint.next_timeout(), None);
+}
+
+#[test]
+fn a_lost_syn_ack_is_repeated_and_a_repeated_syn_answered() {
+    let mut server = Script::server(&linux());
+    server.gets_syn().sends(&["S. 0:0 ack 1"]);
+    server.at(500.0).gets_syn().sends(&["S. 0:0 ack 1"]);
+    server.at(1100.0).sends_at(&[(1024.0, "S. 0:0 ack 1")]);
+}
+
+#[test]
+fn a_lost_third_segment_is_repeated_on_demand_and_data_stand_in_for_it() {
+    let mut client = Script::connected(&linux(), 50.0);
+    client.at(1050.0).gets_syn_ack().sends(&[". 1:1 ack 1"]);
+
+    let mut server = Script::server(&linux());
+    server.gets_syn().forget();
+    server.at(100.0).gets("P. 1:101 ack 1").sends(&[". 1:1 ack 101"]);
+    assert_eq!(server.endpoint.bytes_received(), 100);
+}
+
+#[test]
+fn the_smaller_mss_counts_and_timestamps_take_twelve_bytes_of_it() {
+    let mut client = Script::client(&linux());
+    client.connect().at(50.0);
+    let syn_ack = Segment {
+        ack: Seq(1),
+        window: 65_535,
+        flags: Flags::SYN.with(Flags::ACK),
+        timestamps: Some((1, stamp(narrows_units::Time::ZERO))),
+        syn: Some(SynOptions { mss: 1000, window_scale: None, sack_permitted: false }),
+        ..Segment::default()
+    };
+    client.gets_segment(&syn_ack).forget();
+    client.write(1000).sends(&[". 1:989 ack 1", "P. 989:1001 ack 1"]);
+}
+
+#[test]
+fn rfc9293_3_6_fin_follows_the_last_byte_and_both_ends_close() {
+    let mut client = Script::connected(&linux(), 50.0);
+    client.write(100).close();
+    client.sends(&["P. 1:101 ack 1", "F. 101:101 ack 1"]);
+    client.at(100.0).gets("F. 1:1 ack 102").sends(&[". 102:102 ack 2"]);
+    assert!(client.endpoint.is_closed());
+    assert_eq!(client.endpoint.bytes_acked(), 100, "FIN is no payload");
+    // Our last acknowledgement was lost.
+    client.at(400.0).gets("F. 1:1 ack 102");
+    let sent = client.take_sent();
+    assert_eq!((sent.len(), sent[0].1.ack), (1, Seq(2)));
+}
+
+#[test]
+fn a_passive_end_closes_when_it_has_read_everything() {
+    let mut server = Script::accepted(&linux(), 50.0);
+    server.at(60.0).gets("FP. 1:101 ack 1").sends(&["F. 1:1 ack 102"]);
+    assert_eq!(server.endpoint.bytes_received(), 100);
+    assert!(server.endpoint.is_peer_closed() && !server.endpoint.is_closed());
+    server.at(110.0).gets(". 102:102 ack 2");
+    assert!(server.endpoint.is_closed());
+    assert_eq!(server.endpoint.next_timeout(), None);
+}
+
+#[test]
+fn a_lost_fin_is_repeated() {
+    let mut client = Script::connected(&linux(), 50.0);
+    client.close().sends(&["F. 1:1 ack 1"]);
+    client.at(1000.0);
+    assert!(client.take_sent().iter().all(|(_, s)| s.flags.contains(Flags::FIN)));
+    assert!(client.endpoint.counters().segments_retransmitted >= 1);
+}
+
+#[test]
+fn a_reset_ends_the_connection() {
+    let mut client = Script::connected(&linux(), 50.0);
+    client.write_forever().forget();
+    client.at(60.0).gets_segment(&parse("R 1:1"));
+    assert!(client.endpoint.is_failed());
+    client.at(60_000.0).sends(&[]);
+}
+
+#[test]
+fn without_a_handshake_data_flow_at_once() {
+    let config = Config::profile("ns-2").expect("a known profile");
+    let mut client = Script::client(&config);
+    client.connect().write(5000).sends(&[". 1:1461 ack 1", ". 1461:2921 ack 1"]);
+    let mut server = Script::server(&config);
+    server.gets_segment(&parse(". 1:1461 ack 1")).sends(&[". 1:1 ack 1461"]);
+}

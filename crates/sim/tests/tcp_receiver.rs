@@ -1,0 +1,181 @@
+//! The receiving half: delayed, quick and compressed acknowledgements, SACK and ECN echo.
+
+mod tcp_script;
+
+use narrows_sim::tcp::{AckPolicy, Config};
+use narrows_units::Span;
+use tcp_script::{Script, linux};
+
+/// A receiver that has left quick-acknowledgement mode: 16 full segments came in, `n` is the next
+/// byte.
+fn settled() -> (Script, u32) {
+    let mut server = Script::accepted(&linux(), 100.0);
+    let mut next = 1;
+    for n in 0..16 {
+        server.at(100.0 + f64::from(n)).gets(&format!(". {next}:{} ack 1", next + 1448));
+        next += 1448;
+        server.sends(&[&format!(". 1:1 ack {next}")]);
+    }
+    (server, next)
+}
+
+#[test]
+fn the_first_sixteen_segments_are_acknowledged_at_once() {
+    settled();
+}
+
+#[test]
+fn rfc1122_4_2_3_2_every_second_full_segment_is_acknowledged() {
+    let (mut server, next) = settled();
+    server.at(120.0).gets(&format!(". {next}:{} ack 1", next + 1448)).sends(&[]);
+    server.at(121.0).gets(&format!(". {}:{} ack 1", next + 1448, next + 2896));
+    server.sends(&[&format!(". 1:1 ack {}", next + 2896)]);
+}
+
+/// 40 ms are 10 jiffies; the wheel fires at the eleventh.
+#[test]
+fn a_lone_segment_waits_forty_milliseconds() {
+    let (mut server, next) = settled();
+    server.at(120.0).gets(&format!(". {next}:{} ack 1", next + 1448)).at(300.0);
+    server.sends_at(&[(164.0, &format!(". 1:1 ack {}", next + 1448))]);
+}
+
+#[test]
+fn a_delay_that_was_in_vain_doubles() {
+    let (mut server, next) = settled();
+    server.at(120.0).gets(&format!(". {next}:{} ack 1", next + 1448)).at(200.0).forget();
+    // 80 ms after the last: the estimate stays; the delay is bounded by the RTT of 100 ms.
+    server.gets(&format!(". {}:{} ack 1", next + 1448, next + 2896)).at(400.0);
+    let sent = server.take_sent();
+    assert_eq!(sent.len(), 1);
+    let waited = sent[0].0.since(tcp_script::ms(200.0));
+    assert!(waited > Span::from_ms(44) && waited <= Span::from_ms(104), "waited {waited}");
+}
+
+#[test]
+fn the_end_of_a_write_is_acknowledged_when_it_is_read() {
+    let (mut server, next) = settled();
+    server.at(120.0).gets(&format!("P. {next}:{} ack 1", next + 100));
+    server.sends(&[&format!(". 1:1 ack {}", next + 100)]);
+}
+
+#[test]
+fn rfc5681_4_2_out_of_order_and_gap_filling_segments_are_acknowledged_at_once() {
+    let (mut server, n) = settled();
+    server.at(120.0).gets(&format!(". {}:{} ack 1", n + 1448, n + 2896));
+    server.sends(&[&format!(". 1:1 ack {n} sack {}:{}", n + 1448, n + 2896)]);
+    server.at(121.0).gets(&format!(". {n}:{} ack 1", n + 1448));
+    server.sends(&[&format!(". 1:1 ack {}", n + 2896)]);
+}
+
+#[test]
+fn rfc2018_4_the_latest_block_comes_first_and_three_fit() {
+    let (mut server, n) = settled();
+    for (at, k) in [(120.0, 1), (121.0, 3), (122.0, 5)] {
+        server.at(at).gets(&format!(". {}:{} ack 1", n + k * 1448, n + (k + 1) * 1448));
+    }
+    let sent = server.take_sent();
+    let blocks: Vec<u32> =
+        sent[2].1.sack.as_slice().iter().map(|block| (block.0.0 - n) / 1448).collect();
+    assert_eq!(blocks, [5, 3, 1]);
+}
+
+/// `tcp_comp_sack_delay_ns`: after three duplicates one acknowledgement a millisecond.
+#[test]
+fn many_duplicates_are_answered_in_bundles() {
+    let (mut server, n) = settled();
+    server.at(120.0);
+    for k in 1..=10 {
+        server.at(120.0 + f64::from(k) * 0.1);
+        server.gets(&format!(". {}:{} ack 1", n + k * 1448, n + (k + 1) * 1448));
+    }
+    assert_eq!(server.take_sent().len(), 3);
+    server.at(125.0);
+    let end = n + 11 * 1448;
+    server.sends_at(&[(121.4, &format!(". 1:1 ack {n} sack {}:{end}", n + 1448))]);
+}
+
+#[test]
+fn rfc2883_4_a_needless_retransmission_is_reported() {
+    let (mut server, n) = settled();
+    server.at(120.0).gets(&format!(". {}:{n} ack 1", n - 1448));
+    server.sends(&[&format!(". 1:1 ack {n} sack {}:{n}", n - 1448)]);
+    // It is said once.
+    server.at(121.0).gets(&format!(". {n}:{} ack 1", n + 1448));
+    server.sends(&[&format!(". 1:1 ack {}", n + 1448)]);
+}
+
+#[test]
+fn rfc7323_5_a_segment_from_before_the_latest_timestamp_is_dropped() {
+    let (mut server, n) = settled();
+    let mut old = tcp_script::parse(&format!(". {n}:{} ack 1", n + 1448));
+    old.timestamps = Some((50, 1));
+    server.at(120.0).gets_segment(&old);
+    assert_eq!(server.endpoint.bytes_received(), u64::from(n - 1));
+    assert_eq!(server.take_sent().len(), 1, "an acknowledgement says what is expected");
+}
+
+fn with_ecn() -> (Script, u32) {
+    use narrows_sim::tcp::{Flags, Segment, SynOptions};
+    let mut server = Script::server(&linux());
+    let syn = Segment {
+        window: 65_535,
+        flags: Flags::SYN.with(Flags::ECE).with(Flags::CWR),
+        timestamps: Some((1, 0)),
+        syn: Some(SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true }),
+        ..Segment::default()
+    };
+    server.gets_segment(&syn).sends(&["SE. 0:0 ack 1"]);
+    server.at(100.0).gets(". 1:1 ack 1").forget();
+    assert!(server.endpoint.ecn_negotiated());
+    let mut next = 1;
+    for n in 0..16 {
+        server.at(100.0 + f64::from(n)).gets(&format!(". {next}:{} ack 1 ect0", next + 1448));
+        next += 1448;
+    }
+    server.forget();
+    (server, next)
+}
+
+#[test]
+fn rfc3168_6_1_3_marks_are_echoed_until_the_sender_says_cwr() {
+    let (mut server, n) = with_ecn();
+    let end = |k: u32| n + k * 1448;
+    server.at(120.0).gets(&format!(". {n}:{} ack 1 ce", end(1)));
+    server.sends(&[&format!("E. 1:1 ack {}", end(1))]);
+    server.at(121.0).gets(&format!(". {}:{} ack 1 ect0", end(1), end(2)));
+    server.sends(&[&format!("E. 1:1 ack {}", end(2))]);
+    server.at(122.0).gets(&format!(". {}:{} ack 1 ect0", end(2), end(3))).sends(&[]);
+    server.at(123.0).gets(&format!(". {}:{} ack 1 ect0", end(3), end(4)));
+    server.sends(&[&format!("E. 1:1 ack {}", end(4))]);
+    // CWR ends the echo and is answered at once.
+    server.at(124.0).gets(&format!("W. {}:{} ack 1 ect0", end(4), end(5)));
+    server.sends(&[&format!(". 1:1 ack {}", end(5))]);
+    assert_eq!(server.endpoint.counters().marks_received, 1);
+}
+
+#[test]
+fn cwr_on_a_marked_segment_starts_a_new_echo() {
+    let (mut server, n) = with_ecn();
+    server.at(120.0).gets(&format!(". {n}:{} ack 1 ce", n + 1448)).forget();
+    server.at(121.0).gets(&format!("W. {}:{} ack 1 ce", n + 1448, n + 2896));
+    server.sends(&[&format!("E. 1:1 ack {}", n + 2896)]);
+}
+
+#[test]
+fn other_policies_acknowledge_every_segment_or_every_second() {
+    let every = Config { acks: AckPolicy::EverySegment, ..linux() };
+    let mut server = Script::accepted(&every, 100.0);
+    for k in 0..40u32 {
+        server.gets(&format!(". {}:{} ack 1", 1 + k * 1448, 1 + (k + 1) * 1448));
+    }
+    assert_eq!(server.take_sent().len(), 40);
+
+    let delayed = Config { acks: AckPolicy::Delayed(Span::from_ms(100)), ..linux() };
+    let mut server = Script::accepted(&delayed, 100.0);
+    for k in 0..41u32 {
+        server.gets(&format!(". {}:{} ack 1", 1 + k * 1448, 1 + (k + 1) * 1448));
+    }
+    assert_eq!(server.take_sent().len(), 20);
+    server.at(300.0).sends_at(&[(200.0, &format!(". 1:1 ack {}", 1 + 41 * 1448))]);
+}
