@@ -150,7 +150,10 @@ mod tests {
         assert!(matches!(parse_span("50"), Err(ParseError::NoUnit(_))));
         assert!(matches!(parse_span("50 Mbit/s"), Err(ParseError::UnknownUnit(..))));
         assert_eq!(parse_span("-5 ms"), Err(ParseError::NoNumber));
-        assert_eq!(parse_span("1e3 s"), Err(ParseError::UnknownUnit("e3 s".into(), "ps, ns, us, ms, s, min, h")));
+        assert_eq!(
+            parse_span("1e3 s"),
+            Err(ParseError::UnknownUnit("e3 s".into(), "ps, ns, us, ms, s, min, h"))
+        );
         assert_eq!(parse_span("0.5 ps"), Err(ParseError::TooFine));
         assert_eq!(parse_span("99999999999 h"), Err(ParseError::TooLarge));
         assert_eq!(parse_span(&format!("{} s", "9".repeat(4000))), Err(ParseError::TooLarge));

@@ -35,7 +35,7 @@ impl Rate {
     /// The rate in the form that [`Pace::time_for`] needs.
     #[inline]
     pub const fn pace(self) -> Pace {
-        const PS_BITS: u128 = 8 * 1_000_000_000_000 << 32;
+        const PS_BITS: u128 = (8 * 1_000_000_000_000) << 32;
         let bps = self.0.get() as u128;
         Pace(PS_BITS.div_ceil(bps))
     }
@@ -51,19 +51,20 @@ impl Pace {
     /// The time to send `bytes`, rounded down to a picosecond; saturates.
     #[inline]
     pub const fn time_for(self, bytes: Bytes) -> Span {
-        let ps = self.0.saturating_mul(bytes.get() as u128) >> 32;
+        // Above 1863 bit/s the factor has 64 bits, and one multiplication does.
+        let ps = if self.0 <= u64::MAX as u128 {
+            ((self.0 as u64 as u128) * (bytes.get() as u128)) >> 32
+        } else {
+            self.0.saturating_mul(bytes.get() as u128) >> 32
+        };
         Span::from_ps(if ps > u64::MAX as u128 { u64::MAX } else { ps as u64 })
     }
 }
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(&str, u64); 4] = [
-            ("Gbit/s", 1_000_000_000),
-            ("Mbit/s", 1_000_000),
-            ("kbit/s", 1_000),
-            ("bit/s", 1),
-        ];
+        const UNITS: [(&str, u64); 4] =
+            [("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000), ("bit/s", 1)];
         let bps = self.as_bps();
         let (unit, scale) =
             UNITS.into_iter().find(|&(_, scale)| bps >= scale).unwrap_or(("bit/s", 1));
