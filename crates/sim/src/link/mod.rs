@@ -1,0 +1,500 @@
+//! A directed link: a queue, the network card's ring below it, a transmitter, and the wire.
+//!
+//! ```text
+//!  enqueue -> [ queue discipline ] -> [ ring ] -> transmitter -> delay, jitter, loss -> arrival
+//! ```
+//!
+//! A discipline that takes all its decisions at enqueue (FIFO, RED) needs no event for a
+//! departure: the moment at which a packet leaves the queue follows from the packets before it.
+//! So the packet itself goes straight on to the wire's flight list with its time of arrival, and
+//! what waits in the discipline is a [`Slot`]: its length and the moment it leaves. Before each
+//! decision the slots that have left by then are taken out, so the discipline sees the backlog
+//! that it would see on a real link. Disciplines are used as they are, with their own code.
+
+mod jitter;
+mod ring;
+
+use std::collections::VecDeque;
+
+use narrows_qdisc::{
+    DropReason, Dropped, Ecn, Qdisc, Verdict,
+    fifo::{Bfifo, Pfifo},
+    red,
+};
+use narrows_units::{Bytes, Pace, Span, Time};
+
+use self::jitter::JitterState;
+use self::ring::RingState;
+use crate::packet::Packet;
+use crate::plan::{Framing, Link as LinkPlan, Queue as QueuePlan};
+use crate::random::{Random, stream_seed};
+
+/// A packet's place in the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    /// When it leaves the queue for the ring.
+    leaves_at: Time,
+    /// From its arrival to the end of its transmission, in microseconds (saturating).
+    sojourn_us: u32,
+    /// Length as the queue counts it, and flags above.
+    packed: u32,
+}
+
+const LENGTH: u32 = (1 << 20) - 1;
+const MARKABLE: u32 = 1 << 20;
+const LOST: u32 = 1 << 21;
+
+impl Slot {
+    fn is_lost(&self) -> bool {
+        self.packed & LOST != 0
+    }
+}
+
+impl narrows_qdisc::Packet for Slot {
+    #[inline]
+    fn bytes(&self) -> u32 {
+        self.packed & LENGTH
+    }
+
+    #[inline]
+    fn ecn(&self) -> Ecn {
+        if self.packed & MARKABLE != 0 { Ecn::Ect0 } else { Ecn::NotEct }
+    }
+
+    /// The packet has gone on; the verdict tells the link to mark it there.
+    #[inline]
+    fn mark(&mut self) {}
+}
+
+/// The queue disciplines that decide at enqueue.
+#[derive(Debug)]
+enum Queue {
+    Pfifo(Pfifo<Slot>),
+    Bfifo(Bfifo<Slot>),
+    Red(Box<red::linux::Red<Slot>>),
+    Red1993(Box<red::classic::Red<Slot>>),
+}
+
+/// One direction of a link.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pace: Pace,
+    delay: Span,
+    /// The last packet's transmission ends here.
+    free_at: Time,
+    /// When the packet in front of the queue may leave; the ring decides.
+    ring: RingState,
+    framing: Framing,
+    queue: Queue,
+    /// Packets under way, by time of arrival, each on its way to what follows this link.
+    flight: VecDeque<(Time, Packet)>,
+    /// When the pending event for the first of them is due; `Time::MAX` where there is none.
+    pub(crate) armed: Time,
+    impairment: Option<Box<Impairment>>,
+    /// What a monitor or a capture wants to know; `None` where nobody looks.
+    pub(crate) observed: Option<Box<Observed>>,
+    /// Packets of other links' flight lists that this link's queue comes next for.
+    pub(crate) expected: u32,
+    /// No packet gets here sooner after the event that sends it.
+    pub(crate) lookahead: Span,
+    /// Packets come from one place in order, and nobody looks: arrivals may be handled ahead.
+    pub(crate) inline: bool,
+    /// A FIFO that takes any packet when it is empty, on a wire that does nothing but delay.
+    plain: bool,
+}
+
+/// Delay variation and loss.
+#[derive(Debug)]
+struct Impairment {
+    loss: f64,
+    random: Random,
+    jitter: Option<JitterState>,
+    dns_exempt: bool,
+}
+
+/// What became of a packet at a link.
+pub(crate) enum Passage {
+    /// It will arrive at the other end.
+    Arrives(Time),
+    /// The queue dropped it.
+    Dropped(DropReason),
+    /// The wire loses it.
+    Lost,
+}
+
+/// Counters and occupancy of a link that somebody looks at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observed {
+    /// Packets in the ring: end of transmission, framed length, lost on the wire.
+    in_ring: VecDeque<(Time, u32, bool)>,
+    ring_bytes: u64,
+    ring_free_at: Time,
+    pub(crate) arrived_packets: u64,
+    pub(crate) arrived_bytes: u64,
+    pub(crate) sent_packets: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) busy: Span,
+    pub(crate) lost: u64,
+    pub(crate) dropped: [u64; DropReason::ALL.len()],
+    pub(crate) dropped_dns: u64,
+    pub(crate) sojourn: SojournSum,
+    /// Keep a copy of each packet that is transmitted.
+    pub(crate) capture: bool,
+}
+
+/// Sojourn times since the last sample.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SojournSum {
+    packets: u64,
+    total_us: u64,
+    max_us: u32,
+}
+
+impl SojournSum {
+    fn add(&mut self, us: u32) {
+        self.packets += 1;
+        self.total_us += u64::from(us);
+        self.max_us = self.max_us.max(us);
+    }
+
+    /// Mean in milliseconds; NaN without packets.
+    pub(crate) fn mean_ms(&self) -> f64 {
+        self.total_us as f64 / self.packets as f64 / 1e3
+    }
+
+    /// Maximum in milliseconds; NaN without packets.
+    pub(crate) fn max_ms(&self) -> f64 {
+        if self.packets == 0 { f64::NAN } else { f64::from(self.max_us) / 1e3 }
+    }
+}
+
+/// What a queue monitor reads.
+pub(crate) struct QueueState {
+    pub(crate) packets: u32,
+    pub(crate) bytes: u64,
+    pub(crate) average: f64,
+    pub(crate) marked_early: u64,
+    pub(crate) marked_forced: u64,
+}
+
+impl Link {
+    pub(crate) fn new(plan: &LinkPlan, seed: u64) -> Self {
+        let queue_seed = stream_seed(seed, &format!("{}/queue", plan.name));
+        let queue = match &plan.queue {
+            QueuePlan::Pfifo(config) => Queue::Pfifo(Pfifo::new(config.clone())),
+            QueuePlan::Bfifo(config) => Queue::Bfifo(Bfifo::new(config.clone())),
+            QueuePlan::Red(config) => {
+                Queue::Red(Box::new(red::linux::Red::new(config.clone(), queue_seed)))
+            }
+            QueuePlan::Red1993(config) => {
+                Queue::Red1993(Box::new(red::classic::Red::new(config.clone(), queue_seed)))
+            }
+        };
+        let impaired = plan.loss > 0.0 || plan.jitter.is_some() || plan.dns_exempt;
+        let impairment = impaired.then(|| {
+            Box::new(Impairment {
+                loss: plan.loss,
+                random: Random::new(seed, &format!("{}/loss", plan.name)),
+                jitter: plan.jitter.map(|jitter| {
+                    let random = Random::new(seed, &format!("{}/jitter", plan.name));
+                    JitterState::new(jitter, random)
+                }),
+                dns_exempt: plan.dns_exempt,
+            })
+        });
+        Self {
+            pace: plan.rate.pace(),
+            delay: plan.delay,
+            free_at: Time::ZERO,
+            ring: RingState::new(plan.ring),
+            framing: plan.framing,
+            queue,
+            flight: VecDeque::new(),
+            armed: Time::MAX,
+            impairment,
+            observed: None,
+            expected: 0,
+            lookahead: Span::ZERO,
+            inline: false,
+            plain: is_plain(plan),
+        }
+    }
+
+    /// Takes a packet in at `at` and says what becomes of it; marks it where the queue does.
+    ///
+    /// Calls come in order of time.
+    #[inline]
+    pub(crate) fn enqueue(
+        &mut self,
+        at: Time,
+        packet: &mut Packet,
+        dropped: &mut Dropped<Slot>,
+    ) -> Passage {
+        let ip_bytes = u32::from(packet.bytes);
+        let framed = (ip_bytes + self.framing.overhead).max(self.framing.min);
+        let span = self.pace.time_for(Bytes::from(framed));
+        if self.plain && self.free_at <= at && self.observed.is_none() {
+            // Nothing waits and nobody counts: straight through.
+            self.free_at = at + span;
+            return Passage::Arrives(self.free_at + self.delay);
+        }
+        self.drain(at);
+        let (leaves_at, ring_undo) = self.ring.admit(at, framed, self.free_at);
+        let ends_at = leaves_at.max(self.free_at) + span;
+        let capable = packet.ecn().is_capable();
+        let lost = match &mut self.impairment {
+            Some(impairment) => impairment.loses(packet),
+            None => false,
+        };
+        let slot = Slot {
+            leaves_at,
+            sojourn_us: u32::try_from(ends_at.since(at).as_us()).unwrap_or(u32::MAX),
+            packed: (ip_bytes + self.framing.queue_overhead)
+                | if capable { MARKABLE } else { 0 }
+                | if lost { LOST } else { 0 },
+        };
+        let verdict = match &mut self.queue {
+            Queue::Pfifo(queue) => queue.enqueue(at, slot, dropped),
+            Queue::Bfifo(queue) => queue.enqueue(at, slot, dropped),
+            Queue::Red(queue) => queue.enqueue(at, slot, dropped),
+            Queue::Red1993(queue) => queue.enqueue(at, slot, dropped),
+        };
+        if let Some(observed) = &mut self.observed {
+            observed.arrived_packets += 1;
+            observed.arrived_bytes += u64::from(ip_bytes + self.framing.queue_overhead);
+        }
+        match verdict {
+            Verdict::Dropped => {
+                let reason = dropped.pop().expect("a dropped packet is on the list").1;
+                self.ring.undo(ring_undo);
+                self.ask_again(at);
+                if let Some(observed) = &mut self.observed {
+                    observed.dropped[reason as usize] += 1;
+                    observed.dropped_dns += u64::from(packet.is_dns());
+                }
+                return Passage::Dropped(reason);
+            }
+            Verdict::Marked => packet.set_ce(),
+            Verdict::Queued => {}
+        }
+        self.ring.transmit(ends_at, framed);
+        self.free_at = ends_at;
+        if lost {
+            return Passage::Lost;
+        }
+        let arrives_at = match &mut self.impairment {
+            Some(impairment) => impairment.arrival(ends_at, self.delay, packet),
+            None => ends_at + self.delay,
+        };
+        Passage::Arrives(arrives_at)
+    }
+
+    /// A drop at an empty queue: the card asks again and finds nothing, so RED's idle time goes on.
+    fn ask_again(&mut self, at: Time) {
+        match &mut self.queue {
+            Queue::Pfifo(_) | Queue::Bfifo(_) => {}
+            Queue::Red(queue) => {
+                if queue.head().is_none() {
+                    queue.dequeue(at, &mut Vec::new());
+                }
+            }
+            Queue::Red1993(queue) => {
+                if queue.head().is_none() {
+                    queue.dequeue(at, &mut Vec::new());
+                }
+            }
+        }
+    }
+
+    /// When the transmission of the packet that came last ends.
+    pub(crate) fn transmitted_at(&self) -> Time {
+        self.free_at
+    }
+
+    /// Takes out of the queue what has left it by `now`.
+    #[inline]
+    pub(crate) fn drain(&mut self, now: Time) {
+        let observed = self.observed.as_deref_mut();
+        let Self { queue, pace, framing, .. } = self;
+        let context = Drain { now, pace: *pace, framing: *framing, observed };
+        match queue {
+            Queue::Pfifo(queue) => context.run(queue, Pfifo::head),
+            Queue::Bfifo(queue) => context.run(queue, Bfifo::head),
+            Queue::Red(queue) => context.run(&mut **queue, red::linux::Red::head),
+            Queue::Red1993(queue) => context.run(&mut **queue, red::classic::Red::head),
+        }
+    }
+
+    /// Puts a packet on the flight list. Says when an event is needed, if one is.
+    #[inline]
+    pub(crate) fn fly(&mut self, arrives_at: Time, packet: Packet) -> Option<Time> {
+        let in_order = self.flight.back().is_none_or(|&(last, _)| last <= arrives_at);
+        if self.flight.len() == self.flight.capacity() {
+            // Small steps: a list of thousands of packets should not be half empty.
+            self.flight.reserve_exact(self.flight.len() / 8 + 4);
+        }
+        if in_order {
+            self.flight.push_back((arrives_at, packet));
+        } else {
+            let place = self.flight.partition_point(|&(other, _)| other <= arrives_at);
+            self.flight.insert(place, (arrives_at, packet));
+        }
+        (arrives_at < self.armed).then(|| {
+            self.armed = arrives_at;
+            arrives_at
+        })
+    }
+
+    /// Takes the packet that arrives now; gives it and when the next event is needed.
+    #[inline]
+    pub(crate) fn land(&mut self) -> (Packet, Option<Time>) {
+        let (_, packet) = self.flight.pop_front().expect("an event is pending for a packet");
+        let next = self.flight.front().map(|&(at, _)| at);
+        self.armed = next.unwrap_or(Time::MAX);
+        (packet, next)
+    }
+
+    /// Shortest time from a packet's arrival at the queue to its arrival at the other end.
+    pub(crate) fn shortest_passage(plan: &LinkPlan, ip_bytes: u16, dns: bool) -> Span {
+        let framed = (u32::from(ip_bytes) + plan.framing.overhead).max(plan.framing.min);
+        let span = plan.rate.time_for(Bytes::from(framed));
+        if dns && plan.dns_exempt {
+            return span;
+        }
+        let deviation = plan.jitter.map_or(Span::ZERO, |jitter| jitter::largest_lead(&jitter));
+        span + plan.delay.saturating_sub(deviation)
+    }
+
+    /// Whether packets may leave in another order than they came.
+    pub(crate) fn reorders(plan: &LinkPlan) -> bool {
+        plan.dns_exempt || plan.jitter.is_some_and(|jitter| jitter.reorder)
+    }
+
+    /// The queue as it is at `now`.
+    pub(crate) fn queue_state(&mut self, now: Time) -> QueueState {
+        self.drain(now);
+        let (backlog, counters, average) = match &self.queue {
+            Queue::Pfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
+            Queue::Bfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
+            Queue::Red(queue) => (queue.backlog(), queue.counters(), queue.average()),
+            Queue::Red1993(queue) => (queue.backlog(), queue.counters(), queue.average()),
+        };
+        QueueState {
+            packets: backlog.packets,
+            bytes: backlog.bytes.get(),
+            average,
+            marked_early: counters.marked_early,
+            marked_forced: counters.marked_forced,
+        }
+    }
+}
+
+impl Observed {
+    /// Takes out of the ring what has been transmitted by `now`.
+    fn settle(&mut self, now: Time, pace: Pace) {
+        while let Some(&(ends_at, framed, lost)) = self.in_ring.front() {
+            if ends_at > now {
+                break;
+            }
+            self.in_ring.pop_front();
+            self.ring_bytes -= u64::from(framed);
+            self.sent_packets += 1;
+            self.sent_bytes += u64::from(framed);
+            self.busy += pace.time_for(Bytes::from(framed));
+            self.lost += u64::from(lost);
+        }
+    }
+
+    /// Packets and bytes in the ring.
+    pub(crate) fn ring(&self) -> (u32, u64) {
+        (self.in_ring.len() as u32, self.ring_bytes)
+    }
+
+    /// Time spent transmitting up to `now`, the packet in transmission included.
+    pub(crate) fn busy_until(&self, now: Time, pace: Pace) -> Span {
+        match self.in_ring.front() {
+            Some(&(ends_at, framed, _)) => {
+                let span = pace.time_for(Bytes::from(framed));
+                self.busy + span.saturating_sub(ends_at.since(now))
+            }
+            None => self.busy,
+        }
+    }
+}
+
+impl Link {
+    /// Time spent transmitting up to `now`; zero where nobody looks.
+    pub(crate) fn busy_until(&self, now: Time) -> Span {
+        self.observed.as_ref().map_or(Span::ZERO, |observed| observed.busy_until(now, self.pace))
+    }
+}
+
+/// Whether a packet that finds the link idle can only go through.
+fn is_plain(plan: &LinkPlan) -> bool {
+    const LONGEST_PACKET: u64 = u16::MAX as u64;
+    let takes_any = match &plan.queue {
+        QueuePlan::Pfifo(_) => true,
+        QueuePlan::Bfifo(config) => {
+            config.limit.get() >= LONGEST_PACKET + u64::from(plan.framing.queue_overhead)
+        }
+        QueuePlan::Red(_) | QueuePlan::Red1993(_) => false,
+    };
+    takes_any
+        && plan.ring.is_none()
+        && plan.loss == 0.0
+        && plan.jitter.is_none()
+        && !plan.dns_exempt
+}
+
+/// The loop that takes departed slots out of a queue.
+struct Drain<'a> {
+    now: Time,
+    pace: Pace,
+    framing: Framing,
+    observed: Option<&'a mut Observed>,
+}
+
+impl Drain<'_> {
+    #[inline]
+    fn run<Q: Qdisc<Slot>>(mut self, queue: &mut Q, head: impl Fn(&Q) -> Option<&Slot>) {
+        while head(queue).is_some_and(|slot| slot.leaves_at <= self.now) {
+            let leaves_at = head(queue).map_or(self.now, |slot| slot.leaves_at);
+            let slot = queue.dequeue(leaves_at, &mut Vec::new());
+            if let (Some(slot), Some(observed)) = (slot, self.observed.as_deref_mut()) {
+                let ip_bytes = narrows_qdisc::Packet::bytes(&slot) - self.framing.queue_overhead;
+                let framed = (ip_bytes + self.framing.overhead).max(self.framing.min);
+                let ends_at =
+                    observed.ring_free_at.max(leaves_at) + self.pace.time_for(Bytes::from(framed));
+                observed.ring_free_at = ends_at;
+                observed.in_ring.push_back((ends_at, framed, slot.is_lost()));
+                observed.ring_bytes += u64::from(framed);
+                observed.sojourn.add(slot.sojourn_us);
+            }
+            if head(queue).is_none() {
+                // The card asks again and finds nothing: here RED's idle time starts.
+                queue.dequeue(leaves_at, &mut Vec::new());
+            }
+        }
+        if let Some(observed) = self.observed {
+            observed.settle(self.now, self.pace);
+        }
+    }
+}
+
+impl Impairment {
+    fn loses(&mut self, packet: &Packet) -> bool {
+        self.loss > 0.0
+            && !(self.dns_exempt && packet.is_dns())
+            && self.random.uniform() < self.loss
+    }
+
+    fn arrival(&mut self, ends_at: Time, delay: Span, packet: &Packet) -> Time {
+        if self.dns_exempt && packet.is_dns() {
+            return ends_at;
+        }
+        match &mut self.jitter {
+            Some(jitter) => jitter.arrival(ends_at, delay),
+            None => ends_at + delay,
+        }
+    }
+}

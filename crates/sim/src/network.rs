@@ -1,0 +1,189 @@
+//! The network: links, routes and what is on its way.
+
+use narrows_qdisc::Dropped;
+use narrows_units::Time;
+
+use crate::agenda::{Agenda, Event};
+use crate::captured::{Captured, Frame};
+use crate::link::{Link, Observed, Passage, Slot};
+use crate::packet::{Packet, SackPool};
+use crate::plan::Plan;
+use crate::topology::{Routes, find_shortcuts};
+
+/// Kinds of events; see [`Event`].
+pub(crate) mod kind {
+    /// A packet comes to the end of a link (index: link).
+    pub(crate) const FLIGHT: u32 = 0;
+    /// A TCP timer (index: twice the connection, plus one for the receiver).
+    pub(crate) const TIMER: u32 = 1;
+    /// An application starts, or ends its idle time (index: connection).
+    pub(crate) const SOURCE: u32 = 2;
+    /// A resolver worker (index: worker).
+    pub(crate) const WORKER: u32 = 3;
+    /// A DNS server's reply is ready (index: slot).
+    pub(crate) const REPLY: u32 = 4;
+    /// A queue is sampled (index: monitor).
+    pub(crate) const QUEUE_SAMPLE: u32 = 5;
+    /// A link is sampled (index: monitor).
+    pub(crate) const LINK_SAMPLE: u32 = 6;
+}
+
+/// Why a DNS packet goes no further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LossReason {
+    Queue(narrows_qdisc::DropReason),
+    Wire,
+}
+
+/// A DNS packet that was lost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DnsLoss {
+    pub(crate) attempt_row: u32,
+    pub(crate) reply: bool,
+    pub(crate) link: u32,
+    pub(crate) reason: LossReason,
+}
+
+#[derive(Debug)]
+pub(crate) struct Network {
+    pub(crate) agenda: Agenda,
+    pub(crate) links: Vec<Link>,
+    pub(crate) routes: Routes,
+    pub(crate) pool: SackPool,
+    /// DNS packets lost since the list was last emptied.
+    pub(crate) dns_losses: Vec<DnsLoss>,
+    pub(crate) captured: Vec<Captured>,
+    /// Routes from this one on carry DNS.
+    first_dns_route: u32,
+    dropped: Dropped<Slot>,
+}
+
+impl Network {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let mut links: Vec<Link> =
+            plan.links.iter().map(|link| Link::new(link, plan.seed)).collect();
+        let monitors = plan.queue_monitors.iter().chain(&plan.link_monitors);
+        for link in monitors.map(|monitor| monitor.link).chain(plan.captures.iter().copied()) {
+            links[link].observed.get_or_insert_default();
+        }
+        for &link in &plan.captures {
+            let observed: &mut Observed = links[link].observed.get_or_insert_default();
+            observed.capture = true;
+        }
+        let routes = Routes::new(plan);
+        if plan.collapse {
+            find_shortcuts(plan, &routes, &mut links);
+        }
+        Self {
+            agenda: Agenda::new(),
+            links,
+            routes,
+            pool: SackPool::default(),
+            dns_losses: Vec::new(),
+            captured: Vec::new(),
+            first_dns_route: 2 * plan.connections.len() as u32,
+            dropped: Vec::new(),
+        }
+    }
+
+    /// A host sends a packet.
+    #[inline]
+    pub(crate) fn send(&mut self, now: Time, packet: Packet) {
+        self.forward(now, now, packet, None);
+    }
+
+    /// A packet comes to the end of `link`, if the event is not out of date: gives it if a host
+    /// is there, and sends it on if not.
+    #[inline]
+    pub(crate) fn land(&mut self, now: Time, link: u32) -> Option<Packet> {
+        if self.links[link as usize].armed != now {
+            return None;
+        }
+        let (packet, next) = self.links[link as usize].land();
+        if let Some(next) = next {
+            self.agenda.schedule(next, Event::new(kind::FLIGHT, link));
+        }
+        match self.routes.link(packet.route, packet.hop) {
+            None => Some(packet),
+            Some(next_link) => {
+                self.links[next_link as usize].expected -= 1;
+                self.forward(now, now, packet, Some(link));
+                None
+            }
+        }
+    }
+
+    /// Takes a packet that gets to its next link at `at` as far as can be told now.
+    #[inline]
+    fn forward(&mut self, now: Time, mut at: Time, mut packet: Packet, mut from: Option<u32>) {
+        while let Some(index) = self.routes.link(packet.route, packet.hop) {
+            let link = &mut self.links[index as usize];
+            if at > now && !link.inline && (link.expected > 0 || at.since(now) > link.lookahead) {
+                link.expected += 1;
+                break;
+            }
+            match link.enqueue(at, &mut packet, &mut self.dropped) {
+                Passage::Arrives(arrives_at) => {
+                    if link.observed.as_ref().is_some_and(|observed| observed.capture) {
+                        self.capture(index, packet);
+                    }
+                    at = arrives_at;
+                }
+                Passage::Lost => {
+                    if link.observed.as_ref().is_some_and(|observed| observed.capture) {
+                        self.capture(index, packet);
+                    }
+                    self.lose(packet, index, LossReason::Wire);
+                    return;
+                }
+                Passage::Dropped(reason) => {
+                    self.lose(packet, index, LossReason::Queue(reason));
+                    return;
+                }
+            }
+            packet.hop += 1;
+            from = Some(index);
+        }
+        let from = from.expect("a route has at least one link, and its first is entered at once");
+        if let Some(event_at) = self.links[from as usize].fly(at, packet) {
+            self.agenda.schedule(event_at, Event::new(kind::FLIGHT, from));
+        }
+    }
+
+    #[cold]
+    fn lose(&mut self, packet: Packet, link: u32, reason: LossReason) {
+        if packet.is_dns() {
+            self.dns_losses.push(DnsLoss {
+                attempt_row: packet.attempt_row(),
+                reply: packet.route % 2 == 1,
+                link,
+                reason,
+            });
+        }
+        packet.discard(&mut self.pool);
+    }
+
+    #[cold]
+    fn capture(&mut self, link: u32, packet: Packet) {
+        let at = self.links[link as usize].transmitted_at();
+        let frame = if packet.is_dns() {
+            Frame::Dns {
+                resolvers: (packet.route - self.first_dns_route) / 2,
+                worker: packet.worker(),
+                // The attempt's row, until the resolvers' tables replace it.
+                query: packet.attempt_row(),
+                attempt: 0,
+                reply: packet.route % 2 == 1,
+                ip_bytes: packet.bytes,
+                ce: packet.ecn() == narrows_qdisc::Ecn::Ce,
+            }
+        } else {
+            Frame::Tcp {
+                connection: packet.route / 2,
+                from_sender: packet.route % 2 == 0,
+                segment: packet.peek_segment(&self.pool),
+            }
+        };
+        self.captured.push(Captured { at, link, frame });
+    }
+}

@@ -1,0 +1,132 @@
+//! What follows from the plan's routes before a run starts: which links may be handled ahead of
+//! time, and how far.
+//!
+//! A packet that will reach a link at a known later time needs no event there if nothing else can
+//! get in before it and nobody looks at the link meanwhile. Two cases:
+//!
+//! - *inline*: every packet comes from the same link, in order. Then the order of arrivals is
+//!   the order in which that link took them in.
+//! - *lookahead*: packets come from several places, but none sooner than some span after the event
+//!   that sends them (Chandy and Misra's lookahead, CACM 24(4), 1981). A packet that arrives within
+//!   that span comes before all that are sent later.
+//!
+//! The results are the same as with an event at every hop; a test compares them.
+
+use narrows_units::Span;
+
+use crate::link::Link;
+use crate::packet::IP_HEADER;
+use crate::plan::Plan;
+
+/// Routes as lists of links, one after another.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    starts: Vec<u32>,
+    hops: Vec<u32>,
+}
+
+impl Routes {
+    /// Two routes for each connection (data, then acknowledgements), then two for each group of
+    /// resolvers (queries, then replies).
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let mut routes = Self { starts: vec![0], hops: Vec::new() };
+        for connection in &plan.connections {
+            routes.push(&connection.forward);
+            routes.push(&connection.backward);
+        }
+        for resolvers in &plan.resolvers {
+            routes.push(&resolvers.forward);
+            routes.push(&resolvers.backward);
+        }
+        routes
+    }
+
+    fn push(&mut self, links: &[usize]) {
+        self.hops.extend(links.iter().map(|&link| link as u32));
+        self.starts.push(self.hops.len() as u32);
+    }
+
+    /// The link at position `hop` of a route; `None` behind the last.
+    #[inline]
+    pub(crate) fn link(&self, route: u32, hop: u8) -> Option<u32> {
+        let at = self.starts[route as usize] + u32::from(hop);
+        (at < self.starts[route as usize + 1]).then(|| self.hops[at as usize])
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        self.starts.windows(2).map(|pair| &self.hops[pair[0] as usize..pair[1] as usize])
+    }
+}
+
+/// Where a link's packets come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Feeder {
+    Nothing,
+    Host,
+    Link(u32),
+    Several,
+}
+
+impl Feeder {
+    fn and(self, other: Self) -> Self {
+        match self {
+            Self::Nothing => other,
+            _ if self == other => self,
+            _ => Self::Several,
+        }
+    }
+}
+
+/// Sets `inline` and `lookahead` of every link. Links that are observed keep an event for each
+/// packet.
+pub(crate) fn find_shortcuts(plan: &Plan, routes: &Routes, links: &mut [Link]) {
+    let mut feeders = vec![Feeder::Nothing; links.len()];
+    for route in routes.iter() {
+        let mut from = Feeder::Host;
+        for &link in route {
+            feeders[link as usize] = feeders[link as usize].and(from);
+            from = Feeder::Link(link);
+        }
+    }
+    for (link, feeder) in links.iter_mut().zip(&feeders) {
+        if let Feeder::Link(from) = feeder {
+            link.inline = link.observed.is_none() && !Link::reorders(&plan.links[*from as usize]);
+        }
+    }
+    let mut lookahead: Vec<Option<Span>> = vec![None; links.len()];
+    for (index, route) in routes.iter().enumerate() {
+        let (bytes, dns) = smallest_packet(plan, index);
+        let mut since_event = Span::ZERO;
+        for &link in route {
+            let at = link as usize;
+            if !links[at].inline {
+                let least = lookahead[at].map_or(since_event, |span| span.min(since_event));
+                lookahead[at] = Some(least);
+                since_event = Span::ZERO;
+            }
+            since_event += Link::shortest_passage(&plan.links[at], bytes, dns);
+        }
+    }
+    for (link, lookahead) in links.iter_mut().zip(lookahead) {
+        if link.observed.is_none() {
+            link.lookahead = lookahead.unwrap_or(Span::ZERO);
+        }
+    }
+}
+
+/// The shortest IP packet that uses a route, and whether it is DNS.
+fn smallest_packet(plan: &Plan, route: usize) -> (u16, bool) {
+    const TCP_HEADER: u16 = 20;
+    const TIMESTAMPS: u16 = 12;
+    match plan.connections.get(route / 2) {
+        Some(connection) => {
+            let options = if plan.tcp[connection.tcp].timestamps { TIMESTAMPS } else { 0 };
+            (IP_HEADER + TCP_HEADER + options, false)
+        }
+        None => {
+            let route = route - 2 * plan.connections.len();
+            let resolvers = &plan.resolvers[route / 2];
+            (if route % 2 == 0 { resolvers.query_bytes } else { resolvers.reply_bytes }, true)
+        }
+    }
+}
