@@ -10,7 +10,11 @@ use crate::tcp;
 
 /// A whole run.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Plan {
     /// Every random stream is derived from this and the component's name.
     pub seed: u64,
@@ -42,7 +46,11 @@ pub struct Plan {
 
 /// A directed link: queue, then the card's ring, then the wire.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Link {
     /// Its name, unique, such as `bottleneck:BN2->BN1`; its random streams are derived from it.
     pub name: String,
@@ -70,7 +78,11 @@ pub struct Link {
 
 /// Link-layer framing.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Framing {
     /// Added to the IP packet's length on the wire (Ethernet: 14 header, 4 checksum, 20 preamble
     /// and gap).
@@ -84,7 +96,11 @@ pub struct Framing {
 
 /// The queue at a link's head.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Queue {
     /// Tail drop counted in packets.
     Pfifo(fifo::PfifoConfig),
@@ -98,7 +114,11 @@ pub enum Queue {
 
 /// A network card's ring buffer: packets that the queue discipline has let go and that no AQM sees.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Ring {
     /// Holds this many packets, the one in transmission among them.
     Packets(u32),
@@ -108,7 +128,11 @@ pub enum Ring {
 
 /// Delay variation as netem computes it (`net/sched/sch_netem.c`, Linux 6.1, `tabledist`).
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Jitter {
     /// Half-width of the uniform, standard deviation of the normal distribution.
     pub deviation: Span,
@@ -122,7 +146,11 @@ pub struct Jitter {
 
 /// The shape of delay variation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Distribution {
     /// Uniform.
     Uniform,
@@ -132,7 +160,11 @@ pub enum Distribution {
 
 /// A TCP connection.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Connection {
     /// Its name, unique; its random streams are derived from it.
     pub name: String,
@@ -156,7 +188,11 @@ pub struct Connection {
 
 /// What an application sends.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
 pub enum Source {
     /// Data without end.
     Bulk,
@@ -173,7 +209,11 @@ pub enum Source {
 
 /// Resolver workers in a closed loop: each asks, waits, retries, and asks the next.
 #[derive(Clone, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Resolvers {
     /// The group's name, unique.
     pub name: String,
@@ -211,10 +251,175 @@ pub struct Resolvers {
 
 /// What to sample, and how often.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
 pub struct Monitor {
     /// An index into `links`.
     pub link: usize,
     /// Time between samples; the first is taken at `interval`.
     pub interval: Span,
+}
+
+/// Why a plan cannot be run: what contradicts what, in one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError(String);
+
+impl core::fmt::Display for PlanError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for PlanError {}
+
+impl Plan {
+    /// Checks what the simulator relies on: indices, routes that hang together, settings in range,
+    /// and counts that its tables can hold.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong.
+    pub fn check(&self) -> Result<(), PlanError> {
+        /// As many as an event's index can tell apart, halved for connections' two ends.
+        const MOST: usize = (crate::agenda::Event::MAX_INDEX / 2) as usize;
+        ensure(self.end > Time::ZERO && self.end < Time::MAX, || "end: must be above zero".into())?;
+        ensure(self.event_limit > 0, || "event_limit: must be above zero".into())?;
+        let counts = [
+            ("links", self.links.len()),
+            ("connections", self.connections.len()),
+            ("queue_monitors", self.queue_monitors.len()),
+            ("link_monitors", self.link_monitors.len()),
+        ];
+        for (name, count) in counts {
+            ensure(count <= MOST, || format!("{name}: {count} are more than the limit of {MOST}"))?;
+        }
+        for link in &self.links {
+            link.check(self.nodes.len()).map_err(|why| why.inside(&link.name))?;
+        }
+        for (index, config) in self.tcp.iter().enumerate() {
+            config.check().map_err(|why| PlanError(format!("tcp {index}: {why}")))?;
+        }
+        for connection in &self.connections {
+            self.check_connection(connection).map_err(|why| why.inside(&connection.name))?;
+        }
+        let mut workers = 0usize;
+        for resolvers in &self.resolvers {
+            self.check_resolvers(resolvers).map_err(|why| why.inside(&resolvers.name))?;
+            workers = workers.saturating_add(resolvers.workers as usize);
+        }
+        ensure(workers <= MOST, || format!("{workers} workers are more than the limit of {MOST}"))?;
+        for monitor in self.queue_monitors.iter().chain(&self.link_monitors) {
+            ensure(monitor.link < self.links.len(), || "monitor: no such link".into())?;
+            ensure(monitor.interval > Span::ZERO, || {
+                "monitor: interval must be above zero".into()
+            })?;
+        }
+        for &link in &self.captures {
+            ensure(link < self.links.len(), || "captures: no such link".into())?;
+        }
+        Ok(())
+    }
+
+    fn check_connection(&self, connection: &Connection) -> Result<(), PlanError> {
+        let Connection { sender, receiver, forward, backward, .. } = connection;
+        self.check_route(*sender, *receiver, forward)?;
+        self.check_route(*receiver, *sender, backward)?;
+        ensure(connection.tcp < self.tcp.len(), || "tcp: no such settings".into())?;
+        ensure(connection.start < Time::MAX, || "start: is too late".into())?;
+        match connection.source {
+            Source::Bulk => Ok(()),
+            Source::Once(bytes) | Source::OnOff { burst: bytes, .. } => {
+                ensure(bytes > Bytes::ZERO, || "source: must send at least one byte".into())
+            }
+        }
+    }
+
+    fn check_resolvers(&self, resolvers: &Resolvers) -> Result<(), PlanError> {
+        const SMALLEST: u16 = 20 + 8 + 12;
+        let Resolvers { client, server, forward, backward, timeouts, .. } = resolvers;
+        self.check_route(*client, *server, forward)?;
+        self.check_route(*server, *client, backward)?;
+        ensure(!timeouts.is_empty() && timeouts.len() <= 255, || {
+            "timeouts: needs 1 to 255 attempts".into()
+        })?;
+        ensure(timeouts.iter().all(|&span| span > Span::ZERO), || {
+            "timeouts: each must be above zero".into()
+        })?;
+        ensure(resolvers.query_bytes.min(resolvers.reply_bytes) >= SMALLEST, || {
+            format!("query_bytes, reply_bytes: an IP packet with DNS has at least {SMALLEST} bytes")
+        })?;
+        let total = u64::from(resolvers.workers)
+            .saturating_mul(u64::from(resolvers.warm_up) + u64::from(resolvers.queries))
+            .saturating_mul(timeouts.len() as u64);
+        ensure(resolvers.warm_up.checked_add(resolvers.queries).is_some(), || {
+            "warm_up, queries: too many together".into()
+        })?;
+        ensure(total < u64::from(u32::MAX), || {
+            format!("{total} attempts are more than the table can hold")
+        })
+    }
+
+    fn check_route(&self, from: usize, to: usize, route: &[usize]) -> Result<(), PlanError> {
+        ensure(from < self.nodes.len() && to < self.nodes.len(), || "no such node".into())?;
+        ensure(!route.is_empty() && route.len() <= 255, || {
+            format!("route from {} to {}: needs 1 to 255 links", self.nodes[from], self.nodes[to])
+        })?;
+        let mut at = from;
+        for &index in route {
+            let link = self.links.get(index);
+            let link = link.ok_or_else(|| PlanError("route: no such link".into()))?;
+            ensure(link.from == at, || {
+                format!("route: {} does not start where it should", link.name)
+            })?;
+            at = link.to;
+        }
+        ensure(at == to, || format!("route does not end at {}", self.nodes[to]))
+    }
+}
+
+impl Link {
+    fn check(&self, nodes: usize) -> Result<(), PlanError> {
+        ensure(self.from < nodes && self.to < nodes, || "no such node".into())?;
+        ensure((0.0..=1.0).contains(&self.loss), || "loss: must be from 0 to 1".into())?;
+        ensure(self.framing.overhead <= 1000 && self.framing.min <= 65_535, || {
+            "framing: overhead is at most 1000 bytes, min at most 65535".into()
+        })?;
+        ensure(self.framing.queue_overhead <= 1000, || {
+            "framing: queue_overhead is at most 1000 bytes".into()
+        })?;
+        if let Some(jitter) = &self.jitter {
+            ensure((0.0..=1.0).contains(&jitter.correlation), || {
+                "jitter: correlation must be from 0 to 1".into()
+            })?;
+            ensure(jitter.deviation <= Span::from_ms(2147), || {
+                "jitter: deviation is at most 2.147 s (netem's own limit)".into()
+            })?;
+        }
+        let ring_fits = match self.ring {
+            None => true,
+            Some(Ring::Packets(packets)) => packets > 0,
+            Some(Ring::Bytes(bytes)) => bytes > Bytes::ZERO,
+        };
+        ensure(ring_fits, || "ring: must hold something".into())?;
+        let queue = match &self.queue {
+            Queue::Pfifo(config) => config.check(),
+            Queue::Bfifo(config) => config.check(),
+            Queue::Red(config) => config.check(),
+            Queue::Red1993(config) => config.check(),
+        };
+        queue.map_err(|why| PlanError(format!("queue: {why}")))
+    }
+}
+
+impl PlanError {
+    fn inside(self, name: &str) -> Self {
+        Self(format!("{name}: {}", self.0))
+    }
+}
+
+fn ensure(holds: bool, why: impl FnOnce() -> String) -> Result<(), PlanError> {
+    if holds { Ok(()) } else { Err(PlanError(why())) }
 }

@@ -1,0 +1,91 @@
+//! Benchmark scenario B1 without Python around it, for profilers:
+//! `cargo run --release --example b1 -- droptail|red [SECONDS] [FLOWS]`.
+//!
+//! On-off sources with bursts of 256 packets over a bottleneck of 1 Mbit/s for each source, with
+//! 5000 packets of buffer at 500 sources; access links of 100 Mbit/s, one-way delays 5 + 40 + 5 ms.
+
+#[allow(dead_code)]
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::time::Instant;
+
+use narrows_qdisc::red;
+use narrows_sim::plan::{Queue, Source};
+use narrows_sim::{Simulation, tcp};
+use narrows_units::{Bytes, Rate, Span, Time};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, default: u64| {
+        arguments.get(at).map_or(default, |text| text.parse().expect("a number"))
+    };
+    let (seconds, flows) = (number(1, 100), number(2, 500));
+    let mbit = flows;
+    let buffer = 10 * flows;
+    let queue = match arguments.first().map(String::as_str) {
+        None | Some("droptail") => common::pfifo(buffer as u32),
+        Some("red") => Queue::Red1993(red::classic::Config {
+            unit: red::classic::Unit::Packets,
+            limit: buffer,
+            min: buffer as f64 / 4.0,
+            max: buffer as f64 * 3.0 / 4.0,
+            weight: 1.0 / 512.0,
+            max_p: 0.1,
+            gentle: false,
+            wait: true,
+            ecn: false,
+            mark_above_max: false,
+            bandwidth: Rate::from_bps(mbit * 1_000_000).expect("not zero"),
+        }),
+        Some(other) => panic!("no queue is called {other}"),
+    };
+    let mut plan = common::dumbbell(flows as usize, mbit, queue);
+    plan.end = Time::ZERO + Span::from_secs(seconds);
+    plan.event_limit = u64::MAX;
+    for link in &mut plan.links[..2] {
+        link.delay = Span::from_ms(40);
+    }
+    for link in &mut plan.links {
+        link.framing.overhead = 0;
+        link.framing.min = 0;
+        link.framing.queue_overhead = 0;
+    }
+    plan.tcp = vec![tcp::Config::profile("ns-2").expect("the profile exists")];
+    for connection in &mut plan.connections {
+        connection.source =
+            Source::OnOff { burst: Bytes::new(256 * 1460), idle_mean: Span::from_secs(2) };
+    }
+    let started = Instant::now();
+    let mut simulation = Simulation::new(plan).expect("the plan is sound");
+    let set_up = started.elapsed().as_secs_f64();
+    while !simulation.advance(1 << 20) {}
+    let tables = simulation.tables();
+    let wall = started.elapsed().as_secs_f64();
+    drop(tables);
+    let last = |table: &str, name: &str| {
+        *common::numbers(&common::table(&simulation, table), name).last().expect("samples")
+    };
+    let bursts = common::table(&simulation, "bursts");
+    let (starts, ends) = (common::numbers(&bursts, "start_s"), common::numbers(&bursts, "end_s"));
+    let spans: Vec<f64> =
+        starts.iter().zip(&ends).map(|(s, e)| e - s).filter(|span| !span.is_nan()).collect();
+    let packets = last("links", "packets");
+    let drops: f64 = ["dropped_overflow", "dropped_early", "dropped_forced"]
+        .map(|name| last("queues", name))
+        .iter()
+        .sum();
+    println!(
+        "set-up {set_up:.3} s, wall {wall:.3} s, {:.2} M packets/s, {:.2} events/packet, {:.0} ns/packet",
+        packets / wall / 1e6,
+        simulation.events() as f64 / packets,
+        wall / packets * 1e9
+    );
+    println!(
+        "packets {packets}, drops {drops}, bursts {}, mean completion {:.3} s, goodput {:.1} Mbit/s, utilisation {:.4}",
+        spans.len(),
+        spans.iter().sum::<f64>() / spans.len() as f64,
+        spans.len() as f64 * 256.0 * 1500.0 * 8.0 / seconds as f64 / 1e6,
+        last("links", "busy_s") / seconds as f64,
+    );
+}

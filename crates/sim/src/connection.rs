@@ -1,0 +1,311 @@
+//! TCP connections in the network: both ends, their timers, and the application that sends.
+
+use narrows_units::{Span, Time};
+
+use crate::agenda::Event;
+use crate::network::{Network, kind};
+use crate::packet::Packet;
+use crate::plan::{Connection as ConnectionPlan, Plan, Source};
+use crate::random::Random;
+use crate::tcp::{Config, Endpoint, Seq};
+
+/// All connections of a run.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    connections: Vec<Connection>,
+    configs: Vec<Config>,
+    pub(crate) bursts: Vec<BurstRow>,
+}
+
+/// A connection: the data's sender, its receiver, and what the application does.
+#[derive(Debug)]
+struct Connection {
+    sender: Endpoint,
+    receiver: Endpoint,
+    /// When the pending timer events are due; `Time::MAX` where there is none.
+    sender_armed: Time,
+    receiver_armed: Time,
+    config: u32,
+    /// Bursts begun.
+    bursts: u32,
+    /// The application waits for this many bytes to be acknowledged; `u64::MAX`: for nothing.
+    awaits: u64,
+    burst_started: Time,
+    burst_retransmitted: u64,
+    established_at: Time,
+    ended_at: Time,
+    source: SourceState,
+    window: WindowIntegral,
+}
+
+/// The time integral of the congestion window.
+#[derive(Clone, Copy, Debug, Default)]
+struct WindowIntegral {
+    segment_seconds: f64,
+    last: Time,
+}
+
+#[derive(Debug)]
+enum SourceState {
+    Bulk,
+    Once(u64),
+    OnOff { burst: u64, idle_mean: Span, random: Random },
+}
+
+/// A burst: a row of the table `bursts`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BurstRow {
+    pub(crate) connection: u32,
+    pub(crate) burst: u32,
+    pub(crate) start: Time,
+    pub(crate) end: Option<Time>,
+    pub(crate) bytes: u64,
+    pub(crate) retransmitted: u64,
+}
+
+/// What the table `flows` says of a connection beyond its plan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowFacts<'a> {
+    pub(crate) sender: &'a Endpoint,
+    pub(crate) receiver: &'a Endpoint,
+    pub(crate) established_at: Time,
+    pub(crate) ended_at: Time,
+    pub(crate) mean_window: f64,
+}
+
+impl Connections {
+    pub(crate) fn new(plan: &Plan, network: &mut Network) -> Self {
+        let mut connections = Vec::with_capacity(plan.connections.len());
+        for (index, connection) in plan.connections.iter().enumerate() {
+            network.agenda.schedule(connection.start, Event::new(kind::SOURCE, index as u32));
+            connections.push(Connection::new(connection, plan));
+        }
+        Self { connections, configs: plan.tcp.clone(), bursts: Vec::new() }
+    }
+
+    /// The application's event: the connection opens, or an idle time ends.
+    pub(crate) fn handle_source(&mut self, now: Time, index: u32, network: &mut Network) {
+        let connection = &mut self.connections[index as usize];
+        let config = &self.configs[connection.config as usize];
+        if connection.bursts == 0 {
+            connection.window.last = now;
+            connection.sender.connect(config, now);
+        }
+        connection.bursts += 1;
+        connection.burst_started = now;
+        connection.burst_retransmitted = connection.sender.counters().segments_retransmitted;
+        let bytes = match connection.source {
+            SourceState::Bulk => {
+                connection.sender.write_forever(config, now);
+                None
+            }
+            SourceState::Once(bytes) => {
+                connection.sender.write(config, now, bytes);
+                connection.sender.close(config, now);
+                Some(bytes)
+            }
+            SourceState::OnOff { burst, .. } => {
+                connection.sender.write(config, now, burst);
+                Some(burst)
+            }
+        };
+        if let Some(bytes) = bytes {
+            connection.awaits = connection.sender.bytes_acked() + bytes;
+        }
+        self.flush_sender(now, index, network);
+    }
+
+    /// A segment has come to its host.
+    #[inline]
+    pub(crate) fn handle_packet(&mut self, now: Time, packet: Packet, network: &mut Network) {
+        let index = packet.route / 2;
+        let to_receiver = packet.route % 2 == 0;
+        let segment = packet.into_segment(&mut network.pool);
+        let connection = &mut self.connections[index as usize];
+        let config = &self.configs[connection.config as usize];
+        if to_receiver {
+            connection.receiver.handle_segment(config, now, &segment);
+            self.flush_receiver(now, index, network);
+        } else {
+            connection.window.advance(now, connection.sender.cwnd());
+            connection.sender.handle_segment(config, now, &segment);
+            connection.note_progress(now);
+            if connection.sender.bytes_acked() >= connection.awaits {
+                self.end_burst(now, index, network);
+            }
+            self.flush_sender(now, index, network);
+        }
+    }
+
+    /// A timer's event (`index`: twice the connection, plus one for the receiver).
+    pub(crate) fn handle_timer(&mut self, now: Time, index: u32, network: &mut Network) {
+        let connection = &mut self.connections[(index / 2) as usize];
+        let config = &self.configs[connection.config as usize];
+        let (endpoint, armed) = if index % 2 == 0 {
+            (&mut connection.sender, &mut connection.sender_armed)
+        } else {
+            (&mut connection.receiver, &mut connection.receiver_armed)
+        };
+        if *armed != now {
+            // A nearer deadline came in between; its event took over.
+            return;
+        }
+        *armed = Time::MAX;
+        match endpoint.next_timeout() {
+            Some(due) if due <= now => endpoint.handle_timeout(config, now),
+            // Most deadlines move on before they come: one event for many acknowledgements.
+            Some(_) => {}
+            None => return,
+        }
+        if index % 2 == 0 {
+            connection.window.advance(now, connection.sender.cwnd());
+            self.flush_sender(now, index / 2, network);
+        } else {
+            self.flush_receiver(now, index / 2, network);
+        }
+    }
+
+    /// Rows of bursts that are still going on.
+    pub(crate) fn unfinished_bursts(&self) -> impl Iterator<Item = BurstRow> {
+        self.connections.iter().enumerate().filter(|(_, c)| c.awaits != u64::MAX).map(
+            |(index, connection)| BurstRow {
+                connection: index as u32,
+                burst: connection.bursts - 1,
+                start: connection.burst_started,
+                end: None,
+                bytes: connection.source.burst_bytes(),
+                retransmitted: connection.burst_retransmissions(),
+            },
+        )
+    }
+
+    /// What the flows table says of each connection, in the plan's order.
+    pub(crate) fn facts(&self, now: Time) -> impl Iterator<Item = FlowFacts<'_>> {
+        self.connections.iter().map(move |connection| FlowFacts {
+            sender: &connection.sender,
+            receiver: &connection.receiver,
+            established_at: connection.established_at,
+            ended_at: connection.ended_at,
+            mean_window: connection.mean_window(now),
+        })
+    }
+
+    fn end_burst(&mut self, now: Time, index: u32, network: &mut Network) {
+        let connection = &mut self.connections[index as usize];
+        self.bursts.push(BurstRow {
+            connection: index,
+            burst: connection.bursts - 1,
+            start: connection.burst_started,
+            end: Some(now),
+            bytes: connection.source.burst_bytes(),
+            retransmitted: connection.burst_retransmissions(),
+        });
+        connection.awaits = u64::MAX;
+        if let SourceState::OnOff { idle_mean, random, .. } = &mut connection.source {
+            let idle = random.exponential(*idle_mean);
+            network.agenda.schedule(now + idle, Event::new(kind::SOURCE, index));
+        }
+    }
+
+    #[inline]
+    fn flush_sender(&mut self, now: Time, index: u32, network: &mut Network) {
+        let connection = &mut self.connections[index as usize];
+        let config = &self.configs[connection.config as usize];
+        while let Some(segment) = connection.sender.poll_transmit(config, now) {
+            let packet = Packet::from_segment(2 * index, &segment, &mut network.pool);
+            network.send(now, packet);
+        }
+        arm(&connection.sender, &mut connection.sender_armed, 2 * index, network);
+    }
+
+    #[inline]
+    fn flush_receiver(&mut self, now: Time, index: u32, network: &mut Network) {
+        let connection = &mut self.connections[index as usize];
+        let config = &self.configs[connection.config as usize];
+        while let Some(segment) = connection.receiver.poll_transmit(config, now) {
+            let packet = Packet::from_segment(2 * index + 1, &segment, &mut network.pool);
+            network.send(now, packet);
+        }
+        arm(&connection.receiver, &mut connection.receiver_armed, 2 * index + 1, network);
+    }
+}
+
+/// Makes sure that an event comes when the endpoint's next timer is due.
+#[inline]
+fn arm(endpoint: &Endpoint, armed: &mut Time, index: u32, network: &mut Network) {
+    if let Some(due) = endpoint.next_timeout() {
+        if due < *armed {
+            *armed = due;
+            network.agenda.schedule(due, Event::new(kind::TIMER, index));
+        }
+    }
+}
+
+impl Connection {
+    fn new(connection: &ConnectionPlan, plan: &Plan) -> Self {
+        let mut random = Random::new(plan.seed, &connection.name);
+        let config = &plan.tcp[connection.tcp];
+        let (sender_isn, receiver_isn) = (Seq(random.bits()), Seq(random.bits()));
+        let source = match connection.source {
+            Source::Bulk => SourceState::Bulk,
+            Source::Once(bytes) => SourceState::Once(bytes.get()),
+            Source::OnOff { burst, idle_mean } => {
+                SourceState::OnOff { burst: burst.get(), idle_mean, random }
+            }
+        };
+        Self {
+            sender: Endpoint::client(config, sender_isn),
+            receiver: Endpoint::server(config, receiver_isn),
+            sender_armed: Time::MAX,
+            receiver_armed: Time::MAX,
+            config: connection.tcp as u32,
+            bursts: 0,
+            awaits: u64::MAX,
+            burst_started: Time::ZERO,
+            burst_retransmitted: 0,
+            established_at: Time::MAX,
+            ended_at: Time::MAX,
+            source,
+            window: WindowIntegral::default(),
+        }
+    }
+
+    #[inline]
+    fn note_progress(&mut self, now: Time) {
+        if self.established_at == Time::MAX && self.sender.is_established() {
+            self.established_at = now;
+        }
+        if self.ended_at == Time::MAX && self.sender.is_closed() {
+            self.ended_at = now;
+        }
+    }
+
+    fn burst_retransmissions(&self) -> u64 {
+        self.sender.counters().segments_retransmitted - self.burst_retransmitted
+    }
+
+    /// Time-weighted mean of the congestion window in segments, from opening to `now`; NaN before.
+    fn mean_window(&self, now: Time) -> f64 {
+        let mut window = self.window;
+        window.advance(now, self.sender.cwnd());
+        window.segment_seconds / now.as_secs_f64()
+    }
+}
+
+impl SourceState {
+    fn burst_bytes(&self) -> u64 {
+        match *self {
+            Self::Bulk => 0,
+            Self::Once(bytes) => bytes,
+            Self::OnOff { burst, .. } => burst,
+        }
+    }
+}
+
+impl WindowIntegral {
+    #[inline]
+    fn advance(&mut self, now: Time, window: u32) {
+        self.segment_seconds += f64::from(window) * now.since(self.last).as_secs_f64();
+        self.last = now;
+    }
+}

@@ -1,0 +1,145 @@
+//! Plans for tests.
+
+use narrows_qdisc::fifo::PfifoConfig;
+use narrows_sim::plan::{Connection, Framing, Link, Monitor, Plan, Queue, Resolvers, Source};
+use narrows_sim::table::{Column, Table};
+use narrows_sim::{Simulation, tcp};
+use narrows_units::{Rate, Span, Time};
+
+/// Ethernet on the wire, and what Linux counts in queues.
+pub(crate) const ETHERNET: Framing = Framing { overhead: 38, min: 84, queue_overhead: 14 };
+
+pub(crate) fn link(
+    name: &str,
+    from: usize,
+    to: usize,
+    mbit: u64,
+    delay: Span,
+    queue: Queue,
+) -> Link {
+    Link {
+        name: name.into(),
+        from,
+        to,
+        rate: Rate::from_bps(mbit * 1_000_000).expect("not zero"),
+        delay,
+        jitter: None,
+        loss: 0.0,
+        dns_exempt: false,
+        framing: ETHERNET,
+        queue,
+        ring: None,
+    }
+}
+
+pub(crate) fn pfifo(limit: u32) -> Queue {
+    Queue::Pfifo(PfifoConfig { limit })
+}
+
+pub(crate) fn profile(name: &str) -> tcp::Config {
+    tcp::Config::profile(name).expect("the profile exists")
+}
+
+/// `pairs` senders and receivers around a bottleneck of `mbit` from R1 to R2, each with an access
+/// link of its own; node 0 is R1, node 1 is R2. Link 0 is the bottleneck, link 1 its way back.
+pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
+    let mut plan = Plan {
+        seed: 1,
+        end: Time::ZERO + Span::from_secs(20),
+        end_with_dns: false,
+        event_limit: 100_000_000,
+        nodes: vec!["R1".into(), "R2".into()],
+        links: vec![
+            link("bottleneck.forward", 0, 1, mbit, Span::from_ms(20), queue),
+            link("bottleneck.backward", 1, 0, mbit, Span::from_ms(20), pfifo(10_000)),
+        ],
+        tcp: vec![profile("linux-6")],
+        connections: Vec::new(),
+        resolvers: Vec::new(),
+        queue_monitors: vec![Monitor { link: 0, interval: Span::from_ms(100) }],
+        link_monitors: vec![Monitor { link: 0, interval: Span::from_ms(500) }],
+        captures: Vec::new(),
+        collapse: true,
+    };
+    for pair in 0..pairs {
+        let (sender, receiver) = (plan.nodes.len(), plan.nodes.len() + 1);
+        plan.nodes.extend([format!("s{pair}"), format!("d{pair}")]);
+        let first = plan.links.len();
+        let access = |name: &str, from, to| {
+            link(&format!("{name}{pair}"), from, to, 100, Span::from_ms(5), pfifo(10_000))
+        };
+        let links = [
+            access("in.forward", sender, 0),
+            access("in.backward", 0, sender),
+            access("out.forward", 1, receiver),
+            access("out.backward", receiver, 1),
+        ];
+        plan.links.extend(links);
+        plan.connections.push(Connection {
+            name: format!("flow {pair}"),
+            group: "flows".into(),
+            sender,
+            receiver,
+            forward: vec![first, 0, first + 2],
+            backward: vec![first + 3, 1, first + 1],
+            tcp: 0,
+            start: Time::ZERO,
+            source: Source::Bulk,
+        });
+    }
+    plan
+}
+
+/// Resolver workers at pair 0's receiver, the server at its sender: replies share the bottleneck
+/// with the data.
+pub(crate) fn add_resolvers(plan: &mut Plan, workers: u32, queries: u32) {
+    let connection = plan.connections[0].clone();
+    plan.resolvers.push(Resolvers {
+        name: "dns".into(),
+        client: connection.receiver,
+        server: connection.sender,
+        forward: connection.backward,
+        backward: connection.forward,
+        workers,
+        start: Time::ZERO + Span::from_secs(1),
+        spread: Span::from_ms(500),
+        warm_up: 2,
+        queries,
+        think_mean: Span::ZERO,
+        timeouts: [1, 2, 2, 4, 8].map(Span::from_secs).to_vec(),
+        service: Span::from_us(200),
+        service_jitter_mean: Span::ZERO,
+        query_bytes: 70,
+        reply_bytes: 100,
+    });
+}
+
+/// Runs a plan to its end.
+pub(crate) fn run(plan: Plan) -> Simulation {
+    let mut simulation = Simulation::new(plan).expect("the plan is sound");
+    while !simulation.advance(1_000_000) {}
+    simulation
+}
+
+/// All tables as text, for comparing runs to the bit.
+pub(crate) fn fingerprint(simulation: &Simulation) -> String {
+    format!("{:#?}", simulation.tables())
+}
+
+pub(crate) fn table(simulation: &Simulation, name: &str) -> Table {
+    simulation.tables().into_iter().find(|table| table.name == name).expect("the table exists")
+}
+
+/// A column of numbers.
+pub(crate) fn numbers(table: &Table, name: &str) -> Vec<f64> {
+    let (_, column) =
+        table.columns.iter().find(|(column, _)| *column == name).expect("the column exists");
+    match column {
+        Column::F64(values) => values.clone(),
+        Column::U64(values) => values.iter().map(|&v| v as f64).collect(),
+        Column::U32(values) => values.iter().map(|&v| f64::from(v)).collect(),
+        Column::U8(values) => values.iter().map(|&v| f64::from(v)).collect(),
+        Column::Bool(values) => values.iter().map(|&v| f64::from(u8::from(v))).collect(),
+        Column::Text(_) => panic!("{name} holds names"),
+    }
+}

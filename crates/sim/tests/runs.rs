@@ -1,0 +1,210 @@
+//! Whole runs: determinism, shortcuts that change nothing, conservation, and closed forms.
+
+mod common;
+
+use common::{add_resolvers, dumbbell, fingerprint, numbers, pfifo, run, table};
+use narrows_qdisc::red;
+use narrows_sim::plan::{Distribution, Jitter, Plan, Queue, Ring, Source};
+use narrows_sim::{Simulation, Stopped};
+use narrows_units::{Bytes, Rate, Span, Time};
+
+fn red_ecn() -> Queue {
+    Queue::Red(red::linux::Config {
+        limit: Bytes::new(375_000),
+        min: Bytes::new(30_000),
+        max: Bytes::new(120_000),
+        avpkt: Bytes::new(1_400),
+        burst: 43,
+        probability: 0.1,
+        bandwidth: Rate::from_bps(10_000_000).expect("not zero"),
+        ecn: true,
+        harddrop: false,
+        nodrop: false,
+        adaptive: false,
+    })
+}
+
+fn on_off(plan: &mut Plan, packets: u64) {
+    for connection in &mut plan.connections {
+        connection.source =
+            Source::OnOff { burst: Bytes::new(packets * 1460), idle_mean: Span::from_ms(500) };
+    }
+}
+
+/// Everything at once: RED with ECN, a ring, DNS, jitter with reordering, loss, bursts.
+fn busy_plan() -> Plan {
+    let mut plan = dumbbell(12, 10, red_ecn());
+    plan.links[0].ring = Some(Ring::Bytes(Bytes::new(20_000)));
+    for link in &mut plan.links[2..10] {
+        link.jitter = Some(Jitter {
+            deviation: Span::from_ms(4),
+            correlation: 0.25,
+            distribution: Distribution::Uniform,
+            reorder: true,
+        });
+        link.dns_exempt = true;
+    }
+    plan.links[14].loss = 0.02;
+    let mut with_ecn = plan.tcp[0].clone();
+    with_ecn.ecn = true;
+    plan.tcp.push(with_ecn);
+    on_off(&mut plan, 40);
+    for (index, connection) in plan.connections.iter_mut().enumerate() {
+        connection.tcp = index % 2;
+        if index % 3 == 0 {
+            connection.source = Source::Bulk;
+        }
+    }
+    add_resolvers(&mut plan, 20, 20);
+    plan
+}
+
+#[test]
+fn the_same_plan_gives_the_same_tables() {
+    assert_eq!(fingerprint(&run(busy_plan())), fingerprint(&run(busy_plan())));
+    let mut other = busy_plan();
+    other.seed = 2;
+    assert_ne!(fingerprint(&run(busy_plan())), fingerprint(&run(other)));
+}
+
+#[test]
+fn slices_of_any_length_give_the_same_tables() {
+    let mut simulation = Simulation::new(busy_plan()).expect("the plan is sound");
+    while !simulation.advance(777) {}
+    assert_eq!(fingerprint(&simulation), fingerprint(&run(busy_plan())));
+}
+
+#[test]
+fn shortcuts_change_no_result() {
+    let mut unequal = dumbbell(9, 20, pfifo(40));
+    on_off(&mut unequal, 64);
+    for (index, link) in unequal.links.iter_mut().enumerate().skip(2) {
+        link.delay = Span::from_us(700 * index as u64 + 13);
+    }
+    let mut equal = dumbbell(30, 50, pfifo(100));
+    on_off(&mut equal, 100);
+    let mut legacy = dumbbell(10, 10, red_ecn());
+    legacy.tcp[0] = common::profile("legacy");
+    let mut classic = dumbbell(10, 10, pfifo(60));
+    classic.tcp[0] = common::profile("ns-2");
+    for plan in [busy_plan(), unequal, equal, legacy, classic] {
+        let mut plain = plan.clone();
+        plain.collapse = false;
+        let (fast, plain) = (run(plan), run(plain));
+        assert!(fast.events() <= plain.events(), "{} {}", fast.events(), plain.events());
+        assert_eq!(fingerprint(&fast), fingerprint(&plain));
+    }
+}
+
+#[test]
+fn what_comes_in_goes_out_or_is_dropped_or_waits() {
+    let simulation = run(busy_plan());
+    let queues = table(&simulation, "queues");
+    let column = |name| numbers(&queues, name);
+    let (arrived, sent) = (column("arrived_packets"), column("sent_packets"));
+    let (waiting, in_ring) = (column("backlog_packets"), column("ring_packets"));
+    let drops = ["dropped_overflow", "dropped_early", "dropped_forced"].map(column);
+    assert!(arrived.len() > 100);
+    for row in 0..arrived.len() {
+        let dropped: f64 = drops.iter().map(|drops| drops[row]).sum();
+        assert_eq!(arrived[row], sent[row] + dropped + waiting[row] + in_ring[row], "row {row}");
+    }
+    assert!(drops[1].last().is_some_and(|&drops| drops > 0.0));
+}
+
+#[test]
+fn a_query_in_an_empty_network_takes_the_sum_of_its_parts() {
+    let mut plan = dumbbell(1, 10, pfifo(100));
+    plan.connections[0].start = Time::ZERO + Span::from_secs(1000);
+    add_resolvers(&mut plan, 1, 5);
+    plan.end_with_dns = true;
+    let simulation = run(plan);
+    assert_eq!(simulation.stopped(), Stopped::DnsDone);
+    // Frames of 70 + 38 and 100 + 38 bytes over 100, 10 and 100 Mbit/s; 30 ms each way; 0.2 ms.
+    let transmission_ms = (108.0 + 138.0) * 8.0 * (2.0 / 100e6 + 1.0 / 10e6) * 1e3;
+    let expected_ms = transmission_ms + 60.0 + 0.2;
+    for rtt_ms in numbers(&table(&simulation, "queries"), "rtt_ms") {
+        assert!((rtt_ms - expected_ms).abs() < 1e-6, "{rtt_ms} {expected_ms}");
+    }
+}
+
+#[test]
+fn one_bulk_connection_fills_a_link_whose_buffer_is_the_bandwidth_delay_product() {
+    // 10 Mbit/s x 60 ms = 75 kB = 49 frames.
+    let simulation = run(dumbbell(1, 10, pfifo(60)));
+    let received = numbers(&table(&simulation, "flows"), "bytes_received")[0];
+    // 1448 payload bytes in 1538 on the wire; the first second is start-up.
+    let most = 10e6 / 8.0 * 1448.0 / 1538.0 * 20.0;
+    assert!(received < most && received > 0.93 * most, "{received} of {most}");
+}
+
+#[test]
+fn bursts_are_rows_and_follow_each_other() {
+    let mut plan = dumbbell(3, 10, pfifo(100));
+    on_off(&mut plan, 20);
+    let simulation = run(plan);
+    let bursts = table(&simulation, "bursts");
+    let (flows, starts, ends) =
+        (numbers(&bursts, "flow"), numbers(&bursts, "start_s"), numbers(&bursts, "end_s"));
+    assert!(flows.len() > 20);
+    for flow in [0.0, 1.0, 2.0] {
+        let mut last_end = 0.0;
+        for row in (0..flows.len()).filter(|&row| flows[row] == flow) {
+            assert!(starts[row] >= last_end && (ends[row] > starts[row] || ends[row].is_nan()));
+            last_end = ends[row];
+        }
+    }
+}
+
+#[test]
+fn another_flow_changes_no_other_component_s_luck() {
+    let starts = |flows| {
+        let mut plan = dumbbell(flows, 10, pfifo(100));
+        add_resolvers(&mut plan, 10, 1);
+        let queries = table(&run(plan), "queries");
+        let (index, start) = (numbers(&queries, "index"), numbers(&queries, "start_s"));
+        let mut first: Vec<f64> = start
+            .into_iter()
+            .zip(index)
+            .filter(|&(_, index)| index == 0.0)
+            .map(|(s, _)| s)
+            .collect();
+        first.sort_by(f64::total_cmp);
+        first
+    };
+    assert_eq!(starts(1), starts(4));
+}
+
+#[test]
+fn the_event_limit_and_an_interrupt_leave_a_partial_run_with_tables() {
+    let mut plan = busy_plan();
+    plan.event_limit = 5_000;
+    let simulation = run(plan);
+    assert_eq!(simulation.stopped(), Stopped::EventLimit);
+    assert_eq!(simulation.events(), 5_000);
+    assert!(!numbers(&table(&simulation, "queues"), "t_s").is_empty());
+    let mut simulation = Simulation::new(busy_plan()).expect("the plan is sound");
+    assert!(!simulation.advance(5_000));
+    simulation.interrupt();
+    assert!(simulation.advance(1));
+    assert_eq!(simulation.stopped(), Stopped::Interrupted);
+}
+
+#[test]
+fn plans_that_contradict_themselves_are_refused() {
+    let refused = |change: fn(&mut Plan)| {
+        let mut plan = dumbbell(1, 10, pfifo(100));
+        add_resolvers(&mut plan, 1, 1);
+        change(&mut plan);
+        Simulation::new(plan).expect_err("the plan is unsound").to_string()
+    };
+    assert_eq!(refused(|plan| plan.end = Time::ZERO), "end: must be above zero");
+    assert!(refused(|plan| plan.connections[0].forward.swap(0, 1)).starts_with("flow 0: route"));
+    assert!(refused(|plan| plan.connections[0].tcp = 7).contains("no such settings"));
+    assert!(refused(|plan| plan.links[0].loss = 1.5).starts_with("bottleneck.forward: loss"));
+    assert!(refused(|plan| plan.links[0].queue = pfifo(0)).contains("queue"));
+    assert!(refused(|plan| plan.resolvers[0].timeouts.clear()).starts_with("dns: timeouts"));
+    assert!(refused(|plan| plan.resolvers[0].queries = u32::MAX).starts_with("dns: "));
+    assert!(refused(|plan| plan.queue_monitors[0].link = 99).contains("no such link"));
+    assert!(refused(|plan| plan.captures.push(99)).contains("no such link"));
+}
