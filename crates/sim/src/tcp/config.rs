@@ -160,6 +160,8 @@ pub enum RestartAfterIdle {
     Decay,
     /// Back to the initial window (RFC 5681, 4.1), ssthresh as it was.
     SlowStart,
-    /// Window 1 and a new slow start whose threshold is unbounded: every burst is a new connection.
+    /// Back to the initial window, and a new slow start whose threshold is unbounded, whenever data
+    /// is written with nothing in flight, however short the silence: every burst starts as on a new
+    /// connection.
     Fresh,
 }

@@ -58,7 +58,10 @@ impl Sender {
     /// The application writes; it may have been silent for long.
     pub(super) fn restart_after_idle(&mut self, cx: &Context) {
         let idle_us = elapsed_us(cx.us, self.last_sent_us);
-        if self.packets_out > 0 || idle_us <= cx.to_us(self.rto) || self.bytes_acked == 0 {
+        // `Fresh` is about bursts, however short the silence between them.
+        let long = cx.config.restart_after_idle == RestartAfterIdle::Fresh
+            || idle_us > cx.to_us(self.rto);
+        if self.packets_out > 0 || !long || self.bytes_acked == 0 {
             return;
         }
         let initial = cx.config.initial_window;
@@ -78,7 +81,7 @@ impl Sender {
             }
             RestartAfterIdle::SlowStart => window.cwnd = window.cwnd.min(initial),
             RestartAfterIdle::Fresh => {
-                window.cwnd = 1;
+                window.cwnd = initial;
                 window.count = 0;
                 window.ssthresh = INFINITE_SSTHRESH;
             }
