@@ -59,8 +59,8 @@ impl Sender {
     pub(super) fn restart_after_idle(&mut self, cx: &Context) {
         let idle_us = elapsed_us(cx.us, self.last_sent_us);
         // `Fresh` is about bursts, however short the silence between them.
-        let long = cx.config.restart_after_idle == RestartAfterIdle::Fresh
-            || idle_us > cx.to_us(self.rto);
+        let long =
+            cx.config.restart_after_idle == RestartAfterIdle::Fresh || idle_us > cx.to_us(self.rto);
         if self.packets_out > 0 || !long || self.bytes_acked == 0 {
             return;
         }
