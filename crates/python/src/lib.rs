@@ -4,11 +4,13 @@
 use pyo3::prelude::*;
 
 mod quantities;
+mod simulation;
 
 /// The compiled half of narrows; private, use the package `narrows`.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;
     module.add("build", if cfg!(debug_assertions) { "debug" } else { "release" })?;
-    quantities::register(module)
+    quantities::register(module)?;
+    simulation::register(module)
 }

@@ -1,0 +1,123 @@
+//! `Simulation`: a run of the simulator, and the named TCP profiles.
+
+use narrows_sim::plan::Plan;
+use narrows_sim::table::{Column, Table};
+use narrows_sim::{Simulation as Engine, tcp};
+use numpy::IntoPyArray;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+/// Adds the class and the functions of this file to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Simulation>()?;
+    module.add_function(wrap_pyfunction!(tcp_profiles, module)?)?;
+    module.add_function(wrap_pyfunction!(tcp_profile, module)?)
+}
+
+/// A run of the simulator.
+#[pyclass(module = "narrows._core")]
+struct Simulation(Engine);
+
+#[pymethods]
+impl Simulation {
+    /// A run of the plan, at time zero; ValueError says what is wrong with the plan.
+    #[new]
+    fn new(plan_json: &str) -> PyResult<Self> {
+        let plan: Plan =
+            serde_json::from_str(plan_json).map_err(|why| PyValueError::new_err(why.to_string()))?;
+        if !plan.captures.is_empty() {
+            narrows_capture::message::check(&plan)
+                .map_err(|why| PyValueError::new_err(why.to_string()))?;
+        }
+        Engine::new(plan).map(Self).map_err(|why| PyValueError::new_err(why.to_string()))
+    }
+
+    /// Handles up to `max_events` events with the interpreter's lock released; True when the run
+    /// has stopped.
+    fn advance(&mut self, py: Python<'_>, max_events: u64) -> bool {
+        py.detach(|| self.0.advance(max_events))
+    }
+
+    /// Stops the run where it stands.
+    fn interrupt(&mut self) {
+        self.0.interrupt();
+    }
+
+    /// Simulated time so far, in seconds.
+    #[getter]
+    fn now_s(&self) -> f64 {
+        self.0.now().as_secs_f64()
+    }
+
+    /// How far the run is, from 0 to 1.
+    #[getter]
+    fn progress(&self) -> f64 {
+        self.0.progress()
+    }
+
+    /// Events so far.
+    #[getter]
+    fn events(&self) -> u64 {
+        self.0.events()
+    }
+
+    /// Why the run stands still: running, end, dns-done, event-limit or interrupted.
+    #[getter]
+    fn stopped(&self) -> &'static str {
+        self.0.stopped().name()
+    }
+
+    /// The tables, each a dict of columns: NumPy arrays, or lists of str for names.
+    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let tables = py.detach(|| self.0.tables());
+        let result = PyDict::new(py);
+        for Table { name, columns } in tables {
+            let table = PyDict::new(py);
+            for (name, column) in columns {
+                match column {
+                    Column::F64(values) => table.set_item(name, values.into_pyarray(py))?,
+                    Column::U64(values) => table.set_item(name, values.into_pyarray(py))?,
+                    Column::U32(values) => table.set_item(name, values.into_pyarray(py))?,
+                    Column::U8(values) => table.set_item(name, values.into_pyarray(py))?,
+                    Column::Bool(values) => table.set_item(name, values.into_pyarray(py))?,
+                    Column::Text(values) => table.set_item(name, values)?,
+                }
+            }
+            result.set_item(name, table)?;
+        }
+        Ok(result)
+    }
+
+    /// What a captured link transmitted, as a pcapng file; `snaplen` keeps that many bytes of each
+    /// packet (None: all).
+    #[pyo3(signature = (link, snaplen=None))]
+    fn capture<'py>(
+        &self,
+        py: Python<'py>,
+        link: usize,
+        snaplen: Option<u32>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        if !self.0.plan().captures.contains(&link) {
+            return Err(PyValueError::new_err(format!("link {link} is not captured")));
+        }
+        let file = py.detach(|| {
+            narrows_capture::pcapng(self.0.plan(), link, &self.0.captured(link), snaplen)
+        });
+        Ok(PyBytes::new(py, &file))
+    }
+}
+
+/// The names of the TCP profiles.
+#[pyfunction]
+fn tcp_profiles() -> Vec<&'static str> {
+    tcp::Config::PROFILES.to_vec()
+}
+
+/// A TCP profile's settings as JSON; ValueError for an unknown name.
+#[pyfunction]
+fn tcp_profile(name: &str) -> PyResult<String> {
+    let config = tcp::Config::profile(name)
+        .ok_or_else(|| PyValueError::new_err(format!("no TCP profile is called {name:?}")))?;
+    serde_json::to_string(&config).map_err(|why| PyValueError::new_err(why.to_string()))
+}
