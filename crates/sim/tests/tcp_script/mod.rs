@@ -148,7 +148,7 @@ impl Script {
         let sent: Vec<(f64, String)> = self
             .sent
             .drain(..)
-            .map(|(at, segment)| (at.as_secs_f64() * 1000.0, show(&segment)))
+            .map(|(at, segment)| ((at.as_secs_f64() * 1e6).round() / 1e3, show(&segment)))
             .collect();
         let expected: Vec<(f64, String)> =
             expected.iter().map(|&(at, text)| (at, text.to_owned())).collect();
