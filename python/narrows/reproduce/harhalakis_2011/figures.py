@@ -135,7 +135,7 @@ def _drop_rate(outcome: Outcome) -> Figure | None:
         (start, 1.0),
         xycoords=("data", "axes fraction"),
         textcoords="offset points",
-        xytext=(4, -10),
+        xytext=(3, 3),
         fontsize=8.5,
         color=MUTED,
     )

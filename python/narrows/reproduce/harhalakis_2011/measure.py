@@ -47,7 +47,8 @@ Floats = npt.NDArray[np.float64]
 def measure(run: Run) -> Measured:
     """The figures and curves of one run of one cell.
 
-    `values`: `attempt_1` to `attempt_5` and `unanswered` (percent of the measured queries),
+    `values`: `attempt_1` to `attempt_5` and `unanswered` (percent of the measured queries; of all
+    that ended, if the run reached its limit before the workers were done),
     `first_attempt` (the same as `attempt_1`), `rtt_median_ms`; over the DNS phase `drops_per_s`,
     `marks_per_s`, `backlog_bytes`, `ring_bytes`, `utilisation` (percent) and `room` (percent of
     its samples in which the 300 ms FIFO has room for a reply); `dns_phase_s`, its length;
@@ -57,11 +58,11 @@ def measure(run: Run) -> Measured:
     `curves`: `ewma` (s, drops/s) with DNS starting at 10 s; `cdf` (ms, share) of response times.
 
     Raises:
-        RuntimeError: The run has no measured query, or the bottleneck was not monitored.
+        RuntimeError: The run has no finished query, or the bottleneck was not monitored.
     """
     dns = run.summary["dns"]
-    if dns is None or not dns["queries"]:
-        raise RuntimeError("the run has no measured DNS query")
+    if dns is None:
+        raise RuntimeError("the run has no DNS query")
     samples = run.queues.filter(pl.col("link") == QUEUE).sort("t_s")
     busy = run.links.filter(pl.col("link") == QUEUE).sort("t_s")
     if samples.is_empty() or busy.is_empty():
@@ -73,7 +74,7 @@ def measure(run: Run) -> Measured:
     assert isinstance(drops, np.ndarray), "a sum of columns is one"
     within = (times >= start) & (times <= phase["end_s"])
     values = {
-        **_attempts(dns),
+        **_attempts(run),
         **_queue(run.summary["queues"][QUEUE]["dns_phase"]),
         "dns_phase_s": float(phase["length_s"]),
         "utilisation": _number(run.summary["links"][QUEUE]["dns_phase"]["utilisation_percent"]),
@@ -123,14 +124,19 @@ def slope(times: Floats, cumulative: Floats, low: float, high: float) -> float:
     return float((cumulative[last] - cumulative[first]) / (times[last] - times[first]))
 
 
-def _attempts(dns: dict[str, Any]) -> dict[str, float]:
-    shares = [float(share) for share in dns["answered_at_attempt_percent"]]
-    shares += [0.0] * (ATTEMPTS - len(shares))
+def _attempts(run: Run) -> dict[str, float]:
+    done = run.queries.filter(pl.col("end_s").is_not_null())
+    if run.stopped == "dns-done":
+        done = done.filter(pl.col("measured"))
+    if done.is_empty():
+        raise RuntimeError("the run has no finished DNS query")
+    attempt = done.get_column("attempt").to_numpy()
+    shares = [100.0 * float(np.mean(attempt == number)) for number in range(ATTEMPTS + 1)]
     return {
-        **{f"attempt_{number}": share for number, share in enumerate(shares, start=1)},
-        "first_attempt": shares[0],
-        "unanswered": float(dns["unanswered_percent"]),
-        "rtt_median_ms": _number(dns["rtt_median_ms"]),
+        **{f"attempt_{number}": shares[number] for number in range(1, ATTEMPTS + 1)},
+        "first_attempt": shares[1],
+        "unanswered": shares[0],
+        "rtt_median_ms": _number(done.get_column("rtt_ms").median()),
     }
 
 
@@ -144,6 +150,8 @@ def _queue(phase: dict[str, Any]) -> dict[str, float]:
 
 
 def _first_worker_done(run: Run) -> float:
+    if run.stopped != "dns-done":
+        return run.end_s
     ends = run.queries.group_by("worker").agg(pl.col("end_s").max()).get_column("end_s")
     return _number(ends.min())
 
