@@ -128,6 +128,11 @@ ROWS = [
         _RINGED,
     ),
     Row(
+        "background opened over 5 s",
+        "when and how fast the connections are opened is not printed",
+        {"traffic.background.spread": "5 s"},
+    ),
+    Row(
         "query and reply halved",
         "sizes not printed",
         {"dns.dns.query_size": "42 B", "dns.dns.reply_size": "50 B"},
