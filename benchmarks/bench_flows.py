@@ -65,8 +65,8 @@ def draw(results: dict[str, dict[int, dict[str, float]]], folder: Path) -> list[
         flows = list(by_flows)
         speed.plot(flows, [r["packets_per_s"] / 1e6 for r in by_flows.values()], **style)
         memory.plot(flows, [r["peak_mb"] for r in by_flows.values()], **style)
-    speed.set_ylabel("bottleneck packets per wall second (millions)")
-    memory.set_ylabel("peak memory of the process (MB)")
+    speed.set_ylabel("millions of packets per wall second")
+    memory.set_ylabel("peak memory (MB)")
     for axes in (speed, memory):
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)

@@ -6,6 +6,8 @@ The last line of stdout is a JSON object with, for each discipline,
 
 - `ratio_ns3`, `ratio_ns2`: wall time of the peer's process by that of narrows' process, both from
   start to exit (so interpreter, imports and reading of the scenario are in it);
+- `run_ratio_ns3`, `run_ratio_ns2`: the same of the runs alone: the peer's simulation without its
+  set-up by narrows' from the plan to the tables;
 - `packets_per_s`: packets that left the bottleneck by the wall time of narrows' run, from the plan
   to the tables;
 - `peak_mb`: peak memory of narrows' process, interpreter and packages included.
@@ -35,6 +37,7 @@ NS3_MODULES = (
     "traffic-control",
     "nix-vector-routing",
 )
+PEERS = {"ns3": "ns-3", "ns2": "ns-2"}
 NAMES = {"droptail": "Drop Tail", "red": "RED"}
 RESULTS = {
     "goodput_mbps": ("goodput Mb/s", "{:.1f}"),
@@ -178,15 +181,19 @@ def figures(runs: Runs, disciplines: list[str]) -> dict[str, dict[str, float | N
     for discipline in disciplines:
         base = runs["narrows", discipline]
 
-        def ratio(engine: str, discipline: str = discipline) -> float | None:
-            outcomes = runs.get((engine, discipline))
-            if not outcomes:
-                return None
-            return round(whole(outcomes) / whole(runs["narrows", discipline]), 2)
-
+        peers = {name: runs.get((engine, discipline)) for name, engine in PEERS.items()}
+        ratios = {
+            f"ratio_{name}": round(whole(peer) / whole(base), 2) if peer else None
+            for name, peer in peers.items()
+        }
+        run_s = median_of(base, "run_s")
+        run_ratios = {
+            f"run_ratio_{name}": round(median_of(peer, "run_s") / run_s, 2) if peer else None
+            for name, peer in peers.items()
+        }
         result[discipline] = {
-            "ratio_ns3": ratio("ns-3"),
-            "ratio_ns2": ratio("ns-2"),
+            **ratios,
+            **run_ratios,
             "packets_per_s": round(median_of(base, "packets") / median_of(base, "run_s")),
             "peak_mb": round(peak(base), 1),
         }
@@ -199,8 +206,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Scenario B1 in narrows, ns-2 and ns-3.")
     parser.add_argument("--seconds", type=float, default=20 if quick else 100)
     parser.add_argument("--rounds", type=int, default=3, help="of narrows and ns-2")
-    parser.add_argument("--ns3-rounds", type=int, default=1 if quick else 3)
     parser.add_argument("--ns2-rounds", type=int, help="as --rounds unless given")
+    parser.add_argument("--ns3-rounds", type=int, help="likewise; 1 with QUICK=1")
     parser.add_argument("--discipline", choices=[*NAMES], help="one of the two only")
     options = parser.parse_args()
     disciplines = [options.discipline] if options.discipline else [*NAMES]
@@ -214,11 +221,14 @@ def main() -> int:
         elif wanted:
             rounds["ns-2"] = wanted
             peers.append(f"ns-2 {version('ns2')}")
-        ns3 = ns3_program(Path(folder)) if options.ns3_rounds else None
+        wanted = options.ns3_rounds
+        if wanted is None:
+            wanted = 1 if quick else options.rounds
+        ns3 = ns3_program(Path(folder)) if wanted else None
         if ns3 is not None:
-            rounds["ns-3"] = options.ns3_rounds
+            rounds["ns-3"] = wanted
             peers.append(f"ns-3 {version('libns3-dev')}")
-        elif options.ns3_rounds:
+        elif wanted:
             print(f"SKIP ns-3: not installed ({INSTALL})")
         rounds["narrows.run"] = options.rounds
         try:
