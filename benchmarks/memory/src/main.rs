@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_sim::Simulation;
-use narrows_sim::plan::{Connection, Framing, Link, Plan, Queue, Source};
+use narrows_sim::plan::{Connection, Framing, Link, Opener, Plan, Queue, Source};
 use narrows_sim::tcp;
 use narrows_units::{Bytes, Rate, Span, Time};
 
@@ -96,6 +96,7 @@ impl Case {
                     forward: vec![0],
                     backward: vec![1],
                     tcp: 0,
+                    opener: Opener::Sender,
                     start: Time::from_ps(spacing_ps * i as u64),
                     source: Source::OnOff {
                         burst: Bytes::new(payload.max(1)),
