@@ -5,7 +5,7 @@ use narrows_units::{Span, Time};
 use crate::agenda::Event;
 use crate::network::{Network, kind};
 use crate::packet::Packet;
-use crate::plan::{Connection as ConnectionPlan, Plan, Source};
+use crate::plan::{Connection as ConnectionPlan, Opener, Plan, Source};
 use crate::random::Random;
 use crate::tcp::{Config, Endpoint, Seq};
 
@@ -89,7 +89,9 @@ impl Connections {
         let config = &self.configs[connection.config as usize];
         if connection.bursts == 0 {
             connection.window.last = now;
+            // The end that waits for a SYN ignores this.
             connection.sender.connect(config, now);
+            connection.receiver.connect(config, now);
         }
         connection.bursts += 1;
         connection.burst_started = now;
@@ -112,6 +114,7 @@ impl Connections {
         if let Some(bytes) = bytes {
             connection.awaits = connection.sender.bytes_acked() + bytes;
         }
+        self.flush_receiver(now, index, network);
         self.flush_sender(now, index, network);
     }
 
@@ -253,9 +256,17 @@ impl Connection {
                 SourceState::OnOff { burst: burst.get(), idle_mean, random }
             }
         };
+        let (sender, receiver) = match connection.opener {
+            Opener::Sender => {
+                (Endpoint::client(config, sender_isn), Endpoint::server(config, receiver_isn))
+            }
+            Opener::Receiver => {
+                (Endpoint::server(config, sender_isn), Endpoint::client(config, receiver_isn))
+            }
+        };
         Self {
-            sender: Endpoint::client(config, sender_isn),
-            receiver: Endpoint::server(config, receiver_isn),
+            sender,
+            receiver,
             sender_armed: Time::MAX,
             receiver_armed: Time::MAX,
             config: connection.tcp as u32,

@@ -180,10 +180,29 @@ pub struct Connection {
     pub backward: Vec<usize>,
     /// Settings of both ends: an index into `tcp`.
     pub tcp: usize,
+    /// Which end sends the SYN.
+    pub opener: Opener,
     /// When the connection is opened.
     pub start: Time,
     /// What the application does.
     pub source: Source,
+}
+
+/// The end that opens a connection.
+///
+/// It matters where a direction is congested: a SYN that is sent again no longer asks for ECN
+/// (RFC 3168, 6.1.1.1; Linux's `tcp_ecn_fallback`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Opener {
+    /// The data's sender: an upload.
+    Sender,
+    /// The data's receiver: a download.
+    Receiver,
 }
 
 /// What an application sends.

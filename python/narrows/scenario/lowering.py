@@ -196,6 +196,7 @@ def _connections(
                     "forward": forward,
                     "backward": backward,
                     "tcp": tcp.index(group, number),
+                    "opener": group.opener,
                     "start": group.start + _offset(group, number, name, seed),
                     "source": _source(group),
                 }

@@ -32,6 +32,9 @@ class Group(Table):
     do not. Without it, `tcp.ecn` decides for all."""
     tcp: Tcp = Tcp()
     """TCP settings of both ends."""
+    opener: Literal["sender", "receiver"] = "sender"
+    """The end that sends the SYN: the sender for an upload, the receiver for a download. It matters
+    where one direction is congested, because a SYN that is sent again no longer asks for ECN."""
     start: Span = 0
     """When the first connection is opened."""
     spread: Span = 0

@@ -1,7 +1,9 @@
 //! Plans for tests.
 
 use narrows_qdisc::fifo::PfifoConfig;
-use narrows_sim::plan::{Connection, Framing, Link, Monitor, Plan, Queue, Resolvers, Source};
+use narrows_sim::plan::{
+    Connection, Framing, Link, Monitor, Opener, Plan, Queue, Resolvers, Source,
+};
 use narrows_sim::table::{Column, Table};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Rate, Span, Time};
@@ -83,6 +85,7 @@ pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
             forward: vec![first, 0, first + 2],
             backward: vec![first + 3, 1, first + 1],
             tcp: 0,
+            opener: Opener::Sender,
             start: Time::ZERO,
             source: Source::Bulk,
         });
