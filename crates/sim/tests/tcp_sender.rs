@@ -111,7 +111,12 @@ fn every_hole_is_filled_once_and_in_order() {
     client.at(200.1);
     let mut segment = parse(&format!(
         ". 1:1 ack 1 sack {}:{},{}:{},{}:{}",
-        byte(5), byte(10), byte(3), byte(4), byte(1), byte(2)
+        byte(5),
+        byte(10),
+        byte(3),
+        byte(4),
+        byte(1),
+        byte(2)
     ));
     segment.timestamps = Some((200, stamp(tcp_script::ms(100.0))));
     client.gets_segment(&segment);

@@ -21,6 +21,4 @@ pub struct Counters {
     pub spurious_timeouts: u32,
     /// Segments received with the CE mark.
     pub marks_received: u64,
-    /// Pure acknowledgements sent.
-    pub acks_sent: u32,
 }

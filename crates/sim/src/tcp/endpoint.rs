@@ -141,7 +141,6 @@ impl Endpoint {
             return Some(self.segment(&cx, outgoing));
         }
         if self.receiver.decide(&cx, self.sender.srtt_us()) == Decision::Send {
-            self.sender.counters.acks_sent += 1;
             let seq = self.sender.snd_nxt;
             return Some(self.segment(&cx, Outgoing { seq, len: 0, flags: Flags(0), ect: false }));
         }
@@ -315,7 +314,7 @@ impl Endpoint {
             segment.timestamps = Some((cx.timestamp(), receiver.ts_recent));
         }
         // Data segments are full: SACK blocks do not fit there.
-        if outgoing.len == 0 && receiver.has_sack_blocks() {
+        if outgoing.len == 0 {
             segment.sack = receiver.take_sack_blocks();
         }
         if receiver.echoes_mark() {
@@ -368,16 +367,16 @@ impl Endpoint {
         let config = cx.config;
         let options = segment.syn.unwrap_or_default();
         let scaled = config.window_scaling && options.window_scale.is_some();
-        let asked = self.asked_for_ecn(config);
         let receiver = &mut self.receiver;
         receiver.timestamps = config.timestamps && segment.timestamps.is_some();
         receiver.ts_recent = segment.timestamps.map_or(0, |(stamp, _)| stamp);
         receiver.sack = config.sack && options.sack_permitted;
-        // RFC 3168, 6.1.1: a SYN asks with ECE and CWR, a SYN-ACK agrees with ECE alone.
+        // RFC 3168, 6.1.1: a SYN asks with ECE and CWR, a SYN-ACK agrees with ECE alone. It may agree
+        // to the first SYN after a second one that no longer asked (`tcp_ecn_rcv_synack`).
         let echo = segment.flags.contains(Flags::ECE);
         let reduced = segment.flags.contains(Flags::CWR);
         receiver.ecn = if segment.flags.contains(Flags::ACK) {
-            asked && echo && !reduced
+            config.ecn && echo && !reduced
         } else {
             echo && reduced
         };

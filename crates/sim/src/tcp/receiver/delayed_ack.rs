@@ -111,9 +111,10 @@ impl Receiver {
         self.pushed = false;
         self.pushed_again = false;
         self.first = false;
-        self.compressed = 0;
-        self.compress_at = Time::MAX;
-        self.delack_at = Time::MAX;
+        self.ack_at = Time::MAX;
+        if let Some(trouble) = &mut self.trouble {
+            trouble.compressed = 0;
+        }
     }
 
     /// `__tcp_ack_snd_check` and `tcp_cleanup_rbuf`, after everything else was sent.
@@ -123,7 +124,7 @@ impl Receiver {
             return Decision::Nothing;
         }
         let unacknowledged = self.rcv_nxt.distance(self.rcv_wup);
-        let gap = self.out_of_order.as_ref().is_some_and(|queue| !queue.is_empty());
+        let gap = self.has_gap();
         match cx.config.acks {
             AckPolicy::EverySegment => return Decision::Send,
             AckPolicy::Delayed(delay) => {
@@ -134,8 +135,8 @@ impl Receiver {
                 {
                     return Decision::Send;
                 }
-                if self.delack_at == Time::MAX {
-                    self.delack_at = cx.now + delay;
+                if self.ack_at == Time::MAX {
+                    self.ack_at = cx.now + delay;
                 }
                 return Decision::Nothing;
             }
@@ -173,69 +174,71 @@ impl Receiver {
             ato = ato.min(most);
         }
         ato = ato.min(longest);
-        if self.delack_at != Time::MAX {
+        if self.ack_at != Time::MAX {
             // About to fire: go now.
-            if self.delack_at <= cx.now + Span::from_us(u64::from(cx.to_us(ato / 4))) {
+            if self.ack_at <= cx.now + Span::from_us(u64::from(cx.to_us(ato / 4))) {
                 return Decision::Send;
             }
         }
-        self.delack_at = self.delack_at.min(cx.deadline(ato));
+        self.ack_at = self.ack_at.min(cx.deadline(ato));
         Decision::Nothing
     }
 
     /// SACK compression: after three duplicates, at most one acknowledgement a millisecond.
     fn compress(&mut self, cx: &Context, srtt_us: u32) -> Decision {
-        if !self.sack || self.compressed >= MOST_COMPRESSED {
+        let Some(trouble) = self.trouble.as_mut().filter(|_| self.sack) else {
+            return Decision::Send;
+        };
+        if trouble.compressed >= MOST_COMPRESSED {
             return Decision::Send;
         }
-        if self.compressed_nxt != self.rcv_nxt {
-            self.compressed_nxt = self.rcv_nxt;
-            self.duplicates = 0;
+        if trouble.compressed_nxt != Some(self.rcv_nxt) {
+            trouble.compressed_nxt = Some(self.rcv_nxt);
+            trouble.duplicates = 0;
         }
-        if self.duplicates < UNCOMPRESSED {
-            self.duplicates += 1;
+        if trouble.duplicates < UNCOMPRESSED {
+            trouble.duplicates += 1;
             return Decision::Send;
         }
-        self.compressed += 1;
+        trouble.compressed += 1;
         self.scheduled = false;
-        if self.compress_at == Time::MAX {
+        if trouble.compressed == 1 {
             let delay = Span::from_us(u64::from(srtt_us) / 20).min(COMPRESSION);
-            self.compress_at = cx.now + delay;
+            self.ack_at = self.ack_at.min(cx.now + delay);
         }
         Decision::Nothing
     }
 
     /// `tcp_sack_compress_send_ack`.
     pub(super) fn flush_compressed(&mut self) {
-        if self.compressed > 0 {
+        if self.trouble.as_ref().is_some_and(|trouble| trouble.compressed > 0) {
             self.acknowledge_now();
         }
     }
 
-    /// When one of the two timers fires.
+    /// When the delayed or compressed acknowledgement goes.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
-        self.delack_at.min(self.compress_at)
+        self.ack_at
     }
 
     /// `tcp_delack_timer_handler`, `tcp_compressed_ack_kick`.
     pub(crate) fn handle_timeout(&mut self, cx: &Context, rto: u32) {
-        if cx.now >= self.compress_at {
-            self.compress_at = Time::MAX;
-            self.flush_compressed();
+        if cx.now < self.ack_at {
+            return;
         }
-        if cx.now >= self.delack_at {
-            self.delack_at = Time::MAX;
-            if self.scheduled {
-                if self.pingpong {
-                    self.pingpong = false;
-                    self.ato = cx.span_to_jiffies(SHORTEST_DELAY);
-                } else {
-                    // Waited in vain: wait longer next time.
-                    self.ato = self.ato.saturating_mul(2).min(rto);
-                }
-                self.now = true;
+        self.ack_at = Time::MAX;
+        if self.scheduled {
+            if self.pingpong {
+                self.pingpong = false;
+                self.ato = cx.span_to_jiffies(SHORTEST_DELAY);
+            } else {
+                // Waited in vain: wait longer next time.
+                self.ato = self.ato.saturating_mul(2).min(rto);
             }
+            self.now = true;
+        } else {
+            self.flush_compressed();
         }
     }
 }

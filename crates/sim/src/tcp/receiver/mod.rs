@@ -26,11 +26,10 @@ pub(crate) struct Receiver {
     /// The window advertised, in bytes, and the shift of its field.
     window: u32,
     pub(crate) bytes_received: u64,
-    /// When a delayed acknowledgement goes; `Time::MAX`: none waits.
-    delack_at: Time,
-    /// When a compressed SACK goes; `Time::MAX`: none waits.
-    compress_at: Time,
-    out_of_order: Option<Box<Reassembly>>,
+    /// When a delayed or compressed acknowledgement goes; `Time::MAX`: none waits.
+    ack_at: Time,
+    /// Allocated when the first segment comes out of order or twice.
+    trouble: Option<Box<Trouble>>,
     last_data_us: u32,
     /// `icsk_ack.ato` in jiffies; 0: no data yet.
     ato: u32,
@@ -57,11 +56,21 @@ pub(crate) struct Receiver {
     ect_seen: bool,
     demand_cwr: bool,
     pub(crate) fin_received: bool,
-    compressed: u8,
-    duplicates: u8,
-    compressed_nxt: Seq,
-    fin_end: Option<Seq>,
+}
+
+/// What only a path that loses, reorders or copies needs.
+#[derive(Clone, Debug, Default)]
+struct Trouble {
+    queue: Reassembly,
+    /// To be reported once (RFC 2883).
     dsack: Option<(Seq, Seq)>,
+    /// Where a FIN that came out of order ends.
+    fin_end: Option<Seq>,
+    /// `compressed_ack`: acknowledgements held back.
+    compressed: u8,
+    /// `dup_ack_counter`, for this `rcv_nxt`.
+    duplicates: u8,
+    compressed_nxt: Option<Seq>,
 }
 
 /// What became of a segment at the door.
@@ -83,9 +92,8 @@ impl Receiver {
             ts_recent: 0,
             window: config.receive_buffer.get().min(u64::from(most)) as u32,
             bytes_received: 0,
-            delack_at: Time::MAX,
-            compress_at: Time::MAX,
-            out_of_order: None,
+            ack_at: Time::MAX,
+            trouble: None,
             last_data_us: 0,
             ato: 0,
             rcv_mss: FIRST_RCV_MSS,
@@ -105,11 +113,6 @@ impl Receiver {
             ect_seen: false,
             demand_cwr: false,
             fin_received: false,
-            compressed: 0,
-            duplicates: 0,
-            compressed_nxt: Seq::default(),
-            fin_end: None,
-            dsack: None,
         }
     }
 
@@ -117,7 +120,6 @@ impl Receiver {
     pub(crate) fn start(&mut self, next: Seq, scaled: bool) {
         self.rcv_nxt = next;
         self.rcv_wup = next;
-        self.compressed_nxt = next;
         self.scaled = scaled;
         if !scaled {
             self.scale = 0;
@@ -195,13 +197,10 @@ impl Receiver {
             self.scheduled = true;
             return;
         }
-        if segment.flags.contains(Flags::FIN) {
-            self.fin_end = Some(end);
-        }
         if seq.after(self.rcv_nxt) {
             self.check_ce(cx, segment.ecn);
             self.scheduled = true;
-            self.queue_out_of_order(seq, end);
+            self.queue_out_of_order(segment);
             return;
         }
         if seq.before(self.rcv_nxt) {
@@ -213,15 +212,22 @@ impl Receiver {
         } else {
             self.scheduled = true;
         }
-        if self.out_of_order.as_ref().is_some_and(|queue| !queue.is_empty()) {
-            self.fill_hole();
+        let mut fin = segment.flags.contains(Flags::FIN);
+        if self.has_gap() {
+            fin |= self.fill_hole();
         }
-        if self.fin_end == Some(self.rcv_nxt) && !self.fin_received {
+        if fin && !self.fin_received {
             self.fin_received = true;
             self.bytes_received -= 1;
             self.pingpong = true;
             self.scheduled = true;
         }
+    }
+
+    /// Whether data wait for a hole to be filled.
+    #[inline]
+    fn has_gap(&self) -> bool {
+        self.trouble.as_ref().is_some_and(|trouble| !trouble.queue.is_empty())
     }
 
     #[inline]
@@ -232,66 +238,61 @@ impl Receiver {
 
     /// `tcp_data_queue_ofo`.
     #[cold]
-    fn queue_out_of_order(&mut self, seq: Seq, end: Seq) {
-        let queue = self.out_of_order.get_or_insert_default();
-        let crowded = queue.insert(seq, end, &mut self.dsack);
+    fn queue_out_of_order(&mut self, segment: &Segment) {
+        let trouble = self.trouble.get_or_insert_default();
+        if segment.flags.contains(Flags::FIN) {
+            trouble.fin_end = Some(segment.end());
+        }
+        let crowded = trouble.queue.insert(segment.seq, segment.end(), &mut trouble.dsack);
         if !self.sack {
-            self.dsack = None;
+            trouble.dsack = None;
         } else if crowded {
             self.flush_compressed();
         }
     }
 
-    /// `tcp_ofo_queue`, `tcp_sack_remove`.
+    /// `tcp_ofo_queue`, `tcp_sack_remove`; whether a FIN is reached.
     #[cold]
-    fn fill_hole(&mut self) {
-        let Some(queue) = self.out_of_order.as_mut() else { return };
-        let next = queue.take_in_order(self.rcv_nxt);
-        let empty = queue.is_empty();
+    fn fill_hole(&mut self) -> bool {
+        let Some(trouble) = self.trouble.as_mut() else { return false };
+        let next = trouble.queue.take_in_order(self.rcv_nxt);
+        let empty = trouble.queue.is_empty();
+        let fin = trouble.fin_end == Some(next);
         self.advance(next);
         if empty {
             // RFC 5681, 4.2: at once when a gap is filled.
             self.now = true;
         }
+        fin
     }
 
     /// The SACK option: a D-SACK, then the latest blocks first (RFC 2018, 4; RFC 2883).
     #[inline]
     pub(crate) fn take_sack_blocks(&mut self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        if !self.sack {
-            return blocks;
-        }
-        if let Some((start, end)) = self.dsack.take() {
+        let Some(trouble) = self.trouble.as_mut().filter(|_| self.sack) else { return blocks };
+        if let Some((start, end)) = trouble.dsack.take() {
             blocks.push(start, end);
         }
-        if let Some(queue) = &self.out_of_order {
-            for &(start, end) in queue.blocks() {
-                if !blocks.push(start, end) {
-                    break;
-                }
+        for &(start, end) in trouble.queue.blocks() {
+            if !blocks.push(start, end) {
+                break;
             }
         }
         blocks
     }
 
-    /// Whether a SACK option would be sent.
-    #[inline]
-    pub(crate) fn has_sack_blocks(&self) -> bool {
-        self.sack
-            && (self.dsack.is_some() || self.out_of_order.as_ref().is_some_and(|q| !q.is_empty()))
-    }
-
     /// `tcp_dsack_set`.
+    #[cold]
     fn set_dsack(&mut self, start: Seq, end: Seq) {
         if self.sack {
-            self.dsack = Some((start, end));
+            self.trouble.get_or_insert_default().dsack = Some((start, end));
         }
     }
 
     /// Heap bytes in use.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.out_of_order.as_ref().map_or(0, |queue| queue.heap_bytes() + size_of::<Reassembly>())
+        self.trouble.as_ref().map_or(0, |trouble| trouble.queue.heap_bytes() + size_of::<Trouble>())
     }
 }
 

@@ -162,7 +162,7 @@ impl Sender {
 
         self.clean_queue(cx, &mut ack, prior_fack);
         self.rack_update_window(&ack);
-        if self.tlp_high_seq.is_some() {
+        if self.probe_out {
             self.process_probe_ack(cx, segment.ack, &ack);
         }
         let mut resend = Resend::Nothing;
@@ -291,12 +291,8 @@ impl Sender {
                 if ack.has(flag::RETRANS_ACKED) {
                     ack.clear(flag::ORIGINAL_ACKED);
                 }
-            } else {
-                if reordered.before(prior_fack) {
-                    self.check_reordering(reordered);
-                }
-                let passed = prior_sacked - self.sacked_out;
-                self.lost_count_hint = self.lost_count_hint.saturating_sub(passed);
+            } else if reordered.before(prior_fack) {
+                self.check_reordering(reordered);
             }
         } else if sampled
             && let (Some(head), Some(sack_rtt_us)) = (self.board.front(), sack_rtt_us)

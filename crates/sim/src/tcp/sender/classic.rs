@@ -9,10 +9,13 @@
 
 use super::ack::{Ack, flag};
 use super::scoreboard::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED};
-use super::{DEFAULT_REORDERING, Sender, State, todo};
+use super::{Sender, State, todo};
 use crate::tcp::clock::{Context, elapsed_us};
 use crate::tcp::congestion::{self, Progress, Signal};
 use crate::tcp::{Congestion, Recovery, Segment};
+
+/// The third duplicate starts fast retransmit (RFC 5681, 3.2).
+const THIRD: u16 = 3;
 
 impl Sender {
     /// An acknowledgement at or above `snd_una`, which is updated already.
@@ -70,9 +73,10 @@ impl Sender {
             let partial = self.snd_una.before(self.high_seq);
             if partial && cx.config.recovery == Recovery::NewReno {
                 // RFC 6582, 3.2 step 3: deflate, send the next hole, re-arm once.
-                self.inflation = (self.inflation + 1).saturating_sub(acked);
+                let acked = u16::try_from(acked).unwrap_or(u16::MAX);
+                self.inflation = self.inflation.saturating_add(1).saturating_sub(acked);
                 self.todo |= todo::HEAD;
-                restart_timer = ack.prior_una == self.undo_marker.unwrap_or(ack.prior_una);
+                restart_timer = ack.prior_una == self.undo_from;
             } else {
                 self.inflation = 0;
                 self.state = State::Open;
@@ -92,16 +96,16 @@ impl Sender {
     }
 
     fn take_duplicate(&mut self, cx: &Context) {
-        self.dupacks += 1;
+        self.dupacks = self.dupacks.saturating_add(1);
         if self.state == State::Recovery {
-            self.inflation += 1;
-        } else if self.dupacks < DEFAULT_REORDERING {
+            self.inflation = self.inflation.saturating_add(1);
+        } else if self.dupacks < THIRD {
             // RFC 3042.
             self.inflation = if cx.config.limited_transmit { self.dupacks } else { 0 };
-        } else if self.dupacks == DEFAULT_REORDERING && self.snd_una.after(self.high_seq) {
+        } else if self.dupacks == THIRD && self.snd_una.after(self.high_seq) {
             self.halve(cx, Signal::Loss);
-            self.inflation = DEFAULT_REORDERING;
-            self.undo_marker = Some(self.snd_una);
+            self.inflation = THIRD;
+            self.undo_from = self.snd_una;
             self.state = State::Recovery;
             self.counters.fast_recoveries += 1;
             self.todo |= todo::HEAD;

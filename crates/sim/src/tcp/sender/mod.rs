@@ -132,7 +132,9 @@ pub(crate) struct Sender {
     small_end: Seq,
     // Trouble.
     high_seq: Seq,
-    undo_marker: Option<Seq>,
+    /// Meaningful while `may_undo`.
+    undo_from: Seq,
+    may_undo: bool,
     /// Negative: no retransmission yet.
     undo_retrans: i32,
     /// 0: no undo of the window.
@@ -143,17 +145,14 @@ pub(crate) struct Sender {
     /// Timestamp of the first retransmission; 0: none.
     retrans_stamp: u32,
     reordering: u32,
-    /// 0 in Linux: no probe outstanding.
-    tlp_high_seq: Option<Seq>,
+    /// `tlp_high_seq`, while a probe is out.
+    probe_end: Seq,
+    probe_out: bool,
     retransmit_hint: u32,
-    /// Position up to which the scoreboard was marked, and the SACKed segments up to it.
-    lost_hint: u32,
-    lost_count_hint: u32,
-    lost_hint_valid: bool,
     dsack_dups: u32,
     /// Duplicate acknowledgements in a row, and segments that they add to the window (classic).
-    dupacks: u32,
-    inflation: u32,
+    dupacks: u16,
+    inflation: u16,
     pub(crate) cubic: Cubic,
     pub(crate) counters: Counters,
 }
@@ -245,7 +244,8 @@ impl Sender {
             highest_sack: first,
             small_end: first,
             high_seq: Seq(first.0.wrapping_sub(1)),
-            undo_marker: None,
+            undo_from: first,
+            may_undo: false,
             undo_retrans: -1,
             prior_ssthresh: 0,
             prior_cwnd: 0,
@@ -253,11 +253,9 @@ impl Sender {
             prr_out: 0,
             retrans_stamp: 0,
             reordering: DEFAULT_REORDERING,
-            tlp_high_seq: None,
+            probe_end: first,
+            probe_out: false,
             retransmit_hint: 0,
-            lost_hint: 0,
-            lost_count_hint: 0,
-            lost_hint_valid: false,
             dsack_dups: 0,
             dupacks: 0,
             inflation: 0,
@@ -270,7 +268,7 @@ impl Sender {
     pub(crate) fn start(&mut self, cx: &Context, start: Start) {
         self.mss = start.mss;
         self.peer_scale = start.peer_scale;
-        self.sack = start.sack;
+        self.sack = start.sack && cx.config.recovery == Recovery::Sack;
         self.ecn = start.ecn;
         self.snd_wnd = start.window;
         self.snd_wl1 = start.peer_seq;
@@ -343,7 +341,8 @@ impl Sender {
     /// `tcp_is_sack`, for what this endpoint does with it.
     #[inline]
     fn uses_sack(&self, cx: &Context) -> bool {
-        self.sack && cx.config.recovery == Recovery::Sack
+        debug_assert!(!self.sack || cx.config.recovery == Recovery::Sack);
+        self.sack
     }
 
     /// `tcp_is_rack`.
@@ -356,6 +355,18 @@ impl Sender {
     #[inline]
     fn in_reduction(&self) -> bool {
         matches!(self.state, State::Cwr | State::Recovery)
+    }
+
+    /// `undo_marker`.
+    #[inline]
+    fn undo_marker(&self) -> Option<Seq> {
+        self.may_undo.then_some(self.undo_from)
+    }
+
+    /// `tlp_high_seq`.
+    #[inline]
+    fn tlp_high_seq(&self) -> Option<Seq> {
+        self.probe_out.then_some(self.probe_end)
     }
 
     /// `inet_csk_reset_xmit_timer`.

@@ -147,7 +147,7 @@ impl Sender {
         if self.state == State::Disorder && !cx.config.limited_transmit {
             in_flight += self.sacked_out;
         }
-        in_flight < self.window.cwnd + self.inflation || self.unsent == 0
+        in_flight < self.window.cwnd + u32::from(self.inflation) || self.unsent == 0
     }
 
     /// `tcp_nagle_test` with Minshall's change: one small segment in flight at a time.
@@ -225,7 +225,7 @@ impl Sender {
     fn end_burst(&mut self, cx: &Context) {
         let sent = self.burst;
         self.burst = 0;
-        let limited = self.in_flight() >= self.window.cwnd + self.inflation;
+        let limited = self.in_flight() >= self.window.cwnd + u32::from(self.inflation);
         if sent > 0 || limited {
             self.validate_cwnd(cx, limited);
         }
@@ -250,7 +250,7 @@ impl Sender {
             position = head;
         }
         while position != self.board.tail() {
-            if self.in_flight() >= self.window.cwnd + self.inflation {
+            if self.in_flight() >= self.window.cwnd + u32::from(self.inflation) {
                 break;
             }
             let record = self.board.at(position);

@@ -208,18 +208,8 @@ impl Sender {
 
     /// `tcp_mark_head_lost`: segments with at most `sacked` SACKed ones up to them.
     fn mark_head_lost(&mut self, sacked: u32, head_only: bool) {
-        let head = self.board.head();
-        let (mut position, mut count) = (head, 0);
-        if self.lost_hint_valid && (self.lost_hint.wrapping_sub(head) as i32) >= 0 {
-            if head_only && self.lost_hint != head {
-                return;
-            }
-            (position, count) = (self.lost_hint, self.lost_count_hint);
-        }
+        let (mut position, mut count) = (self.board.head(), 0);
         while position != self.board.tail() {
-            self.lost_hint = position;
-            self.lost_count_hint = count;
-            self.lost_hint_valid = true;
             let record = self.board.at(position);
             count += u32::from(record.has(SACKED));
             if count > sacked {

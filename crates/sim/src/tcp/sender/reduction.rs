@@ -13,7 +13,7 @@ impl Sender {
     /// `tcp_init_cwnd_reduction`.
     pub(super) fn begin_reduction(&mut self, cx: &Context, signal: Signal) {
         self.high_seq = self.snd_nxt;
-        self.tlp_high_seq = None;
+        self.probe_out = false;
         self.window.count = 0;
         self.prior_cwnd = self.window.cwnd;
         self.prr_delivered = 0;
@@ -77,7 +77,7 @@ impl Sender {
             return;
         }
         if self.window.ssthresh < congestion::INFINITE_SSTHRESH
-            && (self.state == State::Cwr || self.undo_marker.is_some() || !cx.config.undo)
+            && (self.state == State::Cwr || self.may_undo || !cx.config.undo)
         {
             self.window.cwnd = self.window.ssthresh;
             self.cwnd_stamp_us = cx.us;
@@ -88,7 +88,7 @@ impl Sender {
     pub(super) fn enter_cwr(&mut self, cx: &Context) {
         self.prior_ssthresh = 0;
         if self.state < State::Cwr {
-            self.undo_marker = None;
+            self.may_undo = false;
             self.begin_reduction(cx, Signal::EcnEcho);
             self.state = State::Cwr;
             self.counters.ecn_reductions += 1;

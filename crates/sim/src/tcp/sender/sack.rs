@@ -34,7 +34,7 @@ impl Sender {
             }
             self.tag_block(cx, start, end, is_duplicate, ack);
         }
-        if self.state != State::Loss || self.undo_marker.is_some() {
+        if self.state != State::Loss || self.may_undo {
             self.check_reordering(ack.reordered);
         }
     }
@@ -47,7 +47,7 @@ impl Sender {
         if start.after(self.snd_una) {
             return true;
         }
-        is_duplicate && self.undo_marker.is_some_and(|marker| !start.before(marker))
+        is_duplicate && self.undo_marker().is_some_and(|marker| !start.before(marker))
     }
 
     /// `tcp_sacktag_walk` and `tcp_sacktag_one`.
@@ -60,7 +60,7 @@ impl Sender {
             }
             let mut flags = record.flags;
             if duplicate && record.has(RETRANS) {
-                if let Some(marker) = self.undo_marker
+                if let Some(marker) = self.undo_marker()
                     && self.undo_retrans > 0
                     && record.end().after(marker)
                 {
@@ -107,9 +107,6 @@ impl Sender {
                     ack.set(flag::DATA_SACKED);
                     self.sacked_out += 1;
                     ack.sack_delivered += 1;
-                    if self.lost_hint_valid && (position.wrapping_sub(self.lost_hint) as i32) < 0 {
-                        self.lost_count_hint += 1;
-                    }
                     ack.note_delivered(&record);
                     self.highest_sack = self.highest_sack.max(record.end());
                 }
@@ -138,7 +135,7 @@ impl Sender {
             return false;
         }
         // Of data that is already forgotten.
-        if let Some(marker) = self.undo_marker
+        if let Some(marker) = self.undo_marker()
             && self.undo_retrans > 0
             && !end.after(ack.prior_una)
             && end.after(marker)
@@ -154,7 +151,7 @@ impl Sender {
             return 0;
         }
         let duplicates = end.distance(start).div_ceil(u32::from(self.mss)).max(1);
-        if duplicates == 1 && self.tlp_high_seq == Some(end) {
+        if duplicates == 1 && self.tlp_high_seq() == Some(end) {
             ack.set(flag::DSACK_TLP);
         }
         self.dsack_dups = self.dsack_dups.saturating_add(duplicates);

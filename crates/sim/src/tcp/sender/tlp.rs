@@ -45,7 +45,7 @@ impl Sender {
     /// `tcp_send_loss_probe`: a new segment if there is one, else the last one again.
     pub(super) fn send_probe(&mut self, cx: &Context) -> Option<Outgoing> {
         let mut sent = None;
-        if self.tlp_high_seq.is_none() {
+        if !self.probe_out {
             self.tlp_retrans = false;
             if self.has_new_data() && self.fits_peer_window() {
                 sent = self.send_new(cx);
@@ -56,7 +56,8 @@ impl Sender {
                 self.tlp_retrans = true;
             }
             if sent.is_some() {
-                self.tlp_high_seq = Some(self.snd_nxt);
+                self.probe_out = true;
+                self.probe_end = self.snd_nxt;
                 self.counters.tail_probes += 1;
                 // The time-out counts from now.
                 self.timer = Timer::Idle;
@@ -68,13 +69,13 @@ impl Sender {
 
     /// `tcp_process_tlp_ack`.
     pub(super) fn process_probe_ack(&mut self, cx: &Context, ack_seq: Seq, ack: &Ack) {
-        let Some(high) = self.tlp_high_seq else { return };
+        let Some(high) = self.tlp_high_seq() else { return };
         if ack_seq.before(high) {
             return;
         }
         if !self.tlp_retrans || ack.has(flag::DSACK_TLP) {
             // New data has arrived, or the original as well as the probe: no loss.
-            self.tlp_high_seq = None;
+            self.probe_out = false;
         } else if ack_seq.after(high) {
             // The probe repaired a loss: reduce as for any other.
             self.begin_reduction(cx, Signal::Loss);
@@ -82,7 +83,7 @@ impl Sender {
             self.end_reduction(cx);
             self.try_keep_open();
         } else if !ack.has(flag::ADVANCED | flag::NOT_DUP | flag::DATA_SACKED) {
-            self.tlp_high_seq = None;
+            self.probe_out = false;
         }
     }
 }

@@ -11,10 +11,11 @@ use crate::tcp::clock::Context;
 impl Sender {
     /// `tcp_init_undo`.
     pub(super) fn begin_undo(&mut self, cx: &Context) {
-        self.undo_marker = cx.config.undo.then_some(self.snd_una);
+        self.may_undo = cx.config.undo;
+        self.undo_from = self.snd_una;
         // Retransmissions and a tail probe in flight may bring D-SACKs later.
         let mut outstanding = self.retrans_out as i32;
-        if self.tlp_high_seq.is_some() && self.tlp_retrans {
+        if self.probe_out && self.tlp_retrans {
             outstanding += 1;
         }
         self.undo_retrans = if outstanding > 0 { outstanding } else { -1 };
@@ -27,8 +28,8 @@ impl Sender {
     }
 
     /// `tcp_may_undo`.
-    fn may_undo(&self, ack: &Ack) -> bool {
-        self.undo_marker.is_some() && (self.undo_retrans == 0 || self.was_delayed(ack))
+    fn is_undoable(&self, ack: &Ack) -> bool {
+        self.may_undo && (self.undo_retrans == 0 || self.was_delayed(ack))
     }
 
     /// `tcp_undo_cwnd_reduction`.
@@ -50,14 +51,14 @@ impl Sender {
             }
         }
         self.cwnd_stamp_us = cx.us;
-        self.undo_marker = None;
+        self.may_undo = false;
         self.rack.advanced = true;
         self.counters.undos += 1;
     }
 
     /// `tcp_try_undo_recovery`; true: the old state is kept until something above is acknowledged.
     pub(super) fn try_undo_recovery(&mut self, cx: &Context, ack: &Ack) -> bool {
-        if self.may_undo(ack) {
+        if self.is_undoable(ack) {
             self.undo_reduction(cx, false);
         } else {
             self.rack.reo_wnd_persist = self.rack.reo_wnd_persist.saturating_sub(1);
@@ -75,7 +76,7 @@ impl Sender {
 
     /// `tcp_try_undo_dsack`: every retransmission was needless.
     pub(super) fn try_undo_dsack(&mut self, cx: &Context) -> bool {
-        if self.undo_marker.is_some() && self.undo_retrans == 0 {
+        if self.may_undo && self.undo_retrans == 0 {
             self.rack.reo_wnd_persist = (self.rack.reo_wnd_persist + 1).min(PERSIST_ROUNDS);
             self.undo_reduction(cx, false);
             return true;
@@ -85,7 +86,7 @@ impl Sender {
 
     /// `tcp_try_undo_loss`.
     pub(super) fn try_undo_loss(&mut self, cx: &Context, ack: &Ack, by_frto: bool) -> bool {
-        if !by_frto && !self.may_undo(ack) {
+        if !by_frto && !self.is_undoable(ack) {
             return false;
         }
         self.undo_reduction(cx, true);
@@ -101,7 +102,7 @@ impl Sender {
 
     /// `tcp_try_undo_partial`; true: nothing more may be retransmitted now.
     pub(super) fn try_undo_partial(&mut self, cx: &Context, ack: &Ack, do_lost: &mut bool) -> bool {
-        if self.undo_marker.is_some() && self.was_delayed(ack) {
+        if self.may_undo && self.was_delayed(ack) {
             // The hole was filled by a delayed segment and not by a retransmission.
             self.check_reordering(ack.prior_una);
             if self.retrans_out > 0 {
@@ -127,7 +128,6 @@ impl Sender {
     /// `tcp_clear_all_retrans_hints`.
     pub(super) fn clear_hints(&mut self) {
         self.retransmit_hint = self.board.head();
-        self.lost_hint_valid = false;
     }
 }
 
