@@ -91,6 +91,7 @@ def test_the_whole_plan() -> None:
     config["acks"] = {"delayed": 100 * ms}
     web = {
         "group": "web",
+        "opener": "sender",
         "sender": 1,
         "receiver": 2,
         "forward": [1, 3],
