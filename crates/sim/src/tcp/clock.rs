@@ -37,19 +37,19 @@ impl<'a> Context<'a> {
 
     /// `usecs_to_jiffies`: rounded up.
     #[inline]
-    pub(crate) fn to_jiffies(&self, us: u32) -> u32 {
+    pub(crate) fn jiffies_in(&self, us: u32) -> u32 {
         us.div_ceil(self.tick_us())
     }
 
     /// A span in jiffies, rounded up.
     #[inline]
     pub(crate) fn span_to_jiffies(&self, span: Span) -> u32 {
-        self.to_jiffies(u32::try_from(span.as_us()).unwrap_or(u32::MAX - MAX_TICK_US))
+        self.jiffies_in(u32::try_from(span.as_us()).unwrap_or(u32::MAX - MAX_TICK_US))
     }
 
     /// `jiffies_to_usecs`.
     #[inline]
-    pub(crate) fn to_us(&self, jiffies: u32) -> u32 {
+    pub(crate) fn us_in(&self, jiffies: u32) -> u32 {
         jiffies.saturating_mul(self.tick_us())
     }
 

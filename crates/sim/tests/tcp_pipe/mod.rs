@@ -21,7 +21,7 @@ impl Random {
     }
 
     pub fn below(&mut self, n: u32) -> u32 {
-        (u64::from(self.bits()) * u64::from(n) >> 32) as u32
+        ((u64::from(self.bits()) * u64::from(n)) >> 32) as u32
     }
 
     pub fn chance(&mut self, p: f64) -> bool {

@@ -90,7 +90,7 @@ impl Cubic {
         }
         // W(t) = C (t - K)^3 + W_max, a round trip ahead; t in 1/1024 s.
         let jiffies = u64::from(now.wrapping_sub(self.epoch_start))
-            + u64::from(cx.to_jiffies(self.delay_min_us));
+            + u64::from(cx.jiffies_in(self.delay_min_us));
         let t = jiffies * u64::from(cx.tick_us()) * 1024 / 1_000_000;
         let offset = t.abs_diff(u64::from(self.k)).min(LONGEST_OFFSET);
         let delta = ((CUBE_RTT_SCALE * offset * offset * offset) >> 40) as u32;

@@ -91,7 +91,7 @@ impl Receiver {
     /// Data was sent: `tcp_event_data_sent` detects a conversation.
     #[inline]
     pub(crate) fn on_data_sent(&mut self, cx: &Context) {
-        if self.ato > 0 && elapsed_us(cx.us, self.last_data_us) < cx.to_us(self.ato) {
+        if self.ato > 0 && elapsed_us(cx.us, self.last_data_us) < cx.us_in(self.ato) {
             self.pingpong = true;
         }
     }
@@ -169,14 +169,14 @@ impl Receiver {
                 cx.span_to_jiffies(HALF_SECOND)
             };
             if srtt_us != 0 {
-                most = most.min(cx.to_jiffies(srtt_us).max(shortest));
+                most = most.min(cx.jiffies_in(srtt_us).max(shortest));
             }
             ato = ato.min(most);
         }
         ato = ato.min(longest);
         if self.ack_at != Time::MAX {
             // About to fire: go now.
-            if self.ack_at <= cx.now + Span::from_us(u64::from(cx.to_us(ato / 4))) {
+            if self.ack_at <= cx.now + Span::from_us(u64::from(cx.us_in(ato / 4))) {
                 return Decision::Send;
             }
         }

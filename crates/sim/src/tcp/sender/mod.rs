@@ -279,7 +279,7 @@ impl Sender {
             None if start.handshake_lost => {
                 // RFC 6298 (5.7): back to 3 s when the handshake gave no sample.
                 self.rto = cx.span_to_jiffies(FALLBACK_RTO.max(cx.config.initial_rto));
-                self.rttvar_us = cx.to_us(self.rto);
+                self.rttvar_us = cx.us_in(self.rto);
                 self.mdev_us = self.rttvar_us;
                 self.mdev_max_us = self.rttvar_us;
             }

@@ -92,7 +92,7 @@ impl Sender {
         self.rack.advanced = false;
         let timeout_us = self.rack_detect_loss(cx);
         if timeout_us > 0 {
-            let jiffies = cx.to_jiffies(timeout_us) + SHORTEST_TIMEOUT;
+            let jiffies = cx.jiffies_in(timeout_us) + SHORTEST_TIMEOUT;
             self.arm(cx, Timer::Reordering, jiffies);
         }
         timeout_us > 0

@@ -27,7 +27,7 @@ impl Sender {
     /// `tcp_rto_delta_us`: time left until the first segment's time-out; it may have gone by.
     pub(super) fn rto_remaining_us(&self, cx: &Context) -> i64 {
         let Some(head) = self.board.front() else { return 0 };
-        i64::from(cx.to_us(self.rto)) - i64::from(elapsed_us(cx.us, head.sent_us))
+        i64::from(cx.us_in(self.rto)) - i64::from(elapsed_us(cx.us, head.sent_us))
     }
 
     /// `tcp_rearm_rto`.
@@ -40,7 +40,7 @@ impl Sender {
         let mut rto = self.rto;
         if matches!(self.timer, Timer::Reordering | Timer::LossProbe) {
             // Less the time that has gone by since the first segment was sent.
-            rto = cx.to_jiffies(self.rto_remaining_us(cx).max(1) as u32);
+            rto = cx.jiffies_in(self.rto_remaining_us(cx).max(1) as u32);
         }
         self.arm(cx, Timer::Retransmission, rto);
     }

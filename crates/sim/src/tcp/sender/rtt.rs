@@ -65,7 +65,7 @@ impl Sender {
     #[inline]
     fn set_rto(&mut self, cx: &Context) {
         let rto_us = (self.srtt_us >> 3).saturating_add(self.rttvar_us);
-        self.rto = cx.to_jiffies(rto_us.min(cx.config.max_rto.as_us() as u32));
+        self.rto = cx.jiffies_in(rto_us.min(cx.config.max_rto.as_us() as u32));
     }
 
     /// RFC 6298 (2.2), (2.3): samples and variance in whole ticks.
@@ -83,7 +83,7 @@ impl Sender {
         }
         let rto_us = (self.srtt_us >> 3).saturating_add(self.rttvar_us);
         let bounds = (cx.config.min_rto.as_us() as u32, cx.config.max_rto.as_us() as u32);
-        self.rto = cx.to_jiffies(rto_us.clamp(bounds.0, bounds.1));
+        self.rto = cx.jiffies_in(rto_us.clamp(bounds.0, bounds.1));
     }
 }
 

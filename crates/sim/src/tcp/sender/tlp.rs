@@ -26,7 +26,7 @@ impl Sender {
             } else {
                 SHORTEST_TIMEOUT
             };
-            cx.to_jiffies(self.srtt_us >> 2) + slack
+            cx.jiffies_in(self.srtt_us >> 2) + slack
         } else {
             cx.span_to_jiffies(cx.config.initial_rto)
         };
@@ -35,7 +35,7 @@ impl Sender {
         } else {
             let remaining_us = self.rto_remaining_us(cx);
             if remaining_us > 0 {
-                timeout = timeout.min(cx.to_jiffies(remaining_us as u32));
+                timeout = timeout.min(cx.jiffies_in(remaining_us as u32));
             }
         }
         self.arm(cx, Timer::LossProbe, timeout);
