@@ -196,6 +196,21 @@ fn rfc8985_7_a_probe_of_what_had_arrived_costs_nothing() {
     assert_eq!(client.endpoint.cwnd(), 10);
 }
 
+/// `tcp_enter_loss` forgets the probe: its acknowledgement must not reduce the window again.
+#[test]
+fn a_probe_and_then_a_time_out_are_one_reduction() {
+    let mut client = Script::connected(&Config { frto: false, ..linux() }, 100.0);
+    client.write(5 * u64::from(MSS)).forget();
+    client.at(1000.0);
+    assert_eq!(client.endpoint.counters().tail_probes, 1);
+    assert!(client.endpoint.counters().timeouts >= 1);
+    assert_eq!(client.endpoint.ssthresh(), Some(7));
+    client.write(20 * u64::from(MSS)).forget();
+    client.at(1100.0).gets(&ack(5));
+    client.at(1200.0).gets(&ack(7));
+    assert_eq!(client.endpoint.ssthresh(), Some(7));
+}
+
 /// RFC 6298 (5.4) to (5.6): the first segment again, the time-out doubled each time.
 #[test]
 fn rfc6298_5_the_time_out_doubles() {

@@ -104,6 +104,7 @@ impl Sender {
         }
         self.state = State::Loss;
         self.high_seq = self.snd_nxt;
+        self.probe_out = false;
         self.queue_cwr = self.ecn;
         // RFC 5682, 3.1 step 1 and 3.2.
         self.frto = cx.config.frto && (new_recovery || self.retransmits > 0);

@@ -47,7 +47,9 @@ impl Sender {
         if start.after(self.snd_una) {
             return true;
         }
-        is_duplicate && self.undo_marker().is_some_and(|marker| !start.before(marker))
+        is_duplicate
+            && !end.after(self.snd_una)
+            && self.undo_marker().is_some_and(|marker| !start.before(marker))
     }
 
     /// `tcp_sacktag_walk` and `tcp_sacktag_one`.
