@@ -6,6 +6,7 @@ from importlib.resources import files
 
 import pytest
 
+from narrows import Scenario
 from narrows.reproduce.harhalakis_2011 import PAPER, kernel, published
 from narrows.reproduce.harhalakis_2011.cells import MAIN_CELLS
 from narrows.reproduce.harhalakis_2011.measure import drop_rate_ewma
@@ -135,3 +136,13 @@ def test_the_reference_says_where_it_comes_from() -> None:
     for column in text.splitlines()[0].split(","):
         stem = column.rstrip("12345") if column.startswith("att") else column.split("_p")[0]
         assert stem in note, column
+
+
+def test_every_cell_under_every_row_is_a_scenario() -> None:
+    path = PAPER.folder / "scenarios"
+    for cell in PAPER.cells_of(PAPER.claims):
+        base = Scenario.load(path / cell.scenario, set=cell.set)
+        for row in PAPER.rows:
+            if row.touches(cell.name):
+                other = Scenario.load(path / cell.scenario, set={**cell.set, **row.set})
+                assert other != base, (cell.name, row.name)

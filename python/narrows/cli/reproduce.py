@@ -28,6 +28,9 @@ Exit codes: 0 it ran, whatever the verdicts; 1 a run failed; 2 bad input; 130 in
 and 130 the claims that could be judged are printed and written all the same, "status": "partial".
 """
 
+SHOWN_FAILURES = 3
+"""Failed runs that are named on the terminal."""
+
 
 def command(
     ids: Annotated[
@@ -125,8 +128,11 @@ def command(
     else:
         for outcome in outcomes:
             print_outcome(outcome, sys.stdout)
-    for line in (line for outcome in outcomes for line in outcome.failures):
+    failures = [line for outcome in outcomes for line in outcome.failures]
+    for line in failures[:SHOWN_FAILURES]:
         say(f"failed: {line}")
+    if len(failures) > SHOWN_FAILURES:
+        say(f"failed: {len(failures) - SHOWN_FAILURES} more; all are in {folder / 'result.json'}")
     if not quiet:
         say(f"wrote {folder / 'report.html'}")
     if any(outcome.interrupted for outcome in outcomes):
