@@ -122,7 +122,7 @@ impl Connections {
     #[inline]
     pub(crate) fn handle_packet(&mut self, now: Time, packet: Packet, network: &mut Network) {
         let index = packet.route / 2;
-        let to_receiver = packet.route % 2 == 0;
+        let to_receiver = packet.route.is_multiple_of(2);
         let segment = packet.into_segment(&mut network.pool);
         let connection = &mut self.connections[index as usize];
         let config = &self.configs[connection.config as usize];
@@ -144,7 +144,7 @@ impl Connections {
     pub(crate) fn handle_timer(&mut self, now: Time, index: u32, network: &mut Network) {
         let connection = &mut self.connections[(index / 2) as usize];
         let config = &self.configs[connection.config as usize];
-        let (endpoint, armed) = if index % 2 == 0 {
+        let (endpoint, armed) = if index.is_multiple_of(2) {
             (&mut connection.sender, &mut connection.sender_armed)
         } else {
             (&mut connection.receiver, &mut connection.receiver_armed)
@@ -160,7 +160,7 @@ impl Connections {
             Some(_) => {}
             None => return,
         }
-        if index % 2 == 0 {
+        if index.is_multiple_of(2) {
             connection.window.advance(now, connection.sender.cwnd());
             self.flush_sender(now, index / 2, network);
         } else {

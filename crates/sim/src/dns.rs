@@ -168,7 +168,7 @@ impl Dns {
 
     /// A DNS packet has come to its host.
     pub(crate) fn handle_packet(&mut self, now: Time, packet: Packet, network: &mut Network) {
-        if (packet.route - self.first_route) % 2 == 0 {
+        if (packet.route - self.first_route).is_multiple_of(2) {
             self.serve(now, packet, network);
         } else {
             self.handle_reply(now, packet, network);

@@ -69,7 +69,7 @@ impl Monitors {
         let monitor = self.queues[index as usize];
         let link = &mut network.links[monitor.link];
         let state = link.queue_state(now);
-        let observed = link.observed.as_mut().expect("a monitored link is observed");
+        let observed = link.observe();
         let (ring_packets, ring_bytes) = observed.ring();
         let sojourn = std::mem::take(&mut observed.sojourn);
         self.queue_rows.push(QueueRow {
@@ -99,7 +99,7 @@ impl Monitors {
         let link = &mut network.links[monitor.link];
         link.drain(now);
         let busy_s = link.busy_until(now).as_secs_f64();
-        let observed = link.observed.as_ref().expect("a monitored link is observed");
+        let observed = link.observed().expect("a monitored link is observed");
         self.link_rows.push(LinkRow {
             at: now,
             link: monitor.link as u32,

@@ -5,10 +5,10 @@ use narrows_units::Time;
 
 use crate::agenda::{Agenda, Event};
 use crate::captured::{Captured, Frame};
-use crate::link::{Link, Observed, Passage, Slot};
+use crate::link::{Link, Passage, Slot};
 use crate::packet::{Packet, SackPool};
 use crate::plan::Plan;
-use crate::topology::{Routes, find_shortcuts};
+use crate::topology::{END, Routes, find_shortcuts};
 
 /// Kinds of events; see [`Event`].
 pub(crate) mod kind {
@@ -64,11 +64,10 @@ impl Network {
             plan.links.iter().map(|link| Link::new(link, plan.seed)).collect();
         let monitors = plan.queue_monitors.iter().chain(&plan.link_monitors);
         for link in monitors.map(|monitor| monitor.link).chain(plan.captures.iter().copied()) {
-            links[link].observed.get_or_insert_default();
+            links[link].observe();
         }
         for &link in &plan.captures {
-            let observed: &mut Observed = links[link].observed.get_or_insert_default();
-            observed.capture = true;
+            links[link].observe().capture = true;
         }
         let routes = Routes::new(plan);
         if plan.collapse {
@@ -89,48 +88,52 @@ impl Network {
     /// A host sends a packet.
     #[inline]
     pub(crate) fn send(&mut self, now: Time, packet: Packet) {
-        self.forward(now, now, packet, None);
+        // The first link is entered at once, so it is never parked where it came from.
+        self.forward(now, now, packet, END);
     }
 
     /// A packet comes to the end of `link`, if the event is not out of date: gives it if a host
     /// is there, and sends it on if not.
     #[inline]
     pub(crate) fn land(&mut self, now: Time, link: u32) -> Option<Packet> {
-        if self.links[link as usize].armed != now {
+        let landing = &mut self.links[link as usize];
+        if landing.armed != now {
             return None;
         }
-        let (packet, next) = self.links[link as usize].land();
+        let (packet, next) = landing.land();
         if let Some(next) = next {
             self.agenda.schedule(next, Event::new(kind::FLIGHT, link));
         }
-        match self.routes.link(packet.route, packet.hop) {
-            None => Some(packet),
-            Some(next_link) => {
-                self.links[next_link as usize].expected -= 1;
-                self.forward(now, now, packet, Some(link));
-                None
-            }
+        let next_link = self.routes.at(self.routes.position(packet.route, packet.hop));
+        if next_link == END {
+            return Some(packet);
         }
+        self.links[next_link as usize].expected -= 1;
+        self.forward(now, now, packet, link);
+        None
     }
 
-    /// Takes a packet that gets to its next link at `at` as far as can be told now.
+    /// Takes a packet that gets to its next link at `at` as far as can be told now; it comes from
+    /// link `from`.
     #[inline]
-    fn forward(&mut self, now: Time, mut at: Time, mut packet: Packet, mut from: Option<u32>) {
-        while let Some(index) = self.routes.link(packet.route, packet.hop) {
+    fn forward(&mut self, now: Time, mut at: Time, mut packet: Packet, mut from: u32) {
+        let mut position = self.routes.position(packet.route, packet.hop);
+        loop {
+            let index = self.routes.at(position);
+            if index == END {
+                break;
+            }
             let link = &mut self.links[index as usize];
             if at > now && !link.inline && (link.expected > 0 || at.since(now) > link.lookahead) {
                 link.expected += 1;
                 break;
             }
-            match link.enqueue(at, &mut packet, &mut self.dropped) {
-                Passage::Arrives(arrives_at) => {
-                    if link.observed.as_ref().is_some_and(|observed| observed.capture) {
-                        self.capture(index, packet);
-                    }
-                    at = arrives_at;
-                }
+            let passage = link.enqueue(at, &mut packet, &mut self.dropped);
+            let captured = link.is_captured();
+            match passage {
+                Passage::Arrives(arrives_at) => at = arrives_at,
                 Passage::Lost => {
-                    if link.observed.as_ref().is_some_and(|observed| observed.capture) {
+                    if captured {
                         self.capture(index, packet);
                     }
                     self.lose(packet, index, LossReason::Wire);
@@ -141,10 +144,13 @@ impl Network {
                     return;
                 }
             }
+            if captured {
+                self.capture(index, packet);
+            }
             packet.hop += 1;
-            from = Some(index);
+            position += 1;
+            from = index;
         }
-        let from = from.expect("a route has at least one link, and its first is entered at once");
         if let Some(event_at) = self.links[from as usize].fly(at, packet) {
             self.agenda.schedule(event_at, Event::new(kind::FLIGHT, from));
         }
@@ -180,7 +186,7 @@ impl Network {
         } else {
             Frame::Tcp {
                 connection: packet.route / 2,
-                from_sender: packet.route % 2 == 0,
+                from_sender: packet.route.is_multiple_of(2),
                 segment: packet.peek_segment(&self.pool),
             }
         };

@@ -18,18 +18,21 @@ use crate::link::Link;
 use crate::packet::IP_HEADER;
 use crate::plan::Plan;
 
-/// Routes as lists of links, one after another.
+/// Routes as lists of links, one after another, each closed by [`END`].
 #[derive(Debug)]
 pub(crate) struct Routes {
     starts: Vec<u32>,
     hops: Vec<u32>,
 }
 
+/// Follows the last link of a route: there is a host.
+pub(crate) const END: u32 = u32::MAX;
+
 impl Routes {
     /// Two routes for each connection (data, then acknowledgements), then two for each group of
     /// resolvers (queries, then replies).
     pub(crate) fn new(plan: &Plan) -> Self {
-        let mut routes = Self { starts: vec![0], hops: Vec::new() };
+        let mut routes = Self { starts: Vec::new(), hops: Vec::new() };
         for connection in &plan.connections {
             routes.push(&connection.forward);
             routes.push(&connection.backward);
@@ -42,19 +45,25 @@ impl Routes {
     }
 
     fn push(&mut self, links: &[usize]) {
-        self.hops.extend(links.iter().map(|&link| link as u32));
         self.starts.push(self.hops.len() as u32);
+        self.hops.extend(links.iter().map(|&link| link as u32));
+        self.hops.push(END);
     }
 
-    /// The link at position `hop` of a route; `None` behind the last.
+    /// Where hop number `hop` of a route stands; see [`Routes::at`].
     #[inline]
-    pub(crate) fn link(&self, route: u32, hop: u8) -> Option<u32> {
-        let at = self.starts[route as usize] + u32::from(hop);
-        (at < self.starts[route as usize + 1]).then(|| self.hops[at as usize])
+    pub(crate) fn position(&self, route: u32, hop: u8) -> usize {
+        self.starts[route as usize] as usize + usize::from(hop)
+    }
+
+    /// The link at a position, or [`END`]. The next hop is at the next position.
+    #[inline]
+    pub(crate) fn at(&self, position: usize) -> u32 {
+        self.hops[position]
     }
 
     fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        self.starts.windows(2).map(|pair| &self.hops[pair[0] as usize..pair[1] as usize])
+        self.hops.split(|&link| link == END).take(self.starts.len())
     }
 }
 
@@ -90,7 +99,7 @@ pub(crate) fn find_shortcuts(plan: &Plan, routes: &Routes, links: &mut [Link]) {
     }
     for (link, feeder) in links.iter_mut().zip(&feeders) {
         if let Feeder::Link(from) = feeder {
-            link.inline = link.observed.is_none() && !Link::reorders(&plan.links[*from as usize]);
+            link.inline = link.observed().is_none() && !Link::reorders(&plan.links[*from as usize]);
         }
     }
     let mut lookahead: Vec<Option<Span>> = vec![None; links.len()];
@@ -108,7 +117,7 @@ pub(crate) fn find_shortcuts(plan: &Plan, routes: &Routes, links: &mut [Link]) {
         }
     }
     for (link, lookahead) in links.iter_mut().zip(lookahead) {
-        if link.observed.is_none() {
+        if link.observed().is_none() {
             link.lookahead = lookahead.unwrap_or(Span::ZERO);
         }
     }
@@ -126,7 +135,10 @@ fn smallest_packet(plan: &Plan, route: usize) -> (u16, bool) {
         None => {
             let route = route - 2 * plan.connections.len();
             let resolvers = &plan.resolvers[route / 2];
-            (if route % 2 == 0 { resolvers.query_bytes } else { resolvers.reply_bytes }, true)
+            (
+                if route.is_multiple_of(2) { resolvers.query_bytes } else { resolvers.reply_bytes },
+                true,
+            )
         }
     }
 }

@@ -26,7 +26,7 @@ use narrows_units::{Bytes, Pace, Span, Time};
 use self::jitter::JitterState;
 use self::ring::RingState;
 use crate::packet::Packet;
-use crate::plan::{Framing, Link as LinkPlan, Queue as QueuePlan};
+use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
 use crate::random::{Random, stream_seed};
 
 /// A packet's place in the queue.
@@ -75,32 +75,44 @@ enum Queue {
     Red1993(Box<red::classic::Red<Slot>>),
 }
 
-/// One direction of a link.
+/// One direction of a link. What every packet touches comes first and fits a cache line.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Link {
     pace: Pace,
     delay: Span,
     /// The last packet's transmission ends here.
     free_at: Time,
-    /// When the packet in front of the queue may leave; the ring decides.
-    ring: RingState,
-    framing: Framing,
-    queue: Queue,
-    /// Packets under way, by time of arrival, each on its way to what follows this link.
-    flight: VecDeque<(Time, Packet)>,
-    /// When the pending event for the first of them is due; `Time::MAX` where there is none.
-    pub(crate) armed: Time,
-    impairment: Option<Box<Impairment>>,
-    /// What a monitor or a capture wants to know; `None` where nobody looks.
-    pub(crate) observed: Option<Box<Observed>>,
-    /// Packets of other links' flight lists that this link's queue comes next for.
-    pub(crate) expected: u32,
     /// No packet gets here sooner after the event that sends it.
     pub(crate) lookahead: Span,
+    /// When the pending event for the first packet of `flight` is due; `Time::MAX`: there is none.
+    pub(crate) armed: Time,
+    /// Packets of other links' flight lists that this link's queue comes next for.
+    pub(crate) expected: u32,
+    /// [`Framing`]'s.
+    overhead: u16,
+    min_frame: u16,
     /// Packets come from one place in order, and nobody looks: arrivals may be handled ahead.
     pub(crate) inline: bool,
-    /// A FIFO that takes any packet when it is empty, on a wire that does nothing but delay.
+    /// A FIFO that takes any packet when it is empty, on a wire that does nothing but delay, and
+    /// nobody looks.
     plain: bool,
+    /// Packets under way, by time of arrival, each on its way to what follows this link.
+    flight: VecDeque<(Time, Packet)>,
+    cold: Box<Cold>,
+}
+
+/// What a packet touches that does not find the link idle.
+#[derive(Debug)]
+struct Cold {
+    queue: Queue,
+    /// When the packet in front of the queue may leave.
+    ring: RingState,
+    /// [`Framing`]'s.
+    queue_overhead: u32,
+    impairment: Option<Impairment>,
+    /// What a monitor or a capture wants to know; `None` where nobody looks.
+    observed: Option<Observed>,
 }
 
 /// Delay variation and loss.
@@ -191,33 +203,54 @@ impl Link {
             }
         };
         let impaired = plan.loss > 0.0 || plan.jitter.is_some() || plan.dns_exempt;
-        let impairment = impaired.then(|| {
-            Box::new(Impairment {
-                loss: plan.loss,
-                random: Random::new(seed, &format!("{}/loss", plan.name)),
-                jitter: plan.jitter.map(|jitter| {
-                    let random = Random::new(seed, &format!("{}/jitter", plan.name));
-                    JitterState::new(jitter, random)
-                }),
-                dns_exempt: plan.dns_exempt,
-            })
+        let impairment = impaired.then(|| Impairment {
+            loss: plan.loss,
+            random: Random::new(seed, &format!("{}/loss", plan.name)),
+            jitter: plan.jitter.map(|jitter| {
+                let random = Random::new(seed, &format!("{}/jitter", plan.name));
+                JitterState::new(jitter, random)
+            }),
+            dns_exempt: plan.dns_exempt,
         });
+        let framing = plan.framing;
+        let octets = |bytes: u32| u16::try_from(bytes).expect("the plan was checked");
         Self {
             pace: plan.rate.pace(),
             delay: plan.delay,
             free_at: Time::ZERO,
-            ring: RingState::new(plan.ring),
-            framing: plan.framing,
-            queue,
-            flight: VecDeque::new(),
-            armed: Time::MAX,
-            impairment,
-            observed: None,
-            expected: 0,
             lookahead: Span::ZERO,
+            armed: Time::MAX,
+            expected: 0,
+            overhead: octets(framing.overhead),
+            min_frame: octets(framing.min),
             inline: false,
             plain: is_plain(plan),
+            flight: VecDeque::new(),
+            cold: Box::new(Cold {
+                queue,
+                ring: RingState::new(plan.ring),
+                queue_overhead: framing.queue_overhead,
+                impairment,
+                observed: None,
+            }),
         }
+    }
+
+    /// Counts from now on what passes.
+    pub(crate) fn observe(&mut self) -> &mut Observed {
+        self.plain = false;
+        self.cold.observed.get_or_insert_default()
+    }
+
+    /// What was counted; `None` where nobody looks.
+    pub(crate) fn observed(&self) -> Option<&Observed> {
+        self.cold.observed.as_ref()
+    }
+
+    /// Whether packets that are transmitted are to be captured.
+    #[inline]
+    pub(crate) fn is_captured(&self) -> bool {
+        !self.plain && self.cold.observed.as_ref().is_some_and(|observed| observed.capture)
     }
 
     /// Takes a packet in at `at` and says what becomes of it; marks it where the queue does.
@@ -230,68 +263,86 @@ impl Link {
         packet: &mut Packet,
         dropped: &mut Dropped<Slot>,
     ) -> Passage {
-        let ip_bytes = u32::from(packet.bytes);
-        let framed = (ip_bytes + self.framing.overhead).max(self.framing.min);
+        let framed = self.framed(u32::from(packet.bytes));
         let span = self.pace.time_for(Bytes::from(framed));
-        if self.plain && self.free_at <= at && self.observed.is_none() {
-            // Nothing waits and nobody counts: straight through.
+        if self.plain && self.free_at <= at {
+            // Nothing waits: straight through.
             self.free_at = at + span;
             return Passage::Arrives(self.free_at + self.delay);
         }
+        self.enqueue_busy(at, packet, framed, span, dropped)
+    }
+
+    fn enqueue_busy(
+        &mut self,
+        at: Time,
+        packet: &mut Packet,
+        framed: u32,
+        span: Span,
+        dropped: &mut Dropped<Slot>,
+    ) -> Passage {
         self.drain(at);
-        let (leaves_at, ring_undo) = self.ring.admit(at, framed, self.free_at);
+        let cold = &mut *self.cold;
+        let (leaves_at, ring_undo) = cold.ring.admit(at, framed, self.free_at);
         let ends_at = leaves_at.max(self.free_at) + span;
         let capable = packet.ecn().is_capable();
-        let lost = match &mut self.impairment {
+        let lost = match &mut cold.impairment {
             Some(impairment) => impairment.loses(packet),
             None => false,
         };
+        let counted = u32::from(packet.bytes) + cold.queue_overhead;
         let slot = Slot {
             leaves_at,
-            sojourn_us: u32::try_from(ends_at.since(at).as_us()).unwrap_or(u32::MAX),
-            packed: (ip_bytes + self.framing.queue_overhead)
-                | if capable { MARKABLE } else { 0 }
-                | if lost { LOST } else { 0 },
+            sojourn_us: match &cold.observed {
+                Some(_) => u32::try_from(ends_at.since(at).as_us()).unwrap_or(u32::MAX),
+                None => 0,
+            },
+            packed: counted | if capable { MARKABLE } else { 0 } | if lost { LOST } else { 0 },
         };
-        let verdict = match &mut self.queue {
+        let verdict = match &mut cold.queue {
             Queue::Pfifo(queue) => queue.enqueue(at, slot, dropped),
             Queue::Bfifo(queue) => queue.enqueue(at, slot, dropped),
             Queue::Red(queue) => queue.enqueue(at, slot, dropped),
             Queue::Red1993(queue) => queue.enqueue(at, slot, dropped),
         };
-        if let Some(observed) = &mut self.observed {
+        if let Some(observed) = &mut cold.observed {
             observed.arrived_packets += 1;
-            observed.arrived_bytes += u64::from(ip_bytes + self.framing.queue_overhead);
+            observed.arrived_bytes += u64::from(counted);
         }
         match verdict {
             Verdict::Dropped => {
                 let reason = dropped.pop().expect("a dropped packet is on the list").1;
-                self.ring.undo(ring_undo);
-                self.ask_again(at);
-                if let Some(observed) = &mut self.observed {
+                cold.ring.undo(ring_undo);
+                if let Some(observed) = &mut cold.observed {
                     observed.dropped[reason as usize] += 1;
                     observed.dropped_dns += u64::from(packet.is_dns());
                 }
+                self.ask_again(at);
                 return Passage::Dropped(reason);
             }
             Verdict::Marked => packet.set_ce(),
             Verdict::Queued => {}
         }
-        self.ring.transmit(ends_at, framed);
+        cold.ring.transmit(ends_at, framed);
         self.free_at = ends_at;
         if lost {
             return Passage::Lost;
         }
-        let arrives_at = match &mut self.impairment {
+        Passage::Arrives(match &mut cold.impairment {
             Some(impairment) => impairment.arrival(ends_at, self.delay, packet),
             None => ends_at + self.delay,
-        };
-        Passage::Arrives(arrives_at)
+        })
+    }
+
+    /// Bytes on the wire of an IP packet.
+    #[inline]
+    fn framed(&self, ip_bytes: u32) -> u32 {
+        (ip_bytes + u32::from(self.overhead)).max(u32::from(self.min_frame))
     }
 
     /// A drop at an empty queue: the card asks again and finds nothing, so RED's idle time goes on.
     fn ask_again(&mut self, at: Time) {
-        match &mut self.queue {
+        match &mut self.cold.queue {
             Queue::Pfifo(_) | Queue::Bfifo(_) => {}
             Queue::Red(queue) => {
                 if queue.head().is_none() {
@@ -314,9 +365,15 @@ impl Link {
     /// Takes out of the queue what has left it by `now`.
     #[inline]
     pub(crate) fn drain(&mut self, now: Time) {
-        let observed = self.observed.as_deref_mut();
-        let Self { queue, pace, framing, .. } = self;
-        let context = Drain { now, pace: *pace, framing: *framing, observed };
+        let Cold { queue, queue_overhead, observed, .. } = &mut *self.cold;
+        let context = Drain {
+            now,
+            pace: self.pace,
+            // From the length that the queue counts to the length on the wire.
+            overhead: i64::from(self.overhead) - i64::from(*queue_overhead),
+            min_frame: self.min_frame,
+            observed: observed.as_mut(),
+        };
         match queue {
             Queue::Pfifo(queue) => context.run(queue, Pfifo::head),
             Queue::Bfifo(queue) => context.run(queue, Bfifo::head),
@@ -373,7 +430,7 @@ impl Link {
     /// The queue as it is at `now`.
     pub(crate) fn queue_state(&mut self, now: Time) -> QueueState {
         self.drain(now);
-        let (backlog, counters, average) = match &self.queue {
+        let (backlog, counters, average) = match &self.cold.queue {
             Queue::Pfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
             Queue::Bfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
             Queue::Red(queue) => (queue.backlog(), queue.counters(), queue.average()),
@@ -425,7 +482,7 @@ impl Observed {
 impl Link {
     /// Time spent transmitting up to `now`; zero where nobody looks.
     pub(crate) fn busy_until(&self, now: Time) -> Span {
-        self.observed.as_ref().map_or(Span::ZERO, |observed| observed.busy_until(now, self.pace))
+        self.observed().map_or(Span::ZERO, |observed| observed.busy_until(now, self.pace))
     }
 }
 
@@ -450,21 +507,23 @@ fn is_plain(plan: &LinkPlan) -> bool {
 struct Drain<'a> {
     now: Time,
     pace: Pace,
-    framing: Framing,
+    overhead: i64,
+    min_frame: u16,
     observed: Option<&'a mut Observed>,
 }
 
 impl Drain<'_> {
     #[inline]
     fn run<Q: Qdisc<Slot>>(mut self, queue: &mut Q, head: impl Fn(&Q) -> Option<&Slot>) {
-        while head(queue).is_some_and(|slot| slot.leaves_at <= self.now) {
-            let leaves_at = head(queue).map_or(self.now, |slot| slot.leaves_at);
+        while let Some(leaves_at) = head(queue).map(|slot| slot.leaves_at)
+            && leaves_at <= self.now
+        {
             let slot = queue.dequeue(leaves_at, &mut Vec::new());
             if let (Some(slot), Some(observed)) = (slot, self.observed.as_deref_mut()) {
-                let ip_bytes = narrows_qdisc::Packet::bytes(&slot) - self.framing.queue_overhead;
-                let framed = (ip_bytes + self.framing.overhead).max(self.framing.min);
-                let ends_at =
-                    observed.ring_free_at.max(leaves_at) + self.pace.time_for(Bytes::from(framed));
+                let counted = i64::from(narrows_qdisc::Packet::bytes(&slot));
+                let framed = ((counted + self.overhead) as u32).max(u32::from(self.min_frame));
+                let span = self.pace.time_for(Bytes::from(framed));
+                let ends_at = observed.ring_free_at.max(leaves_at) + span;
                 observed.ring_free_at = ends_at;
                 observed.in_ring.push_back((ends_at, framed, slot.is_lost()));
                 observed.ring_bytes += u64::from(framed);
