@@ -24,8 +24,8 @@ impl Simulation {
     /// A run of the plan, at time zero; ValueError says what is wrong with the plan.
     #[new]
     fn new(plan_json: &str) -> PyResult<Self> {
-        let plan: Plan =
-            serde_json::from_str(plan_json).map_err(|why| PyValueError::new_err(why.to_string()))?;
+        let plan: Plan = serde_json::from_str(plan_json)
+            .map_err(|why| PyValueError::new_err(why.to_string()))?;
         if !plan.captures.is_empty() {
             narrows_capture::message::check(&plan)
                 .map_err(|why| PyValueError::new_err(why.to_string()))?;

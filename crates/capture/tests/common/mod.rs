@@ -35,6 +35,7 @@ pub(crate) fn plan(connections: u32) -> Plan {
         receiver: 2,
         forward: vec![0, DOWN],
         backward: vec![UP, 3],
+        opener: narrows_sim::plan::Opener::Sender,
         tcp: 0,
         start: Time::ZERO,
         source: Source::Bulk,
