@@ -4,6 +4,12 @@
 //! On-off sources with bursts of 256 packets over a bottleneck of 1 Mbit/s for each source, with
 //! 5000 packets of buffer at 500 sources; access links of 100 Mbit/s, one-way delays 5 + 40 + 5 ms.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "a stop-watch around the simulator, which itself has none"
+)]
+
 #[allow(dead_code)]
 #[path = "../tests/common/mod.rs"]
 mod common;
