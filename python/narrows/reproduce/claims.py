@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -129,23 +129,12 @@ class Judged:
 
     @property
     def flips(self) -> list[str]:
-        """Names of the sensitivity rows that change the verdict.
-
-        A row that only widens the interval, with its mean still where the claim wants it, says that
-        there were too few seeds, and flips nothing.
-        """
+        """Names of the sensitivity rows that change the verdict."""
         base = self.claim.test(self.interval)
         return [
             name
-            for name, (interval, verdict) in self.rows.items()
-            if Verdict.NOT_TESTED not in (base, verdict)
-            and verdict is not base
-            and not (
-                verdict is Verdict.FAILS
-                and interval is not None
-                and self.claim.test(replace(interval, low=interval.mean, high=interval.mean))
-                is Verdict.HOLDS
-            )
+            for name, (_, verdict) in self.rows.items()
+            if Verdict.NOT_TESTED not in (base, verdict) and verdict is not base
         ]
 
 
