@@ -2,62 +2,12 @@
 
 mod common;
 
-use common::{add_resolvers, dumbbell, fingerprint, numbers, pfifo, run, table};
-use narrows_qdisc::red;
-use narrows_sim::plan::{Distribution, Jitter, Plan, Queue, Ring, Source};
+use common::{
+    add_resolvers, busy_plan, dumbbell, fingerprint, numbers, on_off, pfifo, red_ecn, run, table,
+};
+use narrows_sim::plan::Plan;
 use narrows_sim::{Simulation, Stopped};
-use narrows_units::{Bytes, Rate, Span, Time};
-
-fn red_ecn() -> Queue {
-    Queue::Red(red::linux::Config {
-        limit: Bytes::new(375_000),
-        min: Bytes::new(30_000),
-        max: Bytes::new(120_000),
-        avpkt: Bytes::new(1_400),
-        burst: 43,
-        probability: 0.1,
-        bandwidth: Rate::from_bps(10_000_000).expect("not zero"),
-        ecn: true,
-        harddrop: false,
-        nodrop: false,
-        adaptive: false,
-    })
-}
-
-fn on_off(plan: &mut Plan, packets: u64) {
-    for connection in &mut plan.connections {
-        connection.source =
-            Source::OnOff { burst: Bytes::new(packets * 1460), idle_mean: Span::from_ms(500) };
-    }
-}
-
-/// Everything at once: RED with ECN, a ring, DNS, jitter with reordering, loss, bursts.
-fn busy_plan() -> Plan {
-    let mut plan = dumbbell(12, 10, red_ecn());
-    plan.links[0].ring = Some(Ring::Bytes(Bytes::new(20_000)));
-    for link in &mut plan.links[2..10] {
-        link.jitter = Some(Jitter {
-            deviation: Span::from_ms(4),
-            correlation: 0.25,
-            distribution: Distribution::Uniform,
-            reorder: true,
-        });
-        link.dns_exempt = true;
-    }
-    plan.links[14].loss = 0.02;
-    let mut with_ecn = plan.tcp[0].clone();
-    with_ecn.ecn = true;
-    plan.tcp.push(with_ecn);
-    on_off(&mut plan, 40);
-    for (index, connection) in plan.connections.iter_mut().enumerate() {
-        connection.tcp = index % 2;
-        if index % 3 == 0 {
-            connection.source = Source::Bulk;
-        }
-    }
-    add_resolvers(&mut plan, 20, 20);
-    plan
-}
+use narrows_units::{Span, Time};
 
 #[test]
 fn the_same_plan_gives_the_same_tables() {

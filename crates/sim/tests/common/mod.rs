@@ -1,12 +1,14 @@
 //! Plans for tests.
 
 use narrows_qdisc::fifo::PfifoConfig;
+use narrows_qdisc::red;
 use narrows_sim::plan::{
-    Connection, Framing, Link, Monitor, Opener, Plan, Queue, Resolvers, Source,
+    Connection, Distribution, Framing, Jitter, Link, Monitor, Opener, Plan, Queue, Resolvers, Ring,
+    Source,
 };
 use narrows_sim::table::{Column, Table};
 use narrows_sim::{Simulation, tcp};
-use narrows_units::{Rate, Span, Time};
+use narrows_units::{Bytes, Rate, Span, Time};
 
 /// Ethernet on the wire, and what Linux counts in queues.
 pub(crate) const ETHERNET: Framing = Framing { overhead: 38, min: 84, queue_overhead: 14 };
@@ -115,6 +117,59 @@ pub(crate) fn add_resolvers(plan: &mut Plan, workers: u32, queries: u32) {
         query_bytes: 70,
         reply_bytes: 100,
     });
+}
+
+/// RED with ECN for 10 Mbit/s.
+pub(crate) fn red_ecn() -> Queue {
+    Queue::Red(red::linux::Config {
+        limit: Bytes::new(375_000),
+        min: Bytes::new(30_000),
+        max: Bytes::new(120_000),
+        avpkt: Bytes::new(1_400),
+        burst: 43,
+        probability: 0.1,
+        bandwidth: Rate::from_bps(10_000_000).expect("not zero"),
+        ecn: true,
+        harddrop: false,
+        nodrop: false,
+        adaptive: false,
+    })
+}
+
+/// Makes every connection send bursts of `packets` full segments.
+pub(crate) fn on_off(plan: &mut Plan, packets: u64) {
+    for connection in &mut plan.connections {
+        connection.source =
+            Source::OnOff { burst: Bytes::new(packets * 1460), idle_mean: Span::from_ms(500) };
+    }
+}
+
+/// Everything at once: RED with ECN, a ring, DNS, jitter with reordering, loss, bursts.
+pub(crate) fn busy_plan() -> Plan {
+    let mut plan = dumbbell(12, 10, red_ecn());
+    plan.links[0].ring = Some(Ring::Bytes(Bytes::new(20_000)));
+    for link in &mut plan.links[2..10] {
+        link.jitter = Some(Jitter {
+            deviation: Span::from_ms(4),
+            correlation: 0.25,
+            distribution: Distribution::Uniform,
+            reorder: true,
+        });
+        link.dns_exempt = true;
+    }
+    plan.links[14].loss = 0.02;
+    let mut with_ecn = plan.tcp[0].clone();
+    with_ecn.ecn = true;
+    plan.tcp.push(with_ecn);
+    on_off(&mut plan, 40);
+    for (index, connection) in plan.connections.iter_mut().enumerate() {
+        connection.tcp = index % 2;
+        if index % 3 == 0 {
+            connection.source = Source::Bulk;
+        }
+    }
+    add_resolvers(&mut plan, 20, 20);
+    plan
 }
 
 /// Runs a plan to its end.
