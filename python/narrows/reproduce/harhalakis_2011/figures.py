@@ -99,6 +99,7 @@ def _success(outcome: Outcome) -> Figure | None:
         half = ours.half_width if ours.count > 1 else 0.0
         bar(place + shift, ours.mean, width, _OURS, "ours, 95 % interval", half)
     axes.set_xticks(range(len(cells)), [_tick(cell) for cell in cells], fontsize=8)
+    axes.set_xlabel("queue at the bottleneck, background with ECN, delay ± jitter of the Internet link")
     axes.set_ylabel("queries answered on the first attempt, %")
     axes.set_ylim(0, 104)
     axes.grid(visible=False, axis="x")
@@ -140,7 +141,7 @@ def _drop_rate(outcome: Outcome) -> Figure | None:
         color=MUTED,
     )
     axes.set_xlabel("time, s")
-    axes.set_ylabel("drops per second, moving average")
+    axes.set_ylabel("drops per second, moving average\n(mean of all seeds; faint: one seed)")
     axes.set_ylim(bottom=0)
     axes.margins(x=0)
     axes.legend(loc="lower right")
