@@ -1,5 +1,6 @@
 import json
 import statistics
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -111,3 +112,12 @@ def test_welch_is_students_t_for_equal_samples() -> None:
     # Equal variances and sizes: 4 degrees of freedom.
     assert (high - low) / 2 == pytest.approx(2.776 * (2.0 / 3.0) ** 0.5, abs=1e-3)
     assert t_half_width([1.0, 2.0, 3.0]) == pytest.approx(4.303 / 3.0**0.5, abs=1e-3)
+
+
+def test_seeds_that_all_give_the_same_give_no_interval() -> None:
+    same = [replace(synthetic_run(seed=1), seed=seed) for seed in (1, 2)]
+    other = [replace(run, scenario={**run.scenario, "name": "other"}) for run in same]
+    comparison = compare([*same, *other])
+    assert all(group.is_seedless for group in comparison.groups)
+    assert all(d.low is None for row in comparison.rows for d in row.differences if d)
+    assert sum("nothing in the scenario is random" in note for note in comparison.notes) == 2

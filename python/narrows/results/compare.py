@@ -36,6 +36,13 @@ class Group:
     label: str
     runs: tuple[Run, ...]
 
+    @property
+    def is_seedless(self) -> bool:
+        """Whether there are several seeds and all gave the same: nothing in the scenario is random,
+        so the seeds say nothing of how sure a figure is."""
+        first, *others = self.runs
+        return bool(others) and all(run.summary == first.summary for run in others)
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -75,6 +82,12 @@ class Comparison:
         """What a reader has to know."""
         partial = [run for group in self.groups for run in group.runs if not run.complete]
         notes = [f"{_run_name(run)} is partial: {run.stopped}" for run in partial]
+        notes += [
+            f"{group.label}: every seed gives the same, because nothing in the scenario is random; "
+            "no interval; hint: such as spread with stagger, jitter, service_jitter_mean"
+            for group in self.groups
+            if group.is_seedless
+        ]
         methods = {d.method for row in self.rows for d in row.differences if d and d.method}
         return [*notes, *(f"intervals: {method}" for method in sorted(methods))]
 
@@ -242,6 +255,8 @@ def _difference(
     value = statistics.fmean(after) - statistics.fmean(before)
     if abs(value) <= 1e-9 * max(map(abs, [*before, *after])):
         value = 0.0  # rounding, no difference
+    if first.is_seedless or group.is_seedless:
+        return Difference(value, None, None, "")
     if min(len(before), len(after)) >= 2:
         low, high = welch(before, after) if len({*before, *after}) > 1 else (0.0, 0.0)
         return Difference(value, low, high, "Welch's t over the seeds")
