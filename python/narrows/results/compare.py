@@ -38,8 +38,10 @@ class Group:
 
     @property
     def is_seedless(self) -> bool:
-        """Whether there are several seeds and all gave the same: nothing in the scenario is random,
-        so the seeds say nothing of how sure a figure is."""
+        """Whether there are several seeds and all gave the same.
+
+        Then nothing in the scenario is random, and the seeds say nothing of how sure a figure is.
+        """
         first, *others = self.runs
         return bool(others) and all(run.summary == first.summary for run in others)
 

@@ -99,7 +99,9 @@ def _success(outcome: Outcome) -> Figure | None:
         half = ours.half_width if ours.count > 1 else 0.0
         bar(place + shift, ours.mean, width, _OURS, "ours, 95 % interval", half)
     axes.set_xticks(range(len(cells)), [_tick(cell) for cell in cells], fontsize=8)
-    axes.set_xlabel("queue at the bottleneck, background with ECN, delay ± jitter of the Internet link")
+    axes.set_xlabel(
+        "queue at the bottleneck, background with ECN, delay ± jitter of the Internet link"
+    )
     axes.set_ylabel("queries answered on the first attempt, %")
     axes.set_ylim(0, 104)
     axes.grid(visible=False, axis="x")
