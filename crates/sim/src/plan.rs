@@ -122,7 +122,7 @@ pub enum Queue {
 pub enum Ring {
     /// Holds this many packets, the one in transmission among them.
     Packets(u32),
-    /// Holds packets of this many bytes together, framing included.
+    /// Holds this many bytes, framing included; room comes back with every byte transmitted.
     Bytes(Bytes),
 }
 

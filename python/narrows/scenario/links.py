@@ -53,7 +53,7 @@ class Ring(Table):
     packets: Packets | None = None
     """Holds this many packets, the one in transmission among them."""
     bytes: PositiveBytes | None = None
-    """Holds packets of this many bytes together (as `framing.queue_overhead` counts them)."""
+    """Holds this many bytes, `framing` included; room comes back with every byte transmitted."""
 
     @model_validator(mode="after")
     def _is_one(self) -> Ring:

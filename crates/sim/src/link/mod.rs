@@ -283,7 +283,7 @@ impl Link {
     ) -> Passage {
         self.drain(at);
         let cold = &mut *self.cold;
-        let (leaves_at, ring_undo) = cold.ring.admit(at, framed, self.free_at);
+        let (leaves_at, ring_undo) = cold.ring.admit(at, framed, self.free_at, self.pace);
         let ends_at = leaves_at.max(self.free_at) + span;
         let capable = packet.ecn().is_capable();
         let lost = match &mut cold.impairment {
@@ -323,7 +323,7 @@ impl Link {
             Verdict::Marked => packet.set_ce(),
             Verdict::Queued => {}
         }
-        cold.ring.transmit(ends_at, framed);
+        cold.ring.transmit(ends_at);
         self.free_at = ends_at;
         if lost {
             return Passage::Lost;

@@ -1,21 +1,23 @@
 //! A network card's ring buffer: what the queue discipline has let go and no AQM sees.
 //!
-//! A packet leaves the queue as soon as the ring has room for it; room comes back when a packet's
-//! transmission ends. Both are known when a packet is enqueued, from the packets before it.
+//! A packet leaves the queue as soon as the ring has room for it. Room counted in packets comes
+//! back when a packet's transmission ends. Room counted in bytes comes back with every byte that is
+//! transmitted, as a token bucket gives it: on Linux such a ring is a `tbf` above another of the
+//! same rate (net/sched/sch_tbf.c, `tbf_dequeue`; docs/kernel-notes.md says what it changes).
+//! Either is known when a packet is enqueued, from the packets before it.
 
 use std::collections::VecDeque;
 
-use narrows_units::Time;
+use narrows_units::{Bytes, Pace, Time};
 
 use crate::plan::Ring;
 
-/// The ring's memory: ends of transmission of the packets that may still be in it.
+/// The ring's memory.
 #[derive(Debug)]
 pub(crate) struct RingState {
     limit: Limit,
-    /// End of transmission and framed length, oldest first.
-    ends: VecDeque<(Time, u32)>,
-    bytes: u64,
+    /// Where packets count: ends of transmission of those that may still be in it, oldest first.
+    ends: VecDeque<Time>,
     /// When the last packet left the queue: none leaves before it.
     last_leaves_at: Time,
 }
@@ -39,38 +41,37 @@ impl RingState {
             Some(Ring::Packets(packets)) => Limit::Packets(packets as usize),
             Some(Ring::Bytes(bytes)) => Limit::Bytes(bytes.get()),
         };
-        Self { limit, ends: VecDeque::new(), bytes: 0, last_leaves_at: Time::ZERO }
+        Self { limit, ends: VecDeque::new(), last_leaves_at: Time::ZERO }
     }
 
     /// When a packet of `framed` bytes that is enqueued at `at` leaves the queue; the transmitter
-    /// is free at `free_at`.
+    /// sends at `pace` and is free at `free_at`.
     ///
     /// Follow with [`RingState::transmit`] if it is accepted, or [`RingState::undo`] if not.
     #[inline]
-    pub(crate) fn admit(&mut self, at: Time, framed: u32, free_at: Time) -> (Time, Undo) {
+    pub(crate) fn admit(
+        &mut self,
+        at: Time,
+        framed: u32,
+        free_at: Time,
+        pace: Pace,
+    ) -> (Time, Undo) {
         let undo = Undo(self.last_leaves_at);
         let leaves_at = match self.limit {
             Limit::Single => free_at.max(at),
             Limit::Packets(limit) => {
                 let mut leaves_at = at.max(self.last_leaves_at);
                 if self.ends.len() >= limit {
-                    let (room_at, _) = self.ends[self.ends.len() - limit];
-                    leaves_at = leaves_at.max(room_at);
+                    leaves_at = leaves_at.max(self.ends[self.ends.len() - limit]);
                 }
                 leaves_at
             }
             Limit::Bytes(limit) => {
-                let mut leaves_at = at.max(self.last_leaves_at);
-                let mut bytes = self.bytes;
-                for &(ends_at, length) in &self.ends {
-                    // A packet longer than the ring goes through an empty one.
-                    if ends_at > leaves_at && bytes + u64::from(framed) <= limit {
-                        break;
-                    }
-                    leaves_at = leaves_at.max(ends_at);
-                    bytes -= u64::from(length);
-                }
-                leaves_at
+                // What is ahead of the packet when it leaves may take this long to transmit. A
+                // packet longer than the ring goes through an empty one.
+                let ahead = pace.time_for(Bytes::new(limit.saturating_sub(u64::from(framed))));
+                let room_at = Time::ZERO + free_at.since(Time::ZERO).saturating_sub(ahead);
+                at.max(self.last_leaves_at).max(room_at)
             }
         };
         self.last_leaves_at = leaves_at;
@@ -79,26 +80,12 @@ impl RingState {
 
     /// The packet was accepted; its transmission ends at `ends_at`.
     #[inline]
-    pub(crate) fn transmit(&mut self, ends_at: Time, framed: u32) {
-        match self.limit {
-            Limit::Single => {}
-            Limit::Packets(limit) => {
-                if self.ends.len() == limit {
-                    self.ends.pop_front();
-                }
-                self.ends.push_back((ends_at, framed));
+    pub(crate) fn transmit(&mut self, ends_at: Time) {
+        if let Limit::Packets(limit) = self.limit {
+            if self.ends.len() == limit {
+                self.ends.pop_front();
             }
-            Limit::Bytes(_) => {
-                while let Some(&(front, length)) = self.ends.front() {
-                    if front > self.last_leaves_at {
-                        break;
-                    }
-                    self.ends.pop_front();
-                    self.bytes -= u64::from(length);
-                }
-                self.ends.push_back((ends_at, framed));
-                self.bytes += u64::from(framed);
-            }
+            self.ends.push_back(ends_at);
         }
     }
 
@@ -111,12 +98,17 @@ impl RingState {
 
 #[cfg(test)]
 mod tests {
-    use narrows_units::{Bytes, Span};
+    use narrows_units::{Rate, Span};
 
     use super::*;
 
     fn ms(ms: u64) -> Time {
         Time::ZERO + Span::from_ms(ms)
+    }
+
+    /// 1000 bytes a millisecond.
+    fn pace() -> Pace {
+        Rate::from_bps(8_000_000).expect("not zero").pace()
     }
 
     /// Enqueues packets at 0 that take 1 ms each; gives the moments at which they leave the queue.
@@ -125,9 +117,9 @@ mod tests {
         let mut free_at = Time::ZERO;
         (0..packets)
             .map(|_| {
-                let (leaves_at, _) = state.admit(Time::ZERO, 1000, free_at);
+                let (leaves_at, _) = state.admit(Time::ZERO, 1000, free_at, pace());
                 free_at = free_at.max(leaves_at) + Span::from_ms(1);
-                state.transmit(free_at, 1000);
+                state.transmit(free_at);
                 leaves_at
             })
             .collect()
@@ -145,9 +137,28 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_of_bytes_takes_what_fits() {
+    fn room_in_bytes_comes_back_byte_by_byte() {
+        // Two fit at once. The third fits when 1 of the 2000 bytes ahead of it is transmitted.
         let times = leave_times(Some(Ring::Bytes(Bytes::new(2999))), 5);
-        assert_eq!(times, [ms(0), ms(0), ms(1), ms(2), ms(3)]);
+        let us = |us| Time::ZERO + Span::from_us(us);
+        assert_eq!(times, [us(0), us(0), us(1), us(1001), us(2001)]);
+    }
+
+    #[test]
+    fn in_a_full_ring_of_bytes_a_packet_follows_the_last_after_its_own_length() {
+        // A long packet, a short one, a long one: the moments do not depend on where the packets
+        // end that are transmitted meanwhile.
+        let mut state = RingState::new(Some(Ring::Bytes(Bytes::new(3000))));
+        let mut free_at = Time::ZERO;
+        let mut times = Vec::new();
+        for framed in [1000, 1000, 1000, 1000, 100, 1000] {
+            let (leaves_at, _) = state.admit(Time::ZERO, framed, free_at, pace());
+            free_at += Span::from_us(u64::from(framed));
+            state.transmit(free_at);
+            times.push(leaves_at.since(Time::ZERO));
+        }
+        let us = [0, 0, 0, 1000, 1100, 2100].map(Span::from_us);
+        assert_eq!(times, us);
     }
 
     #[test]
@@ -159,11 +170,11 @@ mod tests {
     #[test]
     fn a_dropped_packet_leaves_no_trace() {
         let mut state = RingState::new(Some(Ring::Packets(1)));
-        let (leaves_at, _) = state.admit(ms(0), 1000, ms(0));
-        state.transmit(leaves_at + Span::from_ms(1), 1000);
-        let (blocked, undo) = state.admit(ms(0), 1000, ms(1));
+        let (leaves_at, _) = state.admit(ms(0), 1000, ms(0), pace());
+        state.transmit(leaves_at + Span::from_ms(1));
+        let (blocked, undo) = state.admit(ms(0), 1000, ms(1), pace());
         assert_eq!(blocked, ms(1));
         state.undo(undo);
-        assert_eq!(state.admit(ms(0), 1000, ms(1)).0, ms(1));
+        assert_eq!(state.admit(ms(0), 1000, ms(1), pace()).0, ms(1));
     }
 }
