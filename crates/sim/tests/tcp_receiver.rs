@@ -2,7 +2,7 @@
 
 mod tcp_script;
 
-use narrows_sim::tcp::{AckPolicy, Config};
+use narrows_sim::tcp::{AckPolicy, Config, Segment};
 use narrows_units::Span;
 use tcp_script::{Script, linux};
 
@@ -113,6 +113,62 @@ fn rfc7323_5_a_segment_from_before_the_latest_timestamp_is_dropped() {
     server.at(120.0).gets_segment(&old);
     assert_eq!(server.endpoint.bytes_received(), u64::from(n - 1));
     assert_eq!(server.take_sent().len(), 1, "an acknowledgement says what is expected");
+}
+
+/// A pure acknowledgement of `ack` with this timestamp.
+fn pure_ack(flags: &str, ack: u32, stamp: u32) -> Segment {
+    let mut segment = tcp_script::parse(&format!("{flags} 1:1 ack {ack}"));
+    segment.timestamps = Some((stamp, 101));
+    segment
+}
+
+/// A sender whose first segment was acknowledged with the timestamp 5000; the clock stands at
+/// 200 ms.
+fn sender() -> Script {
+    let mut client = Script::connected(&linux(), 100.0);
+    client.write_forever();
+    client.at(200.0).gets_segment(&pure_ack(".", 1449, 5000)).forget();
+    client
+}
+
+/// Acknowledgements on their own among what went out.
+fn answers(script: &mut Script) -> usize {
+    script.take_sent().iter().filter(|(_, segment)| segment.len == 0).count()
+}
+
+/// `tcp_oow_rate_limited` with `sysctl_tcp_invalid_ratelimit`. A kernel's senders answer about two
+/// thirds of the acknowledgements that jitter has made old (`TCPACKSkippedPAWS`).
+#[test]
+fn overtaken_acknowledgements_are_answered_twice_a_second_at_most() {
+    let mut client = sender();
+    // No duplicates: they acknowledge less than what is acknowledged already.
+    client.at(210.0).gets_segment(&pure_ack(".", 1, 4990));
+    assert_eq!(answers(&mut client), 1, "the first");
+    client.at(220.0).gets_segment(&pure_ack(".", 1, 4991));
+    assert_eq!(answers(&mut client), 0, "10 ms after an answer");
+    // Data are never part of a loop of acknowledgements.
+    let data = tcp_script::parse(". 1:101 ack 1449");
+    client.gets_segment(&Segment { timestamps: Some((4990, 101)), ..data });
+    assert_eq!(answers(&mut client), 1, "data");
+    client.at(704.0).gets_segment(&pure_ack(".", 1, 4992));
+    assert_eq!(answers(&mut client), 0, "496 ms after an answer");
+    client.at(712.0).gets_segment(&pure_ack(".", 1, 4993));
+    assert_eq!(answers(&mut client), 1, "504 ms after an answer");
+}
+
+/// `tcp_disordered_ack` asks for a duplicate that changes nothing, and not for its flags.
+#[test]
+fn an_overtaken_duplicate_is_accepted_unless_it_is_older_than_a_time_out() {
+    let mut client = sender();
+    client.at(210.0).gets_segment(&pure_ack("E.", 1449, 4990));
+    assert_eq!(answers(&mut client), 0, "a duplicate with an echo");
+    client.at(220.0).gets_segment(&pure_ack(".", 1449, 1000));
+    assert_eq!(answers(&mut client), 1, "a duplicate of 4 s ago");
+    let mut client = sender();
+    let mut wider = pure_ack(".", 1449, 4990);
+    wider.window += 1;
+    client.at(210.0).gets_segment(&wider);
+    assert_eq!(answers(&mut client), 1, "a window update");
 }
 
 fn with_ecn() -> (Script, u32) {

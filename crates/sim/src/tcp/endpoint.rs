@@ -278,7 +278,7 @@ impl Endpoint {
         if segment.ecn == Ecn::Ce {
             self.sender.counters.marks_received += 1;
         }
-        let verdict = self.receiver.validate(cx, segment, self.sender.snd_una);
+        let verdict = self.receiver.validate(cx, segment, &self.sender);
         if verdict == Verdict::Dropped
             || !segment.flags.contains(Flags::ACK)
             || !self.sender.handle_ack(cx, segment)

@@ -3,17 +3,19 @@
 //! Source: Linux 6.1 net/ipv4/tcp_input.c (`tcp_data_queue`, `tcp_validate_incoming`).
 //! Differences: the application reads at once, so the advertised window is always the whole
 //! receive buffer; Linux's slow growth of the window (`rcv_ssthresh`, autotuning) is left out.
-//! Challenge acknowledgements are not rate-limited, and RST is never sent.
+//! Answers to RST and SYN are not rate-limited apart (challenge acknowledgements), and RST is never
+//! sent.
 
 mod delayed_ack;
 mod ecn;
 mod reassembly;
 
-use narrows_units::Time;
+use narrows_units::{Span, Time};
 
 pub(crate) use self::delayed_ack::Decision;
 use self::reassembly::Reassembly;
 use super::clock::Context;
+use super::sender::Sender;
 use super::{Config, Flags, SackBlocks, Segment, Seq};
 
 /// The receiving half. Fields are ordered by heat.
@@ -31,6 +33,8 @@ pub(crate) struct Receiver {
     /// Allocated when the first segment comes out of order or twice.
     trouble: Option<Box<Trouble>>,
     last_data_us: u32,
+    /// `last_oow_ack_time`: the jiffy of the last answer to an old or foreign segment; 0: none yet.
+    answered_at: u32,
     /// `icsk_ack.ato` in jiffies; 0: no data yet.
     ato: u32,
     rcv_mss: u16,
@@ -95,6 +99,7 @@ impl Receiver {
             ack_at: Time::MAX,
             trouble: None,
             last_data_us: 0,
+            answered_at: 0,
             ato: 0,
             rcv_mss: FIRST_RCV_MSS,
             last_small: 0,
@@ -141,16 +146,17 @@ impl Receiver {
 
     /// `tcp_validate_incoming`: PAWS (RFC 7323, 5) and the sequence number.
     #[inline]
-    pub(crate) fn validate(&mut self, cx: &Context, segment: &Segment, snd_una: Seq) -> Verdict {
+    pub(crate) fn validate(&mut self, cx: &Context, segment: &Segment, sender: &Sender) -> Verdict {
         if self.timestamps
             && let Some((stamp, _)) = segment.timestamps
         {
             let old = self.ts_recent.wrapping_sub(stamp) as i32 > PAWS_WINDOW;
             // `tcp_disordered_ack`: a duplicate acknowledgement that was overtaken does no harm.
-            let harmless = segment.len == 0
-                && segment.flags == Flags::ACK
+            let harmless = segment.end() == segment.seq
                 && segment.seq == self.rcv_nxt
-                && segment.ack == snd_una;
+                && segment.ack == sender.snd_una
+                && !sender.may_update_window(segment)
+                && self.ts_recent.wrapping_sub(stamp) <= cx.us_in(sender.rto()) / 1000;
             if old && self.ts_recent != 0 && !harmless {
                 self.answer_old(cx, segment);
                 return Verdict::Dropped;
@@ -173,6 +179,16 @@ impl Receiver {
     /// `tcp_send_dupack`.
     #[cold]
     fn answer_old(&mut self, cx: &Context, segment: &Segment) {
+        // `tcp_oow_rate_limited`: two ends must not answer each other without end.
+        if segment.len == 0 && !segment.flags.contains(Flags::SYN) {
+            let now = cx.jiffies();
+            if self.answered_at != 0
+                && now.wrapping_sub(self.answered_at) < cx.span_to_jiffies(ANSWERS_APART)
+            {
+                return;
+            }
+            self.answered_at = now;
+        }
         if segment.end() != segment.seq && segment.seq.before(self.rcv_nxt) {
             self.enter_quick_mode(cx, MOST_QUICK);
             let end = if segment.end().after(self.rcv_nxt) { self.rcv_nxt } else { segment.end() };
@@ -304,6 +320,8 @@ fn scale_for(config: &Config) -> u8 {
     (0..14).find(|shift| config.receive_buffer.get() >> shift <= u64::from(u16::MAX)).unwrap_or(14)
 }
 
+/// `sysctl_tcp_invalid_ratelimit`.
+const ANSWERS_APART: Span = Span::from_ms(500);
 /// `TCP_PAWS_WINDOW`.
 const PAWS_WINDOW: i32 = 1;
 /// `TCP_MAX_QUICKACKS`.

@@ -199,18 +199,27 @@ impl Sender {
     /// `tcp_ack_update_window`, `tcp_may_update_window`, `tcp_snd_una_update`.
     #[inline]
     fn update_window(&mut self, segment: &Segment, ack: &mut Ack) {
-        let window = u32::from(segment.window) << self.peer_scale;
-        let newer = segment.seq.after(self.snd_wl1);
-        if ack.has(flag::ADVANCED)
-            || newer
-            || (segment.seq == self.snd_wl1 && (window > self.snd_wnd || window == 0))
-        {
+        if self.may_update_window(segment) {
             ack.set(flag::WINDOW_UPDATE);
             self.snd_wl1 = segment.seq;
-            self.snd_wnd = window;
+            self.snd_wnd = self.window_in(segment);
         }
         self.bytes_acked += u64::from(segment.ack.distance(self.snd_una));
         self.snd_una = segment.ack;
+    }
+
+    /// `tcp_may_update_window`.
+    #[inline]
+    pub(crate) fn may_update_window(&self, segment: &Segment) -> bool {
+        let window = self.window_in(segment);
+        segment.ack.after(self.snd_una)
+            || segment.seq.after(self.snd_wl1)
+            || (segment.seq == self.snd_wl1 && (window > self.snd_wnd || window == 0))
+    }
+
+    #[inline]
+    fn window_in(&self, segment: &Segment) -> u32 {
+        u32::from(segment.window) << self.peer_scale
     }
 
     /// `tcp_clean_rtx_queue`.
