@@ -171,9 +171,9 @@ fn an_overtaken_duplicate_is_accepted_unless_it_is_older_than_a_time_out() {
     assert_eq!(answers(&mut client), 1, "a window update");
 }
 
-fn with_ecn() -> (Script, u32) {
+fn with_ecn(config: &Config) -> (Script, u32) {
     use narrows_sim::tcp::{Flags, Segment, SynOptions};
-    let mut server = Script::server(&linux());
+    let mut server = Script::server(config);
     let syn = Segment {
         window: 65_535,
         flags: Flags::SYN.with(Flags::ECE).with(Flags::CWR),
@@ -195,7 +195,7 @@ fn with_ecn() -> (Script, u32) {
 
 #[test]
 fn rfc3168_6_1_3_marks_are_echoed_until_the_sender_says_cwr() {
-    let (mut server, n) = with_ecn();
+    let (mut server, n) = with_ecn(&linux());
     let end = |k: u32| n + k * 1448;
     server.at(120.0).gets(&format!(". {n}:{} ack 1 ce", end(1)));
     server.sends(&[&format!("E. 1:1 ack {}", end(1))]);
@@ -212,10 +212,23 @@ fn rfc3168_6_1_3_marks_are_echoed_until_the_sender_says_cwr() {
 
 #[test]
 fn cwr_on_a_marked_segment_starts_a_new_echo() {
-    let (mut server, n) = with_ecn();
+    let (mut server, n) = with_ecn(&linux());
     server.at(120.0).gets(&format!(". {n}:{} ack 1 ce", n + 1448)).forget();
     server.at(121.0).gets(&format!("W. {}:{} ack 1 ce", n + 1448, n + 2896));
     server.sends(&[&format!("E. 1:1 ack {}", n + 2896)]);
+}
+
+/// Linux 2.6.30 `TCP_ECN_check_ce`, `TCP_ECN_accept_cwr`: the flags change, nothing hurries.
+#[test]
+fn before_linux_3_7_a_mark_and_cwr_wait_for_the_second_segment() {
+    let (mut server, n) = with_ecn(&Config { acks: AckPolicy::Linux26, ..linux() });
+    let end = |k: u32| n + k * 1448;
+    server.at(120.0).gets(&format!(". {n}:{} ack 1 ce", end(1))).sends(&[]);
+    server.at(121.0).gets(&format!(". {}:{} ack 1 ect0", end(1), end(2)));
+    server.sends(&[&format!("E. 1:1 ack {}", end(2))]);
+    server.at(122.0).gets(&format!("W. {}:{} ack 1 ect0", end(2), end(3))).sends(&[]);
+    server.at(123.0).gets(&format!(". {}:{} ack 1 ect0", end(3), end(4)));
+    server.sends(&[&format!(". 1:1 ack {}", end(4))]);
 }
 
 #[test]

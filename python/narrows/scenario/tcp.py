@@ -69,9 +69,10 @@ class Tcp(Table):
     """Offers window scaling (RFC 7323)."""
     receive_buffer: Annotated[PositiveBytes, at_most(2**30, "1 GiB")] | None = None
     """The largest window that is advertised; at most 1 GiB (RFC 7323)."""
-    acks: Literal["every-segment", "linux"] | Delayed | None = None
+    acks: Literal["every-segment", "linux", "linux-2.6"] | Delayed | None = None
     """When a receiver acknowledges: `"every-segment"`, `"linux"` (quick at the start, then a
-    delay that adapts), or `{ delayed = "200 ms" }`."""
+    delay that adapts), `"linux-2.6"` (the same, but not quick after marks), or
+    `{ delayed = "200 ms" }`."""
     nagle: Switch | None = None
     """Nagle's algorithm; false is TCP_NODELAY."""
     ecn: Switch | None = None

@@ -130,6 +130,10 @@ pub enum AckPolicy {
     Delayed(Span),
     /// Linux: quick acknowledgements at the start and after trouble, adaptive delay of 40 to 200 ms.
     Linux,
+    /// Linux before 3.7: the same, but a mark (CE) or CWR is no reason to hurry. It matters for tiny
+    /// windows, whose sender waits for every acknowledgement.
+    #[cfg_attr(feature = "serde", serde(rename = "linux-2.6"))]
+    Linux26,
 }
 
 /// The answer to an ECN echo.

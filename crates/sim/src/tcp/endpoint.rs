@@ -285,7 +285,7 @@ impl Endpoint {
         {
             return;
         }
-        self.receiver.accept_cwr(segment);
+        self.receiver.accept_cwr(cx, segment);
         if segment.end() != segment.seq {
             self.receiver.take_data(cx, segment, self.sender.rto());
             if self.receiver.fin_received {

@@ -55,6 +55,7 @@ impl Config {
                 tlp: false,
                 initial_window: 3,
                 reduction: Reduction::RateHalving,
+                acks: AckPolicy::Linux26,
                 initial_rto: Span::from_secs(3),
                 ..linux_6
             },

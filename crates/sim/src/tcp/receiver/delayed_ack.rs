@@ -140,7 +140,7 @@ impl Receiver {
                 }
                 return Decision::Nothing;
             }
-            AckPolicy::Linux => {}
+            AckPolicy::Linux | AckPolicy::Linux26 => {}
         }
         // The application reads at once: the end of a write is acknowledged when it was read.
         let read_out = unacknowledged > 0 && (self.pushed_again || (self.pushed && !self.pingpong));

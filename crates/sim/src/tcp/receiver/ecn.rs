@@ -1,12 +1,13 @@
 //! The receiver's side of ECN (RFC 3168, 6.1.3): echo marks until the sender says CWR.
 //!
-//! Source: Linux 6.1 `__tcp_ecn_check_ce`, `tcp_ecn_accept_cwr`.
+//! Source: Linux 6.1 `__tcp_ecn_check_ce`, `tcp_ecn_accept_cwr`; for [`AckPolicy::Linux26`] Linux
+//! 2.6.30 `TCP_ECN_check_ce`, `TCP_ECN_accept_cwr`, which only note what they see.
 
 use narrows_qdisc::Ecn;
 
 use super::Receiver;
 use crate::tcp::clock::Context;
-use crate::tcp::{Flags, Segment};
+use crate::tcp::{AckPolicy, Flags, Segment};
 
 impl Receiver {
     /// `__tcp_ecn_check_ce`.
@@ -15,19 +16,20 @@ impl Receiver {
         if !self.ecn {
             return;
         }
+        let hurries = cx.config.acks != AckPolicy::Linux26;
         match ecn {
             Ecn::NotEct => {
                 // Probably a retransmission: those carry no ECT.
-                if self.ect_seen {
+                if self.ect_seen || !hurries {
                     self.enter_quick_mode(cx, QUICK_ON_ECN);
                 }
             }
             Ecn::Ce => {
-                if !self.demand_cwr {
+                if !self.demand_cwr && hurries {
                     // The sender's window may be tiny: do not delay.
                     self.enter_quick_mode(cx, QUICK_ON_ECN);
-                    self.demand_cwr = true;
                 }
+                self.demand_cwr = true;
                 self.ect_seen = true;
             }
             Ecn::Ect0 | Ecn::Ect1 => self.ect_seen = true,
@@ -36,10 +38,10 @@ impl Receiver {
 
     /// `tcp_ecn_accept_cwr`.
     #[inline]
-    pub(crate) fn accept_cwr(&mut self, segment: &Segment) {
+    pub(crate) fn accept_cwr(&mut self, cx: &Context, segment: &Segment) {
         if segment.flags.contains(Flags::CWR) {
             self.demand_cwr = false;
-            if segment.end() != segment.seq {
+            if segment.end() != segment.seq && cx.config.acks != AckPolicy::Linux26 {
                 self.now = true;
             }
         }
