@@ -68,8 +68,8 @@ impl Monitors {
     pub(crate) fn sample_queue(&mut self, now: Time, index: u32, network: &mut Network) {
         let monitor = self.queues[index as usize];
         let link = &mut network.links[monitor.link];
-        let state = link.queue_state(now);
-        let observed = link.observe();
+        let state = link.queue_state(now).expect("a monitored link is observed");
+        let observed = link.observed_mut().expect("a monitored link is observed");
         let (ring_packets, ring_bytes) = observed.ring();
         let sojourn = std::mem::take(&mut observed.sojourn);
         self.queue_rows.push(QueueRow {

@@ -60,14 +60,19 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let mut links: Vec<Link> =
-            plan.links.iter().map(|link| Link::new(link, plan.seed)).collect();
+        let mut observed = vec![false; plan.links.len()];
         let monitors = plan.queue_monitors.iter().chain(&plan.link_monitors);
         for link in monitors.map(|monitor| monitor.link).chain(plan.captures.iter().copied()) {
-            links[link].observe();
+            observed[link] = true;
         }
+        let mut links: Vec<Link> = plan
+            .links
+            .iter()
+            .zip(observed)
+            .map(|(link, observed)| Link::new(link, plan.seed, observed))
+            .collect();
         for &link in &plan.captures {
-            links[link].observe().capture = true;
+            links[link].observed_mut().expect("a captured link is observed").capture = true;
         }
         let routes = Routes::new(plan);
         if plan.collapse {

@@ -9,12 +9,16 @@ use crate::{Bytes, Span};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Rate(core::num::NonZeroU64);
 
-/// A rate prepared for repeated use: picoseconds for each byte, with a 32-bit fraction.
+/// A rate prepared for repeated use: picoseconds for each byte, with a fraction of 32 bits, or of
+/// as many as 64 bits leave room for at rates below 1863 bit/s (20 at 1 bit/s).
 ///
 /// The time for `n` bytes is rounded down; the error is below one picosecond for every packet
 /// size, and zero for rates that divide 8 Tbit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace(u128);
+pub struct Pace {
+    per_byte: u64,
+    fraction_bits: u8,
+}
 
 impl Rate {
     /// `bps` bits per second; `None` for zero.
@@ -35,9 +39,13 @@ impl Rate {
     /// The rate in the form that [`Pace::time_for`] needs.
     #[inline]
     pub const fn pace(self) -> Pace {
-        const PS_BITS: u128 = (8 * 1_000_000_000_000) << 32;
+        const PS_BITS: u128 = 8 * 1_000_000_000_000;
         let bps = self.0.get() as u128;
-        Pace(PS_BITS.div_ceil(bps))
+        let mut fraction_bits = 32;
+        while (PS_BITS << fraction_bits).div_ceil(bps) > u64::MAX as u128 {
+            fraction_bits -= 1;
+        }
+        Pace { per_byte: (PS_BITS << fraction_bits).div_ceil(bps) as u64, fraction_bits }
     }
 
     /// The time to send `bytes` at this rate.
@@ -51,12 +59,7 @@ impl Pace {
     /// The time to send `bytes`, rounded down to a picosecond; saturates.
     #[inline]
     pub const fn time_for(self, bytes: Bytes) -> Span {
-        // Above 1863 bit/s the factor has 64 bits, and one multiplication does.
-        let ps = if self.0 <= u64::MAX as u128 {
-            ((self.0 as u64 as u128) * (bytes.get() as u128)) >> 32
-        } else {
-            self.0.saturating_mul(bytes.get() as u128) >> 32
-        };
+        let ps = (self.per_byte as u128 * bytes.get() as u128) >> self.fraction_bits;
         Span::from_ps(if ps > u64::MAX as u128 { u64::MAX } else { ps as u64 })
     }
 }

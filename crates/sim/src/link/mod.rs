@@ -9,10 +9,13 @@
 //! So the packet itself goes straight on to the wire's flight list with its time of arrival, and
 //! what waits in the discipline is a [`Slot`]: its length and the moment it leaves. Before each
 //! decision the slots that have left by then are taken out, so the discipline sees the backlog
-//! that it would see on a real link. Disciplines are used as they are, with their own code.
+//! that it would see on a real link. Disciplines are used as they are, with their own code; only
+//! FIFOs at which nobody looks, before a wire that does nothing but delay, have a short form
+//! ([`simple`]).
 
 mod jitter;
 mod ring;
+mod simple;
 
 use std::collections::VecDeque;
 
@@ -25,6 +28,7 @@ use narrows_units::{Bytes, Pace, Span, Time};
 
 use self::jitter::JitterState;
 use self::ring::RingState;
+use self::simple::Waiting;
 use crate::packet::Packet;
 use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
 use crate::random::{Random, stream_seed};
@@ -94,17 +98,22 @@ pub(crate) struct Link {
     min_frame: u16,
     /// Packets come from one place in order, and nobody looks: arrivals may be handled ahead.
     pub(crate) inline: bool,
-    /// A FIFO that takes any packet when it is empty, on a wire that does nothing but delay, and
-    /// nobody looks.
-    plain: bool,
+    entry: Entry,
     /// Packets under way, by time of arrival, each on its way to what follows this link.
     flight: VecDeque<(Time, Packet)>,
-    cold: Box<Cold>,
 }
 
-/// What a packet touches that does not find the link idle.
+/// What a packet has to pass before it is on the wire.
 #[derive(Debug)]
-struct Cold {
+enum Entry {
+    /// A FIFO that takes any packet when it is empty, and nothing else.
+    Simple(Box<Waiting>),
+    Full(Box<Full>),
+}
+
+/// Everything that a link can have.
+#[derive(Debug)]
+struct Full {
     queue: Queue,
     /// When the packet in front of the queue may leave.
     ring: RingState,
@@ -190,30 +199,14 @@ pub(crate) struct QueueState {
 }
 
 impl Link {
-    pub(crate) fn new(plan: &LinkPlan, seed: u64) -> Self {
-        let queue_seed = stream_seed(seed, &format!("{}/queue", plan.name));
-        let queue = match &plan.queue {
-            QueuePlan::Pfifo(config) => Queue::Pfifo(Pfifo::new(config.clone())),
-            QueuePlan::Bfifo(config) => Queue::Bfifo(Bfifo::new(config.clone())),
-            QueuePlan::Red(config) => {
-                Queue::Red(Box::new(red::linux::Red::new(config.clone(), queue_seed)))
-            }
-            QueuePlan::Red1993(config) => {
-                Queue::Red1993(Box::new(red::classic::Red::new(config.clone(), queue_seed)))
-            }
-        };
-        let impaired = plan.loss > 0.0 || plan.jitter.is_some() || plan.dns_exempt;
-        let impairment = impaired.then(|| Impairment {
-            loss: plan.loss,
-            random: Random::new(seed, &format!("{}/loss", plan.name)),
-            jitter: plan.jitter.map(|jitter| {
-                let random = Random::new(seed, &format!("{}/jitter", plan.name));
-                JitterState::new(jitter, random)
-            }),
-            dns_exempt: plan.dns_exempt,
-        });
+    /// `observed`: somebody looks at the link.
+    pub(crate) fn new(plan: &LinkPlan, seed: u64, observed: bool) -> Self {
         let framing = plan.framing;
         let octets = |bytes: u32| u16::try_from(bytes).expect("the plan was checked");
+        let entry = match Waiting::new(plan) {
+            Some(waiting) if !observed => Entry::Simple(Box::new(waiting)),
+            _ => Entry::Full(Box::new(Full::new(plan, seed, observed))),
+        };
         Self {
             pace: plan.rate.pace(),
             delay: plan.delay,
@@ -224,33 +217,32 @@ impl Link {
             overhead: octets(framing.overhead),
             min_frame: octets(framing.min),
             inline: false,
-            plain: is_plain(plan),
+            entry,
             flight: VecDeque::new(),
-            cold: Box::new(Cold {
-                queue,
-                ring: RingState::new(plan.ring),
-                queue_overhead: framing.queue_overhead,
-                impairment,
-                observed: None,
-            }),
         }
     }
 
-    /// Counts from now on what passes.
-    pub(crate) fn observe(&mut self) -> &mut Observed {
-        self.plain = false;
-        self.cold.observed.get_or_insert_default()
+    /// What was counted; `None` where nobody looks.
+    #[inline]
+    pub(crate) fn observed(&self) -> Option<&Observed> {
+        match &self.entry {
+            Entry::Simple(_) => None,
+            Entry::Full(full) => full.observed.as_ref(),
+        }
     }
 
-    /// What was counted; `None` where nobody looks.
-    pub(crate) fn observed(&self) -> Option<&Observed> {
-        self.cold.observed.as_ref()
+    /// What was counted, to be changed.
+    pub(crate) fn observed_mut(&mut self) -> Option<&mut Observed> {
+        match &mut self.entry {
+            Entry::Simple(_) => None,
+            Entry::Full(full) => full.observed.as_mut(),
+        }
     }
 
     /// Whether packets that are transmitted are to be captured.
     #[inline]
     pub(crate) fn is_captured(&self) -> bool {
-        !self.plain && self.cold.observed.as_ref().is_some_and(|observed| observed.capture)
+        self.observed().is_some_and(|observed| observed.capture)
     }
 
     /// Takes a packet in at `at` and says what becomes of it; marks it where the queue does.
@@ -265,15 +257,20 @@ impl Link {
     ) -> Passage {
         let framed = self.framed(u32::from(packet.bytes));
         let span = self.pace.time_for(Bytes::from(framed));
-        if self.plain && self.free_at <= at {
-            // Nothing waits: straight through.
-            self.free_at = at + span;
-            return Passage::Arrives(self.free_at + self.delay);
+        match &mut self.entry {
+            Entry::Simple(waiting) => {
+                // A link that is idle takes any packet, and nothing waits there.
+                if self.free_at > at && !waiting.enqueue(at, self.free_at, packet.bytes) {
+                    return Passage::Dropped(DropReason::Overflow);
+                }
+                self.free_at = self.free_at.max(at) + span;
+                Passage::Arrives(self.free_at + self.delay)
+            }
+            Entry::Full(_) => self.enqueue_full(at, packet, framed, span, dropped),
         }
-        self.enqueue_busy(at, packet, framed, span, dropped)
     }
 
-    fn enqueue_busy(
+    fn enqueue_full(
         &mut self,
         at: Time,
         packet: &mut Packet,
@@ -282,53 +279,53 @@ impl Link {
         dropped: &mut Dropped<Slot>,
     ) -> Passage {
         self.drain(at);
-        let cold = &mut *self.cold;
-        let (leaves_at, ring_undo) = cold.ring.admit(at, framed, self.free_at, self.pace);
+        let Entry::Full(full) = &mut self.entry else { unreachable!("the link has it all") };
+        let (leaves_at, ring_undo) = full.ring.admit(at, framed, self.free_at, self.pace);
         let ends_at = leaves_at.max(self.free_at) + span;
         let capable = packet.ecn().is_capable();
-        let lost = match &mut cold.impairment {
+        let lost = match &mut full.impairment {
             Some(impairment) => impairment.loses(packet),
             None => false,
         };
-        let counted = u32::from(packet.bytes) + cold.queue_overhead;
+        let counted = u32::from(packet.bytes) + full.queue_overhead;
         let slot = Slot {
             leaves_at,
-            sojourn_us: match &cold.observed {
+            sojourn_us: match &full.observed {
                 Some(_) => u32::try_from(ends_at.since(at).as_us()).unwrap_or(u32::MAX),
                 None => 0,
             },
             packed: counted | if capable { MARKABLE } else { 0 } | if lost { LOST } else { 0 },
         };
-        let verdict = match &mut cold.queue {
+        let verdict = match &mut full.queue {
             Queue::Pfifo(queue) => queue.enqueue(at, slot, dropped),
             Queue::Bfifo(queue) => queue.enqueue(at, slot, dropped),
             Queue::Red(queue) => queue.enqueue(at, slot, dropped),
             Queue::Red1993(queue) => queue.enqueue(at, slot, dropped),
         };
-        if let Some(observed) = &mut cold.observed {
+        if let Some(observed) = &mut full.observed {
             observed.arrived_packets += 1;
             observed.arrived_bytes += u64::from(counted);
         }
         match verdict {
             Verdict::Dropped => {
                 let reason = dropped.pop().expect("a dropped packet is on the list").1;
-                cold.ring.undo(ring_undo);
-                if let Some(observed) = &mut cold.observed {
+                full.ring.undo(ring_undo);
+                if let Some(observed) = &mut full.observed {
                     observed.dropped[reason as usize] += 1;
                     observed.dropped_dns += u64::from(packet.is_dns());
                 }
-                self.ask_again(at);
+                full.ask_again(at);
                 return Passage::Dropped(reason);
             }
             Verdict::Marked => packet.set_ce(),
             Verdict::Queued => {}
         }
-        cold.ring.transmit(ends_at);
+        full.ring.transmit(ends_at);
         self.free_at = ends_at;
         if lost {
             return Passage::Lost;
         }
-        Passage::Arrives(match &mut cold.impairment {
+        Passage::Arrives(match &mut full.impairment {
             Some(impairment) => impairment.arrival(ends_at, self.delay, packet),
             None => ends_at + self.delay,
         })
@@ -340,23 +337,6 @@ impl Link {
         (ip_bytes + u32::from(self.overhead)).max(u32::from(self.min_frame))
     }
 
-    /// A drop at an empty queue: the card asks again and finds nothing, so RED's idle time goes on.
-    fn ask_again(&mut self, at: Time) {
-        match &mut self.cold.queue {
-            Queue::Pfifo(_) | Queue::Bfifo(_) => {}
-            Queue::Red(queue) => {
-                if queue.head().is_none() {
-                    queue.dequeue(at, &mut Vec::new());
-                }
-            }
-            Queue::Red1993(queue) => {
-                if queue.head().is_none() {
-                    queue.dequeue(at, &mut Vec::new());
-                }
-            }
-        }
-    }
-
     /// When the transmission of the packet that came last ends.
     pub(crate) fn transmitted_at(&self) -> Time {
         self.free_at
@@ -365,7 +345,8 @@ impl Link {
     /// Takes out of the queue what has left it by `now`.
     #[inline]
     pub(crate) fn drain(&mut self, now: Time) {
-        let Cold { queue, queue_overhead, observed, .. } = &mut *self.cold;
+        let Entry::Full(full) = &mut self.entry else { return };
+        let Full { queue, queue_overhead, observed, .. } = &mut **full;
         let context = Drain {
             now,
             pace: self.pace,
@@ -387,8 +368,7 @@ impl Link {
     pub(crate) fn fly(&mut self, arrives_at: Time, packet: Packet) -> Option<Time> {
         let in_order = self.flight.back().is_none_or(|&(last, _)| last <= arrives_at);
         if self.flight.len() == self.flight.capacity() {
-            // Small steps: a list of thousands of packets should not be half empty.
-            self.flight.reserve_exact(self.flight.len() / 8 + 4);
+            self.grow_flight();
         }
         if in_order {
             self.flight.push_back((arrives_at, packet));
@@ -400,6 +380,14 @@ impl Link {
             self.armed = arrives_at;
             arrives_at
         })
+    }
+
+    #[cold]
+    fn grow_flight(&mut self) {
+        let flying = self.flight.len();
+        // A list of thousands of packets should not be half empty.
+        let step = if flying < FLIGHT_DOUBLING_ENDS { flying.max(4) } else { flying / 8 };
+        self.flight.reserve_exact(step);
     }
 
     /// Takes the packet that arrives now; gives it and when the next event is needed.
@@ -427,21 +415,72 @@ impl Link {
         plan.dns_exempt || plan.jitter.is_some_and(|jitter| jitter.reorder)
     }
 
-    /// The queue as it is at `now`.
-    pub(crate) fn queue_state(&mut self, now: Time) -> QueueState {
+    /// The queue as it is at `now`; `None` where nobody looks.
+    pub(crate) fn queue_state(&mut self, now: Time) -> Option<QueueState> {
         self.drain(now);
-        let (backlog, counters, average) = match &self.cold.queue {
+        let Entry::Full(full) = &self.entry else { return None };
+        let (backlog, counters, average) = match &full.queue {
             Queue::Pfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
             Queue::Bfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
             Queue::Red(queue) => (queue.backlog(), queue.counters(), queue.average()),
             Queue::Red1993(queue) => (queue.backlog(), queue.counters(), queue.average()),
         };
-        QueueState {
+        Some(QueueState {
             packets: backlog.packets,
             bytes: backlog.bytes.get(),
             average,
             marked_early: counters.marked_early,
             marked_forced: counters.marked_forced,
+        })
+    }
+}
+
+impl Full {
+    fn new(plan: &LinkPlan, seed: u64, observed: bool) -> Self {
+        let queue_seed = stream_seed(seed, &format!("{}/queue", plan.name));
+        let queue = match &plan.queue {
+            QueuePlan::Pfifo(config) => Queue::Pfifo(Pfifo::new(config.clone())),
+            QueuePlan::Bfifo(config) => Queue::Bfifo(Bfifo::new(config.clone())),
+            QueuePlan::Red(config) => {
+                Queue::Red(Box::new(red::linux::Red::new(config.clone(), queue_seed)))
+            }
+            QueuePlan::Red1993(config) => {
+                Queue::Red1993(Box::new(red::classic::Red::new(config.clone(), queue_seed)))
+            }
+        };
+        let impaired = plan.loss > 0.0 || plan.jitter.is_some() || plan.dns_exempt;
+        let impairment = impaired.then(|| Impairment {
+            loss: plan.loss,
+            random: Random::new(seed, &format!("{}/loss", plan.name)),
+            jitter: plan.jitter.map(|jitter| {
+                let random = Random::new(seed, &format!("{}/jitter", plan.name));
+                JitterState::new(jitter, random)
+            }),
+            dns_exempt: plan.dns_exempt,
+        });
+        Self {
+            queue,
+            ring: RingState::new(plan.ring),
+            queue_overhead: plan.framing.queue_overhead,
+            impairment,
+            observed: observed.then(Observed::default),
+        }
+    }
+
+    /// A drop at an empty queue: the card asks again and finds nothing, so RED's idle time goes on.
+    fn ask_again(&mut self, at: Time) {
+        match &mut self.queue {
+            Queue::Pfifo(_) | Queue::Bfifo(_) => {}
+            Queue::Red(queue) => {
+                if queue.head().is_none() {
+                    queue.dequeue(at, &mut Vec::new());
+                }
+            }
+            Queue::Red1993(queue) => {
+                if queue.head().is_none() {
+                    queue.dequeue(at, &mut Vec::new());
+                }
+            }
         }
     }
 }
@@ -486,22 +525,8 @@ impl Link {
     }
 }
 
-/// Whether a packet that finds the link idle can only go through.
-fn is_plain(plan: &LinkPlan) -> bool {
-    const LONGEST_PACKET: u64 = u16::MAX as u64;
-    let takes_any = match &plan.queue {
-        QueuePlan::Pfifo(_) => true,
-        QueuePlan::Bfifo(config) => {
-            config.limit.get() >= LONGEST_PACKET + u64::from(plan.framing.queue_overhead)
-        }
-        QueuePlan::Red(_) | QueuePlan::Red1993(_) => false,
-    };
-    takes_any
-        && plan.ring.is_none()
-        && plan.loss == 0.0
-        && plan.jitter.is_none()
-        && !plan.dns_exempt
-}
+/// Up to here doubling wastes little; beyond, a flight list grows by an eighth at a time.
+const FLIGHT_DOUBLING_ENDS: usize = 64;
 
 /// The loop that takes departed slots out of a queue.
 struct Drain<'a> {

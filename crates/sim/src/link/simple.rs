@@ -1,0 +1,148 @@
+//! The short form of a link that has nothing but a FIFO and a wire that delays, and at which nobody
+//! looks: most links of most scenarios, the hosts' own.
+//!
+//! A packet waits there from its arrival to the end of the transmission before it. So the moments
+//! at which packets leave the queue are all there is to know, and those that have passed are looked
+//! up only when room matters. Decisions are those of [`narrows_qdisc::fifo`]; a test compares them.
+
+use std::collections::VecDeque;
+
+use narrows_units::Time;
+
+use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
+
+/// Packets that found the transmitter busy; some may have left since.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    limit: Limit,
+    /// When each packet leaves the queue, and its length as the queue counts it.
+    packets: VecDeque<(Time, u32)>,
+    /// The sum of these lengths.
+    bytes: u64,
+    queue_overhead: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    Packets(u32),
+    Bytes(u64),
+}
+
+impl Waiting {
+    /// The queue of a link that `plan` describes; `None` where the link is more than this.
+    pub(super) fn new(plan: &LinkPlan) -> Option<Self> {
+        const LONGEST_PACKET: u64 = u16::MAX as u64;
+        let queue_overhead = plan.framing.queue_overhead;
+        let limit = match &plan.queue {
+            QueuePlan::Pfifo(config) => Limit::Packets(config.limit),
+            // Where even an empty queue may refuse a packet, it has to be asked.
+            QueuePlan::Bfifo(config)
+                if config.limit.get() >= LONGEST_PACKET + u64::from(queue_overhead) =>
+            {
+                Limit::Bytes(config.limit.get())
+            }
+            QueuePlan::Bfifo(_) | QueuePlan::Red(_) | QueuePlan::Red1993(_) => return None,
+        };
+        let only_delays =
+            plan.ring.is_none() && plan.loss == 0.0 && plan.jitter.is_none() && !plan.dns_exempt;
+        only_delays.then(|| Self { limit, packets: VecDeque::new(), bytes: 0, queue_overhead })
+    }
+
+    /// A packet of `ip_bytes` comes at `at` and will leave at `leaves_at`; false: it is dropped.
+    #[inline]
+    pub(super) fn enqueue(&mut self, at: Time, leaves_at: Time, ip_bytes: u16) -> bool {
+        let counted = u32::from(ip_bytes) + self.queue_overhead;
+        if self.packets.len() == self.packets.capacity() || !self.admits(counted) {
+            self.forget(at);
+            if !self.admits(counted) {
+                return false;
+            }
+        }
+        self.packets.push_back((leaves_at, counted));
+        self.bytes += u64::from(counted);
+        true
+    }
+
+    #[inline]
+    fn admits(&self, counted: u32) -> bool {
+        match self.limit {
+            Limit::Packets(limit) => (self.packets.len() as u64) < u64::from(limit),
+            Limit::Bytes(limit) => self.bytes + u64::from(counted) <= limit,
+        }
+    }
+
+    /// Forgets the packets that have left.
+    fn forget(&mut self, now: Time) {
+        while let Some(&(leaves_at, counted)) = self.packets.front()
+            && leaves_at <= now
+        {
+            self.packets.pop_front();
+            self.bytes -= u64::from(counted);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_qdisc::fifo::{BfifoConfig, PfifoConfig};
+    use narrows_units::{Bytes, Rate, Span};
+
+    use super::super::{Link, Passage};
+    use super::*;
+    use crate::packet::Packet;
+    use crate::plan::Framing;
+    use crate::random::Random;
+
+    fn plan(queue: QueuePlan) -> LinkPlan {
+        LinkPlan {
+            name: "access".into(),
+            from: 0,
+            to: 1,
+            rate: Rate::from_bps(10_000_000).expect("not zero"),
+            delay: Span::from_ms(1),
+            jitter: None,
+            loss: 0.0,
+            dns_exempt: false,
+            framing: Framing { overhead: 38, min: 84, queue_overhead: 14 },
+            queue,
+            ring: None,
+        }
+    }
+
+    /// When each of many packets of random lengths arrives; `None`: dropped.
+    fn arrivals(plan: &LinkPlan, observed: bool) -> Vec<Option<Time>> {
+        let mut link = Link::new(plan, 1, observed);
+        let mut random = Random::new(1, "test");
+        let mut at = Time::ZERO;
+        (0..5_000)
+            .map(|round| {
+                // Calm and busy times in turn, on average.
+                let gap = Span::from_us(if round / 500 % 2 == 0 { 400 } else { 1_200 });
+                at += random.exponential(gap);
+                let bytes = 40 + (random.bits() % 1461) as u16;
+                let mut packet = Packet::dns(0, 0, 0, bytes);
+                match link.enqueue(at, &mut packet, &mut Vec::new()) {
+                    Passage::Arrives(at) => Some(at),
+                    Passage::Dropped(_) | Passage::Lost => None,
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_short_form_decides_as_the_disciplines_do() {
+        let queues = [
+            QueuePlan::Pfifo(PfifoConfig { limit: 1 }),
+            QueuePlan::Pfifo(PfifoConfig { limit: 30 }),
+            QueuePlan::Bfifo(BfifoConfig { limit: Bytes::new(66_000) }),
+        ];
+        for queue in queues {
+            let plan = plan(queue);
+            assert!(Waiting::new(&plan).is_some());
+            let (short, full) = (arrivals(&plan, false), arrivals(&plan, true));
+            let dropped = full.iter().filter(|arrival| arrival.is_none()).count();
+            assert!((1..4_000).contains(&dropped), "{dropped} dropped: no test");
+            assert_eq!(short, full);
+        }
+    }
+}
