@@ -114,8 +114,8 @@ impl Connections {
         if let Some(bytes) = bytes {
             connection.awaits = connection.sender.bytes_acked() + bytes;
         }
-        self.flush_receiver(now, index, network);
-        self.flush_sender(now, index, network);
+        self.flush(now, 2 * index + 1, network);
+        self.flush(now, 2 * index, network);
     }
 
     /// A segment has come to its host.
@@ -126,29 +126,29 @@ impl Connections {
         let segment = packet.into_segment(&mut network.pool);
         let connection = &mut self.connections[index as usize];
         let config = &self.configs[connection.config as usize];
-        if to_receiver {
-            connection.receiver.handle_segment(config, now, &segment);
-            self.flush_receiver(now, index, network);
+        // One call for both ends: the compiler then puts the whole path in line.
+        let endpoint = if to_receiver {
+            &mut connection.receiver
         } else {
             connection.window.advance(now, connection.sender.cwnd());
-            connection.sender.handle_segment(config, now, &segment);
+            &mut connection.sender
+        };
+        endpoint.handle_segment(config, now, &segment);
+        if !to_receiver {
             connection.note_progress(now);
             if connection.sender.bytes_acked() >= connection.awaits {
                 self.end_burst(now, index, network);
             }
-            self.flush_sender(now, index, network);
         }
+        // The end that a packet has come to answers on the other route.
+        self.flush(now, packet.route ^ 1, network);
     }
 
     /// A timer's event (`index`: twice the connection, plus one for the receiver).
     pub(crate) fn handle_timer(&mut self, now: Time, index: u32, network: &mut Network) {
         let connection = &mut self.connections[(index / 2) as usize];
         let config = &self.configs[connection.config as usize];
-        let (endpoint, armed) = if index.is_multiple_of(2) {
-            (&mut connection.sender, &mut connection.sender_armed)
-        } else {
-            (&mut connection.receiver, &mut connection.receiver_armed)
-        };
+        let (endpoint, armed) = connection.end(index);
         if *armed != now {
             // A nearer deadline came in between; its event took over.
             return;
@@ -162,10 +162,8 @@ impl Connections {
         }
         if index.is_multiple_of(2) {
             connection.window.advance(now, connection.sender.cwnd());
-            self.flush_sender(now, index / 2, network);
-        } else {
-            self.flush_receiver(now, index / 2, network);
         }
+        self.flush(now, index, network);
     }
 
     /// Rows of bursts that are still going on.
@@ -210,34 +208,20 @@ impl Connections {
         }
     }
 
-    #[inline]
-    fn flush_sender(&mut self, now: Time, index: u32, network: &mut Network) {
-        let connection = &mut self.connections[index as usize];
+    /// Sends what an end has to send (`index`: twice the connection, plus one for the receiver), and
+    /// makes sure that an event comes when its next timer is due.
+    fn flush(&mut self, now: Time, index: u32, network: &mut Network) {
+        let connection = &mut self.connections[(index / 2) as usize];
         let config = &self.configs[connection.config as usize];
-        while let Some(segment) = connection.sender.poll_transmit(config, now) {
-            let packet = Packet::from_segment(2 * index, &segment, &mut network.pool);
+        let (endpoint, armed) = connection.end(index);
+        while let Some(segment) = endpoint.poll_transmit(config, now) {
+            // Data and acknowledgements have routes with the same numbers as the ends.
+            let packet = Packet::from_segment(index, &segment, &mut network.pool);
             network.send(now, packet);
         }
-        arm(&connection.sender, &mut connection.sender_armed, 2 * index, network);
-    }
-
-    #[inline]
-    fn flush_receiver(&mut self, now: Time, index: u32, network: &mut Network) {
-        let connection = &mut self.connections[index as usize];
-        let config = &self.configs[connection.config as usize];
-        while let Some(segment) = connection.receiver.poll_transmit(config, now) {
-            let packet = Packet::from_segment(2 * index + 1, &segment, &mut network.pool);
-            network.send(now, packet);
-        }
-        arm(&connection.receiver, &mut connection.receiver_armed, 2 * index + 1, network);
-    }
-}
-
-/// Makes sure that an event comes when the endpoint's next timer is due.
-#[inline]
-fn arm(endpoint: &Endpoint, armed: &mut Time, index: u32, network: &mut Network) {
-    if let Some(due) = endpoint.next_timeout() {
-        if due < *armed {
+        if let Some(due) = endpoint.next_timeout()
+            && due < *armed
+        {
             *armed = due;
             network.agenda.schedule(due, Event::new(kind::TIMER, index));
         }
@@ -278,6 +262,16 @@ impl Connection {
             ended_at: Time::MAX,
             source,
             window: WindowIntegral::default(),
+        }
+    }
+
+    /// The sender (even `index`) or the receiver, and when its pending event is due.
+    #[inline]
+    fn end(&mut self, index: u32) -> (&mut Endpoint, &mut Time) {
+        if index.is_multiple_of(2) {
+            (&mut self.sender, &mut self.sender_armed)
+        } else {
+            (&mut self.receiver, &mut self.receiver_armed)
         }
     }
 

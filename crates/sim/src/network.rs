@@ -94,7 +94,8 @@ impl Network {
     #[inline]
     pub(crate) fn send(&mut self, now: Time, packet: Packet) {
         // The first link is entered at once, so it is never parked where it came from.
-        self.forward(now, now, packet, END);
+        let position = self.routes.position(packet.route, packet.hop);
+        self.forward(now, packet, position, END);
     }
 
     /// A packet comes to the end of `link`, if the event is not out of date: gives it if a host
@@ -109,20 +110,20 @@ impl Network {
         if let Some(next) = next {
             self.agenda.schedule(next, Event::new(kind::FLIGHT, link));
         }
-        let next_link = self.routes.at(self.routes.position(packet.route, packet.hop));
+        let position = self.routes.position(packet.route, packet.hop);
+        let next_link = self.routes.at(position);
         if next_link == END {
             return Some(packet);
         }
         self.links[next_link as usize].expected -= 1;
-        self.forward(now, now, packet, link);
+        self.forward(now, packet, position, link);
         None
     }
 
-    /// Takes a packet that gets to its next link at `at` as far as can be told now; it comes from
-    /// link `from`.
-    #[inline]
-    fn forward(&mut self, now: Time, mut at: Time, mut packet: Packet, mut from: u32) {
-        let mut position = self.routes.position(packet.route, packet.hop);
+    /// Takes a packet that is now at its next link (at `position`) as far as can be told; it comes
+    /// from link `from`.
+    fn forward(&mut self, now: Time, mut packet: Packet, mut position: usize, mut from: u32) {
+        let mut at = now;
         loop {
             let index = self.routes.at(position);
             if index == END {

@@ -132,19 +132,8 @@ impl Endpoint {
         if self.phase != Phase::Established {
             return self.poll_syn(&cx);
         }
-        if !self.receiver.first
-            && let Some(outgoing) = self.sender.poll(&cx)
-        {
-            if outgoing.len > 0 {
-                self.receiver.on_data_sent(&cx);
-            }
-            return Some(self.segment(&cx, outgoing));
-        }
-        if self.receiver.decide(&cx, self.sender.srtt_us()) == Decision::Send {
-            let seq = self.sender.snd_nxt;
-            return Some(self.segment(&cx, Outgoing { seq, len: 0, flags: Flags(0), ect: false }));
-        }
-        None
+        let outgoing = self.next_outgoing(&cx)?;
+        Some(self.segment(&cx, outgoing))
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has to be called; `None`: not at all.
@@ -264,7 +253,7 @@ impl Endpoint {
         self.sender.start(cx, start);
     }
 
-    #[inline]
+    #[inline(always)]
     fn handle_established(&mut self, cx: &Context, segment: &Segment) {
         if segment.flags.contains(Flags::RST) {
             self.sender.fail();
@@ -295,6 +284,21 @@ impl Endpoint {
                 self.sender.close();
             }
         }
+    }
+
+    /// Data, or else an acknowledgement.
+    #[inline]
+    fn next_outgoing(&mut self, cx: &Context) -> Option<Outgoing> {
+        if !self.receiver.first
+            && let Some(outgoing) = self.sender.poll(cx)
+        {
+            if outgoing.len > 0 {
+                self.receiver.on_data_sent(cx);
+            }
+            return Some(outgoing);
+        }
+        let owed = self.receiver.decide(cx, self.sender.srtt_us()) == Decision::Send;
+        owed.then(|| Outgoing { seq: self.sender.snd_nxt, len: 0, flags: Flags(0), ect: false })
     }
 
     /// A segment with everything that the receiving half has to say.

@@ -116,7 +116,28 @@ impl Ack {
 
 impl Sender {
     /// `tcp_ack`; false: the segment is not acceptable and its data must not be looked at.
+    #[inline]
     pub(crate) fn handle_ack(&mut self, cx: &Context, segment: &Segment) -> bool {
+        if self.is_silent()
+            && segment.ack == self.snd_una
+            && segment.sack.is_empty()
+            && !segment.flags.contains(Flags::ECE)
+        {
+            // Header prediction: data for an end that sends none. Only its window can be news.
+            self.update_window(segment, &mut Ack::empty(self.snd_una));
+            return true;
+        }
+        self.handle_telling_ack(cx, segment)
+    }
+
+    /// Nothing is in flight, and nothing waits to be sent.
+    #[inline]
+    fn is_silent(&self) -> bool {
+        self.packets_out == 0 && !self.probe_out && !self.has_new_data()
+    }
+
+    /// `tcp_ack` where there is something to learn or to send.
+    fn handle_telling_ack(&mut self, cx: &Context, segment: &Segment) -> bool {
         let prior_una = self.snd_una;
         if segment.ack.before(prior_una) {
             return self.handle_old_ack(cx, segment);

@@ -373,7 +373,12 @@ impl Sender {
     #[inline]
     fn arm(&mut self, cx: &Context, timer: Timer, jiffies: u32) {
         self.timer = timer;
-        self.timer_at = cx.deadline(jiffies.min(cx.span_to_jiffies(cx.config.max_rto)));
+        let jiffies = if u64::from(cx.us_in(jiffies)) <= cx.config.max_rto.as_us() {
+            jiffies
+        } else {
+            jiffies.min(cx.span_to_jiffies(cx.config.max_rto))
+        };
+        self.timer_at = cx.deadline(jiffies);
     }
 
     /// The handshake's timer.
