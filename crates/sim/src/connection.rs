@@ -20,11 +20,8 @@ pub(crate) struct Connections {
 /// A connection: the data's sender, its receiver, and what the application does.
 #[derive(Debug)]
 struct Connection {
-    sender: Endpoint,
-    receiver: Endpoint,
-    /// When the pending timer events are due; `Time::MAX` where there is none.
-    sender_armed: Time,
-    receiver_armed: Time,
+    /// The sender, then the receiver.
+    ends: [End; 2],
     config: u32,
     /// Bursts begun.
     bursts: u32,
@@ -36,6 +33,14 @@ struct Connection {
     ended_at: Time,
     source: SourceState,
     window: WindowIntegral,
+}
+
+/// An end of a connection.
+#[derive(Debug)]
+struct End {
+    endpoint: Endpoint,
+    /// When the pending timer event is due; `Time::MAX` where there is none.
+    armed: Time,
 }
 
 /// The time integral of the congestion window.
@@ -90,29 +95,31 @@ impl Connections {
         if connection.bursts == 0 {
             connection.window.last = now;
             // The end that waits for a SYN ignores this.
-            connection.sender.connect(config, now);
-            connection.receiver.connect(config, now);
+            for end in &mut connection.ends {
+                end.endpoint.connect(config, now);
+            }
         }
         connection.bursts += 1;
         connection.burst_started = now;
-        connection.burst_retransmitted = connection.sender.counters().segments_retransmitted;
+        connection.burst_retransmitted = connection.sender().counters().segments_retransmitted;
+        let sender = &mut connection.ends[0].endpoint;
         let bytes = match connection.source {
             SourceState::Bulk => {
-                connection.sender.write_forever(config, now);
+                sender.write_forever(config, now);
                 None
             }
             SourceState::Once(bytes) => {
-                connection.sender.write(config, now, bytes);
-                connection.sender.close(config, now);
+                sender.write(config, now, bytes);
+                sender.close(config, now);
                 Some(bytes)
             }
             SourceState::OnOff { burst, .. } => {
-                connection.sender.write(config, now, burst);
+                sender.write(config, now, burst);
                 Some(burst)
             }
         };
         if let Some(bytes) = bytes {
-            connection.awaits = connection.sender.bytes_acked() + bytes;
+            connection.awaits = connection.sender().bytes_acked() + bytes;
         }
         self.flush(now, 2 * index + 1, network);
         self.flush(now, 2 * index, network);
@@ -127,16 +134,14 @@ impl Connections {
         let connection = &mut self.connections[index as usize];
         let config = &self.configs[connection.config as usize];
         // One call for both ends: the compiler then puts the whole path in line.
-        let endpoint = if to_receiver {
-            &mut connection.receiver
-        } else {
-            connection.window.advance(now, connection.sender.cwnd());
-            &mut connection.sender
-        };
-        endpoint.handle_segment(config, now, &segment);
+        if !to_receiver {
+            connection.window.advance(now, connection.sender().cwnd());
+        }
+        let end = &mut connection.ends[usize::from(to_receiver)];
+        end.endpoint.handle_segment(config, now, &segment);
         if !to_receiver {
             connection.note_progress(now);
-            if connection.sender.bytes_acked() >= connection.awaits {
+            if connection.sender().bytes_acked() >= connection.awaits {
                 self.end_burst(now, index, network);
             }
         }
@@ -148,7 +153,7 @@ impl Connections {
     pub(crate) fn handle_timer(&mut self, now: Time, index: u32, network: &mut Network) {
         let connection = &mut self.connections[(index / 2) as usize];
         let config = &self.configs[connection.config as usize];
-        let (endpoint, armed) = connection.end(index);
+        let End { endpoint, armed } = &mut connection.ends[index as usize % 2];
         if *armed != now {
             // A nearer deadline came in between; its event took over.
             return;
@@ -161,7 +166,7 @@ impl Connections {
             None => return,
         }
         if index.is_multiple_of(2) {
-            connection.window.advance(now, connection.sender.cwnd());
+            connection.window.advance(now, connection.sender().cwnd());
         }
         self.flush(now, index, network);
     }
@@ -183,8 +188,8 @@ impl Connections {
     /// What the flows table says of each connection, in the plan's order.
     pub(crate) fn facts(&self, now: Time) -> impl Iterator<Item = FlowFacts<'_>> {
         self.connections.iter().map(move |connection| FlowFacts {
-            sender: &connection.sender,
-            receiver: &connection.receiver,
+            sender: connection.sender(),
+            receiver: connection.receiver(),
             established_at: connection.established_at,
             ended_at: connection.ended_at,
             mean_window: connection.mean_window(now),
@@ -213,11 +218,18 @@ impl Connections {
     fn flush(&mut self, now: Time, index: u32, network: &mut Network) {
         let connection = &mut self.connections[(index / 2) as usize];
         let config = &self.configs[connection.config as usize];
-        let (endpoint, armed) = connection.end(index);
-        while let Some(segment) = endpoint.poll_transmit(config, now) {
-            // Data and acknowledgements have routes with the same numbers as the ends.
-            let packet = Packet::from_segment(index, &segment, &mut network.pool);
-            network.send(now, packet);
+        let End { endpoint, armed } = &mut connection.ends[index as usize % 2];
+        // Data and acknowledgements have routes with the same numbers as the ends.
+        if endpoint.is_established() {
+            while let Some(segment) = endpoint.poll_established(config, now) {
+                let packet = Packet::from_segment(index, &segment, &mut network.pool);
+                network.send(now, packet);
+            }
+        } else {
+            while let Some(segment) = endpoint.poll_transmit(config, now) {
+                let packet = Packet::from_segment(index, &segment, &mut network.pool);
+                network.send(now, packet);
+            }
         }
         if let Some(due) = endpoint.next_timeout()
             && due < *armed
@@ -249,10 +261,7 @@ impl Connection {
             }
         };
         Self {
-            sender,
-            receiver,
-            sender_armed: Time::MAX,
-            receiver_armed: Time::MAX,
+            ends: [sender, receiver].map(|endpoint| End { endpoint, armed: Time::MAX }),
             config: connection.tcp as u32,
             bursts: 0,
             awaits: u64::MAX,
@@ -265,34 +274,34 @@ impl Connection {
         }
     }
 
-    /// The sender (even `index`) or the receiver, and when its pending event is due.
     #[inline]
-    fn end(&mut self, index: u32) -> (&mut Endpoint, &mut Time) {
-        if index.is_multiple_of(2) {
-            (&mut self.sender, &mut self.sender_armed)
-        } else {
-            (&mut self.receiver, &mut self.receiver_armed)
-        }
+    fn sender(&self) -> &Endpoint {
+        &self.ends[0].endpoint
+    }
+
+    #[inline]
+    fn receiver(&self) -> &Endpoint {
+        &self.ends[1].endpoint
     }
 
     #[inline]
     fn note_progress(&mut self, now: Time) {
-        if self.established_at == Time::MAX && self.sender.is_established() {
+        if self.established_at == Time::MAX && self.sender().is_established() {
             self.established_at = now;
         }
-        if self.ended_at == Time::MAX && self.sender.is_closed() {
+        if self.ended_at == Time::MAX && self.sender().is_closed() {
             self.ended_at = now;
         }
     }
 
     fn burst_retransmissions(&self) -> u64 {
-        self.sender.counters().segments_retransmitted - self.burst_retransmitted
+        self.sender().counters().segments_retransmitted - self.burst_retransmitted
     }
 
     /// Time-weighted mean of the congestion window in segments, from opening to `now`; NaN before.
     fn mean_window(&self, now: Time) -> f64 {
         let mut window = self.window;
-        window.advance(now, self.sender.cwnd());
+        window.advance(now, self.sender().cwnd());
         window.segment_seconds / now.as_secs_f64()
     }
 }

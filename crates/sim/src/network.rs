@@ -8,7 +8,7 @@ use crate::captured::{Captured, Frame};
 use crate::link::{Link, Passage, Slot};
 use crate::packet::{Packet, SackPool};
 use crate::plan::Plan;
-use crate::topology::{END, Routes, find_shortcuts};
+use crate::topology::{END, Routes, VARIES, find_shortcuts};
 
 /// Kinds of events; see [`Event`].
 pub(crate) mod kind {
@@ -75,6 +75,7 @@ impl Network {
             links[link].observed_mut().expect("a captured link is observed").capture = true;
         }
         let routes = Routes::new(plan);
+        routes.tell(&mut links);
         if plan.collapse {
             find_shortcuts(plan, &routes, &mut links);
         }
@@ -94,8 +95,8 @@ impl Network {
     #[inline]
     pub(crate) fn send(&mut self, now: Time, packet: Packet) {
         // The first link is entered at once, so it is never parked where it came from.
-        let position = self.routes.position(packet.route, packet.hop);
-        self.forward(now, packet, position, END);
+        let first = self.routes.hop(packet.route, 0);
+        self.forward(now, packet, first, END);
     }
 
     /// A packet comes to the end of `link`, if the event is not out of date: gives it if a host
@@ -110,56 +111,61 @@ impl Network {
         if let Some(next) = next {
             self.agenda.schedule(next, Event::new(kind::FLIGHT, link));
         }
-        let position = self.routes.position(packet.route, packet.hop);
-        let next_link = self.routes.at(position);
+        let next_link = match landing.next {
+            VARIES => self.routes.hop(packet.route, packet.hop),
+            next => next,
+        };
         if next_link == END {
             return Some(packet);
         }
         self.links[next_link as usize].expected -= 1;
-        self.forward(now, packet, position, link);
+        self.forward(now, packet, next_link, link);
         None
     }
 
-    /// Takes a packet that is now at its next link (at `position`) as far as can be told; it comes
-    /// from link `from`.
-    fn forward(&mut self, now: Time, mut packet: Packet, mut position: usize, mut from: u32) {
+    /// Takes a packet that is now at link `index` as far as can be told; it comes from link `from`.
+    fn forward(&mut self, now: Time, mut packet: Packet, mut index: u32, mut from: u32) {
         let mut at = now;
-        loop {
-            let index = self.routes.at(position);
-            if index == END {
-                break;
-            }
+        while index != END {
             let link = &mut self.links[index as usize];
             if at > now && !link.inline && (link.expected > 0 || at.since(now) > link.lookahead) {
                 link.expected += 1;
                 break;
             }
-            let passage = link.enqueue(at, &mut packet, &mut self.dropped);
-            let captured = link.is_captured();
-            match passage {
-                Passage::Arrives(arrives_at) => at = arrives_at,
-                Passage::Lost => {
-                    if captured {
-                        self.capture(index, packet);
-                    }
-                    self.lose(packet, index, LossReason::Wire);
-                    return;
-                }
-                Passage::Dropped(reason) => {
-                    self.lose(packet, index, LossReason::Queue(reason));
-                    return;
-                }
-            }
-            if captured {
-                self.capture(index, packet);
-            }
+            let next = link.next;
+            at = match link.pass(at, packet.bytes) {
+                Some(arrives_at) => arrives_at,
+                None => match self.enqueue(at, &mut packet, index) {
+                    Some(arrives_at) => arrives_at,
+                    None => return,
+                },
+            };
             packet.hop += 1;
-            position += 1;
             from = index;
+            index = match next {
+                VARIES => self.routes.hop(packet.route, packet.hop),
+                next => next,
+            };
         }
         if let Some(event_at) = self.links[from as usize].fly(at, packet) {
             self.agenda.schedule(event_at, Event::new(kind::FLIGHT, from));
         }
+    }
+
+    /// When a packet that comes to a link at `at` gets to the other end; `None`: it is lost.
+    #[inline(never)]
+    fn enqueue(&mut self, at: Time, packet: &mut Packet, index: u32) -> Option<Time> {
+        let link = &mut self.links[index as usize];
+        let passage = link.enqueue(at, packet, &mut self.dropped);
+        if link.is_captured() && !matches!(passage, Passage::Dropped(_)) {
+            self.capture(index, *packet);
+        }
+        match passage {
+            Passage::Arrives(arrives_at) => return Some(arrives_at),
+            Passage::Lost => self.lose(*packet, index, LossReason::Wire),
+            Passage::Dropped(reason) => self.lose(*packet, index, LossReason::Queue(reason)),
+        }
+        None
     }
 
     #[cold]

@@ -28,6 +28,9 @@ pub(crate) struct Routes {
 /// Follows the last link of a route: there is a host.
 pub(crate) const END: u32 = u32::MAX;
 
+/// Routes go on from a link in several ways.
+pub(crate) const VARIES: u32 = u32::MAX - 1;
+
 impl Routes {
     /// Two routes for each connection (data, then acknowledgements), then two for each group of
     /// resolvers (queries, then replies).
@@ -50,16 +53,27 @@ impl Routes {
         self.hops.push(END);
     }
 
-    /// Where hop number `hop` of a route stands; see [`Routes::at`].
+    /// Hop number `hop` of a route: a link, or [`END`].
     #[inline]
-    pub(crate) fn position(&self, route: u32, hop: u8) -> usize {
-        self.starts[route as usize] as usize + usize::from(hop)
+    pub(crate) fn hop(&self, route: u32, hop: u8) -> u32 {
+        self.hops[self.starts[route as usize] as usize + usize::from(hop)]
     }
 
-    /// The link at a position, or [`END`]. The next hop is at the next position.
-    #[inline]
-    pub(crate) fn at(&self, position: usize) -> u32 {
-        self.hops[position]
+    /// Tells each link what follows it, where that is the same on all routes: most links need no
+    /// look at the routes then.
+    pub(crate) fn tell(&self, links: &mut [Link]) {
+        let mut next: Vec<Option<u32>> = vec![None; links.len()];
+        for pair in self.hops.windows(2).filter(|pair| pair[0] != END) {
+            let known = &mut next[pair[0] as usize];
+            *known = match *known {
+                None => Some(pair[1]),
+                Some(other) if other == pair[1] => Some(other),
+                Some(_) => Some(VARIES),
+            };
+        }
+        for (link, next) in links.iter_mut().zip(next) {
+            link.next = next.unwrap_or(VARIES);
+        }
     }
 
     fn iter(&self) -> impl Iterator<Item = &[u32]> {

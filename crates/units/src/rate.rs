@@ -56,6 +56,14 @@ impl Rate {
 }
 
 impl Pace {
+    /// The time to send a frame of `bytes`, which is below a megabyte; rounded down.
+    #[inline]
+    pub const fn time_for_frame(self, bytes: u32) -> Span {
+        // 2^20 bytes at 1 bit/s: 8.4e18 ps, which 64 bits hold.
+        debug_assert!(bytes < 1 << 20);
+        Span::from_ps(((self.per_byte as u128 * bytes as u128) >> self.fraction_bits) as u64)
+    }
+
     /// The time to send `bytes`, rounded down to a picosecond; saturates.
     #[inline]
     pub const fn time_for(self, bytes: Bytes) -> Span {

@@ -32,6 +32,7 @@ use self::simple::Waiting;
 use crate::packet::Packet;
 use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
 use crate::random::{Random, stream_seed};
+use crate::topology::VARIES;
 
 /// A packet's place in the queue.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +97,8 @@ pub(crate) struct Link {
     /// [`Framing`]'s.
     overhead: u16,
     min_frame: u16,
+    /// What follows on every route over this link, or [`VARIES`].
+    pub(crate) next: u32,
     /// Packets come from one place in order, and nobody looks: arrivals may be handled ahead.
     pub(crate) inline: bool,
     entry: Entry,
@@ -216,6 +219,7 @@ impl Link {
             expected: 0,
             overhead: octets(framing.overhead),
             min_frame: octets(framing.min),
+            next: VARIES,
             inline: false,
             entry,
             flight: VecDeque::new(),
@@ -245,41 +249,41 @@ impl Link {
         self.observed().is_some_and(|observed| observed.capture)
     }
 
+    /// When a packet that comes at `at` arrives at the other end, if the link is a simple one and
+    /// has room; if not, ask [`Link::enqueue`].
+    ///
+    /// Calls come in order of time.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self, at: Time, ip_bytes: u16) -> Option<Time> {
+        let Entry::Simple(waiting) = &mut self.entry else { return None };
+        // A link that is idle takes any packet, and nothing waits there.
+        if self.free_at > at && !waiting.enqueue(at, self.free_at, ip_bytes) {
+            return None;
+        }
+        let span = self.pace.time_for_frame(self.framed(ip_bytes));
+        self.free_at = self.free_at.max(at) + span;
+        Some(self.free_at + self.delay)
+    }
+
     /// Takes a packet in at `at` and says what becomes of it; marks it where the queue does.
     ///
     /// Calls come in order of time.
-    #[inline]
     pub(crate) fn enqueue(
         &mut self,
         at: Time,
         packet: &mut Packet,
         dropped: &mut Dropped<Slot>,
     ) -> Passage {
-        let framed = self.framed(u32::from(packet.bytes));
-        let span = self.pace.time_for(Bytes::from(framed));
-        match &mut self.entry {
-            Entry::Simple(waiting) => {
-                // A link that is idle takes any packet, and nothing waits there.
-                if self.free_at > at && !waiting.enqueue(at, self.free_at, packet.bytes) {
-                    return Passage::Dropped(DropReason::Overflow);
-                }
-                self.free_at = self.free_at.max(at) + span;
-                Passage::Arrives(self.free_at + self.delay)
-            }
-            Entry::Full(_) => self.enqueue_full(at, packet, framed, span, dropped),
-        }
-    }
-
-    fn enqueue_full(
-        &mut self,
-        at: Time,
-        packet: &mut Packet,
-        framed: u32,
-        span: Span,
-        dropped: &mut Dropped<Slot>,
-    ) -> Passage {
         self.drain(at);
-        let Entry::Full(full) = &mut self.entry else { unreachable!("the link has it all") };
+        let framed = self.framed(packet.bytes);
+        let span = self.pace.time_for_frame(framed);
+        let Entry::Full(full) = &mut self.entry else {
+            // It goes through, or there is no room.
+            return match self.pass(at, packet.bytes) {
+                Some(arrives_at) => Passage::Arrives(arrives_at),
+                None => Passage::Dropped(DropReason::Overflow),
+            };
+        };
         let (leaves_at, ring_undo) = full.ring.admit(at, framed, self.free_at, self.pace);
         let ends_at = leaves_at.max(self.free_at) + span;
         let capable = packet.ecn().is_capable();
@@ -333,8 +337,8 @@ impl Link {
 
     /// Bytes on the wire of an IP packet.
     #[inline]
-    fn framed(&self, ip_bytes: u32) -> u32 {
-        (ip_bytes + u32::from(self.overhead)).max(u32::from(self.min_frame))
+    fn framed(&self, ip_bytes: u16) -> u32 {
+        (u32::from(ip_bytes) + u32::from(self.overhead)).max(u32::from(self.min_frame))
     }
 
     /// When the transmission of the packet that came last ends.
@@ -353,6 +357,7 @@ impl Link {
             // From the length that the queue counts to the length on the wire.
             overhead: i64::from(self.overhead) - i64::from(*queue_overhead),
             min_frame: self.min_frame,
+            has_idle_time: matches!(queue, Queue::Red(_) | Queue::Red1993(_)),
             observed: observed.as_mut(),
         };
         match queue {
@@ -494,11 +499,28 @@ impl Observed {
             }
             self.in_ring.pop_front();
             self.ring_bytes -= u64::from(framed);
-            self.sent_packets += 1;
-            self.sent_bytes += u64::from(framed);
-            self.busy += pace.time_for(Bytes::from(framed));
-            self.lost += u64::from(lost);
+            self.count_sent(framed, lost, pace);
         }
+    }
+
+    /// A packet has left the queue for the ring.
+    #[inline]
+    fn enter_ring(&mut self, packet: (Time, u32, bool), now: Time, pace: Pace) {
+        let (ends_at, framed, lost) = packet;
+        if ends_at <= now && self.in_ring.is_empty() {
+            self.count_sent(framed, lost, pace);
+        } else {
+            self.in_ring.push_back(packet);
+            self.ring_bytes += u64::from(framed);
+        }
+    }
+
+    #[inline]
+    fn count_sent(&mut self, framed: u32, lost: bool, pace: Pace) {
+        self.sent_packets += 1;
+        self.sent_bytes += u64::from(framed);
+        self.busy += pace.time_for_frame(framed);
+        self.lost += u64::from(lost);
     }
 
     /// Packets and bytes in the ring.
@@ -510,7 +532,7 @@ impl Observed {
     pub(crate) fn busy_until(&self, now: Time, pace: Pace) -> Span {
         match self.in_ring.front() {
             Some(&(ends_at, framed, _)) => {
-                let span = pace.time_for(Bytes::from(framed));
+                let span = pace.time_for_frame(framed);
                 self.busy + span.saturating_sub(ends_at.since(now))
             }
             None => self.busy,
@@ -534,6 +556,8 @@ struct Drain<'a> {
     pace: Pace,
     overhead: i64,
     min_frame: u16,
+    /// The discipline wants to know since when it is idle.
+    has_idle_time: bool,
     observed: Option<&'a mut Observed>,
 }
 
@@ -547,14 +571,13 @@ impl Drain<'_> {
             if let (Some(slot), Some(observed)) = (slot, self.observed.as_deref_mut()) {
                 let counted = i64::from(narrows_qdisc::Packet::bytes(&slot));
                 let framed = ((counted + self.overhead) as u32).max(u32::from(self.min_frame));
-                let span = self.pace.time_for(Bytes::from(framed));
+                let span = self.pace.time_for_frame(framed);
                 let ends_at = observed.ring_free_at.max(leaves_at) + span;
                 observed.ring_free_at = ends_at;
-                observed.in_ring.push_back((ends_at, framed, slot.is_lost()));
-                observed.ring_bytes += u64::from(framed);
+                observed.enter_ring((ends_at, framed, slot.is_lost()), self.now, self.pace);
                 observed.sojourn.add(slot.sojourn_us);
             }
-            if head(queue).is_none() {
+            if self.has_idle_time && head(queue).is_none() {
                 // The card asks again and finds nothing: here RED's idle time starts.
                 queue.dequeue(leaves_at, &mut Vec::new());
             }

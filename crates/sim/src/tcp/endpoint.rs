@@ -22,6 +22,7 @@ use super::{Config, Counters, Flags, Segment, Seq, SynOptions};
 /// `None`, and then ask [`next_timeout`](Self::next_timeout): sending arms timers. The same
 /// [`Config`] is handed to every call.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Endpoint {
     phase: Phase,
     /// The SYN or SYN-ACK has to be sent.
@@ -126,12 +127,19 @@ impl Endpoint {
     }
 
     /// The next segment to be sent, if any.
-    #[inline]
+    #[inline(never)]
     pub fn poll_transmit(&mut self, config: &Config, now: Time) -> Option<Segment> {
-        let cx = Context::new(config, now);
-        if self.phase != Phase::Established {
-            return self.poll_syn(&cx);
+        if self.is_established() {
+            self.poll_established(config, now)
+        } else {
+            self.poll_syn(&Context::new(config, now))
         }
+    }
+
+    /// [`poll_transmit`](Self::poll_transmit) after the handshake.
+    #[inline(always)]
+    pub(crate) fn poll_established(&mut self, config: &Config, now: Time) -> Option<Segment> {
+        let cx = Context::new(config, now);
         let outgoing = self.next_outgoing(&cx)?;
         Some(self.segment(&cx, outgoing))
     }
@@ -287,7 +295,7 @@ impl Endpoint {
     }
 
     /// Data, or else an acknowledgement.
-    #[inline]
+    #[inline(always)]
     fn next_outgoing(&mut self, cx: &Context) -> Option<Outgoing> {
         if !self.receiver.first
             && let Some(outgoing) = self.sender.poll(cx)
@@ -298,11 +306,11 @@ impl Endpoint {
             return Some(outgoing);
         }
         let owed = self.receiver.decide(cx, self.sender.srtt_us()) == Decision::Send;
-        owed.then(|| Outgoing { seq: self.sender.snd_nxt, len: 0, flags: Flags(0), ect: false })
+        owed.then_some(Outgoing { seq: self.sender.snd_nxt, len: 0, flags: Flags(0), ect: false })
     }
 
     /// A segment with everything that the receiving half has to say.
-    #[inline]
+    #[inline(always)]
     fn segment(&mut self, cx: &Context, outgoing: Outgoing) -> Segment {
         let receiver = &mut self.receiver;
         let mut segment = Segment {

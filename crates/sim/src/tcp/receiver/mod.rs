@@ -18,8 +18,9 @@ use super::clock::Context;
 use super::sender::Sender;
 use super::{Config, Flags, SackBlocks, Segment, Seq};
 
-/// The receiving half. Fields are ordered by heat.
+/// The receiving half. Fields are in order of heat, and lie in memory as they stand here.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Receiver {
     pub(crate) rcv_nxt: Seq,
     /// `rcv_nxt` as last acknowledged.

@@ -68,8 +68,9 @@ pub(crate) enum Timer {
     Persist,
 }
 
-/// The sending half. Fields are ordered by heat.
+/// The sending half. Fields are in order of heat, and lie in memory as they stand here.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Sender {
     // Every acknowledgement and every segment.
     pub(crate) snd_una: Seq,
@@ -91,14 +92,14 @@ pub(crate) struct Sender {
     pub(crate) mss: u16,
     pub(crate) peer_scale: u8,
     pub(crate) sack: bool,
+    /// In jiffies, backed off.
+    rto: u32,
     /// When the timer fires; `Time::MAX`: never.
     timer_at: Time,
     board: Scoreboard,
     /// Bytes written and not yet sent; `u64::MAX`: no end.
     unsent: u64,
     pub(crate) bytes_acked: u64,
-    /// In jiffies, backed off.
-    rto: u32,
     /// Eight times the smoothed round trip; 0: no sample yet.
     srtt_us: u32,
     mdev_us: u32,
@@ -126,6 +127,8 @@ pub(crate) struct Sender {
     frto: bool,
     reord_seen: bool,
     tlp_retrans: bool,
+    may_undo: bool,
+    probe_out: bool,
     /// Given up.
     pub(crate) failed: bool,
     highest_sack: Seq,
@@ -134,7 +137,6 @@ pub(crate) struct Sender {
     high_seq: Seq,
     /// Meaningful while `may_undo`.
     undo_from: Seq,
-    may_undo: bool,
     /// Negative: no retransmission yet.
     undo_retrans: i32,
     /// 0: no undo of the window.
@@ -147,7 +149,6 @@ pub(crate) struct Sender {
     reordering: u32,
     /// `tlp_high_seq`, while a probe is out.
     probe_end: Seq,
-    probe_out: bool,
     retransmit_hint: u32,
     dsack_dups: u32,
     /// Duplicate acknowledgements in a row, and segments that they add to the window (classic).
