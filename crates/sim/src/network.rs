@@ -5,7 +5,7 @@ use narrows_units::Time;
 
 use crate::agenda::{Agenda, Event};
 use crate::captured::{Captured, Frame};
-use crate::link::{Link, Passage, Slot};
+use crate::link::{Flights, Link, Passage, Slot};
 use crate::packet::{Packet, SackPool};
 use crate::plan::Plan;
 use crate::topology::{END, Routes, VARIES, find_shortcuts};
@@ -48,6 +48,7 @@ pub(crate) struct DnsLoss {
 pub(crate) struct Network {
     pub(crate) agenda: Agenda,
     pub(crate) links: Vec<Link>,
+    flights: Flights,
     pub(crate) routes: Routes,
     pub(crate) pool: SackPool,
     /// DNS packets lost since the list was last emptied.
@@ -82,6 +83,7 @@ impl Network {
         Self {
             agenda: Agenda::new(),
             links,
+            flights: Flights::new(),
             routes,
             pool: SackPool::default(),
             dns_losses: Vec::new(),
@@ -92,29 +94,33 @@ impl Network {
     }
 
     /// A host sends a packet.
-    #[inline]
+    ///
+    /// This and [`Network::land`] are in line where they are called, so that a packet's fields stay
+    /// in registers from where it is made, or lies, to the flight list that it goes to. Copies of a
+    /// value that was just written in parts cost more than the rest of the way.
+    #[inline(always)]
     pub(crate) fn send(&mut self, now: Time, packet: Packet) {
-        // The first link is entered at once, so it is never parked where it came from.
         let first = self.routes.hop(packet.route, 0);
+        // The first link is entered at once, so it is never parked where it came from.
         self.forward(now, packet, first, END);
     }
 
     /// A packet comes to the end of `link`, if the event is not out of date: gives it if a host
     /// is there, and sends it on if not.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn land(&mut self, now: Time, link: u32) -> Option<Packet> {
         let landing = &mut self.links[link as usize];
         if landing.armed != now {
             return None;
         }
-        let (packet, next) = landing.land();
-        if let Some(next) = next {
-            self.agenda.schedule(next, Event::new(kind::FLIGHT, link));
-        }
+        let (packet, next) = landing.land(&mut self.flights);
         let next_link = match landing.next {
             VARIES => self.routes.hop(packet.route, packet.hop),
             next => next,
         };
+        if let Some(next) = next {
+            self.agenda.schedule(next, Event::new(kind::FLIGHT, link));
+        }
         if next_link == END {
             return Some(packet);
         }
@@ -124,6 +130,7 @@ impl Network {
     }
 
     /// Takes a packet that is now at link `index` as far as can be told; it comes from link `from`.
+    #[inline(always)]
     fn forward(&mut self, now: Time, mut packet: Packet, mut index: u32, mut from: u32) {
         let mut at = now;
         while index != END {
@@ -135,8 +142,13 @@ impl Network {
             let next = link.next;
             at = match link.pass(at, packet.bytes) {
                 Some(arrives_at) => arrives_at,
-                None => match self.enqueue(at, &mut packet, index) {
-                    Some(arrives_at) => arrives_at,
+                None => match self.enqueue(at, packet, index) {
+                    Some((arrives_at, marked)) => {
+                        if marked {
+                            packet.set_ce();
+                        }
+                        arrives_at
+                    }
                     None => return,
                 },
             };
@@ -147,23 +159,25 @@ impl Network {
                 next => next,
             };
         }
-        if let Some(event_at) = self.links[from as usize].fly(at, packet) {
+        if let Some(event_at) = self.links[from as usize].fly(at, packet, &mut self.flights) {
             self.agenda.schedule(event_at, Event::new(kind::FLIGHT, from));
         }
     }
 
-    /// When a packet that comes to a link at `at` gets to the other end; `None`: it is lost.
+    /// When a packet that comes to a link at `at` gets to the other end, and whether it is marked
+    /// on the way; `None`: it is lost.
     #[inline(never)]
-    fn enqueue(&mut self, at: Time, packet: &mut Packet, index: u32) -> Option<Time> {
+    fn enqueue(&mut self, at: Time, mut packet: Packet, index: u32) -> Option<(Time, bool)> {
         let link = &mut self.links[index as usize];
-        let passage = link.enqueue(at, packet, &mut self.dropped);
+        let ecn = packet.ecn();
+        let passage = link.enqueue(at, &mut packet, &mut self.dropped);
         if link.is_captured() && !matches!(passage, Passage::Dropped(_)) {
-            self.capture(index, *packet);
+            self.capture(index, packet);
         }
         match passage {
-            Passage::Arrives(arrives_at) => return Some(arrives_at),
-            Passage::Lost => self.lose(*packet, index, LossReason::Wire),
-            Passage::Dropped(reason) => self.lose(*packet, index, LossReason::Queue(reason)),
+            Passage::Arrives(arrives_at) => return Some((arrives_at, packet.ecn() != ecn)),
+            Passage::Lost => self.lose(packet, index, LossReason::Wire),
+            Passage::Dropped(reason) => self.lose(packet, index, LossReason::Queue(reason)),
         }
         None
     }

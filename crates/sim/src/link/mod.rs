@@ -13,6 +13,7 @@
 //! FIFOs at which nobody looks, before a wire that does nothing but delay, have a short form
 //! ([`simple`]).
 
+mod flight;
 mod jitter;
 mod ring;
 mod simple;
@@ -26,6 +27,8 @@ use narrows_qdisc::{
 };
 use narrows_units::{Bytes, Pace, Span, Time};
 
+use self::flight::Flight;
+pub(crate) use self::flight::Flights;
 use self::jitter::JitterState;
 use self::ring::RingState;
 use self::simple::Waiting;
@@ -103,7 +106,7 @@ pub(crate) struct Link {
     pub(crate) inline: bool,
     entry: Entry,
     /// Packets under way, by time of arrival, each on its way to what follows this link.
-    flight: VecDeque<(Time, Packet)>,
+    flight: Flight,
 }
 
 /// What a packet has to pass before it is on the wire.
@@ -222,7 +225,7 @@ impl Link {
             next: VARIES,
             inline: false,
             entry,
-            flight: VecDeque::new(),
+            flight: Flight::EMPTY,
         }
     }
 
@@ -369,37 +372,24 @@ impl Link {
     }
 
     /// Puts a packet on the flight list. Says when an event is needed, if one is.
-    #[inline]
-    pub(crate) fn fly(&mut self, arrives_at: Time, packet: Packet) -> Option<Time> {
-        let in_order = self.flight.back().is_none_or(|&(last, _)| last <= arrives_at);
-        if self.flight.len() == self.flight.capacity() {
-            self.grow_flight();
-        }
-        if in_order {
-            self.flight.push_back((arrives_at, packet));
-        } else {
-            let place = self.flight.partition_point(|&(other, _)| other <= arrives_at);
-            self.flight.insert(place, (arrives_at, packet));
-        }
+    #[inline(always)]
+    pub(crate) fn fly(
+        &mut self,
+        arrives_at: Time,
+        packet: Packet,
+        flights: &mut Flights,
+    ) -> Option<Time> {
+        self.flight.push(arrives_at, packet, flights);
         (arrives_at < self.armed).then(|| {
             self.armed = arrives_at;
             arrives_at
         })
     }
 
-    #[cold]
-    fn grow_flight(&mut self) {
-        let flying = self.flight.len();
-        // A list of thousands of packets should not be half empty.
-        let step = if flying < FLIGHT_DOUBLING_ENDS { flying.max(4) } else { flying / 8 };
-        self.flight.reserve_exact(step);
-    }
-
     /// Takes the packet that arrives now; gives it and when the next event is needed.
-    #[inline]
-    pub(crate) fn land(&mut self) -> (Packet, Option<Time>) {
-        let (_, packet) = self.flight.pop_front().expect("an event is pending for a packet");
-        let next = self.flight.front().map(|&(at, _)| at);
+    #[inline(always)]
+    pub(crate) fn land(&mut self, flights: &mut Flights) -> (Packet, Option<Time>) {
+        let (packet, next) = self.flight.pop(flights).expect("an event is pending for a packet");
         self.armed = next.unwrap_or(Time::MAX);
         (packet, next)
     }
@@ -546,9 +536,6 @@ impl Link {
         self.observed().map_or(Span::ZERO, |observed| observed.busy_until(now, self.pace))
     }
 }
-
-/// Up to here doubling wastes little; beyond, a flight list grows by an eighth at a time.
-const FLIGHT_DOUBLING_ENDS: usize = 64;
 
 /// The loop that takes departed slots out of a queue.
 struct Drain<'a> {

@@ -1,0 +1,183 @@
+//! Packets under way: a list for each link, by time of arrival, and one store for all of them.
+//!
+//! A place that a packet has left is the next to be taken, so the store is as long as the most
+//! packets that were ever under way at once, and what is written was read a moment ago. A ring for
+//! each link would walk through all of its memory, most of it long out of the caches.
+
+use narrows_units::Time;
+
+use crate::packet::Packet;
+
+/// The packets of all links.
+#[derive(Debug)]
+pub(crate) struct Flights {
+    places: Vec<Place>,
+    /// The first free place.
+    free: u32,
+}
+
+/// A packet, and its neighbours on the list.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    arrives_at: Time,
+    packet: Packet,
+    previous: u32,
+    next: u32,
+}
+
+const _: () = assert!(size_of::<Place>() == 48);
+
+/// One link's list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    first: u32,
+    last: u32,
+}
+
+const NONE: u32 = u32::MAX;
+/// Up to here doubling wastes little; beyond, the store grows by an eighth at a time.
+const DOUBLING_ENDS: usize = 1024;
+
+impl Flight {
+    pub(super) const EMPTY: Self = Self { first: NONE, last: NONE };
+
+    /// Puts a packet behind all that arrive no later.
+    #[inline(always)]
+    pub(super) fn push(&mut self, arrives_at: Time, packet: Packet, flights: &mut Flights) {
+        let place = Place { arrives_at, packet, previous: self.last, next: NONE };
+        let index = flights.put(place);
+        if self.last == NONE {
+            self.first = index;
+            self.last = index;
+        } else {
+            let last = &mut flights.places[self.last as usize];
+            if last.arrives_at <= arrives_at {
+                last.next = index;
+                self.last = index;
+            } else {
+                self.overtake(index, arrives_at, flights);
+            }
+        }
+    }
+
+    /// Takes the packet that arrives first; gives it and when the next one does.
+    #[inline(always)]
+    pub(super) fn pop(&mut self, flights: &mut Flights) -> Option<(Packet, Option<Time>)> {
+        let place = flights.places.get_mut(self.first as usize)?;
+        let Place { packet, next, .. } = *place;
+        place.next = flights.free;
+        flights.free = self.first;
+        self.first = next;
+        Some((
+            packet,
+            match flights.places.get_mut(next as usize) {
+                Some(place) => {
+                    place.previous = NONE;
+                    Some(place.arrives_at)
+                }
+                None => {
+                    self.last = NONE;
+                    None
+                }
+            },
+        ))
+    }
+
+    /// Finds the place of a packet that arrives before the last one.
+    #[cold]
+    #[inline(never)]
+    fn overtake(&mut self, index: u32, arrives_at: Time, flights: &mut Flights) {
+        let mut next = self.last;
+        let mut previous = flights.places[next as usize].previous;
+        while previous != NONE && flights.places[previous as usize].arrives_at > arrives_at {
+            next = previous;
+            previous = flights.places[next as usize].previous;
+        }
+        flights.places[next as usize].previous = index;
+        let place = &mut flights.places[index as usize];
+        (place.previous, place.next) = (previous, next);
+        if previous == NONE {
+            self.first = index;
+        } else {
+            flights.places[previous as usize].next = index;
+        }
+    }
+}
+
+impl Flights {
+    pub(crate) const fn new() -> Self {
+        Self { places: Vec::new(), free: NONE }
+    }
+
+    #[inline(always)]
+    fn put(&mut self, place: Place) -> u32 {
+        match self.places.get_mut(self.free as usize) {
+            Some(free) => {
+                let index = self.free;
+                self.free = free.next;
+                *free = place;
+                index
+            }
+            None => self.grow(place),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, place: Place) -> u32 {
+        let places = self.places.len();
+        if places == self.places.capacity() && places >= DOUBLING_ENDS {
+            self.places.reserve_exact(places / 8);
+        }
+        self.places.push(place);
+        // 2^32 packets would need 192 GB.
+        places as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_units::Span;
+
+    use super::*;
+    use crate::random::Random;
+
+    /// Two lists that share a store, against sorted ones.
+    #[test]
+    fn packets_arrive_in_order_of_time_and_then_of_departure() {
+        let mut random = Random::new(1, "flights");
+        let mut flights = Flights::new();
+        let mut lists = [Flight::EMPTY; 2];
+        let mut models: [Vec<(Time, u32)>; 2] = Default::default();
+        for number in 0..10_000 {
+            let which = random.bits() as usize % 2;
+            let (list, model) = (&mut lists[which], &mut models[which]);
+            if random.bits() % 5 < if number < 5_000 { 3 } else { 2 } {
+                let at = Time::ZERO + Span::from_us(u64::from(number / 4 + random.bits() % 20));
+                list.push(at, Packet::dns(0, number, 0, 40), &mut flights);
+                model.insert(model.partition_point(|&(other, _)| other <= at), (at, number));
+            } else {
+                let expected = (!model.is_empty()).then(|| model.remove(0).1);
+                let landed = list.pop(&mut flights);
+                assert_eq!(landed.map(|(packet, _)| packet.worker()), expected);
+                let next = landed.and_then(|(_, next)| next);
+                assert_eq!(next, expected.and_then(|_| model.first().map(|&(at, _)| at)));
+            }
+        }
+    }
+
+    #[test]
+    fn the_store_is_as_long_as_the_most_packets_at_once() {
+        let mut flights = Flights::new();
+        let mut lists = [Flight::EMPTY; 50];
+        for round in 0..100 {
+            for list in &mut lists {
+                for _ in 0..30 {
+                    list.push(Time::from_ps(round), Packet::dns(0, 0, 0, 40), &mut flights);
+                }
+                while list.pop(&mut flights).is_some() {}
+            }
+        }
+        assert_eq!(flights.places.len(), 30);
+    }
+}
