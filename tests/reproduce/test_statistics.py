@@ -9,29 +9,7 @@ from narrows.reproduce.statistics import (
     deviation_interval,
     normal_interval,
     t_interval,
-    t_quantile,
 )
-
-
-# Abramowitz and Stegun, Table 26.10 (two-sided 0.95 and 0.99).
-@pytest.mark.parametrize(
-    ("probability", "freedom", "printed"),
-    [
-        (0.975, 1, 12.706),
-        (0.975, 2, 4.303),
-        (0.975, 9, 2.262),
-        (0.975, 30, 2.042),
-        (0.995, 1, 63.657),
-        (0.995, 2, 9.925),
-        (0.995, 5, 4.032),
-        (0.995, 120, 2.617),
-        (0.025, 9, -2.262),
-    ],
-)
-def test_student_t_agrees_with_the_printed_table(
-    probability: float, freedom: int, printed: float
-) -> None:
-    assert t_quantile(probability, freedom) == pytest.approx(printed, abs=6e-4)
 
 
 # Abramowitz and Stegun, Table 26.8.

@@ -9,7 +9,7 @@ from synthetic_run import LINK, synthetic_run
 from narrows.errors import NarrowsError
 from narrows.results import Run, compare
 from narrows.results.compare import Row
-from narrows.results.intervals import t_half_width, t_quantile, welch
+from narrows.results.intervals import welch
 
 
 def one(kind: str, seed: int = 1, **facts: float) -> Run:
@@ -88,30 +88,11 @@ def test_a_comparison_is_json_and_text() -> None:
     assert len({len(line) for line in out.getvalue().splitlines()}) > 1
 
 
-@pytest.mark.parametrize(
-    ("confidence", "freedom", "value"),
-    # Abramowitz and Stegun, table 26.10.
-    [
-        (0.95, 1, 12.706),
-        (0.95, 2, 4.303),
-        (0.99, 2, 9.925),
-        (0.95, 3, 3.182),
-        (0.99, 4, 4.604),
-        (0.95, 9, 2.262),
-        (0.99, 30, 2.750),
-        (0.95, 120, 1.980),
-    ],
-)
-def test_students_t_is_as_printed(confidence: float, freedom: int, value: float) -> None:
-    assert t_quantile(confidence, freedom) == pytest.approx(value, abs=5e-4)
-
-
 def test_welch_is_students_t_for_equal_samples() -> None:
     low, high = welch([1.0, 2.0, 3.0], [11.0, 12.0, 13.0])
     assert (low + high) / 2 == pytest.approx(10.0)
     # Equal variances and sizes: 4 degrees of freedom.
     assert (high - low) / 2 == pytest.approx(2.776 * (2.0 / 3.0) ** 0.5, abs=1e-3)
-    assert t_half_width([1.0, 2.0, 3.0]) == pytest.approx(4.303 / 3.0**0.5, abs=1e-3)
 
 
 def test_seeds_that_all_give_the_same_give_no_interval() -> None:

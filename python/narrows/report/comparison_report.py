@@ -12,8 +12,9 @@ from narrows.report.run_report import FIGURES, REPORT_FILE
 from narrows.report.source import monitored_links, monitored_queues
 from narrows.results import Run
 from narrows.results.compare import Comparison, Group, interval_text, signed
-from narrows.results.intervals import t_half_width, wilson
+from narrows.results.intervals import wilson
 from narrows.results.metrics import value_text
+from narrows.results.student import t_half_width
 
 __all__ = ["comparison_figures", "write_comparison"]
 

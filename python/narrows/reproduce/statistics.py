@@ -1,19 +1,17 @@
 """Intervals over repeated runs: Student's t, the normal approximation, and chi-square for spread.
 
-Written out here because they are the only statistics that a reproduction needs: a dependency on a
-scientific library would cost more than these lines. The tests hold them against printed tables.
-
-Sources: Student's t by the regularised incomplete beta function (Abramowitz and Stegun, 26.7.1),
-which is evaluated as the continued fraction 26.5.8 by Lentz's method; chi-square quantiles by
-bisection on the regularised incomplete gamma function (6.5.29).
+Source: chi-square quantiles by bisection on the regularised incomplete gamma function (Abramowitz
+and Stegun, 6.5.29). The tests hold them against printed tables.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from narrows.results.student import bisect, t_half_width
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
     mean = statistics.fmean(values)
     if len(values) < 2:
         return Interval(mean, -math.inf, math.inf, len(values))
-    half = t_quantile(0.5 + confidence / 2.0, len(values) - 1) * standard_error(values)
+    half = t_half_width(values, confidence)
     return Interval(mean, mean - half, mean + half, len(values))
 
 
@@ -86,24 +84,6 @@ def standard_error(values: Sequence[float]) -> float:
     return statistics.stdev(values) / math.sqrt(len(values))
 
 
-def t_quantile(probability: float, freedom: int) -> float:
-    """The value that Student's t with `freedom` degrees stays below with `probability`."""
-    if not 0.0 < probability < 1.0:
-        raise ValueError(f"a probability lies between 0 and 1, not {probability}")
-    if probability < 0.5:
-        return -t_quantile(1.0 - probability, freedom)
-    high = 1.0
-    while t_cumulative(high, freedom) < probability:
-        high *= 2.0
-    return _bisect(lambda t: t_cumulative(t, freedom) - probability, 0.0, high)
-
-
-def t_cumulative(t: float, freedom: int) -> float:
-    """Probability that Student's t with `freedom` degrees stays below `t`."""
-    tail = 0.5 * _beta_regularised(freedom / (freedom + t * t), freedom / 2.0, 0.5)
-    return 1.0 - tail if t > 0 else tail
-
-
 def chi_square_quantile(probability: float, freedom: int) -> float:
     """The value that chi-square with `freedom` degrees stays below with `probability`."""
     if not 0.0 < probability < 1.0:
@@ -111,7 +91,7 @@ def chi_square_quantile(probability: float, freedom: int) -> float:
     high = float(freedom) + 1.0
     while _gamma_regularised(freedom / 2.0, high / 2.0) < probability:
         high *= 2.0
-    return _bisect(lambda x: _gamma_regularised(freedom / 2.0, x / 2.0) - probability, 0.0, high)
+    return bisect(lambda x: _gamma_regularised(freedom / 2.0, x / 2.0) - probability, 0.0, high)
 
 
 def _check(values: Sequence[float]) -> None:
@@ -119,54 +99,6 @@ def _check(values: Sequence[float]) -> None:
         raise ValueError("no values, so no mean")
     if not all(math.isfinite(value) for value in values):
         raise ValueError("a value is not finite")
-
-
-def _bisect(rising: Callable[[float], float], low: float, high: float) -> float:
-    for _ in range(200):
-        middle = (low + high) / 2.0
-        if rising(middle) < 0.0:
-            low = middle
-        else:
-            high = middle
-        if high - low <= 1e-13 * max(1.0, abs(high)):
-            break
-    return (low + high) / 2.0
-
-
-def _beta_regularised(x: float, a: float, b: float) -> float:
-    if x <= 0.0:
-        return 0.0
-    if x >= 1.0:
-        return 1.0
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    )
-    # The fraction converges fast on one side of the mean; the other side is its mirror image.
-    if x < (a + 1.0) / (a + b + 2.0):
-        return front * _beta_fraction(x, a, b) / a
-    return 1.0 - front * _beta_fraction(1.0 - x, b, a) / b
-
-
-def _beta_fraction(x: float, a: float, b: float) -> float:
-    tiny = 1e-300
-    c = 1.0
-    d = 1.0 - (a + b) * x / (a + 1.0)
-    d = 1.0 / (d if abs(d) > tiny else tiny)
-    result = d
-    for m in range(1, 1000):
-        for numerator in (
-            m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0)),
-        ):
-            d = 1.0 + numerator * d
-            d = 1.0 / (d if abs(d) > tiny else tiny)
-            c = 1.0 + numerator / c
-            c = c if abs(c) > tiny else tiny
-            step = c * d
-            result *= step
-        if abs(step - 1.0) < 1e-15:
-            break
-    return result
 
 
 def _gamma_regularised(a: float, x: float) -> float:

@@ -2,8 +2,7 @@
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927;
 R. G. Newcombe, "Interval estimation for the difference between independent proportions", 1998,
-method 10; B. L. Welch, "The generalization of Student's problem", 1947; G. W. Hill, "Algorithm 396:
-Student's t-quantiles", 1970.
+method 10; B. L. Welch, "The generalization of Student's problem", 1947.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist, fmean, variance
 
-__all__ = ["newcombe", "t_half_width", "t_quantile", "welch", "wilson"]
+from narrows.results.student import t_quantile
+
+__all__ = ["newcombe", "welch", "wilson"]
 
 
 def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -80,48 +81,5 @@ def welch(
         part * part / (len(sample) - 1) for part, sample in zip(parts, (first, second), strict=True)
     )
     freedom = max(1, math.floor(total * total / spread * (1.0 + 1e-12)))
-    half = t_quantile(confidence, freedom) * math.sqrt(total)
+    half = t_quantile(0.5 + confidence / 2.0, freedom) * math.sqrt(total)
     return difference - half, difference + half
-
-
-def t_half_width(values: Sequence[float], confidence: float = 0.95) -> float:
-    """Half the width of Student's t interval of a mean.
-
-    Raises:
-        ValueError: There are fewer than two values.
-    """
-    if len(values) < 2:
-        raise ValueError("an interval of a mean needs two values or more")
-    return t_quantile(confidence, len(values) - 1) * math.sqrt(variance(values) / len(values))
-
-
-def t_quantile(confidence: float, freedom: int) -> float:
-    """What Student's t stays within with probability ``confidence``, to about six digits.
-
-    Examples:
-        >>> [round(t_quantile(0.95, n), 3) for n in (1, 2, 3, 10, 30)]
-        [12.706, 4.303, 3.182, 2.228, 2.042]
-    """
-    p, n = 1.0 - confidence, float(freedom)
-    if freedom == 1:
-        return 1.0 / math.tan(p * math.pi / 2.0)
-    if freedom == 2:
-        return math.sqrt(2.0 / (p * (2.0 - p)) - 2.0)
-    # Hill's names.
-    a = 1.0 / (n - 0.5)
-    b = 48.0 / (a * a)
-    c = ((20700.0 * a / b - 98.0) * a - 16.0) * a + 96.36
-    d = ((94.5 / (b + c) - 3.0) / b + 1.0) * math.sqrt(a * math.pi / 2.0) * n
-    y = (d * p) ** (2.0 / n)
-    if y > 0.05 + a:
-        x = NormalDist().inv_cdf(0.5 * p)
-        y = x * x
-        if n < 5.0:
-            c += 0.3 * (n - 4.5) * (x + 0.6)
-        c = (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b + c
-        y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x
-        y = math.expm1(a * y * y)
-    else:
-        tail = 1.0 / (((n + 6.0) / (n * y) - 0.089 * d - 0.822) * (n + 2.0) * 3.0)
-        y = ((tail + 0.5 / (n + 4.0)) * y - 1.0) * (n + 1.0) / (n + 2.0) + 1.0 / y
-    return math.sqrt(n * y)
