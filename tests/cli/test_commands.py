@@ -13,6 +13,7 @@ import pytest
 
 from .conftest import Narrows
 
+ROOT = Path(__file__).parents[2]
 COMMANDS = ("run", "compare", "reproduce", "check", "schema", "profiles")
 
 
@@ -29,6 +30,8 @@ def test_every_help_has_an_example(narrows: Narrows, command: str) -> None:
     assert done.returncode == 0
     # The usage line, and an example.
     assert len(re.findall(rf"narrows {command}\b", done.stdout)) >= 2
+    for name in re.findall(r"\bscenarios/[\w.-]+", done.stdout):
+        assert (ROOT / name).is_file(), f"the example names {name}, which is not there"
 
 
 def test_version(narrows: Narrows) -> None:

@@ -7,8 +7,8 @@ import json
 from narrows.cli.options import Json, ScenarioFile, Settings, settings
 
 EXAMPLES = """\
-[bold]narrows check scenarios/red-ecn.toml[/bold] # says whether a run would start, and how large it
-is.
+[bold]narrows check scenarios/dns-behind-red.toml[/bold] # says whether a run would start, and how
+large it is.
 
 [bold]narrows check my.toml --set dns.dns.workers=1000 --json[/bold]
 """

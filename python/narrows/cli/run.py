@@ -15,8 +15,8 @@ from narrows.cli.options import Json, Quiet, ScenarioFile, Settings, settings
 from narrows.cli.progress import shown
 
 EXAMPLES = """\
-[bold]narrows run scenarios/red-ecn.toml[/bold] # runs it and leaves runs/red-ecn-1 with tables,
-figures and report.html.
+[bold]narrows run scenarios/dns-behind-red.toml[/bold] # runs it and leaves runs/dns-behind-red-1
+with tables, figures and report.html.
 
 [bold]narrows run my.toml --set links.bottleneck.queue.probability=0.2 --seed 7 --out
 runs/p20[/bold]
