@@ -64,7 +64,7 @@ def test_a_report_tells_how_to_run_it_again(folder: Path) -> None:
     words = "".join(_Page((folder / "report.html").read_text(encoding="utf-8")).text)
     assert "narrows run scenario.toml --backend sim --seed 1" in words
     start = words.index('name = "testbed-red"')
-    scenario = words[start : words.index("Where and when it ran")]
+    scenario = words[start : words.index("Where and when it ran is")]
     assert tomllib.loads(scenario) == Run.load(folder).scenario
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from narrows import Scenario, run
+from narrows.report import write_run_report
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,11 +30,13 @@ def test_two_runs_leave_the_same_bytes(scenario_file: Path, tmp_path: Path) -> N
     scenario = Scenario.load(scenario_file)
     folders = [tmp_path / name for name in ("first", "second", "other")]
     for folder, seed in zip(folders, (3, 3, 4), strict=True):
-        run(scenario, seed=seed, out=folder)
+        write_run_report(run(scenario, seed=seed, out=folder), folder)
     first, second, other = map(contents, folders)
     assert first == second
     assert any(name.endswith(".parquet") for name in first)
     assert any(name.endswith(".pcapng") for name in first)
+    assert any(name.endswith(".svg") for name in first)
+    assert "report.html" in first
     assert document(folders[0]) == document(folders[1])
     assert first["queries.parquet"] != other["queries.parquet"]
 

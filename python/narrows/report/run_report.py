@@ -140,8 +140,6 @@ def _page(run: Run, shown: list[Shown]) -> str:
         sections=sections,
         notes=summary_table(run).notes,
         scenario=toml_text(run.scenario),
-        wall=dict(run.wall),
-        host=dict(run.host),
     )
 
 
