@@ -1,12 +1,9 @@
 """What the commands print and return."""
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -112,29 +109,6 @@ def test_an_event_limit_leaves_a_partial_run(narrows: Narrows, small: Path) -> N
     run = json.loads((small.parent / "cut" / "run.json").read_text(encoding="utf-8"))
     assert run["status"] == "partial"
     assert run["stopped"] == "event-limit"
-
-
-def test_an_interrupt_leaves_a_partial_run(small: Path) -> None:
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "narrows.cli", "run", str(small), "--no-report"),
-            *("--set", "duration=200 h", "--out", "cut"),
-        ],
-        cwd=small.parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ.copy(),
-    )
-    time.sleep(4.0)
-    assert process.poll() is None, process.communicate()
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert "Traceback" not in said
-    run = json.loads((small.parent / "cut" / "run.json").read_text(encoding="utf-8"))
-    assert run["status"] == "partial"
-    assert run["stopped"] == "interrupted"
 
 
 def test_compare(narrows: Narrows, small: Path) -> None:
