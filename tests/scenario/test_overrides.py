@@ -97,6 +97,11 @@ def test_queue_alone_is_the_only_one_that_is_given() -> None:
         ("links.faar.rate", 'has no entry "faar"; hint: did you mean "far"?'),
         ("links.9.rate", 'has no entry "9"'),
         ("links.far", "is a whole entry; hint: name a key of it"),
+        (
+            "links.far.queue.limit",
+            "does not reach forward, which has its own; hint: set links.far.forward.queue.limit",
+        ),
+        ("links[1].queue", "does not reach forward"),
         ("name.first", "leads into a value that is no table"),
         ("links.far.raet", "is no known key"),
         ("monitor.queues.hz", "is no known key"),

@@ -75,6 +75,7 @@ def _set(values: dict[str, Any], parts: list[str | int], value: Any, key: str, f
                 continue
         if not isinstance(node, dict) or not isinstance(part, str):
             raise ScenarioError(file, key, "leads into a value that is no table")
+        _reaches_both_ways(node, part, parts[position + 1 :], key, file)
         if last:
             node[part] = value
             return
@@ -86,6 +87,29 @@ def _set(values: dict[str, Any], parts: list[str | int], value: Any, key: str, f
         common = node if part in _WAYS else None
         node = node[part]
     raise AssertionError("the last part sets the value or raises")
+
+
+def _reaches_both_ways(
+    node: dict[str, Any], part: str, rest: list[str | int], key: str, file: str
+) -> None:
+    """Refuses a link's key that a direction has of its own: setting it would change nothing there.
+
+    Raises:
+        ScenarioError: A direction has it.
+    """
+    for way in _WAYS:
+        own = node.get(way)
+        if isinstance(own, dict) and part in own:
+            path = _text([node["name"], way, part, *rest]) if "name" in node else f"{way}.{part}"
+            raise ScenarioError(
+                file, key, f"does not reach {way}, which has its own", f"set links.{path}"
+            )
+
+
+def _text(parts: list[str | int]) -> str:
+    """A dotted key."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return text.removeprefix(".")
 
 
 def _entry(entries: list[Any], part: str | int, key: str, file: str) -> tuple[Any, bool]:
@@ -139,8 +163,7 @@ def _the_queue(
         raise ScenarioError(
             file, key, "means no queue: no link has one", "name it: links.NAME.queue"
         )
-    end = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest)
-    candidates = [".".join(place) + end for place in given]
+    candidates = [_text([*place, *rest]) for place in given]
     more = ", ..." if len(candidates) > 4 else ""
     raise ScenarioError(
         file, key, "may mean several queues", f"one of {', '.join(candidates[:4])}{more}"
