@@ -35,6 +35,7 @@ test: setup lint ## Everything that CI runs (with CI set: installs what tests ne
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -q -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps -q
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .
 	$(BIN)/mypy
