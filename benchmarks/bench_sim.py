@@ -6,7 +6,7 @@ The last line of stdout is a JSON object with, for each discipline,
 
 - `ratio_ns3`, `ratio_ns2`: wall time that the scenario takes the peer (its process: set-up and
   simulation) by what it takes narrows, from the scenario file to the tables. Python's own start and
-  the import of packages, which a session pays once, are not in it;
+  the import of packages, which a notebook pays once, are not in it;
 - `process_ratio_ns3`, `process_ratio_ns2`: the same with them: process by process;
 - `run_ratio_ns3`, `run_ratio_ns2`: of the runs alone: the peer's simulation without its set-up by
   narrows' from the plan to the tables;

@@ -12,6 +12,7 @@ JSON object.
 
 import time
 
+# Before the other imports (hence E402 below), since a process pays for them too.
 STARTED = time.perf_counter()
 
 import json  # noqa: E402

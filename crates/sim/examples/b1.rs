@@ -10,7 +10,7 @@
     reason = "a stop-watch around the simulator, which itself has none"
 )]
 
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the tests use more of it")]
 #[path = "../tests/common/mod.rs"]
 mod common;
 
