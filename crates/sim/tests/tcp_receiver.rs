@@ -40,6 +40,17 @@ fn a_lone_segment_waits_forty_milliseconds() {
     server.sends_at(&[(164.0, &format!(". 1:1 ack {}", next + 1448))]);
 }
 
+/// `tcp_event_data_recv` subtracts jiffies: 20.1 ms from the 30th jiffy to the 36th are 6, more
+/// than half of the shortest delay, so the estimate rises from 10 to 11.
+#[test]
+fn the_estimate_of_the_gap_between_segments_counts_jiffies() {
+    let (mut server, n) = settled();
+    server.at(123.5).gets(&format!(". {n}:{} ack 1", n + 1448));
+    server.at(123.9).gets(&format!(". {}:{} ack 1", n + 1448, n + 2896)).forget();
+    server.at(144.0).gets(&format!(". {}:{} ack 1", n + 2896, n + 4344)).at(300.0);
+    server.sends_at(&[(192.0, &format!(". 1:1 ack {}", n + 4344))]);
+}
+
 #[test]
 fn a_delay_that_was_in_vain_doubles() {
     let (mut server, next) = settled();

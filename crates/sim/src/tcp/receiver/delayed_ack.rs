@@ -11,7 +11,7 @@
 use narrows_units::{Span, Time};
 
 use super::{MOST_QUICK, Receiver};
-use crate::tcp::clock::{Context, elapsed_us};
+use crate::tcp::clock::Context;
 use crate::tcp::{AckPolicy, Flags, Segment};
 
 /// What to do about an acknowledgement that may be owed.
@@ -32,7 +32,7 @@ impl Receiver {
             self.add_quick(MOST_QUICK);
             self.ato = shortest;
         } else {
-            let gap = elapsed_us(cx.us, self.last_data_us) / cx.tick_us();
+            let gap = cx.jiffies().wrapping_sub(self.last_data);
             if gap <= shortest / 2 {
                 self.ato = self.ato / 2 + shortest / 2;
             } else if gap < self.ato {
@@ -42,7 +42,7 @@ impl Receiver {
                 self.add_quick(MOST_QUICK);
             }
         }
-        self.last_data_us = cx.us;
+        self.last_data = cx.jiffies();
         self.check_ce(cx, segment.ecn);
     }
 
@@ -91,7 +91,7 @@ impl Receiver {
     /// Data was sent: `tcp_event_data_sent` detects a conversation.
     #[inline]
     pub(crate) fn on_data_sent(&mut self, cx: &Context) {
-        if self.ato > 0 && elapsed_us(cx.us, self.last_data_us) < cx.us_in(self.ato) {
+        if cx.jiffies().wrapping_sub(self.last_data) < self.ato {
             self.pingpong = true;
         }
     }

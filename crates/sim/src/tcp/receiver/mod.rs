@@ -33,7 +33,8 @@ pub(crate) struct Receiver {
     ack_at: Time,
     /// Allocated when the first segment comes out of order or twice.
     trouble: Option<Box<Trouble>>,
-    last_data_us: u32,
+    /// `lrcvtime`: the jiffy of the latest data.
+    last_data: u32,
     /// `last_oow_ack_time`: the jiffy of the last answer to an old or foreign segment; 0: none yet.
     answered_at: u32,
     /// `icsk_ack.ato` in jiffies; 0: no data yet.
@@ -99,7 +100,7 @@ impl Receiver {
             bytes_received: 0,
             ack_at: Time::MAX,
             trouble: None,
-            last_data_us: 0,
+            last_data: 0,
             answered_at: 0,
             ato: 0,
             rcv_mss: FIRST_RCV_MSS,
