@@ -41,10 +41,10 @@ impl Event {
 /// A priority queue of events by time, first in, first out among equals.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// The first entry of each bucket that holds something; a bit in `occupied` says which do.
-    heads: Vec<Node>,
+    /// First node of each bucket, or `NONE`.
+    heads: Vec<u32>,
+    /// One bit for each bucket that holds something.
     occupied: Vec<u64>,
-    /// Further entries of buckets, and free places.
     nodes: Vec<Node>,
     free: u32,
     /// Entries in the wheel.
@@ -62,16 +62,12 @@ pub(crate) struct Agenda {
     looked_at: Time,
 }
 
-/// An entry, and the place of the next one in its bucket.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     at: Time,
     event: Event,
     next: u32,
 }
-
-/// In the place of a bucket that is empty.
-const EMPTY: Node = Node { at: Time::MAX, event: Event(0), next: NONE };
 
 const NONE: u32 = u32::MAX;
 const FEWEST_BUCKETS: usize = 1 << 12;
@@ -84,7 +80,7 @@ const INITIAL_SHIFT: u32 = 24;
 impl Agenda {
     pub(crate) fn new() -> Self {
         Self {
-            heads: vec![EMPTY; FEWEST_BUCKETS],
+            heads: vec![NONE; FEWEST_BUCKETS],
             occupied: vec![0; FEWEST_BUCKETS / 64],
             nodes: Vec::new(),
             free: NONE,
@@ -126,75 +122,52 @@ impl Agenda {
     /// Takes the next event.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Time, Event)> {
-        let mut slot = self.slot(self.current);
-        if !self.is_occupied(slot) {
+        let slot = self.slot(self.current);
+        if self.heads[slot] == NONE {
             self.move_on()?;
-            slot = self.slot(self.current);
         }
-        let head = &mut self.heads[slot];
-        let Node { at, event, next } = *head;
-        if next == NONE {
+        let slot = self.slot(self.current);
+        let index = self.heads[slot];
+        let node = self.nodes[index as usize];
+        self.heads[slot] = node.next;
+        if node.next == NONE {
             self.occupied[slot / 64] &= !(1 << (slot % 64));
-        } else {
-            let second = &mut self.nodes[next as usize];
-            *head = *second;
-            second.next = self.free;
-            self.free = next;
         }
+        self.nodes[index as usize].next = self.free;
+        self.free = index;
         self.in_wheel -= 1;
         self.pops += 1;
         if self.pops == LOOK_INTERVAL {
-            self.adapt(at);
+            self.adapt(node.at);
         }
-        Some((at, event))
-    }
-
-    #[inline]
-    fn is_occupied(&self, slot: usize) -> bool {
-        self.occupied[slot / 64] >> (slot % 64) & 1 != 0
+        Some((node.at, node.event))
     }
 
     fn insert(&mut self, bucket: u64, at: Time, event: Event) {
+        let index = if self.free == NONE {
+            self.nodes.push(Node { at, event, next: NONE });
+            (self.nodes.len() - 1) as u32
+        } else {
+            let index = self.free;
+            self.free = self.nodes[index as usize].next;
+            index
+        };
         let slot = self.slot(bucket);
-        self.in_wheel += 1;
-        if !self.is_occupied(slot) {
-            self.occupied[slot / 64] |= 1 << (slot % 64);
-            self.heads[slot] = Node { at, event, next: NONE };
-            return;
-        }
         // Behind everything that is not later: first in, first out among equals.
-        let head = self.heads[slot];
-        if head.at > at {
-            let next = self.keep(head);
-            self.heads[slot] = Node { at, event, next };
-            return;
-        }
         let mut previous = NONE;
-        let mut next = head.next;
+        let mut next = self.heads[slot];
         while next != NONE && self.nodes[next as usize].at <= at {
             previous = next;
             next = self.nodes[next as usize].next;
         }
-        let index = self.keep(Node { at, event, next });
+        self.nodes[index as usize] = Node { at, event, next };
         if previous == NONE {
-            self.heads[slot].next = index;
+            self.heads[slot] = index;
+            self.occupied[slot / 64] |= 1 << (slot % 64);
         } else {
             self.nodes[previous as usize].next = index;
         }
-    }
-
-    /// Puts an entry into a free place.
-    #[inline]
-    fn keep(&mut self, node: Node) -> u32 {
-        if self.free == NONE {
-            self.nodes.push(node);
-            return (self.nodes.len() - 1) as u32;
-        }
-        let index = self.free;
-        let place = &mut self.nodes[index as usize];
-        self.free = place.next;
-        *place = node;
-        index
+        self.in_wheel += 1;
     }
 
     /// Turns the wheel to the next bucket that holds something.
@@ -265,22 +238,18 @@ impl Agenda {
     fn rebuild(&mut self, now: Time, shift: u32, buckets: usize) {
         let mut entries = Vec::with_capacity(self.in_wheel + self.later.len());
         for offset in 0..self.buckets() {
-            let slot = self.slot(self.current + offset);
-            if !self.is_occupied(slot) {
-                continue;
-            }
-            let mut node = self.heads[slot];
-            entries.push((node.at, node.event));
-            while node.next != NONE {
-                node = self.nodes[node.next as usize];
+            let mut next = self.heads[self.slot(self.current + offset)];
+            while next != NONE {
+                let node = self.nodes[next as usize];
                 entries.push((node.at, node.event));
+                next = node.next;
             }
         }
         while let Some(Reverse((at, _, event))) = self.later.pop() {
             entries.push((at, event));
         }
         self.heads.clear();
-        self.heads.resize(buckets, EMPTY);
+        self.heads.resize(buckets, NONE);
         self.occupied.clear();
         self.occupied.resize(buckets / 64, 0);
         self.nodes.clear();

@@ -61,12 +61,20 @@ impl Simulation {
     /// # Errors
     ///
     /// Where the plan contradicts itself; see [`Plan::check`].
-    pub fn new(plan: Plan) -> Result<Self, PlanError> {
+    pub fn new(mut plan: Plan) -> Result<Self, PlanError> {
         plan.check()?;
         let mut network = Network::new(&plan);
         let connections = Connections::new(&plan, &mut network);
         let dns = Dns::new(&plan, &mut network);
         let monitors = Monitors::new(&plan, &mut network);
+        if plan.captures.is_empty() {
+            // The network has its own form of the routes; only a capture's hop counts need these.
+            for connection in &mut plan.connections {
+                connection.forward = Vec::new();
+                connection.backward = Vec::new();
+            }
+        }
+        plan.connections.shrink_to_fit();
         Ok(Self {
             plan,
             now: Time::ZERO,
@@ -125,7 +133,7 @@ impl Simulation {
         if self.plan.end_with_dns { by_time.max(self.dns.progress()) } else { by_time }
     }
 
-    /// The plan.
+    /// The plan; without the connections' routes where nothing is captured.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

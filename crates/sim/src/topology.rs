@@ -35,7 +35,13 @@ impl Routes {
     /// Two routes for each connection (data, then acknowledgements), then two for each group of
     /// resolvers (queries, then replies).
     pub(crate) fn new(plan: &Plan) -> Self {
-        let mut routes = Self { starts: Vec::new(), hops: Vec::new() };
+        let number = 2 * (plan.connections.len() + plan.resolvers.len());
+        let connections = plan.connections.iter().map(|c| c.forward.len() + c.backward.len());
+        let resolvers = plan.resolvers.iter().map(|r| r.forward.len() + r.backward.len());
+        // Each route ends with a mark.
+        let hops = connections.chain(resolvers).sum::<usize>() + number;
+        let mut routes =
+            Self { starts: Vec::with_capacity(number), hops: Vec::with_capacity(hops) };
         for connection in &plan.connections {
             routes.push(&connection.forward);
             routes.push(&connection.backward);
