@@ -97,7 +97,7 @@ pub(crate) struct Link {
     pub(crate) armed: Time,
     /// Packets of other links' flight lists that this link's queue comes next for.
     pub(crate) expected: u32,
-    /// [`Framing`]'s.
+    /// [`Framing`](crate::plan::Framing)'s.
     overhead: u16,
     min_frame: u16,
     /// What follows on every route over this link, or [`VARIES`].
@@ -123,7 +123,7 @@ struct Full {
     queue: Queue,
     /// When the packet in front of the queue may leave.
     ring: RingState,
-    /// [`Framing`]'s.
+    /// [`Framing`](crate::plan::Framing)'s.
     queue_overhead: u32,
     impairment: Option<Impairment>,
     /// What a monitor or a capture wants to know; `None` where nobody looks.
