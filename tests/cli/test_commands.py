@@ -55,6 +55,7 @@ def test_completion_of_ids_and_scenarios(narrows: Narrows, small: Path) -> None:
     assert complete(narrows, "reproduce H1") == ["H1", "H10"]
     (small.parent / "note.txt").touch()
     assert complete(narrows, "run s") == ["small.toml"]
+    assert complete(narrows, "run ./s") == ["./small.toml"]
     assert "reproduce" in complete(narrows, "re")
 
 

@@ -7,29 +7,30 @@ from pathlib import Path
 
 def scenarios(incomplete: str) -> list[str]:
     """Scenario files (`*.toml`) and folders below what has been typed."""
-    typed = Path(incomplete)
-    folder = typed if incomplete.endswith("/") else typed.parent
-    if not folder.is_dir():
-        return []
-    found = []
-    for entry in sorted(folder.iterdir()):
-        text = f"{entry}/" if entry.is_dir() else str(entry)
-        if text.startswith(incomplete) and (entry.is_dir() or entry.suffix == ".toml"):
-            found.append(text)
-    return found
+    return [
+        f"{text}/" if entry.is_dir() else text
+        for text, entry in _below(incomplete)
+        if entry.is_dir() or entry.suffix == ".toml"
+    ]
 
 
 def runs(incomplete: str) -> list[str]:
     """Folders below what has been typed; those that hold a run come without a trailing slash."""
-    typed = Path(incomplete)
-    folder = typed if incomplete.endswith("/") else typed.parent
-    if not folder.is_dir():
+    return [
+        text if (entry / "run.json").exists() else f"{text}/"
+        for text, entry in _below(incomplete)
+        if entry.is_dir()
+    ]
+
+
+def _below(incomplete: str) -> list[tuple[str, Path]]:
+    """What begins with what has been typed: as the user would have typed it, and its path."""
+    folder, slash, begin = incomplete.rpartition("/")
+    place = Path(folder + slash)
+    if not place.is_dir():
         return []
-    found = []
-    for entry in sorted(folder.iterdir()):
-        if entry.is_dir() and str(entry).startswith(incomplete):
-            found.append(str(entry) if (entry / "run.json").exists() else f"{entry}/")
-    return found
+    entries = sorted(entry for entry in place.iterdir() if entry.name.startswith(begin))
+    return [(folder + slash + entry.name, entry) for entry in entries]
 
 
 def ids(incomplete: str) -> list[str]:
