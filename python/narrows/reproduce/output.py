@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -110,6 +110,13 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
     (folder / RESULT_FILE).write_text(text, encoding="utf-8")
 
 
+def span_text(values: Sequence[float], text: Callable[[float], str]) -> str:
+    """Up to two values; of more, the smallest and the largest, and how many there are."""
+    if len(values) <= 2:
+        return ", ".join(map(text, values)) or "-"
+    return f"{text(min(values))} to {text(max(values))} ({len(values)} runs)"
+
+
 def agreement_table(entries: Sequence[Agreement]) -> Table:
     """Ours beside the reference's measurements."""
     rows = []
@@ -118,7 +125,7 @@ def agreement_table(entries: Sequence[Agreement]) -> Table:
             [
                 entry.cell,
                 f"{entry.metric}, {entry.unit}",
-                ", ".join(number(value) for value in entry.reference),
+                span_text(entry.reference, number),
                 f"{number(entry.low)} to {number(entry.high)}",
                 plus_minus(entry.interval),
                 _share(entry),

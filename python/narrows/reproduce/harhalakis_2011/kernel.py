@@ -1,7 +1,11 @@
-"""Ours against real Linux kernels in the same test bed (kernel-reference.csv).
+"""Ours against real Linux kernels in the same test bed.
+
+kernel-reference.csv holds one run for most cells, in real or virtual time; kernel-virtual.csv holds
+further runs in virtual time, several seeds for some cells. kernel-reference.txt says how both
+came to be.
 
 The kernel is the judge of the simulator: a cell agrees when first-attempt success lies inside the
-span of the reference's runs widened by 1.5 points, utilisation within 0.5 points, the mean backlog
+span of the kernel's runs widened by 1.5 points, utilisation within 0.5 points, the mean backlog
 within 5 %, and drops and marks per second of the DNS phase within 10 %.
 """
 
@@ -18,14 +22,29 @@ from narrows.reproduce.outcome import Agreement
 if TYPE_CHECKING:
     from narrows.reproduce.outcome import Outcome
 
+
+def _virtual(cell: str, *runs: str) -> tuple[str, ...]:
+    """Rows of kernel-virtual.csv."""
+    return tuple(f"virtual_{cell}_{run}" for run in runs)
+
+
 CASES: dict[str, tuple[str, ...]] = {
-    "fifo-300": ("fifo300", "tt_fifo300"),
-    "red-300-none": ("red300_off", "tt_red300_off"),
-    "red-300-half": ("red300_half",),
-    "red-300-all": ("red300_all",),
-    "fifo-200-20": ("fifo200_20",),
-    "red-200-20-none": ("red200_20_off",),
-    "red-200-20-half": ("red200_20_half",),
+    "fifo-300": ("fifo300", "tt_fifo300", *_virtual("fifo300", "s1", "s2", "s3", "testbed_delays")),
+    "red-300-none": (
+        "red300_off",
+        "tt_red300_off",
+        *_virtual("red300_none", "s1", "s2", "s3", "hz250"),
+    ),
+    "red-300-half": ("red300_half", *_virtual("red300_half", "s1", "s2", "s3")),
+    "red-300-all": ("red300_all", *_virtual("red300_all", "s1", "s2", "s3", "hz250")),
+    "fifo-200-20": ("fifo200_20", *_virtual("fifo200_20", "s1", "testbed_delays")),
+    "red-200-20-none": ("red200_20_off", *_virtual("red200_20_none", "s1", "s2", "s3")),
+    "red-200-20-half": ("red200_20_half", *_virtual("red200_20_half", "s1")),
+    "red-200-20-all": _virtual("red200_20_all", "s1", "s2"),
+    "fifo-200-50": _virtual("fifo200_50", "s1"),
+    "red-200-50-none": _virtual("red200_50_none", "s1"),
+    "red-200-50-half": _virtual("red200_50_half", "s1"),
+    "red-200-50-all": _virtual("red200_50_all", "s1"),
     "red-300-none-legacy": ("red300_off_legacy",),
     "red-300-none-noring": ("tt_red300_off_noring",),
 }
@@ -52,9 +71,12 @@ class _Metric:
 
 
 def reference() -> dict[str, dict[str, str]]:
-    """The rows of the reference by case, as text."""
-    text = (files(__package__) / "kernel-reference.csv").read_text(encoding="utf-8")
-    return {row["case"]: row for row in csv.DictReader(text.splitlines())}
+    """The rows of both files by case, as text."""
+    rows = {}
+    for name in ("kernel-reference.csv", "kernel-virtual.csv"):
+        text = (files(__package__) / name).read_text(encoding="utf-8")
+        rows.update({row["case"]: row for row in csv.DictReader(text.splitlines())})
+    return rows
 
 
 def first_attempt(cell: str) -> list[float]:

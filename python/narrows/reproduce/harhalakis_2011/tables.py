@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from narrows.reproduce.harhalakis_2011 import kernel, published
 from narrows.reproduce.harhalakis_2011.cells import ECN_TITLES
 from narrows.reproduce.outcome import Table
+from narrows.reproduce.output import span_text
 from narrows.reproduce.statistics import Interval, normal_interval, t_interval
 
 if TYPE_CHECKING:
@@ -70,8 +71,7 @@ def _attempts(outcome: Outcome, title: str, cells: dict[str, str]) -> Table | No
 
 
 def _kernel(cell: str, attempt: int | None) -> str:
-    shares = kernel.attempts(cell, attempt)
-    return ", ".join(f"{share:.2f}" for share in shares) or "-"
+    return span_text(kernel.attempts(cell, attempt), "{:.2f}".format)
 
 
 def _confidence(outcome: Outcome) -> Table | None:
@@ -134,7 +134,7 @@ def _success(outcome: Outcome) -> Table | None:
                 outcome.paper.cell(cell).title,
                 f"{published.FIRST_ATTEMPT[cell]}",
                 f"{printed:.2f}",
-                ", ".join(f"{value:.2f}" for value in measured) or "-",
+                span_text(measured, "{:.2f}".format),
                 _scaled(ours),
                 _plus_minus(ours),
                 _difference(ours, printed),
