@@ -122,12 +122,15 @@ def command(
             )
         if outcomes[-1].interrupted:
             break
-    write(outcomes, folder)
-    if json_output:
-        print(json.dumps(document(outcomes), indent=2))
-    else:
-        for outcome in outcomes:
-            print_outcome(outcome, sys.stdout)
+    try:
+        write(outcomes, folder)
+    finally:
+        # A full disk does not take it away, nor does a reader that leaves keep it from the disk.
+        if json_output:
+            print(json.dumps(document(outcomes), indent=2))
+        else:
+            for outcome in outcomes:
+                print_outcome(outcome, sys.stdout)
     failures = [line for outcome in outcomes for line in outcome.failures]
     for line in failures[:SHOWN_FAILURES]:
         say(f"failed: {line}")

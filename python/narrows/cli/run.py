@@ -68,14 +68,17 @@ def command(
             progress=update,
             event_limit=event_limit,
         )
-    if report:
-        from narrows.report import write_report
+    try:
+        if report:
+            from narrows.report import write_report
 
-        write_report(result, folder)
-    if json_output:
-        print(json.dumps(result.document(), indent=2))
-    else:
-        summary_table(result).print(sys.stdout)
+            write_report(result, folder)
+    finally:
+        # A full disk does not take it away, nor does a reader that leaves keep it from the disk.
+        if json_output:
+            print(json.dumps(result.document(), indent=2))
+        else:
+            summary_table(result).print(sys.stdout)
     if not quiet:
         say(f"wrote {folder}")
     return _exit(result.status, result.stopped)

@@ -71,13 +71,13 @@ def write_figures(figures: Sequence[Shown], folder: Path) -> list[Path]:
     return written
 
 
-def write_page(path: Path, html: str) -> Path:
-    """Writes a page.
+def write_page(path: Path, text: str) -> Path:
+    """Writes a page, or the data that stand beside it, whole or not at all.
 
     Raises:
         RunFolderError: It cannot be written.
     """
-    return _write(path, html.encode())
+    return _write(path, text.encode())
 
 
 def _write(path: Path, data: bytes) -> Path:
@@ -91,5 +91,5 @@ def _write(path: Path, data: bytes) -> Path:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise RunFolderError(path, (error.strerror or str(error)).lower()) from None
+        raise RunFolderError.of_system(path, error) from None
     return path

@@ -80,8 +80,13 @@ def print_outcome(outcome: Outcome, to: TextIO) -> None:
 
 
 def write(outcomes: Sequence[Outcome], folder: Path) -> None:
-    """Writes `report.html` (self-contained), `result.json` and the figures into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Writes `report.html` (self-contained), `result.json` and the figures into `folder`.
+
+    Raises:
+        RunFolderError: They cannot be written.
+    """
+    # First what cannot be drawn again from anything else.
+    write_page(folder / RESULT_FILE, json.dumps(document(outcomes), indent=2) + "\n")
     papers = []
     for outcome in outcomes:
         figures = outcome.paper.figures(outcome)
@@ -106,8 +111,6 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
     )
     html = environment.get_template("reproduction.html").render(papers=papers)
     write_page(folder / REPORT_FILE, html)
-    text = json.dumps(document(outcomes), indent=2) + "\n"
-    (folder / RESULT_FILE).write_text(text, encoding="utf-8")
 
 
 def span_text(values: Sequence[float], text: Callable[[float], str]) -> str:

@@ -8,7 +8,6 @@ row groups, keys in a fixed order, no time stamp outside `wall`.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import json
@@ -49,7 +48,7 @@ def check_target(folder: Path) -> None:
         temporary = _temporary(folder)
         temporary.rmdir()
     except OSError as error:
-        raise _system_error(folder, error) from None
+        raise RunFolderError.of_system(folder, error) from None
 
 
 def write(
@@ -84,7 +83,7 @@ def write(
         # Only an empty folder gives way to a rename; one that has been filled meanwhile does not.
         temporary.rename(folder)
     except OSError as error:
-        raise _system_error(folder, error) from None
+        raise RunFolderError.of_system(folder, error) from None
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -144,7 +143,7 @@ def _read_document(folder: Path) -> dict[str, Any]:
             )
         text = path.read_bytes()
     except OSError as error:
-        raise _system_error(path, error) from None
+        raise RunFolderError.of_system(path, error) from None
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -190,7 +189,7 @@ def _read_table(path: Path, table: Table, facts: object) -> pl.DataFrame:
     except FileNotFoundError:
         raise RunFolderError(path, "is missing", _RERUN) from None
     except OSError as error:
-        raise _system_error(path, error) from None
+        raise RunFolderError.of_system(path, error) from None
     # Looked at before the Parquet reader is, which need not survive every damage.
     if isinstance(facts, dict):
         if facts.get("bytes") != len(data):
@@ -234,21 +233,3 @@ def _temporary(folder: Path) -> Path:
             number += 1
         else:
             return path
-
-
-def _system_error(path: Path, error: OSError) -> RunFolderError:
-    what = (error.strerror or str(error)).lower()
-    return RunFolderError(path, what, _HINTS.get(error.errno or 0, ""))
-
-
-_HINTS = {
-    errno.ENOSPC: "free some space or choose another folder",
-    errno.EDQUOT: "free some space or choose another folder",
-    errno.EFBIG: "choose a folder on another file system",
-    errno.EACCES: "choose a place that you may read and write",
-    errno.EPERM: "choose a place that you may read and write",
-    errno.EROFS: "choose a place that you may read and write",
-    errno.ENAMETOOLONG: "choose a shorter name",
-    errno.ENOTDIR: "choose another folder",
-    errno.ENOTEMPTY: "choose a new or empty folder",
-}
