@@ -1,13 +1,15 @@
 import json
 import math
+from html import escape
 from typing import Any
 
 import polars as pl
 import pytest
 from synthetic_run import LINK, synthetic_run
 
-from narrows.results import Run
+from narrows.results import Run, summary_table
 from narrows.results.intervals import newcombe, wilson
+from narrows.results.metrics import metrics, value_text
 from narrows.results.summarise import jain, summarise
 
 
@@ -140,3 +142,19 @@ def test_jain_of_one_hog_is_one_nth() -> None:
 def test_a_summary_is_taken_from_the_folder(run: Run, tmp_path: Any) -> None:
     run.save(tmp_path / "a")
     assert Run.load(tmp_path / "a").summary == run.summary
+
+
+def test_a_notebook_shows_a_run_and_its_figures(run: Run) -> None:
+    assert repr(run).startswith(f"<Run {run.name}, seed {run.seed}: complete, ")
+    assert len(repr(run)) < 120
+    html = run._repr_html_()
+    assert "&lt;Run" in html
+    for metric in metrics(run.summary):
+        assert f">{escape(metric.name)}<" in html
+        assert f">{value_text(metric.value)} {metric.unit}".rstrip() in html
+
+
+def test_units_of_a_summary_stand_below_each_other(run: Run) -> None:
+    lines = str(summary_table(run)).splitlines()
+    units = {line.rindex(unit) for line in lines for unit in (" ms", " 1/s") if line.endswith(unit)}
+    assert len(units) == 1

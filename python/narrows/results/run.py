@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,15 +13,36 @@ import polars as pl
 
 from narrows.results import folder as run_folder
 from narrows.results.errors import RunFolderError
+from narrows.results.metrics import metrics, value_text
 from narrows.results.schema import FORMAT, TABLES, frame, mismatch
 from narrows.results.summarise import summarise
 
 __all__ = ["Run"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A run's tables, its summary, and what was run.
+
+    Examples:
+        >>> from narrows import Scenario, run
+        >>> result = run(Scenario.parse('''
+        ... name = "one-link"
+        ... duration = "1 s"
+        ... [[links]]
+        ... name = "wan"
+        ... between = ["a", "b"]
+        ... rate = "2 Mbit/s"
+        ... [[traffic]]
+        ... kind = "bulk"
+        ... name = "download"
+        ... sender = "a"
+        ... receiver = "b"
+        ... '''))
+        >>> result
+        <Run one-link, seed 1: complete, 1 s simulated, 1 flow, 0 queries>
+        >>> result.flows["bytes_acked"].sum() == result.flows["bytes_acked"][0]
+        True
 
     Attributes:
         scenario: The scenario with every default filled in.
@@ -148,6 +170,30 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The run's figures as JSON values; docs/run-folder.md says what they mean."""
         return summarise(self.tables, self.end_s)
+
+    def __repr__(self) -> str:
+        flows, queries = self.flows.height, self.queries.height
+        return (
+            f"<Run {self.name}, seed {self.seed}: {self.status}, {self.end_s:.4g} s simulated, "
+            f"{flows} flow{'' if flows == 1 else 's'}, "
+            f"{queries} quer{'y' if queries == 1 else 'ies'}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """The summary as a table, for notebooks."""
+        rows, section = [], ""
+        for metric in metrics(self.summary):
+            if metric.section != section:
+                section = metric.section
+                rows.append(
+                    f'<tr><th colspan="2" style="text-align:left">{escape(section)}</th></tr>'
+                )
+            value = f"{value_text(metric.value)} {metric.unit}".rstrip()
+            rows.append(
+                f'<tr><td style="text-align:left">{escape(metric.name)}</td>'
+                f"<td>{escape(value)}</td></tr>"
+            )
+        return f"<p>{escape(repr(self))}</p><table>{''.join(rows)}</table>"
 
     @property
     def name(self) -> str:

@@ -70,4 +70,5 @@ def _line(indent: str, row: tuple[str, ...], widths: Sequence[int]) -> str:
 
 
 def _numeric(cell: str) -> bool:
-    return cell == "-" or (cell[:1] in "+-0123456789" and cell != "")
+    # A unit may begin with a digit as well: 1/s.
+    return cell == "-" or (cell != "" and cell[0] in "+-0123456789" and "/" not in cell)

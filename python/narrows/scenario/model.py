@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -47,6 +48,8 @@ class Scenario(Table):
         ... between = ["a", "b"]
         ... rate = "2 Mbit/s"
         ... ''', set={"links.wan.delay": "5 ms"})
+        >>> scenario
+        <Scenario one-link: 1 link, 0 connections, 0 resolver workers, at most 10 s>
         >>> scenario.links[0].direction("forward").delay
         5000000000
     """
@@ -125,6 +128,29 @@ class Scenario(Table):
         except RecursionError:
             raise ScenarioError(file, "", "is nested too deeply") from None
 
+    def __repr__(self) -> str:
+        links, connections = len(self.links), sum(group.total for group in self.traffic)
+        workers = sum(group.workers for group in self.dns)
+        return (
+            f"<Scenario {self.name}: {_count(links, 'link')}, {_count(connections, 'connection')}, "
+            f"{_count(workers, 'resolver worker')}, at most {_core.format_span(self.duration)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """What it says, as a table for notebooks: its groups by name, and their settings."""
+        told = self.resolved()
+        rows = []
+        for kind in ("links", "traffic", "dns"):
+            for group in told.get(kind, ()):
+                settings = {key: value for key, value in group.items() if key != "name"}
+                rows.append((kind, group["name"], settings))
+        cells = "".join(
+            f"<tr><td>{kind}</td><td>{escape(name)}</td>"
+            f'<td style="text-align:left">{escape(_words(settings))}</td></tr>'
+            for kind, name, settings in rows
+        )
+        return f"<p>{escape(repr(self))}<br>{escape(self.description)}</p><table>{cells}</table>"
+
     def resolved(self) -> dict[str, Any]:
         """The scenario as plain JSON values, with its defaults; `from_dict` reads it back."""
         return self.model_dump(mode="json", exclude_none=True)
@@ -142,3 +168,17 @@ class Scenario(Table):
             event_limit=self.event_limit if event_limit is None else event_limit,
             profile=_core.tcp_profile,
         )
+
+
+def _count(number: int, of: str) -> str:
+    return f"{number:,} {of}{'' if number == 1 else 's'}"
+
+
+def _words(settings: Mapping[str, Any]) -> str:
+    """Settings in one line, inner tables in parentheses."""
+    return ", ".join(
+        f"{key} ({_words(value)})"
+        if isinstance(value, dict)
+        else f"{key} {' to '.join(value) if key == 'between' else value}"
+        for key, value in settings.items()
+    )
