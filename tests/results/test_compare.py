@@ -65,6 +65,30 @@ def test_groups_of_one_name_get_different_labels() -> None:
     assert len(set(labels)) == 2
 
 
+def test_groups_of_one_name_are_called_after_what_differs() -> None:
+    base = one("red")
+
+    def with_queue(**settings: object) -> Run:
+        first, *others = base.scenario["links"]
+        way = {**first["forward"], "queue": {**first["forward"]["queue"], **settings}}
+        links = [{**first, "forward": way}, *others]
+        return one("red", scenario={**base.scenario, "links": links})  # type: ignore[arg-type]
+
+    labels = [
+        group.label
+        for group in compare([base, with_queue(probability=0.5), with_queue(ecn=True)]).groups
+    ]
+    name, before = base.name, base.scenario["links"][0]["forward"]["queue"]
+    old = before["probability"]
+    assert labels[1:] == [
+        f"{name}, probability 0.5" + ("" if "ecn" not in before else ", ecn false"),
+        f"{name}, probability {old}, ecn true",
+    ]
+    # Two settings of one last word would not say which is which.
+    many = with_queue(limit="1 kB", min="2 kB", max="3 kB", avpkt="1400 B", burst=77)
+    assert compare([base, many]).groups[1].label == f"{name} (2)"
+
+
 def test_the_same_run_twice_is_refused() -> None:
     with pytest.raises(NarrowsError, match="is there twice; hint"):
         compare([one("red"), one("red")])

@@ -28,6 +28,9 @@ from narrows.results.text import TextTable
 
 __all__ = ["Comparison", "Difference", "Group", "Row", "compare"]
 
+LONGEST_WORDS = 32
+"""Characters that settings may take in a group's name; it heads a column."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -164,8 +167,8 @@ class Comparison:
     @property
     def title(self) -> str:
         """What is compared."""
-        return ", ".join(
-            f"{group.label} ({len(group.runs)} run{'s' if len(group.runs) > 1 else ''})"
+        return "; ".join(
+            f"{group.label}: {len(group.runs)} run{'s' if len(group.runs) > 1 else ''}"
             for group in self.groups
         )
 
@@ -225,17 +228,63 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
             raise NarrowsError(
                 f"{_run_name(twice)}: the same scenario and seed is there twice; hint: name it once"
             )
-    names = [group[0].name for group in members.values()]
-    labels = []
-    for number, group in enumerate(members.values(), start=1):
-        name = group[0].name
-        if names.count(name) > 1:
-            folder = group[0].folder
-            name = f"{name} ({folder.name})" if folder else f"{name} ({number})"
-        labels.append(name)
+    labels = _labels([group[0] for group in members.values()])
     return [
         Group(label, tuple(group)) for label, group in zip(labels, members.values(), strict=True)
     ]
+
+
+def _labels(runs: Sequence[Run]) -> list[str]:
+    """What to call each group, by its first run.
+
+    The scenario's name; where several share it, with the settings in which they differ, or with
+    the folder's name where those are many.
+    """
+    labels = []
+    for number, run in enumerate(runs, start=1):
+        label = run.name
+        same = [_settings(other) for other in runs if other.name == run.name]
+        if len(same) > 1:
+            mine = _settings(run)
+            keys = [key for key in mine if any(other.get(key) != mine[key] for other in same)]
+            short = [key.rpartition(".")[2] for key in keys]
+            words = ", ".join(
+                f"{word} {_json(mine[key])}" for word, key in zip(short, keys, strict=True)
+            )
+            if len(set(short)) == len(short) and len(words) <= LONGEST_WORDS:
+                label = f"{run.name}, {words}" if words else run.name
+            else:
+                label = f"{run.name} ({run.folder.name if run.folder else number})"
+        labels.append(label)
+    # Settings of the same last word in different places, or a description, tell nothing apart.
+    return [
+        f"{label} [{number}]" if labels.count(label) > 1 else label
+        for number, label in enumerate(labels, start=1)
+    ]
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """The scenario's settings by dotted key, the seed aside; list entries by name or number."""
+    found: dict[str, Any] = {}
+
+    def walk(value: Any, key: str) -> None:
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                walk(inner, f"{key}.{name}" if key else name)
+        elif isinstance(value, list) and any(isinstance(inner, dict) for inner in value):
+            for number, inner in enumerate(value):
+                walk(inner, f"{key}.{inner.get('name', number)}")
+        else:
+            found[key] = value
+
+    walk({"backend": run.backend, **run.scenario}, "")
+    for key in ("seed", "description"):
+        found.pop(key, None)
+    return found
+
+
+def _json(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _identity(run: Run) -> str:
