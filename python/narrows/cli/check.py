@@ -10,7 +10,7 @@ EXAMPLES = """\
 [bold]narrows check scenarios/dns-behind-red.toml[/bold] # says whether a run would start, and how
 large it is.
 
-[bold]narrows check my.toml --set dns.dns.workers=1000 --json[/bold]
+[bold]narrows check scenarios/dns-behind-red.toml --set dns.stubs.workers=1000 --json[/bold]
 """
 
 

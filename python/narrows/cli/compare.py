@@ -14,8 +14,8 @@ from narrows.cli.failure import UserError, say
 from narrows.cli.options import Json, Quiet
 
 EXAMPLES = """\
-[bold]narrows compare runs/fifo-1 runs/red-1[/bold] # prints their figures and the difference to the
-first, with confidence intervals.
+[bold]narrows compare runs/dns-behind-fifo-1 runs/dns-behind-red-1[/bold] # prints their figures and
+the difference to the first, with confidence intervals.
 
 [bold]narrows compare runs/fifo-* runs/red-* --out comparison[/bold] # writes report.html with the
 curves drawn over each other. Runs of one scenario with different seeds count as repetitions.

@@ -27,7 +27,8 @@ Settings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Change a key of the scenario, such as "
-        "[bold]links.bottleneck.queue.probability=0.2[/bold]; may be repeated.",
+        "[bold]queue.probability=0.2[/bold] (the monitored queue) or "
+        "[bold]links.bottleneck.rate='5 Mbit/s'[/bold]; may be repeated.",
         show_default=False,
     ),
 ]

@@ -15,13 +15,13 @@ from narrows.cli.options import Json, Quiet, ScenarioFile, Settings, settings
 from narrows.cli.progress import shown
 
 EXAMPLES = """\
-[bold]narrows run scenarios/dns-behind-red.toml[/bold] # runs it and leaves runs/dns-behind-red-1
-with tables, figures and report.html.
+[bold]narrows run scenarios/dns-behind-red.toml[/bold] # leaves runs/dns-behind-red-1 with tables,
+figures and report.html.
 
-[bold]narrows run my.toml --set links.bottleneck.queue.probability=0.2 --seed 7 --out
+[bold]narrows run scenarios/dns-behind-red.toml --set queue.probability=0.2 --seed 7 --out
 runs/p20[/bold]
 
-[bold]narrows run my.toml --json --no-report | jq .summary[/bold]
+[bold]narrows run scenarios/dns-behind-red.toml --json --no-report | jq .summary[/bold]
 
 Exit codes: 0 complete; 1 stopped early by --event-limit; 2 bad input; 130 interrupted. A run that
 ended early leaves a folder whose run.json says "status": "partial".
