@@ -84,7 +84,13 @@ def test_groups_of_one_name_are_called_after_what_differs() -> None:
         f"{name}, probability 0.5" + ("" if "ecn" not in before else ", ecn false"),
         f"{name}, probability {old}, ecn true",
     ]
-    # Two settings of one last word would not say which is which.
+    # What comes with another discipline is told by its kind.
+    fifo = with_queue(kind="bfifo", min="1 B", max="2 B", limit="3 B", burst=4, avpkt="5 B")
+    assert [group.label for group in compare([fifo, base]).groups] == [
+        f"{name}, kind bfifo",
+        f"{name}, kind red",
+    ]
+    # Many settings would make a long name.
     many = with_queue(limit="1 kB", min="2 kB", max="3 kB", avpkt="1400 B", burst=77)
     assert compare([base, many]).groups[1].label == f"{name} (2)"
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -240,27 +240,40 @@ def _labels(runs: Sequence[Run]) -> list[str]:
     The scenario's name; where several share it, with the settings in which they differ, or with
     the folder's name where those are many.
     """
-    labels = []
-    for number, run in enumerate(runs, start=1):
-        label = run.name
-        same = [_settings(other) for other in runs if other.name == run.name]
-        if len(same) > 1:
-            mine = _settings(run)
-            keys = [key for key in mine if any(other.get(key) != mine[key] for other in same)]
-            short = [key.rpartition(".")[2] for key in keys]
-            words = ", ".join(
-                f"{word} {_json(mine[key])}" for word, key in zip(short, keys, strict=True)
-            )
-            if len(set(short)) == len(short) and len(words) <= LONGEST_WORDS:
-                label = f"{run.name}, {words}" if words else run.name
+    labels = [run.name for run in runs]
+    for name in sorted(set(labels)):
+        places = [place for place, run in enumerate(runs) if run.name == name]
+        if len(places) == 1:
+            continue
+        settings = [_settings(runs[place]) for place in places]
+        kinds = [{k: v for k, v in one.items() if k.endswith(".kind")} for one in settings]
+        words = _words(settings) or _words(kinds)
+        for number, place in enumerate(places):
+            if words:
+                labels[place] = ", ".join(filter(None, (name, words[number])))
             else:
-                label = f"{run.name} ({run.folder.name if run.folder else number})"
-        labels.append(label)
-    # Settings of the same last word in different places, or a description, tell nothing apart.
+                folder = runs[place].folder
+                labels[place] = f"{name} ({folder.name if folder else place + 1})"
+    # Folders of different parents may have the same name.
     return [
         f"{label} [{number}]" if labels.count(label) > 1 else label
         for number, label in enumerate(labels, start=1)
     ]
+
+
+def _words(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings that differ, in words; empty where they are long or tell too little."""
+    found = []
+    for mine in settings:
+        keys = [key for key in mine if any(other.get(key) != mine[key] for other in settings)]
+        last = [key.rpartition(".")[2] for key in keys]
+        if len(set(last)) < len(last):
+            return []
+        found.append(
+            ", ".join(f"{word} {_json(mine[k])}" for word, k in zip(last, keys, strict=True))
+        )
+    short = len(set(found)) == len(found) and max(map(len, found)) <= LONGEST_WORDS
+    return found if short else []
 
 
 def _settings(run: Run) -> dict[str, Any]:
