@@ -1,0 +1,169 @@
+"""What the documents show works as it stands, and prints what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+DOCUMENTS = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "docs/guide.md",
+    "docs/queues.md",
+    "docs/run-folder.md",
+    "docs/reference/scenario.md",
+    "python/narrows/reproduce/harhalakis_2011/README.md",
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines of a document that are no prose."""
+
+    kind: str
+    """The language of a fenced block; `indented` for one without fence."""
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The lines as they would stand in a file."""
+        return "\n".join(self.lines) + "\n"
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The code of a document, in its order."""
+    fence: str | None = None
+    lines: list[str] = []
+    # The last line ends an indented block at the document's end.
+    for line in [*text.splitlines(), "end"]:
+        if line.startswith("```"):
+            if fence is not None:
+                yield Block(fence, tuple(lines))
+            elif lines:
+                yield Block("indented", tuple(lines))
+            fence, lines = (line[3:] if fence is None else None), []
+        elif fence is not None or line.startswith("    ") or (lines and not line.strip()):
+            lines.append(line if fence is not None else line[4:])
+        elif lines:
+            yield Block("indented", tuple(lines))
+            lines = []
+
+
+def commands(block: Block) -> list[tuple[str, list[str]]]:
+    """Shell commands of an indented block, each with the output that stands below it."""
+    if block.lines[0].startswith("for "):
+        return [(block.text, [])]
+    found: list[tuple[str, list[str]]] = []
+    for line in block.lines:
+        bare = line.removeprefix("$ ")
+        if bare.startswith("narrows "):
+            found.append((bare, []))
+        elif found and line.strip():
+            found[-1][1].append(" ".join(line.split()))
+    return found
+
+
+def shell(command: str, folder: Path) -> str:
+    binaries = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-ec", command],
+        cwd=folder,
+        env={**os.environ, "PATH": binaries},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return done.stdout
+
+
+def follow(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Does what a document shows, in its order; returns how many things that were."""
+    shutil.copytree(CHECKOUT / "scenarios", folder / "scenarios", dirs_exist_ok=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    names: dict[str, object] = {}
+    count = 0
+    for block in blocks((CHECKOUT / document).read_text(encoding="utf-8")):
+        if block.kind == "toml":
+            (folder / "mine.toml").write_text(block.text, encoding="utf-8")
+        elif block.kind == "python":
+            exec(compile(block.text, document, "exec"), names)
+            count += 1
+        elif block.kind == "indented":
+            for command, printed in commands(block):
+                if command.startswith("narrows reproduce"):
+                    continue  # they take minutes: tests/reproduce, and below
+                output = shell(command.replace("1 2 3 4 5", "1 2"), folder)
+                lines = [" ".join(line.split()) for line in output.splitlines()]
+                assert [line for line in printed if line not in lines] == [], command
+                count += 1
+    return count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("document", "least"), [("README.md", 5), ("docs/guide.md", 10)])
+def test_what_a_document_shows_works(
+    document: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert follow(document, tmp_path, monkeypatch) >= least
+
+
+@pytest.mark.slow
+def test_the_run_folder_is_read_as_its_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = CHECKOUT / "scenarios" / "dns-behind-red.toml"
+    shell(f"narrows run {shlex.quote(str(scenario))} --no-report", tmp_path)
+    assert follow("docs/run-folder.md", tmp_path, monkeypatch) == 1
+
+
+def test_reproductions_that_documents_name_exist() -> None:
+    from narrows.reproduce import ids
+
+    help_text = shell("narrows reproduce --help", CHECKOUT)
+    known = {name.lower() for name in ids()}
+    shown = [
+        command
+        for document in DOCUMENTS
+        for block in blocks((CHECKOUT / document).read_text(encoding="utf-8"))
+        if block.kind == "indented"
+        for command, _ in commands(block)
+        if command.startswith("narrows reproduce")
+    ]
+    assert len(shown) > 5
+    for command in shown:
+        for word in shlex.split(command, comments=True)[2:]:
+            if word.startswith("--"):
+                assert word in help_text, command
+            elif word.lower() not in known:
+                # The value of an option.
+                assert re.search(rf"--\w+ {re.escape(word)}\b", command), command
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    path = CHECKOUT / document
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), target
+
+
+def test_tasks_that_documents_name_exist() -> None:
+    tasks = set(re.findall(r"^([a-z-]+):", (CHECKOUT / "Makefile").read_text(), flags=re.M))
+    for document in DOCUMENTS:
+        text = (CHECKOUT / document).read_text(encoding="utf-8")
+        for task in re.findall(r"`make ([a-z-]+)`|^    make ([a-z-]+)", text, flags=re.M):
+            assert "".join(task) in tasks, document
