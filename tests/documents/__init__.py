@@ -1,1 +1,0 @@
-"""What the documents show works."""
