@@ -1,7 +1,9 @@
 """Running cells, judging them and writing them down, without a simulator."""
 
+import errno
 import io
 import json
+import os
 import re
 import threading
 from collections.abc import Mapping
@@ -23,6 +25,7 @@ from narrows.reproduce import (
 )
 from narrows.reproduce.harhalakis_2011 import PAPER, published
 from narrows.reproduce.output import FolderTaken, claim_folder, print_outcome, write
+from narrows.results import RunFolderError
 
 KEYS = {
     "id",
@@ -171,6 +174,23 @@ def test_the_report_is_one_file_and_the_folder_is_not_overwritten(tmp_path: Path
     assert {path.suffix for path in (folder / "figures").iterdir()} == {".png", ".svg"}
     with pytest.raises(FolderTaken, match="hint: choose another folder"):
         claim_folder(folder)
+
+
+def test_a_full_disk_leaves_the_result_if_it_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> int:
+        if path.name.startswith(".result.json"):
+            with path.open("wb") as file:
+                return file.write(data)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    outcome = reproduce(PAPER, seeds=2, execute=pretend)
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(RunFolderError, match="no space left on device; hint: free"):
+        write([outcome], tmp_path / "out")
+    result = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))
+    assert result == document([outcome])
 
 
 def test_the_terminal_shows_the_papers_tables() -> None:
