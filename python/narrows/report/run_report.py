@@ -19,6 +19,14 @@ REPORT_FILE = "report.html"
 
 FIGURES = "figures"
 
+ENDED = {
+    "end": "after the scenario's duration",
+    "dns-done": "when all resolver workers were done",
+    "event-limit": "at the limit of events",
+    "interrupted": "because it was interrupted",
+}
+"""Why a run ended, in words."""
+
 
 def write_run_report(run: Run | str | Path, out: str | Path | None = None) -> Path:
     """Writes `report.html` and `figures/*.png` and `.svg`.
@@ -135,6 +143,7 @@ def _page(run: Run, shown: list[Shown]) -> str:
     return render(
         "run.html",
         run=run,
+        ended=ENDED.get(run.stopped, f"by {run.stopped}"),
         cards=_cards(run),
         figures=shown_on_page(shown),
         sections=sections,
