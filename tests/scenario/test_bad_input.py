@@ -137,7 +137,7 @@ CASES = [
     ("dns/0/retry", [], "dns[0].retry: has fewer than 1 entries"),
     ("dns/0/query_size", "30 B", "dns[0].query_size: must be \"40 B\" to \"1500 B\""),
     ("dns/0/server", "b", "dns[0].server: is the client too"),
-    ("monitor/queues/rate", 0, "monitor.queues.rate: must be above 0"),
+    ("monitor/queues/rate", 0, "monitor.queues.rate: must be at least 1e-06"),
     # Between tables.
     ("links/1/name", "bottleneck", "links[1].name: \"bottleneck\" is taken by links[0]"),
     ("dns/0/name", "data", "dns[0].name: \"data\" is taken by traffic[0]"),

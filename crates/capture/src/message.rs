@@ -91,6 +91,11 @@ impl Messages {
                     .saturating_mul(u64::from(group.warm_up) + u64::from(group.queries))
             })
             .fold(0, u64::saturating_add);
+        Self::for_queries(queries)
+    }
+
+    /// Messages for so many queries in all.
+    pub fn for_queries(queries: u64) -> Self {
         // Queries are numbered in 32 bits.
         let last = queries.saturating_sub(1).min(u64::from(u32::MAX));
         Self { digits: last.to_string().len().max(6) }

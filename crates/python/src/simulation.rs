@@ -1,5 +1,6 @@
 //! `Simulation`: a run of the simulator, and the named TCP profiles.
 
+use narrows_capture::message::{self, Messages};
 use narrows_sim::plan::Plan;
 use narrows_sim::table::{Column, Table};
 use narrows_sim::{Simulation as Engine, tcp};
@@ -11,6 +12,8 @@ use pyo3::types::{PyBytes, PyDict};
 /// Adds the class and the functions of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Simulation>()?;
+    module.add_function(wrap_pyfunction!(check_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(dns_sizes, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profiles, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profile, module)?)
 }
@@ -24,13 +27,7 @@ impl Simulation {
     /// A run of the plan, at time zero; ValueError says what is wrong with the plan.
     #[new]
     fn new(plan_json: &str) -> PyResult<Self> {
-        let plan: Plan = serde_json::from_str(plan_json)
-            .map_err(|why| PyValueError::new_err(why.to_string()))?;
-        if !plan.captures.is_empty() {
-            narrows_capture::message::check(&plan)
-                .map_err(|why| PyValueError::new_err(why.to_string()))?;
-        }
-        Engine::new(plan).map(Self).map_err(|why| PyValueError::new_err(why.to_string()))
+        Engine::new(read(plan_json)?).map(Self).map_err(refused)
     }
 
     /// Handles up to `max_events` events with the interpreter's lock released; True when the run
@@ -108,6 +105,32 @@ impl Simulation {
     }
 }
 
+/// ValueError where a run of the plan would be refused.
+#[pyfunction]
+fn check_plan(plan_json: &str) -> PyResult<()> {
+    read(plan_json)?.check().map_err(refused)
+}
+
+/// The smallest IP packets of a DNS query and its reply that a capture can show as messages, where
+/// a run has so many queries in all, and this one's packets have these lengths.
+#[pyfunction]
+fn dns_sizes(queries: u64, query_bytes: u16, reply_bytes: u16) -> (u16, u16) {
+    let messages = Messages::for_queries(queries);
+    (messages.min_query_bytes(reply_bytes), messages.min_reply_bytes(query_bytes))
+}
+
+fn read(plan_json: &str) -> PyResult<Plan> {
+    let plan: Plan = serde_json::from_str(plan_json).map_err(refused)?;
+    if !plan.captures.is_empty() {
+        message::check(&plan).map_err(refused)?;
+    }
+    Ok(plan)
+}
+
+fn refused(why: impl std::error::Error) -> PyErr {
+    PyValueError::new_err(why.to_string())
+}
+
 /// The names of the TCP profiles.
 #[pyfunction]
 fn tcp_profiles() -> Vec<&'static str> {
@@ -119,5 +142,5 @@ fn tcp_profiles() -> Vec<&'static str> {
 fn tcp_profile(name: &str) -> PyResult<String> {
     let config = tcp::Config::profile(name)
         .ok_or_else(|| PyValueError::new_err(format!("no TCP profile is called {name:?}")))?;
-    serde_json::to_string(&config).map_err(|why| PyValueError::new_err(why.to_string()))
+    serde_json::to_string(&config).map_err(refused)
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from narrows.cli.failure import UserError
 from narrows.cli.options import Json, ScenarioFile, Settings, settings
 
 EXAMPLES = """\
@@ -16,10 +17,15 @@ large it is.
 
 def command(scenario: ScenarioFile, set: Settings = None, json_output: Json = False) -> None:
     """Validate a scenario without running it and print the size of what it describes."""
-    from narrows import Scenario
+    from narrows import Scenario, _core
 
     loaded = Scenario.load(scenario, set=settings(set))
-    size = plan_size(loaded.plan(1))
+    plan = loaded.plan()
+    try:
+        _core.check_plan(json.dumps(plan))
+    except ValueError as error:
+        raise UserError(f"{scenario}: {error}") from None
+    size = plan_size(plan)
     if json_output:
         print(json.dumps({"file": str(scenario), "valid": True, **size}, indent=2))
         return

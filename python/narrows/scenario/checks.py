@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from narrows import _core
 from narrows.scenario.faults import nearest
 from narrows.scenario.quantities import refuse, span_text
 from narrows.scenario.routing import MOST_HOPS, Network, RoutesError
@@ -20,6 +21,7 @@ MOST_WORKERS = 100_000
 MOST_QUERIES = 50_000_000
 MOST_SAMPLES = 20_000_000
 MOST_ROUTE_ENTRIES = 5_000_000
+MOST_CAPTURES = 100
 
 _PS = 10**12
 
@@ -207,7 +209,31 @@ def _monitors_are_known(scenario: Scenario) -> None:
                 "lower it, sample fewer links, or shorten the run",
                 f"monitor.{name}.rate",
             )
-    select_links(scenario, scenario.monitor.capture, "monitor.capture")
+    _captures_are_possible(scenario)
+
+
+def _captures_are_possible(scenario: Scenario) -> None:
+    captured = len(select_links(scenario, scenario.monitor.capture, "monitor.capture"))
+    if captured > MOST_CAPTURES:
+        raise refuse(
+            f"selects {captured} links; at most {MOST_CAPTURES} can be captured",
+            "name fewer",
+            "monitor.capture",
+        )
+    if not captured:
+        return
+    # The simulator counts bytes; a capture shows messages, whose names number all queries.
+    queries = sum(dns.workers * (dns.warm_up + dns.queries) for dns in scenario.dns)
+    for index, dns in enumerate(scenario.dns):
+        least = _core.dns_sizes(queries, dns.query_size, dns.reply_size)
+        sizes = (("query_size", dns.query_size), ("reply_size", dns.reply_size))
+        for (key, size), bound in zip(sizes, least, strict=True):
+            if size < bound:
+                raise refuse(
+                    f'"{size} B" holds no DNS message that a capture could show',
+                    f'at least "{bound} B", or leave monitor.capture out',
+                    f"dns[{index}].{key}",
+                )
 
 
 def _paths_exist(scenario: Scenario) -> None:

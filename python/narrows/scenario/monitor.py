@@ -20,8 +20,8 @@ class Sampler(Table):
     links: Links
     """Which links: `NAME.forward` or `NAME.backward`; `NAME` is both, and `*` stands for any
     part of a name."""
-    rate: Annotated[float, Field(gt=0, le=10_000)]
-    """Samples a second, in Hz; at most 10000."""
+    rate: Annotated[float, Field(ge=1e-6, le=10_000)]
+    """Samples a second, in Hz; 0.000001 to 10000."""
 
 
 class Monitor(Table):

@@ -90,8 +90,10 @@ def parse(text: str, file: str) -> dict[str, Any]:
     except RecursionError:
         raise ScenarioError(file, "", "is nested too deeply") from None
     except ValueError as error:
-        # Such as an integer of thousands of digits, or the 31st of February.
-        raise ScenarioError(file, "", f"is no TOML: {error}") from None
+        # Python speaks of its own settings where an integer has thousands of digits. Anything else
+        # is such as the 31st of February.
+        what = "a number has too many digits" if "digits" in str(error) else str(error)
+        raise ScenarioError(file, "", f"is no TOML: {what}") from None
 
 
 def value_of(text: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from narrows import _core
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import PositiveBytes, PositiveSpan, at_most, refuse, span_text
 
@@ -97,25 +98,46 @@ class Tcp(Table):
 
     @model_validator(mode="after")
     def _is_possible(self) -> Tcp:
-        # What depends on the profile too is for the simulator to check.
-        tick, most = self.timer_granularity, self.max_rto
-        if tick is not None and tick < 10**6:
+        # A key may contradict the profile's value of one that is not given.
+        config = self.config(_core.tcp_profile)
+        if config["timer_granularity"] < 10**6:
             raise refuse('must be at least "1 us"', "", "timer_granularity")
         for key in ("initial_rto", "min_rto"):
-            value = getattr(self, key)
-            if value is not None and most is not None and value > most:
-                raise refuse(f'is above max_rto ("{span_text(most)}")', "lower it", key)
-            if value is not None and tick is not None and value < tick:
-                raise refuse(f'is below timer_granularity ("{span_text(tick)}")', "raise it", key)
-        if self.recovery == "sack" and self.reduction == "at-once":
+            if config[key] > config["max_rto"]:
+                self._clash(key, "above", "max_rto", "below", config)
+            if config[key] < config["timer_granularity"]:
+                self._clash(key, "below", "timer_granularity", "above", config)
+        if config["recovery"] == "sack" and config["reduction"] == "at-once":
+            if self.reduction is None:
+                raise refuse(
+                    f"sack does not go with reduction at-once{self._origin('reduction')}",
+                    "set reduction to rate-halving or prr",
+                    "recovery",
+                )
             raise refuse(
-                "at-once goes with recovery reno or new-reno",
+                f"at-once goes with recovery reno or new-reno, not sack{self._origin('recovery')}",
                 "use rate-halving or prr",
                 "reduction",
             )
-        if self.receive_buffer is not None and self.receive_buffer < 2 * (self.mss or 0):
-            raise refuse("must hold two segments", "raise it or lower mss", "receive_buffer")
+        if config["receive_buffer"] < 2 * config["mss"]:
+            raise refuse(
+                f"must hold two segments of {config['mss']} B{self._origin('mss')}",
+                "raise it or lower mss",
+                "receive_buffer",
+            )
         return self
+
+    def _clash(self, key: str, how: str, other: str, inverse: str, config: dict[str, Any]) -> None:
+        """Refuses two durations that contradict each other, at the one that was given."""
+        if getattr(self, key) is None:
+            key, how, other = other, inverse, key
+        bound = f'("{span_text(config[other])}"{self._origin(other)})'
+        mend = "lower" if how == "above" else "raise"
+        raise refuse(f"is {how} {other} {bound}", f"{mend} it or change {other}", key)
+
+    def _origin(self, key: str) -> str:
+        """Words for a value that the profile gives."""
+        return "" if getattr(self, key) is not None else f", as profile {self.profile} has it"
 
     def config(self, profile: Callable[[str], str], *, ecn: bool | None = None) -> dict[str, Any]:
         """The simulator's settings, in base units.
