@@ -16,12 +16,37 @@ Examples:
 
 from __future__ import annotations
 
-from narrows import _core
-from narrows.backends import run
-from narrows.errors import NarrowsError, ScenarioError
-from narrows.results import Run
-from narrows.scenario import Scenario
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__version__ = _core.version
+if TYPE_CHECKING:
+    from narrows.backends import run
+    from narrows.errors import NarrowsError, ScenarioError
+    from narrows.results import Run
+    from narrows.scenario import Scenario
+
+    __version__: str
 
 __all__ = ["NarrowsError", "Run", "Scenario", "ScenarioError", "__version__", "run"]
+
+_HOMES = {
+    "NarrowsError": ("narrows.errors", "NarrowsError"),
+    "Run": ("narrows.results", "Run"),
+    "Scenario": ("narrows.scenario", "Scenario"),
+    "ScenarioError": ("narrows.errors", "ScenarioError"),
+    "__version__": ("narrows._core", "version"),
+    "run": ("narrows.backends", "run"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports at first use: the command line can answer, and be interrupted, before that."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, there = _HOMES[name]
+    value = globals()[name] = getattr(import_module(module), there)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,5 +1,8 @@
 """Bad input: one line on stderr that names the thing and the mend, exit code 2, no traceback."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,8 @@ def one_line(narrows: Narrows, *arguments: str) -> str:
         (["run", "x.toml", "--sed", "3"], "--sed", "narrows run --help"),
         (["run", "x.toml", "--seed", "three"], "--seed", "narrows run --help"),
         (["run", "x.toml", "--seed", "-3"], "--seed", "narrows run --help"),
+        (["run", "x.toml", "--seed", str(2**64)], "--seed", "narrows run --help"),
+        (["run", "x.toml", "--event-limit", str(2**64)], "--event-limit", "narrows run --help"),
         (["run", "x.toml", "--event-limit", "0"], "--event-limit", "narrows run --help"),
         (["run", "nowhere.toml"], "nowhere.toml", "check the path"),
         (["run", "nowhere.toml", "--set", "seed"], "--set seed", "KEY=VALUE"),
@@ -58,6 +63,13 @@ def test_a_wrong_command_line(
         ("dns.dns.client=nobody", "nobody"),
         ("traffic.foreground.connections=1", "foreground"),
         ("seed=-1", "seed"),
+        ("seed=" + "9" * 5000, "seed"),
+        ("monitor.queues.rate=1e-9", "monitor.queues.rate"),
+        ("traffic.background.tcp.min_rto=130 s", "traffic[0].tcp.min_rto"),
+        ("traffic.background.tcp.max_rto=300 ms", "traffic[0].tcp.max_rto"),
+        ("traffic.background.tcp.timer_granularity=1 s", "traffic[0].tcp.timer_granularity"),
+        ("traffic.background.tcp.receive_buffer=2 kB", "traffic[0].tcp.receive_buffer"),
+        ("traffic.background.tcp.reduction=at-once", "traffic[0].tcp.reduction"),
     ],
 )
 def test_a_wrong_setting(narrows: Narrows, small: Path, setting: str, named: str) -> None:
@@ -103,10 +115,6 @@ def test_a_folder_that_holds_a_run_is_kept(narrows: Narrows, small: Path) -> Non
 def test_a_full_disk(narrows: Narrows, small: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("needs /dev/full")
-    import os
-    import subprocess
-    import sys
-
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "narrows.cli", "schema"],
@@ -120,3 +128,46 @@ def test_a_full_disk(narrows: Narrows, small: Path) -> None:
     assert done.returncode == 2
     assert "no space left" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_dns_that_a_capture_could_not_show(narrows: Narrows, small: Path) -> None:
+    text = small.read_text(encoding="utf-8").replace("[monitor]", '[monitor]\ncapture = ["*"]')
+    small.write_text(text, encoding="utf-8")
+    for key, least in (("query_size", "69 B"), ("reply_size", "83 B")):
+        arguments = (str(small), "--set", f"dns.dns.{key}=41 B")
+        for command in ("check", "run"):
+            line = one_line(narrows, command, *arguments)
+            assert f"dns[0].{key}" in line
+            assert least in line
+
+
+def test_more_captures_than_files_should_be_made(narrows: Narrows, small: Path) -> None:
+    text = small.read_text(encoding="utf-8").replace("[monitor]", '[monitor]\ncapture = ["*"]')
+    link = '[[links]]\nname = "n{i}"\nbetween = ["a{i}", "b"]\nrate = "1 Mbit/s"\ncount = 50\n'
+    small.write_text(text + link, encoding="utf-8")
+    assert "monitor.capture: selects 102 links" in one_line(narrows, "check", str(small))
+
+
+@pytest.mark.parametrize("streams", [">&-", ">&- 2>&- <&-", "2>&-", "2>/dev/full >/dev/null"])
+def test_streams_that_take_nothing(small: Path, streams: str) -> None:
+    command = f"{sys.executable} -m narrows.cli run {small.name} --out run --no-report {streams}"
+    done = subprocess.run(["sh", "-c", command], cwd=small.parent, timeout=60, check=False)
+    assert done.returncode == 0
+    assert (small.parent / "run" / "run.json").exists()
+
+
+def test_a_report_that_cannot_be_written_leaves_the_run(narrows: Narrows, small: Path) -> None:
+    limit = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)); "
+    code = limit + "from narrows.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", str(small), "--out", "run"],
+        cwd=small.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "the run itself is whole, in run" in done.stderr
+    assert narrows("compare", "run", "run").stderr.startswith("error: run: the same scenario")

@@ -8,9 +8,14 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
-from narrows import Run
+import pytest
+
+from narrows import Run, Scenario, run
+from narrows.results import folder
 
 
 def read_until(terminal: int, pattern: bytes) -> bytes:
@@ -26,8 +31,8 @@ def test_ctrl_c_leaves_a_partial_run_that_can_be_read(scenario_file: Path, tmp_p
     scenario_file.write_text(
         text.replace('capture = ["bottleneck.forward", "bottleneck.backward"]', "")
     )
-    folder = tmp_path / "run"
-    command = [sys.executable, "-m", "narrows.cli", "run", str(scenario_file), "--out", str(folder)]
+    saved = tmp_path / "run"
+    command = [sys.executable, "-m", "narrows.cli", "run", str(scenario_file), "--out", str(saved)]
     terminal, end = pty.openpty()
     process = subprocess.Popen(
         [*command, "--no-report"],
@@ -50,7 +55,59 @@ def test_ctrl_c_leaves_a_partial_run_that_can_be_read(scenario_file: Path, tmp_p
     # The bar is on stderr; stdout has the figures of what was run.
     assert b"queries per second" in printed
     assert b"%\x1b" not in printed
-    partial = Run.load(folder)
+    partial = Run.load(saved)
     assert partial.document()["status"] == "partial"
     assert partial.document()["stopped"] == "interrupted"
     assert partial.queries.height > 0
+
+
+def test_an_early_ctrl_c_shows_no_traceback(scenario_file: Path) -> None:
+    for wait_s in (0.15, 0.3, 0.6):
+        command = [sys.executable, "-m", "narrows.cli", "run", str(scenario_file)]
+        process = subprocess.Popen(
+            command, cwd=scenario_file.parent, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        try:
+            time.sleep(wait_s)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+        assert process.returncode == 130, errors
+        assert b"Traceback" not in errors
+        assert errors.startswith((b"interrupted", b"wrote"))
+
+
+def test_an_interrupt_after_the_end_waits_for_the_folder(
+    scenario_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = folder.write
+
+    def interrupted(*arguments: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        write(*arguments)
+
+    monkeypatch.setattr(folder, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(Scenario.load(scenario_file), out=tmp_path / "run")
+    assert Run.load(tmp_path / "run").complete
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_termination_saves_what_there_is(scenario_file: Path, tmp_path: Path) -> None:
+    text = scenario_file.read_text().replace('duration = "20 s"', 'duration = "20 h"')
+    scenario_file.write_text(
+        text.replace('capture = ["bottleneck.forward", "bottleneck.backward"]', "")
+    )
+    command = [sys.executable, "-m", "narrows.cli", "run", str(scenario_file), "--no-report"]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        time.sleep(3)
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, errors
+    assert Run.load(tmp_path / "run").status == "partial"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from narrows.backends.interrupts import held
 from narrows.backends.sim import BackendError, Progress, run_sim
 from narrows.results.folder import check_target
 
@@ -34,7 +35,8 @@ def run(
     """Runs a scenario.
 
     Ctrl-C ends the run early; what there is by then is returned, and saved to ``out``, with the
-    status `partial`.
+    status `partial`. A Ctrl-C that comes after the simulation's end, or a second one, is raised as
+    KeyboardInterrupt when the run is saved.
 
     Args:
         scenario: What to run.
@@ -54,5 +56,6 @@ def run(
         raise BackendError(f"backend: {backend!r} is not known; hint: one of {known}")
     if out is not None:
         check_target(Path(out))
-    result = BACKENDS[backend](scenario, seed=seed, progress=progress, event_limit=event_limit)
-    return result if out is None else result.save(out)
+    with held():
+        result = BACKENDS[backend](scenario, seed=seed, progress=progress, event_limit=event_limit)
+        return result if out is None else result.save(out)

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from narrows import _core
+from narrows.backends.interrupts import Held, held
 from narrows.errors import NarrowsError
 from narrows.results import Run
 
@@ -94,15 +95,27 @@ def run_sim(
         BackendError: The simulator refuses the plan, the seed or the event limit.
     """
     chosen = scenario.seed if seed is None else seed
+    with held() as interrupts:
+        return _run(scenario, chosen, progress, event_limit, engine, interrupts)
+
+
+def _run(
+    scenario: Scenario,
+    seed: int,
+    progress: Progress | None,
+    event_limit: int | None,
+    engine: Callable[[str], Engine] | None,
+    interrupts: Held,
+) -> Run:
     started = datetime.now(UTC)
     clock = time.perf_counter()
     try:
-        plan = scenario.plan(chosen, event_limit=event_limit)
+        plan = scenario.plan(seed, event_limit=event_limit)
         simulation = (engine or _core.Simulation)(json.dumps(plan))
     except ValueError as error:
         raise BackendError(f"{scenario.name}: {error}") from None
     try:
-        _drive(simulation, progress)
+        _drive(simulation, progress, interrupts)
     except KeyboardInterrupt:
         simulation.interrupt()
     simulated = time.perf_counter() - clock
@@ -111,7 +124,7 @@ def run_sim(
     return Run.from_columns(
         simulation.tables(),
         scenario=scenario.resolved(),
-        seed=chosen,
+        seed=seed,
         backend="sim",
         status="complete" if stopped in _COMPLETE else "partial",
         stopped=stopped,
@@ -142,10 +155,13 @@ def host_facts() -> dict[str, Any]:
     }
 
 
-def _drive(simulation: Engine, progress: Progress | None) -> None:
+def _drive(simulation: Engine, progress: Progress | None, interrupts: Held) -> None:
     """Advances to the end, in slices that take about `_SLICE_S`, whatever an event costs.
 
     Where a slice ends makes no difference to results.
+
+    Raises:
+        KeyboardInterrupt: An interrupt came before the end.
     """
     events = _FIRST_SLICE
     finished = False
@@ -157,3 +173,5 @@ def _drive(simulation: Engine, progress: Progress | None) -> None:
         events = min(_LARGEST_SLICE, max(1_000, int(events * factor)))
         if progress is not None:
             progress(1.0 if finished else min(1.0, simulation.progress))
+        if not finished and interrupts.take():
+            raise KeyboardInterrupt

@@ -10,7 +10,13 @@ from typing import Annotated
 import typer
 
 from narrows.cli import check, compare, profiles, reproduce, run, schema
-from narrows.cli.failure import Exit, report, say
+from narrows.cli.failure import (
+    Exit,
+    open_standard_streams,
+    report,
+    say,
+    terminations_as_interrupts,
+)
 
 EPILOG = """\
 Data goes to stdout, everything else to stderr.
@@ -77,11 +83,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     With `NARROWS_TRACEBACK` set in the environment an unexpected failure is raised instead.
     """
     try:
-        code = app(
-            args=None if arguments is None else list(arguments),
-            prog_name="narrows",
-            standalone_mode=False,
-        )
+        open_standard_streams()
+        with terminations_as_interrupts():
+            code = app(
+                args=None if arguments is None else list(arguments),
+                prog_name="narrows",
+                standalone_mode=False,
+            )
+        if code == Exit.INTERRUPTED and not isinstance(code, Exit):
+            # Typer has caught the interrupt, and says nothing.
+            return report(KeyboardInterrupt())
         sys.stdout.flush()
     except _UsageError as error:
         return _misused(error)

@@ -12,9 +12,13 @@ code  meaning
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from enum import IntEnum
 
 from narrows.errors import NarrowsError
@@ -59,16 +63,55 @@ def report(error: BaseException) -> Exit:
 
 
 def say(text: str) -> None:
-    """One line on stderr."""
-    print(text, file=sys.stderr)
+    """One line on stderr; where that takes nothing, the exit code has to do."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr)
+
+
+@contextlib.contextmanager
+def terminations_as_interrupts() -> Iterator[None]:
+    """While the block runs, SIGTERM and SIGHUP end it as Ctrl-C does: what is measured is kept."""
+    changed = []
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            # Who has set them to be ignored (nohup) has a reason.
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, signal.default_int_handler)
+                changed.append(number)
+    try:
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def open_standard_streams() -> None:
+    """Gives streams that the caller has closed (`narrows ... >&-`) somewhere to go.
+
+    Python has None for them, and the next file that is opened would take their place.
+    """
+    descriptor = os.open(os.devnull, os.O_RDWR)
+    while descriptor <= 2:
+        descriptor = os.dup(descriptor)
+    os.close(descriptor)
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, "r", encoding="utf-8", closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+_SPACE = "free some space or choose another folder with --out"
 
 
 def _system(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
     what = (error.strerror or str(error) or type(error).__name__).lower()
     hints = {
-        errno.ENOSPC: "free some space or choose another folder with --out",
-        errno.EDQUOT: "free some space or choose another folder with --out",
+        errno.ENOSPC: _SPACE if error.filename else "stdout goes to a place that is full",
+        errno.EDQUOT: _SPACE if error.filename else "stdout goes to a place that is full",
         errno.EACCES: "choose a place that you may read and write",
         errno.EROFS: "choose a place that you may read and write",
         errno.ENOENT: "check the path",

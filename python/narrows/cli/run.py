@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from narrows.cli.complete import backends
-from narrows.cli.failure import Exit, say
+from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.options import Json, Quiet, ScenarioFile, Settings, settings
 from narrows.cli.progress import shown
 
@@ -55,24 +55,35 @@ def command(
 ) -> Exit:
     """Run a scenario and leave a run folder; print its summary."""
     import narrows
-    from narrows.results import summary_table
+    from narrows.errors import NarrowsError
+    from narrows.results import RUN_FILE, summary_table
 
     loaded = narrows.Scenario.load(scenario, set=settings(set))
     folder = out or _free_folder(Path("runs"), loaded.name)
-    with shown(loaded.name, quiet=quiet) as update:
-        result = narrows.run(
-            loaded,
-            seed=seed,
-            out=folder,
-            backend=backend,
-            progress=update,
-            event_limit=event_limit,
-        )
+    try:
+        with shown(loaded.name, quiet=quiet) as update:
+            result = narrows.run(
+                loaded,
+                seed=seed,
+                out=folder,
+                backend=backend,
+                progress=update,
+                event_limit=event_limit,
+            )
+    except KeyboardInterrupt:
+        # One that came when the simulation was over already, or the second: there is a run.
+        say(f"interrupted; wrote {folder}" if (folder / RUN_FILE).exists() else "interrupted")
+        return Exit.INTERRUPTED
     try:
         if report:
             from narrows.report import write_report
 
             write_report(result, folder)
+    except KeyboardInterrupt:
+        say(f"interrupted; wrote {folder} without its report")
+        return Exit.INTERRUPTED
+    except (NarrowsError, OSError) as error:
+        raise UserError(f"{error}; the run itself is whole, in {folder}") from None
     finally:
         # A full disk does not take it away, nor does a reader that leaves keep it from the disk.
         if json_output:

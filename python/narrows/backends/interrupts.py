@@ -1,0 +1,53 @@
+"""Interrupts that wait until what a run has measured is safe."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["Held", "held"]
+
+
+class Held:
+    """Interrupts that have come and that nobody has heard yet."""
+
+    def __init__(self) -> None:
+        self._waiting: list[int] = []
+
+    def take(self) -> bool:
+        """Whether an interrupt came since the last call; it counts as heard then."""
+        came = bool(self._waiting)
+        self._waiting.clear()
+        return came
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._waiting.append(number)
+
+
+@contextmanager
+def held() -> Iterator[Held]:
+    """While the block runs, signals that have a Python handler wait; afterwards they are delivered.
+
+    Ctrl-C between the end of a simulation and the last file of its folder would lose the run, and
+    within the extension an exception in the wrong place would be a panic. In threads other than
+    the main one, where Python never delivers signals, this does nothing.
+    """
+    waiting = Held()
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and callable(signal.getsignal(number)):
+                before[number] = signal.getsignal(number)
+    try:
+        for number in before:
+            signal.signal(number, waiting._note)
+        yield waiting
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if waiting._waiting:
+        signal.raise_signal(waiting._waiting[0])
