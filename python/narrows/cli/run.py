@@ -33,7 +33,10 @@ def command(
     backend: Annotated[str, typer.Option(help="What runs it.", autocompletion=backends)] = "sim",
     set: Settings = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Instead of the scenario's.", show_default=False)
+        int | None,
+        typer.Option(
+            min=0, max=2**64 - 1, metavar="N", help="Instead of the scenario's.", show_default=False
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -49,7 +52,13 @@ def command(
     ] = True,
     event_limit: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Stop after this many events.", show_default=False),
+        typer.Option(
+            min=1,
+            max=2**64 - 1,
+            metavar="N",
+            help="Stop after this many events.",
+            show_default=False,
+        ),
     ] = None,
     quiet: Quiet = False,
 ) -> Exit:
