@@ -43,6 +43,8 @@ impl Event {
 pub(crate) struct Agenda {
     /// First node of each bucket, or `NONE`.
     heads: Vec<u32>,
+    /// Last node of each bucket that has a first.
+    tails: Vec<u32>,
     /// One bit for each bucket that holds something.
     occupied: Vec<u64>,
     nodes: Vec<Node>,
@@ -59,6 +61,8 @@ pub(crate) struct Agenda {
     /// Pops since the last look at the wheel's shape, and what `scheduled` and the time were then.
     pops: u32,
     scheduled_then: u64,
+    /// Entries passed in buckets since then, to find a new one's place.
+    steps: u32,
     looked_at: Time,
 }
 
@@ -74,6 +78,10 @@ const FEWEST_BUCKETS: usize = 1 << 12;
 const MOST_BUCKETS: usize = 1 << 18;
 /// Pops between two looks at the wheel's shape.
 const LOOK_INTERVAL: u32 = 1 << 14;
+/// Entries passed between two looks, above which buckets are too wide: 16 a pop.
+const MOST_STEPS: u32 = 16 * LOOK_INTERVAL;
+/// Narrowest buckets: 2^10 ps, a nanosecond.
+const NARROWEST: u32 = 10;
 /// Width to start with: 2^24 ps, 17 us.
 const INITIAL_SHIFT: u32 = 24;
 
@@ -81,6 +89,7 @@ impl Agenda {
     pub(crate) fn new() -> Self {
         Self {
             heads: vec![NONE; FEWEST_BUCKETS],
+            tails: vec![NONE; FEWEST_BUCKETS],
             occupied: vec![0; FEWEST_BUCKETS / 64],
             nodes: Vec::new(),
             free: NONE,
@@ -91,6 +100,7 @@ impl Agenda {
             scheduled: 0,
             pops: 0,
             scheduled_then: 0,
+            steps: 0,
             looked_at: Time::ZERO,
         }
     }
@@ -113,6 +123,9 @@ impl Agenda {
         debug_assert!(bucket >= self.current, "an event in the past");
         if bucket - self.current < self.buckets() {
             self.insert(bucket, at, event);
+            if self.steps > MOST_STEPS {
+                self.thin_out();
+            }
         } else {
             self.scheduled += 1;
             self.later.push(Reverse((at, self.scheduled, event)));
@@ -154,20 +167,43 @@ impl Agenda {
         };
         let slot = self.slot(bucket);
         // Behind everything that is not later: first in, first out among equals.
-        let mut previous = NONE;
-        let mut next = self.heads[slot];
-        while next != NONE && self.nodes[next as usize].at <= at {
-            previous = next;
-            next = self.nodes[next as usize].next;
-        }
-        self.nodes[index as usize] = Node { at, event, next };
-        if previous == NONE {
+        let head = self.heads[slot];
+        if head == NONE {
+            self.nodes[index as usize] = Node { at, event, next: NONE };
             self.heads[slot] = index;
+            self.tails[slot] = index;
             self.occupied[slot / 64] |= 1 << (slot % 64);
+        } else if self.nodes[self.tails[slot] as usize].at <= at {
+            self.nodes[index as usize] = Node { at, event, next: NONE };
+            self.nodes[self.tails[slot] as usize].next = index;
+            self.tails[slot] = index;
         } else {
-            self.nodes[previous as usize].next = index;
+            let mut previous = NONE;
+            let mut next = head;
+            while self.nodes[next as usize].at <= at {
+                previous = next;
+                next = self.nodes[next as usize].next;
+                self.steps += 1;
+            }
+            self.nodes[index as usize] = Node { at, event, next };
+            if previous == NONE {
+                self.heads[slot] = index;
+            } else {
+                self.nodes[previous as usize].next = index;
+            }
         }
         self.in_wheel += 1;
+    }
+
+    /// Makes buckets narrower at once where many entries crowd into few.
+    #[cold]
+    fn thin_out(&mut self) {
+        self.steps = 0;
+        let now = Time::from_ps(self.current << self.shift);
+        let shift = self.shift.saturating_sub(3).max(NARROWEST);
+        if shift < self.shift {
+            self.rebuild(now, shift, self.heads.len());
+        }
     }
 
     /// Turns the wheel to the next bucket that holds something.
@@ -223,9 +259,10 @@ impl Agenda {
         let gap = now.since(self.looked_at).as_ps() / u64::from(LOOK_INTERVAL);
         let beyond = self.scheduled - self.scheduled_then;
         self.pops = 0;
+        self.steps = 0;
         self.looked_at = now;
         self.scheduled_then = self.scheduled;
-        let shift = (64 - gap.leading_zeros()).clamp(10, 40);
+        let shift = (64 - gap.leading_zeros()).clamp(NARROWEST, 40);
         let shift = if shift.abs_diff(self.shift) > 1 { shift } else { self.shift };
         let too_few = beyond > u64::from(LOOK_INTERVAL / 16) && self.heads.len() < MOST_BUCKETS;
         let buckets = if too_few { self.heads.len() * 4 } else { self.heads.len() };
@@ -250,6 +287,8 @@ impl Agenda {
         }
         self.heads.clear();
         self.heads.resize(buckets, NONE);
+        self.tails.clear();
+        self.tails.resize(buckets, NONE);
         self.occupied.clear();
         self.occupied.resize(buckets / 64, 0);
         self.nodes.clear();
