@@ -113,29 +113,40 @@ fn deviation_ns(jitter: &Jitter) -> u32 {
 
 /// Quantiles of the standard normal distribution at the middles of 4096 equal parts, times 8192.
 fn normal_table() -> Box<[i16]> {
-    (0..TABLE_SIZE)
-        .map(|i| {
-            let x = normal_quantile((i as f64 + 0.5) / TABLE_SIZE as f64) * SCALE as f64;
-            x.round().clamp(f64::from(i16::MIN), f64::from(i16::MAX)) as i16
-        })
-        .collect()
-}
-
-/// The inverse of the standard normal distribution function, by bisection of the distribution's
-/// series (Abramowitz and Stegun 26.2.10); exact to well below a table step.
-fn normal_quantile(p: f64) -> f64 {
-    let (mut low, mut high) = (-6.0, 6.0);
-    for _ in 0..60 {
-        let middle = (low + high) / 2.0;
-        if normal_distribution(middle) < p { low = middle } else { high = middle }
+    let mut table = vec![0; TABLE_SIZE];
+    let mut x = 0.0;
+    for above in 0..TABLE_SIZE / 2 {
+        let p = 0.5 + (above as f64 + 0.5) / TABLE_SIZE as f64;
+        x = normal_quantile(p, x);
+        let scaled = (x * SCALE as f64).round().min(f64::from(i16::MAX)) as i16;
+        table[TABLE_SIZE / 2 + above] = scaled;
+        table[TABLE_SIZE / 2 - 1 - above] = -scaled;
     }
-    (low + high) / 2.0
+    table.into()
 }
 
+/// The inverse of the standard normal distribution function, for `p` of 0.5 and more, by Newton's
+/// method from a `start` that is not above it; exact to well below a table step.
+fn normal_quantile(p: f64, start: f64) -> f64 {
+    let mut x = start;
+    // The function is concave above 0: from below, each step stays below.
+    for _ in 0..40 {
+        let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+        let step = (p - normal_distribution(x)) / density;
+        x += step;
+        if step.abs() < 1e-9 {
+            break;
+        }
+    }
+    x
+}
+
+/// The standard normal distribution function, by its series (Abramowitz and Stegun 26.2.10).
 fn normal_distribution(x: f64) -> f64 {
-    let (mut term, mut sum) = (x, x);
-    for n in 1..200 {
-        term *= x * x / f64::from(2 * n + 1);
+    let (mut term, mut sum, mut n) = (x, x, 1.0);
+    while term.abs() > 1e-17 * sum.abs() {
+        n += 2.0;
+        term *= x * x / n;
         sum += term;
     }
     0.5 + sum * (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt()
@@ -205,7 +216,12 @@ mod tests {
     #[test]
     fn the_normal_table_is_the_normal_distribution() {
         // Quantiles from tables: 0.975 at 1.95996, 0.8413 at 1.
-        assert!((normal_quantile(0.975) - 1.959_964).abs() < 1e-5);
-        assert!((normal_quantile(0.841_344_746) - 1.0).abs() < 1e-6);
+        assert!((normal_quantile(0.975, 0.0) - 1.959_964).abs() < 1e-5);
+        assert!((normal_quantile(0.841_344_746, 0.0) - 1.0).abs() < 1e-6);
+        let table = normal_table();
+        assert!(table.is_sorted() && table.iter().all(|&t| t != 0));
+        // The median is between the middle two; the outermost is at 1 - 0.5/4096: 3.6674.
+        assert_eq!((table[2047], table[2048]), (-3, 3));
+        assert!((f64::from(table[4095]) / 8192.0 - 3.667_4).abs() < 1e-3);
     }
 }
