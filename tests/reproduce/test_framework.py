@@ -176,6 +176,12 @@ def test_the_report_is_one_file_and_the_folder_is_not_overwritten(tmp_path: Path
         claim_folder(folder)
 
 
+def test_a_run_s_folder_is_not_written_into(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(FolderTaken, match="holds a run already; hint: choose another folder"):
+        claim_folder(tmp_path)
+
+
 def test_a_full_disk_leaves_the_result_if_it_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from narrows.report.page import shown_on_page, write_figures, write_page
 from narrows.reproduce.claims import Judged, Verdict
 from narrows.reproduce.outcome import Agreement, Outcome, Table, document
 from narrows.reproduce.statistics import Interval
+from narrows.results import RUN_FILE
 
 RESULT_FILE = "result.json"
 REPORT_FILE = "report.html"
@@ -42,16 +43,17 @@ def free_folder(parent: Path) -> Path:
 
 
 def claim_folder(folder: Path) -> None:
-    """Makes `folder`, and refuses one that holds a reproduction already.
+    """Makes `folder`, and refuses one that holds a reproduction or a run already.
 
     Raises:
         FolderTaken: It holds one.
         OSError: It cannot be made or written to.
     """
-    if (folder / RESULT_FILE).exists():
-        raise FolderTaken(
-            f"{folder}: holds a reproduction already; hint: choose another folder with --out"
-        )
+    for name, what in ((RESULT_FILE, "reproduction"), (RUN_FILE, "run")):
+        if (folder / name).exists():
+            raise FolderTaken(
+                f"{folder}: holds a {what} already; hint: choose another folder with --out"
+            )
     folder.mkdir(parents=True, exist_ok=True)
     probe = folder / ".writable"
     probe.touch()
