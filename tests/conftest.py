@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+
+SLOW_FOLDERS = {"cli", "docs", "runs"}
+"""Tests here start processes or whole runs, most of them for a second each; `make check` leaves
+them to `make test`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what is slow because of what it does."""
+    folders = {Path(__file__).parent / name for name in SLOW_FOLDERS}
+    for item in items:
+        if folders.intersection(item.path.parents):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True)
