@@ -58,6 +58,11 @@ impl<P: Packet> Qdisc<P> for AnyQdisc<P> {
     }
 
     #[inline]
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        each!(self, queue => queue.ready_at(now))
+    }
+
+    #[inline]
     fn backlog(&self) -> Backlog {
         each!(self, queue => queue.backlog())
     }

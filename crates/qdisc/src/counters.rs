@@ -19,13 +19,13 @@ pub struct Counters {
     pub dropped_bytes: u64,
     /// Packets dropped at the queue's limit (Linux RED: `pdrop`).
     pub dropped_overflow: u64,
-    /// Packets dropped by an AQM's random decision (Linux RED: `prob_drop`).
+    /// Packets dropped by an AQM's decision before the queue is full (Linux RED: `prob_drop`).
     pub dropped_early: u64,
     /// Packets dropped above an AQM's upper threshold (Linux RED: `forced_drop`).
     pub dropped_forced: u64,
-    /// Packets marked by an AQM's random decision (Linux RED: `prob_mark`).
+    /// Packets marked by such a decision (Linux RED: `prob_mark`; CoDel, PIE: `ecn_mark`).
     pub marked_early: u64,
-    /// Packets marked above an AQM's upper threshold (Linux RED: `forced_mark`).
+    /// Packets marked above an AQM's upper threshold (Linux RED: `forced_mark`; CoDel: `ce_mark`).
     pub marked_forced: u64,
     /// Of the packets marked, those that were dropped all the same, at the queue's limit.
     pub marked_then_dropped: u64,
@@ -62,7 +62,7 @@ impl Counters {
         }
     }
 
-    /// Packets that were marked and let in: as often was the verdict `Marked`.
+    /// Packets that were marked and let in, or let out: at enqueue the verdict says `Marked`.
     #[inline]
     pub const fn marked_packets(&self) -> u64 {
         self.marked_early + self.marked_forced - self.marked_then_dropped

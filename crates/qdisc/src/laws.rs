@@ -5,7 +5,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
 use crate::traffic::{TestPacket, uniform};
-use crate::{Backlog, DropReason, Ecn, Qdisc, Verdict};
+use crate::{Backlog, DropReason, Ecn, Packet, Protocol, Qdisc, Verdict};
 
 const FLOWS: usize = 8;
 const STEPS: usize = 20_000;
@@ -14,13 +14,33 @@ const STEPS: usize = 20_000;
 ///
 /// - Packets and bytes in = out + dropped + waiting, by `backlog` and by `counters`.
 /// - Each packet comes out once, the packets of a flow in order, and only its ECN field changes.
-/// - A packet comes out whenever one waits, and none when none does.
-/// - Only ECN-capable packets are marked, and the verdict says so.
-/// - The counters of drops and marks are what verdicts and lists of drops add up to.
+/// - A packet comes out whenever one waits, and none when none does; nothing is held back.
+/// - Only ECN-capable packets are marked, each once, and at enqueue the verdict says so.
+/// - The counters of drops and marks are what verdicts, packets and lists of drops add up to.
 pub(crate) fn check<Q: Qdisc<TestPacket>>(make: impl Fn() -> Q) {
     for seed in 0..8 {
-        Run::new(make(), seed).run();
+        Run::new(make(), seed, Line::NeverIdle).run();
     }
+}
+
+/// The same for a discipline that shapes. Instead of never holding back:
+///
+/// - If packets wait and none comes out, `ready_at` names a later moment. At that moment one comes
+///   out, and none a picosecond before.
+/// - If nothing waits, there is no such moment.
+pub(crate) fn check_shaping<Q: Qdisc<TestPacket>>(make: impl Fn() -> Q) {
+    for seed in 0..8 {
+        Run::new(make(), seed, Line::Shaped).run();
+    }
+}
+
+/// When a packet that waits comes out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// Whenever it is asked for.
+    NeverIdle,
+    /// When `ready_at` says.
+    Shaped,
 }
 
 struct Run<Q> {
@@ -34,10 +54,11 @@ struct Run<Q> {
     drops: [u64; 3],
     dropped_bytes: u64,
     marked: u64,
+    line: Line,
 }
 
 impl<Q: Qdisc<TestPacket>> Run<Q> {
-    fn new(queue: Q, seed: u64) -> Self {
+    fn new(queue: Q, seed: u64, line: Line) -> Self {
         Self {
             queue,
             random: Pcg32::seed_from_u64(seed),
@@ -48,6 +69,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
             drops: [0; 3],
             dropped_bytes: 0,
             marked: 0,
+            line,
         }
     }
 
@@ -60,7 +82,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
                 load = 2.0 * uniform(&mut self.random);
             }
             if step % 2_500 == 0 {
-                while self.dequeue() {}
+                self.empty();
                 self.now += Span::from_ms(u64::from(self.random.next_u32() % 3_000));
             }
             self.now += Span::from_us(u64::from(self.random.next_u32() % 1_000));
@@ -70,10 +92,23 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
                 self.dequeue();
             }
         }
-        while self.dequeue() {}
+        self.empty();
         assert_eq!(self.queue.backlog(), Backlog::default());
         assert!(self.inside.iter().all(std::collections::VecDeque::is_empty));
         assert!(self.sent.0 > STEPS as u64 / 10, "the traffic did not get through at all");
+    }
+
+    /// Takes everything out, waiting where the discipline shapes.
+    fn empty(&mut self) {
+        loop {
+            while self.dequeue() {}
+            let Some(at) = self.queue.ready_at(self.now) else { break };
+            self.now = at - Span::from_ps(1);
+            assert!(!self.dequeue(), "a packet came out before its time");
+            assert_eq!(self.queue.ready_at(self.now), Some(at), "asking changed the time");
+            self.now = at;
+            assert!(self.dequeue(), "no packet came out at the time that was named");
+        }
     }
 
     fn enqueue(&mut self) {
@@ -81,7 +116,15 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         let bytes = [40, 576, 1500, 1500][(self.random.next_u32() % 4) as usize];
         let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
         let ecn = ecn[(self.random.next_u32() % 4) as usize];
-        let packet = TestPacket { flow: flow as u8, number: self.arrived.0, bytes, ecn };
+        let packet = TestPacket {
+            flow: flow as u8,
+            number: self.arrived.0,
+            bytes,
+            ecn,
+            protocol: [Protocol::Udp, Protocol::Tcp][flow % 2],
+            ports: ([53, 80, 443][flow % 3], 50_000 + flow as u16),
+            ..TestPacket::default()
+        };
         self.arrived.0 += 1;
         self.arrived.1 += u64::from(bytes);
         self.inside[flow].push_back(packet);
@@ -95,6 +138,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
             self.marked += 1;
             if let Some(inside) = self.inside[flow].back_mut() {
                 inside.ecn = Ecn::Ce;
+                inside.marks = 1;
             }
         }
         self.account(&dropped);
@@ -107,14 +151,33 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         let packet = self.queue.dequeue(self.now, &mut dropped);
         self.account(&dropped);
         if let Some(packet) = packet {
-            let expected = self.inside[usize::from(packet.flow)].pop_front();
+            let mut expected = self.inside[usize::from(packet.flow)].pop_front();
+            if let Some(expected) = &mut expected
+                && expected.marks == 0
+                && packet.marks == 1
+            {
+                // Marked at dequeue.
+                expected.mark();
+                self.marked += 1;
+            }
             assert_eq!(expected, Some(packet), "a flow's packets left in another order or form");
             self.sent.0 += 1;
             self.sent.1 += u64::from(packet.bytes);
         }
         assert!(waited || packet.is_none(), "a packet came from nowhere");
-        let idle = packet.is_none() && self.queue.backlog().packets > 0;
-        assert!(!idle, "the queue kept a packet back");
+        let ready_at = self.queue.ready_at(self.now);
+        match self.line {
+            Line::NeverIdle => {
+                assert!(!waited || packet.is_some(), "the queue kept a packet back");
+                assert_eq!(ready_at, None, "the queue kept a packet back, by its own account");
+            }
+            Line::Shaped if packet.is_none() => {
+                assert_eq!(ready_at.is_some(), self.queue.backlog().packets > 0);
+                let later = ready_at.is_none_or(|at| at > self.now && at < Time::MAX);
+                assert!(later, "nothing came out and nothing will");
+            }
+            Line::Shaped => {}
+        }
         self.compare();
         packet.is_some()
     }
@@ -127,7 +190,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
             let place = inside.iter().position(|other| other.number == packet.number);
             let before = inside.remove(place.expect("a packet is dropped once"));
             let same = before.is_some_and(|before| {
-                let marked = TestPacket { ecn: Ecn::Ce, ..before };
+                let marked = TestPacket { ecn: Ecn::Ce, marks: 1, ..before };
                 before == *packet || (before.ecn.is_capable() && marked == *packet)
             });
             assert!(same, "a dropped packet changed");
@@ -188,4 +251,73 @@ fn a_leaking_queue_breaks_the_laws() {
     }
 
     check(|| Leaky(crate::fifo::Pfifo::new(crate::fifo::PfifoConfig { limit: 20 }), 0));
+}
+
+/// A queue that lets a packet go each 100 us at most, and names a time that is too late by
+/// `error`.
+struct Paced {
+    queue: crate::fifo::Pfifo<TestPacket>,
+    next_at: Time,
+    error: Span,
+}
+
+impl Paced {
+    fn new(error: Span) -> Self {
+        let queue = crate::fifo::Pfifo::new(crate::fifo::PfifoConfig { limit: 20 });
+        Self { queue, next_at: Time::ZERO, error }
+    }
+}
+
+impl Qdisc<TestPacket> for Paced {
+    fn enqueue(
+        &mut self,
+        now: Time,
+        packet: TestPacket,
+        dropped: &mut crate::Dropped<TestPacket>,
+    ) -> Verdict {
+        self.queue.enqueue(now, packet, dropped)
+    }
+
+    fn dequeue(
+        &mut self,
+        now: Time,
+        dropped: &mut crate::Dropped<TestPacket>,
+    ) -> Option<TestPacket> {
+        if self.next_at > now {
+            return None;
+        }
+        let packet = self.queue.dequeue(now, dropped)?;
+        self.next_at = now + Span::from_us(100);
+        Some(packet)
+    }
+
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        let waits = self.backlog().packets > 0 && self.next_at > now;
+        waits.then_some(self.next_at + self.error)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    fn counters(&self) -> crate::Counters {
+        self.queue.counters()
+    }
+}
+
+#[test]
+fn a_paced_queue_obeys_the_laws_of_shaping() {
+    check_shaping(|| Paced::new(Span::ZERO));
+}
+
+#[test]
+#[should_panic(expected = "a packet came out before its time")]
+fn a_queue_that_names_the_wrong_time_breaks_the_laws_of_shaping() {
+    check_shaping(|| Paced::new(Span::from_ps(1)));
+}
+
+#[test]
+#[should_panic(expected = "the queue kept a packet back")]
+fn a_queue_that_holds_back_breaks_the_laws_of_others() {
+    check(|| Paced::new(Span::ZERO));
 }

@@ -22,7 +22,7 @@ pub use any::AnyQdisc;
 pub use config_error::ConfigError;
 pub use counters::Counters;
 
-pub use packet::{DropReason, Dropped, Ecn, Packet, Verdict};
+pub use packet::{DropReason, Dropped, Ecn, Packet, Protocol, Verdict};
 
 use narrows_units::{Bytes, Time};
 
@@ -37,7 +37,8 @@ use narrows_units::{Bytes, Time};
 ///
 /// For every discipline and at every moment (the `laws` test suite checks it):
 /// packets in = packets out + packets dropped + packets waiting, and the same in bytes;
-/// `dequeue` gives a packet whenever one waits and the discipline does not shape.
+/// `dequeue` gives a packet whenever one waits and the discipline does not shape; one that shapes
+/// gives it at the moment that `ready_at` named, and not before.
 pub trait Qdisc<P: Packet> {
     /// Takes a packet in, or refuses it.
     ///
@@ -46,8 +47,17 @@ pub trait Qdisc<P: Packet> {
 
     /// The next packet to send; `None` where none waits.
     ///
-    /// Disciplines that drop at dequeue (CoDel) append to `dropped`.
+    /// Disciplines that drop at dequeue (CoDel) append to `dropped`. `None` although packets wait:
+    /// the discipline shapes, and [`Qdisc::ready_at`] says when to ask again.
     fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P>;
+
+    /// For disciplines that shape: after `dequeue` gave `None` at `now` although packets wait, the
+    /// earliest moment at which it gives one if nothing arrives in between; later than `now`.
+    ///
+    /// `None` where nothing waits, and for disciplines that never hold back.
+    fn ready_at(&self, _now: Time) -> Option<Time> {
+        None
+    }
 
     /// What waits now.
     fn backlog(&self) -> Backlog;

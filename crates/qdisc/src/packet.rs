@@ -16,6 +16,33 @@ pub trait Packet {
     fn flow_hash(&self) -> u64 {
         0
     }
+
+    /// The transport protocol, for filters.
+    fn protocol(&self) -> Protocol {
+        Protocol::Other
+    }
+
+    /// Source and destination port, for filters; zero where they are not known.
+    fn ports(&self) -> (u16, u16) {
+        (0, 0)
+    }
+}
+
+/// The transport protocol of a packet, as far as filters tell them apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Protocol {
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+    /// Any other, or not known.
+    #[default]
+    Other,
 }
 
 /// The ECN field (RFC 3168, section 5).
@@ -58,7 +85,8 @@ pub enum Verdict {
 pub enum DropReason {
     /// The queue's limit (Linux RED counts it as `pdrop`).
     Overflow,
-    /// The random decision of an AQM between its thresholds (Linux RED: `early`).
+    /// An AQM's decision before the queue is full: RED's between its thresholds (Linux: `early`),
+    /// CoDel's, PIE's.
     Early,
     /// An AQM's decision above its upper threshold (Linux RED: `early` too, as `forced_drop`).
     Forced,

@@ -4,7 +4,7 @@ use narrows_units::{Bytes, Rate, Span, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
-use crate::{Ecn, Packet, Qdisc};
+use crate::{Ecn, Packet, Protocol, Qdisc};
 
 /// A packet with everything that a test may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +13,23 @@ pub(crate) struct TestPacket {
     pub(crate) number: u64,
     pub(crate) bytes: u32,
     pub(crate) ecn: Ecn,
+    /// How often it was marked.
+    pub(crate) marks: u8,
+    pub(crate) protocol: Protocol,
+    pub(crate) ports: (u16, u16),
 }
 
 impl Default for TestPacket {
     fn default() -> Self {
-        Self { flow: 0, number: 0, bytes: 1000, ecn: Ecn::NotEct }
+        Self {
+            flow: 0,
+            number: 0,
+            bytes: 1000,
+            ecn: Ecn::NotEct,
+            marks: 0,
+            protocol: Protocol::Other,
+            ports: (0, 0),
+        }
     }
 }
 
@@ -33,10 +45,19 @@ impl Packet for TestPacket {
     fn mark(&mut self) {
         assert!(self.ecn.is_capable(), "a packet that is not ECN-capable was marked");
         self.ecn = Ecn::Ce;
+        self.marks += 1;
     }
 
     fn flow_hash(&self) -> u64 {
         u64::from(self.flow)
+    }
+
+    fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    fn ports(&self) -> (u16, u16) {
+        self.ports
     }
 }
 

@@ -235,7 +235,8 @@ fn a_packet_marked_and_then_refused_by_the_limit_counts_as_both() {
     let mut dropped = Vec::new();
     let verdict = red.enqueue(Time::ZERO, packet(Ecn::Ect0), &mut dropped);
     assert_eq!(verdict, Verdict::Dropped);
-    assert_eq!(dropped, [(packet(Ecn::Ce), DropReason::Overflow)]);
+    let marked = TestPacket { marks: 1, ..packet(Ecn::Ce) };
+    assert_eq!(dropped, [(marked, DropReason::Overflow)]);
     let counters = red.counters();
     assert_eq!((counters.marked_forced, counters.marked_then_dropped), (1, 1));
     assert_eq!((counters.dropped_overflow, counters.marked_packets()), (1, 0));
