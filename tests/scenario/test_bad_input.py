@@ -111,6 +111,7 @@ CASES = [
     ("traffic/0/tcp", {"min_rto": "2 s", "max_rto": "1 s"}, "traffic[0].tcp.min_rto: is above max_rto (\"1 s\")"),
     ("traffic/0/tcp", {"min_rto": "1 ms", "timer_granularity": "10 ms"}, "traffic[0].tcp.min_rto: is below timer_granularity"),
     ("traffic/0/tcp", {"recovery": "sack", "reduction": "at-once"}, "traffic[0].tcp.reduction: at-once goes with"),
+    ("traffic/0/tcp", {"recovery": "tahoe"}, "traffic[0].tcp.recovery: tahoe does not go with reduction prr, as profile linux-6 has it"),
     ("traffic/0/tcp", {"receive_buffer": "2 kB", "mss": 1460}, "traffic[0].tcp.receive_buffer: must hold two segments"),
     ("links/0/queue/probability", 1.5, "links[0].queue.probability: must be at most 1"),
     ("links/0/queue/probability", 0, "links[0].queue.probability: must be above 0"),

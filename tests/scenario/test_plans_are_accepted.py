@@ -73,6 +73,8 @@ def test_every_word_of_tcp_is_the_simulators(key: str, word: str) -> None:
     settings: dict[str, str] = {key: word}
     if (key, word) == ("reduction", "at-once"):
         settings["recovery"] = "new-reno"
+    if (key, word) == ("recovery", "tahoe"):
+        settings["reduction"] = "at-once"
     if (key, word) == ("recovery", "sack"):
         settings["reduction"] = "prr"
     simulate(Scenario.from_dict(with_change("traffic/0/tcp", settings)))

@@ -90,7 +90,7 @@ fn variants() -> Vec<Config> {
                 }
             }
         }
-        for recovery in [Recovery::Reno, Recovery::NewReno] {
+        for recovery in [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno] {
             variants.push(Config {
                 congestion,
                 recovery,

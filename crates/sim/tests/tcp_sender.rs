@@ -449,7 +449,7 @@ fn without_sack_duplicates_stand_for_segments_that_arrived() {
 }
 
 mod classic {
-    //! The textbook's Reno and NewReno (RFC 5681, 3.2; RFC 6582, 3.2).
+    //! The textbook's Tahoe, Reno and NewReno (Jacobson 1988; RFC 5681, 3.2; RFC 6582, 3.2).
 
     use narrows_sim::tcp::Recovery;
 
@@ -509,6 +509,74 @@ mod classic {
             client.at(200.0).gets_segment(&plain(3));
             assert_eq!(numbers(&mut client), expected, "{recovery:?}");
         }
+    }
+
+    /// Jacobson 1988, section 3; Fall and Floyd 1996, section 2: fast retransmit, then slow start
+    /// from one segment up to half the window; duplicates send nothing.
+    #[test]
+    fn tahoe_slow_starts_after_fast_retransmit() {
+        let mut client = textbook(Recovery::Tahoe);
+        client.at(100.0);
+        client.gets_segment(&plain(0)).gets_segment(&plain(0));
+        assert_eq!(numbers(&mut client), [] as [u32; 0]);
+        client.gets_segment(&plain(0));
+        assert_eq!(numbers(&mut client), [0]);
+        assert_eq!((client.endpoint.cwnd(), client.endpoint.ssthresh()), (1, Some(4)));
+        // Segments 1 to 7 have arrived: the other duplicates inflate no window.
+        for _ in 0..4 {
+            client.gets_segment(&plain(0));
+        }
+        assert_eq!(numbers(&mut client), [] as [u32; 0]);
+        // 0 filled the only hole: on with two segments, slow start up to 4, then one a window.
+        client.at(200.0).gets_segment(&plain(8));
+        assert_eq!(numbers(&mut client), [8, 9]);
+        client.at(300.0).gets_segment(&plain(9)).gets_segment(&plain(10));
+        assert_eq!(client.endpoint.cwnd(), 4);
+        assert_eq!(numbers(&mut client), [10, 11, 12, 13]);
+        client.at(400.0);
+        for k in 11..=14 {
+            client.gets_segment(&plain(k));
+        }
+        assert_eq!(client.endpoint.cwnd(), 5);
+        let counters = client.endpoint.counters();
+        assert_eq!((counters.fast_recoveries, counters.timeouts), (1, 0));
+    }
+
+    /// Two holes: what lies beyond the first is sent again too, as far as it is not acknowledged
+    /// first (go-back-N), and the duplicates of that start no second reduction.
+    #[test]
+    fn tahoe_goes_back_n() {
+        let mut client = textbook(Recovery::Tahoe);
+        // 0 and 3 are lost.
+        client.at(100.0);
+        for _ in 0..6 {
+            client.gets_segment(&plain(0));
+        }
+        assert_eq!(numbers(&mut client), [0]);
+        client.at(200.0).gets_segment(&plain(3));
+        assert_eq!(numbers(&mut client), [3, 4]);
+        client.at(300.0).gets_segment(&plain(8)).gets_segment(&plain(8));
+        assert_eq!(numbers(&mut client), [8, 9, 10]);
+        assert_eq!(client.endpoint.ssthresh(), Some(4));
+        assert_eq!(client.endpoint.counters().fast_recoveries, 1);
+    }
+
+    /// The retransmission timer starts anew at the third duplicate, without backoff.
+    #[test]
+    fn tahoe_waits_a_time_out_for_a_lost_retransmission() {
+        let mut client = textbook(Recovery::Tahoe);
+        client.at(100.0);
+        for _ in 0..3 {
+            client.gets_segment(&plain(0));
+        }
+        assert_eq!(numbers(&mut client), [0]);
+        // The first time-out is 3 s; ticks are 10 ms.
+        client.at(3090.0);
+        assert_eq!(numbers(&mut client), [] as [u32; 0]);
+        client.at(3130.0);
+        assert_eq!(numbers(&mut client), [0]);
+        assert_eq!(client.endpoint.ssthresh(), Some(2));
+        assert_eq!(client.endpoint.counters().timeouts, 1);
     }
 
     #[test]

@@ -48,8 +48,10 @@ class Tcp(Table):
     """Congestion control: Reno (RFC 5681) or CUBIC (RFC 9438)."""
     hystart: Switch | None = None
     """Leaves slow start before the first loss; CUBIC only."""
-    recovery: Literal["reno", "new-reno", "sack"] | None = None
-    """How lost segments are found and sent again (RFC 2581, RFC 6582, RFC 6675)."""
+    recovery: Literal["tahoe", "reno", "new-reno", "sack"] | None = None
+    """How lost segments are found and sent again: fast retransmit and then slow start (Jacobson
+    1988), fast recovery up to the first new acknowledgement (RFC 2581), over partial ones
+    (RFC 6582), or by the scoreboard (RFC 6675)."""
     reduction: Literal["at-once", "rate-halving", "prr"] | None = None
     """How the window shrinks in recovery (RFC 5681; Linux before 3.2; RFC 6937)."""
     rack: Switch | None = None
@@ -115,9 +117,17 @@ class Tcp(Table):
                     "recovery",
                 )
             raise refuse(
-                f"at-once goes with recovery reno or new-reno, not sack{self._origin('recovery')}",
+                f"at-once goes with recovery tahoe, reno or new-reno, not sack"
+                f"{self._origin('recovery')}",
                 "use rate-halving or prr",
                 "reduction",
+            )
+        if config["recovery"] == "tahoe" and config["reduction"] != "at-once":
+            raise refuse(
+                f"tahoe does not go with reduction {config['reduction']}"
+                f"{self._origin('reduction')}",
+                "set reduction to at-once",
+                "recovery" if self.recovery is not None else "reduction",
             )
         if config["receive_buffer"] < 2 * config["mss"]:
             raise refuse(

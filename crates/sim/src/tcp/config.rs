@@ -92,6 +92,9 @@ pub enum Congestion {
     serde(rename_all = "kebab-case")
 )]
 pub enum Recovery {
+    /// The third duplicate starts again from a window of one segment, as a time-out does; there is
+    /// no fast recovery (Jacobson 1988; Fall and Floyd 1996, section 2; ns-2's `Agent/TCP`).
+    Tahoe,
     /// Fast recovery ends with the first new acknowledgement (RFC 2581).
     Reno,
     /// Partial acknowledgements continue it (RFC 6582).

@@ -121,12 +121,15 @@ impl Config {
             return error("max_retries", "must be at least 1");
         }
         if self.recovery == Recovery::Sack && self.is_classic() {
-            return error("reduction", "is at-once, which goes with recovery reno or new-reno");
+            return error("reduction", "is at-once, which goes with tahoe, reno or new-reno");
+        }
+        if self.recovery == Recovery::Tahoe && !self.is_classic() {
+            return error("recovery", "is tahoe, which goes with reduction at-once");
         }
         Ok(())
     }
 
-    /// The textbook's Reno and NewReno, which inflate the window (RFC 5681, 3.2; ns-2).
+    /// The textbook's Tahoe, Reno and NewReno; the latter two inflate the window (RFC 5681, 3.2; ns-2).
     #[inline]
     pub(crate) fn is_classic(&self) -> bool {
         self.reduction == Reduction::AtOnce
@@ -171,6 +174,8 @@ mod tests {
         let field = |config: Config| config.check().expect_err("impossible").field;
         assert_eq!(field(Config { mss: 12, ..config }), "mss");
         assert_eq!(field(Config { initial_window: 0, ..config }), "initial_window");
+        let tahoe = Config { recovery: Recovery::Tahoe, ..config };
+        assert_eq!(field(tahoe), "recovery");
         assert_eq!(field(Config { reduction: Reduction::AtOnce, ..config }), "reduction");
         assert_eq!(field(Config { min_rto: Span::from_secs(200), ..config }), "min_rto");
     }

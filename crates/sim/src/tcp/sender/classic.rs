@@ -1,5 +1,7 @@
-//! Reno and NewReno as the textbook and ns-2 have them: the window is inflated by duplicate
-//! acknowledgements (RFC 5681, 3.2; RFC 6582; ns-2.35 tcp-reno.cc, tcp-newreno.cc, tcp.cc).
+//! Tahoe, Reno and NewReno as the textbook and ns-2 have them: the window is inflated by duplicate
+//! acknowledgements (RFC 5681, 3.2; RFC 6582; ns-2.35 tcp-reno.cc, tcp-newreno.cc, tcp.cc); Tahoe
+//! goes back to one segment instead (Jacobson, "Congestion avoidance and control", 1988; Fall and
+//! Floyd, "Simulation-based comparisons of Tahoe, Reno and SACK TCP", 1996).
 //!
 //! Modelled: halving at the third duplicate, `dupwnd_`, one reduction a window (`recover_`,
 //! `bugFix_`), window 1 and go-back-N after a time-out, one timed segment a window, growth by
@@ -103,11 +105,16 @@ impl Sender {
             // RFC 3042.
             self.inflation = if cx.config.limited_transmit { self.dupacks } else { 0 };
         } else if self.dupacks == THIRD && self.snd_una.after(self.high_seq) {
-            self.halve(cx, Signal::Loss);
-            self.inflation = THIRD;
-            self.undo_from = self.snd_una;
-            self.state = State::Recovery;
             self.counters.fast_recoveries += 1;
+            if cx.config.recovery == Recovery::Tahoe {
+                // As at a time-out, without the timer's backoff.
+                self.enter_loss_classic(cx);
+            } else {
+                self.halve(cx, Signal::Loss);
+                self.inflation = THIRD;
+                self.undo_from = self.snd_una;
+                self.state = State::Recovery;
+            }
             self.todo |= todo::HEAD;
             self.rearm_rto(cx);
         }
@@ -131,7 +138,7 @@ impl Sender {
         self.queue_cwr = self.ecn;
     }
 
-    /// A time-out: window 1, and everything in flight counts as lost.
+    /// A time-out, or Tahoe's third duplicate: window 1, and everything in flight counts as lost.
     pub(super) fn enter_loss_classic(&mut self, cx: &Context) {
         let mut position = self.board.head();
         while position != self.board.tail() {
