@@ -130,7 +130,6 @@ impl Connections {
     pub(crate) fn handle_packet(&mut self, now: Time, packet: Packet, network: &mut Network) {
         let index = packet.route / 2;
         let to_receiver = packet.route.is_multiple_of(2);
-        let segment = packet.into_segment(&mut network.pool);
         let connection = &mut self.connections[index as usize];
         let config = &self.configs[connection.config as usize];
         // One call for both ends: the compiler then puts the whole path in line.
@@ -138,7 +137,12 @@ impl Connections {
             connection.window.advance(now, connection.sender().cwnd());
         }
         let end = &mut connection.ends[usize::from(to_receiver)];
-        end.endpoint.handle_segment(config, now, &segment);
+        if packet.is_plain() {
+            end.endpoint.handle_plain(config, now, &packet.header());
+        } else {
+            let segment = packet.into_segment(&mut network.pool);
+            end.endpoint.handle_segment(config, now, &segment);
+        }
         if !to_receiver {
             connection.note_progress(now);
             if connection.sender().bytes_acked() >= connection.awaits {
@@ -221,8 +225,12 @@ impl Connections {
         let End { endpoint, armed } = &mut connection.ends[index as usize % 2];
         // Data and acknowledgements have routes with the same numbers as the ends.
         if endpoint.is_established() {
-            while let Some(segment) = endpoint.poll_established(config, now) {
-                let packet = Packet::from_segment(index, &segment, &mut network.pool);
+            while let Some(header) = endpoint.poll_established(config, now) {
+                let mut packet = Packet::from_header(index, &header);
+                // Data segments are full: SACK blocks do not fit there.
+                if header.len == 0 && endpoint.has_sack_blocks() {
+                    packet.add_sack_blocks(endpoint.take_sack_blocks(), &mut network.pool);
+                }
                 network.send(now, packet);
             }
         } else {

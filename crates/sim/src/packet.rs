@@ -6,7 +6,7 @@
 
 use narrows_qdisc::Ecn;
 
-use crate::tcp::{Flags, SackBlocks, Segment, Seq, SynOptions};
+use crate::tcp::{Flags, Header, SackBlocks, Segment, Seq, SynOptions};
 
 /// A packet on its way.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,11 @@ const HAS_SACK: u8 = 1 << 4;
 /// IPv4 without options (RFC 791, section 3.1).
 pub(crate) const IP_HEADER: u16 = 20;
 
+/// IPv4 and TCP without options.
+const PLAIN_HEADERS: u16 = IP_HEADER + 20;
+/// The timestamps option with its padding, as [`Segment::header_bytes`] has it.
+const TIMESTAMPS_OPTION: u16 = 12;
+
 impl Packet {
     /// A TCP segment; its SACK blocks, if any, go to `pool`.
     #[inline]
@@ -73,6 +78,55 @@ impl Packet {
             hop: 0,
             flags: segment.flags.0,
             meta,
+        }
+    }
+
+    /// A TCP segment without SACK blocks and SYN.
+    #[inline]
+    pub(crate) fn from_header(route: u32, header: &Header) -> Self {
+        let stamped = header.timestamps.is_some();
+        let (tsval, tsecr) = header.timestamps.unwrap_or_default();
+        Self {
+            route,
+            a: header.seq.0,
+            b: header.ack.0,
+            tsval,
+            tsecr,
+            extra: 0,
+            bytes: PLAIN_HEADERS + if stamped { TIMESTAMPS_OPTION } else { 0 } + header.len,
+            window: header.window,
+            hop: 0,
+            flags: header.flags.0,
+            meta: header.ecn as u8 | if stamped { TIMESTAMPS } else { 0 },
+        }
+    }
+
+    /// Adds the SACK option to an acknowledgement; the blocks go to `pool`.
+    #[cold]
+    pub(crate) fn add_sack_blocks(&mut self, sack: SackBlocks, pool: &mut SackPool) {
+        self.bytes += 4 + 8 * sack.len() as u16;
+        self.meta |= HAS_SACK;
+        self.extra = pool.put(sack);
+    }
+
+    /// Whether [`header`](Self::header) says all: neither SACK blocks nor SYN.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.meta & HAS_SACK == 0 && !Flags(self.flags).contains(Flags::SYN)
+    }
+
+    /// The header of a plain segment.
+    #[inline]
+    pub(crate) fn header(&self) -> Header {
+        let stamped = self.meta & TIMESTAMPS != 0;
+        Header {
+            seq: Seq(self.a),
+            ack: Seq(self.b),
+            window: self.window,
+            len: self.bytes - PLAIN_HEADERS - if stamped { TIMESTAMPS_OPTION } else { 0 },
+            flags: Flags(self.flags),
+            ecn: self.ecn(),
+            timestamps: stamped.then_some((self.tsval, self.tsecr)),
         }
     }
 
@@ -259,6 +313,11 @@ mod tests {
         for segment in segments {
             let packet = Packet::from_segment(7, &segment, &mut pool);
             assert_eq!(packet.peek_segment(&pool), segment);
+            if packet.is_plain() {
+                assert_eq!(Segment::from(packet.header()), segment);
+                let again = Packet::from_header(7, &packet.header());
+                assert_eq!(again.peek_segment(&pool), segment);
+            }
             assert_eq!(packet.into_segment(&mut pool), segment);
         }
         assert_eq!(pool.in_use(), 0);

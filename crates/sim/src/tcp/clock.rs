@@ -53,6 +53,16 @@ impl<'a> Context<'a> {
         jiffies.saturating_mul(self.tick_us())
     }
 
+    /// A timer's jiffies, at most `max_rto`.
+    #[inline]
+    pub(crate) fn bounded_timeout(&self, jiffies: u32) -> u32 {
+        if u64::from(self.us_in(jiffies)) <= self.config.max_rto.as_us() {
+            jiffies
+        } else {
+            jiffies.min(self.span_to_jiffies(self.config.max_rto))
+        }
+    }
+
     /// The value of the timestamps option: milliseconds, never 0 (RFC 7323, 5.4).
     #[inline]
     pub(crate) fn timestamp(&self) -> u32 {

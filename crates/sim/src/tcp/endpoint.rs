@@ -11,8 +11,9 @@ use narrows_units::{Span, Time};
 
 use super::clock::{Context, elapsed_us};
 use super::receiver::{Decision, Receiver, Verdict};
-use super::sender::{Outgoing, Sender, Start};
-use super::{Config, Counters, Flags, Segment, Seq, SynOptions};
+use super::segment::Header;
+use super::sender::{Half, Outgoing, Silent, Start};
+use super::{Config, Counters, Flags, SackBlocks, Segment, Seq, SynOptions};
 
 /// One end of a connection.
 ///
@@ -30,8 +31,10 @@ pub struct Endpoint {
     syn_retries: u8,
     /// When it was first sent.
     syn_sent_us: u32,
+    segments_sent: u64,
     receiver: Receiver,
-    sender: Sender,
+    marks_received: u32,
+    sender: Half,
 }
 
 /// Where the handshake stands.
@@ -65,8 +68,10 @@ impl Endpoint {
             syn_due: false,
             syn_retries: 0,
             syn_sent_us: 0,
+            segments_sent: 0,
             receiver: Receiver::new(config),
-            sender: Sender::new(config, isn + 1),
+            marks_received: 0,
+            sender: Half::new(config, isn + 1),
         };
         if config.skip_handshake && phase == Phase::Listen {
             endpoint.skip_handshake(&Context::new(config, Time::ZERO));
@@ -100,8 +105,8 @@ impl Endpoint {
 
     /// The application has written its last byte: FIN follows it.
     pub fn close(&mut self, config: &Config, now: Time) {
-        let _ = (config, now);
-        self.sender.close();
+        let _ = now;
+        self.sender.close(config);
     }
 
     /// A segment comes in.
@@ -109,9 +114,20 @@ impl Endpoint {
     pub fn handle_segment(&mut self, config: &Config, now: Time, segment: &Segment) {
         let cx = Context::new(config, now);
         if self.phase == Phase::Established {
-            self.handle_established(&cx, segment);
+            self.handle_established(&cx, &segment.header(), segment.sack.as_slice());
         } else {
             self.handle_handshake(&cx, segment);
+        }
+    }
+
+    /// [`handle_segment`](Self::handle_segment) for a segment with neither SACK blocks nor SYN.
+    #[inline(always)]
+    pub(crate) fn handle_plain(&mut self, config: &Config, now: Time, header: &Header) {
+        let cx = Context::new(config, now);
+        if self.phase == Phase::Established {
+            self.handle_established(&cx, header, &[]);
+        } else {
+            self.handle_handshake(&cx, &Segment::from(*header));
         }
     }
 
@@ -129,19 +145,35 @@ impl Endpoint {
     /// The next segment to be sent, if any.
     #[inline(never)]
     pub fn poll_transmit(&mut self, config: &Config, now: Time) -> Option<Segment> {
-        if self.is_established() {
-            self.poll_established(config, now)
-        } else {
-            self.poll_syn(&Context::new(config, now))
+        if !self.is_established() {
+            return self.poll_syn(&Context::new(config, now));
         }
+        let mut segment = Segment::from(self.poll_established(config, now)?);
+        // Data segments are full: SACK blocks do not fit there.
+        if segment.len == 0 && self.has_sack_blocks() {
+            segment.sack = self.take_sack_blocks();
+        }
+        Some(segment)
     }
 
-    /// [`poll_transmit`](Self::poll_transmit) after the handshake.
+    /// [`poll_transmit`](Self::poll_transmit) after the handshake, for all but the SACK blocks.
     #[inline(always)]
-    pub(crate) fn poll_established(&mut self, config: &Config, now: Time) -> Option<Segment> {
+    pub(crate) fn poll_established(&mut self, config: &Config, now: Time) -> Option<Header> {
         let cx = Context::new(config, now);
         let outgoing = self.next_outgoing(&cx)?;
-        Some(self.segment(&cx, outgoing))
+        Some(self.header(&cx, outgoing))
+    }
+
+    /// Whether an acknowledgement without data has to carry SACK blocks.
+    #[inline]
+    pub(crate) fn has_sack_blocks(&self) -> bool {
+        self.receiver.has_sack_blocks()
+    }
+
+    /// The SACK blocks of the acknowledgement that has just been polled.
+    #[cold]
+    pub(crate) fn take_sack_blocks(&mut self) -> SackBlocks {
+        self.receiver.take_sack_blocks()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) has to be called; `None`: not at all.
@@ -154,7 +186,7 @@ impl Endpoint {
     /// Payload bytes that the other end has acknowledged.
     #[inline]
     pub fn bytes_acked(&self) -> u64 {
-        self.sender.bytes_acked
+        self.sender.bytes_acked()
     }
 
     /// Payload bytes that arrived in order.
@@ -171,7 +203,7 @@ impl Endpoint {
 
     /// Whether both directions are closed and acknowledged, or the connection was given up.
     pub fn is_closed(&self) -> bool {
-        self.sender.failed
+        self.sender.is_failed()
             || (self.sender.is_fin_acked() && (self.receiver.fin_received || self.skipped()))
     }
 
@@ -182,7 +214,7 @@ impl Endpoint {
 
     /// Whether the connection was given up: too many time-outs, or a reset.
     pub fn is_failed(&self) -> bool {
-        self.sender.failed
+        self.sender.is_failed()
     }
 
     /// Whether all that was written is acknowledged, the FIN included.
@@ -191,8 +223,14 @@ impl Endpoint {
     }
 
     /// What was counted.
-    pub fn counters(&self) -> &Counters {
-        &self.sender.counters
+    pub fn counters(&self) -> Counters {
+        let mut counters = Counters {
+            segments_sent: self.segments_sent,
+            marks_received: u64::from(self.marks_received),
+            ..Counters::default()
+        };
+        self.sender.count(&mut counters);
+        counters
     }
 
     /// The smoothed round-trip time; `None` before the first sample.
@@ -209,21 +247,21 @@ impl Endpoint {
     /// The congestion window in segments.
     #[inline]
     pub fn cwnd(&self) -> u32 {
-        self.sender.window.cwnd
+        self.sender.cwnd()
     }
 
     /// The slow-start threshold in segments; `None`: unbounded.
     pub fn ssthresh(&self) -> Option<u32> {
-        let ssthresh = self.sender.window.ssthresh;
+        let ssthresh = self.sender.ssthresh();
         (ssthresh < super::congestion::INFINITE_SSTHRESH).then_some(ssthresh)
     }
 
     /// Whether both ends agreed on ECN.
     pub fn ecn_negotiated(&self) -> bool {
-        self.phase == Phase::Established && self.sender.ecn
+        self.phase == Phase::Established && self.receiver.ecn
     }
 
-    /// Heap bytes that belong to this end: segments in flight, and data out of order.
+    /// Heap bytes of segments in flight, and of data out of order.
     pub fn heap_bytes(&self) -> usize {
         self.sender.heap_bytes() + self.receiver.heap_bytes()
     }
@@ -248,6 +286,7 @@ impl Endpoint {
         self.receiver.sack = cx.config.sack;
         self.receiver.ecn = cx.config.ecn;
         let start = Start {
+            at_us: cx.us,
             mss: payload(cx.config.mss, cx.config.timestamps),
             peer_scale: self.receiver.scale(),
             sack: cx.config.sack,
@@ -262,35 +301,41 @@ impl Endpoint {
     }
 
     #[inline(always)]
-    fn handle_established(&mut self, cx: &Context, segment: &Segment) {
-        if segment.flags.contains(Flags::RST) {
-            self.sender.fail();
+    fn handle_established(&mut self, cx: &Context, header: &Header, sack: &[(Seq, Seq)]) {
+        if header.flags.intersects(Flags::RST.with(Flags::SYN)) {
+            self.handle_disruption(header);
             return;
         }
-        if segment.flags.contains(Flags::SYN) {
-            // Our answer was lost.
-            self.receiver.acknowledge_now();
-            return;
+        if header.ecn == Ecn::Ce {
+            self.marks_received += 1;
         }
-        if segment.ecn == Ecn::Ce {
-            self.sender.counters.marks_received += 1;
-        }
-        let verdict = self.receiver.validate(cx, segment, &self.sender);
+        let verdict = self.receiver.validate(cx, header, &self.sender);
         if verdict == Verdict::Dropped
-            || !segment.flags.contains(Flags::ACK)
-            || !self.sender.handle_ack(cx, segment)
+            || !header.flags.contains(Flags::ACK)
+            || !self.sender.handle_ack(cx, header, sack)
         {
             return;
         }
-        self.receiver.accept_cwr(cx, segment);
-        if segment.end() != segment.seq {
-            self.receiver.take_data(cx, segment, self.sender.rto());
+        self.receiver.accept_cwr(cx, header);
+        if header.end() != header.seq {
+            self.receiver.take_data(cx, header, self.sender.rto());
             if self.receiver.fin_received {
                 if self.sender.is_fin_sent() {
                     self.receiver.acknowledge_now();
                 }
-                self.sender.close();
+                self.sender.close(cx.config);
             }
+        }
+    }
+
+    /// RST or SYN on a connection that stands.
+    #[cold]
+    fn handle_disruption(&mut self, header: &Header) {
+        if header.flags.contains(Flags::RST) {
+            self.sender.fail();
+        } else {
+            // Our answer was lost.
+            self.receiver.acknowledge_now();
         }
     }
 
@@ -306,41 +351,34 @@ impl Endpoint {
             return Some(outgoing);
         }
         let owed = self.receiver.decide(cx, self.sender.srtt_us()) == Decision::Send;
-        owed.then_some(Outgoing { seq: self.sender.snd_nxt, len: 0, flags: Flags(0), ect: false })
+        owed.then_some(Outgoing { seq: self.sender.snd_nxt(), len: 0, flags: Flags(0), ect: false })
     }
 
-    /// A segment with everything that the receiving half has to say.
+    /// A header with everything that the receiving half has to say, SACK blocks apart.
     #[inline(always)]
-    fn segment(&mut self, cx: &Context, outgoing: Outgoing) -> Segment {
+    fn header(&mut self, cx: &Context, outgoing: Outgoing) -> Header {
         let receiver = &mut self.receiver;
-        let mut segment = Segment {
+        let mut header = Header {
             seq: outgoing.seq,
             ack: receiver.rcv_nxt,
             window: receiver.window_field(false),
             len: outgoing.len,
             flags: outgoing.flags.with(Flags::ACK),
             ecn: if outgoing.ect { Ecn::Ect0 } else { Ecn::NotEct },
-            ..Segment::default()
+            timestamps: receiver.timestamps.then(|| (cx.timestamp(), receiver.ts_recent)),
         };
-        if receiver.timestamps {
-            segment.timestamps = Some((cx.timestamp(), receiver.ts_recent));
-        }
-        // Data segments are full: SACK blocks do not fit there.
-        if outgoing.len == 0 {
-            segment.sack = receiver.take_sack_blocks();
-        }
         if receiver.echoes_mark() {
-            segment.flags = segment.flags.with(Flags::ECE);
+            header.flags = header.flags.with(Flags::ECE);
         }
         receiver.on_ack_sent(cx);
-        self.sender.counters.segments_sent += 1;
-        segment
+        self.segments_sent += 1;
+        header
     }
 
     #[cold]
     fn handle_handshake(&mut self, cx: &Context, segment: &Segment) {
         let flags = segment.flags;
-        let acceptable = flags.contains(Flags::ACK) && segment.ack == self.sender.snd_una;
+        let acceptable = flags.contains(Flags::ACK) && segment.ack == self.sender.snd_una();
         match self.phase {
             Phase::Listen | Phase::SynReceived if flags.contains(Flags::SYN) => {
                 if flags.contains(Flags::ACK) {
@@ -362,7 +400,7 @@ impl Endpoint {
             }
             Phase::SynReceived if acceptable => {
                 self.establish(cx, segment);
-                self.handle_established(cx, segment);
+                self.handle_established(cx, &segment.header(), segment.sack.as_slice());
             }
             Phase::SynSent | Phase::SynReceived
                 if flags.contains(Flags::RST)
@@ -394,8 +432,10 @@ impl Endpoint {
         };
         receiver.start(segment.seq + 1, scaled);
         let offered = if options.mss == 0 { DEFAULT_MSS } else { options.mss };
-        self.sender.mss = payload(config.mss.min(offered), self.receiver.timestamps);
-        self.sender.peer_scale = if scaled { options.window_scale.unwrap_or(0).min(14) } else { 0 };
+        let mss = payload(config.mss.min(offered), self.receiver.timestamps);
+        let start = &mut self.opening().start;
+        start.mss = mss;
+        start.peer_scale = if scaled { options.window_scale.unwrap_or(0).min(14) } else { 0 };
     }
 
     fn establish(&mut self, cx: &Context, segment: &Segment) {
@@ -409,10 +449,11 @@ impl Endpoint {
                 .filter(|&(_, echo)| self.receiver.timestamps && echo != 0)
                 .map(|(_, echo)| cx.timestamp().wrapping_sub(echo).max(1).saturating_mul(1000))
         };
-        let peer_scale = self.sender.peer_scale;
+        let Start { mss, peer_scale, .. } = self.opening().start;
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { peer_scale };
         let start = Start {
-            mss: self.sender.mss,
+            at_us: cx.us,
+            mss,
             peer_scale,
             sack: self.receiver.sack,
             ecn: self.receiver.ecn,
@@ -423,8 +464,12 @@ impl Endpoint {
             // `tcp_init_transfer`: a second repetition costs the initial window.
             restart_window: self.syn_retries > 1,
         };
-        self.sender.disarm();
         self.sender.start(cx, start);
+    }
+
+    /// The sending half before the connection is established.
+    fn opening(&mut self) -> &mut Silent {
+        self.sender.silent_mut().expect("nothing is sent before the handshake is over")
     }
 
     /// Linux repeats a SYN without the ECN request (RFC 3168, 6.1.1.1).
@@ -438,7 +483,8 @@ impl Endpoint {
             self.syn_sent_us = cx.us.min(NEVER_SENT - 1);
         }
         let timeout = cx.span_to_jiffies(cx.config.initial_rto);
-        self.sender.arm_syn(cx, timeout.saturating_mul(1 << self.syn_retries.min(16)));
+        let timeout = timeout.saturating_mul(1 << self.syn_retries.min(16));
+        self.opening().syn_at = cx.deadline(cx.bounded_timeout(timeout));
     }
 
     #[cold]
@@ -451,7 +497,7 @@ impl Endpoint {
             return;
         }
         self.syn_retries += 1;
-        self.sender.counters.timeouts += 1;
+        self.opening().syn_timeouts = self.syn_retries;
         self.send_syn(cx);
     }
 
@@ -459,6 +505,11 @@ impl Endpoint {
     fn poll_syn(&mut self, cx: &Context) -> Option<Segment> {
         if !core::mem::take(&mut self.syn_due) {
             return None;
+        }
+        self.segments_sent += 1;
+        if self.syn_retries > 0 {
+            let repeated = &mut self.opening().syns_repeated;
+            *repeated = repeated.saturating_add(1);
         }
         let config = cx.config;
         let answer = self.phase == Phase::SynReceived;
@@ -474,11 +525,8 @@ impl Endpoint {
         }
         let stamps = if answer { receiver.timestamps } else { config.timestamps };
         let scales = config.window_scaling && (!answer || receiver.scaled);
-        let counters = &mut self.sender.counters;
-        counters.segments_sent += 1;
-        counters.segments_retransmitted += u64::from(self.syn_retries > 0);
         Some(Segment {
-            seq: Seq(self.sender.snd_una.0.wrapping_sub(1)),
+            seq: Seq(self.sender.snd_una().0.wrapping_sub(1)),
             ack: if answer { receiver.rcv_nxt } else { Seq(0) },
             window: receiver.window_field(true),
             flags,

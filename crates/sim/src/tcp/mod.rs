@@ -20,5 +20,6 @@ pub use config::{
 pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use profiles::ConfigError;
+pub(crate) use segment::Header;
 pub use segment::{Flags, SackBlocks, Segment, SynOptions};
 pub use seq::Seq;

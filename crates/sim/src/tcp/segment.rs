@@ -27,13 +27,62 @@ pub struct Segment {
     pub syn: Option<SynOptions>,
 }
 
+/// What every segment has: the meaning of its header without SACK blocks and the options of a SYN.
+///
+/// Almost all segments are nothing else, so this is what the two halves look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) seq: Seq,
+    pub(crate) ack: Seq,
+    pub(crate) window: u16,
+    pub(crate) len: u16,
+    pub(crate) flags: Flags,
+    pub(crate) ecn: Ecn,
+    pub(crate) timestamps: Option<(u32, u32)>,
+}
+
+impl Header {
+    /// The sequence number after the segment: payload, SYN and FIN count.
+    #[inline]
+    pub(crate) fn end(&self) -> Seq {
+        self.seq + (u32::from(self.len) + self.flags.sequence_numbers())
+    }
+}
+
+impl From<Header> for Segment {
+    fn from(header: Header) -> Self {
+        Self {
+            seq: header.seq,
+            ack: header.ack,
+            window: header.window,
+            len: header.len,
+            flags: header.flags,
+            ecn: header.ecn,
+            timestamps: header.timestamps,
+            ..Self::default()
+        }
+    }
+}
+
 impl Segment {
+    /// The segment without its SACK blocks and SYN options.
+    #[inline]
+    pub(crate) fn header(&self) -> Header {
+        Header {
+            seq: self.seq,
+            ack: self.ack,
+            window: self.window,
+            len: self.len,
+            flags: self.flags,
+            ecn: self.ecn,
+            timestamps: self.timestamps,
+        }
+    }
+
     /// The sequence number after this segment: payload, SYN and FIN count.
     #[inline]
     pub fn end(&self) -> Seq {
-        let control =
-            u32::from(self.flags.contains(Flags::SYN)) + u32::from(self.flags.contains(Flags::FIN));
-        self.seq + (u32::from(self.len) + control)
+        self.seq + (u32::from(self.len) + self.flags.sequence_numbers())
     }
 
     /// TCP header with options, in bytes, as Linux pads them: 12 for timestamps, 4 + 8n for SACK.
@@ -94,6 +143,18 @@ impl Flags {
     #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Whether any of `other` is set.
+    #[inline]
+    pub(crate) const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The sequence numbers that SYN and FIN take.
+    #[inline]
+    fn sequence_numbers(self) -> u32 {
+        u32::from(self.contains(Self::SYN)) + u32::from(self.contains(Self::FIN))
     }
 
     /// These and `other`.

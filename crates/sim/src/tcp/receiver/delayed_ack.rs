@@ -1,4 +1,4 @@
-//! When acknowledgements go: at once, with the second segment, or after a delay; and SACKs in
+//! When acknowledgements go: at once, with the second header, or after a delay; and SACKs in
 //! bundles.
 //!
 //! Source: Linux 6.1 `tcp_event_data_recv`, `tcp_measure_rcv_mss` (with the 6.1.57 change for full
@@ -12,7 +12,8 @@ use narrows_units::{Span, Time};
 
 use super::{MOST_QUICK, Receiver};
 use crate::tcp::clock::Context;
-use crate::tcp::{AckPolicy, Flags, Segment};
+use crate::tcp::segment::Header;
+use crate::tcp::{AckPolicy, Flags};
 
 /// What to do about an acknowledgement that may be owed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +25,9 @@ pub(crate) enum Decision {
 impl Receiver {
     /// `tcp_event_data_recv`: data in order.
     #[inline]
-    pub(super) fn on_data(&mut self, cx: &Context, segment: &Segment, rto: u32) {
+    pub(super) fn on_data(&mut self, cx: &Context, header: &Header, rto: u32) {
         self.scheduled = true;
-        self.measure_mss(segment);
+        self.measure_mss(header);
         let shortest = cx.span_to_jiffies(SHORTEST_DELAY);
         if self.ato == 0 {
             self.add_quick(MOST_QUICK);
@@ -43,24 +44,24 @@ impl Receiver {
             }
         }
         self.last_data = cx.jiffies();
-        self.check_ce(cx, segment.ecn);
+        self.check_ce(cx, header.ecn);
     }
 
-    /// `tcp_measure_rcv_mss`: a full segment, or the end of what the application wrote?
+    /// `tcp_measure_rcv_mss`: a full header, or the end of what the application wrote?
     #[inline]
-    fn measure_mss(&mut self, segment: &Segment) {
+    fn measure_mss(&mut self, header: &Header) {
         let last_small = core::mem::take(&mut self.last_small);
-        if segment.len >= self.rcv_mss {
-            self.rcv_mss = segment.len;
-            if segment.flags.contains(Flags::PSH) {
+        if header.len >= self.rcv_mss {
+            self.rcv_mss = header.len;
+            if header.flags.contains(Flags::PSH) {
                 self.pushed = true;
             }
             return;
         }
-        if segment.len >= SMALLEST_FULL {
-            self.last_small = segment.len;
-            if segment.len == last_small {
-                self.rcv_mss = segment.len;
+        if header.len >= SMALLEST_FULL {
+            self.last_small = header.len;
+            if header.len == last_small {
+                self.rcv_mss = header.len;
                 return;
             }
         }

@@ -7,7 +7,8 @@ use narrows_qdisc::Ecn;
 
 use super::Receiver;
 use crate::tcp::clock::Context;
-use crate::tcp::{AckPolicy, Flags, Segment};
+use crate::tcp::segment::Header;
+use crate::tcp::{AckPolicy, Flags};
 
 impl Receiver {
     /// `__tcp_ecn_check_ce`.
@@ -38,10 +39,10 @@ impl Receiver {
 
     /// `tcp_ecn_accept_cwr`.
     #[inline]
-    pub(crate) fn accept_cwr(&mut self, cx: &Context, segment: &Segment) {
-        if segment.flags.contains(Flags::CWR) {
+    pub(crate) fn accept_cwr(&mut self, cx: &Context, header: &Header) {
+        if header.flags.contains(Flags::CWR) {
             self.demand_cwr = false;
-            if segment.end() != segment.seq && cx.config.acks != AckPolicy::Linux26 {
+            if header.end() != header.seq && cx.config.acks != AckPolicy::Linux26 {
                 self.now = true;
             }
         }

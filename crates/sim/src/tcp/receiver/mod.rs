@@ -15,8 +15,9 @@ use narrows_units::{Span, Time};
 pub(crate) use self::delayed_ack::Decision;
 use self::reassembly::Reassembly;
 use super::clock::Context;
-use super::sender::Sender;
-use super::{Config, Flags, SackBlocks, Segment, Seq};
+use super::segment::Header;
+use super::sender::Half;
+use super::{Config, Flags, SackBlocks, Seq};
 
 /// The receiving half. Fields are in order of heat, and lie in memory as they stand here.
 #[derive(Clone, Debug)]
@@ -54,7 +55,7 @@ pub(crate) struct Receiver {
     pushed: bool,
     pushed_again: bool,
     pingpong: bool,
-    /// An acknowledgement on its own goes before any data (the handshake's third segment).
+    /// An acknowledgement on its own goes before any data (the handshake's third header).
     pub(crate) first: bool,
     pub(crate) timestamps: bool,
     pub(crate) sack: bool,
@@ -148,29 +149,29 @@ impl Receiver {
 
     /// `tcp_validate_incoming`: PAWS (RFC 7323, 5) and the sequence number.
     #[inline]
-    pub(crate) fn validate(&mut self, cx: &Context, segment: &Segment, sender: &Sender) -> Verdict {
+    pub(crate) fn validate(&mut self, cx: &Context, header: &Header, sender: &Half) -> Verdict {
         if self.timestamps
-            && let Some((stamp, _)) = segment.timestamps
+            && let Some((stamp, _)) = header.timestamps
         {
             let old = self.ts_recent.wrapping_sub(stamp) as i32 > PAWS_WINDOW;
             // `tcp_disordered_ack`: a duplicate acknowledgement that was overtaken does no harm.
-            let harmless = segment.end() == segment.seq
-                && segment.seq == self.rcv_nxt
-                && segment.ack == sender.snd_una
-                && !sender.may_update_window(segment)
+            let harmless = header.end() == header.seq
+                && header.seq == self.rcv_nxt
+                && header.ack == sender.snd_una()
+                && !sender.may_update_window(header)
                 && self.ts_recent.wrapping_sub(stamp) <= cx.us_in(sender.rto()) / 1000;
             if old && self.ts_recent != 0 && !harmless {
-                self.answer_old(cx, segment);
+                self.answer_old(cx, header);
                 return Verdict::Dropped;
             }
         }
-        if segment.end().before(self.rcv_wup) || segment.seq.after(self.rcv_nxt + self.window) {
-            self.answer_old(cx, segment);
+        if header.end().before(self.rcv_wup) || header.seq.after(self.rcv_nxt + self.window) {
+            self.answer_old(cx, header);
             return Verdict::Dropped;
         }
         // `tcp_replace_ts_recent`: only from what the last acknowledgement touches.
-        if let Some((stamp, _)) = segment.timestamps
-            && !segment.seq.after(self.rcv_wup)
+        if let Some((stamp, _)) = header.timestamps
+            && !header.seq.after(self.rcv_wup)
             && (self.ts_recent.wrapping_sub(stamp) as i32) <= 0
         {
             self.ts_recent = stamp;
@@ -180,9 +181,9 @@ impl Receiver {
 
     /// `tcp_send_dupack`.
     #[cold]
-    fn answer_old(&mut self, cx: &Context, segment: &Segment) {
+    fn answer_old(&mut self, cx: &Context, header: &Header) {
         // `tcp_oow_rate_limited`: two ends must not answer each other without end.
-        if segment.len == 0 && !segment.flags.contains(Flags::SYN) {
+        if header.len == 0 && !header.flags.contains(Flags::SYN) {
             let now = cx.jiffies();
             if self.answered_at != 0
                 && now.wrapping_sub(self.answered_at) < cx.span_to_jiffies(ANSWERS_APART)
@@ -191,18 +192,18 @@ impl Receiver {
             }
             self.answered_at = now;
         }
-        if segment.end() != segment.seq && segment.seq.before(self.rcv_nxt) {
+        if header.end() != header.seq && header.seq.before(self.rcv_nxt) {
             self.enter_quick_mode(cx, MOST_QUICK);
-            let end = if segment.end().after(self.rcv_nxt) { self.rcv_nxt } else { segment.end() };
-            self.set_dsack(segment.seq, end);
+            let end = if header.end().after(self.rcv_nxt) { self.rcv_nxt } else { header.end() };
+            self.set_dsack(header.seq, end);
         }
         self.acknowledge_now();
     }
 
     /// `tcp_data_queue`: payload or a FIN.
     #[inline]
-    pub(crate) fn take_data(&mut self, cx: &Context, segment: &Segment, rto: u32) {
-        let (seq, end) = (segment.seq, segment.end());
+    pub(crate) fn take_data(&mut self, cx: &Context, header: &Header, rto: u32) {
+        let (seq, end) = (header.seq, header.end());
         if !end.after(self.rcv_nxt) {
             // A needless retransmission.
             self.set_dsack(seq, end);
@@ -216,21 +217,21 @@ impl Receiver {
             return;
         }
         if seq.after(self.rcv_nxt) {
-            self.check_ce(cx, segment.ecn);
+            self.check_ce(cx, header.ecn);
             self.scheduled = true;
-            self.queue_out_of_order(segment);
+            self.queue_out_of_order(header);
             return;
         }
         if seq.before(self.rcv_nxt) {
             self.set_dsack(seq, self.rcv_nxt);
         }
         self.advance(end);
-        if segment.len > 0 {
-            self.on_data(cx, segment, rto);
+        if header.len > 0 {
+            self.on_data(cx, header, rto);
         } else {
             self.scheduled = true;
         }
-        let mut fin = segment.flags.contains(Flags::FIN);
+        let mut fin = header.flags.contains(Flags::FIN);
         if self.has_gap() {
             fin |= self.fill_hole();
         }
@@ -256,12 +257,12 @@ impl Receiver {
 
     /// `tcp_data_queue_ofo`.
     #[cold]
-    fn queue_out_of_order(&mut self, segment: &Segment) {
+    fn queue_out_of_order(&mut self, header: &Header) {
         let trouble = self.trouble.get_or_insert_default();
-        if segment.flags.contains(Flags::FIN) {
-            trouble.fin_end = Some(segment.end());
+        if header.flags.contains(Flags::FIN) {
+            trouble.fin_end = Some(header.end());
         }
-        let crowded = trouble.queue.insert(segment.seq, segment.end(), &mut trouble.dsack);
+        let crowded = trouble.queue.insert(header.seq, header.end(), &mut trouble.dsack);
         if !self.sack {
             trouble.dsack = None;
         } else if crowded {
@@ -284,8 +285,15 @@ impl Receiver {
         fin
     }
 
-    /// The SACK option: a D-SACK, then the latest blocks first (RFC 2018, 4; RFC 2883).
+    /// Whether [`take_sack_blocks`](Self::take_sack_blocks) would give any.
     #[inline]
+    pub(crate) fn has_sack_blocks(&self) -> bool {
+        self.trouble.as_ref().is_some_and(|trouble| {
+            self.sack && (trouble.dsack.is_some() || !trouble.queue.blocks().is_empty())
+        })
+    }
+
+    /// The SACK option: a D-SACK, then the latest blocks first (RFC 2018, 4; RFC 2883).
     pub(crate) fn take_sack_blocks(&mut self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let Some(trouble) = self.trouble.as_mut().filter(|_| self.sack) else { return blocks };

@@ -8,7 +8,8 @@ use super::scoreboard::{FIN, LOST, RETRANS, RETRANSMITTED, Record, SACKED};
 use super::{DEFAULT_REORDERING, Sender, State, Timer, todo};
 use crate::tcp::clock::{Context, elapsed_us};
 use crate::tcp::congestion::{self, Progress};
-use crate::tcp::{Congestion, Flags, Segment, Seq};
+use crate::tcp::segment::Header;
+use crate::tcp::{Congestion, Flags, Seq};
 
 /// What one acknowledgement has said so far.
 #[derive(Clone, Copy, Debug)]
@@ -117,17 +118,22 @@ impl Ack {
 impl Sender {
     /// `tcp_ack`; false: the segment is not acceptable and its data must not be looked at.
     #[inline]
-    pub(crate) fn handle_ack(&mut self, cx: &Context, segment: &Segment) -> bool {
+    pub(crate) fn handle_ack(
+        &mut self,
+        cx: &Context,
+        header: &Header,
+        sack: &[(Seq, Seq)],
+    ) -> bool {
         if self.is_silent()
-            && segment.ack == self.snd_una
-            && segment.sack.is_empty()
-            && !segment.flags.contains(Flags::ECE)
+            && header.ack == self.snd_una
+            && sack.is_empty()
+            && !header.flags.contains(Flags::ECE)
         {
             // Header prediction: data for an end that sends none. Only its window can be news.
-            self.update_window(segment, &mut Ack::empty(self.snd_una));
+            self.update_window(header, &mut Ack::empty(self.snd_una));
             return true;
         }
-        self.handle_telling_ack(cx, segment)
+        self.handle_telling_ack(cx, header, sack)
     }
 
     /// Nothing is in flight, and nothing waits to be sent.
@@ -137,46 +143,46 @@ impl Sender {
     }
 
     /// `tcp_ack` where there is something to learn or to send.
-    fn handle_telling_ack(&mut self, cx: &Context, segment: &Segment) -> bool {
+    fn handle_telling_ack(&mut self, cx: &Context, header: &Header, sack: &[(Seq, Seq)]) -> bool {
         let prior_una = self.snd_una;
-        if segment.ack.before(prior_una) {
-            return self.handle_old_ack(cx, segment);
+        if header.ack.before(prior_una) {
+            return self.handle_old_ack(cx, header, sack);
         }
-        if segment.ack.after(self.snd_nxt) {
+        if header.ack.after(self.snd_nxt) {
             return false;
         }
         let mut ack = Ack::empty(prior_una);
-        ack.echo = segment.timestamps.map_or(0, |(_, echo)| echo);
+        ack.echo = header.timestamps.map_or(0, |(_, echo)| echo);
         let prior_packets = self.packets_out;
         let (prior_delivered, prior_lost) = (self.delivered, self.lost);
         let mut prior_fack = self.snd_una;
-        if segment.ack != prior_una {
+        if header.ack != prior_una {
             ack.set(flag::ADVANCED);
             self.retransmits = 0;
         }
         if self.sacked_out > 0 && self.sack {
             prior_fack = self.highest_sack;
         }
-        if segment.len > 0 || segment.flags.contains(Flags::FIN) {
+        if header.len > 0 || header.flags.contains(Flags::FIN) {
             ack.set(flag::DATA);
         }
-        self.update_window(segment, &mut ack);
-        if self.ecn && segment.flags.contains(Flags::ECE) {
+        self.update_window(header, &mut ack);
+        if self.ecn && header.flags.contains(Flags::ECE) {
             ack.set(flag::ECE);
         }
         if cx.config.is_classic() {
-            self.handle_ack_classic(cx, segment, &mut ack);
+            self.handle_ack_classic(cx, header, &mut ack);
             return true;
         }
-        if !segment.sack.is_empty() && self.uses_sack(cx) {
-            self.tag_sacked(cx, segment, &mut ack);
+        if !sack.is_empty() && self.uses_sack(cx) {
+            self.tag_sacked(cx, header.ack, sack, &mut ack);
             self.delivered = self.delivered.wrapping_add(ack.sack_delivered);
         }
         if prior_packets == 0 {
             if ack.has(flag::DSACKING) {
                 self.fast_retransmit_alert(cx, &mut ack, 0);
             }
-            self.process_probe_ack(cx, segment.ack, &ack);
+            self.process_probe_ack(cx, header.ack, &ack);
             self.todo |= todo::NEW;
             return true;
         }
@@ -184,7 +190,7 @@ impl Sender {
         self.clean_queue(cx, &mut ack, prior_fack);
         self.rack_update_window(&ack);
         if self.probe_out {
-            self.process_probe_ack(cx, segment.ack, &ack);
+            self.process_probe_ack(cx, header.ack, &ack);
         }
         let mut resend = Resend::Nothing;
         let dubious =
@@ -204,11 +210,11 @@ impl Sender {
     }
 
     /// `old_ack` in `tcp_ack`: only its SACK blocks can be news.
-    fn handle_old_ack(&mut self, cx: &Context, segment: &Segment) -> bool {
-        if !segment.sack.is_empty() && self.uses_sack(cx) && !cx.config.is_classic() {
+    fn handle_old_ack(&mut self, cx: &Context, header: &Header, sack: &[(Seq, Seq)]) -> bool {
+        if !sack.is_empty() && self.uses_sack(cx) && !cx.config.is_classic() {
             let mut ack = Ack::empty(self.snd_una);
-            ack.echo = segment.timestamps.map_or(0, |(_, echo)| echo);
-            self.tag_sacked(cx, segment, &mut ack);
+            ack.echo = header.timestamps.map_or(0, |(_, echo)| echo);
+            self.tag_sacked(cx, header.ack, sack, &mut ack);
             self.delivered = self.delivered.wrapping_add(ack.sack_delivered);
             let resend = self.fast_retransmit_alert(cx, &mut ack, 0);
             self.resend(resend);
@@ -219,28 +225,28 @@ impl Sender {
 
     /// `tcp_ack_update_window`, `tcp_may_update_window`, `tcp_snd_una_update`.
     #[inline]
-    fn update_window(&mut self, segment: &Segment, ack: &mut Ack) {
-        if self.may_update_window(segment) {
+    fn update_window(&mut self, header: &Header, ack: &mut Ack) {
+        if self.may_update_window(header) {
             ack.set(flag::WINDOW_UPDATE);
-            self.snd_wl1 = segment.seq;
-            self.snd_wnd = self.window_in(segment);
+            self.snd_wl1 = header.seq;
+            self.snd_wnd = self.window_in(header);
         }
-        self.bytes_acked += u64::from(segment.ack.distance(self.snd_una));
-        self.snd_una = segment.ack;
+        self.bytes_acked += u64::from(header.ack.distance(self.snd_una));
+        self.snd_una = header.ack;
     }
 
     /// `tcp_may_update_window`.
     #[inline]
-    pub(crate) fn may_update_window(&self, segment: &Segment) -> bool {
-        let window = self.window_in(segment);
-        segment.ack.after(self.snd_una)
-            || segment.seq.after(self.snd_wl1)
-            || (segment.seq == self.snd_wl1 && (window > self.snd_wnd || window == 0))
+    pub(crate) fn may_update_window(&self, header: &Header) -> bool {
+        let window = self.window_in(header);
+        header.ack.after(self.snd_una)
+            || header.seq.after(self.snd_wl1)
+            || (header.seq == self.snd_wl1 && (window > self.snd_wnd || window == 0))
     }
 
     #[inline]
-    fn window_in(&self, segment: &Segment) -> u32 {
-        u32::from(segment.window) << self.peer_scale
+    fn window_in(&self, header: &Header) -> u32 {
+        u32::from(header.window) << self.peer_scale
     }
 
     /// `tcp_clean_rtx_queue`.

@@ -14,21 +14,22 @@ use super::scoreboard::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED};
 use super::{Sender, State, todo};
 use crate::tcp::clock::{Context, elapsed_us};
 use crate::tcp::congestion::{self, Progress, Signal};
-use crate::tcp::{Congestion, Recovery, Segment};
+use crate::tcp::segment::Header;
+use crate::tcp::{Congestion, Recovery};
 
 /// The third duplicate starts fast retransmit (RFC 5681, 3.2).
 const THIRD: u16 = 3;
 
 impl Sender {
     /// An acknowledgement at or above `snd_una`, which is updated already.
-    pub(super) fn handle_ack_classic(&mut self, cx: &Context, segment: &Segment, ack: &mut Ack) {
+    pub(super) fn handle_ack_classic(&mut self, cx: &Context, header: &Header, ack: &mut Ack) {
         if ack.has(flag::ADVANCED) {
             self.take_new_ack(cx, ack);
         } else if self.packets_out > 0 && !ack.has(flag::DATA | flag::WINDOW_UPDATE) {
             self.take_duplicate(cx);
         }
         if ack.has(flag::ECE) {
-            self.reduce_for_echo(cx, segment);
+            self.reduce_for_echo(cx, header);
         }
         if self.lost_out > self.retrans_out {
             self.todo |= todo::RETRANSMIT;
@@ -105,7 +106,7 @@ impl Sender {
             // RFC 3042.
             self.inflation = if cx.config.limited_transmit { self.dupacks } else { 0 };
         } else if self.dupacks == THIRD && self.snd_una.after(self.high_seq) {
-            self.counters.fast_recoveries += 1;
+            self.tally.fast_recoveries += 1;
             if cx.config.recovery == Recovery::Tahoe {
                 // As at a time-out, without the timer's backoff.
                 self.enter_loss_classic(cx);
@@ -120,11 +121,11 @@ impl Sender {
         }
     }
 
-    fn reduce_for_echo(&mut self, cx: &Context, segment: &Segment) {
-        if segment.ack.after(self.high_seq) && self.state == State::Open {
+    fn reduce_for_echo(&mut self, cx: &Context, header: &Header) {
+        if header.ack.after(self.high_seq) && self.state == State::Open {
             self.halve(cx, Signal::EcnEcho);
             self.queue_cwr = true;
-            self.counters.ecn_reductions += 1;
+            self.tally.ecn_reductions += 1;
         }
     }
 

@@ -17,6 +17,7 @@ mod ack;
 mod classic;
 mod cwnd;
 mod frto;
+mod half;
 mod output;
 mod rack;
 mod recovery;
@@ -30,12 +31,13 @@ mod undo;
 
 use narrows_units::Time;
 
+pub(crate) use half::{Half, Silent};
 pub(crate) use output::Outgoing;
 
 use self::scoreboard::Scoreboard;
 use super::clock::Context;
 use super::congestion::{Cubic, INFINITE_SSTHRESH, Window};
-use super::{Config, Congestion, Counters, Recovery, Seq};
+use super::{Config, Congestion, Recovery, Seq};
 
 /// `tcp_ca_state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -155,7 +157,7 @@ pub(crate) struct Sender {
     dupacks: u16,
     inflation: u16,
     pub(crate) cubic: Cubic,
-    pub(crate) counters: Counters,
+    tally: Tally,
 }
 
 /// `tp->rack`.
@@ -261,20 +263,21 @@ impl Sender {
             dupacks: 0,
             inflation: 0,
             cubic: Cubic::default(),
-            counters: Counters::default(),
+            tally: Tally::default(),
         }
     }
 
     /// The connection is established (`tcp_init_transfer`).
-    pub(crate) fn start(&mut self, cx: &Context, start: Start) {
+    pub(crate) fn start(&mut self, config: &Config, start: Start) {
+        let cx = &Context { config, now: Time::ZERO, us: start.at_us };
         self.mss = start.mss;
         self.peer_scale = start.peer_scale;
         self.sack = start.sack && cx.config.recovery == Recovery::Sack;
         self.ecn = start.ecn;
         self.snd_wnd = start.window;
         self.snd_wl1 = start.peer_seq;
-        self.last_sent_us = cx.us;
-        self.cwnd_stamp_us = cx.us;
+        self.last_sent_us = start.at_us;
+        self.cwnd_stamp_us = start.at_us;
         match start.rtt_us {
             Some(rtt_us) => self.take_rtt_sample(cx, rtt_us.max(1)),
             None if start.handshake_lost => {
@@ -290,7 +293,7 @@ impl Sender {
             self.window.cwnd = 1;
         }
         if cx.config.congestion == Congestion::Cubic {
-            self.cubic.reset(cx.us, self.snd_nxt);
+            self.cubic.reset(start.at_us, self.snd_nxt);
             self.cubic.delay_min_us = start.rtt_us.unwrap_or(0);
         }
         self.todo |= todo::NEW;
@@ -374,21 +377,11 @@ impl Sender {
     #[inline]
     fn arm(&mut self, cx: &Context, timer: Timer, jiffies: u32) {
         self.timer = timer;
-        let jiffies = if u64::from(cx.us_in(jiffies)) <= cx.config.max_rto.as_us() {
-            jiffies
-        } else {
-            jiffies.min(cx.span_to_jiffies(cx.config.max_rto))
-        };
-        self.timer_at = cx.deadline(jiffies);
-    }
-
-    /// The handshake's timer.
-    pub(crate) fn arm_syn(&mut self, cx: &Context, jiffies: u32) {
-        self.arm(cx, Timer::Retransmission, jiffies);
+        self.timer_at = cx.deadline(cx.bounded_timeout(jiffies));
     }
 
     #[inline]
-    pub(crate) fn disarm(&mut self) {
+    fn disarm(&mut self) {
         self.timer = Timer::Idle;
         self.timer_at = Time::MAX;
     }
@@ -427,9 +420,23 @@ impl Sender {
     }
 }
 
+/// What a sender counts (see [`Counters`](super::Counters)).
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    retransmitted: u32,
+    timeouts: u32,
+    fast_recoveries: u32,
+    ecn_reductions: u32,
+    tail_probes: u32,
+    undos: u32,
+    spurious_timeouts: u32,
+}
+
 /// What the handshake has found out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Start {
+    /// When, on the microsecond clock.
+    pub(crate) at_us: u32,
     pub(crate) mss: u16,
     pub(crate) peer_scale: u8,
     pub(crate) sack: bool,

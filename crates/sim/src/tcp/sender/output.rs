@@ -299,7 +299,7 @@ impl Sender {
         record.delivered = delivered;
         let record = *record;
         self.last_sent_us = cx.us;
-        self.counters.segments_retransmitted += 1;
+        self.tally.retransmitted += 1;
         self.outgoing(&record)
     }
 }

@@ -236,7 +236,7 @@ impl Sender {
             self.begin_reduction(cx, Signal::Loss);
         }
         self.state = State::Recovery;
-        self.counters.fast_recoveries += 1;
+        self.tally.fast_recoveries += 1;
     }
 
     /// `tcp_try_to_open`.

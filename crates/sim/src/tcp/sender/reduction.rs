@@ -91,7 +91,7 @@ impl Sender {
             self.may_undo = false;
             self.begin_reduction(cx, Signal::EcnEcho);
             self.state = State::Cwr;
-            self.counters.ecn_reductions += 1;
+            self.tally.ecn_reductions += 1;
         }
     }
 }

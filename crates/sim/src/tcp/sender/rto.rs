@@ -56,7 +56,7 @@ impl Sender {
             self.fail();
             return;
         }
-        self.counters.timeouts += 1;
+        self.tally.timeouts += 1;
         if cx.config.is_classic() {
             self.enter_loss_classic(cx);
         } else {

@@ -8,18 +8,23 @@
 use super::ack::{Ack, flag, stamp_of};
 use super::scoreboard::{LOST, RETRANS, RETRANSMITTED, SACKED};
 use super::{MOST_REORDERING, Sender, State};
+use crate::tcp::Seq;
 use crate::tcp::clock::Context;
-use crate::tcp::{Segment, Seq};
 
 impl Sender {
     /// `tcp_sacktag_write_queue`.
-    pub(super) fn tag_sacked(&mut self, cx: &Context, segment: &Segment, ack: &mut Ack) {
+    pub(super) fn tag_sacked(
+        &mut self,
+        cx: &Context,
+        ack_seq: Seq,
+        blocks: &[(Seq, Seq)],
+        ack: &mut Ack,
+    ) {
         if self.sacked_out == 0 {
             self.highest_sack = self.snd_una;
         }
         ack.reordered = self.snd_nxt;
-        let blocks = segment.sack.as_slice();
-        let duplicate = self.check_dsack(segment.ack, blocks, ack);
+        let duplicate = self.check_dsack(ack_seq, blocks, ack);
         if self.packets_out == 0 {
             return;
         }
@@ -157,7 +162,7 @@ impl Sender {
             ack.set(flag::DSACK_TLP);
         }
         self.dsack_dups = self.dsack_dups.saturating_add(duplicates);
-        if u64::from(self.dsack_dups) > self.counters.segments_retransmitted {
+        if self.dsack_dups > self.tally.retransmitted {
             return 0; // The network, not we, made the copy.
         }
         if self.reord_seen && !ack.has(flag::DSACK_TLP) {

@@ -58,7 +58,7 @@ impl Sender {
             if sent.is_some() {
                 self.probe_out = true;
                 self.probe_end = self.snd_nxt;
-                self.counters.tail_probes += 1;
+                self.tally.tail_probes += 1;
                 // The time-out counts from now.
                 self.timer = Timer::Idle;
             }

@@ -53,7 +53,7 @@ impl Sender {
         self.cwnd_stamp_us = cx.us;
         self.may_undo = false;
         self.rack.advanced = true;
-        self.counters.undos += 1;
+        self.tally.undos += 1;
     }
 
     /// `tcp_try_undo_recovery`; true: the old state is kept until something above is acknowledged.
@@ -91,7 +91,7 @@ impl Sender {
         }
         self.undo_reduction(cx, true);
         if by_frto {
-            self.counters.spurious_timeouts += 1;
+            self.tally.spurious_timeouts += 1;
         }
         self.retransmits = 0;
         if by_frto || self.uses_sack(cx) {
