@@ -4,6 +4,7 @@ use core::fmt;
 
 use narrows_units::Time;
 
+use crate::codel::Codel;
 use crate::fifo::{Bfifo, Pfifo};
 use crate::red::{classic, linux};
 use crate::{Backlog, Counters, Dropped, Packet, Qdisc, Verdict};
@@ -18,6 +19,8 @@ pub enum AnyQdisc<P> {
     Red(Box<linux::Red<P>>),
     /// RED as in the paper of 1993.
     Red1993(Box<classic::Red<P>>),
+    /// CoDel.
+    Codel(Box<Codel<P>>),
     /// One that is not ours.
     Custom(Box<dyn Qdisc<P> + Send>),
 }
@@ -28,7 +31,7 @@ impl<P: Packet> AnyQdisc<P> {
         match self {
             Self::Red(red) => Some(red.average()),
             Self::Red1993(red) => Some(red.average()),
-            Self::Pfifo(_) | Self::Bfifo(_) | Self::Custom(_) => None,
+            Self::Pfifo(_) | Self::Bfifo(_) | Self::Codel(_) | Self::Custom(_) => None,
         }
     }
 }
@@ -41,6 +44,7 @@ macro_rules! each {
             AnyQdisc::Bfifo($queue) => $result,
             AnyQdisc::Red($queue) => $result,
             AnyQdisc::Red1993($queue) => $result,
+            AnyQdisc::Codel($queue) => $result,
             AnyQdisc::Custom($queue) => $result,
         }
     };
@@ -80,6 +84,7 @@ impl<P: fmt::Debug> fmt::Debug for AnyQdisc<P> {
             Self::Bfifo(queue) => queue.fmt(f),
             Self::Red(queue) => queue.fmt(f),
             Self::Red1993(queue) => queue.fmt(f),
+            Self::Codel(queue) => queue.fmt(f),
             Self::Custom(_) => f.write_str("Custom"),
         }
     }
@@ -99,10 +104,12 @@ from!(Pfifo<P>, queue => Self::Pfifo(queue));
 from!(Bfifo<P>, queue => Self::Bfifo(queue));
 from!(linux::Red<P>, queue => Self::Red(Box::new(queue)));
 from!(classic::Red<P>, queue => Self::Red1993(Box::new(queue)));
+from!(Codel<P>, queue => Self::Codel(Box::new(queue)));
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codel;
     use crate::fifo::{BfifoConfig, PfifoConfig};
     use crate::laws;
     use crate::traffic::TestPacket;
@@ -113,6 +120,7 @@ mod tests {
         laws::check(|| AnyQdisc::from(Bfifo::new(BfifoConfig::default())));
         laws::check(|| AnyQdisc::from(linux::Red::new(linux::Config::default(), 1)));
         laws::check(|| AnyQdisc::from(classic::Red::new(classic::Config::default(), 1)));
+        laws::check(|| AnyQdisc::from(Codel::new(&codel::Config::default())));
         laws::check(|| AnyQdisc::Custom(Box::new(Pfifo::new(PfifoConfig { limit: 20 }))));
     }
 

@@ -7,6 +7,7 @@
 #![doc = include_str!("../README.md")]
 
 mod any;
+pub mod codel;
 mod config_error;
 mod counters;
 pub mod fifo;
@@ -14,6 +15,7 @@ pub mod fifo;
 mod laws;
 mod packet;
 pub mod red;
+mod stamped;
 mod storage;
 #[cfg(test)]
 mod traffic;

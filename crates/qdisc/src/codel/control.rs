@@ -1,0 +1,196 @@
+//! CoDel's control of one queue, without the queue: what `codel_dequeue` does.
+//!
+//! Source: Linux 6.1, `include/net/codel.h` and `include/net/codel_impl.h`; RFC 8289, section 5.
+//! The differences are listed at [`super`].
+
+use narrows_units::{Span, Time};
+
+use crate::stamped::Stamped;
+use crate::{Counters, DropReason, Dropped, Packet};
+
+/// `struct codel_params`
+#[derive(Clone, Debug)]
+pub(crate) struct Params {
+    pub(crate) target: Span,
+    pub(crate) interval: Span,
+    /// [`Span::MAX`]: never (`CODEL_DISABLED_THRESHOLD`).
+    pub(crate) ce_threshold: Span,
+    /// Bytes.
+    pub(crate) mtu: u64,
+    pub(crate) ecn: bool,
+}
+
+/// `struct codel_vars`
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Control {
+    /// Drops and marks since the dropping state was entered.
+    pub(crate) count: u32,
+    /// `count` as it was at that entry.
+    lastcount: u32,
+    dropping: bool,
+    /// The square root of `count`, inverted, as a 16-bit fraction.
+    rec_inv_sqrt: u16,
+    /// When the sojourn time will have been above the target for an interval; `None`: it is below.
+    first_above_time: Option<Time>,
+    drop_next: Time,
+    /// Sojourn time of the packet that was looked at last.
+    ldelay: Span,
+}
+
+/// The queue that is controlled.
+pub(crate) trait Controlled<P> {
+    /// Takes the oldest packet out.
+    fn take(&mut self) -> Option<Stamped<P>>;
+    /// Bytes that wait.
+    fn backlog(&self) -> u64;
+}
+
+/// Where drops and marks are written down.
+pub(crate) struct Books<'a, P> {
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) dropped: &'a mut Dropped<P>,
+}
+
+impl Control {
+    /// `codel_dequeue`; RFC 8289, section 5.6.
+    #[inline]
+    pub(crate) fn dequeue<P: Packet>(
+        &mut self,
+        now: Time,
+        params: &Params,
+        queue: &mut impl Controlled<P>,
+        books: &mut Books<'_, P>,
+    ) -> Option<P> {
+        let mut packet = queue.take();
+        if packet.is_none() {
+            self.dropping = false;
+            return None;
+        }
+        let drop = self.should_drop(now, params, packet.as_ref(), queue.backlog());
+        let mut marked = false;
+        if self.dropping {
+            if !drop {
+                self.dropping = false;
+            }
+            // At most one turn a packet: each drops one, or ends.
+            while self.dropping && now >= self.drop_next {
+                self.count = self.count.wrapping_add(1);
+                self.newton_step();
+                marked = params.ecn && mark(&mut packet, &mut books.counters.marked_early);
+                if marked {
+                    self.drop_next = self.control_law(self.drop_next, params);
+                    break;
+                }
+                books.drop(packet);
+                packet = queue.take();
+                if self.should_drop(now, params, packet.as_ref(), queue.backlog()) {
+                    self.drop_next = self.control_law(self.drop_next, params);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if drop {
+            marked = params.ecn && mark(&mut packet, &mut books.counters.marked_early);
+            if !marked {
+                books.drop(packet);
+                packet = queue.take();
+                self.should_drop(now, params, packet.as_ref(), queue.backlog());
+            }
+            self.enter_dropping(now, params);
+        }
+        if !marked && self.ldelay > params.ce_threshold {
+            mark(&mut packet, &mut books.counters.marked_forced);
+        }
+        packet.map(|packet| packet.packet)
+    }
+
+    /// `codel_should_drop`; the RFC's `dodequeue`. `backlog`: what `packet` leaves behind.
+    #[inline]
+    fn should_drop<P>(
+        &mut self,
+        now: Time,
+        params: &Params,
+        packet: Option<&Stamped<P>>,
+        backlog: u64,
+    ) -> bool {
+        let Some(packet) = packet else {
+            self.first_above_time = None;
+            return false;
+        };
+        self.ldelay = now.since(packet.arrived_at);
+        if self.ldelay < params.target || backlog <= params.mtu {
+            self.first_above_time = None;
+            return false;
+        }
+        match self.first_above_time {
+            None => {
+                self.first_above_time = Some(now + params.interval);
+                false
+            }
+            Some(time) => now > time,
+        }
+    }
+
+    /// The start of a dropping state: from the rate that controlled the queue last time, if that
+    /// was less than 16 intervals ago.
+    #[inline]
+    fn enter_dropping(&mut self, now: Time, params: &Params) {
+        self.dropping = true;
+        let delta = self.count.wrapping_sub(self.lastcount);
+        // `drop_next` may lie ahead; that is no time at all.
+        if delta > 1 && now.since(self.drop_next) < params.interval * 16 {
+            self.count = delta;
+            self.newton_step();
+        } else {
+            self.count = 1;
+            self.rec_inv_sqrt = u16::MAX;
+        }
+        self.lastcount = self.count;
+        self.drop_next = self.control_law(now, params);
+    }
+
+    /// `codel_control_law`: `t + interval / sqrt(count)`.
+    #[inline]
+    fn control_law(&self, t: Time, params: &Params) -> Time {
+        let product = u128::from(params.interval.as_ps()) * u128::from(self.rec_inv_sqrt);
+        t + Span::from_ps((product >> 16) as u64)
+    }
+
+    /// `codel_Newton_step`: x (3 - count x^2) / 2 nears 1 / sqrt(count).
+    #[inline]
+    fn newton_step(&mut self) {
+        let x = u64::from(self.rec_inv_sqrt) << 16;
+        let x2 = (x * x) >> 32;
+        // It wraps where x is too far off, as in the kernel.
+        let bracket = (3u64 << 32).wrapping_sub(u64::from(self.count) * x2) >> 2;
+        self.rec_inv_sqrt = (bracket.wrapping_mul(x) >> (31 + 16)) as u16;
+    }
+}
+
+impl<P> Books<'_, P> {
+    #[inline]
+    fn drop(&mut self, packet: Option<Stamped<P>>)
+    where
+        P: Packet,
+    {
+        let Some(Stamped { packet, .. }) = packet else { return };
+        self.counters.on_drop(packet.bytes(), DropReason::Early);
+        self.dropped.push((packet, DropReason::Early));
+    }
+}
+
+/// `INET_ECN_set_ce`, counted.
+#[inline]
+fn mark<P: Packet>(packet: &mut Option<Stamped<P>>, counter: &mut u64) -> bool {
+    match packet {
+        Some(packet) if packet.ecn().is_capable() => {
+            packet.mark();
+            *counter += 1;
+            true
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

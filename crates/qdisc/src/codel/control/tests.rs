@@ -1,0 +1,111 @@
+use super::*;
+
+fn with_count(count: u32, rec_inv_sqrt: u16) -> Control {
+    Control { count, rec_inv_sqrt, ..Control::default() }
+}
+
+fn fraction(control: &Control) -> f64 {
+    f64::from(control.rec_inv_sqrt) / 65_536.0
+}
+
+fn params() -> Params {
+    Params {
+        target: Span::from_ms(5),
+        interval: Span::from_ms(100),
+        ce_threshold: Span::MAX,
+        mtu: 1514,
+        ecn: false,
+    }
+}
+
+#[test]
+fn each_newton_step_is_half_x_times_three_minus_count_x_squared() {
+    for count in [1, 2, 3, 10, 1000] {
+        for x in [0.001, 0.01, 0.03, 0.1] {
+            let mut control = with_count(count, (x * 65_536.0) as u16);
+            let x = fraction(&control);
+            let next = x / 2.0 * (3.0 - f64::from(count) * x * x);
+            if (0.0..1.0).contains(&next) {
+                control.newton_step();
+                assert!((fraction(&control) - next).abs() < 2.0 / 65_536.0, "{count} {x}");
+            }
+        }
+    }
+}
+
+/// The closed form: drops come interval / sqrt(count) apart.
+#[test]
+fn counting_up_the_fraction_follows_the_inverse_square_root() {
+    let mut control = with_count(1, u16::MAX);
+    let mut worst: f64 = 0.0;
+    for count in 2..=1000u32 {
+        control.count = count;
+        control.newton_step();
+        let root = 1.0 / f64::from(count).sqrt();
+        // A step from 1 to 2 gives 1/2 (3 - 2) = 0.5, and from there to 3 0.25 (3 - 0.75).
+        let expected = match count {
+            2 => 0.5,
+            3 => 0.5625,
+            _ => root,
+        };
+        let error = (fraction(&control) / expected - 1.0).abs();
+        // Sixteen bits, rounded down, resolve one part in 65536 / sqrt(count).
+        let resolution = 3.0 * f64::from(count).sqrt() / 65_536.0;
+        let method = match count {
+            2 | 3 => 0.0,
+            4..=7 => 0.03,
+            8..=15 => 0.01,
+            _ => 0.002,
+        };
+        assert!(error < resolution + method, "{count}: {} for {expected}", fraction(&control));
+        if count > 15 {
+            worst = worst.max(error);
+        }
+    }
+    assert!(worst > 0.0, "sixteen bits cannot be exact");
+}
+
+#[test]
+fn a_fraction_far_too_large_wraps_as_in_the_kernel_and_finds_back() {
+    // 3 - 95 * 0.18^2 is below zero: half of 0.18 times that, plus one.
+    let mut control = with_count(95, (0.18 * 65_536.0) as u16);
+    control.newton_step();
+    assert!((fraction(&control) - (1.0 + 0.09 * (3.0 - 95.0 * 0.0324))).abs() < 1e-3);
+    // It wanders, but not for ever.
+    let found = (0..10_000).any(|_| {
+        control.newton_step();
+        (fraction(&control) * 95f64.sqrt() - 1.0).abs() < 0.001
+    });
+    assert!(found);
+}
+
+#[test]
+fn the_control_law_adds_the_interval_over_the_root() {
+    let control = with_count(4, 32_768);
+    let at = control.control_law(Time::ZERO + Span::from_ms(7), &params());
+    assert_eq!(at, Time::ZERO + Span::from_ms(57));
+    // And saturates.
+    let endless = Params { interval: Span::MAX, ..params() };
+    assert_eq!(control.control_law(Time::MAX, &endless), Time::MAX);
+}
+
+#[test]
+fn the_rate_of_the_last_cycle_is_kept_for_16_intervals() {
+    let entered = |count, lastcount, since_ms: u64| {
+        let mut control = Control {
+            lastcount,
+            drop_next: Time::ZERO + Span::from_ms(500),
+            ..with_count(count, 6_554)
+        };
+        control.enter_dropping(Time::ZERO + Span::from_ms(500 + since_ms), &params());
+        assert_eq!(control.lastcount, control.count);
+        control.count
+    };
+    // A cycle that began with 3 and ended with 100: 97 drops held the queue.
+    assert_eq!(entered(100, 3, 0), 97);
+    assert_eq!(entered(100, 3, 1_599), 97);
+    assert_eq!(entered(100, 3, 1_600), 1);
+    // One drop or none says nothing.
+    assert_eq!(entered(4, 3, 0), 1);
+    assert_eq!(entered(3, 3, 0), 1);
+}
