@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use narrows_sim::captured::{Captured, Frame};
 use narrows_sim::plan::Plan;
-use narrows_sim::tcp;
+use narrows_sim::{ports, tcp};
 use narrows_wire::tcp::{Flags, Options, SackBlocks};
 use narrows_wire::{Ethernet, Ipv4, Packet, Payload, Tcp, Transport, Udp};
 
@@ -128,7 +128,7 @@ impl<'a, W: Write> Writer<'a, W> {
         segment: &tcp::Segment,
     ) -> Packet {
         let flow = &self.plan.connections[connection as usize];
-        let (sender_port, receiver_port) = address::tcp_ports(connection);
+        let (sender_port, receiver_port) = ports::tcp(connection);
         let ((source, source_port), (destination, destination_port), path) = if from_sender {
             ((flow.sender, sender_port), (flow.receiver, receiver_port), &flow.forward)
         } else {
@@ -162,11 +162,11 @@ impl<'a, W: Write> Writer<'a, W> {
     fn dns(&self, link: usize, resolvers: u32, worker: u32, reply: bool, ce: bool) -> Packet {
         let group = &self.plan.resolvers[resolvers as usize];
         let before = self.workers_before[resolvers as usize];
-        let port = address::worker_port(before.wrapping_add(worker));
+        let port = ports::worker(before.wrapping_add(worker));
         let (ends, ports, path) = if reply {
-            ((group.server, group.client), (address::DNS_PORT, port), &group.backward)
+            ((group.server, group.client), (ports::DNS, port), &group.backward)
         } else {
-            ((group.client, group.server), (port, address::DNS_PORT), &group.forward)
+            ((group.client, group.server), (port, ports::DNS), &group.forward)
         };
         let udp = Udp { source_port: ports.0, destination_port: ports.1 };
         self.around(link, path, ends, if ce { 0b11 } else { 0 }, Transport::Udp(udp))

@@ -9,6 +9,7 @@ use narrows_capture::message::{Error, check};
 use narrows_capture::{Writer, address, pcapng};
 use narrows_sim::captured::{Captured, Frame};
 use narrows_sim::plan::Plan;
+use narrows_sim::ports;
 use narrows_units::Time;
 use narrows_wire::dns::{Data, Message};
 use narrows_wire::{Ethernet, Received, Transport, checksums_hold, read};
@@ -91,7 +92,7 @@ fn assert_same(plan: &Plan, captured: &Captured, received: &Received<'_>) {
     assert_eq!(packet.ethernet.destination, address::mac(link.to));
     match (captured.frame, packet.transport) {
         (Frame::Tcp { connection, from_sender, segment }, Transport::Tcp(tcp)) => {
-            let (sender, receiver) = address::tcp_ports(connection);
+            let (sender, receiver) = ports::tcp(connection);
             let ends = [(address::ip(0), sender), (address::ip(2), receiver)];
             let [from, to] = if from_sender { ends } else { [ends[1], ends[0]] };
             assert_eq!((packet.ip.source, tcp.source_port), from);
@@ -113,8 +114,7 @@ fn assert_same(plan: &Plan, captured: &Captured, received: &Received<'_>) {
         }
         (Frame::Dns { resolvers, worker, query, reply, ce, .. }, Transport::Udp(udp)) => {
             let before = if resolvers == 0 { 0 } else { 3 };
-            let ends =
-                [(address::ip(2), address::worker_port(before + worker)), (address::ip(0), 53)];
+            let ends = [(address::ip(2), ports::worker(before + worker)), (address::ip(0), 53)];
             let [from, to] = if reply { [ends[1], ends[0]] } else { ends };
             assert_eq!((packet.ip.source, udp.source_port), from);
             assert_eq!((packet.ip.destination, udp.destination_port), to);

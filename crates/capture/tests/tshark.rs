@@ -9,10 +9,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use common::{DOWN, UP, exchange, plan};
-use narrows_capture::{Writer, address};
+use narrows_capture::Writer;
 use narrows_qdisc::Ecn;
 use narrows_sim::captured::{Captured, Frame};
 use narrows_sim::plan::Plan;
+use narrows_sim::ports;
 use narrows_sim::tcp::{Flags, Segment, Seq};
 use narrows_units::Time;
 
@@ -57,7 +58,7 @@ fn segments_are_dissected_as_they_were() {
         .iter()
         .filter_map(|captured| match captured.frame {
             Frame::Tcp { connection, from_sender, segment } => {
-                let (sender, receiver) = address::tcp_ports(connection);
+                let (sender, receiver) = ports::tcp(connection);
                 let ends = [format!("10.0.0.1|{sender}"), format!("10.0.0.3|{receiver}")];
                 let [from, to] = if from_sender { [0, 1] } else { [1, 0] };
                 let link = if from_sender { "forward" } else { "backward" };

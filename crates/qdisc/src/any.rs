@@ -34,6 +34,19 @@ impl<P: Packet> AnyQdisc<P> {
             Self::Pfifo(_) | Self::Bfifo(_) | Self::Codel(_) | Self::Custom(_) => None,
         }
     }
+
+    /// The packet that leaves next, left where it is; `None` where none waits, and for disciplines
+    /// that choose at dequeue.
+    #[inline]
+    pub fn head(&self) -> Option<&P> {
+        match self {
+            Self::Pfifo(queue) => queue.head(),
+            Self::Bfifo(queue) => queue.head(),
+            Self::Red(queue) => queue.head(),
+            Self::Red1993(queue) => queue.head(),
+            _ => None,
+        }
+    }
 }
 
 /// The same expression for whatever discipline it is.

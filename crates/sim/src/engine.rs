@@ -164,6 +164,7 @@ impl Simulation {
             kind::SOURCE => self.connections.handle_source(at, index, network),
             kind::WORKER => self.dns.handle_worker(at, index, network),
             kind::REPLY => self.dns.handle_reply_ready(at, index, network),
+            kind::DEQUEUE => network.release(at, index),
             kind::QUEUE_SAMPLE => self.monitors.sample_queue(at, index, network),
             kind::LINK_SAMPLE => self.monitors.sample_link(at, index, network),
             other => unreachable!("no event has the kind {other}"),

@@ -13,6 +13,7 @@ mod monitor;
 mod network;
 mod packet;
 pub mod plan;
+pub mod ports;
 mod random;
 pub mod table;
 pub mod tcp;

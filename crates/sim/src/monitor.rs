@@ -67,6 +67,7 @@ impl Monitors {
     /// Samples a queue.
     pub(crate) fn sample_queue(&mut self, now: Time, index: u32, network: &mut Network) {
         let monitor = self.queues[index as usize];
+        network.settle(now, monitor.link as u32);
         let link = &mut network.links[monitor.link];
         let state = link.queue_state(now).expect("a monitored link is observed");
         let observed = link.observed_mut().expect("a monitored link is observed");
@@ -96,8 +97,8 @@ impl Monitors {
     /// Samples a link.
     pub(crate) fn sample_link(&mut self, now: Time, index: u32, network: &mut Network) {
         let monitor = self.links[index as usize];
-        let link = &mut network.links[monitor.link];
-        link.drain(now);
+        network.settle(now, monitor.link as u32);
+        let link = &network.links[monitor.link];
         let busy_s = link.busy_until(now).as_secs_f64();
         let observed = link.observed().expect("a monitored link is observed");
         self.link_rows.push(LinkRow {

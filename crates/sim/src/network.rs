@@ -5,7 +5,7 @@ use narrows_units::Time;
 
 use crate::agenda::{Agenda, Event};
 use crate::captured::{Captured, Frame};
-use crate::link::{Flights, Link, Passage, Slot};
+use crate::link::{Fate, Flights, Gone, Link, Passage, Released, Slot};
 use crate::packet::{Packet, SackPool};
 use crate::plan::Plan;
 use crate::topology::{END, Routes, VARIES, find_shortcuts};
@@ -26,6 +26,8 @@ pub(crate) mod kind {
     pub(crate) const QUEUE_SAMPLE: u32 = 5;
     /// A link is sampled (index: monitor).
     pub(crate) const LINK_SAMPLE: u32 = 6;
+    /// A queue's next packet may leave (index: link).
+    pub(crate) const DEQUEUE: u32 = 7;
 }
 
 /// Why a DNS packet goes no further.
@@ -57,6 +59,9 @@ pub(crate) struct Network {
     /// Routes from this one on carry DNS.
     first_dns_route: u32,
     dropped: Dropped<Slot>,
+    /// What scheduled links have let go, in order; handled to the end before anything else.
+    released: Released,
+    releasing: bool,
 }
 
 impl Network {
@@ -90,6 +95,8 @@ impl Network {
             captured: Vec::new(),
             first_dns_route: 2 * plan.connections.len() as u32,
             dropped: Vec::new(),
+            released: Released::default(),
+            releasing: false,
         }
     }
 
@@ -102,7 +109,7 @@ impl Network {
     pub(crate) fn send(&mut self, now: Time, packet: Packet) {
         let first = self.routes.hop(packet.route, 0);
         // The first link is entered at once, so it is never parked where it came from.
-        self.forward(now, packet, first, END);
+        self.forward(now, now, packet, first, END);
     }
 
     /// A packet comes to the end of `link`, if the event is not out of date: gives it if a host
@@ -125,14 +132,35 @@ impl Network {
             return Some(packet);
         }
         self.links[next_link as usize].expected -= 1;
-        self.forward(now, packet, next_link, link);
+        self.forward(now, now, packet, next_link, link);
         None
     }
 
-    /// Takes a packet that is now at link `index` as far as can be told; it comes from link `from`.
+    /// The next packet in a scheduled link's queue may leave.
+    pub(crate) fn release(&mut self, now: Time, link: u32) {
+        let due_at = self.links[link as usize].release(now, link, &mut self.released);
+        self.pass_on(now, link, due_at);
+    }
+
+    /// Brings a link that is to be looked at up to `now`.
+    pub(crate) fn settle(&mut self, now: Time, link: u32) {
+        if self.links[link as usize].is_scheduled() {
+            self.release(now, link);
+        }
+        self.links[link as usize].drain(now);
+    }
+
+    /// Takes a packet that is at link `index` at `at` as far as can be told now; it comes from
+    /// link `from`.
     #[inline(always)]
-    fn forward(&mut self, now: Time, mut packet: Packet, mut index: u32, mut from: u32) {
-        let mut at = now;
+    fn forward(
+        &mut self,
+        now: Time,
+        mut at: Time,
+        mut packet: Packet,
+        mut index: u32,
+        mut from: u32,
+    ) {
         while index != END {
             let link = &mut self.links[index as usize];
             if at > now && !link.inline && (link.expected > 0 || at.since(now) > link.lookahead) {
@@ -142,7 +170,7 @@ impl Network {
             let next = link.next;
             at = match link.pass(at, packet.bytes) {
                 Some(arrives_at) => arrives_at,
-                None => match self.enqueue(at, packet, index) {
+                None => match self.enqueue(now, at, packet, index) {
                     Some((arrives_at, marked)) => {
                         if marked {
                             packet.set_ce();
@@ -167,12 +195,23 @@ impl Network {
     /// When a packet that comes to a link at `at` gets to the other end, and whether it is marked
     /// on the way; `None`: it is lost.
     #[inline(never)]
-    fn enqueue(&mut self, at: Time, mut packet: Packet, index: u32) -> Option<(Time, bool)> {
+    fn enqueue(
+        &mut self,
+        now: Time,
+        at: Time,
+        mut packet: Packet,
+        index: u32,
+    ) -> Option<(Time, bool)> {
         let link = &mut self.links[index as usize];
+        if link.is_scheduled() {
+            let due_at = link.arrive(at, packet, index, &mut self.released);
+            self.pass_on(now, index, due_at);
+            return None;
+        }
         let ecn = packet.ecn();
         let passage = link.enqueue(at, &mut packet, &mut self.dropped);
         if link.is_captured() && !matches!(passage, Passage::Dropped(_)) {
-            self.capture(index, packet);
+            self.capture(index, packet, self.links[index as usize].transmitted_at());
         }
         match passage {
             Passage::Arrives(arrives_at) => return Some((arrives_at, packet.ecn() != ecn)),
@@ -180,6 +219,44 @@ impl Network {
             Passage::Dropped(reason) => self.lose(packet, index, LossReason::Queue(reason)),
         }
         None
+    }
+
+    /// Schedules the next departure from `link`, if it needs an event, and takes the packets that
+    /// scheduled links have let go as far as can be told now.
+    ///
+    /// These may come to other such links and make them let go packets: those are handled here
+    /// too, behind the rest, so that each link sees packets in order of time.
+    fn pass_on(&mut self, now: Time, link: u32, due_at: Option<Time>) {
+        if let Some(due_at) = due_at {
+            self.agenda.schedule(due_at, Event::new(kind::DEQUEUE, link));
+        }
+        if self.releasing {
+            return;
+        }
+        self.releasing = true;
+        let mut handled = 0;
+        while let Some(&gone) = self.released.gone.get(handled) {
+            handled += 1;
+            let Gone { mut packet, link, fate, transmitted_at } = gone;
+            let dropped = matches!(fate, Fate::Dropped(_));
+            if !dropped && self.links[link as usize].is_captured() {
+                self.capture(link, packet, transmitted_at);
+            }
+            match fate {
+                Fate::Arrives(at) => {
+                    packet.hop += 1;
+                    let next = match self.links[link as usize].next {
+                        VARIES => self.routes.hop(packet.route, packet.hop),
+                        next => next,
+                    };
+                    self.forward(now, at, packet, next, link);
+                }
+                Fate::Lost => self.lose(packet, link, LossReason::Wire),
+                Fate::Dropped(reason) => self.lose(packet, link, LossReason::Queue(reason)),
+            }
+        }
+        self.released.gone.clear();
+        self.releasing = false;
     }
 
     #[cold]
@@ -196,8 +273,7 @@ impl Network {
     }
 
     #[cold]
-    fn capture(&mut self, link: u32, packet: Packet) {
-        let at = self.links[link as usize].transmitted_at();
+    fn capture(&mut self, link: u32, packet: Packet, at: Time) {
         let frame = if packet.is_dns() {
             Frame::Dns {
                 resolvers: (packet.route - self.first_dns_route) / 2,

@@ -6,6 +6,7 @@
 
 use narrows_qdisc::Ecn;
 
+use crate::ports;
 use crate::tcp::{Flags, Header, SackBlocks, Segment, Seq, SynOptions};
 
 /// A packet on its way.
@@ -199,6 +200,25 @@ impl Packet {
         self.b
     }
 
+    /// Tells flows apart: each connection's data and acknowledgements, each worker's queries and
+    /// replies. No two have the same value, and its bits are well mixed.
+    #[inline]
+    pub(crate) fn flow_hash(&self) -> u64 {
+        let worker = if self.is_dns() { self.a } else { 0 };
+        mix(u64::from(self.route) << 32 | u64::from(worker))
+    }
+
+    /// Source and destination port.
+    pub(crate) fn ports(&self) -> (u16, u16) {
+        let (there, back) = if self.is_dns() {
+            (ports::worker(self.a), ports::DNS)
+        } else {
+            ports::tcp(self.route / 2)
+        };
+        // Each pair of routes begins with an even one.
+        if self.route.is_multiple_of(2) { (there, back) } else { (back, there) }
+    }
+
     #[inline]
     pub(crate) fn ecn(&self) -> Ecn {
         match self.meta & ECN {
@@ -220,6 +240,16 @@ impl Packet {
             pool.release(self.extra);
         }
     }
+}
+
+/// A one-to-one function whose every bit depends on all (the last step of SplitMix64: Steele, Lea
+/// and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; constants: variant 13
+/// of D. Stafford).
+#[inline]
+const fn mix(value: u64) -> u64 {
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
 }
 
 /// MSS in the upper half, window scale plus one and the SACK-permitted bit below.
@@ -321,6 +351,35 @@ mod tests {
             assert_eq!(packet.into_segment(&mut pool), segment);
         }
         assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn flows_have_hashes_and_ports_of_their_own() {
+        let segment = Segment::default();
+        let mut pool = SackPool::default();
+        // Routes 0 to 3 are those of two connections, 4 and 5 of a group of resolvers.
+        let mut packets: Vec<Packet> =
+            (0..4).map(|route| Packet::from_segment(route, &segment, &mut pool)).collect();
+        packets.extend((4..6).flat_map(|route| (0..9).map(move |w| Packet::dns(route, w, 7, 60))));
+        let hashes: std::collections::BTreeSet<u64> =
+            packets.iter().map(Packet::flow_hash).collect();
+        assert_eq!(hashes.len(), packets.len());
+        let attempt = Packet::dns(4, 3, 8, 100);
+        assert_eq!(attempt.flow_hash(), Packet::dns(4, 3, 9, 60).flow_hash());
+        assert_eq!(packets[0].ports(), (5001, 35_000));
+        assert_eq!(packets[3].ports(), (35_001, 5001));
+        assert_eq!(Packet::dns(4, 2, 0, 60).ports(), (49_154, 53));
+        assert_eq!(Packet::dns(5, 2, 0, 60).ports(), (53, 49_154));
+    }
+
+    #[test]
+    fn hashes_spread_over_buckets() {
+        // 4096 flows in 64 buckets: 64 each on average, with a standard deviation of 8.
+        let mut buckets = [0; 64];
+        for worker in 0..4096 {
+            buckets[Packet::dns(0, worker, 0, 60).flow_hash() as usize % 64] += 1;
+        }
+        assert!(buckets.iter().all(|count| (24..=104).contains(count)), "{buckets:?}");
     }
 
     #[test]

@@ -131,6 +131,9 @@ pub(crate) fn find_shortcuts(plan: &Plan, routes: &Routes, links: &mut [Link]) {
             if !links[at].inline {
                 let least = lookahead[at].map_or(since_event, |span| span.min(since_event));
                 lookahead[at] = Some(least);
+            }
+            // A scheduled link sends at an event of its own.
+            if !links[at].inline || links[at].is_scheduled() {
                 since_event = Span::ZERO;
             }
             since_event += Link::shortest_passage(&plan.links[at], bytes, dns);

@@ -11,11 +11,13 @@
 //! decision the slots that have left by then are taken out, so the discipline sees the backlog
 //! that it would see on a real link. Disciplines are used as they are, with their own code; only
 //! FIFOs at which nobody looks, before a wire that does nothing but delay, have a short form
-//! ([`simple`]).
+//! ([`simple`]). That is *clock mode*. Disciplines that decide at dequeue have a mode of their own
+//! ([`scheduled`]).
 
 mod flight;
 mod jitter;
 mod ring;
+mod scheduled;
 mod simple;
 
 use std::collections::VecDeque;
@@ -31,6 +33,8 @@ use self::flight::Flight;
 pub(crate) use self::flight::Flights;
 use self::jitter::JitterState;
 use self::ring::RingState;
+use self::scheduled::Scheduled;
+pub(crate) use self::scheduled::{Fate, Gone, Released};
 use self::simple::Waiting;
 use crate::packet::Packet;
 use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
@@ -115,6 +119,8 @@ enum Entry {
     /// A FIFO that takes any packet when it is empty, and nothing else.
     Simple(Box<Waiting>),
     Full(Box<Full>),
+    /// A discipline that decides at dequeue.
+    Scheduled(Box<Scheduled>),
 }
 
 /// Everything that a link can have.
@@ -211,6 +217,9 @@ impl Link {
         let octets = |bytes: u32| u16::try_from(bytes).expect("the plan was checked");
         let entry = match Waiting::new(plan) {
             Some(waiting) if !observed => Entry::Simple(Box::new(waiting)),
+            _ if !plan.queue.is_clocked() => {
+                Entry::Scheduled(Box::new(Scheduled::new(plan, seed, observed)))
+            }
             _ => Entry::Full(Box::new(Full::new(plan, seed, observed))),
         };
         Self {
@@ -235,6 +244,7 @@ impl Link {
         match &self.entry {
             Entry::Simple(_) => None,
             Entry::Full(full) => full.observed.as_ref(),
+            Entry::Scheduled(scheduled) => scheduled.observed.as_ref(),
         }
     }
 
@@ -243,6 +253,7 @@ impl Link {
         match &mut self.entry {
             Entry::Simple(_) => None,
             Entry::Full(full) => full.observed.as_mut(),
+            Entry::Scheduled(scheduled) => scheduled.observed.as_mut(),
         }
     }
 
@@ -352,7 +363,11 @@ impl Link {
     /// Takes out of the queue what has left it by `now`.
     #[inline]
     pub(crate) fn drain(&mut self, now: Time) {
-        let Entry::Full(full) = &mut self.entry else { return };
+        let full = match &mut self.entry {
+            Entry::Simple(_) => return,
+            Entry::Full(full) => full,
+            Entry::Scheduled(scheduled) => return scheduled.settle(now, self.pace),
+        };
         let Full { queue, queue_overhead, observed, .. } = &mut **full;
         let context = Drain {
             now,
@@ -413,7 +428,11 @@ impl Link {
     /// The queue as it is at `now`; `None` where nobody looks.
     pub(crate) fn queue_state(&mut self, now: Time) -> Option<QueueState> {
         self.drain(now);
-        let Entry::Full(full) = &self.entry else { return None };
+        let full = match &self.entry {
+            Entry::Simple(_) => return None,
+            Entry::Full(full) => full,
+            Entry::Scheduled(scheduled) => return Some(scheduled.queue_state()),
+        };
         let (backlog, counters, average) = match &full.queue {
             Queue::Pfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
             Queue::Bfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
@@ -442,22 +461,13 @@ impl Full {
             QueuePlan::Red1993(config) => {
                 Queue::Red1993(Box::new(red::classic::Red::new(config.clone(), queue_seed)))
             }
+            _ => unreachable!("a queue that is not clocked is scheduled"),
         };
-        let impaired = plan.loss > 0.0 || plan.jitter.is_some() || plan.dns_exempt;
-        let impairment = impaired.then(|| Impairment {
-            loss: plan.loss,
-            random: Random::new(seed, &format!("{}/loss", plan.name)),
-            jitter: plan.jitter.map(|jitter| {
-                let random = Random::new(seed, &format!("{}/jitter", plan.name));
-                JitterState::new(jitter, random)
-            }),
-            dns_exempt: plan.dns_exempt,
-        });
         Self {
             queue,
             ring: RingState::new(plan.ring),
             queue_overhead: plan.framing.queue_overhead,
-            impairment,
+            impairment: Impairment::new(plan, seed),
             observed: observed.then(Observed::default),
         }
     }
@@ -576,6 +586,20 @@ impl Drain<'_> {
 }
 
 impl Impairment {
+    /// `None` where `plan` wants none.
+    fn new(plan: &LinkPlan, seed: u64) -> Option<Self> {
+        let impaired = plan.loss > 0.0 || plan.jitter.is_some() || plan.dns_exempt;
+        impaired.then(|| Self {
+            loss: plan.loss,
+            random: Random::new(seed, &format!("{}/loss", plan.name)),
+            jitter: plan.jitter.map(|jitter| {
+                let random = Random::new(seed, &format!("{}/jitter", plan.name));
+                JitterState::new(jitter, random)
+            }),
+            dns_exempt: plan.dns_exempt,
+        })
+    }
+
     fn loses(&mut self, packet: &Packet) -> bool {
         self.loss > 0.0
             && !(self.dns_exempt && packet.is_dns())

@@ -57,25 +57,31 @@ impl RingState {
         pace: Pace,
     ) -> (Time, Undo) {
         let undo = Undo(self.last_leaves_at);
-        let leaves_at = match self.limit {
-            Limit::Single => free_at.max(at),
-            Limit::Packets(limit) => {
-                let mut leaves_at = at.max(self.last_leaves_at);
-                if self.ends.len() >= limit {
-                    leaves_at = leaves_at.max(self.ends[self.ends.len() - limit]);
-                }
-                leaves_at
-            }
+        let leaves_at = at.max(self.last_leaves_at).max(self.room_at(framed, free_at, pace));
+        self.last_leaves_at = leaves_at;
+        (leaves_at, undo)
+    }
+
+    /// From when on there is room for a packet of `framed` bytes behind those that were accepted.
+    #[inline]
+    pub(crate) fn room_at(&self, framed: u32, free_at: Time, pace: Pace) -> Time {
+        match self.limit {
+            Limit::Single => free_at,
+            Limit::Packets(limit) if self.ends.len() < limit => Time::ZERO,
+            Limit::Packets(limit) => self.ends[self.ends.len() - limit],
             Limit::Bytes(limit) => {
                 // What is ahead of the packet when it leaves may take this long to transmit. A
                 // packet longer than the ring goes through an empty one.
                 let ahead = pace.time_for(Bytes::new(limit.saturating_sub(u64::from(framed))));
-                let room_at = Time::ZERO + free_at.since(Time::ZERO).saturating_sub(ahead);
-                at.max(self.last_leaves_at).max(room_at)
+                Time::ZERO + free_at.since(Time::ZERO).saturating_sub(ahead)
             }
-        };
-        self.last_leaves_at = leaves_at;
-        (leaves_at, undo)
+        }
+    }
+
+    /// Whether a packet's length decides when there is room for it.
+    #[inline]
+    pub(crate) fn counts_bytes(&self) -> bool {
+        matches!(self.limit, Limit::Bytes(_))
     }
 
     /// The packet was accepted; its transmission ends at `ends_at`.

@@ -41,7 +41,7 @@ impl Waiting {
             {
                 Limit::Bytes(config.limit.get())
             }
-            QueuePlan::Bfifo(_) | QueuePlan::Red(_) | QueuePlan::Red1993(_) => return None,
+            _ => return None,
         };
         let only_delays =
             plan.ring.is_none() && plan.loss == 0.0 && plan.jitter.is_none() && !plan.dns_exempt;

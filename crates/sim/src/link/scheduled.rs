@@ -1,0 +1,374 @@
+//! A link whose discipline decides at dequeue: what leaves next, or what is dropped instead, is not
+//! known before.
+//!
+//! The discipline holds the packets themselves, as [`Waiting`]. The transmitter, or the ring above
+//! it, takes one whenever it has room, so there is an event (`kind::DEQUEUE`) where the next packet
+//! is due: one for each packet that finds the link busy, none for one that does not. Everything
+//! else is as in clock mode ([`super`]): the moments at which the ring takes a packet, the order of
+//! departures and arrivals at the same moment (departures first), the loss and delay that a packet
+//! draws. So a discipline that could run in either mode gives the same tables in both; tests
+//! compare them (`tests/modes.rs`).
+//!
+//! - A packet's luck (loss) is drawn as it comes, also if it is dropped later: so it does not
+//!   depend on the discipline.
+//! - After the last packet the discipline is asked again at once and finds nothing, as the kernel
+//!   does (`qdisc_run`, until the driver stops the queue); here idle times start.
+//! - Room in a ring of bytes depends on the packet. A FIFO shows the one that is next and keeps it
+//!   until there is room. Other disciplines hand theirs out early, and it waits outside, as in
+//!   Linux below a `tbf` (`qdisc_peek_dequeued`); it still counts as waiting.
+//! - After a shaper has given nothing, it is asked when it said, and whenever a packet comes.
+//!
+//! # To add a discipline
+//!
+//! In crates/qdisc: a variant of `AnyQdisc`. In `plan.rs`: a variant of `Queue` with its `Config`,
+//! and a line in `Queue::check`. Here: a line in [`build`]. Then it runs in this mode. (One that
+//! decides everything at enqueue may run in clock mode instead: see `plan::Queue::is_clocked`.)
+
+use narrows_qdisc::fifo::{Bfifo, Pfifo};
+use narrows_qdisc::{AnyQdisc, DropReason, Dropped, Ecn, Protocol, Qdisc, red};
+use narrows_units::{Pace, Span, Time};
+
+use super::{Entry, Impairment, Link, Observed, QueueState, RingState};
+use crate::packet::Packet;
+use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
+use crate::random::stream_seed;
+
+/// A packet in a discipline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    packet: Packet,
+    arrived_at: Time,
+    /// [`Framing`](crate::plan::Framing)'s.
+    queue_overhead: u16,
+    /// The wire will lose it.
+    lost: bool,
+}
+
+const _: () = assert!(size_of::<Waiting>() == 48);
+
+impl narrows_qdisc::Packet for Waiting {
+    #[inline]
+    fn bytes(&self) -> u32 {
+        u32::from(self.packet.bytes) + u32::from(self.queue_overhead)
+    }
+
+    #[inline]
+    fn ecn(&self) -> Ecn {
+        self.packet.ecn()
+    }
+
+    #[inline]
+    fn mark(&mut self) {
+        self.packet.set_ce();
+    }
+
+    #[inline]
+    fn flow_hash(&self) -> u64 {
+        self.packet.flow_hash()
+    }
+
+    #[inline]
+    fn protocol(&self) -> Protocol {
+        if self.packet.is_dns() { Protocol::Udp } else { Protocol::Tcp }
+    }
+
+    #[inline]
+    fn ports(&self) -> (u16, u16) {
+        self.packet.ports()
+    }
+}
+
+/// The queue that `plan` describes.
+fn build(plan: &QueuePlan, seed: u64) -> AnyQdisc<Waiting> {
+    match plan {
+        QueuePlan::Pfifo(config) => Pfifo::new(config.clone()).into(),
+        QueuePlan::Bfifo(config) => Bfifo::new(config.clone()).into(),
+        QueuePlan::Red(config) => red::linux::Red::new(config.clone(), seed).into(),
+        QueuePlan::Red1993(config) => red::classic::Red::new(config.clone(), seed).into(),
+        QueuePlan::Scheduled(queue) => build(queue, seed),
+    }
+}
+
+/// What a link of this mode has besides what all have.
+#[derive(Debug)]
+pub(super) struct Scheduled {
+    queue: AnyQdisc<Waiting>,
+    /// Handed out by the queue, and waiting for room in a ring of bytes.
+    held: Option<Waiting>,
+    /// When the queue is to be asked for a packet; `Time::MAX`: when one comes.
+    ask_at: Time,
+    /// `ask_at` is what a shaper said: a packet that comes may go sooner.
+    shaped: bool,
+    /// When the pending event is due; `Time::MAX`: there is none.
+    armed: Time,
+    ring: RingState,
+    queue_overhead: u16,
+    impairment: Option<Impairment>,
+    pub(super) observed: Option<Observed>,
+}
+
+/// A packet that a link has let go, or dropped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gone {
+    pub(crate) packet: Packet,
+    /// The link.
+    pub(crate) link: u32,
+    pub(crate) fate: Fate,
+    /// When its transmission ends.
+    pub(crate) transmitted_at: Time,
+}
+
+/// What becomes of a packet that waits no longer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fate {
+    /// It will arrive at the other end.
+    Arrives(Time),
+    /// The wire loses it.
+    Lost,
+    /// The queue dropped it, when it came or later.
+    Dropped(DropReason),
+}
+
+/// What has gone and is not yet handled, in order of time for each link.
+#[derive(Debug, Default)]
+pub(crate) struct Released {
+    pub(crate) gone: Vec<Gone>,
+    dropped: Dropped<Waiting>,
+}
+
+impl Scheduled {
+    pub(super) fn new(plan: &LinkPlan, seed: u64, observed: bool) -> Self {
+        let queue_seed = stream_seed(seed, &format!("{}/queue", plan.name));
+        Self {
+            queue: build(&plan.queue, queue_seed),
+            held: None,
+            ask_at: Time::MAX,
+            shaped: false,
+            armed: Time::MAX,
+            ring: RingState::new(plan.ring),
+            queue_overhead: plan.framing.queue_overhead.try_into().expect("the plan was checked"),
+            impairment: Impairment::new(plan, seed),
+            observed: observed.then(Observed::default),
+        }
+    }
+
+    pub(super) fn queue_state(&self) -> QueueState {
+        let (backlog, counters) = (self.queue.backlog(), self.queue.counters());
+        let held = self.held.as_ref().map_or(0, narrows_qdisc::Packet::bytes);
+        QueueState {
+            packets: backlog.packets + u32::from(self.held.is_some()),
+            bytes: backlog.bytes.get() + u64::from(held),
+            average: self.queue.average().unwrap_or(f64::NAN),
+            marked_early: counters.marked_early,
+            marked_forced: counters.marked_forced,
+        }
+    }
+
+    /// Counts what has been transmitted by `now`.
+    pub(super) fn settle(&mut self, now: Time, pace: Pace) {
+        if let Some(observed) = &mut self.observed {
+            observed.settle(now, pace);
+        }
+    }
+
+    /// When the next event is needed, if it is not pending.
+    #[inline]
+    fn arm(&mut self) -> Option<Time> {
+        (self.ask_at < self.armed).then(|| {
+            self.armed = self.ask_at;
+            self.ask_at
+        })
+    }
+
+    /// Hands on what a call has dropped.
+    #[cold]
+    fn report(&mut self, at: Time, link: u32, released: &mut Released) {
+        for (waiting, reason) in released.dropped.drain(..) {
+            let packet = waiting.packet;
+            if let Some(observed) = &mut self.observed {
+                observed.dropped[reason as usize] += 1;
+                observed.dropped_dns += u64::from(packet.is_dns());
+            }
+            let fate = Fate::Dropped(reason);
+            released.gone.push(Gone { packet, link, fate, transmitted_at: at });
+        }
+    }
+}
+
+impl Link {
+    /// Whether packets are to go to [`Link::arrive`].
+    #[inline]
+    pub(crate) fn is_scheduled(&self) -> bool {
+        matches!(self.entry, Entry::Scheduled(_))
+    }
+
+    /// Takes a packet in at `at`; what leaves the queue by then is on the list. Says when an event
+    /// is needed for the next to leave, if one is. `index`: this link's.
+    ///
+    /// Calls of this and of [`Link::release`] come in order of time.
+    #[inline]
+    pub(crate) fn arrive(
+        &mut self,
+        at: Time,
+        packet: Packet,
+        index: u32,
+        released: &mut Released,
+    ) -> Option<Time> {
+        // What leaves when a packet comes leaves before it, as in clock mode.
+        self.run(at, index, released);
+        let scheduled = self.scheduled();
+        let queue_overhead = scheduled.queue_overhead;
+        let lost = match &mut scheduled.impairment {
+            Some(impairment) => impairment.loses(&packet),
+            None => false,
+        };
+        if let Some(observed) = &mut scheduled.observed {
+            observed.arrived_packets += 1;
+            observed.arrived_bytes += u64::from(packet.bytes) + u64::from(queue_overhead);
+        }
+        let waiting = Waiting { packet, arrived_at: at, queue_overhead, lost };
+        scheduled.queue.enqueue(at, waiting, &mut released.dropped);
+        if !released.dropped.is_empty() {
+            scheduled.report(at, index, released);
+        }
+        if scheduled.ask_at == Time::MAX || scheduled.shaped {
+            self.ask_from(at);
+            self.run(at, index, released);
+        }
+        self.scheduled().arm()
+    }
+
+    /// The pending event: lets go what is due. Says when the next event is needed.
+    #[inline]
+    pub(crate) fn release(
+        &mut self,
+        now: Time,
+        index: u32,
+        released: &mut Released,
+    ) -> Option<Time> {
+        let scheduled = self.scheduled();
+        if scheduled.armed == now {
+            scheduled.armed = Time::MAX;
+        }
+        self.run(now, index, released);
+        self.scheduled().arm()
+    }
+
+    fn scheduled(&mut self) -> &mut Scheduled {
+        match &mut self.entry {
+            Entry::Scheduled(scheduled) => scheduled,
+            Entry::Simple(_) | Entry::Full(_) => unreachable!("the caller looked at the mode"),
+        }
+    }
+
+    /// Takes packets out of the queue as long as one is due by `until`.
+    #[inline]
+    fn run(&mut self, until: Time, index: u32, released: &mut Released) {
+        while let ask_at = self.scheduled().ask_at
+            && ask_at <= until
+        {
+            self.pull(ask_at, index, released);
+        }
+    }
+
+    /// Asks the queue for a packet at `at`, and transmits it as soon as there is room.
+    #[inline]
+    fn pull(&mut self, at: Time, index: u32, released: &mut Released) {
+        let scheduled = self.scheduled();
+        let waiting = match scheduled.held.take() {
+            Some(held) => held,
+            None => {
+                let waiting = scheduled.queue.dequeue(at, &mut released.dropped);
+                if !released.dropped.is_empty() {
+                    scheduled.report(at, index, released);
+                }
+                let Some(waiting) = waiting else {
+                    scheduled.wait_for_shaper(at);
+                    return;
+                };
+                if scheduled.ring.counts_bytes() && !self.has_room(at, &waiting) {
+                    return;
+                }
+                waiting
+            }
+        };
+        self.transmit(at, waiting, index, released);
+        self.ask_from(at);
+    }
+
+    /// Whether the ring has room for a packet at `at`; if not, it is held until then.
+    #[cold]
+    fn has_room(&mut self, at: Time, waiting: &Waiting) -> bool {
+        let framed = self.framed(waiting.packet.bytes);
+        let (free_at, pace) = (self.free_at, self.pace);
+        let scheduled = self.scheduled();
+        let room_at = scheduled.ring.room_at(framed, free_at, pace);
+        if room_at > at {
+            scheduled.held = Some(*waiting);
+            scheduled.ask_at = room_at;
+            scheduled.shaped = false;
+        }
+        room_at <= at
+    }
+
+    /// A packet goes to the ring at `at`.
+    #[inline]
+    fn transmit(&mut self, at: Time, waiting: Waiting, index: u32, released: &mut Released) {
+        let Waiting { packet, arrived_at, lost, .. } = waiting;
+        let framed = self.framed(packet.bytes);
+        let ends_at = self.free_at.max(at) + self.pace.time_for_frame(framed);
+        self.free_at = ends_at;
+        let (pace, delay) = (self.pace, self.delay);
+        let scheduled = self.scheduled();
+        scheduled.ring.transmit(ends_at);
+        if let Some(observed) = &mut scheduled.observed {
+            observed.settle(at, pace);
+            observed.enter_ring((ends_at, framed, lost), at, pace);
+            let sojourn_us = ends_at.since(arrived_at).as_us();
+            observed.sojourn.add(u32::try_from(sojourn_us).unwrap_or(u32::MAX));
+        }
+        let fate = if lost {
+            Fate::Lost
+        } else {
+            Fate::Arrives(match &mut scheduled.impairment {
+                Some(impairment) => impairment.arrival(ends_at, delay, &packet),
+                None => ends_at + delay,
+            })
+        };
+        released.gone.push(Gone { packet, link: index, fate, transmitted_at: ends_at });
+    }
+
+    /// Finds out when the queue is to be asked next, from `at` on.
+    #[inline]
+    fn ask_from(&mut self, at: Time) {
+        let (free_at, pace) = (self.free_at, self.pace);
+        let scheduled = self.scheduled();
+        scheduled.shaped = false;
+        if scheduled.queue.backlog().packets == 0 {
+            // The card asks again and finds nothing: here RED's idle time starts, or goes on.
+            scheduled.queue.dequeue(at, &mut Vec::new());
+            scheduled.ask_at = Time::MAX;
+        } else if scheduled.ring.counts_bytes() {
+            let head = scheduled.queue.head().map(|waiting| waiting.packet.bytes);
+            self.scheduled().ask_at = match head.map(|ip_bytes| self.framed(ip_bytes)) {
+                Some(framed) => self.scheduled().ring.room_at(framed, free_at, pace).max(at),
+                None => at,
+            };
+        } else {
+            scheduled.ask_at = scheduled.ring.room_at(0, free_at, pace).max(at);
+        }
+    }
+}
+
+impl Scheduled {
+    /// The queue gave nothing at `at`: it is empty, or it shapes.
+    #[cold]
+    fn wait_for_shaper(&mut self, at: Time) {
+        self.shaped = true;
+        self.ask_at = match self.queue.ready_at(at) {
+            // Never at the same moment again.
+            Some(ready_at) => ready_at.max(at + Span::from_ps(1)),
+            None => Time::MAX,
+        };
+    }
+}

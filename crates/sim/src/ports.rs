@@ -1,0 +1,50 @@
+//! Ports of connections and resolver workers, which the simulator itself knows by index: for filters
+//! in queues and for captures.
+//!
+//! They follow from the plan alone, so that captures of different links of a run agree, and a
+//! filter that was written for one run does for the next.
+
+/// The ports of connection `connection`: the data sender's, and the data receiver's.
+///
+/// The sender's is 5001, the receiver's tells connections apart; after 9000 connections the
+/// sender's port goes up by one. 35000 to 43999 lies in Linux's range of ephemeral ports and is free
+/// of ports that Wireshark takes for other protocols, as are 5001 to 5009.
+pub const fn tcp(connection: u32) -> (u16, u16) {
+    const FIRST: u32 = 35_000;
+    const COUNT: u32 = 9_000;
+    (5001u16.wrapping_add((connection / COUNT) as u16), (FIRST + connection % COUNT) as u16)
+}
+
+/// The DNS server's port.
+pub const DNS: u16 = 53;
+
+/// The port of a resolver worker, numbered over all groups: one for each of the first 64,512, from
+/// 49152 on, then from 1024.
+pub const fn worker(worker: u32) -> u16 {
+    const FIRST: u32 = 49_152 - LOWEST;
+    const LOWEST: u32 = 1_024;
+    const COUNT: u32 = 65_536 - LOWEST;
+    (LOWEST + (FIRST + worker % COUNT) % COUNT) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn connections_differ_in_their_ports() {
+        let ports: BTreeSet<_> = (0..200_000).map(tcp).collect();
+        assert_eq!(ports.len(), 200_000);
+        assert_eq!(tcp(0), (5001, 35_000));
+        assert_eq!(tcp(9_000), (5002, 35_000));
+    }
+
+    #[test]
+    fn workers_differ_in_their_ports() {
+        let ports: BTreeSet<_> = (0..64_512).map(worker).collect();
+        assert_eq!(ports.len(), 64_512);
+        assert_eq!((worker(0), worker(16_383), worker(16_384)), (49_152, 65_535, 1024));
+    }
+}

@@ -1,0 +1,147 @@
+//! The two modes of a link: one computes when a packet leaves, the other has an event for it. A
+//! discipline that can run in either gives the same tables.
+
+mod common;
+
+use common::{add_resolvers, busy_plan, dumbbell, fingerprint, numbers, on_off, pfifo, run, table};
+use narrows_qdisc::fifo::BfifoConfig;
+use narrows_qdisc::red;
+use narrows_sim::Simulation;
+use narrows_sim::plan::{Distribution, Jitter, Plan, Queue, Ring};
+use narrows_units::{Bytes, Rate, Span};
+
+/// The same plan with an event for each departure from `links`.
+fn scheduled(plan: &Plan, links: impl IntoIterator<Item = usize>) -> Plan {
+    let mut plan = plan.clone();
+    for link in links {
+        let queue = &mut plan.links[link].queue;
+        *queue = Queue::Scheduled(Box::new(queue.clone()));
+    }
+    plan
+}
+
+/// Runs `plan` in clock mode, and with the bottleneck, then all links, scheduled, each with and
+/// without shortcuts.
+fn check(name: &str, plan: &Plan) -> Simulation {
+    let clocked = run(plan.clone());
+    let expected = fingerprint(&clocked);
+    for links in [0..1, 0..plan.links.len()] {
+        for collapse in [true, false] {
+            let mut other = scheduled(plan, links.clone());
+            other.collapse = collapse;
+            let other = run(other);
+            assert!(other.events() > clocked.events(), "{name}: nothing was scheduled");
+            assert!(
+                fingerprint(&other) == expected,
+                "{name}: links {links:?}, collapse {collapse}: other tables"
+            );
+            for &link in &plan.captures {
+                assert_eq!(
+                    format!("{:?}", other.captured(link)),
+                    format!("{:?}", clocked.captured(link)),
+                    "{name}: other packets captured at link {link}"
+                );
+            }
+        }
+    }
+    clocked
+}
+
+/// Flows, bursts and DNS over a bottleneck of 10 Mbit/s.
+fn mixed(queue: Queue) -> Plan {
+    let mut plan = dumbbell(9, 10, queue);
+    on_off(&mut plan, 60);
+    add_resolvers(&mut plan, 10, 30);
+    for (index, link) in plan.links.iter_mut().enumerate().skip(2) {
+        link.delay = Span::from_us(700 * index as u64 + 13);
+    }
+    plan.captures = vec![0, 3];
+    plan
+}
+
+fn red_1993(unit: red::classic::Unit) -> Queue {
+    let scale = match unit {
+        red::classic::Unit::Packets => 1.0,
+        red::classic::Unit::Bytes { mean_packet } => f64::from(mean_packet),
+    };
+    Queue::Red1993(red::classic::Config {
+        unit,
+        limit: (60.0 * scale) as u64,
+        min: 5.0 * scale,
+        max: 15.0 * scale,
+        weight: 0.01,
+        bandwidth: Rate::from_bps(10_000_000).expect("not zero"),
+        ..red::classic::Config::default()
+    })
+}
+
+fn queues() -> Vec<(&'static str, Queue)> {
+    vec![
+        ("pfifo", pfifo(40)),
+        ("bfifo", Queue::Bfifo(BfifoConfig { limit: Bytes::new(30_000) })),
+        ("red", common::red_ecn()),
+        ("red-1993", red_1993(red::classic::Unit::Packets)),
+        ("red-1993 in bytes", red_1993(red::classic::Unit::Bytes { mean_packet: 1000 })),
+    ]
+}
+
+fn jitter(reorder: bool) -> Jitter {
+    Jitter {
+        deviation: Span::from_ms(3),
+        correlation: 0.25,
+        distribution: Distribution::Normal,
+        reorder,
+    }
+}
+
+fn dropped(simulation: &Simulation) -> f64 {
+    let queues = table(simulation, "queues");
+    ["dropped_overflow", "dropped_early", "dropped_forced"]
+        .iter()
+        .map(|name| *numbers(&queues, name).last().expect("samples"))
+        .sum()
+}
+
+#[test]
+fn each_discipline_decides_the_same() {
+    for (name, queue) in queues() {
+        let simulation = check(name, &mixed(queue));
+        assert!(dropped(&simulation) > 100.0, "{name}: few drops, no test");
+    }
+}
+
+#[test]
+fn rings_take_packets_at_the_same_moments() {
+    let rings = [Ring::Packets(1), Ring::Packets(7), Ring::Bytes(Bytes::new(9_000))];
+    for ((name, queue), ring) in
+        queues().into_iter().flat_map(|queue| rings.map(|ring| (queue.clone(), ring)))
+    {
+        let mut plan = mixed(queue);
+        plan.links[0].ring = Some(ring);
+        check(&format!("{name}, {ring:?}"), &plan);
+    }
+}
+
+#[test]
+fn packets_draw_the_same_loss_and_delay() {
+    for (name, queue) in queues() {
+        let mut plan = mixed(queue);
+        plan.links[0].loss = 0.01;
+        plan.links[0].dns_exempt = true;
+        plan.links[0].jitter = Some(jitter(false));
+        plan.links[1].jitter = Some(jitter(true));
+        check(&format!("{name}, with loss and jitter"), &plan);
+    }
+    check("everything at once", &busy_plan());
+}
+
+#[test]
+fn a_packet_that_comes_as_another_leaves_comes_after_it() {
+    // The access links' packets take as long as the bottleneck's, and all start at once: packets
+    // come and leave at the same moments all the time.
+    for (name, queue) in queues() {
+        let mut plan = dumbbell(4, 100, queue);
+        on_off(&mut plan, 200);
+        check(&format!("{name} at equal rates"), &plan);
+    }
+}
