@@ -62,7 +62,7 @@ def parameters(seconds: float) -> dict[str, dict[str, str]]:
         receiver = _link(plan, "receiver0.forward")
         (queue,) = bottleneck["queue"].values()
         (tcp,) = plan["tcp"]
-        source = plan["connections"][0]["source"]["on-off"]
+        source = plan["sources"][0]["on-off"]
         interval = plan["queue_monitors"][0]["interval"]
         values: dict[str, Any] = {
             "sources": len(plan["connections"]),
@@ -85,8 +85,8 @@ def parameters(seconds: float) -> dict[str, dict[str, str]]:
             "segment_bytes": tcp["mss"],
             "header_bytes": 40,
             "ack_bytes": 40,
-            "burst_packets": source["burst"] // tcp["mss"],
-            "idle_mean_s": source["idle_mean"] / PICOSECONDS,
+            "burst_packets": source["burst"]["constant"] // tcp["mss"],
+            "idle_mean_s": source["idle"]["exponential"]["mean"] / PICOSECONDS,
             "initial_window": tcp["initial_window"],
             "min_rto_s": tcp["min_rto"] / PICOSECONDS,
             "initial_rto_s": tcp["initial_rto"] / PICOSECONDS,

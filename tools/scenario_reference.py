@@ -20,6 +20,7 @@ from narrows.scenario import (
     Delayed,
     Dns,
     Framing,
+    Ftp,
     Jitter,
     Link,
     Monitor,
@@ -32,7 +33,9 @@ from narrows.scenario import (
     Ring,
     Sampler,
     Scenario,
+    SpanDistribution,
     Tcp,
+    TransferDistribution,
     Way,
     json_schema,
 )
@@ -58,7 +61,8 @@ the [JSON schema](scenario.schema.json) serves editors. Ready-made examples are 
   whole picoseconds, bits per second and bytes.
 - **Names** are 1 to 64 letters, digits, `-` and `_`.
 - **Copies**: with `count = 500` a link stands for 500 links; `{{i}}` in its `name` and `between` is
-  the number of each, from 0. A traffic group with `count` has that many of each of its `pairs`.
+  the number of each, from 0. A traffic group with `count` has that many of each of its `pairs`,
+  and of each of its `servers` and `clients` with `{{i}}`.
 - **Unknown keys** are errors.
 - **A directed link** is called `NAME.forward` (from the first node of `between` to the second) or
   `NAME.backward`, here and in result tables.
@@ -94,6 +98,9 @@ SECTIONS: list[tuple[str, type[Table], str]] = [
     ('`[[traffic]]`, `kind = "bulk"`', Bulk, ""),
     ('`[[traffic]]`, `kind = "once"`', Once, "The keys of `bulk`, and:"),
     ('`[[traffic]]`, `kind = "on-off"`', OnOff, "The keys of `bulk`, and:"),
+    ('`[[traffic]]`, `kind = "ftp"`', Ftp, "The keys of `bulk`, and:"),
+    ("`idle`, `pause`", SpanDistribution, "Besides a duration and a list, a table:"),
+    ("`burst`, `file`", TransferDistribution, "Besides a size and a list, a table:"),
     ("`tcp`", Tcp, ""),
     ("`tcp.acks`", Delayed, "Besides the words `every-segment` and `linux`, a table:"),
     ("`[[dns]]`", Dns, ""),
@@ -107,8 +114,10 @@ def reference() -> str:
     parts = [INTRODUCTION]
     for heading, table, note in SECTIONS:
         keys = table.model_fields
-        if issubclass(table, Once | OnOff):
-            keys = {key: field for key, field in keys.items() if key not in Bulk.model_fields}
+        if issubclass(table, Once | OnOff | Ftp):
+            own = {"kind", "opener"} if table is Ftp else set()
+            common = Bulk.model_fields.keys() - own
+            keys = {key: field for key, field in keys.items() if key not in common}
         about = (table.__doc__ or "").split("\n\n")[0]
         lines = [f"## {heading}", "", " ".join(about.split()), ""]
         if note:
@@ -199,9 +208,7 @@ def _default(field: FieldInfo) -> str:
         return "its defaults"
     if value == ():
         return "`[]`"
-    title = next(
-        (m.json_schema["title"] for m in field.metadata if type(m).__name__ == "WithJsonSchema"), ""
-    )
+    title = next(iter(_kinds(field.annotation, field.metadata)), "")
     if title.startswith("duration"):
         return f'`"{span_text(value)}"`'
     if title.startswith(("size", "IP packet")):

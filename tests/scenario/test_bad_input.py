@@ -38,6 +38,12 @@ GOOD: dict[str, Any] = {
 }
 
 
+BULK = {"kind": "bulk", "name": "data", "sender": "a", "receiver": "b"}
+ON_OFF = {**BULK, "kind": "on-off", "burst": "1 kB", "idle": "1 s"}
+FTP = {"kind": "ftp", "name": "data", "servers": ["a"], "clients": ["b"], "file": "1 kB"}
+PARETO = {"distribution": "pareto", "mean": "2 s", "shape": 1.5}
+
+
 def with_change(path: str, value: Any) -> dict[str, Any]:
     """`GOOD` with one key set, or removed where the value is `...`."""
     values = copy.deepcopy(GOOD)
@@ -47,6 +53,8 @@ def with_change(path: str, value: Any) -> dict[str, Any]:
         node = node.setdefault(part, {}) if isinstance(node, dict) else node[part]
     if value is ...:
         del node[last]
+    elif isinstance(value, dict):
+        node[last] = {key: given for key, given in value.items() if given is not ...}
     else:
         node[last] = value
     return values
@@ -69,8 +77,39 @@ CASES = [
     ("name", ..., "name: is missing"),
     ("links", ..., "links: is missing"),
     ("links/0/rate", ..., "links[0].rate: is missing for the forward direction"),
-    ("traffic/0/kind", ..., "traffic[0].kind: is missing; hint: one of bulk, once, on-off"),
+    ("traffic/0/kind", ..., "traffic[0].kind: is missing; hint: one of bulk, once, on-off, ftp"),
     ("traffic/0/receiver", ..., "traffic[0]: needs sender and receiver, or pairs"),
+    # Traffic.
+    ("traffic/0/stop", "0 s", "traffic[0].stop: must be above zero"),
+    ("traffic/0", {**BULK, "start": "2 s", "spread": "1 s", "stop": "3 s"}, "traffic[0].stop: \"3 s\" is not after the last start (\"3 s\"); hint: stop later"),
+    ("traffic/0/ramp", "rising", "traffic[0].ramp: needs a time to rise in; hint: such as spread = \"60 s\""),
+    ("traffic/0/ramp", "risng", "traffic[0].ramp: \"risng\" is not known here; hint: did you mean \"rising\"?"),
+    ("traffic/0/ramp", [["0 s", 0], ["9 s", 5]], "traffic[0].ramp[1]: ends at 5 connections, but the group has 1"),
+    ("traffic/0/ramp", [["2 s", 0], ["1 s", 1]], "traffic[0].ramp[1]: goes back"),
+    ("traffic/0/ramp", [["2 s", "x"]], "traffic[0].ramp[0][1]: is not a whole number"),
+    ("traffic/0", {**BULK, "spread": "1 s", "ramp": [["0 s", 1]]}, "traffic[0].ramp: has times of its own"),
+    ("traffic/0", {**ON_OFF, "idle": ...}, "traffic[0].idle: is missing; hint: idle_mean"),
+    ("traffic/0", {**ON_OFF, "idle_mean": "1 s"}, "traffic[0].idle: excludes idle_mean"),
+    ("traffic/0", {**ON_OFF, "idle": 2}, "traffic[0].idle: is a number without a unit"),
+    ("traffic/0", {**ON_OFF, "idle": "2 MB"}, "traffic[0].idle: \"2 MB\" has the unknown unit"),
+    ("traffic/0", {**ON_OFF, "idle": []}, "traffic[0].idle: has fewer than 1 entries"),
+    ("traffic/0", {**ON_OFF, "idle": ["1 s", "1 B"]}, "traffic[0].idle[1]: \"1 B\" has the unknown unit"),
+    ("traffic/0", {**ON_OFF, "idle": {"mean": "1 s"}}, "traffic[0].idle.distribution: is missing"),
+    ("traffic/0", {**ON_OFF, "idle": {**PARETO, "distribution": "parto"}}, "traffic[0].idle.distribution: \"parto\" is not known here; hint: did you mean \"pareto\"?"),
+    ("traffic/0", {**ON_OFF, "idle": {**PARETO, "shap": 1}}, "traffic[0].idle.shap: is no known key; hint: did you mean \"shape\"?"),
+    ("traffic/0", {**ON_OFF, "idle": {**PARETO, "shape": 1}}, "traffic[0].idle.shape: must be above 1"),
+    ("traffic/0", {**ON_OFF, "idle": {"distribution": "pareto", "mean": "1 s"}}, "traffic[0].idle.shape: is missing"),
+    ("traffic/0", {**ON_OFF, "idle": {**PARETO, "distribution": "exponential"}}, "traffic[0].idle.shape: is for pareto alone"),
+    ("traffic/0", {**ON_OFF, "burst": {**PARETO, "mean": "0 B"}}, "traffic[0].burst.mean: must be above zero"),
+    ("traffic/0", {**ON_OFF, "bursts": 0}, "traffic[0].bursts: must be at least 1"),
+    ("traffic/0", {**FTP, "clients": ...}, "traffic[0].clients: is missing; hint: servers and clients go together"),
+    ("traffic/0", {**FTP, "sender": "a"}, "traffic[0].clients: excludes sender, receiver and pairs"),
+    ("traffic/0", {**FTP, "servers": ["a", "c"]}, "traffic[0].servers[1]: \"c\" is no node"),
+    ("traffic/0", {**FTP, "servers": ["a", "b"]}, "traffic[0].servers: holds the client \"b\""),
+    ("traffic/0", {**FTP, "servers": []}, "traffic[0].servers: has fewer than 1 entries"),
+    ("traffic/0", {**FTP, "servers": ["a"] * 400, "clients": ["b"] * 400}, "traffic[0].clients: makes more than 100000 pairs with servers"),
+    ("traffic/0", {**FTP, "file": "0 B"}, "traffic[0].file: must be above zero"),
+    ("traffic/0", {**FTP, "servers": ..., "clients": ...}, "traffic[0]: needs sender and receiver, or pairs"),
     # Wrong units and kinds of values.
     ("links/0/rate", "10 ms", "links[0].rate: \"10 ms\" has the unknown unit \"ms\"; use one of bit/s"),
     ("links/0/delay", "10 Mbit/s", "links[0].delay: \"10 Mbit/s\" has the unknown unit"),

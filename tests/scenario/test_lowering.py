@@ -96,7 +96,8 @@ def test_the_whole_plan() -> None:
         "receiver": 2,
         "forward": [1, 3],
         "backward": [2, 0],
-        "source": {"on-off": {"burst": 384_000, "idle_mean": 2 * s}},
+        "stop": None,
+        "source": 0,
     }
     plan = lower(Scenario.parse(TEXT), seed=9, event_limit=5, profile=profile)
     assert json.loads(json.dumps(plan)) == {
@@ -166,6 +167,15 @@ def test_the_whole_plan() -> None:
             {"name": "lan.backward", "from": 0, "to": 2, **lan},
         ],
         "tcp": [{**config, "ecn": False}, {**config, "ecn": True}],
+        "sources": [
+            {
+                "on-off": {
+                    "burst": {"constant": 384_000},
+                    "idle": {"exponential": {"mean": 2 * s}},
+                    "bursts": None,
+                }
+            }
+        ],
         "connections": [
             {"name": "web/0", "tcp": 0, "start": s, **web},
             {"name": "web/1", "tcp": 1, "start": 1500 * ms, **web},

@@ -37,9 +37,22 @@ KEYS = sorted(
             "count",
         ),
         *("deviation", "framing", "loss", "pairs", "connections", "ecn_share", "tcp", "acks"),
+        *(
+            "stop",
+            "ramp",
+            "stagger",
+            "burst",
+            "bursts",
+            "idle",
+            "idle_mean",
+            "distribution",
+            "mean",
+        ),
+        *("shape", "servers", "clients", "file", "files", "pause"),
         *("profile", "start", "spread", "workers", "queries", "retry", "links", "rate", "unit"),
     }
 )
+WORDS = ["on-off", "ftp", "once", "pareto", "rising", "random", "tahoe"]
 SCALARS = st.one_of(
     st.none().map(lambda _: ""),
     st.booleans(),
@@ -47,7 +60,9 @@ SCALARS = st.one_of(
     st.integers(10**17, 10**25),
     st.floats(),
     st.text(max_size=20),
-    st.sampled_from(["a", "b", "r1", "r2", "bottleneck", "*", "0", "red", "bulk", "dns", "bytes"]),
+    st.sampled_from(
+        ["a", "b", "r1", "r2", "bottleneck", "*", "0", "red", "bulk", "dns", "bytes", *WORDS]
+    ),
     st.builds(
         "{} {}".format,
         st.integers(0, 10**30) | st.floats(),

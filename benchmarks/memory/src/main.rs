@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_sim::Simulation;
-use narrows_sim::plan::{Connection, Framing, Link, Opener, Plan, Queue, Source};
+use narrows_sim::plan::{Connection, Draw, Framing, Link, Opener, Plan, Queue, Source};
 use narrows_sim::tcp;
 use narrows_units::{Bytes, Rate, Span, Time};
 
@@ -87,6 +87,11 @@ impl Case {
             nodes: vec!["sender".into(), "receiver".into()],
             links: vec![link("wan.forward", 0, 1, self.limit), link("wan.backward", 1, 0, 100_000)],
             tcp: vec![config],
+            sources: vec![Source::OnOff {
+                burst: Draw::Constant(Bytes::new(payload.max(1))),
+                idle: Draw::Exponential { mean: Span::from_ps(1_000_000_000_000_000) },
+                bursts: None,
+            }],
             connections: (0..self.flows)
                 .map(|i| Connection {
                     name: format!("flows[{i}]"),
@@ -98,10 +103,8 @@ impl Case {
                     tcp: 0,
                     opener: Opener::Sender,
                     start: Time::from_ps(spacing_ps * i as u64),
-                    source: Source::OnOff {
-                        burst: Bytes::new(payload.max(1)),
-                        idle_mean: Span::from_ps(1_000_000_000_000_000),
-                    },
+                    stop: None,
+                    source: 0,
                 })
                 .collect(),
             resolvers: Vec::new(),

@@ -17,7 +17,7 @@ mod common;
 use std::time::Instant;
 
 use narrows_qdisc::red;
-use narrows_sim::plan::{Queue, Source};
+use narrows_sim::plan::{Draw, Queue, Source};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Rate, Span, Time};
 
@@ -58,10 +58,9 @@ fn main() {
         link.framing.queue_overhead = 0;
     }
     plan.tcp = vec![tcp::Config::profile("ns-2").expect("the profile exists")];
-    for connection in &mut plan.connections {
-        connection.source =
-            Source::OnOff { burst: Bytes::new(256 * 1460), idle_mean: Span::from_secs(2) };
-    }
+    let burst = Draw::Constant(Bytes::new(256 * 1460));
+    let idle = Draw::Exponential { mean: Span::from_secs(2) };
+    common::send(&mut plan, Source::OnOff { burst, idle, bursts: None });
     let started = Instant::now();
     let mut simulation = Simulation::new(plan).expect("the plan is sound");
     let set_up = started.elapsed().as_secs_f64();

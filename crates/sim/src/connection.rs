@@ -1,12 +1,13 @@
 //! TCP connections in the network: both ends, their timers, and the application that sends.
 
-use narrows_units::{Span, Time};
+use narrows_units::Time;
 
 use crate::agenda::Event;
 use crate::network::{Network, kind};
 use crate::packet::Packet;
-use crate::plan::{Connection as ConnectionPlan, Opener, Plan, Source};
+use crate::plan::{Connection as ConnectionPlan, Opener, Plan};
 use crate::random::Random;
+use crate::source::Source;
 use crate::tcp::{Config, Endpoint, Seq};
 
 /// All connections of a run.
@@ -14,6 +15,7 @@ use crate::tcp::{Config, Endpoint, Seq};
 pub(crate) struct Connections {
     connections: Vec<Connection>,
     configs: Vec<Config>,
+    sources: Vec<Source>,
     pub(crate) bursts: Vec<BurstRow>,
 }
 
@@ -31,7 +33,7 @@ struct Connection {
     burst_retransmitted: u64,
     established_at: Time,
     ended_at: Time,
-    source: SourceState,
+    application: Application,
     window: WindowIntegral,
 }
 
@@ -50,11 +52,16 @@ struct WindowIntegral {
     last: Time,
 }
 
+/// The application at the sender.
 #[derive(Debug)]
-enum SourceState {
-    Bulk,
-    Once(u64),
-    OnOff { burst: u64, idle_mean: Span, random: Random },
+struct Application {
+    random: Random,
+    /// Bytes of the current burst.
+    burst_bytes: u64,
+    /// An index into `Connections::sources`.
+    source: u32,
+    /// Nothing more is written.
+    stopped: bool,
 }
 
 /// A burst: a row of the table `bursts`.
@@ -83,14 +90,25 @@ impl Connections {
         let mut connections = Vec::with_capacity(plan.connections.len());
         for (index, connection) in plan.connections.iter().enumerate() {
             network.agenda.schedule(connection.start, Event::new(kind::SOURCE, index as u32));
+            if let Some(stop) = connection.stop {
+                network.agenda.schedule(stop, Event::new(kind::STOP, index as u32));
+            }
             connections.push(Connection::new(connection, plan));
         }
-        Self { connections, configs: plan.tcp.clone(), bursts: Vec::new() }
+        Self {
+            connections,
+            configs: plan.tcp.clone(),
+            sources: plan.sources.clone(),
+            bursts: Vec::new(),
+        }
     }
 
     /// The application's event: the connection opens, or an idle time ends.
     pub(crate) fn handle_source(&mut self, now: Time, index: u32, network: &mut Network) {
         let connection = &mut self.connections[index as usize];
+        if connection.application.stopped {
+            return;
+        }
         let config = &self.configs[connection.config as usize];
         if connection.bursts == 0 {
             connection.window.last = now;
@@ -99,29 +117,37 @@ impl Connections {
                 end.endpoint.connect(config, now);
             }
         }
+        let turn = connection.bursts;
         connection.bursts += 1;
         connection.burst_started = now;
         connection.burst_retransmitted = connection.sender().counters().segments_retransmitted;
         let sender = &mut connection.ends[0].endpoint;
-        let bytes = match connection.source {
-            SourceState::Bulk => {
-                sender.write_forever(config, now);
-                None
-            }
-            SourceState::Once(bytes) => {
+        let application = &mut connection.application;
+        match &self.sources[application.source as usize] {
+            Source::Bulk => sender.write_forever(config, now),
+            Source::OnOff { burst, bursts, .. } => {
+                let bytes = burst.next(&mut application.random, turn);
+                application.burst_bytes = bytes;
                 sender.write(config, now, bytes);
-                sender.close(config, now);
-                Some(bytes)
+                if *bursts == Some(turn + 1) {
+                    sender.close(config, now);
+                    application.stopped = true;
+                }
+                connection.awaits = sender.bytes_acked() + bytes;
             }
-            SourceState::OnOff { burst, .. } => {
-                sender.write(config, now, burst);
-                Some(burst)
-            }
-        };
-        if let Some(bytes) = bytes {
-            connection.awaits = connection.sender().bytes_acked() + bytes;
         }
         self.flush(now, 2 * index + 1, network);
+        self.flush(now, 2 * index, network);
+    }
+
+    /// The application stops: what it has written goes out, and then a FIN.
+    pub(crate) fn handle_stop(&mut self, now: Time, index: u32, network: &mut Network) {
+        let connection = &mut self.connections[index as usize];
+        connection.application.stopped = true;
+        let config = &self.configs[connection.config as usize];
+        let sender = &mut connection.ends[0].endpoint;
+        sender.end_forever();
+        sender.close(config, now);
         self.flush(now, 2 * index, network);
     }
 
@@ -183,7 +209,7 @@ impl Connections {
                 burst: connection.bursts - 1,
                 start: connection.burst_started,
                 end: None,
-                bytes: connection.source.burst_bytes(),
+                bytes: connection.application.burst_bytes,
                 retransmitted: connection.burst_retransmissions(),
             },
         )
@@ -207,13 +233,19 @@ impl Connections {
             burst: connection.bursts - 1,
             start: connection.burst_started,
             end: Some(now),
-            bytes: connection.source.burst_bytes(),
+            bytes: connection.application.burst_bytes,
             retransmitted: connection.burst_retransmissions(),
         });
         connection.awaits = u64::MAX;
-        if let SourceState::OnOff { idle_mean, random, .. } = &mut connection.source {
-            let idle = random.exponential(*idle_mean);
-            network.agenda.schedule(now + idle, Event::new(kind::SOURCE, index));
+        let application = &mut connection.application;
+        if let Source::OnOff { idle, .. } = &self.sources[application.source as usize]
+            && !application.stopped
+        {
+            let next = now + idle.next(&mut application.random, connection.bursts - 1);
+            // An idle time beyond the end of all times has no end.
+            if next < Time::MAX {
+                network.agenda.schedule(next, Event::new(kind::SOURCE, index));
+            }
         }
     }
 
@@ -253,13 +285,6 @@ impl Connection {
         let mut random = Random::new(plan.seed, &connection.name);
         let config = &plan.tcp[connection.tcp];
         let (sender_isn, receiver_isn) = (Seq(random.bits()), Seq(random.bits()));
-        let source = match connection.source {
-            Source::Bulk => SourceState::Bulk,
-            Source::Once(bytes) => SourceState::Once(bytes.get()),
-            Source::OnOff { burst, idle_mean } => {
-                SourceState::OnOff { burst: burst.get(), idle_mean, random }
-            }
-        };
         let (sender, receiver) = match connection.opener {
             Opener::Sender => {
                 (Endpoint::client(config, sender_isn), Endpoint::server(config, receiver_isn))
@@ -277,7 +302,12 @@ impl Connection {
             burst_retransmitted: 0,
             established_at: Time::MAX,
             ended_at: Time::MAX,
-            source,
+            application: Application {
+                random,
+                burst_bytes: 0,
+                source: connection.source as u32,
+                stopped: false,
+            },
             window: WindowIntegral::default(),
         }
     }
@@ -311,16 +341,6 @@ impl Connection {
         let mut window = self.window;
         window.advance(now, self.sender().cwnd());
         window.segment_seconds / now.as_secs_f64()
-    }
-}
-
-impl SourceState {
-    fn burst_bytes(&self) -> u64 {
-        match *self {
-            Self::Bulk => 0,
-            Self::Once(bytes) => bytes,
-            Self::OnOff { burst, .. } => burst,
-        }
     }
 }
 

@@ -162,6 +162,7 @@ impl Simulation {
             }
             kind::TIMER => self.connections.handle_timer(at, index, network),
             kind::SOURCE => self.connections.handle_source(at, index, network),
+            kind::STOP => self.connections.handle_stop(at, index, network),
             kind::WORKER => self.dns.handle_worker(at, index, network),
             kind::REPLY => self.dns.handle_reply_ready(at, index, network),
             kind::DEQUEUE => network.release(at, index),

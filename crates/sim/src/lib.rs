@@ -15,6 +15,7 @@ mod packet;
 pub mod plan;
 pub mod ports;
 mod random;
+mod source;
 pub mod table;
 pub mod tcp;
 mod topology;

@@ -28,6 +28,8 @@ pub(crate) mod kind {
     pub(crate) const LINK_SAMPLE: u32 = 6;
     /// A queue's next packet may leave (index: link).
     pub(crate) const DEQUEUE: u32 = 7;
+    /// An application stops (index: connection).
+    pub(crate) const STOP: u32 = 8;
 }
 
 /// Why a DNS packet goes no further.

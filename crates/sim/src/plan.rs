@@ -6,6 +6,7 @@
 use narrows_qdisc::{ConfigError, fifo, red};
 use narrows_units::{Bytes, Rate, Span, Time};
 
+pub use crate::source::{Draw, Source};
 use crate::tcp;
 
 /// A whole run.
@@ -30,6 +31,8 @@ pub struct Plan {
     pub links: Vec<Link>,
     /// TCP settings that connections refer to.
     pub tcp: Vec<tcp::Config>,
+    /// What applications send: connections refer to it.
+    pub sources: Vec<Source>,
     /// TCP connections.
     pub connections: Vec<Connection>,
     /// Groups of resolver workers.
@@ -210,8 +213,11 @@ pub struct Connection {
     pub opener: Opener,
     /// When the connection is opened.
     pub start: Time,
-    /// What the application does.
-    pub source: Source,
+    /// When the application stops: it writes nothing from then on, and the connection closes after
+    /// what was written before. Data without end stop where they are.
+    pub stop: Option<Time>,
+    /// What the application sends: an index into `sources`.
+    pub source: usize,
 }
 
 /// The end that opens a connection.
@@ -229,27 +235,6 @@ pub enum Opener {
     Sender,
     /// The data's receiver: a download.
     Receiver,
-}
-
-/// What an application sends.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-pub enum Source {
-    /// Data without end.
-    Bulk,
-    /// A number of bytes, then close.
-    Once(Bytes),
-    /// Bursts with idle times between the acknowledgement of one burst and the start of the next.
-    OnOff {
-        /// Bytes of a burst.
-        burst: Bytes,
-        /// Mean of the exponentially distributed idle time.
-        idle_mean: Span,
-    },
 }
 
 /// Resolver workers in a closed loop: each asks, waits, retries, and asks the next.
@@ -347,6 +332,9 @@ impl Plan {
         for (index, config) in self.tcp.iter().enumerate() {
             config.check().map_err(|why| PlanError(format!("tcp {index}: {why}")))?;
         }
+        for (index, source) in self.sources.iter().enumerate() {
+            source.check().map_err(|why| PlanError(format!("source {index}: {why}")))?;
+        }
         for connection in &self.connections {
             self.check_connection(connection).map_err(|why| why.inside(&connection.name))?;
         }
@@ -374,12 +362,10 @@ impl Plan {
         self.check_route(*receiver, *sender, backward)?;
         ensure(connection.tcp < self.tcp.len(), || "tcp: no such settings".into())?;
         ensure(connection.start < Time::MAX, || "start: is too late".into())?;
-        match connection.source {
-            Source::Bulk => Ok(()),
-            Source::Once(bytes) | Source::OnOff { burst: bytes, .. } => {
-                ensure(bytes > Bytes::ZERO, || "source: must send at least one byte".into())
-            }
-        }
+        ensure(connection.source < self.sources.len(), || "source: no such source".into())?;
+        ensure(connection.stop.is_none_or(|stop| stop > connection.start), || {
+            "stop: must be after start".into()
+        })
     }
 
     fn check_resolvers(&self, resolvers: &Resolvers) -> Result<(), PlanError> {

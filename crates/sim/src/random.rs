@@ -30,8 +30,19 @@ impl Random {
 
     /// Exponentially distributed with the given mean.
     pub(crate) fn exponential(&mut self, mean: Span) -> Span {
+        Span::from_secs_f64(self.standard_exponential() * mean.as_secs_f64())
+    }
+
+    /// Exponentially distributed with mean 1.
+    pub(crate) fn standard_exponential(&mut self) -> f64 {
         // 1 - u is in (0, 1]: the logarithm is finite.
-        Span::from_secs_f64(-(1.0 - self.uniform()).ln() * mean.as_secs_f64())
+        -(1.0 - self.uniform()).ln()
+    }
+
+    /// Pareto-distributed with the given mean and a shape above 1.
+    pub(crate) fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
+        let scale = mean * (shape - 1.0) / shape;
+        scale * (1.0 - self.uniform()).powf(-1.0 / shape)
     }
 }
 

@@ -3,11 +3,12 @@
 mod common;
 
 use common::{
-    add_resolvers, busy_plan, dumbbell, fingerprint, numbers, on_off, pfifo, red_ecn, run, table,
+    add_resolvers, busy_plan, dumbbell, fingerprint, numbers, on_off, pfifo, red_ecn, run, send,
+    table,
 };
-use narrows_sim::plan::Plan;
+use narrows_sim::plan::{Draw, Plan, Source};
 use narrows_sim::{Simulation, Stopped};
-use narrows_units::{Span, Time};
+use narrows_units::{Bytes, Span, Time};
 
 #[test]
 fn the_same_plan_gives_the_same_tables() {
@@ -37,7 +38,14 @@ fn shortcuts_change_no_result() {
     legacy.tcp[0] = common::profile("legacy");
     let mut classic = dumbbell(10, 10, pfifo(60));
     classic.tcp[0] = common::profile("ns-2");
-    for plan in [busy_plan(), unequal, equal, legacy, classic] {
+    let mut changing = dumbbell(12, 10, pfifo(60));
+    let burst = Draw::Exponential { mean: Bytes::new(60_000) };
+    let idle = Draw::Pareto { mean: Span::from_ms(300), shape: 1.2 };
+    send(&mut changing, Source::OnOff { burst, idle, bursts: None });
+    for connection in &mut changing.connections[..6] {
+        connection.stop = Some(Time::ZERO + Span::from_secs(8));
+    }
+    for plan in [busy_plan(), unequal, equal, legacy, classic, changing] {
         let mut plain = plan.clone();
         plain.collapse = false;
         let (fast, plain) = (run(plan), run(plain));
@@ -107,6 +115,60 @@ fn bursts_are_rows_and_follow_each_other() {
 }
 
 #[test]
+fn bursts_have_the_sizes_and_pauses_of_a_list_and_then_the_connection_closes() {
+    let mut plan = dumbbell(1, 10, pfifo(100));
+    let sizes = [10_000, 250_000, 1].map(Bytes::new);
+    let pauses = [Span::from_ms(700), Span::from_secs(3)];
+    send(
+        &mut plan,
+        Source::OnOff {
+            burst: Draw::List(sizes.to_vec()),
+            idle: Draw::List(pauses.to_vec()),
+            bursts: Some(5),
+        },
+    );
+    let simulation = run(plan);
+    let bursts = table(&simulation, "bursts");
+    assert_eq!(numbers(&bursts, "bytes"), [10_000.0, 250_000.0, 1.0, 10_000.0, 250_000.0]);
+    let (starts, ends) = (numbers(&bursts, "start_s"), numbers(&bursts, "end_s"));
+    for (turn, pause_s) in [0.7, 3.0, 0.7, 3.0].into_iter().enumerate() {
+        assert!((starts[turn + 1] - ends[turn] - pause_s).abs() < 1e-9, "pause {turn}");
+    }
+    let flows = table(&simulation, "flows");
+    assert_eq!(numbers(&flows, "bytes_received"), [520_001.0]);
+    // The FIN leaves with the last data and is acknowledged with them.
+    assert!((numbers(&flows, "end_s")[0] - ends[4]).abs() < 0.1);
+}
+
+#[test]
+fn an_application_that_stops_writes_no_more_and_closes() {
+    let mut plan = dumbbell(3, 10, pfifo(100));
+    on_off(&mut plan, 20);
+    plan.connections[0].source = 0;
+    let stop = Time::ZERO + Span::from_secs(7);
+    for connection in &mut plan.connections[..2] {
+        connection.stop = Some(stop);
+    }
+    let simulation = run(plan);
+    let flows = table(&simulation, "flows");
+    let ends = numbers(&flows, "end_s");
+    // A bulk connection's window drains within two round trips of at most 180 ms.
+    assert!(ends[0] > 7.0 && ends[0] < 7.5, "{}", ends[0]);
+    assert!(ends[1] > 7.0 && ends[1] < 9.0, "{}", ends[1]);
+    assert!(ends[2].is_nan(), "the third goes on");
+    assert_eq!(numbers(&flows, "bytes_received"), numbers(&flows, "bytes_acked"));
+    let bursts = table(&simulation, "bursts");
+    let (flow, starts) = (numbers(&bursts, "flow"), numbers(&bursts, "start_s"));
+    let last = |wanted: f64| {
+        (0..flow.len())
+            .filter(|&row| flow[row] == wanted)
+            .map(|row| starts[row])
+            .fold(0.0, f64::max)
+    };
+    assert!(last(1.0) < 7.0 && last(2.0) > 18.0, "{} {}", last(1.0), last(2.0));
+}
+
+#[test]
 fn another_flow_changes_no_other_component_s_luck() {
     let starts = |flows| {
         let mut plan = dumbbell(flows, 10, pfifo(100));
@@ -150,6 +212,9 @@ fn plans_that_contradict_themselves_are_refused() {
     };
     assert_eq!(refused(|plan| plan.end = Time::ZERO), "end: must be above zero");
     assert!(refused(|plan| plan.connections[0].forward.swap(0, 1)).starts_with("flow 0: route"));
+    assert!(refused(|plan| plan.connections[0].source = 7).contains("no such source"));
+    assert!(refused(|plan| plan.connections[0].stop = Some(Time::ZERO)).contains("after start"));
+    assert!(refused(|plan| plan.sources.push(Source::once(Bytes::ZERO))).starts_with("source 1: "));
     assert!(refused(|plan| plan.connections[0].tcp = 7).contains("no such settings"));
     assert!(refused(|plan| plan.links[0].loss = 1.5).starts_with("bottleneck.forward: loss"));
     assert!(refused(|plan| plan.links[0].queue = pfifo(0)).contains("queue"));

@@ -193,7 +193,7 @@ _TABLES: Sequence[Table] = (
     ),
     Table(
         "bursts",
-        "a burst of an `on-off` or `once` source",
+        "a burst of an `on-off` source, a file of `ftp`, or what `once` sends",
         (
             _FLOW,
             Column("burst", _U32, "", "Number of the burst within its connection, from 0."),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from narrows.errors import ScenarioError
 from narrows.scenario.dns import Dns
+from narrows.scenario.draws import SpanDistribution, TransferDistribution
 from narrows.scenario.links import Direction, Framing, Jitter, Link, Ring, Way
 from narrows.scenario.model import Nodes, Scenario
 from narrows.scenario.monitor import Monitor, Sampler
@@ -14,7 +15,7 @@ from narrows.scenario.queues import Bfifo, Pfifo, Queue, Red, Red1993
 from narrows.scenario.retry import SCHEDULES, Schedule
 from narrows.scenario.schema import json_schema
 from narrows.scenario.tcp import PROFILES, Delayed, Tcp
-from narrows.scenario.traffic import Bulk, Group, Once, OnOff, Traffic
+from narrows.scenario.traffic import Bulk, Ftp, Group, Once, OnOff, Traffic
 
 __all__ = [
     "PROFILES",
@@ -25,6 +26,7 @@ __all__ = [
     "Direction",
     "Dns",
     "Framing",
+    "Ftp",
     "Group",
     "Jitter",
     "Link",
@@ -41,8 +43,10 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Schedule",
+    "SpanDistribution",
     "Tcp",
     "Traffic",
+    "TransferDistribution",
     "Way",
     "json_schema",
 ]

@@ -143,10 +143,7 @@ def node_names(scenario: Scenario) -> list[str]:
 
 def _ends(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for index, group in enumerate(scenario.traffic):
-        for below, (sender, receiver) in group.keyed_pairs():
-            prefix = f"traffic[{index}]."
-            yield (f"{prefix}{below}[0]" if below else f"{prefix}sender"), sender
-            yield (f"{prefix}{below}[1]" if below else f"{prefix}receiver"), receiver
+        yield from ((f"traffic[{index}].{below}", name) for below, name in group.keyed_nodes())
     for index, dns in enumerate(scenario.dns):
         yield f"dns[{index}].client", dns.client
         yield f"dns[{index}].server", dns.server

@@ -10,8 +10,8 @@
     count = 500
 
 A link becomes so many links, in its place; a traffic group gets so many pairs for each that it
-lists. This happens to a file's values, before they are validated: errors in them, `resolved` and
-the run folder show the copies.
+lists, and so many servers and clients for each with `{i}`. This happens to a file's values, before
+they are validated: errors in them, `resolved` and the run folder show the copies.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from narrows.errors import ScenarioError
 __all__ = ["COUNT_SCHEMA", "expand"]
 
 _MARK = "{i}"
+_LISTS = ("pairs", "servers", "clients")
 _MOST_LINKS = 10_000
 _MOST_PAIRS = 100_000
 _LONGEST_NAME = 100
@@ -89,15 +90,29 @@ def _groups(groups: list[Any], file: str) -> list[Any]:
             continue
         key = f"traffic[{index}]"
         rest = {field: value for field, value in group.items() if field != "count"}
-        pairs = rest.get("pairs")
-        if not isinstance(pairs, list):
+        lists = {field: rest[field] for field in _LISTS if isinstance(rest.get(field), list)}
+        if not lists:
             example = f'such as pairs = [["src{_MARK}", "dst{_MARK}"]]'
             raise ScenarioError(file, f"{key}.count", "needs pairs", example)
-        count = _count(group, key, len(pairs), _MOST_PAIRS - made, "pairs", file)
-        rest["pairs"] = [_numbered(pair, i) for i in range(count) for pair in pairs]
-        made += len(rest["pairs"])
+        each = sum(len(entries) for entries in lists.values())
+        count = _count(group, key, each, _MOST_PAIRS - made, "pairs", file)
+        for field, entries in lists.items():
+            rest[field] = _copied(field, entries, count)
+            made += len(rest[field])
         result.append(rest)
     return result
+
+
+def _copied(field: str, entries: list[Any], count: int) -> list[Any]:
+    if field == "pairs":
+        return [_numbered(entry, i) for i in range(count) for entry in entries]
+    # Names without a mark stand beside those with one.
+    return [
+        _numbered(entry, i)
+        for i in range(count)
+        for entry in entries
+        if i == 0 or (isinstance(entry, str) and _MARK in entry)
+    ]
 
 
 def _count(table: dict[str, Any], key: str, each: int, most: int, things: str, file: str) -> int:

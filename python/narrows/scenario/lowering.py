@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from narrows.scenario import checks
+from narrows.scenario.draws import draw
 from narrows.scenario.queues import Bfifo, Pfifo, Red, Red1993
 from narrows.scenario.routing import Network
-from narrows.scenario.traffic import Group, Once, OnOff
+from narrows.scenario.traffic import Ftp, Group, Once, OnOff
 
 if TYPE_CHECKING:
     from narrows.scenario.links import Direction, Framing, Jitter, Ring
@@ -52,7 +53,7 @@ def lower(
         for link in scenario.links
         for way in (link.direction("forward"), link.direction("backward"))
     ]
-    tcp = _TcpSettings(profile)
+    tcp, sources = _TcpSettings(profile), _Sources()
     return {
         "seed": seed,
         "end": scenario.duration,
@@ -63,9 +64,10 @@ def lower(
         "connections": [
             connection
             for group in scenario.traffic
-            for connection in _connections(group, index, network, tcp, seed)
+            for connection in _connections(group, index, network, tcp, sources, seed)
         ],
         "tcp": tcp.configs,
+        "sources": sources.sources,
         "resolvers": [
             {
                 "name": dns.name,
@@ -179,48 +181,58 @@ def _queue(way: Direction) -> dict[str, Any]:
 
 
 def _connections(
-    group: Group, index: dict[str, int], network: Network, tcp: _TcpSettings, seed: int
-) -> list[dict[str, Any]]:
-    connections = []
-    number = 0
-    for _, (sender, receiver) in group.keyed_pairs():
-        forward, backward = _route(network, sender, receiver), _route(network, receiver, sender)
-        for _ in range(group.connections):
-            name = f"{group.name}/{number}"
-            connections.append(
-                {
-                    "name": name,
-                    "group": group.name,
-                    "sender": index[sender],
-                    "receiver": index[receiver],
-                    "forward": forward,
-                    "backward": backward,
-                    "tcp": tcp.index(group, number),
-                    "opener": group.opener,
-                    "start": group.start + _offset(group, number, name, seed),
-                    "source": _source(group),
-                }
-            )
-            number += 1
-    return connections
+    group: Group,
+    index: dict[str, int],
+    network: Network,
+    tcp: _TcpSettings,
+    sources: _Sources,
+    seed: int,
+) -> Iterator[dict[str, Any]]:
+    source = sources.index(group)
+    by_chance = isinstance(group, Ftp) and group.servers is not None
+    routes: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
+    for number in range(group.total):
+        name = f"{group.name}/{number}"
+        pair = group.pair(number, _chance(seed, name, "server") if by_chance else 0.0)
+        if pair not in routes:
+            routes[pair] = (_route(network, *pair), _route(network, *pair[::-1]))
+        forward, backward = routes[pair]
+        chance = _chance(seed, name, "start") if group.stagger == "random" else None
+        yield {
+            "name": name,
+            "group": group.name,
+            "sender": index[pair[0]],
+            "receiver": index[pair[1]],
+            "forward": forward,
+            "backward": backward,
+            "tcp": tcp.index(group, number),
+            "opener": group.opener,
+            "start": group.start + group.offset(number, chance),
+            "stop": group.stop,
+            "source": source,
+        }
 
 
-def _offset(group: Group, number: int, name: str, seed: int) -> int:
-    """When a connection of a group is opened, after the group's start."""
-    if group.stagger == "random":
-        # A text as seed goes through SHA-512, and random() is promised not to change.
-        return int(random.Random(f"{seed}/{name}/start").random() * group.spread)
-    return group.spread * number // group.total
+def _chance(seed: int, name: str, what: str) -> float:
+    """0 to below 1, from the seed and a connection's name alone."""
+    # A text as seed goes through SHA-512, and random() is promised not to change.
+    return random.Random(f"{seed}/{name}/{what}").random()
 
 
 def _source(group: Group) -> Any:
     match group:
         case Once():
-            return {"once": group.size}
+            return _on_off(draw(group.size), draw(0), 1)
         case OnOff():
-            return {"on-off": {"burst": group.burst, "idle_mean": group.idle_mean}}
+            return _on_off(draw(group.burst), draw(group.pauses), group.bursts)
+        case Ftp():
+            return _on_off(draw(group.file), draw(group.pause), group.files)
         case _:
             return "bulk"
+
+
+def _on_off(burst: dict[str, Any], idle: dict[str, Any], bursts: int | None) -> Any:
+    return {"on-off": {"burst": burst, "idle": idle, "bursts": bursts}}
 
 
 def _route(network: Network, source: str, target: str) -> list[int]:
@@ -235,6 +247,23 @@ def _monitors(scenario: Scenario, sampler: Sampler | None, name: str) -> list[di
     interval = round(_PS / sampler.rate)
     links = checks.select_links(scenario, sampler.links, f"monitor.{name}.links")
     return [{"link": link, "interval": interval} for link in links]
+
+
+class _Sources:
+    """The plan's list of sources, each held once."""
+
+    def __init__(self) -> None:
+        self.sources: list[Any] = []
+        self._known: dict[str, int] = {}
+
+    def index(self, group: Group) -> int:
+        """The index of a group's source."""
+        source = _source(group)
+        text = json.dumps(source)
+        if text not in self._known:
+            self._known[text] = len(self.sources)
+            self.sources.append(source)
+        return self._known[text]
 
 
 class _TcpSettings:

@@ -26,10 +26,10 @@ def json_schema() -> dict[str, Any]:
             del table["properties"]["kind"]["default"]
     for name in ("Link", "Way"):
         tables[name]["properties"]["framing"]["anyOf"].append({"const": "ethernet"})
-    for name in ("Link", "Bulk", "Once", "OnOff"):
+    for name in ("Link", "Bulk", "Once", "OnOff", "Ftp"):
         properties = tables[name]["properties"]
         properties["count"] = COUNT_SCHEMA
-        for key in ("name", "between", "pairs"):
+        for key in ("name", "between", "pairs", "servers", "clients"):
             if key in properties:
                 properties[key] = _with_mark(properties[key])
     return {

@@ -38,7 +38,8 @@ pub(crate) fn plan(connections: u32) -> Plan {
         opener: narrows_sim::plan::Opener::Sender,
         tcp: 0,
         start: Time::ZERO,
-        source: Source::Bulk,
+        stop: None,
+        source: 0,
     };
     let resolvers = |name: &str, workers, query_bytes, reply_bytes| Resolvers {
         name: name.to_owned(),
@@ -71,6 +72,7 @@ pub(crate) fn plan(connections: u32) -> Plan {
             link("access.backward", 1, 0),
         ],
         tcp: Vec::new(),
+        sources: vec![Source::Bulk],
         connections: (0..connections).map(connection).collect(),
         resolvers: vec![resolvers("plain", 3, 70, 100), resolvers("padded", 2, 128, 468)],
         queue_monitors: Vec::new(),

@@ -103,6 +103,12 @@ impl Endpoint {
         self.sender.write(&Context::new(config, now), u64::MAX);
     }
 
+    /// The application of [`write_forever`](Self::write_forever) runs out of data: what is not sent
+    /// by now is not written.
+    pub fn end_forever(&mut self) {
+        self.sender.end_forever();
+    }
+
     /// The application has written its last byte: FIN follows it.
     pub fn close(&mut self, config: &Config, now: Time) {
         let _ = now;

@@ -3,8 +3,8 @@
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_qdisc::red;
 use narrows_sim::plan::{
-    Connection, Distribution, Framing, Jitter, Link, Monitor, Opener, Plan, Queue, Resolvers, Ring,
-    Source,
+    Connection, Distribution, Draw, Framing, Jitter, Link, Monitor, Opener, Plan, Queue, Resolvers,
+    Ring, Source,
 };
 use narrows_sim::table::{Column, Table};
 use narrows_sim::{Simulation, tcp};
@@ -58,6 +58,7 @@ pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
             link("bottleneck.backward", 1, 0, mbit, Span::from_ms(20), pfifo(10_000)),
         ],
         tcp: vec![profile("linux-6")],
+        sources: vec![Source::Bulk],
         connections: Vec::new(),
         resolvers: Vec::new(),
         queue_monitors: vec![Monitor { link: 0, interval: Span::from_ms(100) }],
@@ -89,7 +90,8 @@ pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
             tcp: 0,
             opener: Opener::Sender,
             start: Time::ZERO,
-            source: Source::Bulk,
+            stop: None,
+            source: 0,
         });
     }
     plan
@@ -138,9 +140,16 @@ pub(crate) fn red_ecn() -> Queue {
 
 /// Makes every connection send bursts of `packets` full segments.
 pub(crate) fn on_off(plan: &mut Plan, packets: u64) {
+    let burst = Draw::Constant(Bytes::new(packets * 1460));
+    let idle = Draw::Exponential { mean: Span::from_ms(500) };
+    send(plan, Source::OnOff { burst, idle, bursts: None });
+}
+
+/// Makes every connection send what `source` says.
+pub(crate) fn send(plan: &mut Plan, source: Source) {
+    plan.sources.push(source);
     for connection in &mut plan.connections {
-        connection.source =
-            Source::OnOff { burst: Bytes::new(packets * 1460), idle_mean: Span::from_ms(500) };
+        connection.source = plan.sources.len() - 1;
     }
 }
 
@@ -165,7 +174,7 @@ pub(crate) fn busy_plan() -> Plan {
     for (index, connection) in plan.connections.iter_mut().enumerate() {
         connection.tcp = index % 2;
         if index % 3 == 0 {
-            connection.source = Source::Bulk;
+            connection.source = 0;
         }
     }
     add_resolvers(&mut plan, 20, 20);

@@ -96,6 +96,15 @@ impl Half {
         }
     }
 
+    /// Data without end, end.
+    pub(crate) fn end_forever(&mut self) {
+        match self {
+            Self::Silent(silent) if silent.unsent == u64::MAX => silent.unsent = 0,
+            Self::Silent(_) => {}
+            Self::Active(sender) => sender.end_forever(),
+        }
+    }
+
     /// Nothing more will be written.
     pub(crate) fn close(&mut self, config: &Config) {
         match self {

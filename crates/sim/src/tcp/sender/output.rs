@@ -30,6 +30,13 @@ impl Sender {
         self.todo |= todo::NEW;
     }
 
+    /// Data without end, end.
+    pub(crate) fn end_forever(&mut self) {
+        if self.unsent == u64::MAX {
+            self.unsent = 0;
+        }
+    }
+
     /// Nothing more will be written.
     pub(crate) fn close(&mut self) {
         self.fin_queued = true;

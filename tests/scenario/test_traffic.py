@@ -1,0 +1,161 @@
+"""Traffic sources, ramps, stops, and servers chosen by chance."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from narrows import Scenario, _core
+from narrows.scenario import Bulk, Ftp
+
+from .test_bad_input import FTP, GOOD, ON_OFF, PARETO, with_change
+
+S = 10**12
+
+
+def group(table: dict[str, Any]) -> Scenario:
+    return Scenario.from_dict(with_change("traffic/0", table))
+
+
+def plan(table: dict[str, Any], seed: int = 1) -> dict[str, Any]:
+    lowered = group(table).plan(seed)
+    _core.Simulation(json.dumps(lowered))
+    return lowered
+
+
+@pytest.mark.parametrize(
+    ("given", "lowered"),
+    [
+        ("2 s", {"constant": 2 * S}),
+        (["1 s", "3 s"], {"list": [S, 3 * S]}),
+        ({"distribution": "exponential", "mean": "2 s"}, {"exponential": {"mean": 2 * S}}),
+        (PARETO, {"pareto": {"mean": 2 * S, "shape": 1.5}}),
+    ],
+)
+def test_idle_times(given: Any, lowered: dict[str, Any]) -> None:
+    source = plan({**ON_OFF, "idle": given, "bursts": 3})["sources"][0]
+    assert source == {"on-off": {"burst": {"constant": 1000}, "idle": lowered, "bursts": 3}}
+    scenario = group({**ON_OFF, "idle": given})
+    assert Scenario.from_dict(json.loads(json.dumps(scenario.resolved()))) == scenario
+
+
+def test_idle_mean_is_exponential() -> None:
+    table = {key: value for key, value in ON_OFF.items() if key != "idle"}
+    idle = plan({**table, "idle_mean": "2 s"})["sources"][0]["on-off"]["idle"]
+    assert idle == {"exponential": {"mean": 2 * S}}
+
+
+def test_sizes_of_files() -> None:
+    for given, lowered in [
+        (["1 kB", "3 kB"], {"list": [1000, 3000]}),
+        (
+            {"distribution": "pareto", "mean": "9 kB", "shape": 1.2},
+            {"pareto": {"mean": 9000, "shape": 1.2}},
+        ),
+    ]:
+        source = plan({**FTP, "file": given, "pause": "1 s", "files": 4})["sources"][0]
+        assert source["on-off"] == {"burst": lowered, "idle": {"constant": S}, "bursts": 4}
+        scenario = group({**FTP, "file": given})
+        assert Scenario.from_dict(json.loads(json.dumps(scenario.resolved()))) == scenario
+
+
+def test_once_is_a_single_burst() -> None:
+    table = {**GOOD["traffic"][0], "kind": "once", "size": "5 kB"}
+    assert plan(table)["sources"][0]["on-off"] == {
+        "burst": {"constant": 5000},
+        "idle": {"constant": 0},
+        "bursts": 1,
+    }
+
+
+def test_equal_sources_are_held_once() -> None:
+    values = with_change("traffic/0", ON_OFF)
+    values["traffic"] += [{**ON_OFF, "name": "more"}, {**ON_OFF, "name": "other", "idle": "2 s"}]
+    lowered = Scenario.from_dict(values).plan()
+    assert len(lowered["sources"]) == 2
+    assert [connection["source"] for connection in lowered["connections"]] == [0, 0, 1]
+
+
+def test_stop_comes_to_the_plan() -> None:
+    assert plan({**ON_OFF, "stop": "7 s"})["connections"][0]["stop"] == 7 * S
+
+
+def offsets(**keys: Any) -> list[float]:
+    bulk = Bulk(name="g", sender="a", receiver="b", **keys)
+    return [bulk.offset(number, None) / S for number in range(bulk.total)]
+
+
+def test_a_rising_ramp_has_opened_a_quarter_at_half_time() -> None:
+    opened = offsets(connections=400, spread="100 s", ramp="rising")
+    assert sum(offset < 50 for offset in opened) == 100
+    assert sum(offset < 25 for offset in opened) == 25
+    assert opened == sorted(opened)
+    assert opened[-1] < 100
+
+
+def test_a_listed_ramp_keeps_its_numbers() -> None:
+    ramp = [["0 s", 2], ["10 s", 2], ["20 s", 4], ["20 s", 6]]
+    assert offsets(connections=6, ramp=ramp) == [0, 0, 10, 15, 20, 20]
+    assert offsets(connections=4, ramp=[["10 s", 0], ["14 s", 4]]) == [10, 11, 12, 13]
+
+
+def test_random_starts_follow_the_ramp() -> None:
+    bulk = Bulk(name="g", sender="a", receiver="b", spread="100 s", ramp="rising")
+    assert bulk.offset(0, 0.25) == 50 * S
+    listed = Bulk(name="g", sender="a", receiver="b", connections=4, ramp=[["0 s", 0], ["10 s", 4]])
+    assert listed.offset(0, 0.5) == 5 * S
+
+
+FAR = """
+name = "far"
+duration = "10 s"
+[[links]]
+name = "server{i}"
+between = ["s{i}", "R"]
+rate = "10 Mbit/s"
+count = 5
+[[links]]
+name = "client{i}"
+between = ["R", "c{i}"]
+rate = "10 Mbit/s"
+count = 40
+[[traffic]]
+kind = "ftp"
+name = "ftp"
+servers = ["s0", "s1", "s2", "s3", "s4"]
+clients = ["c{i}"]
+count = 40
+connections = 25
+file = "10 kB"
+"""
+
+
+def test_each_session_has_a_server_by_chance() -> None:
+    scenario = Scenario.parse(FAR)
+    ftp = scenario.traffic[0]
+    assert isinstance(ftp, Ftp)
+    assert (ftp.servers, ftp.total) == (("s0", "s1", "s2", "s3", "s4"), 1000)
+    first, again, other = (scenario.plan(seed)["connections"] for seed in (1, 1, 2))
+    assert first == again
+    assert [c["sender"] for c in first] != [c["sender"] for c in other]
+    nodes = scenario.plan()["nodes"]
+    for name in ("s0", "s1", "s2", "s3", "s4"):
+        of_server = sum(nodes[c["sender"]] == name for c in first)
+        # Binomial: 200 on average, a standard deviation of 12.6; five of them.
+        assert 137 < of_server < 263
+    assert [nodes[c["receiver"]] for c in first[:26]] == ["c0"] * 25 + ["c1"]
+    assert {c["opener"] for c in first} == {"receiver"}
+
+
+def test_a_session_fetches_its_files_and_closes() -> None:
+    simulation = _core.Simulation(
+        json.dumps(plan({**FTP, "file": ["20 kB", "30 kB"], "files": 3, "pause": "1 s"}))
+    )
+    while not simulation.advance(1 << 20):
+        pass
+    tables = simulation.tables()
+    bursts, flows = tables["bursts"], tables["flows"]
+    assert list(bursts["bytes"]) == [20_000, 30_000, 20_000]
+    assert list(flows["bytes_received"]) == [70_000]
