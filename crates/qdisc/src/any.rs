@@ -22,7 +22,7 @@ pub enum AnyQdisc<P> {
     /// CoDel.
     Codel(Box<Codel<P>>),
     /// One that is not ours.
-    Custom(Box<dyn Qdisc<P> + Send>),
+    Custom(Box<dyn Qdisc<P> + Send + Sync>),
 }
 
 impl<P: Packet> AnyQdisc<P> {
