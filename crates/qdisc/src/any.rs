@@ -6,6 +6,7 @@ use narrows_units::Time;
 
 use crate::codel::Codel;
 use crate::fifo::{Bfifo, Pfifo};
+use crate::pie::Pie;
 use crate::red::{classic, linux};
 use crate::{Backlog, Counters, Dropped, Packet, Qdisc, Verdict};
 
@@ -21,6 +22,8 @@ pub enum AnyQdisc<P> {
     Red1993(Box<classic::Red<P>>),
     /// CoDel.
     Codel(Box<Codel<P>>),
+    /// PIE.
+    Pie(Box<Pie<P>>),
     /// One that is not ours.
     Custom(Box<dyn Qdisc<P> + Send + Sync>),
 }
@@ -31,7 +34,7 @@ impl<P: Packet> AnyQdisc<P> {
         match self {
             Self::Red(red) => Some(red.average()),
             Self::Red1993(red) => Some(red.average()),
-            Self::Pfifo(_) | Self::Bfifo(_) | Self::Codel(_) | Self::Custom(_) => None,
+            _ => None,
         }
     }
 
@@ -58,6 +61,7 @@ macro_rules! each {
             AnyQdisc::Red($queue) => $result,
             AnyQdisc::Red1993($queue) => $result,
             AnyQdisc::Codel($queue) => $result,
+            AnyQdisc::Pie($queue) => $result,
             AnyQdisc::Custom($queue) => $result,
         }
     };
@@ -98,6 +102,7 @@ impl<P: fmt::Debug> fmt::Debug for AnyQdisc<P> {
             Self::Red(queue) => queue.fmt(f),
             Self::Red1993(queue) => queue.fmt(f),
             Self::Codel(queue) => queue.fmt(f),
+            Self::Pie(queue) => queue.fmt(f),
             Self::Custom(_) => f.write_str("Custom"),
         }
     }
@@ -118,6 +123,7 @@ from!(Bfifo<P>, queue => Self::Bfifo(queue));
 from!(linux::Red<P>, queue => Self::Red(Box::new(queue)));
 from!(classic::Red<P>, queue => Self::Red1993(Box::new(queue)));
 from!(Codel<P>, queue => Self::Codel(Box::new(queue)));
+from!(Pie<P>, queue => Self::Pie(Box::new(queue)));
 
 #[cfg(test)]
 mod tests {
@@ -125,6 +131,7 @@ mod tests {
     use crate::codel;
     use crate::fifo::{BfifoConfig, PfifoConfig};
     use crate::laws;
+    use crate::pie;
     use crate::traffic::TestPacket;
 
     #[test]
@@ -134,6 +141,7 @@ mod tests {
         laws::check(|| AnyQdisc::from(linux::Red::new(linux::Config::default(), 1)));
         laws::check(|| AnyQdisc::from(classic::Red::new(classic::Config::default(), 1)));
         laws::check(|| AnyQdisc::from(Codel::new(&codel::Config::default())));
+        laws::check(|| AnyQdisc::from(Pie::new(&pie::Config::default(), 1)));
         laws::check(|| AnyQdisc::Custom(Box::new(Pfifo::new(PfifoConfig { limit: 20 }))));
     }
 

@@ -11,6 +11,10 @@ pub enum ConfigError {
     NotPositive(&'static str),
     /// A field must lie above zero and at most at one.
     NotProbability(&'static str),
+    /// A field exceeds the most that the source allows.
+    Above(&'static str, u32),
+    /// A field is less than the least that the source allows.
+    Below(&'static str, u32),
     /// `min` is not below `max`.
     MinNotBelowMax,
     /// A field exceeds what the source's integers hold.
@@ -36,6 +40,8 @@ impl fmt::Display for ConfigError {
             Self::LimitZero => f.write_str("limit must be above zero"),
             Self::NotPositive(field) => write!(f, "{field} must be above zero"),
             Self::NotProbability(field) => write!(f, "{field} must be above 0 and at most 1"),
+            Self::Above(field, most) => write!(f, "{field} must be at most {most}"),
+            Self::Below(field, least) => write!(f, "{field} must be at least {least}"),
             Self::MinNotBelowMax => f.write_str("min must be smaller than max"),
             Self::TooLarge(field) => write!(f, "{field} must be below 2^32"),
             Self::ThresholdTooLarge(field) => {

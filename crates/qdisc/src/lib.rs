@@ -14,6 +14,7 @@ pub mod fifo;
 #[cfg(test)]
 mod laws;
 mod packet;
+pub mod pie;
 pub mod red;
 mod stamped;
 mod storage;

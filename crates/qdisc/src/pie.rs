@@ -1,0 +1,213 @@
+//! PIE: keeps the queueing delay near a target by dropping or marking arrivals with a probability
+//! that a controller adjusts every few milliseconds.
+//!
+//! Source: Linux 6.1, `include/net/pie.h` and `net/sched/sch_pie.c`; RFC 8033; tc-pie(8). Where
+//! the two differ, this is Linux, with its integers: times in ticks of 64 ns, probabilities in
+//! units of 2^-56. The controller is in [`control`].
+//!
+//! Differences of Linux from the RFC, followed here:
+//! - The burst allowance shrinks by the time between departures, not by `tupdate` an update.
+//! - The safeguard against drops at low delays looks at the present delay, not the last update's.
+//! - While idle, the probability shrinks by 1/64 an update, not by 1/50.
+//! - The delay is that of the packet that left last, and zero once the queue is empty; the rate
+//!   estimator of the RFC is the option `dq_rate_estimator`.
+//!
+//! Differences from Linux:
+//! - The probability stops at 1, as in the RFC. Linux means to do the same, but since
+//!   probabilities have 56 bits, its check for an overflow of 64 bits comes too late.
+//! - The timer is caught up with at the next call, with the same result, because nothing that it
+//!   looks at changes in between. It first fires after `tupdate`; in Linux half a second after
+//!   configuration, and then after `tupdate` to a jiffy.
+//! - Where 32 bits wrap in Linux (a time of 275 s between departures, 16 MB of backlog with the
+//!   estimator), and where a delay of more than 15 min overflows 64 bits, numbers saturate here.
+//! - Random numbers come from a seeded PCG.
+//! - The MTU, below twice which nothing is dropped, is a setting, because there is no device to ask.
+//!
+//! Kept on purpose, though they look like mistakes:
+//! - Where the accumulated probability has reached 8.5 and the packet can be marked, it is not
+//!   started again: every packet is marked until one is dropped, the probability is zero, or 64
+//!   bits are full.
+//! - The estimator's rate is an integer of 1/256 byte each 64 ns. At 10 Mbit/s that is 20 (20.48);
+//!   below 0.49 Mbit/s it is 0, and the delay then counts as zero: PIE does nothing.
+//! - A drop at the limit restarts the accumulated probability, as a random one does.
+
+mod control;
+
+use narrows_units::{Bytes, Span, Time};
+use rand_core::SeedableRng;
+use rand_pcg::Pcg32;
+
+use self::control::{Control, MAX_PROB, Params};
+use crate::stamped::Stamped;
+use crate::storage::Storage;
+use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+
+/// Settings of [`Pie`], as tc-pie(8) names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Config {
+    /// Packets that may wait; above zero.
+    pub limit: u32,
+    /// The delay to aim for.
+    pub target: Span,
+    /// Time between updates of the probability.
+    pub tupdate: Span,
+    /// Weight of the distance from the target, in sixteenths, 0 to 32.
+    pub alpha: u32,
+    /// Weight of the delay's change since the last update, in sixteenths, 0 to 32.
+    pub beta: u32,
+    /// Marks ECN-capable packets instead of dropping them, while the probability is at most 10 %.
+    pub ecn: bool,
+    /// Scales the probability by the packet's size over `mtu`.
+    pub bytemode: bool,
+    /// Computes the delay from the backlog and an estimate of the departure rate, instead of
+    /// measuring it.
+    pub dq_rate_estimator: bool,
+    /// The largest packet; nothing is dropped early while less than two of them wait.
+    pub mtu: Bytes,
+}
+
+impl Config {
+    /// Whether a queue can have these settings.
+    pub const fn check(&self) -> Result<(), ConfigError> {
+        if self.limit == 0 {
+            return Err(ConfigError::LimitZero);
+        }
+        if self.target.as_ps() == 0 {
+            return Err(ConfigError::NotPositive("target"));
+        }
+        if self.tupdate.as_ps() == 0 {
+            return Err(ConfigError::NotPositive("tupdate"));
+        }
+        if self.alpha > 32 {
+            return Err(ConfigError::Above("alpha", 32));
+        }
+        if self.beta > 32 {
+            return Err(ConfigError::Above("beta", 32));
+        }
+        if self.mtu.get() == 0 {
+            return Err(ConfigError::NotPositive("mtu"));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Config {
+    /// Linux's, over Ethernet; all but the limit are the RFC's too (section 4.2 and 5.1).
+    fn default() -> Self {
+        Self {
+            limit: 1000,
+            target: Span::from_ms(15),
+            tupdate: Span::from_ms(15),
+            alpha: 2,
+            beta: 20,
+            ecn: false,
+            bytemode: false,
+            dq_rate_estimator: false,
+            mtu: Bytes::new(1514),
+        }
+    }
+}
+
+/// PIE over one FIFO.
+#[derive(Clone, Debug)]
+pub struct Pie<P> {
+    limit: usize,
+    ecn: bool,
+    params: Params,
+    control: Control,
+    random: Pcg32,
+    storage: Storage<Stamped<P>>,
+    counters: Counters,
+}
+
+impl<P: Packet> Pie<P> {
+    /// An empty queue, whose random numbers follow from `seed`.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Config::check`] refuses the settings.
+    pub fn new(config: &Config, seed: u64) -> Self {
+        if let Err(error) = config.check() {
+            panic!("settings that check() refuses: {error}");
+        }
+        Self {
+            limit: config.limit as usize,
+            ecn: config.ecn,
+            params: Params::new(config),
+            control: Control::new(config.tupdate),
+            random: Pcg32::seed_from_u64(seed),
+            storage: Storage::new(),
+            counters: Counters::ZERO,
+        }
+    }
+
+    /// The drop probability, as the last call left it.
+    pub fn probability(&self) -> f64 {
+        self.control.vars.prob as f64 / MAX_PROB as f64
+    }
+
+    /// The packet that leaves next, left where it is.
+    #[inline]
+    pub fn head(&self) -> Option<&P> {
+        self.storage.head().map(|head| &head.packet)
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Pie<P> {
+    /// `pie_qdisc_enqueue`
+    #[inline]
+    fn enqueue(&mut self, now: Time, mut packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        let Self { params, control, random, storage, counters, .. } = self;
+        control.catch_up(now, params, storage.bytes());
+        let bytes = packet.bytes();
+        counters.arrived_packets += 1;
+        counters.arrived_bytes += u64::from(bytes);
+        let reason = if storage.packets() >= self.limit {
+            DropReason::Overflow
+        } else if !control.vars.drop_early(params, storage.bytes(), bytes, random) {
+            storage.push(Stamped { packet, arrived_at: now });
+            return Verdict::Queued;
+        } else if self.ecn && control.vars.prob <= MAX_PROB / 10 && packet.ecn().is_capable() {
+            packet.mark();
+            counters.marked_early += 1;
+            storage.push(Stamped { packet, arrived_at: now });
+            return Verdict::Marked;
+        } else {
+            DropReason::Early
+        };
+        control.vars.accu_prob = 0;
+        counters.on_drop(bytes, reason);
+        dropped.push((packet, reason));
+        Verdict::Dropped
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, _dropped: &mut Dropped<P>) -> Option<P> {
+        let Self { params, control, storage, counters, .. } = self;
+        control.catch_up(now, params, storage.bytes());
+        let Stamped { packet, arrived_at } = storage.pop()?;
+        let bytes = packet.bytes();
+        control.vars.process_dequeue(params, now, arrived_at, bytes, storage.bytes());
+        counters.sent_packets += 1;
+        counters.sent_bytes += u64::from(bytes);
+        Some(packet)
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.storage.backlog()
+    }
+
+    #[inline]
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests;

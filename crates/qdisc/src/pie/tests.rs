@@ -1,0 +1,184 @@
+use rand_core::Rng;
+
+use super::*;
+use crate::laws;
+use crate::traffic::TestPacket;
+use crate::{DropReason::Early, DropReason::Overflow, Ecn};
+
+fn at_us(us: u64) -> Time {
+    Time::ZERO + Span::from_us(us)
+}
+
+#[test]
+fn it_obeys_the_laws_in_every_mode() {
+    for bits in 0..8 {
+        let [ecn, bytemode, dq_rate_estimator] = [1, 2, 4].map(|bit| bits & bit != 0);
+        let config = Config {
+            limit: if bits == 7 { 10 } else { 200 },
+            target: Span::from_ms(2),
+            beta: 32,
+            alpha: 32,
+            ecn,
+            bytemode,
+            dq_rate_estimator,
+            ..Config::default()
+        };
+        laws::check(|| Pie::new(&config, bits));
+    }
+}
+
+/// Packets of 1250 bytes each `gap_us` over a line of 10 Mbit/s for `seconds`: the mean delay in
+/// milliseconds and the share of drops over the second half.
+fn overload(queue: &mut Pie<TestPacket>, gap_us: u64, seconds: u64, ecn: Ecn) -> (f64, f64) {
+    let half = at_us(seconds * 500_000);
+    let mut dropped = Vec::new();
+    let mut leaves_at = Time::ZERO;
+    let (mut delays, mut sent, mut arrived, mut lost) = (0.0, 0.0, 0.0, 0.0);
+    for n in 0..seconds * 1_000_000 / gap_us {
+        let now = at_us(n * gap_us);
+        while leaves_at <= now {
+            let arrived_at = queue.storage.head().map(|head| head.arrived_at);
+            let (Some(arrived_at), Some(_)) = (arrived_at, queue.dequeue(leaves_at, &mut dropped))
+            else {
+                break;
+            };
+            if now > half {
+                delays += leaves_at.since(arrived_at).as_secs_f64() * 1e3;
+                sent += 1.0;
+            }
+            leaves_at += Span::from_ms(1);
+        }
+        leaves_at = leaves_at.max(now);
+        let packet = TestPacket { bytes: 1250, ecn, ..TestPacket::default() };
+        let verdict = queue.enqueue(now, packet, &mut dropped);
+        if now > half {
+            arrived += 1.0;
+            lost += f64::from(u8::from(verdict == Verdict::Dropped));
+        }
+    }
+    (delays / sent, lost / arrived)
+}
+
+/// A load that does not answer: what is too much is dropped, and the delay is the target's.
+#[test]
+fn a_constant_overload_is_held_at_the_target() {
+    // 20 % too much needs a share of 1 - 1/1.2 dropped, twice too much a half.
+    for (gap_us, share) in [(833, 0.167), (500, 0.5)] {
+        let mut queue = Pie::new(&Config::default(), 1);
+        let (delay_ms, lost) = overload(&mut queue, gap_us, 60, Ecn::NotEct);
+        assert!((lost - share).abs() < 0.01, "{lost}");
+        assert!((delay_ms - 15.0).abs() < 2.0, "{delay_ms} ms");
+        assert_eq!(queue.counters().dropped_overflow, 0);
+    }
+}
+
+/// tc-pie(8): packets are marked up to 10 %, and dropped above.
+#[test]
+fn with_ecn_packets_are_marked_up_to_ten_percent() {
+    let config = Config { ecn: true, ..Config::default() };
+    let mut dropped = Vec::new();
+    for (prob, marks) in [(MAX_PROB / 10, true), (MAX_PROB / 10 + 1, false)] {
+        for ecn in [Ecn::Ect0, Ecn::NotEct] {
+            let mut queue = Pie::new(&config, 1);
+            for _ in 0..4 {
+                queue.enqueue(Time::ZERO, TestPacket::default(), &mut dropped);
+            }
+            queue.control.vars.prob = prob;
+            queue.control.vars.accu_prob = 9 * MAX_PROB;
+            // 100 ms of delay, and the burst allowance is used up.
+            for us in [100_000, 250_000] {
+                queue.control.vars.process_dequeue(
+                    &queue.params,
+                    at_us(us),
+                    at_us(us - 100_000),
+                    1,
+                    1,
+                );
+            }
+            let packet = TestPacket { ecn, ..TestPacket::default() };
+            let verdict = queue.enqueue(Time::ZERO, packet, &mut dropped);
+            let marked = marks && ecn == Ecn::Ect0;
+            assert_eq!(verdict, if marked { Verdict::Marked } else { Verdict::Dropped });
+            assert_eq!(queue.counters().dropped(Early), u64::from(!marked));
+        }
+    }
+}
+
+#[test]
+fn the_limit_is_in_packets_and_restarts_the_sum() {
+    let mut queue = Pie::new(&Config { limit: 2, ..Config::default() }, 1);
+    let mut dropped = Vec::new();
+    queue.control.vars.accu_prob = 5;
+    let verdicts = [(); 3].map(|()| queue.enqueue(Time::ZERO, TestPacket::default(), &mut dropped));
+    assert_eq!(verdicts, [Verdict::Queued, Verdict::Queued, Verdict::Dropped]);
+    assert_eq!(dropped, [(TestPacket::default(), Overflow)]);
+    assert_eq!(queue.control.vars.accu_prob, 0);
+}
+
+/// RFC 8033, section 5.2: what comes within 150 ms of an idle time passes unharmed.
+#[test]
+fn a_burst_of_150_ms_passes() {
+    let mut queue = Pie::new(&Config::default(), 1);
+    let mut dropped = Vec::new();
+    for _ in 0..900 {
+        queue.enqueue(Time::ZERO, TestPacket::default(), &mut dropped);
+    }
+    for ms in 0..150 {
+        queue.dequeue(at_us(ms * 1_000), &mut dropped);
+        queue.enqueue(at_us(ms * 1_000), TestPacket::default(), &mut dropped);
+    }
+    assert!(queue.probability() > 0.01 && dropped.is_empty());
+    for ms in 150..400 {
+        queue.dequeue(at_us(ms * 1_000), &mut dropped);
+        queue.enqueue(at_us(ms * 1_000), TestPacket::default(), &mut dropped);
+    }
+    assert!(!dropped.is_empty());
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let base = Config::default;
+    assert_eq!(base().check(), Ok(()));
+    for (config, error) in [
+        (Config { limit: 0, ..base() }, ConfigError::LimitZero),
+        (Config { target: Span::ZERO, ..base() }, ConfigError::NotPositive("target")),
+        (Config { tupdate: Span::ZERO, ..base() }, ConfigError::NotPositive("tupdate")),
+        (Config { mtu: Bytes::ZERO, ..base() }, ConfigError::NotPositive("mtu")),
+        (Config { alpha: 33, ..base() }, ConfigError::Above("alpha", 32)),
+        (Config { beta: 33, ..base() }, ConfigError::Above("beta", 32)),
+    ] {
+        assert_eq!(config.check(), Err(error));
+    }
+}
+
+#[test]
+fn any_times_and_sizes_will_do() {
+    for seed in 0..60 {
+        let mut random = Pcg32::seed_from_u64(seed);
+        let config = Config {
+            limit: 1 + random.next_u32() % 50,
+            target: Span::from_ps([1, 1_000_000_000, u64::MAX][seed as usize % 3]),
+            tupdate: Span::from_ps([1, 1_000_000_000, u64::MAX][seed as usize % 5 % 3]),
+            ecn: seed % 2 == 0,
+            bytemode: seed % 4 < 2,
+            dq_rate_estimator: seed % 8 < 4,
+            mtu: Bytes::new(1 + u64::from(random.next_u32()) * (seed % 2)),
+            ..Config::default()
+        };
+        let mut queue = Pie::new(&config, seed);
+        let mut now = Time::ZERO;
+        let mut dropped = Vec::new();
+        for number in 0..2_000 {
+            now +=
+                Span::from_ps([0, 0, 1, 1 << 20, 1 << 40, 1 << 60][random.next_u32() as usize % 6]);
+            let bytes = [0, 1, 1500, u32::MAX][random.next_u32() as usize % 4];
+            let packet = TestPacket { number, bytes, ecn: Ecn::Ect0, ..TestPacket::default() };
+            queue.enqueue(now, packet, &mut dropped);
+            if random.next_u32() % 2 == 0 {
+                let waited = queue.backlog().packets > 0;
+                assert_eq!(queue.dequeue(now, &mut dropped).is_some(), waited);
+            }
+            assert!(queue.counters().balance(queue.backlog()));
+        }
+    }
+}
