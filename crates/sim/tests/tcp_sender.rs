@@ -475,6 +475,10 @@ mod classic {
         parse(&format!(". 1:1 ack {}", at(k)))
     }
 
+    fn echo(k: u32) -> narrows_sim::tcp::Segment {
+        parse(&format!("E. 1:1 ack {}", at(k)))
+    }
+
     fn numbers(client: &mut Script) -> Vec<u32> {
         client.take_sent().iter().map(|(_, s)| (s.seq.0 - 1) / 1460).collect()
     }
@@ -495,6 +499,23 @@ mod classic {
         assert_eq!(numbers(&mut client), [8]);
         client.at(200.0).gets_segment(&plain(8));
         assert_eq!(client.endpoint.cwnd(), 4);
+    }
+
+    #[test]
+    fn an_echo_of_congestion_halves_the_window_and_further_ones_do_not_open_it() {
+        let config = Config { ecn: true, ..Config::profile("ns-2").expect("a known profile") };
+        let mut client = Script::client(&Config { initial_window: 8, ..config });
+        client.connect().write_forever();
+        client.at(100.0);
+        for k in 1..=8 {
+            client.gets_segment(&echo(k));
+        }
+        assert_eq!(client.endpoint.cwnd(), 4);
+        // A window later, four acknowledgements without an echo open it by one.
+        for k in 9..=12 {
+            client.gets_segment(&plain(k));
+        }
+        assert_eq!(client.endpoint.cwnd(), 5);
     }
 
     #[test]

@@ -90,7 +90,8 @@ impl Sender {
                 self.state = State::Open;
             }
         }
-        if self.state != State::Recovery && self.is_cwnd_limited() {
+        // An echo of congestion opens no window (ns-2.35, `recv_newack_helper`).
+        if self.state != State::Recovery && !ack.has(flag::ECE) && self.is_cwnd_limited() {
             congestion::avoid(cx, &mut self.cubic, &mut self.window, 1);
         }
         if restart_timer || self.packets_out == 0 {
