@@ -13,7 +13,7 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup run check test lint wheel docs bench-sim bench-flows bench-memory clean
+.PHONY: help setup run check test lint wheel docs bench-sim bench-agreement bench-flows bench-memory clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ docs: setup ## Generates the scenario reference and the JSON schema
 
 bench-sim: setup ## Speed against ns-3 and ns-2 (QUICK=1: under 5 minutes)
 	$(BIN)/python benchmarks/bench_sim.py
+
+bench-agreement: setup ## Results against ns-2's over ten seeds (QUICK=1: three)
+	$(BIN)/python benchmarks/bench_agreement.py
 
 bench-flows: setup ## Speed against the number of flows
 	$(BIN)/python benchmarks/bench_flows.py

@@ -23,6 +23,7 @@ from typing import Any  # noqa: E402
 
 import b1_scenario  # noqa: E402
 import narrows  # noqa: E402
+import peers  # noqa: E402
 from narrows import _core  # noqa: E402
 
 IMPORTED = time.perf_counter()
@@ -54,7 +55,7 @@ def measured(scenario: narrows.Scenario, seconds: float) -> dict[str, Any]:
         "engine_s": simulated - ready,
         "run_s": finished - loaded,
         "events": simulation.events,
-        **b1_scenario.summary(tables, seconds),
+        **peers.summary(tables, seconds),
     }
 
 
