@@ -22,20 +22,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from narrows.backends import run
     from narrows.errors import NarrowsError, ScenarioError
-    from narrows.results import Run
+    from narrows.results import Run, Sweep
     from narrows.scenario import Scenario
+    from narrows.sweeps import SweepError, sweep
 
     __version__: str
 
-__all__ = ["NarrowsError", "Run", "Scenario", "ScenarioError", "__version__", "run"]
+__all__ = [
+    "NarrowsError",
+    "Run",
+    "Scenario",
+    "ScenarioError",
+    "Sweep",
+    "SweepError",
+    "__version__",
+    "run",
+    "sweep",
+]
 
 _HOMES = {
     "NarrowsError": ("narrows.errors", "NarrowsError"),
     "Run": ("narrows.results", "Run"),
     "Scenario": ("narrows.scenario", "Scenario"),
     "ScenarioError": ("narrows.errors", "ScenarioError"),
+    "Sweep": ("narrows.results", "Sweep"),
+    "SweepError": ("narrows.sweeps", "SweepError"),
     "__version__": ("narrows._core", "version"),
     "run": ("narrows.backends", "run"),
+    "sweep": ("narrows.sweeps", "sweep"),
 }
 
 

@@ -20,6 +20,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends": {"_core", "errors", "scenario", "results"},
     # Reads run folders only. The language is there to understand the scenario that they hold.
     "report": {"errors", "results", "scenario"},
+    # Makes run folders' figures into one table, in many processes.
+    "sweeps": {"_core", "errors", "scenario", "results", "backends"},
     "reproduce": {"errors", "scenario", "results", "backends", "report", "__init__"},
     "cli": {
         "_core",
@@ -29,9 +31,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backends",
         "report",
         "reproduce",
+        "sweeps",
         "__init__",
     },
-    "__init__": {"_core", "errors", "scenario", "results", "backends"},
+    "__init__": {"_core", "errors", "scenario", "results", "backends", "sweeps"},
     "__main__": {"cli"},
 }
 

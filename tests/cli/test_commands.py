@@ -11,7 +11,7 @@ import pytest
 from .conftest import Narrows
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("run", "compare", "reproduce", "check", "schema", "profiles")
+COMMANDS = ("run", "sweep", "compare", "reproduce", "check", "schema", "profiles")
 
 
 def test_without_arguments_it_explains_itself(narrows: Narrows) -> None:

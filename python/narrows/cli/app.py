@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from narrows.cli import check, compare, profiles, reproduce, run, schema
+from narrows.cli import check, compare, profiles, reproduce, run, schema, sweep
 from narrows.cli.failure import (
     Exit,
     open_standard_streams,
@@ -42,6 +42,7 @@ app = typer.Typer(
 
 for _name, _module in (
     ("run", run),
+    ("sweep", sweep),
     ("compare", compare),
     ("reproduce", reproduce),
     ("check", check),

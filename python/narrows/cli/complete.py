@@ -14,6 +14,15 @@ def scenarios(incomplete: str) -> list[str]:
     ]
 
 
+def sweeps(incomplete: str) -> list[str]:
+    """Folders below what has been typed; those that hold a sweep come without a trailing slash."""
+    return [
+        text if (entry / "sweep.json").exists() else f"{text}/"
+        for text, entry in _below(incomplete)
+        if entry.is_dir()
+    ]
+
+
 def runs(incomplete: str) -> list[str]:
     """Folders below what has been typed; those that hold a run come without a trailing slash."""
     return [

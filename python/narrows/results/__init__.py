@@ -10,15 +10,20 @@ from narrows.results.errors import RunFolderError
 from narrows.results.folder import RUN_FILE
 from narrows.results.run import Run
 from narrows.results.schema import FORMAT, TABLES
+from narrows.results.sweep import SWEEP_FILE, Axis, Sweep, SweepRun
 from narrows.results.text import TextTable, summary_table
 
 __all__ = [
     "FORMAT",
     "RUN_FILE",
+    "SWEEP_FILE",
     "TABLES",
+    "Axis",
     "Comparison",
     "Run",
     "RunFolderError",
+    "Sweep",
+    "SweepRun",
     "TextTable",
     "compare",
     "summary_table",

@@ -20,6 +20,8 @@ class Metric:
     name: str
     unit: str
     value: float
+    scale: float = 1.0
+    """From the summary's unit to this one."""
 
 
 def metrics(summary: Mapping[str, Any]) -> list[Metric]:
@@ -64,7 +66,7 @@ def _section(
     for key, (name, unit, scale) in known.items():
         value = None if figures is None else figures.get(key)
         if isinstance(value, int | float):
-            yield Metric(f"{prefix}.{key}", section, name, unit, value * scale)
+            yield Metric(f"{prefix}.{key}", section, name, unit, value * scale, scale)
 
 
 _Known = Mapping[str, tuple[str, str, float]]

@@ -15,7 +15,7 @@ from narrows.errors import ScenarioError
 from narrows.scenario.faults import nearest
 from narrows.scenario.reading import value_of
 
-__all__ = ["override"]
+__all__ = ["override", "set_value"]
 
 _LONGEST_KEY = 500
 _PART = re.compile(r"\[(\d{1,9})\]|\.?([A-Za-z0-9_-]+)")
@@ -42,10 +42,19 @@ def override(values: dict[str, Any], key: str, text: str, file: str) -> None:
         >>> values
         {'links': [{'name': 'wan', 'rate': '2 Mbit/s'}]}
     """
+    set_value(values, key, value_of(text), file)
+
+
+def set_value(values: dict[str, Any], key: str, value: Any, file: str) -> None:
+    """The same with a value as TOML has them: a table, an array, a number, text.
+
+    Raises:
+        ScenarioError: The key leads nowhere, or to more than one place.
+    """
     parts = _split(key, file)
     if parts[0] == "queue":
         parts = [*_the_queue(values, key, parts[1:], file), *parts[1:]]
-    _set(values, parts, value_of(text), key, file)
+    _set(values, parts, copy.deepcopy(value), key, file)
 
 
 def _split(key: str, file: str) -> list[str | int]:

@@ -1,0 +1,178 @@
+"""`narrows sweep`: many runs of one scenario."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.options import Json, Quiet, ScenarioFile, Settings, settings
+from narrows.cli.progress import shown
+
+EXAMPLES = """\
+[bold]narrows sweep scenarios/short-flows.toml --vary queue.limit=100,500,1000 --vary
+traffic.connections=100,200 --seeds 5 --out runs/buffers[/bold] # 30 runs on all cores; again: what
+is missing.
+
+[bold]narrows sweep scenarios/dns-behind-fifo.toml --vary 'queue={kind="pfifo",
+limit=100},{kind="bfifo", limit="250 kB"}' --seeds 3[/bold] # whole tables; or --plan FILE.
+
+Exit codes: 0 every run is complete; 1 runs failed or ended early, the others are kept; 2 bad input;
+130 interrupted. After 1 and 130 the same command does what is missing.
+"""
+
+SHOWN_FAILURES = 3
+"""Failed runs that are named on the terminal."""
+
+Vary = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--vary",
+        metavar="KEY=V1,V2,..",
+        help="Values of a key, as --set takes them; may be repeated, for other keys or for more "
+        "values of the same.",
+        show_default=False,
+    ),
+]
+
+
+def command(
+    scenario: ScenarioFile,
+    vary: Vary = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="How many seeds (1 to N), or which: [bold]3,7[/bold] or [bold]11-20[/bold]. "
+            "[dim]default: 1[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    set: Settings = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A TOML file with tables [bold]vary[/bold] and [bold]set[/bold], and "
+            "[bold]seeds[/bold]; options add to it.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The sweep's folder; one that holds the same sweep is gone on with. "
+            "[dim]default: runs/NAME-sweep-DIGEST[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=4096,
+            metavar="N",
+            help="Processes. [dim]default: the number of cores[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Run on a Dask cluster: its scheduler, such as [bold]tcp://host:8786[/bold].",
+            show_default=False,
+        ),
+    ] = None,
+    keep_runs: Annotated[
+        bool, typer.Option("--keep-runs", help="Keep the run folders, not the figures alone.")
+    ] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Write the table as CSV, too.")] = False,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="What to print of each combination; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    json_output: Json = False,
+    quiet: Quiet = False,
+) -> Exit:
+    """Run a scenario with all combinations of values and seeds; leave one table of all runs."""
+    from narrows.results.sweep_text import sweep_text
+    from narrows.sweeps import Progress, default_folder, parse_vary, read_plan, sweep
+
+    values = parse_vary(vary or [])
+    fixed: dict[str, object] = dict(settings(set))
+    chosen: int | list[int] = 1
+    if plan is not None:
+        told = read_plan(plan)
+        values = {**told.vary, **values}
+        fixed = {**told.set, **fixed}
+        chosen = 1 if told.seeds is None else told.seeds
+    if seeds is not None:
+        chosen = _seeds(seeds)
+    if dask is not None and workers is not None:
+        raise UserError("--workers: a Dask cluster has its own; hint: leave one of the two out")
+    folder = out or default_folder(scenario, fixed, values)
+    with shown(scenario.stem, quiet=quiet) as update:
+
+        def progress(at: Progress) -> None:
+            label = at.label or f"{int(at.done)} of {at.total} runs"
+            update(at.done / at.total, label)
+
+        found = sweep(
+            scenario,
+            vary=values,
+            seeds=chosen,
+            set=fixed,
+            out=folder,
+            workers=workers,
+            dask=dask,
+            keep_runs=keep_runs,
+            csv=csv,
+            progress=progress,
+        )
+    try:
+        if json_output:
+            print(json.dumps(found.document(), indent=2, allow_nan=False))
+        else:
+            sweep_text(found, metric or ()).print(sys.stdout)
+    finally:
+        for run in found.failures[:SHOWN_FAILURES]:
+            what = run.message or f"stopped early: {run.stopped}"
+            say(f"failed: {', '.join(filter(None, (run.name, f'seed {run.seed}')))}: {what}")
+        if len(found.failures) > SHOWN_FAILURES:
+            say(f"failed: {len(found.failures) - SHOWN_FAILURES} more; see column message")
+        if not quiet:
+            say(f"wrote {folder}")
+    counts = found.counts()
+    if found.status == "partial":
+        say(f"interrupted after {len(found.runs)} of {found.total} runs; the same command goes on")
+        return Exit.INTERRUPTED
+    if found.status == "failed":
+        say(f"{counts['failed'] + counts['partial']} of {found.total} runs failed")
+        return Exit.FAILED
+    return Exit.DONE
+
+
+def _seeds(text: str) -> int | list[int]:
+    """`5`, `3,7`, `11-20`: how many, or which."""
+    if text.isdecimal() and len(text) < 20:
+        return int(text)
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isdecimal() and (not dash or last.isdecimal())) or len(part) > 40:
+            raise UserError(f"--seeds {text}: no seeds; hint: such as 5, or 3,7 or 11-20")
+        low, high = int(first), int(last or first)
+        if not low <= high < low + 100_000 or len(found) > 100_000:
+            raise UserError(f"--seeds {text}: no range; hint: such as 11-20")
+        found.extend(range(low, high + 1))
+    return found

@@ -1,0 +1,348 @@
+"""`Sweep`: what many runs of one scenario gave, and the folder that keeps it.
+
+    sweep.json      what was varied, seeds, versions, how it ended
+    rows.jsonl      one line a run, appended when it ends: the record that a crash leaves whole
+    sweep.parquet   the table of all runs, written when the sweep ends (sweep.csv where asked for)
+    runs/ID/        the run folders, where they were kept
+
+The table is made from the lines alone, in the order of the varied values and seeds: in which order
+runs ended, and where, does not show in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from narrows.results.errors import RunFolderError
+from narrows.results.sweep_table import sweep_table
+
+__all__ = [
+    "ROWS_FILE",
+    "SWEEP_FILE",
+    "SWEEP_FORMAT",
+    "Axis",
+    "Sweep",
+    "SweepRun",
+    "read_document",
+    "read_rows",
+    "setting_text",
+]
+
+SWEEP_FILE = "sweep.json"
+"""What makes a folder a sweep's."""
+ROWS_FILE = "rows.jsonl"
+SWEEP_FORMAT = 1
+"""Version of the sweep folder's format; a reader refuses any other."""
+
+_LARGEST_JSON = 64 * 2**20
+
+Status = Literal["complete", "failed", "partial", "running"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A key of the scenario, and the values that it takes."""
+
+    key: str
+    values: tuple[Any, ...]
+    """As TOML has them."""
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Each value's place, by its JSON text."""
+        return {canonical(value): place for place, value in enumerate(self.values)}
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """One run of a sweep: where in it, how it ended, and its figures."""
+
+    run: str
+    """Digest of the resolved scenario, the seed and the version."""
+    settings: Mapping[str, Any]
+    """The varied keys' values."""
+    seed: int
+    status: Literal["complete", "partial", "failed"]
+    stopped: str
+    """Why it ended, as in run.json; empty where it failed."""
+    message: str
+    """What went wrong; empty where nothing did."""
+    end_s: float | None
+    events: int | None
+    summary: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    folder: Path | None = None
+    """Its run folder, if it was kept."""
+
+    @property
+    def name(self) -> str:
+        """Its settings in words."""
+        return ", ".join(setting_text(key, value) for key, value in self.settings.items())
+
+    @property
+    def complete(self) -> bool:
+        """Whether it went as far as its scenario says."""
+        return self.status == "complete"
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep:
+    """Runs of one scenario with varied keys and seeds, and their table.
+
+    Attributes:
+        name: The scenario's name.
+        scenario: The scenario's values with what is set for all runs, as TOML has them.
+        axes: What was varied, in the order given.
+        seeds: Each combination was run with each of them.
+        runs: The runs that ended, in the table's order.
+        narrows: The version that ran them.
+        status: `complete`; `failed` when runs failed or ended early; `partial` when it was
+            interrupted; `running` while it runs, or after it was killed.
+        folder: Where it is kept; None for nowhere.
+    """
+
+    name: str
+    scenario: Mapping[str, Any]
+    axes: tuple[Axis, ...]
+    seeds: tuple[int, ...]
+    runs: tuple[SweepRun, ...]
+    narrows: str
+    status: Status
+    folder: Path | None = None
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Sweep:
+        """Reads a sweep folder, also that of a sweep which was interrupted or killed.
+
+        Raises:
+            RunFolderError: It holds no sweep, a damaged one, or one of another format.
+        """
+        path = Path(folder)
+        document = read_document(path)
+        axes = tuple(Axis(axis["key"], tuple(axis["values"])) for axis in document["vary"])
+        seeds = tuple(document["seeds"])
+        return cls(
+            name=document["name"],
+            scenario=document["scenario"],
+            axes=axes,
+            seeds=seeds,
+            runs=in_order(read_rows(path / ROWS_FILE), axes, seeds, path),
+            narrows=document["narrows"],
+            status=document["status"],
+            folder=path,
+        )
+
+    @cached_property
+    def table(self) -> pl.DataFrame:
+        """One row a run: varied keys, seed, how it ended, and every figure of its summary."""
+        return sweep_table(self.axes, self.runs)
+
+    @property
+    def keys(self) -> list[str]:
+        """The varied keys."""
+        return [axis.key for axis in self.axes]
+
+    @property
+    def total(self) -> int:
+        """Runs that the sweep consists of."""
+        count = len(self.seeds)
+        for axis in self.axes:
+            count *= len(axis.values)
+        return count
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run is there and went to its end."""
+        return sum(run.complete for run in self.runs) == self.total
+
+    @property
+    def failures(self) -> list[SweepRun]:
+        """Runs that failed or ended early."""
+        return [run for run in self.runs if not run.complete]
+
+    def counts(self) -> dict[str, int]:
+        """How many runs there are of each kind."""
+        found = {"total": self.total}
+        for status in ("complete", "partial", "failed"):
+            found[status] = sum(run.status == status for run in self.runs)
+        return {**found, "missing": self.total - len(self.runs)}
+
+    def document(self) -> dict[str, Any]:
+        """What `narrows sweep --json` prints: JSON values."""
+        return {
+            "folder": None if self.folder is None else str(self.folder),
+            "status": self.status,
+            "narrows": self.narrows,
+            "runs": self.counts(),
+            "vary": {axis.key: list(axis.values) for axis in self.axes},
+            "seeds": list(self.seeds),
+            "failures": [
+                {
+                    "settings": dict(run.settings),
+                    "seed": run.seed,
+                    "message": run.message or f"stopped early: {run.stopped}",
+                }
+                for run in self.failures
+            ],
+            "table": self.table.to_dicts(),
+        }
+
+    def __repr__(self) -> str:
+        varied = ", ".join(f"{axis.key} ({len(axis.values)})" for axis in self.axes)
+        return (
+            f"<Sweep {self.name}: {self.status}, {len(self.runs)} of {self.total} runs, "
+            f"{varied or 'nothing varied'}, {len(self.seeds)} "
+            f"seed{'' if len(self.seeds) == 1 else 's'}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """The head of the table, for notebooks."""
+        return f"<p>{escape(repr(self))}</p>{self.table.head(20)._repr_html_()}"
+
+
+def setting_text(key: str, value: Any) -> str:
+    """A key and its value in words: text as it is, anything else as JSON.
+
+    Examples:
+        >>> setting_text("links.wan.rate", "2 Mbit/s"), setting_text("queue", {"kind": "red"})
+        ('links.wan.rate=2 Mbit/s', 'queue={"kind":"red"}')
+    """
+    return f"{key}={value if isinstance(value, str) else canonical(value)}"
+
+
+def canonical(value: Any) -> str:
+    """A value as JSON without spaces; what JSON has no form for, as text."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+def in_order(
+    rows: Iterable[Mapping[str, Any]],
+    axes: Sequence[Axis],
+    seeds: Sequence[int],
+    folder: Path | None,
+) -> tuple[SweepRun, ...]:
+    """Each run once, in the order of values and seeds; a run that failed gives way to another."""
+    place_of_seed = {seed: place for place, seed in enumerate(seeds)}
+    found: dict[tuple[int, ...], SweepRun] = {}
+    for row in rows:
+        try:
+            values = row["values"]
+            place = tuple(
+                axis.places[canonical(value)] for axis, value in zip(axes, values, strict=True)
+            )
+            at = (*place, place_of_seed[row["seed"]])
+            if at in found and found[at].status != "failed":
+                continue
+            kept = row.get("folder")
+            found[at] = SweepRun(
+                run=row["run"],
+                settings={axis.key: value for axis, value in zip(axes, values, strict=True)},
+                seed=row["seed"],
+                status=row["status"],
+                stopped=row["stopped"],
+                message=row["message"],
+                end_s=row["end_s"],
+                events=row["events"],
+                summary=row["summary"] or {},
+                folder=folder / kept if folder is not None and kept else None,
+            )
+        except (KeyError, TypeError, ValueError):
+            where = folder / ROWS_FILE if folder is not None else Path(ROWS_FILE)
+            raise RunFolderError(
+                where, f"is damaged (a row that {SWEEP_FILE} does not know)", _AGAIN
+            ) from None
+    return tuple(run for _, run in sorted(found.items(), key=lambda item: item[0]))
+
+
+def read_document(folder: Path) -> dict[str, Any]:
+    """sweep.json, checked.
+
+    Raises:
+        RunFolderError: There is none, or it is damaged or of another format.
+    """
+    path = folder / SWEEP_FILE
+    try:
+        if not folder.is_dir():
+            what = "is not a folder" if folder.exists() else "does not exist"
+            raise RunFolderError(folder, what, "name a folder that narrows sweep wrote")
+        if not path.is_file():
+            raise RunFolderError(
+                folder,
+                f"holds no sweep ({SWEEP_FILE} is missing)",
+                "name a folder that narrows sweep wrote",
+            )
+        if path.stat().st_size > _LARGEST_JSON:
+            raise RunFolderError(
+                path, f"is larger than {_LARGEST_JSON} bytes, which no {SWEEP_FILE} is"
+            )
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise RunFolderError.of_system(path, error) from None
+    except (ValueError, RecursionError):
+        raise RunFolderError(path, "is damaged (no JSON)", _AGAIN) from None
+    if not isinstance(document, dict) or "format" not in document:
+        raise RunFolderError(path, "is not a sweep's (it has no format)", "name a sweep folder")
+    if document["format"] != SWEEP_FORMAT or isinstance(document["format"], bool):
+        raise RunFolderError(
+            path,
+            f"has format {json.dumps(document['format'])}, and this narrows reads {SWEEP_FORMAT}",
+            "use the narrows that wrote it, or run the sweep again",
+        )
+    for key, kind in _KEYS.items():
+        if not isinstance(document.get(key), kind):
+            raise RunFolderError(path, f"is damaged ({key} is missing or of a wrong type)", _AGAIN)
+    if document["status"] not in ("complete", "failed", "partial", "running"):
+        raise RunFolderError(path, "is damaged (its status is not known)", _AGAIN)
+    if not all(
+        isinstance(axis, dict)
+        and isinstance(axis.get("key"), str)
+        and isinstance(axis.get("values"), list)
+        for axis in document["vary"]
+    ) or not all(type(seed) is int for seed in document["seeds"]):
+        raise RunFolderError(path, "is damaged (vary or seeds)", _AGAIN)
+    return document
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The runs that ended, in the order in which they did; none where there is no file.
+
+    A last line without its end is what a crash left of a row: it does not count.
+
+    Raises:
+        RunFolderError: The file cannot be read, or another line is no row.
+    """
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RunFolderError.of_system(path, error) from None
+    rows = []
+    for number, line in enumerate(text.split(b"\n")[:-1], 1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise RunFolderError(path, f"is damaged (line {number})", _AGAIN)
+        rows.append(row)
+    return rows
+
+
+_KEYS: dict[str, type] = {
+    "narrows": str,
+    "name": str,
+    "scenario": dict,
+    "vary": list,
+    "seeds": list,
+    "status": str,
+}
+
+_AGAIN = "run the sweep again in another folder"

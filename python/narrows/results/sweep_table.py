@@ -1,0 +1,90 @@
+"""The table of a sweep: one row a run, the varied keys, and every figure of the summaries.
+
+A figure's column is its path in the summary, as `dns.first_attempt_percent` or
+`queues.bottleneck.forward.run.sojourn_mean_ms`: units are in the names, values in these units. An
+array's entries are numbered from 1; an interval's are `.low` and `.high`. A figure that has the
+name of a varied key has `summary.` before it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from narrows.results.sweep import Axis, SweepRun
+
+__all__ = ["FACTS", "figures", "sweep_table"]
+
+FACTS = ("seed", "status", "stopped", "message", "end_s", "events", "run")
+"""Columns that say which run a row is, and how it ended."""
+
+
+def sweep_table(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> pl.DataFrame:
+    """The table of runs, in their order."""
+    columns = [
+        _varied(axis.key, [run.settings[axis.key] for run in runs], axis.values) for axis in axes
+    ]
+    columns += [
+        pl.Series("seed", [run.seed for run in runs], dtype=pl.UInt64),
+        pl.Series("status", [run.status for run in runs], dtype=pl.String),
+        pl.Series("stopped", [run.stopped for run in runs], dtype=pl.String),
+        pl.Series("message", [run.message for run in runs], dtype=pl.String),
+        pl.Series("end_s", [run.end_s for run in runs], dtype=pl.Float64),
+        pl.Series("events", [run.events for run in runs], dtype=pl.UInt64),
+        pl.Series("run", [run.run for run in runs], dtype=pl.String),
+    ]
+    found = [figures(run.summary) for run in runs]
+    known = dict.fromkeys(name for of_run in found for name in of_run)
+    taken = {axis.key for axis in axes}
+    for name in known:
+        shown = f"summary.{name}" if name in taken else name
+        columns.append(pl.Series(shown, [of.get(name) for of in found], dtype=pl.Float64))
+    return pl.DataFrame(columns)
+
+
+def figures(summary: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a summary by their path; what is null or text is left out.
+
+    Examples:
+        >>> figures({"dns": {"queries": 3, "note": "text", "interval_percent": [90.0, 95.0]}})
+        {'dns.queries': 3.0, 'dns.interval_percent.low': 90.0, 'dns.interval_percent.high': 95.0}
+    """
+    return dict(_figures("", summary))
+
+
+def _figures(path: str, value: Any) -> Iterator[tuple[str, float]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _figures(f"{path}.{key}" if path else key, inner)
+    elif isinstance(value, list):
+        interval = "interval" in path.rpartition(".")[2] and len(value) == 2
+        for number, inner in enumerate(value, 1):
+            yield from _figures(
+                f"{path}.{('low', 'high')[number - 1] if interval else number}", inner
+            )
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield path, float(value)
+
+
+def _varied(key: str, values: list[Any], of_axis: Sequence[Any]) -> pl.Series:
+    """A varied key's column: Booleans, whole numbers, numbers, or else text.
+
+    What is neither number nor text, such as a queue's table, is JSON.
+    """
+    if all(isinstance(value, bool) for value in of_axis):
+        return pl.Series(key, values, dtype=pl.Boolean)
+    if all(type(value) is int and -(2**63) <= value < 2**63 for value in of_axis):
+        return pl.Series(key, values, dtype=pl.Int64)
+    if all(type(value) in (int, float) for value in of_axis):
+        return pl.Series(key, [float(value) for value in values], dtype=pl.Float64)
+    texts = [
+        value
+        if isinstance(value, str)
+        else json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+        for value in values
+    ]
+    return pl.Series(key, texts, dtype=pl.String)

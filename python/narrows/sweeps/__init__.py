@@ -1,0 +1,29 @@
+"""Many runs of one scenario: any keys times any values times seeds, on all cores or a cluster.
+
+    axes.py      what is varied, from the command line, a plan file or Python
+    plan.py      every combination, checked before anything runs, and its digest
+    work.py      one run, in whatever process: a plan's item in, a row out
+    local.py     processes of this machine;  worker.py is what they run
+    cluster.py   a Dask cluster
+    store.py     the sweep folder: appended to run by run, so that it survives whatever happens
+    conduct.py   `sweep`, which joins them
+
+The package is called sweeps, so that `narrows.sweep` is the function.
+"""
+
+from __future__ import annotations
+
+from narrows.sweeps.axes import SweepPlanFile, axes_of, parse_vary, read_plan
+from narrows.sweeps.conduct import Progress, default_folder, sweep
+from narrows.sweeps.errors import SweepError
+
+__all__ = [
+    "Progress",
+    "SweepError",
+    "SweepPlanFile",
+    "axes_of",
+    "default_folder",
+    "parse_vary",
+    "read_plan",
+    "sweep",
+]

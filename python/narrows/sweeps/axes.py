@@ -1,0 +1,200 @@
+"""What is varied: keys and their values, from the command line, from a plan file, from Python.
+
+A plan file is TOML:
+
+    seeds = 5                           # or a list of seeds
+
+    [set]                               # for all runs
+    traffic.connections = 20
+
+    [vary]
+    links.wan.rate = ["2 Mbit/s", "10 Mbit/s"]
+    queue = [                           # a value may be a whole table
+        { kind = "pfifo", limit = 100 },
+        { kind = "red", limit = "150 kB", min = "30 kB", max = "90 kB", avpkt = "1400 B" },
+    ]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import ScenarioError
+from narrows.results.sweep import Axis, canonical
+from narrows.scenario.faults import nearest
+from narrows.scenario.reading import read, value_of
+from narrows.sweeps.errors import SweepError
+
+__all__ = ["SweepPlanFile", "axes_of", "parse_vary", "read_plan", "seeds_of"]
+
+MOST_RUNS = 100_000
+"""Runs of a sweep. More would take days to check and to read; several sweeps can share them."""
+
+_OPENING, _CLOSING = "[{(", "]})"
+
+
+@dataclass(frozen=True)
+class SweepPlanFile:
+    """What a plan file says."""
+
+    vary: dict[str, list[Any]] = field(default_factory=dict)
+    set: dict[str, Any] = field(default_factory=dict)
+    seeds: int | list[int] | None = None
+
+
+def parse_vary(given: Sequence[str]) -> dict[str, list[Any]]:
+    """`KEY=V1,V2,...` texts: values by key; the values of a key that comes again are added.
+
+    Commas within quotes, brackets and braces separate nothing. Values are left as texts.
+
+    Raises:
+        SweepError: A text has no `=`, no key or no value.
+
+    Examples:
+        >>> parse_vary(["queue.limit=100,500", 'queue={kind="pfifo", limit=9}', "queue.limit=9"])
+        {'queue.limit': ['100', '500', '9'], 'queue': ['{kind="pfifo", limit=9}']}
+    """
+    found: dict[str, list[Any]] = {}
+    for text in given:
+        key, equals, values = text.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise SweepError(
+                f"--vary {text}", "not KEY=VALUE,VALUE", "such as --vary queue.limit=100,500"
+            )
+        parts = [part.strip() for part in _split(values)]
+        if "" in parts:
+            raise SweepError(f"--vary {key}", "has an empty value", "write KEY=VALUE,VALUE")
+        found.setdefault(key, []).extend(parts)
+    return found
+
+
+def read_plan(path: Path) -> SweepPlanFile:
+    """Reads a plan file.
+
+    Raises:
+        ScenarioError: It cannot be read, is no TOML, or says what no plan does.
+    """
+    file = str(path)
+    values = read(path)
+    for key in values:
+        if key not in ("vary", "set", "seeds"):
+            hint = nearest(key, ["vary", "set", "seeds"])
+            raise ScenarioError(file, key, "is no key of a plan", hint)
+    for key in ("vary", "set"):
+        if not isinstance(values.get(key, {}), dict):
+            raise ScenarioError(file, key, "is not a table", f"write [{key}]")
+    vary: dict[str, list[Any]] = {}
+    for key, value in _leaves(values.get("vary", {}), file, "vary"):
+        if not isinstance(value, list) or not value:
+            raise ScenarioError(
+                file, f"vary.{key}", "is no list of values", f"such as {key} = [1, 2]"
+            )
+        vary[key] = [_as_text(entry) for entry in value]
+    seeds = values.get("seeds")
+    if seeds is not None and not (
+        type(seeds) is int or (isinstance(seeds, list) and all(type(s) is int for s in seeds))
+    ):
+        raise ScenarioError(file, "seeds", "is neither a number nor a list of seeds")
+    fixed = {key: _as_text(v) for key, v in _leaves(values.get("set", {}), file, "set")}
+    return SweepPlanFile(vary, fixed, seeds)
+
+
+def axes_of(vary: Mapping[str, Iterable[Any]]) -> tuple[Axis, ...]:
+    """The axes of values by key; a text is TOML, and stands for itself where it is none.
+
+    Raises:
+        SweepError: A key has no values, one twice, or more than a sweep can have.
+    """
+    axes = []
+    for key, given in vary.items():
+        if isinstance(given, str | bytes | Mapping):
+            raise SweepError(key, "is varied over one value", "give a list of values")
+        values: list[Any] = []
+        for value in given:
+            if len(values) >= MOST_RUNS:
+                raise SweepError(key, f"has more than {MOST_RUNS:,} values", "give fewer")
+            values.append(value_of(value) if isinstance(value, str) else value)
+        if not values:
+            raise SweepError(key, "has no values", f"such as {key}=1,2")
+        axis = Axis(key, tuple(values))
+        if len(axis.places) < len(values):
+            texts = [canonical(value) for value in values]
+            twice = next(text for text in texts if texts.count(text) > 1)
+            raise SweepError(key, f"has the value {twice} twice", "keep one")
+        if key == "seed":
+            raise SweepError(key, "is not varied like other keys", "use --seeds")
+        axes.append(axis)
+    return tuple(axes)
+
+
+def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
+    """Seeds 1 to a number, or those given.
+
+    Raises:
+        SweepError: There are none, too many, one twice, or one is out of range.
+    """
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        if not 1 <= seeds <= MOST_RUNS:
+            raise SweepError("seeds", f"must be 1 to {MOST_RUNS:,} of them")
+        return tuple(range(1, seeds + 1))
+    found: list[int] = []
+    for seed in seeds if isinstance(seeds, Iterable) else ():
+        if type(seed) is not int or not 0 <= seed < 2**63:
+            raise SweepError("seeds", f"{seed!r} is no seed", "whole numbers from 0 to 2^63 - 1")
+        if len(found) >= MOST_RUNS:
+            raise SweepError("seeds", f"are more than {MOST_RUNS:,}", "give fewer")
+        found.append(seed)
+    if not found:
+        raise SweepError("seeds", "has no seed", "such as seeds = 5")
+    if len(set(found)) < len(found):
+        twice = next(seed for seed in found if found.count(seed) > 1)
+        raise SweepError("seeds", f"{twice} is there twice", "keep one")
+    return tuple(found)
+
+
+def _split(text: str) -> list[str]:
+    """At the commas outside quotes and brackets."""
+    parts, start, depth, quote = [], 0, 0, ""
+    skip = False
+    for place, letter in enumerate(text):
+        if skip:
+            skip = False
+        elif quote:
+            if letter == "\\" and quote == '"':
+                skip = True
+            elif letter == quote:
+                quote = ""
+        elif letter in "\"'":
+            quote = letter
+        elif letter in _OPENING:
+            depth += 1
+        elif letter in _CLOSING:
+            depth -= 1
+        elif letter == "," and depth <= 0:
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
+
+
+def _as_text(value: Any) -> Any:
+    """A text that TOML has read already, as the TOML text that it was; other values as they are."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else value
+
+
+def _leaves(table: Mapping[str, Any], file: str, name: str) -> list[tuple[str, Any]]:
+    """Values by dotted key: TOML reads `a.b = 1` as a table in a table.
+
+    In a plan's `set`, a table with braces cannot be told from a dotted key, and means the same.
+    """
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        if isinstance(value, dict) and value and (name == "vary" or "kind" not in value):
+            found += [(f"{key}.{inner}", v) for inner, v in _leaves(value, file, name)]
+        else:
+            found.append((key, value))
+    return found

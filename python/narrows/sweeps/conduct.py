@@ -1,0 +1,199 @@
+"""`sweep`: makes the plan, hands out what is missing, keeps what comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from narrows.backends.interrupts import held
+from narrows.errors import NarrowsError
+from narrows.results.sweep import Status, Sweep, canonical
+from narrows.scenario import Scenario
+from narrows.scenario.overrides import override, set_value
+from narrows.scenario.reading import read
+from narrows.sweeps.axes import axes_of, seeds_of
+from narrows.sweeps.errors import SweepError
+from narrows.sweeps.local import Event, LocalWorkers
+from narrows.sweeps.plan import Item, make_plan
+from narrows.sweeps.store import Store
+from narrows.sweeps.work import job_of
+
+__all__ = ["Executor", "Progress", "default_folder", "sweep"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep is."""
+
+    done: float
+    """Runs that ended, and what is done of those under way."""
+    total: int
+    label: str
+    """What is being done, in a few words."""
+
+
+class Executor(Protocol):
+    """What does runs: processes, or a cluster."""
+
+    def __enter__(self) -> Self:
+        """Starts it, or connects to it."""
+
+    def __exit__(self, *error: object) -> None:
+        """Ends what it still does."""
+
+    def run(self, job: Mapping[str, Any], items: Iterator[Item]) -> Iterator[Event]:
+        """Does all items: an event for each that ends, and now and then one without a row."""
+
+
+def sweep(
+    scenario: str | Path | Scenario | Mapping[str, Any],
+    *,
+    vary: Mapping[str, Iterable[Any]] | None = None,
+    seeds: int | Iterable[int] = 1,
+    set: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    dask: str | None = None,
+    keep_runs: bool = False,
+    csv: bool = False,
+    progress: Callable[[Progress], object] | None = None,
+) -> Sweep:
+    """Runs a scenario with every combination of values and every seed.
+
+    A run that fails is a row that says why; the others are kept. Ctrl-C ends the sweep early; what
+    there is by then is returned, with the status `partial`. Called again with the same folder, a
+    sweep does what is missing, failed runs among it; it may have more values and seeds than before.
+
+    Args:
+        scenario: A scenario file, a scenario, or its values as TOML has them.
+        vary: Values by dotted key: `{"queue.limit": [100, 500]}`. As with `Scenario.load`, a text
+            is TOML, and stands for itself where it is none; a value may be a whole table.
+        seeds: How many (1, 2, ...), or which.
+        set: Values that all runs have, by dotted key.
+        out: The sweep's folder; in memory only by default.
+        workers: Processes; as many as there are cores by default.
+        dask: Address of a Dask scheduler, whose workers are used instead of processes.
+        keep_runs: Whether whole run folders are kept, below `out`.
+        csv: Whether the table is written as CSV, too.
+        progress: Told now and then how far the sweep is.
+
+    Raises:
+        ScenarioError: A key or value, or a combination of values, is not possible.
+        SweepError: The sweep is too large; the cluster cannot be reached or has another version.
+        RunFolderError: `out` holds something else or cannot be written.
+
+    Examples:
+        >>> from narrows import sweep
+        >>> link = {"name": "wan", "between": ["a", "b"], "rate": "2 Mbit/s"}
+        >>> bulk = {"kind": "bulk", "name": "f", "sender": "a", "receiver": "b"}
+        >>> scenario = {"name": "s", "duration": "1 s", "links": [link], "traffic": [bulk]}
+        >>> found = sweep(scenario, vary={"links.wan.rate": ["2 Mbit/s", "4 Mbit/s"]}, workers=1)
+        >>> found.table["links.wan.rate", "flows.flows"].rows()
+        [('2 Mbit/s', 1.0), ('4 Mbit/s', 1.0)]
+    """
+    if workers is not None and workers < 1:
+        raise SweepError("workers", "must be at least 1")
+    if keep_runs and out is None:
+        raise SweepError("keep_runs", "needs a folder", "give out as well")
+    axes, numbers = axes_of(vary or {}), seeds_of(seeds)
+    base, file = base_values(scenario, set or {})
+    folder = None if out is None else Path(out)
+    tell = progress or (lambda _: None)
+
+    def checked(done: int, total: int) -> None:
+        tell(Progress(0.0, total * len(numbers), f"checked {done} of {total} combinations"))
+
+    plan = make_plan(base, file, axes, numbers, progress=checked)
+    with held() as interrupts, Store(plan, folder) as store:
+        done = store.done
+        missing = [item for item in plan.items() if item.run not in done]
+        total = len(plan.digests) * len(plan.seeds)
+        ended = total - len(missing)
+        interrupted = False
+        try:
+            with contextlib.ExitStack() as stack:
+                events: Iterator[Event] = iter(())
+                if missing:
+                    executor = stack.enter_context(_executor(workers, dask))
+                    events = executor.run(
+                        job_of(plan, folder if keep_runs else None), iter(missing)
+                    )
+                for event in events:
+                    if event.row is not None:
+                        store.add(event.row)
+                        ended += 1
+                    tell(Progress(ended + event.running, total, event.label))
+                    if interrupts.take():
+                        interrupted = True
+                        break
+        except NarrowsError:
+            # What is there stays readable, as far as the disk lets it.
+            with contextlib.suppress(NarrowsError):
+                store.finish("partial", csv=csv)
+            raise
+        return store.finish(_status(store, total, interrupted), csv=csv)
+
+
+def base_values(
+    scenario: str | Path | Scenario | Mapping[str, Any], set: Mapping[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """A scenario's values with what is set for all runs, and what errors call it.
+
+    Raises:
+        ScenarioError: The file cannot be read, or a key leads nowhere.
+        SweepError: The seed is set.
+    """
+    if isinstance(scenario, Scenario):
+        values, file = scenario.resolved(), scenario.name
+    elif isinstance(scenario, Mapping):
+        values, file = copy.deepcopy(dict(scenario)), "<dict>"
+    else:
+        values, file = read(scenario), str(scenario)
+    for key, value in set.items():
+        if key == "seed":
+            raise SweepError("seed", "is not set like other keys", "use --seeds")
+        if isinstance(value, str):
+            override(values, key, value, file)
+        else:
+            set_value(values, key, value, file)
+    return values, file
+
+
+def default_folder(
+    scenario: str | Path, set: Mapping[str, Any], vary: Mapping[str, Iterable[Any]]
+) -> Path:
+    """Where a sweep goes that was given no folder: the same for the same scenario and values.
+
+    So the same command again goes on where it stopped, and one with more seeds adds them.
+
+    Raises:
+        ScenarioError: The file cannot be read, or a key leads nowhere.
+        SweepError: A key has no values, or one twice.
+    """
+    axes = axes_of(vary)
+    base, _ = base_values(scenario, set)
+    text = canonical([base, [[axis.key, list(axis.values)] for axis in axes]])
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    name = base.get("name")
+    return Path("runs") / f"{name if isinstance(name, str) else 'sweep'}-sweep-{digest}"
+
+
+def _executor(workers: int | None, dask: str | None) -> Executor:
+    if dask is not None:
+        from narrows.sweeps.cluster import DaskCluster
+
+        return DaskCluster(dask)
+    return LocalWorkers(workers or os.cpu_count() or 1)
+
+
+def _status(store: Store, total: int, interrupted: bool) -> Status:
+    complete = {row["run"] for row in store.rows if row["status"] == "complete"}
+    if len(complete) == total:
+        return "complete"
+    return "partial" if interrupted else "failed"

@@ -1,0 +1,180 @@
+"""A sweep's plan: all combinations, each validated before anything runs.
+
+A run is known by a digest of its resolved scenario (the seed apart), its seed, and the version of
+narrows: what has that digest need not be run again.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import itertools
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from narrows import _core
+from narrows.errors import ScenarioError
+from narrows.results.sweep import Axis, canonical, setting_text
+from narrows.scenario import Scenario
+from narrows.scenario.overrides import set_value
+from narrows.sweeps.axes import MOST_RUNS
+from narrows.sweeps.errors import SweepError
+
+__all__ = ["Item", "Plan", "combined", "make_plan"]
+
+MOST_CHECK_S = 600.0
+"""Longest time that checking all combinations may take, as estimated from a few of them."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One run."""
+
+    run: str
+    """Its digest."""
+    places: tuple[int, ...]
+    """Which value of each axis."""
+    seed: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep runs."""
+
+    base: Mapping[str, Any]
+    """The scenario's values with what is set for all runs."""
+    file: str
+    """The scenario's file, for errors."""
+    name: str
+    """The scenario's name."""
+    axes: tuple[Axis, ...]
+    seeds: tuple[int, ...]
+    digests: Mapping[tuple[int, ...], str]
+    """Of each combination's scenario."""
+
+    def items(self) -> Iterator[Item]:
+        """All runs, seeds outermost: an interrupted sweep has some seeds of every combination."""
+        for seed in self.seeds:
+            for places, digest in self.digests.items():
+                yield Item(run_digest(digest, seed), places, seed)
+
+    def values(self, item: Item) -> list[Any]:
+        """The values of a run's varied keys."""
+        return [axis.values[place] for axis, place in zip(self.axes, item.places, strict=True)]
+
+    def label(self, item: Item) -> str:
+        """A run in words."""
+        words = _words(self.axes, item.places)
+        return f"{words}, seed {item.seed}" if words else f"seed {item.seed}"
+
+
+def make_plan(
+    base: Mapping[str, Any],
+    file: str,
+    axes: Sequence[Axis],
+    seeds: Sequence[int],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> Plan:
+    """Validates every combination, each value alone first, and makes the plan.
+
+    Args:
+        base: The scenario's values with what is set for all runs.
+        file: The scenario's file, for errors.
+        axes: What is varied.
+        seeds: With each of which every combination is run.
+        progress: Told how many of how many combinations have been checked.
+
+    Raises:
+        ScenarioError: A combination is no scenario that can be meant.
+        SweepError: The sweep is too large, or two combinations are the same.
+    """
+    combinations = math.prod(len(axis.values) for axis in axes)
+    if combinations * len(seeds) > MOST_RUNS:
+        raise SweepError(
+            file,
+            f"{combinations:,} combinations times {len(seeds):,} seeds are "
+            f"{combinations * len(seeds):,} runs, and a sweep may have {MOST_RUNS:,}",
+            "give fewer values or seeds, or make several sweeps",
+        )
+    started = time.perf_counter()
+    first = _scenario(base, file, axes, (0,) * len(axes))
+    checked = 1
+    # A wrong value shows here at once, whatever number of combinations it is part of.
+    for number, axis in enumerate(axes):
+        for place in range(1, len(axis.values)):
+            places = tuple(place if other == number else 0 for other in range(len(axes)))
+            _scenario(base, file, axes, places)
+            checked += 1
+    expected_s = (time.perf_counter() - started) / checked * combinations
+    if expected_s > MOST_CHECK_S:
+        raise SweepError(
+            file,
+            f"checking {combinations:,} combinations of this scenario would take about "
+            f"{expected_s / 60:,.0f} minutes",
+            "give fewer values, or make several sweeps",
+        )
+    digests: dict[tuple[int, ...], str] = {}
+    known: dict[str, tuple[int, ...]] = {}
+    for places in itertools.product(*(range(len(axis.values)) for axis in axes)):
+        digest = scenario_digest(_scenario(base, file, axes, places))
+        if digest in known:
+            one, other = (_words(axes, at) for at in (known[digest], places))
+            raise SweepError(file, f"{one} and {other} are the same scenario", "leave one out")
+        known[digest] = places
+        digests[places] = digest
+        if progress is not None and len(digests) % 64 == 0:
+            progress(len(digests), combinations)
+    return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests)
+
+
+def combined(
+    base: Mapping[str, Any], axes: Sequence[Axis], places: Sequence[int], file: str
+) -> Scenario:
+    """The scenario of one combination.
+
+    Raises:
+        ScenarioError: It cannot be meant.
+    """
+    values = copy.deepcopy(dict(base))
+    for axis, place in zip(axes, places, strict=True):
+        set_value(values, axis.key, axis.values[place], file)
+    return Scenario.from_dict(values, file=file)
+
+
+def scenario_digest(scenario: Scenario) -> str:
+    """Of what a scenario says, its seed apart, and of the version that says it."""
+    resolved = {key: value for key, value in scenario.resolved().items() if key != "seed"}
+    text = json.dumps([_core.version, resolved], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run_digest(scenario: str, seed: int) -> str:
+    """Of a run: 16 hexadecimal digits."""
+    return hashlib.sha256(f"{scenario}/{seed}".encode()).hexdigest()[:16]
+
+
+def identity(base: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """What two sweeps have in common that may share a folder."""
+    return canonical([_core.version, base, list(keys)])
+
+
+def _scenario(
+    base: Mapping[str, Any], file: str, axes: Sequence[Axis], places: tuple[int, ...]
+) -> Scenario:
+    try:
+        return combined(base, axes, places, file)
+    except ScenarioError as error:
+        words = _words(axes, places)
+        message = f"{error.message} (with {words})" if words else error.message
+        raise ScenarioError(file, error.key, message, error.hint) from None
+
+
+def _words(axes: Sequence[Axis], places: Sequence[int]) -> str:
+    return ", ".join(
+        setting_text(axis.key, axis.values[place]) for axis, place in zip(axes, places, strict=True)
+    )

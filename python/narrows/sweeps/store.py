@@ -1,0 +1,230 @@
+"""The sweep folder while it is being filled.
+
+A run's row is one appended line; everything else can be made from sweep.json and these lines. One
+process at a time may fill a folder, which a lock on the lines' file ensures: it goes with the
+process, whatever ends that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from narrows import _core
+from narrows.results import RunFolderError
+from narrows.results.folder import parquet
+from narrows.results.sweep import (
+    ROWS_FILE,
+    SWEEP_FILE,
+    SWEEP_FORMAT,
+    Status,
+    Sweep,
+    canonical,
+    in_order,
+    read_document,
+    read_rows,
+)
+from narrows.sweeps.plan import Plan, identity
+
+__all__ = ["TABLE_FILE", "Store"]
+
+TABLE_FILE = "sweep.parquet"
+CSV_FILE = "sweep.csv"
+
+
+class Store:
+    """Rows of a sweep; on disk, where there is a folder."""
+
+    def __init__(self, plan: Plan, folder: Path | None) -> None:
+        """Opens a folder: new, or holding an earlier part of the same sweep.
+
+        Raises:
+            RunFolderError: It holds something else, another process fills it, or it cannot be
+                written.
+        """
+        self._plan = plan
+        self._folder = folder
+        self._file: int | None = None
+        self.rows: list[Mapping[str, Any]] = []
+        if folder is not None:
+            try:
+                self._open(folder)
+            except OSError as error:
+                self.close()
+                raise RunFolderError.of_system(folder, error) from None
+            except BaseException:
+                self.close()
+                raise
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the folder."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    @property
+    def done(self) -> set[str]:
+        """Runs that need not be done again; those that failed may."""
+        return {row["run"] for row in self.rows if row["status"] != "failed"}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Keeps a run's row.
+
+        Raises:
+            RunFolderError: It cannot be written, such as to a full disk; the earlier rows stay.
+        """
+        if self._file is not None and self._folder is not None:
+            line = (json.dumps(row, separators=(",", ":")) + "\n").encode()
+            end = os.lseek(self._file, 0, os.SEEK_END)
+            try:
+                written = 0
+                while written < len(line):
+                    written += os.write(self._file, line[written:])
+            except OSError as error:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._file, end)
+                raise RunFolderError.of_system(self._folder / ROWS_FILE, error) from None
+        self.rows.append(row)
+
+    def sweep(self, status: Status) -> Sweep:
+        """What there is, in memory."""
+        plan = self._plan
+        return Sweep(
+            name=plan.name,
+            scenario=plan.base,
+            axes=plan.axes,
+            seeds=plan.seeds,
+            runs=in_order(self.rows, plan.axes, plan.seeds, self._folder),
+            narrows=_core.version,
+            status=status,
+            folder=self._folder,
+        )
+
+    def finish(self, status: Status, *, csv: bool) -> Sweep:
+        """Writes the table and how the sweep ended.
+
+        Raises:
+            RunFolderError: They cannot be written.
+        """
+        sweep = self.sweep(status)
+        if self._folder is not None and self._file is not None:
+            try:
+                os.fsync(self._file)
+                data = parquet(sweep.table)
+                self._replace(TABLE_FILE, data)
+                if csv:
+                    self._replace(CSV_FILE, sweep.table.write_csv().encode())
+                facts = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+                self._write_document(status, sweep.counts(), {TABLE_FILE: facts})
+            except OSError as error:
+                raise RunFolderError.of_system(self._folder, error) from None
+        return sweep
+
+    def _open(self, folder: Path) -> None:
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise RunFolderError(folder, "is not a folder", "choose another name")
+        if folder.exists() and not (folder / SWEEP_FILE).exists():
+            left = {ROWS_FILE, f".{SWEEP_FILE}.unfinished"}
+            if any(entry.name not in left for entry in folder.iterdir()):
+                raise RunFolderError(folder, "holds other files", "choose a new or empty folder")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(folder / ROWS_FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunFolderError(
+                folder, "is being filled by another sweep", "wait for it, or choose another folder"
+            ) from None
+        if (folder / SWEEP_FILE).exists():
+            self._check_same(folder)
+            self._drop_torn_line(folder / ROWS_FILE)
+            rows = read_rows(folder / ROWS_FILE)
+            # Checked here, against the plan that these rows are now part of.
+            in_order(rows, self._plan.axes, self._plan.seeds, folder)
+            self.rows = list(rows)
+        else:
+            os.ftruncate(self._file, 0)
+        self._write_document("running", None, {})
+
+    def _check_same(self, folder: Path) -> None:
+        """Refuses a folder that holds another sweep.
+
+        More values and seeds make the same sweep larger; anything else makes another one.
+        """
+        before, plan = read_document(folder), self._plan
+        keys = [axis["key"] for axis in before["vary"]]
+        if before["narrows"] != _core.version:
+            raise RunFolderError(
+                folder,
+                f"holds a sweep of narrows {before['narrows']}, and this is {_core.version}",
+                "choose another folder",
+            )
+        ours = identity(plan.base, [axis.key for axis in plan.axes])
+        if identity(before["scenario"], keys) != ours:
+            what = "other keys varied" if keys != [a.key for a in plan.axes] else "another scenario"
+            raise RunFolderError(
+                folder, f"holds another sweep ({what})", "choose another folder with --out"
+            )
+        lacking = [
+            f"{axis.key}={value}"
+            for old, axis in zip(before["vary"], plan.axes, strict=True)
+            for value in map(canonical, old["values"])
+            if value not in axis.places
+        ]
+        lacking += [f"seed {seed}" for seed in before["seeds"] if seed not in plan.seeds]
+        if lacking:
+            raise RunFolderError(
+                folder,
+                f"holds a sweep that also has {lacking[0]}",
+                "give that too (a sweep may grow), or choose another folder with --out",
+            )
+
+    def _drop_torn_line(self, path: Path) -> None:
+        """What a crash left of a row goes, so that the next row begins a line."""
+        assert self._file is not None, "the file was opened"
+        data = path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.ftruncate(self._file, whole)
+
+    def _write_document(
+        self, status: Status, counts: Mapping[str, int] | None, files: Mapping[str, Any]
+    ) -> None:
+        plan = self._plan
+        document = {
+            "format": SWEEP_FORMAT,
+            "narrows": _core.version,
+            "name": plan.name,
+            "status": status,
+            "runs": counts,
+            "vary": [{"key": axis.key, "values": list(axis.values)} for axis in plan.axes],
+            "seeds": list(plan.seeds),
+            "scenario": dict(plan.base),
+            "files": dict(files),
+        }
+        text = json.dumps(document, indent=2, default=str) + "\n"
+        self._replace(SWEEP_FILE, text.encode())
+
+    def _replace(self, name: str, data: bytes) -> None:
+        assert self._folder is not None, "there is a folder"
+        temporary = self._folder / f".{name}.unfinished"
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self._folder / name)
+        finally:
+            temporary.unlink(missing_ok=True)

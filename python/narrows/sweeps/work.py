@@ -1,0 +1,137 @@
+"""One run, in whatever process it is: an item of a plan in, a row out.
+
+A worker is told the scenario once, and then which values and seed: scenarios are validated anew
+from these, and kept for the next seeds.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from narrows import _core
+from narrows.errors import NarrowsError, one_line
+from narrows.results import Run, RunFolderError
+from narrows.results.sweep import Axis
+from narrows.scenario import Scenario
+from narrows.sweeps.plan import Item, Plan, combined
+
+__all__ = ["Fatal", "Worker", "failed_row", "job_of"]
+
+RUNS = "runs"
+"""Where run folders are kept, below the sweep's."""
+
+_KEPT_SCENARIOS = 64
+
+
+class Fatal(Exception):  # noqa: N818 - named after what it is
+    """What would go wrong with every other run as well; its text is one line."""
+
+
+def job_of(plan: Plan, keep: Path | None) -> dict[str, Any]:
+    """What a worker has to know of a plan, as JSON values.
+
+    Args:
+        plan: The plan.
+        keep: The sweep folder, if whole run folders are to be kept.
+    """
+    return {
+        "narrows": _core.version,
+        "base": dict(plan.base),
+        "file": plan.file,
+        "axes": [[axis.key, list(axis.values)] for axis in plan.axes],
+        "keep": None if keep is None else str(keep.absolute()),
+    }
+
+
+class Worker:
+    """Does the runs of one sweep, one after the other."""
+
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        if job["narrows"] != _core.version:
+            raise Fatal(f"has narrows {_core.version}, and this sweep is of {job['narrows']}")
+        self._base: Mapping[str, Any] = job["base"]
+        self._file: str = job["file"]
+        self._axes = tuple(Axis(key, tuple(values)) for key, values in job["axes"])
+        self._keep = None if job["keep"] is None else Path(job["keep"])
+        self._scenarios: OrderedDict[tuple[int, ...], Scenario] = OrderedDict()
+
+    def row(self, item: Item, progress: Callable[[float], object] | None = None) -> dict[str, Any]:
+        """Runs an item and gives its row; a run that fails is a row that says why.
+
+        Raises:
+            Fatal: The sweep cannot go on, such as with a full disk.
+        """
+        values = [axis.values[place] for axis, place in zip(self._axes, item.places, strict=True)]
+        try:
+            scenario = self._scenario(item.places)
+            run, folder = self._run(scenario, item, progress)
+        except NarrowsError as error:
+            return failed_row(item, values, str(error))
+        except MemoryError:
+            return failed_row(item, values, "out of memory")
+        except Fatal:
+            raise
+        except Exception as error:
+            return failed_row(item, values, f"a defect: {type(error).__name__}: {error}")
+        return {
+            "run": item.run,
+            "values": values,
+            "seed": item.seed,
+            "status": run.status,
+            "stopped": run.stopped,
+            "message": "",
+            "end_s": run.end_s,
+            "events": run.events,
+            "summary": run.summary,
+            "folder": folder,
+        }
+
+    def _run(
+        self, scenario: Scenario, item: Item, progress: Callable[[float], object] | None
+    ) -> tuple[Run, str | None]:
+        from narrows.backends import run
+
+        if self._keep is None:
+            return run(scenario, seed=item.seed, progress=progress), None
+        name = f"{RUNS}/{item.run}"
+        folder = self._keep / name
+        try:
+            if folder.exists():
+                # Of a worker that was lost before it could say so: folders are whole or not there.
+                return Run.load(folder), name
+            try:
+                return run(scenario, seed=item.seed, out=folder, progress=progress), name
+            except RunFolderError:
+                if not folder.exists():
+                    raise
+                return Run.load(folder), name  # another worker was faster
+        except RunFolderError as error:
+            raise Fatal(str(error)) from None
+
+    def _scenario(self, places: Sequence[int]) -> Scenario:
+        at = tuple(places)
+        known = self._scenarios.get(at)
+        if known is None:
+            known = self._scenarios[at] = combined(self._base, self._axes, at, self._file)
+            if len(self._scenarios) > _KEPT_SCENARIOS:
+                self._scenarios.popitem(last=False)
+        return known
+
+
+def failed_row(item: Item, values: Sequence[Any], message: str) -> dict[str, Any]:
+    """The row of a run that gave nothing."""
+    return {
+        "run": item.run,
+        "values": list(values),
+        "seed": item.seed,
+        "status": "failed",
+        "stopped": "",
+        "message": one_line(message),
+        "end_s": None,
+        "events": None,
+        "summary": None,
+        "folder": None,
+    }

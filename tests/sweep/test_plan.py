@@ -1,0 +1,65 @@
+"""Every combination is checked before anything runs."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from narrows import ScenarioError, sweep
+from narrows.sweeps import SweepError, axes_of
+from narrows.sweeps.plan import make_plan
+
+
+def test_runs_are_known_by_scenario_and_seed(small: dict[str, Any]) -> None:
+    axes = axes_of({"links.bottleneck.delay": ["10 ms", "0.02 s"]})
+    plan = make_plan(small, "small", axes, (1, 2))
+    again = make_plan(small, "small", axes[::-1], (2, 1))
+    runs = {item.run for item in plan.items()}
+    assert len(runs) == 4
+    assert runs == {item.run for item in again.items()}
+    # How a value is written does not matter.
+    same = make_plan(small, "small", axes_of({"links[0].delay": ["20 ms"]}), (1,))
+    assert {item.run for item in same.items()} < runs
+    # An interrupted sweep has some seeds of each combination.
+    assert [item.seed for item in plan.items()] == [1, 1, 2, 2]
+
+
+def test_a_key_that_does_not_exist_is_named_with_the_nearest(small: dict[str, Any]) -> None:
+    with pytest.raises(
+        ScenarioError, match=r'is no known key.*hint: did you mean "limit"'
+    ) as found:
+        sweep(small, vary={"queue.limt": [1, 2]})
+    assert "\n" not in str(found.value)
+    with pytest.raises(ScenarioError, match="has no entry"):
+        sweep(small, vary={"links[5].rate": ["1 Mbit/s"]})
+
+
+def test_the_combination_that_is_not_possible_is_named(small: dict[str, Any]) -> None:
+    small["links"][0]["queue"] = {
+        "kind": "red", "limit": "100 kB", "min": "10 kB", "max": "30 kB", "avpkt": "1 kB",
+        "burst": 50,
+    }  # fmt: skip
+    vary = {"queue.min": ["10 kB", "40 kB"], "queue.max": ["60 kB", "30 kB"]}
+    with pytest.raises(ScenarioError, match=r"with queue\.min=40 kB, queue\.max=30 kB"):
+        sweep(small, vary=vary)
+
+
+def test_a_huge_product_is_refused_before_it_is_made(small: dict[str, Any]) -> None:
+    keys = ("duration", "links[0].delay", "traffic.idle_mean", "traffic.burst")
+    vary = {key: [f"{n} s" for n in range(1, 2000)] for key in keys}
+    began = time.perf_counter()
+    with pytest.raises(SweepError, match=r"15,968,023,992,001 combinations .* may have 100,000"):
+        sweep(small, vary=vary)
+    assert time.perf_counter() - began < 5.0
+
+
+def test_two_combinations_that_are_the_same_are_refused(small: dict[str, Any]) -> None:
+    with pytest.raises(SweepError, match="are the same scenario; hint: leave one out"):
+        sweep(small, vary={"duration": ["2 s", "2000 ms"]})
+
+
+def test_seeds_have_an_option_of_their_own(small: dict[str, Any]) -> None:
+    with pytest.raises(SweepError, match="use --seeds"):
+        sweep(small, set={"seed": 3})
