@@ -1,5 +1,6 @@
 //! Benchmark scenario B1 without Python around it, for profilers:
-//! `cargo run --release --example b1 -- droptail|red [SECONDS] [FLOWS]`.
+//! `cargo run --release --example b1 -- [scheduled-]droptail|[scheduled-]red|codel [SECONDS] [FLOWS]`;
+//! `scheduled-`: with an event for each departure from the bottleneck's queue.
 //!
 //! On-off sources with bursts of 256 packets over a bottleneck of 1 Mbit/s for each source, with
 //! 5000 packets of buffer at 500 sources; access links of 100 Mbit/s, one-way delays 5 + 40 + 5 ms.
@@ -16,7 +17,7 @@ mod common;
 
 use std::time::Instant;
 
-use narrows_qdisc::red;
+use narrows_qdisc::{codel, red};
 use narrows_sim::plan::{Draw, Queue, Source};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -29,9 +30,11 @@ fn main() {
     let (seconds, flows) = (number(1, 100), number(2, 500));
     let mbit = flows;
     let buffer = 10 * flows;
-    let queue = match arguments.first().map(String::as_str) {
-        None | Some("droptail") => common::pfifo(buffer as u32),
-        Some("red") => Queue::Red1993(red::classic::Config {
+    let name = arguments.first().map_or("droptail", String::as_str);
+    let queue = match name.strip_prefix("scheduled-").unwrap_or(name) {
+        "droptail" => common::pfifo(buffer as u32),
+        "codel" => Queue::Codel(codel::Config { limit: buffer as u32, ..Default::default() }),
+        "red" => Queue::Red1993(red::classic::Config {
             unit: red::classic::Unit::Packets,
             limit: buffer,
             min: buffer as f64 / 4.0,
@@ -44,8 +47,10 @@ fn main() {
             mark_above_max: false,
             bandwidth: Rate::from_bps(mbit * 1_000_000).expect("not zero"),
         }),
-        Some(other) => panic!("no queue is called {other}"),
+        other => panic!("no queue is called {other}"),
     };
+    let queue =
+        if name.starts_with("scheduled-") { Queue::Scheduled(Box::new(queue)) } else { queue };
     let mut plan = common::dumbbell(flows as usize, mbit, queue);
     plan.end = Time::ZERO + Span::from_secs(seconds);
     plan.event_limit = u64::MAX;

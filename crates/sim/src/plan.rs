@@ -3,7 +3,7 @@
 //! The scenario language (Python) lowers to this; the simulator knows no units, names or defaults
 //! beyond it. Indices refer to the lists of the same plan. [`Plan::check`] states what must hold.
 
-use narrows_qdisc::{ConfigError, fifo, red};
+use narrows_qdisc::{ConfigError, codel, fifo, red};
 use narrows_units::{Bytes, Rate, Span, Time};
 
 pub use crate::source::{Draw, Source};
@@ -118,6 +118,8 @@ pub enum Queue {
     Red(red::linux::Config),
     /// RED as in the 1993 paper.
     Red1993(red::classic::Config),
+    /// CoDel as in the Linux kernel.
+    Codel(codel::Config),
     /// Any of the above with an event for each departure, as disciplines that decide at dequeue
     /// have it: results are the same. For tests and measurements.
     Scheduled(Box<Queue>),
@@ -136,6 +138,7 @@ impl Queue {
             Self::Bfifo(config) => config.check(),
             Self::Red(config) => config.check(),
             Self::Red1993(config) => config.check(),
+            Self::Codel(config) => config.check(),
             Self::Scheduled(queue) => queue.check(),
         }
     }

@@ -5,9 +5,10 @@ mod common;
 
 use common::{add_resolvers, busy_plan, dumbbell, fingerprint, numbers, on_off, pfifo, run, table};
 use narrows_qdisc::fifo::BfifoConfig;
-use narrows_qdisc::red;
+use narrows_qdisc::{codel, red};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{Distribution, Jitter, Plan, Queue, Ring};
+use narrows_sim::table::{Column, Table};
 use narrows_units::{Bytes, Rate, Span};
 
 /// The same plan with an event for each departure from `links`.
@@ -143,5 +144,76 @@ fn a_packet_that_comes_as_another_leaves_comes_after_it() {
         let mut plan = dumbbell(4, 100, queue);
         on_off(&mut plan, 200);
         check(&format!("{name} at equal rates"), &plan);
+    }
+}
+
+/// Plans whose bottleneck decides at dequeue, by name.
+fn codel_plans() -> Vec<(&'static str, Plan)> {
+    let codel = |ecn| Queue::Codel(codel::Config { ecn, ..codel::Config::default() });
+    let mut plans = vec![("codel", mixed(codel(false)))];
+    for ring in [Ring::Packets(5), Ring::Bytes(Bytes::new(9_000))] {
+        let mut plan = mixed(codel(false));
+        plan.links[0].ring = Some(ring);
+        plans.push(("codel above a ring", plan));
+    }
+    let mut plan = mixed(codel(true));
+    plan.tcp[0].ecn = true;
+    plan.links[0].jitter = Some(jitter(true));
+    plan.links[0].loss = 0.01;
+    plans.push(("codel with ECN, loss and jitter", plan));
+    // In the middle of each way, with several links before and behind that may be computed.
+    let mut plan = busy_plan();
+    plan.links[0].queue = codel(true);
+    plan.links[1].queue = codel(false);
+    plan.links[6].queue = codel(false);
+    plans.push(("codel in three places", plan));
+    plans
+}
+
+#[test]
+fn shortcuts_around_a_scheduled_link_change_no_result() {
+    for (name, plan) in codel_plans() {
+        let mut plain = plan.clone();
+        plain.collapse = false;
+        let (fast, plain) = (run(plan), run(plain));
+        assert!(fast.events() < plain.events(), "{name}");
+        assert!(fingerprint(&fast) == fingerprint(&plain), "{name}: other tables");
+    }
+}
+
+#[test]
+fn drops_at_dequeue_are_counted_and_told_to_those_who_ask() {
+    let mut total = 0;
+    for (name, plan) in codel_plans() {
+        let simulation = run(plan);
+        let queues = table(&simulation, "queues");
+        let column = |name| numbers(&queues, name);
+        let (arrived, sent) = (column("arrived_packets"), column("sent_packets"));
+        let (waiting, in_ring) = (column("backlog_packets"), column("ring_packets"));
+        let drops = ["dropped_overflow", "dropped_early", "dropped_forced"].map(column);
+        for row in 0..arrived.len() {
+            let dropped: f64 = drops.iter().map(|drops| drops[row]).sum();
+            let here = sent[row] + dropped + waiting[row] + in_ring[row];
+            assert_eq!(arrived[row], here, "{name}: row {row}");
+        }
+        let last = |column: &[f64]| *column.last().expect("samples");
+        let affected = last(&drops[1]) + last(&column("marked_early"));
+        assert!(affected > 20.0, "{name}: CoDel did nothing");
+        // Each DNS packet that was dropped is an attempt that says where and why.
+        let attempts = table(&simulation, "attempts");
+        let (places, reasons) = (texts(&attempts, "lost_at"), texts(&attempts, "reason"));
+        let early = (places.iter().zip(&reasons))
+            .filter(|&(place, reason)| place == "bottleneck.forward" && reason == "early")
+            .count();
+        assert_eq!(last(&column("dropped_dns")), early as f64, "{name}");
+        total += early;
+    }
+    assert!(total > 0, "no DNS packet was dropped");
+}
+
+fn texts(table: &Table, name: &str) -> Vec<String> {
+    match table.columns.iter().find(|(column, _)| *column == name) {
+        Some((_, Column::Text(values))) => values.clone(),
+        _ => panic!("no texts are called {name}"),
     }
 }
