@@ -67,7 +67,7 @@ the [JSON schema](scenario.schema.json) serves editors. Ready-made examples are 
 - **A directed link** is called `NAME.forward` (from the first node of `between` to the second) or
   `NAME.backward`, here and in result tables.
 - **Routes** are static: fewest hops, then least delay, then the first in the order of node names;
-  at most 64 hops.
+  at most 64 hops. A group's `route` and `route_back` name other ones.
 
 `--set KEY=VALUE` changes a key: `links.bottleneck.forward.queue.limit="90 kB"`,
 `traffic.background.connections=60`, `links[0].rate="5 Mbit/s"`. An entry of a list of tables goes
@@ -77,7 +77,7 @@ that `monitor.queues` names, or else the only one that the file gives. A key bel
 
 ## Bounds
 
-Refused before anything is built: more than 10000 nodes or links, 100000 connections, 100000
+Refused before anything is built: more than 100000 nodes, 50000 links, 100000 connections, 100000
 resolver workers, 50 million queries, 20 million samples, 5 million hops of all connections
 together, runs over 240 h.
 """

@@ -48,7 +48,7 @@ KEYS = sorted(
             "distribution",
             "mean",
         ),
-        *("shape", "servers", "clients", "file", "files", "pause"),
+        *("shape", "servers", "clients", "file", "files", "pause", "route", "route_back"),
         *("profile", "start", "spread", "workers", "queries", "retry", "links", "rate", "unit"),
     }
 )
@@ -204,6 +204,20 @@ def test_the_largest_networks_take_bounded_time() -> None:
     outcome(text)
     patterns = ",".join(['"*0*1*"'] * 9_000)
     outcome(text + f"[monitor]\ncapture=[{patterns}]\n")
+
+
+def test_twenty_thousand_hosts_around_a_router_take_bounded_time() -> None:
+    star = (
+        'name="star"\nduration="1 s"\n'
+        '[[links]]\nname="l{i}"\nbetween=["h{i}","R"]\nrate="1bit"\ncount=20000\n'
+        '[[traffic]]\nkind="bulk"\nname="t"\npairs=[["h{i}","R"]]\ncount=20000\n'
+    )
+    outcome(star)
+    outcome(star + 'route_back=["h0","R"]\n')
+    started = time.monotonic()
+    plan = Scenario.parse(star).plan()
+    assert len(plan["connections"]) == 20_000
+    assert time.monotonic() - started < LONGEST_S
 
 
 @given(st.integers(0, 240 * 3600 * 10**12))

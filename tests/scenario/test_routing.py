@@ -10,20 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from narrows import Scenario, ScenarioError
-from narrows.scenario import Direction, Framing, Pfifo
+from narrows.scenario.links import Edge
 from narrows.scenario.routing import Network
 
 NODES = "abcdef"
 
 
-def link(name: str, source: str, target: str, delay: int) -> Direction:
-    return Direction(
-        name, source, target, 10**6, delay, Framing(), Pfifo(limit=1), None, None, 0.0, False
-    )
+def link(name: str, source: str, target: str, delay: int) -> Edge:
+    return Edge(name, source, target, delay)
 
 
 def every_route(
-    links: Sequence[Direction], hosts: frozenset[str], source: str, target: str
+    links: Sequence[Edge], hosts: frozenset[str], source: str, target: str
 ) -> tuple[int, ...] | None:
     """The best route, found by listing every sequence of distinct nodes."""
     best: tuple[object, ...] | None = None
@@ -116,3 +114,63 @@ def test_a_search_that_would_take_too_long_is_refused() -> None:
     text += f'[[traffic]]\nkind = "bulk"\nname = "t"\npairs = [{", ".join(pairs)}]\n'
     with pytest.raises(ScenarioError, match="make more routes than can be computed"):
         Scenario.parse(text)
+
+
+RING = """
+name = "ring"
+duration = "1 s"
+""" + "".join(
+    f'[[links]]\nname = "{one}{other}"\nbetween = ["{one}", "{other}"]\nrate = "1 Mbit/s"\n'
+    for one, other in ["ab", "bc", "cd", "de", "ea", "xa", "yc"]
+)
+FLOW = '[[traffic]]\nkind = "bulk"\nname = "t"\nsender = "x"\nreceiver = "y"\n'
+DNS = '[[dns]]\nname = "d"\nclient = "x"\nserver = "y"\nqueries = 1\n'
+
+
+def hops(text: str, table: str, key: str) -> list[str]:
+    plan = Scenario.parse(text).plan()
+    return [plan["links"][index]["name"] for index in plan[table][0][key]]
+
+
+def test_routes_can_be_given_for_each_direction() -> None:
+    short = ["xa.forward", "ab.forward", "bc.forward", "yc.backward"]
+    back = ["yc.forward", "bc.backward", "ab.backward", "xa.backward"]
+    long = ["xa.forward", "ea.backward", "de.backward", "cd.backward", "yc.backward"]
+    for text, table in ((FLOW, "connections"), (DNS, "resolvers")):
+        assert hops(RING + text, table, "forward") == short
+        for route in ('["x", "a", "e", "d", "c", "y"]', '["a", "e", "d", "c"]', '["e", "d"]'):
+            given = RING + text + f"route = {route}\n"
+            assert hops(given, table, "forward") == long
+            assert hops(given, table, "backward") == back
+        given = RING + text + 'route_back = ["d"]\n'
+        assert hops(given, table, "forward") == short
+        assert hops(given, table, "backward") == [
+            "yc.forward",
+            "cd.forward",
+            "de.forward",
+            "ea.forward",
+            "xa.backward",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ('route = ["a", "d"]', 'traffic[0].route[1]: "d" is not joined to "a" by a link'),
+        ('route = ["f"]', 'traffic[0].route[0]: "f" is no node; hint: one of'),
+        ('route = ["c", "b"]', 'traffic[0].route: visits "b" twice from "x" to "y"'),
+        ('route = ["y", "c"]', 'traffic[0].route: visits "c" twice'),
+        ("route = []", "traffic[0].route: has fewer than 1 entries"),
+        ('route_back = ["a", "b"]', 'traffic[0].route_back: visits "b" twice from "y" to "x"'),
+    ],
+)
+def test_routes_that_do_not_hang_together_are_refused(keys: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.parse(RING + FLOW + keys + "\n")
+    assert message in str(caught.value)
+
+
+def test_given_routes_respect_what_forwards_nothing() -> None:
+    nodes = '[nodes]\nhosts = ["x", "y", "e"]\nrouters = ["a", "b", "c", "d"]\n'
+    with pytest.raises(ScenarioError, match=r'leads through "e", which nodes\.hosts lists'):
+        Scenario.parse(RING + FLOW + 'route = ["a", "e", "d"]\n' + nodes)

@@ -111,7 +111,10 @@ def _run(
     clock = time.perf_counter()
     try:
         plan = scenario.plan(seed, event_limit=event_limit)
+        captured = {link: plan["links"][link]["name"] for link in plan["captures"]}
         simulation = (engine or _core.Simulation)(json.dumps(plan))
+        # Of a large network, the plan is as large as the run.
+        del plan
     except ValueError as error:
         raise BackendError(f"{scenario.name}: {error}") from None
     try:
@@ -120,7 +123,7 @@ def _run(
         simulation.interrupt()
     simulated = time.perf_counter() - clock
     stopped = simulation.stopped
-    captures = {plan["links"][link]["name"]: simulation.capture(link) for link in plan["captures"]}
+    captures = {name: simulation.capture(link) for link, name in captured.items()}
     return Run.from_columns(
         simulation.tables(),
         scenario=scenario.resolved(),

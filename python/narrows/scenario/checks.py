@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from narrows import _core
 from narrows.scenario.faults import nearest
 from narrows.scenario.quantities import refuse, span_text
-from narrows.scenario.routing import MOST_HOPS, Network, RoutesError
+from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
 
 if TYPE_CHECKING:
+    from narrows.scenario.dns import Dns
     from narrows.scenario.model import Scenario
+    from narrows.scenario.traffic import Group
 
 __all__ = ["check", "node_names", "select_links"]
 
-MOST_NODES = 10_000
+MOST_NODES = 100_000
 MOST_CONNECTIONS = 100_000
 MOST_WORKERS = 100_000
 MOST_QUERIES = 50_000_000
@@ -144,9 +146,17 @@ def node_names(scenario: Scenario) -> list[str]:
 def _ends(scenario: Scenario) -> Iterator[tuple[str, str]]:
     for index, group in enumerate(scenario.traffic):
         yield from ((f"traffic[{index}].{below}", name) for below, name in group.keyed_nodes())
+        yield from _keyed(f"traffic[{index}]", group)
     for index, dns in enumerate(scenario.dns):
+        yield from _keyed(f"dns[{index}]", dns)
         yield f"dns[{index}].client", dns.client
         yield f"dns[{index}].server", dns.server
+
+
+def _keyed(place: str, group: Group | Dns) -> Iterator[tuple[str, str]]:
+    """The nodes of a group's routes."""
+    for key, route in (("route", group.route), ("route_back", group.route_back)):
+        yield from ((f"{place}.{key}[{i}]", name) for i, name in enumerate(route or ()))
 
 
 def _counts_are_bounded(scenario: Scenario) -> None:
@@ -239,9 +249,10 @@ def _paths_exist(scenario: Scenario) -> None:
     try:
         for index, group in enumerate(scenario.traffic):
             for below, (sender, receiver) in group.keyed_pairs():
-                key = f"traffic[{index}]" + (f".{below}" if below else ".receiver")
-                for ends in ((sender, receiver), (receiver, sender)):
-                    entries += group.connections * len(_path(network, *ends, key))
+                place = f"traffic[{index}]"
+                key = f"{place}.{below}" if below else f"{place}.receiver"
+                there, back = _both_paths(network, group, sender, receiver, place, key)
+                entries += group.connections * (len(there) + len(back))
                 if entries > MOST_ROUTE_ENTRIES:
                     raise refuse(
                         f"needs more than {MOST_ROUTE_ENTRIES} hops for all its connections",
@@ -252,15 +263,38 @@ def _paths_exist(scenario: Scenario) -> None:
             key = f"dns[{index}].server"
             if dns.client == dns.server:
                 raise refuse("is the client too", "name two nodes", key)
-            _path(network, dns.client, dns.server, key)
-            _path(network, dns.server, dns.client, key)
+            _both_paths(network, dns, dns.client, dns.server, f"dns[{index}]", key)
     except RoutesError:
         raise refuse(
             "make more routes than can be computed", "use fewer routers or end points", "links"
         ) from None
 
 
-def _path(network: Network, source: str, target: str, key: str) -> tuple[int, ...]:
+def _both_paths(
+    network: Network, group: Group | Dns, source: str, target: str, place: str, key: str
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The paths there and back; `key` is what is to blame where there is none."""
+    return (
+        _path(network, source, target, group.route, key, f"{place}.route"),
+        _path(network, target, source, group.route_back, key, f"{place}.route_back"),
+    )
+
+
+def _path(
+    network: Network,
+    source: str,
+    target: str,
+    given: tuple[str, ...] | None,
+    key: str,
+    given_key: str,
+) -> tuple[int, ...]:
+    if given is not None:
+        try:
+            return network.along(source, given, target)
+        except PathError as error:
+            at = "" if error.position is None else f"[{error.position}]"
+            hint = 'list neighbours in order, such as ["r1", "r3", "r2"]'
+            raise refuse(error.message, hint, f"{given_key}{at}") from None
     path = network.route(source, target)
     if path is None:
         raise refuse(

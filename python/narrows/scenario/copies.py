@@ -24,7 +24,7 @@ __all__ = ["COUNT_SCHEMA", "expand"]
 
 _MARK = "{i}"
 _LISTS = ("pairs", "servers", "clients")
-_MOST_LINKS = 10_000
+_MOST_LINKS = 50_000
 _MOST_PAIRS = 100_000
 _LONGEST_NAME = 100
 

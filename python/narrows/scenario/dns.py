@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import DnsSize, Name, PositiveSpan, Span
+from narrows.scenario.quantities import DnsSize, Name, Path, PositiveSpan, Span
 from narrows.scenario.retry import SCHEDULES
 
 __all__ = ["Dns"]
@@ -24,6 +24,11 @@ class Dns(Table):
     """Where the workers are: a node."""
     server: Name
     """Where the DNS server is: a node."""
+    route: Path | None = None
+    """Nodes that queries pass, neighbours in order, instead of the shortest path. It may leave out
+    the client, the server and what lies next to them: the shortest path leads there."""
+    route_back: Path | None = None
+    """The same for replies."""
     workers: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
     """Number of workers."""
     warm_up: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 0

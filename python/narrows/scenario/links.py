@@ -19,7 +19,7 @@ from narrows.scenario.quantities import (
 )
 from narrows.scenario.queues import Bfifo, Packets, Pfifo, Queue, Red, Red1993
 
-__all__ = ["Direction", "Framing", "Jitter", "Link", "Ring", "Way"]
+__all__ = ["Direction", "Edge", "Framing", "Jitter", "Link", "Ring", "Way"]
 
 Overhead = Annotated[Size, at_most(1000, "1000 B")]
 
@@ -36,6 +36,9 @@ class Framing(Table):
     """Added to an IP packet's length where queues count bytes (Linux counts Ethernet's 14)."""
 
 
+# Made once: a network may have tens of thousands of links.
+_NO_FRAMING = Framing()
+_DEFAULT_QUEUE = Pfifo(limit=1000)
 ETHERNET = Framing(overhead="38 B", min="84 B", queue_overhead="14 B")
 
 
@@ -96,6 +99,15 @@ class Way(Table):
     """Probability that a packet is lost on the wire; 0 by default."""
     dns_exempt: Annotated[bool, Field(strict=True)] | None = None
     """DNS packets see no `delay`, `jitter` and `loss`; false by default."""
+
+
+class Edge(NamedTuple):
+    """One direction of a link as routes see it; the delay in picoseconds."""
+
+    name: str
+    source: str
+    target: str
+    delay: int
 
 
 class Direction(NamedTuple):
@@ -160,6 +172,11 @@ class Link(Way):
         value = None if own is None else getattr(own, key)
         return getattr(self, key) if value is None else value
 
+    def edge(self, way: Literal["forward", "backward"]) -> Edge:
+        """One direction as routes see it."""
+        source, target = self.between if way == "forward" else self.between[::-1]
+        return Edge(f"{self.name}.{way}", source, target, self._key(way, "delay") or 0)
+
     def direction(self, way: Literal["forward", "backward"]) -> Direction:
         """One direction with every default filled in.
 
@@ -177,8 +194,8 @@ class Link(Way):
             target=target,
             rate=self._key(way, "rate"),
             delay=self._key(way, "delay") or 0,
-            framing=self._key(way, "framing") or Framing(),
-            queue=Pfifo(limit=1000) if queue is None else queue,
+            framing=self._key(way, "framing") or _NO_FRAMING,
+            queue=_DEFAULT_QUEUE if queue is None else queue,
             ring=self._key(way, "ring"),
             jitter=self._key(way, "jitter"),
             loss=self._key(way, "loss") or 0.0,

@@ -60,7 +60,7 @@ def lower(
         "end_with_dns": scenario.end == "dns",
         "event_limit": event_limit,
         "nodes": nodes,
-        "links": [_link(way, index) for way in ways],
+        "links": _links(ways, index),
         "connections": [
             connection
             for group in scenario.traffic
@@ -73,8 +73,8 @@ def lower(
                 "name": dns.name,
                 "client": index[dns.client],
                 "server": index[dns.server],
-                "forward": _route(network, dns.client, dns.server),
-                "backward": _route(network, dns.server, dns.client),
+                "forward": _route(network, dns.client, dns.server, dns.route),
+                "backward": _route(network, dns.server, dns.client, dns.route_back),
                 "workers": dns.workers,
                 "start": dns.start,
                 "spread": dns.spread,
@@ -96,20 +96,33 @@ def lower(
     }
 
 
-def _link(way: Direction, index: dict[str, int]) -> dict[str, Any]:
-    return {
-        "name": way.name,
-        "from": index[way.source],
-        "to": index[way.target],
-        "rate": way.rate,
-        "delay": way.delay,
-        "jitter": _jitter(way.jitter),
-        "loss": way.loss,
-        "dns_exempt": way.dns_exempt,
-        "framing": _framing(way.framing),
-        "queue": _queue(way),
-        "ring": _ring(way.ring),
-    }
+def _links(ways: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]:
+    # Copies of a link share what they are made of; so do their parts of the plan.
+    framings: dict[int, dict[str, int]] = {}
+    queues: dict[tuple[int, int], dict[str, Any]] = {}
+    links = []
+    for way in ways:
+        framing, queue = id(way.framing), (id(way.queue), way.rate)
+        if framing not in framings:
+            framings[framing] = _framing(way.framing)
+        if queue not in queues:
+            queues[queue] = _queue(way)
+        links.append(
+            {
+                "name": way.name,
+                "from": index[way.source],
+                "to": index[way.target],
+                "rate": way.rate,
+                "delay": way.delay,
+                "jitter": _jitter(way.jitter),
+                "loss": way.loss,
+                "dns_exempt": way.dns_exempt,
+                "framing": framings[framing],
+                "queue": queues[queue],
+                "ring": _ring(way.ring),
+            }
+        )
+    return links
 
 
 def _framing(framing: Framing) -> dict[str, int]:
@@ -195,7 +208,10 @@ def _connections(
         name = f"{group.name}/{number}"
         pair = group.pair(number, _chance(seed, name, "server") if by_chance else 0.0)
         if pair not in routes:
-            routes[pair] = (_route(network, *pair), _route(network, *pair[::-1]))
+            routes[pair] = (
+                _route(network, *pair, group.route),
+                _route(network, *pair[::-1], group.route_back),
+            )
         forward, backward = routes[pair]
         chance = _chance(seed, name, "start") if group.stagger == "random" else None
         yield {
@@ -235,7 +251,9 @@ def _on_off(burst: dict[str, Any], idle: dict[str, Any], bursts: int | None) -> 
     return {"on-off": {"burst": burst, "idle": idle, "bursts": bursts}}
 
 
-def _route(network: Network, source: str, target: str) -> list[int]:
+def _route(network: Network, source: str, target: str, given: tuple[str, ...] | None) -> list[int]:
+    if given is not None:
+        return list(network.along(source, given, target))
     path = network.route(source, target)
     assert path is not None, "the scenario's checks found a path"
     return list(path)

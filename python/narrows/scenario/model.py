@@ -69,7 +69,7 @@ class Scenario(Table):
     nodes: Nodes | None = None
     """The nodes; optional, as links name them too. With it, a link to a node that it does not
     list is an error, and hosts forward nothing."""
-    links: Annotated[tuple[Link, ...], Field(min_length=1, max_length=10_000, fail_fast=True)]
+    links: Annotated[tuple[Link, ...], Field(min_length=1, max_length=50_000, fail_fast=True)]
     """Two-way links between nodes."""
     traffic: Annotated[tuple[Traffic, ...], Field(max_length=10_000, fail_fast=True)] = ()
     """Groups of TCP connections."""

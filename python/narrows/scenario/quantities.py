@@ -18,6 +18,7 @@ from narrows import _core
 __all__ = [
     "DnsSize",
     "Name",
+    "Path",
     "PositiveBytes",
     "PositiveSpan",
     "Probability",
@@ -213,6 +214,9 @@ Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict
 
 Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 """A name: letters, digits, `-` and `_`, at most 64."""
+
+Path = Annotated[tuple[Name, ...], Field(min_length=1, max_length=65, fail_fast=True)]
+"""Nodes in the order in which packets pass them."""
 
 _read_span = _reader(_core.parse_span, "50 ms", _MOST_SPAN)
 read_size = _reader(_core.parse_bytes, "1500 B", _MOST_BYTES)

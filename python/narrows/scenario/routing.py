@@ -8,14 +8,15 @@ hosts around two routers cost two searches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from narrows.scenario.links import Direction
+    from narrows.scenario.links import Edge
     from narrows.scenario.model import Scenario
 
-__all__ = ["MOST_HOPS", "Network", "RoutesError"]
+__all__ = ["MOST_HOPS", "Network", "PathError", "RoutesError"]
 
 MOST_HOPS = 64
 """Longest route: Linux's initial TTL."""
@@ -26,6 +27,16 @@ _MOST_LABELS = 200_000
 
 class RoutesError(Exception):
     """More routes than can be computed in bounded time."""
+
+
+class PathError(Exception):
+    """A path that was given does not hang together."""
+
+    def __init__(self, position: int | None, message: str) -> None:
+        """`position` is the entry of the path that is wrong; None: all of it."""
+        super().__init__(message)
+        self.position = position
+        self.message = message
 
 
 class _Label(NamedTuple):
@@ -49,7 +60,7 @@ class _Label(NamedTuple):
 class Network:
     """The directed links of a scenario, and the routes over them."""
 
-    def __init__(self, links: list[Direction], hosts: frozenset[str] = frozenset()) -> None:
+    def __init__(self, links: Sequence[Edge], hosts: frozenset[str] = frozenset()) -> None:
         """Takes directed links, in the plan's order, and the nodes that must not forward."""
         best: dict[tuple[str, str], int] = {}
         for index, link in enumerate(links):
@@ -57,21 +68,30 @@ class Network:
             rival = links[best[ends]] if ends in best else None
             if rival is None or (link.delay, link.name) < (rival.delay, rival.name):
                 best[ends] = index
-        self._out: dict[str, list[tuple[str, _Label]]] = {}
-        self._in: dict[str, list[tuple[str, _Label]]] = {}
+        self._links = links
+        self._hosts = hosts
+        self._out: dict[str, list[int]] = {}
+        self._in: dict[str, list[int]] = {}
         for (source, target), index in best.items():
-            hop = _Label(1, links[index].delay, (target,), (index,))
-            self._out.setdefault(source, []).append((target, hop))
-            self._in.setdefault(target, []).append((source, hop))
+            self._out.setdefault(source, []).append(index)
+            self._in.setdefault(target, []).append(index)
         self._routers = {
             node for node, ways in self._out.items() if len(ways) > 1 and node not in hosts
         }
         self._core = {
-            node: [(target, hop) for target, hop in self._out[node] if target in self._routers]
+            node: [
+                self._hop(index)
+                for index in self._out[node]
+                if links[index].target in self._routers
+            ]
             for node in self._routers
         }
         self._trees: dict[str, dict[str, _Label]] = {}
         self._labels = 0
+
+    def _hop(self, index: int) -> _Label:
+        link = self._links[index]
+        return _Label(1, link.delay, (link.target,), (index,))
 
     @classmethod
     def of(cls, scenario: Scenario) -> Network:
@@ -81,7 +101,7 @@ class Network:
             [
                 way
                 for link in scenario.links
-                for way in (link.direction("forward"), link.direction("backward"))
+                for way in (link.edge("forward"), link.edge("backward"))
             ],
             hosts,
         )
@@ -95,11 +115,59 @@ class Network:
         best = min(self._paths(source, target), default=None)
         return None if best is None or best.hops > MOST_HOPS else best.links
 
+    def along(self, source: str, nodes: Sequence[str], target: str) -> tuple[int, ...]:
+        """Indices of the links from one node to another over given nodes, neighbours in order.
+
+        Where they do not begin with the source or end with the target, the shortest path leads
+        there.
+
+        Raises:
+            PathError: There is no such path.
+            RoutesError: The search would take too long.
+        """
+        path: list[int] = []
+        if nodes[0] != source:
+            path += self._shortest(source, nodes[0], 0)
+        for position, (near, far) in enumerate(pairwise(nodes), 1):
+            path.append(self._link(near, far, position))
+        if nodes[-1] != target:
+            path += self._shortest(nodes[-1], target, len(nodes) - 1)
+        seen = {source}
+        for index in path:
+            node = self._links[index].target
+            if node in seen:
+                raise PathError(None, f'visits "{node}" twice from "{source}" to "{target}"')
+            if node in self._hosts and node != target:
+                raise PathError(None, f'leads through "{node}", which nodes.hosts lists')
+            seen.add(node)
+        if len(path) > MOST_HOPS:
+            raise PathError(None, f"makes more than {MOST_HOPS} hops")
+        return tuple(path)
+
+    def _shortest(self, source: str, target: str, position: int) -> tuple[int, ...]:
+        path = self.route(source, target)
+        if path is None:
+            raise PathError(position, f'has no path from "{source}" to "{target}"')
+        return path
+
+    def _link(self, near: str, far: str, position: int) -> int:
+        """The link between two neighbours; `position` is the second one's."""
+        out, into = self._out.get(near, []), self._in.get(far, [])
+        # A router may have tens of thousands of neighbours.
+        for index in min(out, into, key=len):
+            if self._links[index].source == near and self._links[index].target == far:
+                return index
+        raise PathError(position, f'"{far}" is not joined to "{near}" by a link')
+
     def _paths(self, source: str, target: str) -> Iterator[_Label]:
         """The best path over each pair of first and last router, and the direct link."""
         start = _Label(0, 0, (), ())
-        firsts = [(source, start)] if source in self._routers else self._out.get(source, [])
-        lasts = [(target, start)] if target in self._routers else self._in.get(target, [])
+        links = self._links
+        firsts, lasts = [(source, start)], [(target, start)]
+        if source not in self._routers:
+            firsts = [(links[i].target, self._hop(i)) for i in self._out.get(source, [])]
+        if target not in self._routers:
+            lasts = [(links[i].source, self._hop(i)) for i in self._in.get(target, [])]
         for first, hop in firsts:
             if first == target:
                 yield hop
@@ -122,7 +190,8 @@ class Network:
                 self._labels += len(self._core[node])
                 if self._labels > _MOST_LABELS:
                     raise RoutesError
-                for target, hop in self._core[node]:
+                for hop in self._core[node]:
+                    target = hop.nodes[0]
                     if target in tree:
                         continue
                     label = hop.after(tree[node])

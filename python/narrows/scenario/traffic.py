@@ -12,6 +12,7 @@ from narrows.scenario.base import Table
 from narrows.scenario.draws import Pauses, Sizes, SpanDistribution
 from narrows.scenario.quantities import (
     Name,
+    Path,
     PositiveSpan,
     Probability,
     Span,
@@ -49,6 +50,11 @@ class Group(Table):
     opener: Literal["sender", "receiver"] = "sender"
     """The end that sends the SYN: the sender for an upload, the receiver for a download. It matters
     where one direction is congested, because a SYN that is sent again no longer asks for ECN."""
+    route: Path | None = None
+    """Nodes that the data pass, neighbours in order, instead of the shortest path. It may leave out
+    the sender, the receiver and what lies next to them: the shortest path leads there."""
+    route_back: Path | None = None
+    """The same from receiver to sender."""
     start: Span = 0
     """When the first connection is opened."""
     spread: Span = 0
