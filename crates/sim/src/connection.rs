@@ -8,7 +8,7 @@ use crate::packet::Packet;
 use crate::plan::{Connection as ConnectionPlan, Opener, Plan};
 use crate::random::Random;
 use crate::source::Source;
-use crate::tcp::{Config, Endpoint, Seq};
+use crate::tcp::{Config, Context, Endpoint, Seq};
 
 /// All connections of a run.
 #[derive(Debug)]
@@ -157,26 +157,25 @@ impl Connections {
         let index = packet.route / 2;
         let to_receiver = packet.route.is_multiple_of(2);
         let connection = &mut self.connections[index as usize];
-        let config = &self.configs[connection.config as usize];
+        let cx = Context::new(&self.configs[connection.config as usize], now);
         // One call for both ends: the compiler then puts the whole path in line.
         if !to_receiver {
             connection.window.advance(now, connection.sender().cwnd());
         }
         let end = &mut connection.ends[usize::from(to_receiver)];
         if packet.is_plain() {
-            end.endpoint.handle_plain(config, now, &packet.header());
+            end.endpoint.handle_plain(&cx, &packet.header());
         } else {
-            let segment = packet.into_segment(&mut network.pool);
-            end.endpoint.handle_segment(config, now, &segment);
+            end.handle_options(&cx, packet, network);
         }
         if !to_receiver {
             connection.note_progress(now);
             if connection.sender().bytes_acked() >= connection.awaits {
-                self.end_burst(now, index, network);
+                self.bursts.push(connection.end_burst(now, index, &self.sources, network));
             }
         }
         // The end that a packet has come to answers on the other route.
-        self.flush(now, packet.route ^ 1, network);
+        connection.ends[usize::from(to_receiver)].flush(&cx, packet.route ^ 1, network);
     }
 
     /// A timer's event (`index`: twice the connection, plus one for the receiver).
@@ -226,50 +225,41 @@ impl Connections {
         })
     }
 
-    fn end_burst(&mut self, now: Time, index: u32, network: &mut Network) {
-        let connection = &mut self.connections[index as usize];
-        self.bursts.push(BurstRow {
-            connection: index,
-            burst: connection.bursts - 1,
-            start: connection.burst_started,
-            end: Some(now),
-            bytes: connection.application.burst_bytes,
-            retransmitted: connection.burst_retransmissions(),
-        });
-        connection.awaits = u64::MAX;
-        let application = &mut connection.application;
-        if let Source::OnOff { idle, .. } = &self.sources[application.source as usize]
-            && !application.stopped
-        {
-            let next = now + idle.next(&mut application.random, connection.bursts - 1);
-            // An idle time beyond the end of all times has no end.
-            if next < Time::MAX {
-                network.agenda.schedule(next, Event::new(kind::SOURCE, index));
-            }
-        }
-    }
-
-    /// Sends what an end has to send (`index`: twice the connection, plus one for the receiver), and
-    /// makes sure that an event comes when its next timer is due.
+    /// Sends what an end has to send (`index`: twice the connection, plus one for the receiver).
+    #[inline(never)]
     fn flush(&mut self, now: Time, index: u32, network: &mut Network) {
         let connection = &mut self.connections[(index / 2) as usize];
-        let config = &self.configs[connection.config as usize];
-        let End { endpoint, armed } = &mut connection.ends[index as usize % 2];
+        let cx = Context::new(&self.configs[connection.config as usize], now);
+        connection.ends[index as usize % 2].flush(&cx, index, network);
+    }
+}
+
+impl End {
+    /// A segment with SACK blocks, or a SYN.
+    #[inline(never)]
+    fn handle_options(&mut self, cx: &Context, packet: Packet, network: &mut Network) {
+        let segment = packet.into_segment(&mut network.pool);
+        self.endpoint.handle_segment(cx.config, cx.now, &segment);
+    }
+
+    /// Sends what is to be sent on the route `index`, and makes sure that an event comes when the
+    /// next timer is due.
+    #[inline(always)]
+    fn flush(&mut self, cx: &Context, index: u32, network: &mut Network) {
+        let Self { endpoint, armed } = self;
         // Data and acknowledgements have routes with the same numbers as the ends.
         if endpoint.is_established() {
-            while let Some(header) = endpoint.poll_established(config, now) {
+            while let Some(header) = endpoint.poll_established(cx) {
                 let mut packet = Packet::from_header(index, &header);
                 // Data segments are full: SACK blocks do not fit there.
                 if header.len == 0 && endpoint.has_sack_blocks() {
                     packet.add_sack_blocks(endpoint.take_sack_blocks(), &mut network.pool);
                 }
-                network.send(now, packet);
+                network.send(cx.now, packet);
             }
-        } else {
-            while let Some(segment) = endpoint.poll_transmit(config, now) {
-                let packet = Packet::from_segment(index, &segment, &mut network.pool);
-                network.send(now, packet);
-            }
+        } else if let Some(segment) = endpoint.poll_transmit(cx.config, cx.now) {
+            let packet = Packet::from_segment(index, &segment, &mut network.pool);
+            network.send_first(cx.now, packet);
         }
         if let Some(due) = endpoint.next_timeout()
             && due < *armed
@@ -320,6 +310,36 @@ impl Connection {
     #[inline]
     fn receiver(&self) -> &Endpoint {
         &self.ends[1].endpoint
+    }
+
+    /// The burst's last byte is acknowledged.
+    #[inline(never)]
+    fn end_burst(
+        &mut self,
+        now: Time,
+        index: u32,
+        sources: &[Source],
+        network: &mut Network,
+    ) -> BurstRow {
+        let application = &mut self.application;
+        if let Source::OnOff { idle, .. } = &sources[application.source as usize]
+            && !application.stopped
+        {
+            let next = now + idle.next(&mut application.random, self.bursts - 1);
+            // An idle time beyond the end of all times has no end.
+            if next < Time::MAX {
+                network.agenda.schedule(next, Event::new(kind::SOURCE, index));
+            }
+        }
+        self.awaits = u64::MAX;
+        BurstRow {
+            connection: index,
+            burst: self.bursts - 1,
+            start: self.burst_started,
+            end: Some(now),
+            bytes: self.application.burst_bytes,
+            retransmitted: self.burst_retransmissions(),
+        }
     }
 
     #[inline]

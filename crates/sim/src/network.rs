@@ -114,6 +114,12 @@ impl Network {
         self.forward(now, now, packet, first, END);
     }
 
+    /// [`Network::send`] where it is rare: the packets of handshakes.
+    #[inline(never)]
+    pub(crate) fn send_first(&mut self, now: Time, packet: Packet) {
+        self.send(now, packet);
+    }
+
     /// A packet comes to the end of `link`, if the event is not out of date: gives it if a host
     /// is there, and sends it on if not.
     #[inline(always)]

@@ -128,12 +128,9 @@ impl Endpoint {
 
     /// [`handle_segment`](Self::handle_segment) for a segment with neither SACK blocks nor SYN.
     #[inline(always)]
-    pub(crate) fn handle_plain(&mut self, config: &Config, now: Time, header: &Header) {
-        let cx = Context::new(config, now);
-        if self.phase == Phase::Established {
-            self.handle_established(&cx, header, &[]);
-        } else {
-            self.handle_handshake(&cx, &Segment::from(*header));
+    pub(crate) fn handle_plain(&mut self, cx: &Context, header: &Header) {
+        if !self.take_predicted(cx, header) {
+            self.handle_unpredicted(cx, header);
         }
     }
 
@@ -154,7 +151,7 @@ impl Endpoint {
         if !self.is_established() {
             return self.poll_syn(&Context::new(config, now));
         }
-        let mut segment = Segment::from(self.poll_established(config, now)?);
+        let mut segment = Segment::from(self.poll_established(&Context::new(config, now))?);
         // Data segments are full: SACK blocks do not fit there.
         if segment.len == 0 && self.has_sack_blocks() {
             segment.sack = self.take_sack_blocks();
@@ -164,10 +161,9 @@ impl Endpoint {
 
     /// [`poll_transmit`](Self::poll_transmit) after the handshake, for all but the SACK blocks.
     #[inline(always)]
-    pub(crate) fn poll_established(&mut self, config: &Config, now: Time) -> Option<Header> {
-        let cx = Context::new(config, now);
-        let outgoing = self.next_outgoing(&cx)?;
-        Some(self.header(&cx, outgoing))
+    pub(crate) fn poll_established(&mut self, cx: &Context) -> Option<Header> {
+        let outgoing = self.next_outgoing(cx)?;
+        Some(self.header(cx, outgoing))
     }
 
     /// Whether an acknowledgement without data has to carry SACK blocks.
@@ -306,7 +302,53 @@ impl Endpoint {
         self.sender.start(cx, start);
     }
 
+    /// Header prediction (Jacobson, "4BSD TCP header prediction", 1990; `tcp_rcv_established`): on an
+    /// established connection nearly every segment is either the next data, for an end that has
+    /// nothing in flight, or an acknowledgement of data in flight, without data. False where the
+    /// segment is neither and the full path has to look at it; nothing is changed then.
     #[inline(always)]
+    fn take_predicted(&mut self, cx: &Context, header: &Header) -> bool {
+        // No other flag says anything, the segment starts where the last one ended, and its
+        // timestamp is not an old one: `Receiver::validate` would let it in.
+        if self.phase != Phase::Established
+            || header.flags.without(Flags::PSH) != Flags::ACK
+            || !self.receiver.expects(header)
+        {
+            return false;
+        }
+        match &mut self.sender {
+            Half::Silent(silent) => {
+                // Nothing is out of order, so that no hole can be filled.
+                if header.len == 0 || !silent.is_acknowledged_by(header) || self.receiver.has_gap()
+                {
+                    return false;
+                }
+                silent.update_window(header);
+                self.marks_received += u32::from(header.ecn == Ecn::Ce);
+                self.receiver.note_stamp(header);
+                self.receiver.take_next(cx, header, silent.rto());
+            }
+            Half::Active(sender) => {
+                if header.len != 0 || header.ecn == Ecn::Ce || !sender.predicts(header) {
+                    return false;
+                }
+                self.receiver.note_stamp(header);
+                sender.take_predicted_ack(cx, header);
+            }
+        }
+        true
+    }
+
+    /// What [`take_predicted`](Self::take_predicted) did not take.
+    #[inline(never)]
+    fn handle_unpredicted(&mut self, cx: &Context, header: &Header) {
+        if self.phase == Phase::Established {
+            self.handle_established(cx, header, &[]);
+        } else {
+            self.handle_handshake(cx, &Segment::from(*header));
+        }
+    }
+
     fn handle_established(&mut self, cx: &Context, header: &Header, sack: &[(Seq, Seq)]) {
         if header.flags.intersects(Flags::RST.with(Flags::SYN)) {
             self.handle_disruption(header);

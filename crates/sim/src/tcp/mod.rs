@@ -14,6 +14,7 @@ mod segment;
 mod sender;
 mod seq;
 
+pub(crate) use clock::Context;
 pub use config::{
     AckPolicy, Config, Congestion, EcnResponse, Recovery, Reduction, RestartAfterIdle,
 };

@@ -151,6 +151,12 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
+    /// These less `other`.
+    #[inline]
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// The sequence numbers that SYN and FIN take.
     #[inline]
     fn sequence_numbers(self) -> u32 {

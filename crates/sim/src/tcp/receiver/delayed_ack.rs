@@ -1,4 +1,4 @@
-//! When acknowledgements go: at once, with the second header, or after a delay; and SACKs in
+//! When acknowledgements go: at once, with the second segment, or after a delay; and SACKs in
 //! bundles.
 //!
 //! Source: Linux 6.1 `tcp_event_data_recv`, `tcp_measure_rcv_mss` (with the 6.1.57 change for full
@@ -27,6 +27,15 @@ impl Receiver {
     #[inline]
     pub(super) fn on_data(&mut self, cx: &Context, header: &Header, rto: u32) {
         self.scheduled = true;
+        if cx.config.acks != AckPolicy::EverySegment {
+            self.observe(cx, header, rto);
+        }
+        self.check_ce(cx, header.ecn);
+    }
+
+    /// What acknowledgements with a delay depend on: full segments, and the time between them.
+    #[inline(never)]
+    fn observe(&mut self, cx: &Context, header: &Header, rto: u32) {
         self.measure_mss(header);
         let shortest = cx.span_to_jiffies(SHORTEST_DELAY);
         if self.ato == 0 {
@@ -44,10 +53,9 @@ impl Receiver {
             }
         }
         self.last_data = cx.jiffies();
-        self.check_ce(cx, header.ecn);
     }
 
-    /// `tcp_measure_rcv_mss`: a full header, or the end of what the application wrote?
+    /// `tcp_measure_rcv_mss`: a full segment, or the end of what the application wrote?
     #[inline]
     fn measure_mss(&mut self, header: &Header) {
         let last_small = core::mem::take(&mut self.last_small);
@@ -92,7 +100,7 @@ impl Receiver {
     /// Data was sent: `tcp_event_data_sent` detects a conversation.
     #[inline]
     pub(crate) fn on_data_sent(&mut self, cx: &Context) {
-        if cx.jiffies().wrapping_sub(self.last_data) < self.ato {
+        if self.ato > 0 && cx.jiffies().wrapping_sub(self.last_data) < self.ato {
             self.pingpong = true;
         }
     }
@@ -115,6 +123,9 @@ impl Receiver {
         self.ack_at = Time::MAX;
         if let Some(trouble) = &mut self.trouble {
             trouble.compressed = 0;
+            if trouble.is_over() {
+                self.trouble = None;
+            }
         }
     }
 

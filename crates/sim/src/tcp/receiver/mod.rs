@@ -32,7 +32,7 @@ pub(crate) struct Receiver {
     pub(crate) bytes_received: u64,
     /// When a delayed or compressed acknowledgement goes; `Time::MAX`: none waits.
     ack_at: Time,
-    /// Allocated when the first segment comes out of order or twice.
+    /// Allocated when a segment comes out of order or twice, until all is in order and reported.
     trouble: Option<Box<Trouble>>,
     /// `lrcvtime`: the jiffy of the latest data.
     last_data: u32,
@@ -54,9 +54,9 @@ pub(crate) struct Receiver {
     /// `ICSK_ACK_PUSHED`: the application will have read all, and answers at once.
     pushed: bool,
     pushed_again: bool,
-    pingpong: bool,
-    /// An acknowledgement on its own goes before any data (the handshake's third header).
+    /// An acknowledgement on its own goes before any data (the handshake's third segment).
     pub(crate) first: bool,
+    pingpong: bool,
     pub(crate) timestamps: bool,
     pub(crate) sack: bool,
     pub(crate) ecn: bool,
@@ -78,6 +78,14 @@ struct Trouble {
     /// `dup_ack_counter`, for this `rcv_nxt`.
     duplicates: u8,
     compressed_nxt: Option<Seq>,
+}
+
+impl Trouble {
+    /// Nothing is out of order, and nothing is left to be reported. The counts for SACK compression
+    /// belong to a hole that is filled.
+    fn is_over(&self) -> bool {
+        self.queue.is_empty() && self.dsack.is_none()
+    }
 }
 
 /// What became of a segment at the door.
@@ -147,8 +155,29 @@ impl Receiver {
         (self.window >> scale).min(u32::from(u16::MAX)) as u16
     }
 
-    /// `tcp_validate_incoming`: PAWS (RFC 7323, 5) and the sequence number.
+    /// Whether a segment starts where the last one in order ended, and carries timestamps if it
+    /// should, no older than the latest: [`validate`](Self::validate) finds it acceptable.
     #[inline]
+    pub(crate) fn expects(&self, header: &Header) -> bool {
+        let stamped = match header.timestamps {
+            Some((stamp, _)) => self.timestamps && stamp.wrapping_sub(self.ts_recent) as i32 >= 0,
+            None => !self.timestamps,
+        };
+        header.seq == self.rcv_nxt && stamped
+    }
+
+    /// `tcp_replace_ts_recent`: only from what the last acknowledgement touches.
+    #[inline]
+    pub(crate) fn note_stamp(&mut self, header: &Header) {
+        if let Some((stamp, _)) = header.timestamps
+            && !header.seq.after(self.rcv_wup)
+            && (self.ts_recent.wrapping_sub(stamp) as i32) <= 0
+        {
+            self.ts_recent = stamp;
+        }
+    }
+
+    /// `tcp_validate_incoming`: PAWS (RFC 7323, 5) and the sequence number.
     pub(crate) fn validate(&mut self, cx: &Context, header: &Header, sender: &Half) -> Verdict {
         if self.timestamps
             && let Some((stamp, _)) = header.timestamps
@@ -169,13 +198,7 @@ impl Receiver {
             self.answer_old(cx, header);
             return Verdict::Dropped;
         }
-        // `tcp_replace_ts_recent`: only from what the last acknowledgement touches.
-        if let Some((stamp, _)) = header.timestamps
-            && !header.seq.after(self.rcv_wup)
-            && (self.ts_recent.wrapping_sub(stamp) as i32) <= 0
-        {
-            self.ts_recent = stamp;
-        }
+        self.note_stamp(header);
         Verdict::Acceptable
     }
 
@@ -201,7 +224,6 @@ impl Receiver {
     }
 
     /// `tcp_data_queue`: payload or a FIN.
-    #[inline]
     pub(crate) fn take_data(&mut self, cx: &Context, header: &Header, rto: u32) {
         let (seq, end) = (header.seq, header.end());
         if !end.after(self.rcv_nxt) {
@@ -243,9 +265,17 @@ impl Receiver {
         }
     }
 
+    /// `tcp_queue_rcv`: the next data in order, where nothing waits for it.
+    #[inline(always)]
+    pub(crate) fn take_next(&mut self, cx: &Context, header: &Header, rto: u32) {
+        self.bytes_received += u64::from(header.len);
+        self.rcv_nxt = self.rcv_nxt + u32::from(header.len);
+        self.on_data(cx, header, rto);
+    }
+
     /// Whether data wait for a hole to be filled.
     #[inline]
-    fn has_gap(&self) -> bool {
+    pub(crate) fn has_gap(&self) -> bool {
         self.trouble.as_ref().is_some_and(|trouble| !trouble.queue.is_empty())
     }
 

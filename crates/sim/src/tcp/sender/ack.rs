@@ -116,6 +116,47 @@ impl Ack {
 }
 
 impl Sender {
+    /// Whether an acknowledgement that carries nothing else raises no question: it is of data in
+    /// flight, and nothing is lost, SACKed, sent again or sent as a probe.
+    #[inline(always)]
+    pub(crate) fn predicts(&self, header: &Header) -> bool {
+        self.state == State::Open
+            && self.sacked_out | self.lost_out | self.retrans_out == 0
+            && !self.probe_out
+            && header.ack.after(self.snd_una)
+            && !header.ack.after(self.snd_nxt)
+    }
+
+    /// `tcp_ack` for an acknowledgement that [`predicts`](Self::predicts) has found plain: it is not
+    /// dubious, and nothing has to be sent again.
+    #[inline(always)]
+    pub(crate) fn take_predicted_ack(&mut self, cx: &Context, header: &Header) {
+        let mut ack = Ack::empty(self.snd_una);
+        ack.set(flag::ADVANCED);
+        self.retransmits = 0;
+        self.update_window(header, &mut ack);
+        self.todo |= todo::NEW;
+        if cx.config.is_classic() {
+            self.take_new_ack(cx, &ack);
+        } else {
+            self.take_plain_ack(cx, header, ack);
+        }
+    }
+
+    /// The rest of [`take_predicted_ack`](Self::take_predicted_ack) as Linux has it.
+    fn take_plain_ack(&mut self, cx: &Context, header: &Header, mut ack: Ack) {
+        ack.echo = header.timestamps.map_or(0, |(_, echo)| echo);
+        let (prior_delivered, prior_lost) = (self.delivered, self.lost);
+        let prior_fack = ack.prior_una;
+        self.clean_queue(cx, &mut ack, prior_fack);
+        self.rack_update_window(&ack);
+        if ack.has(flag::SET_TIMER) && !self.schedule_probe(cx, true) {
+            self.rearm_rto(cx);
+        }
+        let delivered = self.delivered.wrapping_sub(prior_delivered);
+        self.control(cx, &ack, delivered, self.lost.wrapping_sub(prior_lost));
+    }
+
     /// `tcp_ack`; false: the segment is not acceptable and its data must not be looked at.
     #[inline]
     pub(crate) fn handle_ack(
@@ -143,6 +184,7 @@ impl Sender {
     }
 
     /// `tcp_ack` where there is something to learn or to send.
+    #[inline(never)]
     fn handle_telling_ack(&mut self, cx: &Context, header: &Header, sack: &[(Seq, Seq)]) -> bool {
         let prior_una = self.snd_una;
         if header.ack.before(prior_una) {

@@ -37,7 +37,8 @@ impl Sender {
         self.todo |= todo::NEW;
     }
 
-    fn take_new_ack(&mut self, cx: &Context, ack: &Ack) {
+    #[inline(always)]
+    pub(super) fn take_new_ack(&mut self, cx: &Context, ack: &Ack) {
         let mut acked = 0;
         let mut sample_us = None;
         while let Some(&record) = self.board.front() {

@@ -7,7 +7,7 @@ use super::{Outgoing, Sender, Start, Tally};
 use crate::tcp::clock::Context;
 use crate::tcp::congestion::INFINITE_SSTHRESH;
 use crate::tcp::segment::Header;
-use crate::tcp::{Config, Counters, Seq};
+use crate::tcp::{Config, Counters, Flags, Seq};
 
 /// A sending half.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ impl Half {
     ) -> bool {
         match self {
             Self::Active(sender) => sender.handle_ack(cx, header, sack),
-            Self::Silent(silent) if silent.is_acknowledged_by(header, sack) => {
+            Self::Silent(silent) if sack.is_empty() && silent.is_acknowledged_by(header) => {
                 silent.update_window(header);
                 true
             }
@@ -340,8 +340,14 @@ impl Silent {
     /// Whether a segment says nothing that needs the whole half: nothing is in flight, so only its
     /// window can be news.
     #[inline]
-    fn is_acknowledged_by(&self, header: &Header, sack: &[(Seq, Seq)]) -> bool {
-        header.ack == self.next && sack.is_empty() && !header.flags.contains(crate::tcp::Flags::ECE)
+    pub(crate) fn is_acknowledged_by(&self, header: &Header) -> bool {
+        header.ack == self.next && !header.flags.contains(Flags::ECE)
+    }
+
+    /// The retransmission time-out in jiffies.
+    #[inline]
+    pub(crate) fn rto(&self) -> u32 {
+        self.rto
     }
 
     #[inline]
@@ -359,7 +365,7 @@ impl Silent {
     }
 
     #[inline]
-    fn update_window(&mut self, header: &Header) {
+    pub(crate) fn update_window(&mut self, header: &Header) {
         if self.may_update_window(header) {
             self.start.peer_seq = header.seq;
             self.start.window = self.window_in(header);

@@ -44,14 +44,16 @@ impl Sender {
     }
 
     /// The next segment, if anything may be sent now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn poll(&mut self, cx: &Context) -> Option<Outgoing> {
-        if self.todo == 0 {
-            return None;
+        match self.todo {
+            0 => None,
+            todo::NEW => self.poll_burst(cx),
+            _ => self.poll_steps(cx),
         }
-        self.poll_steps(cx)
     }
 
+    #[inline(never)]
     fn poll_steps(&mut self, cx: &Context) -> Option<Outgoing> {
         if self.todo & (todo::HEAD | todo::PROBE | todo::PERSIST) != 0 {
             let sent = self.poll_forced(cx);
@@ -76,15 +78,18 @@ impl Sender {
             }
             self.todo &= !todo::RETRANSMIT;
         }
-        if self.todo & todo::NEW != 0 {
-            let sent = self.poll_new(cx);
-            if sent.is_none() {
-                self.todo &= !todo::NEW;
-                self.end_burst(cx);
-            }
-            return sent;
+        if self.todo & todo::NEW != 0 { self.poll_burst(cx) } else { None }
+    }
+
+    /// New data, and what follows them.
+    #[inline(always)]
+    fn poll_burst(&mut self, cx: &Context) -> Option<Outgoing> {
+        let sent = self.poll_new(cx);
+        if sent.is_none() {
+            self.todo &= !todo::NEW;
+            self.end_burst(cx);
         }
-        None
+        sent
     }
 
     /// What goes whatever the windows say.
@@ -136,7 +141,7 @@ impl Sender {
     }
 
     /// `tcp_write_xmit` for one segment.
-    #[inline]
+    #[inline(always)]
     fn poll_new(&mut self, cx: &Context) -> Option<Outgoing> {
         if !self.has_new_data() || !self.fits_congestion_window(cx) || !self.fits_peer_window() {
             return None;
@@ -165,7 +170,7 @@ impl Sender {
     }
 
     /// Sends the next new segment, whatever the windows say.
-    #[inline]
+    #[inline(always)]
     pub(super) fn send_new(&mut self, cx: &Context) -> Option<Outgoing> {
         let len = self.unsent.min(u64::from(self.mss)) as u16;
         if self.unsent != u64::MAX {
