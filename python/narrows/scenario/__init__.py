@@ -11,7 +11,7 @@ from narrows.scenario.draws import SpanDistribution, TransferDistribution
 from narrows.scenario.links import Direction, Framing, Jitter, Link, Ring, Way
 from narrows.scenario.model import Nodes, Scenario
 from narrows.scenario.monitor import Monitor, Sampler
-from narrows.scenario.queues import Bfifo, Pfifo, Queue, Red, Red1993
+from narrows.scenario.queues import Bfifo, Codel, Pfifo, Queue, Red, Red1993
 from narrows.scenario.retry import SCHEDULES, Schedule
 from narrows.scenario.schema import json_schema
 from narrows.scenario.tcp import PROFILES, Delayed, Tcp
@@ -22,6 +22,7 @@ __all__ = [
     "SCHEDULES",
     "Bfifo",
     "Bulk",
+    "Codel",
     "Delayed",
     "Direction",
     "Dns",

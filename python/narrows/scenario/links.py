@@ -17,7 +17,7 @@ from narrows.scenario.quantities import (
     at_most,
     refuse,
 )
-from narrows.scenario.queues import Bfifo, Packets, Pfifo, Queue, Red, Red1993
+from narrows.scenario.queues import AnyQueue, Packets, Pfifo, Queue, Red
 
 __all__ = ["Direction", "Edge", "Framing", "Jitter", "Link", "Ring", "Way"]
 
@@ -119,7 +119,7 @@ class Direction(NamedTuple):
     rate: int
     delay: int
     framing: Framing
-    queue: Pfifo | Bfifo | Red | Red1993
+    queue: AnyQueue
     ring: Ring | None
     jitter: Jitter | None
     loss: float

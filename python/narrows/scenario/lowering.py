@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.scenario import checks
 from narrows.scenario.draws import draw
-from narrows.scenario.queues import Bfifo, Pfifo, Red, Red1993
+from narrows.scenario.queue_plan import queue_plan
 from narrows.scenario.routing import Network
 from narrows.scenario.traffic import Ftp, Group, Once, OnOff
 
@@ -106,7 +106,7 @@ def _links(ways: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]
         if framing not in framings:
             framings[framing] = _framing(way.framing)
         if queue not in queues:
-            queues[queue] = _queue(way)
+            queues[queue] = queue_plan(way.queue, way.rate)
         links.append(
             {
                 "name": way.name,
@@ -151,46 +151,6 @@ def _ring(ring: Ring | None) -> dict[str, int] | None:
         return {"packets": ring.packets}
     assert ring.bytes is not None, "a ring has one of the two, as its validator says"
     return {"bytes": ring.bytes}
-
-
-def _queue(way: Direction) -> dict[str, Any]:
-    queue = way.queue
-    match queue:
-        case Pfifo() | Bfifo():
-            return {queue.kind: {"limit": queue.limit}}
-        case Red():
-            return {
-                "red": {
-                    "limit": queue.limit,
-                    "min": queue.lower,
-                    "max": queue.upper,
-                    "avpkt": queue.avpkt,
-                    "burst": queue.packets,
-                    "probability": queue.probability,
-                    "bandwidth": way.rate if queue.bandwidth is None else queue.bandwidth,
-                    "ecn": queue.ecn,
-                    "harddrop": queue.harddrop,
-                    "nodrop": queue.nodrop,
-                    "adaptive": queue.adaptive,
-                }
-            }
-        case Red1993():
-            in_bytes = {"bytes": {"mean_packet": queue.mean_packet}}
-            return {
-                "red1993": {
-                    "unit": "packets" if queue.unit == "packets" else in_bytes,
-                    "limit": queue.limit,
-                    "min": queue.min,
-                    "max": queue.max,
-                    "weight": queue.weight,
-                    "max_p": queue.max_p,
-                    "gentle": queue.gentle,
-                    "wait": queue.wait,
-                    "ecn": queue.ecn,
-                    "mark_above_max": queue.mark_above_max,
-                    "bandwidth": way.rate if queue.bandwidth is None else queue.bandwidth,
-                }
-            }
 
 
 def _connections(

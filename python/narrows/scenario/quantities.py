@@ -26,10 +26,12 @@ __all__ = [
     "Size",
     "Span",
     "TransferSize",
+    "at_least",
     "at_most",
     "bytes_text",
     "rate_text",
     "read_size",
+    "read_span",
     "refuse",
     "span_text",
 ]
@@ -131,6 +133,17 @@ def _between(value: int, least: int, most: int) -> int:
     return value
 
 
+def at_least(least: int, text: str) -> AfterValidator:
+    """Bounds a quantity from below; `text` is how the bound is written."""
+
+    def check(value: int) -> int:
+        if value < least:
+            raise refuse(f'must be at least "{text}"')
+        return value
+
+    return AfterValidator(check)
+
+
 def at_most(most: int, text: str) -> AfterValidator:
     """Bounds a quantity from above; `text` is how the bound is written."""
 
@@ -163,7 +176,7 @@ Span = Annotated[
 
 PositiveSpan = Annotated[
     int,
-    BeforeValidator(lambda value: _positive(_read_span(value))),
+    BeforeValidator(lambda value: _positive(read_span(value))),
     PlainSerializer(span_text, return_type=str, when_used="json"),
     _schema("duration above zero", "50 ms"),
 ]
@@ -218,6 +231,6 @@ Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 Path = Annotated[tuple[Name, ...], Field(min_length=1, max_length=65, fail_fast=True)]
 """Nodes in the order in which packets pass them."""
 
-_read_span = _reader(_core.parse_span, "50 ms", _MOST_SPAN)
+read_span = _reader(_core.parse_span, "50 ms", _MOST_SPAN)
 read_size = _reader(_core.parse_bytes, "1500 B", _MOST_BYTES)
 _read_transfer = _reader(_core.parse_bytes, "384 kB", 10**15)

@@ -12,7 +12,13 @@ from narrows.report.style import BLUE, GREEN, INK, MUTED, ORANGE, VERMILION
 from narrows.results import Run
 
 _COLORS = {"min": GREEN, "max": VERMILION, "limit": INK}
-_NAMES = {"pfifo": "FIFO", "bfifo": "FIFO", "red": "RED", "red-1993": "RED (1993)"}
+_NAMES = {
+    "pfifo": "FIFO",
+    "bfifo": "FIFO",
+    "red": "RED",
+    "red-1993": "RED (1993)",
+    "codel": "CoDel",
+}
 
 
 @style.styled

@@ -1,65 +1,16 @@
-"""Queue disciplines at a link's head, with tc(8)'s names and defaults."""
+"""RED as in the Linux kernel."""
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    ValidationInfo,
-    WithJsonSchema,
-    field_serializer,
-    model_validator,
-)
+from pydantic import Field, model_validator
 
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import (
-    PositiveBytes,
-    Probability,
-    Rate,
-    bytes_text,
-    read_size,
-    refuse,
-)
+from narrows.scenario.quantities import PositiveBytes, Probability, Rate, refuse
 
-__all__ = ["Bfifo", "Pfifo", "Queue", "Red", "Red1993"]
-
-Packets = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
-
-
-def read_threshold(value: Any, info: ValidationInfo) -> Any:
-    """A threshold of `red-1993`: a number where it counts packets, a size where it counts bytes."""
-    unit = info.data.get("unit")
-    if unit == "packets" and isinstance(value, bool):
-        raise refuse("is a Boolean, not a number")
-    if unit == "packets" and isinstance(value, str):
-        raise refuse('is text where unit is "packets"', "write a number, or set unit to bytes")
-    if unit == "bytes":
-        return read_size(value)
-    return value
-
-
-_IN_UNIT = WithJsonSchema({"type": ["number", "string"], "title": "number of packets, or size"})
-
-
-class Pfifo(Table):
-    """Tail drop, counted in packets: tc-pfifo(8)."""
-
-    kind: Literal["pfifo"] = "pfifo"
-    """Which discipline this is."""
-    limit: Packets
-    """Packets that the queue holds."""
-
-
-class Bfifo(Table):
-    """Tail drop, counted in bytes: tc-bfifo(8)."""
-
-    kind: Literal["bfifo"] = "bfifo"
-    """Which discipline this is."""
-    limit: PositiveBytes
-    """Bytes that the queue holds, the link's `framing.queue_overhead` included."""
+__all__ = ["Red"]
 
 
 class Red(Table):
@@ -179,50 +130,3 @@ def _weight_log(lower: int, burst: int, avpkt: int) -> int | None:
 
 # tc's unit of time is a tick of 64 ns.
 _TICKS_PER_US = 15.625
-
-
-class Red1993(Table):
-    """RED as in the paper of 1993 and in ns-2: thresholds in packets or bytes, weight given."""
-
-    kind: Literal["red-1993"] = "red-1993"
-    """Which discipline this is."""
-    unit: Literal["packets", "bytes"] = "packets"
-    """What `limit`, `min` and `max` count."""
-    mean_packet: PositiveBytes = 500
-    """Average packet size, by which byte mode scales the probability (ns-2: 500)."""
-    limit: Annotated[int, BeforeValidator(read_threshold), Field(ge=1, le=2**32 - 1), _IN_UNIT]
-    """Hard limit of the real queue: a number of packets, or a size."""
-    min: Annotated[float, BeforeValidator(read_threshold), Field(gt=0, le=2**32 - 1), _IN_UNIT]
-    """Average at which marking or dropping starts: packets, or a size."""
-    max: Annotated[float, BeforeValidator(read_threshold), Field(gt=0, le=2**32 - 1), _IN_UNIT]
-    """Average above which every packet is marked or dropped: packets, or a size."""
-    weight: Annotated[Probability, Field(gt=0.0)] = 0.002
-    """Weight of a new sample in the average (the paper's w_q)."""
-    max_p: Annotated[Probability, Field(gt=0.0)] = 0.1
-    """Probability of marking or dropping when the average reaches `max`."""
-    gentle: bool = Field(default=False, strict=True)
-    """Lets the probability rise from `max_p` to 1 between `max` and twice `max`."""
-    wait: bool = Field(default=False, strict=True)
-    """Spaces drops 1/p to 2/p packets apart (ns-2's default) instead of 1 to 1/p (the paper)."""
-    ecn: bool = Field(default=False, strict=True)
-    """Marks packets of ECN-capable transports where it would drop them early."""
-    mark_above_max: bool = Field(default=False, strict=True)
-    """Marks above `max` too (Linux does, ns-2 drops)."""
-    bandwidth: Rate | None = None
-    """Rate by which the average decays while the queue is idle; the link's by default."""
-
-    @field_serializer("limit", "min", "max", when_used="json")
-    def _in_its_unit(self, value: float) -> float | str:
-        return bytes_text(int(value)) if self.unit == "bytes" else value
-
-    @model_validator(mode="after")
-    def _is_possible(self) -> Red1993:
-        if self.min >= self.max:
-            raise refuse(
-                f"{self.min:g} is not below max ({self.max:g})", "exchange or mend them", "min"
-            )
-        return self
-
-
-Queue = Annotated[Pfifo | Bfifo | Red | Red1993, Field(discriminator="kind")]
-"""Any queue discipline."""

@@ -1,0 +1,65 @@
+"""From a queue of the language to the simulator's settings, those of `crates/qdisc`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narrows.scenario.queues import AnyQueue, Red, Red1993
+
+__all__ = ["queue_plan"]
+
+
+def queue_plan(queue: AnyQueue, rate: int) -> dict[str, Any]:
+    """The plan's form of a queue.
+
+    Args:
+        queue: What the scenario says.
+        rate: What serves it, in bits per second.
+
+    Examples:
+        >>> from narrows.scenario import Pfifo
+        >>> queue_plan(Pfifo(limit=5), 1_000_000)
+        {'pfifo': {'limit': 5}}
+    """
+    match queue:
+        case Red():
+            return {"red": _red(queue, rate)}
+        case Red1993():
+            return {"red1993": _red_1993(queue, rate)}
+        case _:
+            # The keys are the settings.
+            keys = type(queue).model_fields.keys() - {"kind"}
+            return {queue.kind: {key: getattr(queue, key) for key in sorted(keys)}}
+
+
+def _red(queue: Red, rate: int) -> dict[str, Any]:
+    return {
+        "limit": queue.limit,
+        "min": queue.lower,
+        "max": queue.upper,
+        "avpkt": queue.avpkt,
+        "burst": queue.packets,
+        "probability": queue.probability,
+        "bandwidth": rate if queue.bandwidth is None else queue.bandwidth,
+        "ecn": queue.ecn,
+        "harddrop": queue.harddrop,
+        "nodrop": queue.nodrop,
+        "adaptive": queue.adaptive,
+    }
+
+
+def _red_1993(queue: Red1993, rate: int) -> dict[str, Any]:
+    in_bytes = {"bytes": {"mean_packet": queue.mean_packet}}
+    return {
+        "unit": "packets" if queue.unit == "packets" else in_bytes,
+        "limit": queue.limit,
+        "min": queue.min,
+        "max": queue.max,
+        "weight": queue.weight,
+        "max_p": queue.max_p,
+        "gentle": queue.gentle,
+        "wait": queue.wait,
+        "ecn": queue.ecn,
+        "mark_above_max": queue.mark_above_max,
+        "bandwidth": rate if queue.bandwidth is None else queue.bandwidth,
+    }
