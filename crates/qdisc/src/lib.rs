@@ -7,6 +7,7 @@
 #![doc = include_str!("../README.md")]
 
 mod any;
+pub mod blue;
 pub mod codel;
 mod config_error;
 mod counters;

@@ -1,0 +1,463 @@
+//! Blue: finds the marking probability that the load needs, from losses and idleness alone.
+//!
+//! Source: W. Feng, K. Shin, D. Kandlur, D. Saha, "The BLUE Active Queue Management Algorithms",
+//! IEEE/ACM Transactions on Networking 10(4), 2002, section III and figure 1; first as technical
+//! report CSE-TR-387-99, University of Michigan, 1999.
+//!
+//! Differences from the source:
+//! - A change is allowed as soon as `freeze` has passed since the last; figure 1 says "after".
+//! - How often an idle link is an event the paper leaves open: [`Idle`]. The link counts as idle
+//!   from the `dequeue` that finds nothing to the next arrival.
+//! - Increment and decrement stop at probabilities of 1 and 0.
+//! - A packet that finds the queue full is a loss; it is not asked for its luck first.
+
+use narrows_units::{Span, Time};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+
+use crate::storage::Storage;
+use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+
+/// Settings of [`Blue`]; `limit` and `threshold` are counted in `unit`.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Config {
+    /// What the queue is counted in.
+    pub unit: Unit,
+    /// What may wait; above zero. A packet is admitted if the sum with it is at most this.
+    pub limit: u64,
+    /// A queue longer than this, with the packet that comes, counts as a loss does (the paper's L);
+    /// `None`: only losses count.
+    pub threshold: Option<u64>,
+    /// What a loss adds to the probability (the paper's d1); above 0, at most 1.
+    pub increment: f64,
+    /// What idleness takes from the probability (d2); above 0, at most 1.
+    pub decrement: f64,
+    /// The shortest time between two changes of the probability (`freeze_time`).
+    pub freeze: Span,
+    /// How often an idle link counts.
+    pub idle: Idle,
+    /// Marks ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+}
+
+/// What a queue is counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Unit {
+    /// Packets.
+    #[default]
+    Packets,
+    /// Bytes.
+    Bytes,
+}
+
+/// How often an idle link lowers the probability.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Idle {
+    /// Once each `freeze`, as long as it is idle.
+    #[default]
+    Repeated,
+    /// Once, when it becomes idle.
+    Once,
+}
+
+impl Config {
+    /// Whether a queue can have these settings.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.limit == 0 {
+            return Err(ConfigError::LimitZero);
+        }
+        for (field, step) in [("increment", self.increment), ("decrement", self.decrement)] {
+            if !(step > 0.0 && step <= 1.0) {
+                return Err(ConfigError::NotProbability(field));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Config {
+    /// One of the paper's pairs of steps, ten to one, with 100 ms between changes; a thousand
+    /// packets.
+    fn default() -> Self {
+        Self {
+            unit: Unit::Packets,
+            limit: 1000,
+            threshold: None,
+            increment: 0.02,
+            decrement: 0.002,
+            freeze: Span::from_ms(100),
+            idle: Idle::default(),
+            ecn: false,
+        }
+    }
+}
+
+/// Blue, with one probability for all packets.
+#[derive(Clone, Debug)]
+pub struct Blue<P> {
+    config: Config,
+    /// The marking probability p_m.
+    p_m: f64,
+    /// Before this nothing changes it: `freeze` after the last change.
+    frozen_until: Time,
+    /// Since when the link is idle; `None` since the next arrival.
+    idle_since: Option<Time>,
+    random: Pcg32,
+    storage: Storage<P>,
+    counters: Counters,
+}
+
+impl<P: Packet> Blue<P> {
+    /// An empty queue, whose random numbers follow from `seed`.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Config::check`] refuses the settings.
+    pub fn new(config: Config, seed: u64) -> Self {
+        if let Err(error) = config.check() {
+            panic!("settings that check() refuses: {error}");
+        }
+        Self {
+            p_m: 0.0,
+            frozen_until: Time::ZERO,
+            idle_since: None,
+            random: Pcg32::seed_from_u64(seed),
+            storage: Storage::new(),
+            counters: Counters::ZERO,
+            config,
+        }
+    }
+
+    /// The marking probability, as the last arrival or the last `dequeue` that found nothing left
+    /// it.
+    pub const fn probability(&self) -> f64 {
+        self.p_m
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The packet that leaves next, left where it is.
+    #[inline]
+    pub fn head(&self) -> Option<&P> {
+        self.storage.head()
+    }
+
+    /// Figure 1, "Upon packet loss (or Q_len > L) event".
+    fn on_loss(&mut self, now: Time) {
+        if now >= self.frozen_until {
+            self.p_m = (self.p_m + self.config.increment).min(1.0);
+            self.frozen_until = now + self.config.freeze;
+        }
+    }
+
+    /// Figure 1, "Upon link idle event": as many as fit between `from` and `until`.
+    fn on_idle(&mut self, from: Time, until: Time) {
+        let first = from.max(self.frozen_until);
+        if first > until {
+            return;
+        }
+        let freeze = self.config.freeze.as_ps();
+        let more = until.since(first).as_ps().checked_div(freeze).unwrap_or(0);
+        self.p_m = (self.p_m - self.config.decrement * (1 + more) as f64).max(0.0);
+        self.frozen_until = first + Span::from_ps(more * freeze) + self.config.freeze;
+    }
+
+    /// The queue with a packet of `bytes`, in the unit.
+    #[inline]
+    fn length_with(&self, bytes: u32) -> u64 {
+        match self.config.unit {
+            Unit::Packets => self.storage.packets() as u64 + 1,
+            Unit::Bytes => self.storage.bytes() + u64::from(bytes),
+        }
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Blue<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, mut packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        let bytes = packet.bytes();
+        self.counters.arrived_packets += 1;
+        self.counters.arrived_bytes += u64::from(bytes);
+        if let Some(since) = self.idle_since.take()
+            && self.config.idle == Idle::Repeated
+        {
+            self.on_idle(since, now);
+        }
+        let length = self.length_with(bytes);
+        let full = length > self.config.limit;
+        if full || self.config.threshold.is_some_and(|threshold| length > threshold) {
+            self.on_loss(now);
+        }
+        let hit = !full && self.p_m > 0.0 && uniform(&mut self.random) < self.p_m;
+        let marks = hit && self.config.ecn && packet.ecn().is_capable();
+        if full || (hit && !marks) {
+            let reason = if full { DropReason::Overflow } else { DropReason::Early };
+            self.counters.on_drop(bytes, reason);
+            dropped.push((packet, reason));
+            return Verdict::Dropped;
+        }
+        if marks {
+            packet.mark();
+            self.counters.marked_early += 1;
+        }
+        self.storage.push(packet);
+        if marks { Verdict::Marked } else { Verdict::Queued }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, _dropped: &mut Dropped<P>) -> Option<P> {
+        let packet = self.storage.pop();
+        match &packet {
+            Some(packet) => {
+                self.counters.sent_packets += 1;
+                self.counters.sent_bytes += u64::from(packet.bytes());
+            }
+            None if self.idle_since.is_none() => {
+                self.idle_since = Some(now);
+                self.on_idle(now, now);
+            }
+            None => {}
+        }
+        packet
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.storage.backlog()
+    }
+
+    #[inline]
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+/// Uniform in [0, 1).
+#[inline]
+fn uniform(random: &mut Pcg32) -> f64 {
+    f64::from(random.next_u32()) / 4_294_967_296.0
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_units::{Bytes, Rate};
+
+    use super::*;
+    use crate::Ecn;
+    use crate::laws;
+    use crate::traffic::TestPacket;
+
+    fn at_ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(ms)
+    }
+
+    fn with_probability(config: Config, p_m: f64) -> Blue<TestPacket> {
+        Blue { p_m, ..Blue::new(config, 5) }
+    }
+
+    fn put(blue: &mut Blue<TestPacket>, now: Time, ecn: Ecn) -> (Verdict, Vec<DropReason>) {
+        let mut dropped = Dropped::new();
+        let packet = TestPacket { ecn, ..TestPacket::default() };
+        let verdict = blue.enqueue(now, packet, &mut dropped);
+        (verdict, dropped.iter().map(|&(_, reason)| reason).collect())
+    }
+
+    #[test]
+    fn it_obeys_the_laws_in_every_mode() {
+        for (unit, limit) in [(Unit::Packets, 20), (Unit::Bytes, 20_000)] {
+            for ecn in [false, true] {
+                for idle in [Idle::Repeated, Idle::Once] {
+                    let threshold = ecn.then_some(limit / 2);
+                    let freeze = Span::from_ms(1);
+                    let config =
+                        Config { unit, limit, ecn, idle, threshold, freeze, ..Config::default() };
+                    laws::check(|| Blue::new(config.clone(), 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_loss_adds_the_increment_at_most_once_each_freeze() {
+        let mut blue = Blue::new(Config { limit: 1, ..Config::default() }, 1);
+        for (ms, p_m) in [(0, 0.0), (1, 0.02), (100, 0.02), (101, 0.04), (150, 0.04), (500, 0.06)] {
+            // Until one gets in, and then one that does not.
+            put(&mut blue, at_ms(ms), Ecn::NotEct);
+            assert!((blue.probability() - p_m).abs() < 1e-12, "{ms} ms: {}", blue.probability());
+        }
+        let mut blue = with_probability(Config { limit: 1, ..Config::default() }, 0.99);
+        blue.storage.push(TestPacket::default());
+        put(&mut blue, at_ms(1_000), Ecn::NotEct);
+        assert_eq!(blue.probability(), 1.0);
+    }
+
+    #[test]
+    fn a_queue_above_the_threshold_counts_as_a_loss() {
+        let config = Config { threshold: Some(2), freeze: Span::ZERO, ..Config::default() };
+        let mut blue = Blue::new(config, 1);
+        for p_m in [0.0, 0.0, 0.02] {
+            assert_eq!(put(&mut blue, at_ms(1), Ecn::NotEct).0, Verdict::Queued);
+            assert_eq!(blue.probability(), p_m);
+        }
+        let config = Config { threshold: Some(1_000), unit: Unit::Bytes, ..Config::default() };
+        let mut blue = Blue::new(Config { limit: 5_000, ..config }, 1);
+        for p_m in [0.0, 0.02] {
+            put(&mut blue, at_ms(1), Ecn::NotEct);
+            assert_eq!(blue.probability(), p_m);
+        }
+    }
+
+    #[test]
+    fn an_idle_link_takes_the_decrement_once_each_freeze_while_it_lasts_or_once() {
+        for (idle, after) in [(Idle::Repeated, 0.48), (Idle::Once, 0.498)] {
+            let mut blue = with_probability(Config { idle, ..Config::default() }, 0.5);
+            blue.dequeue(at_ms(50), &mut Dropped::new());
+            assert!((blue.probability() - 0.498).abs() < 1e-12);
+            // Asking again is no new event.
+            blue.dequeue(at_ms(400), &mut Dropped::new());
+            assert!((blue.probability() - 0.498).abs() < 1e-12);
+            // At 50, 150, ..., 950 ms.
+            put(&mut blue, at_ms(1_049), Ecn::NotEct);
+            assert!((blue.probability() - after).abs() < 1e-12, "{}", blue.probability());
+        }
+        let mut blue = with_probability(Config::default(), 0.001);
+        blue.dequeue(at_ms(0), &mut Dropped::new());
+        assert_eq!(blue.probability(), 0.0);
+    }
+
+    #[test]
+    fn a_change_in_either_direction_freezes_the_probability() {
+        let mut blue = with_probability(Config { limit: 1, ..Config::default() }, 0.5);
+        blue.dequeue(at_ms(0), &mut Dropped::new());
+        assert!((blue.probability() - 0.498).abs() < 1e-12);
+        blue.storage.push(TestPacket::default());
+        put(&mut blue, at_ms(99), Ecn::NotEct);
+        assert!((blue.probability() - 0.498).abs() < 1e-12);
+        put(&mut blue, at_ms(100), Ecn::NotEct);
+        assert!((blue.probability() - 0.518).abs() < 1e-12);
+    }
+
+    #[test]
+    fn without_a_freeze_an_idle_time_is_one_event() {
+        let mut blue = with_probability(Config { freeze: Span::ZERO, ..Config::default() }, 0.5);
+        blue.dequeue(at_ms(0), &mut Dropped::new());
+        put(&mut blue, at_ms(10_000), Ecn::NotEct);
+        assert!((blue.probability() - 0.496).abs() < 1e-12);
+    }
+
+    #[test]
+    fn packets_are_hit_with_the_probability_each_on_its_own() {
+        let config = Config { limit: u64::MAX, ..Config::default() };
+        let mut blue = with_probability(config, 0.25);
+        let hits: Vec<bool> = (0..40_000)
+            .map(|_| put(&mut blue, at_ms(1), Ecn::NotEct).1 == [DropReason::Early])
+            .collect();
+        // Standard deviations: sqrt(40000 p (1-p)), with p = 1/4 and for pairs 1/16.
+        let count = hits.iter().filter(|&&hit| hit).count() as f64;
+        assert!((count - 10_000.0).abs() < 4.0 * 86.7, "{count}");
+        let pairs = hits.windows(2).filter(|pair| pair[0] && pair[1]).count() as f64;
+        assert!((pairs - 2_500.0).abs() < 4.0 * 61.3, "{pairs}");
+    }
+
+    #[test]
+    fn with_ecn_capable_packets_are_marked_and_never_where_the_queue_is_full() {
+        let config = Config { ecn: true, limit: 1, ..Config::default() };
+        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+            let mut blue = with_probability(config.clone(), 1.0);
+            let hit = put(&mut blue, at_ms(1), ecn);
+            if ecn.is_capable() {
+                assert_eq!(hit, (Verdict::Marked, vec![]));
+                assert_eq!(blue.head().map(|packet| packet.ecn), Some(Ecn::Ce));
+                let full = put(&mut blue, at_ms(1), ecn);
+                assert_eq!(full, (Verdict::Dropped, vec![DropReason::Overflow]));
+            } else {
+                assert_eq!(hit, (Verdict::Dropped, vec![DropReason::Early]));
+            }
+        }
+        let mut blue = with_probability(Config::default(), 1.0);
+        assert_eq!(put(&mut blue, at_ms(1), Ecn::Ect0).0, Verdict::Dropped);
+    }
+
+    #[test]
+    fn the_limit_counts_in_the_unit() {
+        for (unit, limit, admitted) in [(Unit::Packets, 3, 3), (Unit::Bytes, 3_999, 3)] {
+            let mut blue = Blue::new(Config { unit, limit, ..Config::default() }, 1);
+            let mut dropped = Dropped::new();
+            for _ in 0..5 {
+                blue.enqueue(at_ms(0), TestPacket::default(), &mut dropped);
+            }
+            assert_eq!(blue.backlog().packets, admitted);
+        }
+    }
+
+    /// Senders that do not listen, at r times the line's rate, need a probability of 1 - 1/r. Blue
+    /// finds it, stays within a few steps of it, and then loses next to nothing to the limit.
+    #[test]
+    fn it_finds_the_probability_that_the_load_needs() {
+        for r in [1.1, 1.25, 2.0] {
+            let line = Rate::from_bps(10_000_000).expect("not zero");
+            let service = line.time_for(Bytes::new(1000));
+            let gap = Span::from_secs_f64(service.as_secs_f64() / r);
+            let config = Config { limit: 100, freeze: Span::from_ms(10), ..Config::default() };
+            let mut blue = Blue::new(config, 1);
+            let (mut now, mut free_at) = (Time::ZERO, Time::ZERO);
+            let (mut sum, mut samples, mut losses) = (0.0, 0u32, 0);
+            for n in 0..200_000 {
+                now += gap;
+                while free_at <= now {
+                    match blue.dequeue(free_at, &mut Dropped::new()) {
+                        Some(_) => free_at += service,
+                        None => free_at = now + Span::from_ps(1),
+                    }
+                }
+                put(&mut blue, now, Ecn::NotEct);
+                if n == 50_000 {
+                    losses = blue.counters().dropped_overflow;
+                }
+                if n >= 50_000 {
+                    sum += blue.probability();
+                    samples += 1;
+                }
+            }
+            let mean = sum / f64::from(samples);
+            assert!((mean - (1.0 - 1.0 / r)).abs() < 0.02, "{r}: {mean}");
+            let losses = (blue.counters().dropped_overflow - losses) as f64 / f64::from(samples);
+            assert!(losses < 0.01, "{r}: {losses}");
+        }
+    }
+
+    #[test]
+    fn impossible_settings_are_refused_by_field() {
+        type Change = fn(&mut Config);
+        let refused: [(Change, ConfigError); 4] = [
+            (|c| c.limit = 0, ConfigError::LimitZero),
+            (|c| c.increment = 0.0, ConfigError::NotProbability("increment")),
+            (|c| c.increment = f64::NAN, ConfigError::NotProbability("increment")),
+            (|c| c.decrement = 1.1, ConfigError::NotProbability("decrement")),
+        ];
+        for (change, error) in refused {
+            let mut config = Config::default();
+            change(&mut config);
+            assert_eq!(config.check(), Err(error));
+        }
+        assert_eq!(Config::default().check(), Ok(()));
+    }
+}
