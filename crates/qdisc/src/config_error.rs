@@ -15,6 +15,10 @@ pub enum ConfigError {
     Above(&'static str, u32),
     /// A field is less than the least that the source allows.
     Below(&'static str, u32),
+    /// A field must lie above zero and below one.
+    NotFraction(&'static str),
+    /// A field must be a power of two.
+    NotPowerOfTwo(&'static str),
     /// `min` is not below `max`.
     MinNotBelowMax,
     /// A field exceeds what the source's integers hold.
@@ -42,6 +46,8 @@ impl fmt::Display for ConfigError {
             Self::NotProbability(field) => write!(f, "{field} must be above 0 and at most 1"),
             Self::Above(field, most) => write!(f, "{field} must be at most {most}"),
             Self::Below(field, least) => write!(f, "{field} must be at least {least}"),
+            Self::NotFraction(field) => write!(f, "{field} must be above 0 and below 1"),
+            Self::NotPowerOfTwo(field) => write!(f, "{field} must be a power of two"),
             Self::MinNotBelowMax => f.write_str("min must be smaller than max"),
             Self::TooLarge(field) => write!(f, "{field} must be below 2^32"),
             Self::ThresholdTooLarge(field) => {

@@ -11,6 +11,7 @@ pub mod blue;
 pub mod codel;
 mod config_error;
 mod counters;
+pub mod drr;
 pub mod fifo;
 #[cfg(test)]
 mod laws;

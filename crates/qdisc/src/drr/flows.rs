@@ -1,0 +1,334 @@
+//! Per-flow queues and the round in which they are served.
+//!
+//! A flow that has packets is *active* and has its place in the round. A flow without packets is
+//! forgotten, unless the discipline keeps it for what it knows of it. So memory follows the flows
+//! that are active, whatever has passed before.
+
+use narrows_units::Bytes;
+
+use super::slab::{List, NIL, Slab};
+use super::table::{Table, mix};
+use crate::{Backlog, Packet};
+
+/// Queues by flow, in one store.
+#[derive(Clone, Debug)]
+pub(crate) struct Flows<P> {
+    slab: Slab<P>,
+    flows: Vec<Flow>,
+    /// Indices in `flows` that are free.
+    free: Vec<u32>,
+    table: Table,
+    /// The flow whose turn it is, or [`NIL`]: one of a ring.
+    turn: u32,
+    active: u32,
+    packets: u32,
+    bytes: u64,
+    buckets: Option<u32>,
+    seed: u64,
+}
+
+/// A flow and its queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    /// What the flow is known by.
+    key: u64,
+    bytes: u64,
+    /// For the discipline: what the flow may still send in its turn. Zero when it becomes active.
+    pub(crate) deficit: i64,
+    list: List,
+    packets: u32,
+    /// The next and the last in the round; its own index, or anything, when it is not active.
+    next: u32,
+    before: u32,
+}
+
+impl Flow {
+    /// What the flow is known by.
+    #[inline]
+    pub(crate) const fn key(&self) -> u64 {
+        self.key
+    }
+
+    #[inline]
+    pub(crate) const fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    #[inline]
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl<P: Packet> Flows<P> {
+    /// No flows. With `buckets` that many queues share all flows, by a hash.
+    pub(crate) const fn new(buckets: Option<u32>, seed: u64) -> Self {
+        Self {
+            slab: Slab::new(),
+            flows: Vec::new(),
+            free: Vec::new(),
+            // Another seed than that of the buckets: keys of one bucket must not meet there too.
+            table: Table::new(mix(seed, 0x7461_626C_6500_0000)),
+            turn: NIL,
+            active: 0,
+            packets: 0,
+            bytes: 0,
+            buckets,
+            seed,
+        }
+    }
+
+    /// What flow a packet with this hash belongs to: the hash itself, or a bucket.
+    #[inline]
+    pub(crate) const fn key(&self, flow_hash: u64) -> u64 {
+        match self.buckets {
+            None => flow_hash,
+            Some(buckets) => {
+                // The upper half, multiplied, is uniform below `buckets` (Lemire 2019, without the
+                // rejection, whose bias is buckets / 2^32).
+                ((mix(flow_hash, self.seed) >> 32) * buckets as u64) >> 32
+            }
+        }
+    }
+
+    /// The flow with this key, if it is known.
+    #[inline]
+    pub(crate) fn find(&self, key: u64) -> Option<u32> {
+        self.table.get(key)
+    }
+
+    /// The flow with this key, made where it is not known.
+    #[inline]
+    pub(crate) fn find_or_add(&mut self, key: u64) -> u32 {
+        match self.table.get(key) {
+            Some(flow) => flow,
+            None => self.add(key),
+        }
+    }
+
+    fn add(&mut self, key: u64) -> u32 {
+        let flow = Flow {
+            key,
+            bytes: 0,
+            deficit: 0,
+            list: List::EMPTY,
+            packets: 0,
+            next: NIL,
+            before: NIL,
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.flows[index as usize] = flow;
+                index
+            }
+            None => {
+                self.flows.push(flow);
+                (self.flows.len() - 1) as u32
+            }
+        };
+        self.table.insert(key, index);
+        index
+    }
+
+    /// Forgets a flow that is not active.
+    #[inline]
+    pub(crate) fn forget(&mut self, flow: u32) {
+        debug_assert_eq!(self.flows[flow as usize].packets, 0, "an active flow is not forgotten");
+        self.table.remove(self.flows[flow as usize].key);
+        self.free.push(flow);
+    }
+
+    /// Appends a packet to a flow's queue. A flow that becomes active is the last of the round.
+    #[inline]
+    pub(crate) fn push(&mut self, flow: u32, packet: P) {
+        let bytes = u64::from(packet.bytes());
+        let entry = &mut self.flows[flow as usize];
+        let was_empty = entry.list.is_empty();
+        self.slab.push_back(&mut entry.list, packet);
+        entry.packets += 1;
+        entry.bytes += bytes;
+        self.packets += 1;
+        self.bytes += bytes;
+        if was_empty {
+            entry.deficit = 0;
+            self.join(flow);
+        }
+    }
+
+    /// Takes the first packet of a flow. A flow without packets leaves the round.
+    #[inline]
+    pub(crate) fn pop_front(&mut self, flow: u32) -> Option<P> {
+        let packet = self.slab.pop_front(&mut self.flows[flow as usize].list)?;
+        self.taken(flow, packet.bytes());
+        Some(packet)
+    }
+
+    /// Takes the last packet of a flow. A flow without packets leaves the round.
+    #[inline]
+    pub(crate) fn pop_back(&mut self, flow: u32) -> Option<P> {
+        let packet = self.slab.pop_back(&mut self.flows[flow as usize].list)?;
+        self.taken(flow, packet.bytes());
+        Some(packet)
+    }
+
+    #[inline]
+    fn taken(&mut self, flow: u32, bytes: u32) {
+        let entry = &mut self.flows[flow as usize];
+        entry.packets -= 1;
+        entry.bytes -= u64::from(bytes);
+        self.packets -= 1;
+        self.bytes -= u64::from(bytes);
+        if entry.packets == 0 {
+            self.leave(flow);
+        }
+    }
+
+    /// The first packet of a flow, left where it is.
+    #[inline]
+    pub(crate) fn front(&self, flow: u32) -> Option<&P> {
+        self.slab.front(self.flows[flow as usize].list)
+    }
+
+    #[inline]
+    pub(crate) fn flow(&self, flow: u32) -> &Flow {
+        &self.flows[flow as usize]
+    }
+
+    #[inline]
+    pub(crate) fn flow_mut(&mut self, flow: u32) -> &mut Flow {
+        &mut self.flows[flow as usize]
+    }
+
+    /// The flow whose turn it is; `None` where no packet waits.
+    #[inline]
+    pub(crate) const fn turn(&self) -> Option<u32> {
+        if self.turn == NIL { None } else { Some(self.turn) }
+    }
+
+    /// Ends a flow's turn: it becomes the last of the round.
+    #[inline]
+    pub(crate) fn end_turn(&mut self) {
+        if self.turn != NIL {
+            self.turn = self.flows[self.turn as usize].next;
+        }
+    }
+
+    /// Flows that have packets.
+    #[inline]
+    pub(crate) const fn active(&self) -> u32 {
+        self.active
+    }
+
+    /// Packets of all flows.
+    #[inline]
+    pub(crate) const fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    #[inline]
+    pub(crate) const fn backlog(&self) -> Backlog {
+        Backlog { packets: self.packets, bytes: Bytes::new(self.bytes) }
+    }
+
+    /// Becomes the last of the round.
+    #[inline]
+    fn join(&mut self, flow: u32) {
+        self.active += 1;
+        if self.turn == NIL {
+            self.turn = flow;
+            self.set_ring(flow, flow);
+            return;
+        }
+        let last = self.flows[self.turn as usize].before;
+        self.set_ring(last, flow);
+        self.set_ring(flow, self.turn);
+    }
+
+    /// Leaves the round.
+    #[inline]
+    fn leave(&mut self, flow: u32) {
+        self.active -= 1;
+        let Flow { next, before, .. } = self.flows[flow as usize];
+        if next == flow {
+            self.turn = NIL;
+            return;
+        }
+        self.set_ring(before, next);
+        if self.turn == flow {
+            self.turn = next;
+        }
+    }
+
+    #[inline]
+    fn set_ring(&mut self, flow: u32, next: u32) {
+        self.flows[flow as usize].next = next;
+        self.flows[next as usize].before = flow;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::TestPacket;
+
+    fn served(flows: &mut Flows<TestPacket>) -> Vec<u64> {
+        let mut order = Vec::new();
+        while let Some(flow) = flows.turn() {
+            order.push(flows.flow(flow).key());
+            flows.end_turn();
+            flows.pop_front(flow);
+        }
+        order
+    }
+
+    #[test]
+    fn the_round_goes_in_the_order_of_becoming_active() {
+        let mut flows = Flows::new(None, 1);
+        for key in [5, 7, 5, 9, 7, 5] {
+            let flow = flows.find_or_add(key);
+            flows.push(flow, TestPacket::default());
+        }
+        assert_eq!((flows.active(), flows.packets()), (3, 6));
+        assert_eq!(served(&mut flows), [5, 7, 9, 5, 7, 5]);
+    }
+
+    #[test]
+    fn a_flow_may_leave_from_anywhere_in_the_round() {
+        for gone in 0..4 {
+            let mut flows = Flows::new(None, 1);
+            for key in 0..4 {
+                let flow = flows.find_or_add(key);
+                flows.push(flow, TestPacket::default());
+            }
+            let flow = flows.find(gone).expect("it is there");
+            assert!(flows.pop_back(flow).is_some() && flows.pop_back(flow).is_none());
+            let rest: Vec<u64> = (0..4).filter(|&key| key != gone).collect();
+            assert_eq!(served(&mut flows), rest);
+        }
+    }
+
+    #[test]
+    fn flows_that_are_forgotten_leave_their_places_to_others() {
+        let mut flows = Flows::new(None, 1);
+        for key in 0..10_000 {
+            let flow = flows.find_or_add(key);
+            flows.push(flow, TestPacket::default());
+            flows.pop_front(flow);
+            flows.forget(flow);
+            assert_eq!(flows.find(key), None);
+        }
+        assert_eq!(flows.flows.len(), 1);
+    }
+
+    #[test]
+    fn buckets_are_used_alike() {
+        let flows = Flows::<TestPacket>::new(Some(10), 42);
+        let mut counts = [0u32; 10];
+        for hash in 0..100_000 {
+            counts[flows.key(hash) as usize] += 1;
+        }
+        // Pearson's statistic with 9 degrees of freedom: above 33.7 once in 10000 times.
+        let statistic: f64 = counts.iter().map(|&n| (f64::from(n) - 1e4).powi(2) / 1e4).sum();
+        assert!(statistic < 33.7, "{statistic}");
+    }
+}

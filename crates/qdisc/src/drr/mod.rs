@@ -1,0 +1,110 @@
+//! Deficit round robin: a queue for each flow, served in turn, a quantum of bytes a turn.
+//!
+//! Each flow gets the same share of the line, whatever its packets' sizes and however fast it
+//! sends. The members of the family differ in the queue that loses a packet when the buffer is
+//! full: the longest ([`plain`]), the one with the highest throughput ([`tdrr`]), or the same as
+//! last time ([`qsdrr`]).
+//!
+//! Source: M. Shreedhar and G. Varghese, "Efficient Fair Queueing using Deficit Round Robin", ACM
+//! SIGCOMM 1995; P. McKenney, "Stochastic Fairness Queueing", Internetworking: Research and
+//! Experience 2, 1991, for the buffer that all flows share and the longest queue; A. Kantawala and
+//! J. Turner, "Queue Management for Short-Lived TCP Flows in Backbone Routers", 2002.
+//!
+//! Differences from the sources:
+//! - Each flow has its own queue, found by its 64-bit hash; `buckets` shares a number of queues
+//!   among all flows, as the papers do.
+//! - The packet that comes is queued first and the victim chosen after, so that its own queue may
+//!   be the one. The papers do not say.
+//! - A packet without bytes costs one byte, or a flow of such packets would never end its turn.
+//! - A quantum below a 64th of the largest packet so far counts as that, so that a packet waits at
+//!   most 64 turns of its flow for its deficit. (The paper asks for a quantum of the largest
+//!   packet, without which a turn may send nothing.)
+//! - A queue that is emptied by a drop ends its turn, and its deficit is forgotten, as where it is
+//!   emptied by service.
+
+mod flows;
+mod heap;
+mod length;
+pub mod plain;
+pub mod qsdrr;
+mod scaled;
+mod scheduler;
+mod slab;
+mod table;
+pub mod tdrr;
+
+use narrows_units::Bytes;
+
+use crate::ConfigError;
+
+pub(crate) use self::flows::Flows;
+pub(crate) use self::length::Lengths;
+pub(crate) use self::table::mix;
+
+/// Which end of a queue loses a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum End {
+    /// The packet that has waited longest: its sender learns of the drop sooner.
+    #[default]
+    Front,
+    /// The packet that came last.
+    Tail,
+}
+
+/// What the length of a queue is counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum By {
+    /// Bytes, as ns-2's DRR does.
+    #[default]
+    Bytes,
+    /// Packets, as Linux's SFQ does.
+    Packets,
+}
+
+/// Which of several queues counts as the longest when they are equally long.
+///
+/// It matters where the buffer holds little more than a packet of each flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Ties {
+    /// The one that has been so long for the longest time. With one packet in each queue it is the
+    /// flow whose turn is next, which is where ns-2 and Linux's SFQ drop then.
+    #[default]
+    Oldest,
+    /// The one that became so long last: in doubt, that of the packet that arrives.
+    Newest,
+}
+
+/// What the settings of all members have in common.
+fn check(limit: u32, quantum: Bytes, buckets: Option<u32>) -> Result<(), ConfigError> {
+    if limit == 0 {
+        return Err(ConfigError::LimitZero);
+    }
+    if quantum == Bytes::ZERO {
+        return Err(ConfigError::NotPositive("quantum"));
+    }
+    if quantum.get() > u64::from(u32::MAX) {
+        return Err(ConfigError::TooLarge("quantum"));
+    }
+    if buckets == Some(0) {
+        return Err(ConfigError::NotPositive("buckets"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

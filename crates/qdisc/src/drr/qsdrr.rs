@@ -1,0 +1,271 @@
+//! QSDRR, queue state DRR: the queue that has paid for a full buffer goes on paying, so that few
+//! flows lose packets at a time.
+//!
+//! Source: Kantawala and Turner 2002, section II.3 and figure 1. What is common to the family, and
+//! differs from the sources, is in [the module above](super).
+//!
+//! What the paper leaves open, each a setting except the last: what becomes of Q when it has no
+//! packets; the unit of length; which of several longest queues is taken. Figure 1 says "shorter
+//! than all active queues", the text "the smallest": a queue that shares its length with another
+//! stays Q here, as the figure has it.
+
+use narrows_units::{Bytes, Time};
+
+use super::flows::{Flow, Flows};
+use super::length::{Lengths, Shortest};
+use super::scheduler::{Scheduler, Settings, Victim};
+use super::{By, End, Ties, check};
+use crate::{Backlog, ConfigError, Counters, Dropped, Packet, Qdisc, Verdict};
+
+/// Settings of [`Qsdrr`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Config {
+    /// Packets that may wait, of all flows together; above zero.
+    pub limit: u32,
+    /// Bytes that a flow may send in its turn; above zero and below 2^32. The paper wants it no
+    /// smaller than a packet.
+    pub quantum: Bytes,
+    /// Queues that all flows share, by a hash; `None`: a queue for each flow.
+    pub buckets: Option<u32>,
+    /// What the length of a queue is counted in.
+    pub longest_by: By,
+    /// Which of several longest queues becomes Q.
+    pub ties: Ties,
+    /// Which end of Q loses packets; the front in figure 1.
+    pub drop_from: End,
+    /// What becomes of Q when it has no packets.
+    pub when_empty: WhenEmpty,
+}
+
+/// What becomes of the state variable Q when its queue has no packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum WhenEmpty {
+    /// Q becomes undefined: the next drop is from the longest queue then.
+    #[default]
+    Undefine,
+    /// Q stays: if its flow has packets again when the next is to be dropped, it is that flow's,
+    /// unless its queue is shorter than all others.
+    Keep,
+}
+
+impl Config {
+    /// Whether a queue can have these settings.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        check(self.limit, self.quantum, self.buckets)
+    }
+}
+
+impl Default for Config {
+    /// A thousand packets, a quantum of one full Ethernet packet, drops at the front.
+    fn default() -> Self {
+        Self {
+            limit: 1000,
+            quantum: Bytes::new(1500),
+            buckets: None,
+            longest_by: By::default(),
+            ties: Ties::default(),
+            drop_from: End::default(),
+            when_empty: WhenEmpty::default(),
+        }
+    }
+}
+
+/// DRR with drops from the same queue as before.
+#[derive(Clone, Debug)]
+pub struct Qsdrr<P> {
+    config: Config,
+    scheduler: Scheduler<P, Same>,
+}
+
+impl<P: Packet> Qsdrr<P> {
+    /// An empty queue, whose hash of flows follows from `seed`.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Config::check`] refuses the settings.
+    pub fn new(config: Config, seed: u64) -> Self {
+        if let Err(error) = config.check() {
+            panic!("settings that check() refuses: {error}");
+        }
+        let Config { limit, quantum, buckets, longest_by, ties, drop_from, when_empty } = config;
+        let settings = Settings { limit, quantum: quantum.get(), buckets, drop_from, seed };
+        let victim = Same {
+            q: None,
+            lengths: Lengths::new(longest_by, ties),
+            shortest: Shortest::new(longest_by),
+            when_empty,
+        };
+        Self { scheduler: Scheduler::new(settings, victim), config }
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Flows, or buckets, that have packets.
+    pub const fn active(&self) -> u32 {
+        self.scheduler.active()
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Qsdrr<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        self.scheduler.enqueue(now, packet, dropped)
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
+        self.scheduler.dequeue(now, dropped)
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.scheduler.backlog()
+    }
+
+    #[inline]
+    fn counters(&self) -> Counters {
+        self.scheduler.counters()
+    }
+}
+
+/// The queue that lost a packet last, until it is the shortest.
+#[derive(Clone, Debug)]
+struct Same {
+    /// The state variable Q, by its flow's key.
+    q: Option<u64>,
+    lengths: Lengths,
+    shortest: Shortest,
+    when_empty: WhenEmpty,
+}
+
+impl Victim for Same {
+    #[inline]
+    fn on_length(&mut self, index: u32, flow: &Flow) {
+        self.lengths.set(index, flow);
+        self.shortest.set(index, flow);
+        if flow.packets() == 0
+            && self.when_empty == WhenEmpty::Undefine
+            && self.q == Some(flow.key())
+        {
+            self.q = None;
+        }
+    }
+
+    /// Figure 1.
+    fn choose<P: Packet>(&mut self, flows: &Flows<P>) -> u32 {
+        let q = self.q.and_then(|key| flows.find(key));
+        let index = match q {
+            Some(q) if !self.shortest.is_shortest(q) => q,
+            _ => self.lengths.longest().expect("packets wait"),
+        };
+        self.q = Some(flows.flow(index).key());
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::TestPacket;
+
+    fn config(limit: u32) -> Config {
+        Config { limit, ..Config::default() }
+    }
+
+    /// Hands in packets of these flows; the flows that lost one.
+    fn lost(queue: &mut Qsdrr<TestPacket>, flows: &[u8]) -> Vec<u8> {
+        let mut dropped = Dropped::new();
+        for &flow in flows {
+            let packet = TestPacket { flow, ..TestPacket::default() };
+            queue.enqueue(Time::ZERO, packet, &mut dropped);
+        }
+        dropped.iter().map(|(packet, _)| packet.flow).collect()
+    }
+
+    fn send(queue: &mut Qsdrr<TestPacket>, packets: usize) {
+        for _ in 0..packets {
+            assert!(queue.dequeue(Time::ZERO, &mut Dropped::new()).is_some());
+        }
+    }
+
+    /// Figure 1: undefined at first, Q becomes the longest queue, and stays although another is
+    /// longer, until it is shorter than all active queues.
+    #[test]
+    fn q_stays_until_it_is_shorter_than_all_active_queues() {
+        let mut queue = Qsdrr::new(config(9), 1);
+        assert_eq!(lost(&mut queue, &[1, 1, 1, 1, 2, 2, 2, 3, 3]), []);
+        // Lengths 4, 3, 2. Flow 1 is the longest and pays for all that comes, while 2 grows.
+        assert_eq!(lost(&mut queue, &[2, 2]), [1, 1]);
+        // 2, 5, 2: as short as flow 3, not shorter.
+        assert_eq!(lost(&mut queue, &[2]), [1]);
+        // 1, 6, 2: it is the shortest; flow 2 is the longest.
+        assert_eq!(lost(&mut queue, &[3, 3]), [2, 2]);
+    }
+
+    #[test]
+    fn packets_are_dropped_from_the_front_of_q() {
+        for (drop_from, first) in [(End::Front, 1), (End::Tail, 3)] {
+            let mut queue = Qsdrr::new(Config { drop_from, ..config(2) }, 1);
+            let mut dropped = Dropped::new();
+            for number in 1..=3 {
+                let packet = TestPacket { number, ..TestPacket::default() };
+                queue.enqueue(Time::ZERO, packet, &mut dropped);
+            }
+            assert_eq!(
+                dropped.iter().map(|(packet, _)| packet.number).collect::<Vec<_>>(),
+                [first]
+            );
+        }
+    }
+
+    #[test]
+    fn an_empty_q_is_undefined_or_comes_back_with_its_flow() {
+        for (when_empty, pays) in [(WhenEmpty::Undefine, 2), (WhenEmpty::Keep, 1)] {
+            let mut queue = Qsdrr::new(Config { when_empty, ..config(3) }, 1);
+            assert_eq!(lost(&mut queue, &[1, 1, 1, 1]), [1]);
+            send(&mut queue, 3);
+            // Flow 1 comes back as long as flow 3, shorter than flow 2.
+            assert_eq!(lost(&mut queue, &[2, 1, 2]), []);
+            assert_eq!(lost(&mut queue, &[3]), [pays], "{when_empty:?}");
+        }
+    }
+
+    /// The point of it: few flows lose packets in one episode of congestion.
+    #[test]
+    fn fewer_flows_lose_packets_than_with_plain_drr() {
+        use crate::drr::plain;
+        fn flows_hit(mut queue: impl Qdisc<TestPacket>) -> usize {
+            let mut dropped = Dropped::new();
+            for number in 0..300u32 {
+                // Twenty flows send in turn, twice as fast as the line.
+                let packet = TestPacket { flow: (number % 20) as u8, ..TestPacket::default() };
+                queue.enqueue(Time::ZERO, packet, &mut dropped);
+                if number % 2 == 0 {
+                    queue.dequeue(Time::ZERO, &mut Dropped::new());
+                }
+            }
+            let mut flows: Vec<u8> = dropped.iter().map(|(packet, _)| packet.flow).collect();
+            assert_eq!(flows.len(), 300 - 150 - 100);
+            flows.sort_unstable();
+            flows.dedup();
+            flows.len()
+        }
+        let plain =
+            flows_hit(plain::Drr::new(plain::Config { limit: 100, ..Default::default() }, 1));
+        let same = flows_hit(Qsdrr::new(config(100), 1));
+        assert!(plain == 20 && same <= 15, "{plain} against {same}");
+    }
+}

@@ -1,0 +1,195 @@
+//! One store for the packets of all queues.
+//!
+//! A [`List`] is a queue's packets, which can be taken from both ends. Nodes refer to each other by
+//! index, and a node's link is the index of the one before, exclusive-or the index of the one after
+//! (`NIL` beyond the ends): whoever comes from one side finds the other. So a packet costs its own
+//! size and eight bytes, and an eighth of that in reserve.
+
+/// No node.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// Up to here doubling wastes little; beyond, the store grows by an eighth at a time.
+const DOUBLING_ENDS: usize = 1024;
+
+/// The packets of any number of lists.
+#[derive(Clone, Debug)]
+pub(crate) struct Slab<P> {
+    nodes: Vec<Node<P>>,
+    /// The free node that was used last.
+    free: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Node<P> {
+    Free { next: u32 },
+    Used { link: u32, packet: P },
+}
+
+/// A queue's packets: the first and the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct List {
+    front: u32,
+    back: u32,
+}
+
+impl List {
+    /// No packets.
+    pub(crate) const EMPTY: Self = Self { front: NIL, back: NIL };
+
+    #[inline]
+    pub(crate) const fn is_empty(self) -> bool {
+        self.front == NIL
+    }
+}
+
+impl<P> Slab<P> {
+    pub(crate) const fn new() -> Self {
+        Self { nodes: Vec::new(), free: NIL }
+    }
+
+    /// Appends a packet to `list`. At most 2^32 - 2 may be in all lists together.
+    #[inline]
+    pub(crate) fn push_back(&mut self, list: &mut List, packet: P) {
+        let node = Node::Used { link: list.back ^ NIL, packet };
+        let index = self.free;
+        let index = if index == NIL {
+            self.append(node)
+        } else {
+            let Node::Free { next } = core::mem::replace(&mut self.nodes[index as usize], node)
+            else {
+                unreachable!("the chain of free nodes leads to free nodes")
+            };
+            self.free = next;
+            index
+        };
+        if list.back == NIL {
+            list.front = index;
+        } else {
+            self.relink(list.back, NIL, index);
+        }
+        list.back = index;
+    }
+
+    /// The packet at the front, left where it is.
+    #[inline]
+    pub(crate) fn front(&self, list: List) -> Option<&P> {
+        match self.nodes.get(list.front as usize)? {
+            Node::Used { packet, .. } => Some(packet),
+            Node::Free { .. } => unreachable!("a list holds used nodes"),
+        }
+    }
+
+    /// Takes the packet at the front.
+    #[inline]
+    pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<P> {
+        let (packet, next) = self.take(list.front)?;
+        if next == NIL {
+            list.back = NIL;
+        } else {
+            self.relink(next, list.front, NIL);
+        }
+        list.front = next;
+        Some(packet)
+    }
+
+    /// Takes the packet at the back.
+    #[inline]
+    pub(crate) fn pop_back(&mut self, list: &mut List) -> Option<P> {
+        let (packet, before) = self.take(list.back)?;
+        if before == NIL {
+            list.front = NIL;
+        } else {
+            self.relink(before, list.back, NIL);
+        }
+        list.back = before;
+        Some(packet)
+    }
+
+    /// Frees a node at an end of its list; its packet, and its one neighbour.
+    #[inline]
+    fn take(&mut self, index: u32) -> Option<(P, u32)> {
+        let node = self.nodes.get_mut(index as usize)?;
+        let Node::Used { link, packet } = core::mem::replace(node, Node::Free { next: self.free })
+        else {
+            unreachable!("a list holds used nodes")
+        };
+        self.free = index;
+        Some((packet, link ^ NIL))
+    }
+
+    /// Replaces the neighbour `old` of a node by `new`.
+    #[inline]
+    fn relink(&mut self, index: u32, old: u32, new: u32) {
+        match &mut self.nodes[index as usize] {
+            Node::Used { link, .. } => *link ^= old ^ new,
+            Node::Free { .. } => unreachable!("a used node's neighbours are used"),
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let capacity = self.nodes.capacity();
+        if capacity >= DOUBLING_ENDS {
+            self.nodes.reserve_exact(capacity / 8);
+        }
+    }
+
+    #[inline]
+    fn append(&mut self, node: Node<P>) -> u32 {
+        if self.nodes.len() == self.nodes.capacity() {
+            self.grow();
+        }
+        let index = self.nodes.len() as u32;
+        self.nodes.push(node);
+        index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use rand_core::{Rng, SeedableRng};
+    use rand_pcg::Pcg32;
+
+    use super::*;
+
+    /// As large as the simulator's packet with its time of arrival, and without a niche.
+    type Forty = [u64; 5];
+
+    #[test]
+    fn a_packet_of_forty_bytes_costs_at_most_sixty_four() {
+        assert_eq!(size_of::<Node<Forty>>(), 48);
+        let mut slab = Slab::<Forty>::new();
+        let mut list = List::EMPTY;
+        for count in 1..100_000 {
+            slab.push_back(&mut list, [0; 5]);
+            let bytes = slab.nodes.capacity() * size_of::<Node<Forty>>();
+            assert!(count <= DOUBLING_ENDS || bytes <= 64 * count, "{bytes} for {count}");
+        }
+    }
+
+    #[test]
+    fn lists_are_queues_with_two_ends() {
+        let mut random = Pcg32::seed_from_u64(1);
+        let mut slab = Slab::new();
+        let mut lists = [List::EMPTY; 3];
+        let mut models: [VecDeque<u32>; 3] = Default::default();
+        for number in 0..20_000 {
+            let which = random.next_u32() as usize % 3;
+            let (list, model) = (&mut lists[which], &mut models[which]);
+            match random.next_u32() % 5 {
+                0 | 1 => {
+                    slab.push_back(list, number);
+                    model.push_back(number);
+                }
+                2 | 3 => assert_eq!(slab.pop_front(list), model.pop_front()),
+                _ => assert_eq!(slab.pop_back(list), model.pop_back()),
+            }
+            assert_eq!(slab.front(*list), model.front());
+            assert_eq!(list.is_empty(), model.is_empty());
+        }
+        // Nodes are used again.
+        assert!(slab.nodes.len() < 1_000);
+    }
+}

@@ -1,0 +1,481 @@
+//! TDRR, throughput DRR: the queue that has sent most in the long run pays for a full buffer.
+//!
+//! Source: Kantawala and Turner 2002, section II.2. What is common to the family, and differs from
+//! the sources, is in [the module above](super).
+//!
+//! What the paper leaves open:
+//! - How throughput is sampled: [`Sample`]. It prints the weight alone.
+//! - Which end of the queue loses a packet: `drop_from`.
+//! - How long a queue's throughput is known after the queue has become empty: as long as its flow
+//!   is one of the last `remember` that have. With as many fixed queues as the paper has sources
+//!   nothing would ever be forgotten; here memory is bounded, whatever comes.
+//! - Which of several queues with the same throughput loses a packet: the one whose throughput has
+//!   not changed for the longest time.
+
+use narrows_units::{Bytes, Span, Time};
+
+use super::flows::{Flow, Flows};
+use super::heap::Heap;
+use super::scaled::Scaled;
+use super::scheduler::{Scheduler, Settings, Victim};
+use super::slab::NIL;
+use super::{End, check};
+use crate::{Backlog, ConfigError, Counters, Dropped, Packet, Qdisc, Verdict};
+
+/// Settings of [`Tdrr`].
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Config {
+    /// Packets that may wait, of all flows together; above zero.
+    pub limit: u32,
+    /// Bytes that a flow may send in its turn; above zero and below 2^32. The paper wants it no
+    /// smaller than a packet.
+    pub quantum: Bytes,
+    /// Queues that all flows share, by a hash; `None`: a queue for each flow.
+    pub buckets: Option<u32>,
+    /// Which end of the queue loses a packet.
+    pub drop_from: End,
+    /// Weight of a new sample in the average throughput; above zero and below one.
+    pub weight: f64,
+    /// What a sample of the throughput is.
+    pub sample: Sample,
+    /// Flows without packets whose throughput is remembered.
+    pub remember: u32,
+}
+
+/// What a sample of a queue's throughput is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Sample {
+    /// What the queue sent in an interval of this length, above zero; one sample an interval, zero
+    /// where it sent nothing. The average forgets while the queue is idle: with a weight w it is
+    /// at (1-w)^n after n intervals.
+    Interval(Span),
+    /// With each packet that leaves: its bytes by the time since the one before left. The average
+    /// stays while the queue is idle, and the first sample after that is a small one.
+    Packet,
+}
+
+impl Config {
+    /// Whether a queue can have these settings.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        check(self.limit, self.quantum, self.buckets)?;
+        if !(self.weight > 0.0 && self.weight < 1.0) {
+            return Err(ConfigError::NotFraction("weight"));
+        }
+        if self.sample == Sample::Interval(Span::ZERO) {
+            return Err(ConfigError::NotPositive("interval"));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Config {
+    /// The paper's weight; intervals of 100 ms, so that half of what is remembered is from the last
+    /// 2.2 s, a burst and a pause of the paper's sources.
+    fn default() -> Self {
+        Self {
+            limit: 1000,
+            quantum: Bytes::new(1500),
+            buckets: None,
+            drop_from: End::default(),
+            weight: 0.03125,
+            sample: Sample::Interval(Span::from_ms(100)),
+            remember: 65_536,
+        }
+    }
+}
+
+/// DRR with drops from the queue with the highest throughput.
+#[derive(Clone, Debug)]
+pub struct Tdrr<P> {
+    config: Config,
+    scheduler: Scheduler<P, Highest>,
+}
+
+impl<P: Packet> Tdrr<P> {
+    /// An empty queue, whose hash of flows follows from `seed`.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Config::check`] refuses the settings.
+    pub fn new(config: Config, seed: u64) -> Self {
+        if let Err(error) = config.check() {
+            panic!("settings that check() refuses: {error}");
+        }
+        let Config { limit, quantum, buckets, drop_from, weight, sample, remember } = config;
+        let settings = Settings { limit, quantum: quantum.get(), buckets, drop_from, seed };
+        let rates = Rates::new(weight, sample);
+        let victim = Highest {
+            rates,
+            heap: Heap::new(),
+            known: Vec::new(),
+            changes: 0,
+            remember,
+            idle: 0,
+            oldest: NIL,
+            newest: NIL,
+        };
+        Self { scheduler: Scheduler::new(settings, victim), config }
+    }
+
+    /// The settings.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Flows, or buckets, that have packets.
+    pub const fn active(&self) -> u32 {
+        self.scheduler.active()
+    }
+
+    /// The average throughput of the flow with this hash at `now`, in bytes a second; `None` where
+    /// nothing is known of it.
+    pub fn throughput(&self, now: Time, flow_hash: u64) -> Option<f64> {
+        let index = self.scheduler.find(flow_hash)?;
+        let Highest { rates, known, .. } = &self.scheduler.victim;
+        Some(rates.read(now, known.get(index as usize)?.rate))
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Tdrr<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        self.scheduler.enqueue(now, packet, dropped)
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
+        self.scheduler.dequeue(now, dropped)
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.scheduler.backlog()
+    }
+
+    #[inline]
+    fn counters(&self) -> Counters {
+        self.scheduler.counters()
+    }
+}
+
+/// The active queue with the highest throughput.
+#[derive(Clone, Debug)]
+struct Highest {
+    rates: Rates,
+    /// The active queues by throughput.
+    heap: Heap<Key>,
+    /// By the flow's index.
+    known: Vec<Known>,
+    /// Changes of throughput so far: who of two equals has been so for longer.
+    changes: u32,
+    remember: u32,
+    /// Flows without packets, in the order in which they became so.
+    idle: u32,
+    oldest: u32,
+    newest: u32,
+}
+
+/// Throughput; among equals the one that has been so for the longest time is the largest.
+type Key = (Scaled, u32);
+
+/// What is known of a flow.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    rate: Scaled,
+    /// When its last packet left, and the bytes that left just then; `Time::MAX`: none has.
+    sent_at: Time,
+    sent: u32,
+    /// The neighbours among the idle flows; `before` is the flow itself where it is not idle.
+    before: u32,
+    next: u32,
+}
+
+impl Highest {
+    #[inline]
+    fn stamp(&mut self) -> u32 {
+        self.changes = self.changes.wrapping_add(1);
+        !self.changes
+    }
+
+    fn activate(&mut self, index: u32) {
+        let unknown = |index| Known {
+            rate: Scaled::ZERO,
+            sent_at: Time::MAX,
+            sent: 0,
+            before: index,
+            next: NIL,
+        };
+        if index as usize >= self.known.len() {
+            self.known.push(unknown(index));
+        }
+        self.unlink(index);
+        let key = (self.known[index as usize].rate, self.stamp());
+        self.heap.set(index, key);
+    }
+
+    /// Takes a flow out of the list of those that are idle, if it is there.
+    fn unlink(&mut self, index: u32) {
+        let Known { before, next, .. } = self.known[index as usize];
+        if before == index {
+            return;
+        }
+        match self.known.get_mut(before as usize) {
+            Some(before) => before.next = next,
+            None => self.oldest = next,
+        }
+        match self.known.get_mut(next as usize) {
+            Some(next) => next.before = before,
+            None => self.newest = before,
+        }
+        self.known[index as usize].before = index;
+        self.idle -= 1;
+    }
+
+    /// Adds a flow to the list of those that are idle.
+    fn link(&mut self, index: u32) {
+        let before = core::mem::replace(&mut self.newest, index);
+        let known = &mut self.known[index as usize];
+        (known.before, known.next) = (before, NIL);
+        match self.known.get_mut(before as usize) {
+            Some(before) => before.next = index,
+            None => self.oldest = index,
+        }
+        self.idle += 1;
+    }
+}
+
+impl Victim for Highest {
+    #[inline]
+    fn on_length(&mut self, index: u32, flow: &Flow) {
+        if flow.packets() == 0 {
+            self.heap.remove(index);
+        } else if !self.heap.contains(index) {
+            self.activate(index);
+        }
+    }
+
+    #[inline]
+    fn on_sent(&mut self, now: Time, index: u32, bytes: u32) {
+        let stamp = self.stamp();
+        let known = &mut self.known[index as usize];
+        self.rates.add(now, known, bytes);
+        self.heap.set(index, (known.rate, stamp));
+    }
+
+    fn choose<P: Packet>(&mut self, _flows: &Flows<P>) -> u32 {
+        self.heap.first().expect("packets wait")
+    }
+
+    fn to_forget(&mut self, index: u32) -> Option<u32> {
+        self.link(index);
+        if self.idle <= self.remember {
+            return None;
+        }
+        let oldest = self.oldest;
+        self.unlink(oldest);
+        let known = &mut self.known[oldest as usize];
+        (known.rate, known.sent_at, known.sent) = (Scaled::ZERO, Time::MAX, 0);
+        Some(oldest)
+    }
+}
+
+/// How averages are kept.
+#[derive(Clone, Copy, Debug)]
+enum Rates {
+    /// Averages are `growth` times too large at any moment, where `growth` is (1-w)^-n in the n-th
+    /// interval: they need not be touched while nothing is sent.
+    Interval {
+        weight: f64,
+        interval: Span,
+        number: u64,
+        growth: Scaled,
+        step: Scaled,
+    },
+    Packet {
+        weight: f64,
+    },
+}
+
+impl Rates {
+    fn new(weight: f64, sample: Sample) -> Self {
+        match sample {
+            Sample::Packet => Self::Packet { weight },
+            Sample::Interval(interval) => Self::Interval {
+                weight,
+                interval,
+                number: 0,
+                growth: Scaled::ONE,
+                step: Scaled::new(1.0 / (1.0 - weight)),
+            },
+        }
+    }
+
+    /// A packet leaves at `now`.
+    #[inline]
+    fn add(&mut self, now: Time, known: &mut Known, bytes: u32) {
+        match self {
+            // avg <- (1-w) avg + w sample at the end of each interval; a sample is the sum of its
+            // packets, each of which is added when it leaves.
+            Self::Interval { weight, interval, number, growth, step } => {
+                let current = now.as_ps() / interval.as_ps();
+                if current > *number {
+                    *growth = *growth * step.power(current - *number);
+                    *number = current;
+                }
+                let part = *weight * f64::from(bytes) / interval.as_secs_f64();
+                known.rate = known.rate + Scaled::new(part) * *growth;
+            }
+            Self::Packet { weight } => {
+                let sent_at = core::mem::replace(&mut known.sent_at, now);
+                if sent_at == Time::MAX {
+                    // There is no time since the one before.
+                    return;
+                }
+                // What leaves at the same moment is one sample.
+                let bytes = known.sent.saturating_add(bytes);
+                known.sent = bytes;
+                if now > sent_at {
+                    let sample = f64::from(bytes) / now.since(sent_at).as_secs_f64();
+                    let average = known.rate.over(Scaled::ONE);
+                    known.rate = Scaled::new(average + *weight * (sample - average));
+                    known.sent = 0;
+                }
+            }
+        }
+    }
+
+    /// An average in bytes a second at `now`.
+    fn read(&self, now: Time, rate: Scaled) -> f64 {
+        match self {
+            Self::Interval { interval, number, growth, step, .. } => {
+                let current = now.as_ps() / interval.as_ps();
+                rate.over(*growth * step.power(current.saturating_sub(*number)))
+            }
+            Self::Packet { .. } => rate.over(Scaled::ONE),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::TestPacket;
+
+    fn at_ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(ms)
+    }
+
+    fn put(queue: &mut Tdrr<TestPacket>, now: Time, flow: u8) -> Dropped<TestPacket> {
+        let mut dropped = Dropped::new();
+        queue.enqueue(now, TestPacket { flow, ..TestPacket::default() }, &mut dropped);
+        dropped
+    }
+
+    fn pass(queue: &mut Tdrr<TestPacket>, now: Time, flow: u8) {
+        assert!(put(queue, now, flow).is_empty());
+        assert!(queue.dequeue(now, &mut Dropped::new()).is_some());
+    }
+
+    /// avg <- (1-w) avg + w sample, at the end of each interval.
+    #[test]
+    fn in_intervals_the_average_is_the_weighted_one_of_their_samples() {
+        let weight = 0.25;
+        let mut queue = Tdrr::new(Config { weight, ..Config::default() }, 1);
+        let mut expected = 0.0;
+        for interval in 0..100 {
+            let packets = [3, 0, 1, 7][interval as usize % 4];
+            for n in 0..packets {
+                pass(&mut queue, at_ms(interval * 100 + 7 * n), 1);
+            }
+            // 1000 bytes each, in a tenth of a second.
+            expected = (1.0 - weight) * expected + weight * f64::from(packets as u32) * 10_000.0;
+            let average = queue.throughput(at_ms(interval * 100 + 99), 1).expect("it is known");
+            assert!((average / expected - 1.0).abs() < 1e-12, "{average}, not {expected}");
+        }
+        assert_eq!(queue.throughput(at_ms(0), 2), None);
+    }
+
+    /// A constant load of r bytes a second brings the average to r (1 - (1-w)^n) in n intervals,
+    /// and n idle ones bring it down by (1-w)^n.
+    #[test]
+    fn in_intervals_it_approaches_a_constant_load_and_forgets_it() {
+        let mut queue = Tdrr::new(Config::default(), 1);
+        for ms in 0..3_200 {
+            pass(&mut queue, at_ms(ms), 1);
+        }
+        let power = |n| f64::powi(1.0 - 0.03125, n);
+        let full = 1e6 * (1.0 - power(32));
+        let average = |at| queue.throughput(at_ms(at), 1).expect("it is known");
+        assert!((average(3_199) / full - 1.0).abs() < 1e-9);
+        assert!((average(3_199 + 1_000) / (full * power(10)) - 1.0).abs() < 1e-9);
+        assert!(average(3_199 + 10_000_000) < 1e-300);
+    }
+
+    /// avg <- avg + w (bytes / time since the packet before - avg).
+    #[test]
+    fn with_packets_each_is_a_sample_over_the_time_since_the_one_before() {
+        let config = Config { sample: Sample::Packet, weight: 0.5, ..Config::default() };
+        let mut queue = Tdrr::new(config, 1);
+        let average =
+            |queue: &Tdrr<TestPacket>| queue.throughput(Time::ZERO, 1).expect("it is known");
+        pass(&mut queue, at_ms(0), 1);
+        assert_eq!(average(&queue), 0.0);
+        pass(&mut queue, at_ms(10), 1);
+        assert_eq!(average(&queue), 50_000.0);
+        pass(&mut queue, at_ms(12), 1);
+        assert_eq!(average(&queue), 275_000.0);
+        // Two at a time are one sample of both.
+        pass(&mut queue, at_ms(12), 1);
+        assert_eq!(average(&queue), 275_000.0);
+        pass(&mut queue, at_ms(22), 1);
+        assert_eq!(average(&queue), (275_000.0 + 200_000.0) / 2.0);
+    }
+
+    #[test]
+    fn the_active_queue_with_the_highest_throughput_loses_a_packet() {
+        for sample in [Sample::Interval(Span::from_ms(100)), Sample::Packet] {
+            let mut queue = Tdrr::new(Config { limit: 4, sample, ..Config::default() }, 1);
+            // Flow 1 sends most, flow 2 a little; both are idle after that.
+            for n in 0..50 {
+                pass(&mut queue, at_ms(2 * n), 1);
+            }
+            for n in 0..10 {
+                pass(&mut queue, at_ms(100 + 10 * n), 2);
+            }
+            // Flow 1 is not active: flow 2 pays, although flow 3 is the longest.
+            for flow in [3, 3, 3, 2] {
+                assert!(put(&mut queue, at_ms(300), flow).is_empty());
+            }
+            assert_eq!(put(&mut queue, at_ms(300), 3)[0].0.flow, 2);
+            // It comes back after a long time, and is known: its own packet is the one.
+            let mut dropped = Dropped::new();
+            let packet = TestPacket { flow: 1, ..TestPacket::default() };
+            assert_eq!(queue.enqueue(at_ms(3_000), packet, &mut dropped), Verdict::Dropped);
+        }
+    }
+
+    #[test]
+    fn as_many_idle_flows_are_remembered_as_asked_for_the_latest_of_all() {
+        let mut queue = Tdrr::new(Config { remember: 2, ..Config::default() }, 1);
+        for flow in [1, 2, 1, 3] {
+            pass(&mut queue, at_ms(1), flow);
+        }
+        let known = [1, 2, 3].map(|flow| queue.throughput(at_ms(1), flow).is_some());
+        assert_eq!(known, [true, false, true]);
+        // The place of the flow that was forgotten holds nothing of it.
+        pass(&mut queue, at_ms(1), 4);
+        let once = queue.throughput(at_ms(1), 4).expect("it is known");
+        assert!((once - 0.03125 * 10_000.0).abs() < 1e-9, "{once}");
+        assert_eq!(queue.throughput(at_ms(1), 1), None);
+    }
+}
