@@ -18,6 +18,7 @@ mod laws;
 mod packet;
 pub mod pie;
 pub mod red;
+pub mod sfq;
 mod stamped;
 mod storage;
 #[cfg(test)]

@@ -1,0 +1,502 @@
+//! SFQ, stochastic fairness queueing: flows are hashed to buckets, which are served in turn.
+//!
+//! Source: Linux 6.1, `net/sched/sch_sfq.c`; tc-sfq(8); P. McKenney, "Stochastic Fairness
+//! Queueing", IEEE INFOCOM 1990.
+//!
+//! Differences from the source:
+//! - `redflowlimit` and the settings of its RED are left out.
+//! - The hash is another one, of the packet's own flow hash, and `seed` decides it where the kernel
+//!   draws a random number.
+//! - `perturb` changes the hash at multiples of its length, with the first packet that comes or
+//!   goes after that; in the kernel a timer does. What waits is hashed anew in the order of the
+//!   round, there in the order of the slots.
+//! - A packet larger than 64 quanta raises the quantum to its 64th part, so that it delays nobody by
+//!   more than 64 rounds of looking. In the kernel packets have at most 64 KiB.
+//! - What the kernel clamps without a word is refused, except that `limit` is at most `depth` times
+//!   `flows`, and `flows` at most `divisor`, as there.
+//!
+//! The quantum is used up in units of eight bytes, rounded up, and may be overdrawn by a packet,
+//! which the next rounds pay for, as in the kernel.
+
+use narrows_units::{Bytes, Span, Time};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+
+use crate::drr::{By, Flows, Lengths, Ties, mix};
+use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+
+/// Settings of [`Sfq`], as tc-sfq(8) names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Config {
+    /// Packets that may wait, of all flows together; above zero.
+    pub limit: u32,
+    /// Packets that may wait in a bucket; 1 to 127.
+    pub depth: u32,
+    /// Buckets; a power of two up to 65536.
+    pub divisor: u32,
+    /// Buckets that may have packets at a time; 1 to 65408.
+    pub flows: u32,
+    /// Bytes that a bucket may send in its turn; 1 to 262136.
+    pub quantum: Bytes,
+    /// How often the hash changes; zero: never.
+    pub perturb: Span,
+    /// Drops the packet that has waited longest in its bucket, instead of the one that came last.
+    pub headdrop: bool,
+}
+
+impl Config {
+    /// Whether a queue can have these settings.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if self.limit == 0 {
+            return Err(ConfigError::LimitZero);
+        }
+        if self.quantum > Bytes::new(u64::from(MOST_QUANTUM)) {
+            return Err(ConfigError::Above("quantum", MOST_QUANTUM));
+        }
+        let fields = [
+            ("depth", self.depth, MOST_DEPTH),
+            ("divisor", self.divisor, MOST_DIVISOR),
+            ("flows", self.flows, MOST_FLOWS),
+            ("quantum", self.quantum.get() as u32, MOST_QUANTUM),
+        ];
+        for (field, value, most) in fields {
+            if value == 0 {
+                return Err(ConfigError::NotPositive(field));
+            }
+            if value > most {
+                return Err(ConfigError::Above(field, most));
+            }
+        }
+        if !self.divisor.is_power_of_two() {
+            return Err(ConfigError::NotPowerOfTwo("divisor"));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Config {
+    /// The kernel's, for an Ethernet interface.
+    fn default() -> Self {
+        Self {
+            limit: 127,
+            depth: MOST_DEPTH,
+            divisor: 1024,
+            flows: 128,
+            quantum: Bytes::new(1514),
+            perturb: Span::ZERO,
+            headdrop: false,
+        }
+    }
+}
+
+/// `SFQ_MAX_DEPTH`.
+const MOST_DEPTH: u32 = 127;
+/// What `sfq_change` takes.
+const MOST_DIVISOR: u32 = 65_536;
+/// `SFQ_MAX_FLOWS`.
+const MOST_FLOWS: u32 = 65_536 - MOST_DEPTH - 1;
+/// A slot's `allot` is a 16-bit integer of units of eight bytes.
+const MOST_QUANTUM: u32 = 32_767 * UNIT;
+/// The quantum is used up in units of this many bytes (`SFQ_ALLOT_SIZE`).
+const UNIT: u32 = 8;
+/// A quantum below the largest packet, divided by this, counts as that.
+const MOST_ROUNDS: u32 = 64;
+
+/// Linux's SFQ.
+#[derive(Clone, Debug)]
+pub struct Sfq<P> {
+    config: Config,
+    flows: Flows<P>,
+    lengths: Lengths,
+    /// What the hash depends on.
+    perturbation: u64,
+    /// How often `perturb` has passed.
+    periods: u64,
+    /// The largest packet so far.
+    largest: u32,
+    random: Pcg32,
+    counters: Counters,
+}
+
+impl<P: Packet> Sfq<P> {
+    /// An empty queue, whose hashes follow from `seed`.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Config::check`] refuses the settings.
+    pub fn new(mut config: Config, seed: u64) -> Self {
+        if let Err(error) = config.check() {
+            panic!("settings that check() refuses: {error}");
+        }
+        config.flows = config.flows.min(config.divisor);
+        config.limit = config.limit.min(config.depth * config.flows);
+        let mut random = Pcg32::seed_from_u64(seed);
+        Self {
+            config,
+            flows: Flows::new(None, random.next_u64()),
+            // `sfq_link` puts the slot whose length changed last first among its equals.
+            lengths: Lengths::new(By::Packets, Ties::Newest),
+            perturbation: random.next_u64(),
+            periods: 0,
+            largest: 0,
+            random,
+            counters: Counters::ZERO,
+        }
+    }
+
+    /// Buckets that have packets.
+    pub const fn active(&self) -> u32 {
+        self.flows.active()
+    }
+
+    /// The bucket: `sfq_hash`.
+    #[inline]
+    fn hash(&self, flow_hash: u64) -> u64 {
+        mix(flow_hash, self.perturbation) & u64::from(self.config.divisor - 1)
+    }
+
+    /// What a bucket gets in a round, in units of eight bytes.
+    #[inline]
+    fn scaled_quantum(&self) -> i64 {
+        units(self.largest / MOST_ROUNDS).max(units(self.config.quantum.get() as u32))
+    }
+
+    /// Adds a packet to its bucket; `None` if there is no room for another bucket with packets.
+    #[inline]
+    fn link(&mut self, key: u64, packet: P) -> Option<u32> {
+        let index = match self.flows.find(key) {
+            Some(index) => index,
+            None if self.flows.active() >= self.config.flows => return None,
+            None => self.flows.find_or_add(key),
+        };
+        self.flows.push(index, packet);
+        if self.flows.flow(index).packets() == 1 {
+            self.flows.flow_mut(index).deficit = self.scaled_quantum();
+        }
+        self.lengths.set(index, self.flows.flow(index));
+        Some(index)
+    }
+
+    /// Takes a packet out of a bucket.
+    #[inline]
+    fn take(&mut self, index: u32, front: bool) -> P {
+        let packet = if front { self.flows.pop_front(index) } else { self.flows.pop_back(index) };
+        self.lengths.set(index, self.flows.flow(index));
+        if self.flows.flow(index).packets() == 0 {
+            self.flows.forget(index);
+        }
+        packet.expect("a bucket with a turn or a length has packets")
+    }
+
+    #[inline]
+    fn drop(&mut self, packet: P, dropped: &mut Dropped<P>) {
+        self.counters.on_drop(packet.bytes(), DropReason::Overflow);
+        dropped.push((packet, DropReason::Overflow));
+    }
+
+    /// Drops a packet of the longest bucket, and says which: `sfq_drop`.
+    fn drop_longest(&mut self, dropped: &mut Dropped<P>) -> u32 {
+        let mut index = self.lengths.longest().expect("packets wait");
+        if self.flows.flow(index).packets() == 1 {
+            // All have one: the next to be served.
+            index = self.flows.turn().expect("packets wait");
+        }
+        let packet = self.take(index, self.config.headdrop);
+        self.drop(packet, dropped);
+        index
+    }
+
+    /// Changes the hash where it is time: `sfq_perturbation`.
+    #[inline]
+    fn perturb(&mut self, now: Time, dropped: &mut Dropped<P>) {
+        if self.config.perturb == Span::ZERO {
+            return;
+        }
+        let periods = now.as_ps() / self.config.perturb.as_ps();
+        if periods > self.periods {
+            self.periods = periods;
+            self.perturbation = self.random.next_u64();
+            self.rehash(dropped);
+        }
+    }
+
+    /// Puts every packet where it belongs now: `sfq_rehash`. This takes as long as packets wait.
+    fn rehash(&mut self, dropped: &mut Dropped<P>) {
+        let mut packets = Vec::with_capacity(self.flows.packets() as usize);
+        while let Some(index) = self.flows.turn() {
+            packets.push(self.take(index, true));
+        }
+        for packet in packets {
+            let key = self.hash(packet.flow_hash());
+            let known = self.flows.find(key);
+            let full = match known {
+                Some(index) => self.flows.flow(index).packets() >= self.config.depth,
+                None => self.flows.active() >= self.config.flows,
+            };
+            if full {
+                self.drop(packet, dropped);
+            } else {
+                self.link(key, packet);
+            }
+        }
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Sfq<P> {
+    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        self.perturb(now, dropped);
+        let bytes = packet.bytes();
+        self.counters.arrived_packets += 1;
+        self.counters.arrived_bytes += u64::from(bytes);
+        self.largest = self.largest.max(bytes);
+        let key = self.hash(packet.flow_hash());
+        let known = self.flows.find(key);
+        let deep = known.is_some_and(|index| self.flows.flow(index).packets() >= self.config.depth);
+        let no_slot = known.is_none() && self.flows.active() >= self.config.flows;
+        if no_slot || (deep && !self.config.headdrop) {
+            self.drop(packet, dropped);
+            return Verdict::Dropped;
+        }
+        let index = self.link(key, packet).expect("there is a slot");
+        if deep {
+            let head = self.take(index, true);
+            self.drop(head, dropped);
+        } else if self.flows.packets() > self.config.limit {
+            let last = self.flows.flow(index).packets() == 1;
+            if self.drop_longest(dropped) == index && (last || !self.config.headdrop) {
+                return Verdict::Dropped;
+            }
+        }
+        Verdict::Queued
+    }
+
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
+        self.perturb(now, dropped);
+        let quantum = self.scaled_quantum();
+        let index = loop {
+            let index = self.flows.turn()?;
+            let slot = self.flows.flow_mut(index);
+            if slot.deficit > 0 {
+                break index;
+            }
+            slot.deficit += quantum;
+            self.flows.end_turn();
+        };
+        self.flows.flow_mut(index).deficit -= units(self.flows.front(index)?.bytes());
+        let packet = self.take(index, true);
+        self.counters.sent_packets += 1;
+        self.counters.sent_bytes += u64::from(packet.bytes());
+        Some(packet)
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        self.flows.backlog()
+    }
+
+    #[inline]
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+/// Bytes in units of eight, rounded up: `SFQ_ALLOT_SIZE`. A packet without bytes counts as one, or
+/// a bucket of such packets would never end its turn.
+#[inline]
+fn units(bytes: u32) -> i64 {
+    i64::from(bytes.max(1).div_ceil(UNIT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+    use crate::traffic::TestPacket;
+
+    fn packet(flow: u8, number: u64) -> TestPacket {
+        TestPacket { flow, number, ..TestPacket::default() }
+    }
+
+    /// Hands in packets of these flows; the numbers of those dropped.
+    fn fill(sfq: &mut Sfq<TestPacket>, flows: &[u8]) -> Vec<u64> {
+        let mut dropped = Dropped::new();
+        for (number, &flow) in flows.iter().enumerate() {
+            sfq.enqueue(Time::ZERO, packet(flow, number as u64), &mut dropped);
+        }
+        dropped.iter().map(|(packet, _)| packet.number).collect()
+    }
+
+    fn drain(sfq: &mut Sfq<TestPacket>, now: Time) -> Vec<(u8, u64)> {
+        core::iter::from_fn(|| sfq.dequeue(now, &mut Dropped::new()))
+            .map(|packet| (packet.flow, packet.number))
+            .collect()
+    }
+
+    /// Enough buckets that eight flows meet in none of them, with this seed.
+    fn wide() -> Config {
+        Config { divisor: 65_536, ..Config::default() }
+    }
+
+    #[test]
+    fn it_obeys_the_laws_in_every_mode() {
+        for headdrop in [false, true] {
+            for perturb in [Span::ZERO, Span::from_ms(30)] {
+                for (limit, depth, divisor, flows) in
+                    [(20, 127, 1024, 128), (20, 3, 4, 128), (127, 1, 1024, 2), (1, 1, 1, 1)]
+                {
+                    let quantum = Bytes::new(if headdrop { 1 } else { 1514 });
+                    let config =
+                        Config { limit, depth, divisor, flows, quantum, perturb, headdrop };
+                    laws::check(|| Sfq::new(config.clone(), 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_longest_bucket_loses_its_tail_or_with_headdrop_its_head() {
+        for (headdrop, lost) in [(false, 3), (true, 0)] {
+            let mut sfq = Sfq::new(Config { limit: 4, headdrop, ..wide() }, 1);
+            assert_eq!(fill(&mut sfq, &[1, 2, 1, 1, 2]), [lost]);
+        }
+    }
+
+    #[test]
+    fn among_the_longest_the_one_whose_length_changed_last_loses_a_packet() {
+        let mut sfq = Sfq::new(Config { limit: 5, ..wide() }, 1);
+        assert_eq!(fill(&mut sfq, &[1, 1, 2, 2, 3, 3]), [5]);
+    }
+
+    #[test]
+    fn where_all_buckets_have_one_packet_the_next_to_be_served_loses_it() {
+        for headdrop in [false, true] {
+            let mut sfq = Sfq::new(Config { limit: 3, headdrop, ..wide() }, 1);
+            assert_eq!(fill(&mut sfq, &[1, 2, 3, 4, 5]), [0, 1]);
+        }
+    }
+
+    #[test]
+    fn a_bucket_holds_depth_packets() {
+        for (headdrop, lost) in [(false, [2, 3]), (true, [0, 1])] {
+            let mut sfq = Sfq::new(Config { depth: 2, headdrop, ..wide() }, 1);
+            assert_eq!(fill(&mut sfq, &[1, 1, 1, 1]), lost);
+            let mut dropped = Dropped::new();
+            let verdict = sfq.enqueue(Time::ZERO, packet(1, 4), &mut dropped);
+            assert_eq!(verdict == Verdict::Dropped, !headdrop);
+        }
+    }
+
+    #[test]
+    fn as_many_buckets_as_flows_have_packets_at_a_time() {
+        let mut sfq = Sfq::new(Config { flows: 2, ..wide() }, 1);
+        assert_eq!(fill(&mut sfq, &[1, 2, 3, 1]), [2]);
+        assert_eq!(sfq.active(), 2);
+    }
+
+    #[test]
+    fn limit_is_at_most_depth_times_flows_and_flows_at_most_divisor() {
+        let sfq = Sfq::<TestPacket>::new(Config { divisor: 2, depth: 3, ..Config::default() }, 1);
+        assert_eq!((sfq.config.flows, sfq.config.limit), (2, 6));
+    }
+
+    /// A quantum of 1514 is 190 units; packets of 1000 take 125: two in the first round (190, 65,
+    /// then overdrawn by 60), one in the second (130, then 5), two in the third (5 - 125 < 0).
+    #[test]
+    fn a_bucket_overdraws_its_quantum_by_one_packet_and_pays_in_the_next_round() {
+        let mut sfq = Sfq::new(wide(), 1);
+        fill(&mut sfq, &[1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2]);
+        let flows: Vec<u8> = drain(&mut sfq, Time::ZERO).iter().map(|&(flow, _)| flow).collect();
+        assert_eq!(flows, [1, 1, 2, 2, 1, 1, 2, 2, 1, 2, 1, 2]);
+    }
+
+    /// With one bucket in two, some of eight flows meet; a new hash separates some and joins others,
+    /// and the packets of each flow stay in order.
+    #[test]
+    fn perturb_hashes_what_waits_anew_and_keeps_each_flow_s_order() {
+        let config =
+            Config { divisor: 16, flows: 16, perturb: Span::from_secs(10), ..Config::default() };
+        let mut sfq = Sfq::new(config, 3);
+        fill(&mut sfq, &[1, 2, 3, 4, 5, 6, 7, 8].repeat(10));
+        let same = |sfq: &Sfq<TestPacket>| (1..=8).map(|flow| sfq.hash(flow)).collect::<Vec<_>>();
+        let before = same(&sfq);
+        let just_before = Time::ZERO + Span::from_ms(9_999);
+        assert!(sfq.dequeue(just_before, &mut Dropped::new()).is_some());
+        assert_eq!(same(&sfq), before);
+        let left = drain(&mut sfq, Time::ZERO + Span::from_secs(10));
+        assert_ne!(same(&sfq), before);
+        assert_eq!(left.len(), 79);
+        for flow in 1..=8 {
+            let own = left.iter().filter(|&&(other, _)| other == flow);
+            assert!(own.is_sorted(), "the packets of flow {flow} changed places");
+        }
+    }
+
+    /// A new hash may join flows beyond the depth of a bucket; the packets beyond are dropped.
+    #[test]
+    fn perturb_drops_what_finds_no_room() {
+        let config = Config { divisor: 4, depth: 10, perturb: Span::from_secs(1), ..wide() };
+        let total: usize = (0..20)
+            .map(|seed| {
+                let mut sfq = Sfq::new(config.clone(), seed);
+                fill(&mut sfq, &[1, 2].repeat(10));
+                let mut dropped = Dropped::new();
+                sfq.dequeue(Time::ZERO + Span::from_secs(1), &mut dropped);
+                assert!(sfq.counters().balance(sfq.backlog()));
+                dropped.len()
+            })
+            .sum();
+        assert!(total > 0);
+    }
+
+    /// In buckets of their own two flows share alike; in one bucket the one that sends three times as
+    /// much gets three times as much.
+    #[test]
+    fn unequal_flows_get_equal_shares_unless_they_meet() {
+        let shares = |divisor| {
+            let config = Config { divisor, ..Config::default() };
+            let mut sfq = Sfq::new(config, 1);
+            let mut sent = [0u32; 2];
+            let mut random = Pcg32::seed_from_u64(1);
+            for number in 0..10_000 {
+                // Flow 1 sends three packets for each one of flow 0, and the line takes one.
+                for _ in 0..4 {
+                    let flow = u8::from(random.next_u32() % 4 > 0);
+                    sfq.enqueue(Time::ZERO, packet(flow, number), &mut Dropped::new());
+                }
+                let packet = sfq.dequeue(Time::ZERO, &mut Dropped::new()).expect("some wait");
+                sent[usize::from(packet.flow)] += 1;
+            }
+            f64::from(sent[1]) / f64::from(sent[0])
+        };
+        assert!((shares(1024) - 1.0).abs() < 0.02, "{}", shares(1024));
+        // Of 10000 packets a quarter are flow 0's: the ratio's standard error is about 0.07.
+        assert!((shares(1) - 3.0).abs() < 0.28, "{}", shares(1));
+    }
+
+    #[test]
+    fn impossible_settings_are_refused_by_field() {
+        type Change = fn(&mut Config);
+        let refused: [(Change, ConfigError); 9] = [
+            (|c| c.limit = 0, ConfigError::LimitZero),
+            (|c| c.depth = 0, ConfigError::NotPositive("depth")),
+            (|c| c.depth = 128, ConfigError::Above("depth", 127)),
+            (|c| c.divisor = 1000, ConfigError::NotPowerOfTwo("divisor")),
+            (|c| c.divisor = 131_072, ConfigError::Above("divisor", 65_536)),
+            (|c| c.flows = 0, ConfigError::NotPositive("flows")),
+            (|c| c.flows = 65_409, ConfigError::Above("flows", 65_408)),
+            (|c| c.quantum = Bytes::ZERO, ConfigError::NotPositive("quantum")),
+            (|c| c.quantum = Bytes::new(1 << 40), ConfigError::Above("quantum", 262_136)),
+        ];
+        for (change, error) in refused {
+            let mut config = Config::default();
+            change(&mut config);
+            assert_eq!(config.check(), Err(error));
+        }
+        assert_eq!(Config::default().check(), Ok(()));
+    }
+}
