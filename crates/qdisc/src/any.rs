@@ -4,10 +4,15 @@ use core::fmt;
 
 use narrows_units::Time;
 
+use crate::blue::Blue;
 use crate::codel::Codel;
+use crate::drr::plain::Drr;
+use crate::drr::qsdrr::Qsdrr;
+use crate::drr::tdrr::Tdrr;
 use crate::fifo::{Bfifo, Pfifo};
 use crate::pie::Pie;
 use crate::red::{classic, linux};
+use crate::sfq::Sfq;
 use crate::{Backlog, Counters, Dropped, Packet, Qdisc, Verdict};
 
 /// A discipline that is chosen at run time.
@@ -24,6 +29,16 @@ pub enum AnyQdisc<P> {
     Codel(Box<Codel<P>>),
     /// PIE.
     Pie(Box<Pie<P>>),
+    /// Blue.
+    Blue(Box<Blue<P>>),
+    /// Deficit round robin with drops from the longest queue.
+    Drr(Box<Drr<P>>),
+    /// Deficit round robin with drops from the queue with the highest throughput.
+    Tdrr(Box<Tdrr<P>>),
+    /// Deficit round robin with drops from the same queue as before.
+    Qsdrr(Box<Qsdrr<P>>),
+    /// Stochastic fairness queueing.
+    Sfq(Box<Sfq<P>>),
     /// One that is not ours.
     Custom(Box<dyn Qdisc<P> + Send + Sync>),
 }
@@ -47,6 +62,7 @@ impl<P: Packet> AnyQdisc<P> {
             Self::Bfifo(queue) => queue.head(),
             Self::Red(queue) => queue.head(),
             Self::Red1993(queue) => queue.head(),
+            Self::Blue(queue) => queue.head(),
             _ => None,
         }
     }
@@ -62,6 +78,11 @@ macro_rules! each {
             AnyQdisc::Red1993($queue) => $result,
             AnyQdisc::Codel($queue) => $result,
             AnyQdisc::Pie($queue) => $result,
+            AnyQdisc::Blue($queue) => $result,
+            AnyQdisc::Drr($queue) => $result,
+            AnyQdisc::Tdrr($queue) => $result,
+            AnyQdisc::Qsdrr($queue) => $result,
+            AnyQdisc::Sfq($queue) => $result,
             AnyQdisc::Custom($queue) => $result,
         }
     };
@@ -103,6 +124,11 @@ impl<P: fmt::Debug> fmt::Debug for AnyQdisc<P> {
             Self::Red1993(queue) => queue.fmt(f),
             Self::Codel(queue) => queue.fmt(f),
             Self::Pie(queue) => queue.fmt(f),
+            Self::Blue(queue) => queue.fmt(f),
+            Self::Drr(queue) => queue.fmt(f),
+            Self::Tdrr(queue) => queue.fmt(f),
+            Self::Qsdrr(queue) => queue.fmt(f),
+            Self::Sfq(queue) => queue.fmt(f),
             Self::Custom(_) => f.write_str("Custom"),
         }
     }
@@ -124,15 +150,20 @@ from!(linux::Red<P>, queue => Self::Red(Box::new(queue)));
 from!(classic::Red<P>, queue => Self::Red1993(Box::new(queue)));
 from!(Codel<P>, queue => Self::Codel(Box::new(queue)));
 from!(Pie<P>, queue => Self::Pie(Box::new(queue)));
+from!(Blue<P>, queue => Self::Blue(Box::new(queue)));
+from!(Drr<P>, queue => Self::Drr(Box::new(queue)));
+from!(Tdrr<P>, queue => Self::Tdrr(Box::new(queue)));
+from!(Qsdrr<P>, queue => Self::Qsdrr(Box::new(queue)));
+from!(Sfq<P>, queue => Self::Sfq(Box::new(queue)));
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codel;
     use crate::fifo::{BfifoConfig, PfifoConfig};
     use crate::laws;
     use crate::pie;
     use crate::traffic::TestPacket;
+    use crate::{blue, codel, drr, sfq};
 
     #[test]
     fn every_variant_obeys_the_laws() {
@@ -142,6 +173,11 @@ mod tests {
         laws::check(|| AnyQdisc::from(classic::Red::new(classic::Config::default(), 1)));
         laws::check(|| AnyQdisc::from(Codel::new(&codel::Config::default())));
         laws::check(|| AnyQdisc::from(Pie::new(&pie::Config::default(), 1)));
+        laws::check(|| AnyQdisc::from(Blue::new(blue::Config::default(), 1)));
+        laws::check(|| AnyQdisc::from(Drr::new(drr::plain::Config::default(), 1)));
+        laws::check(|| AnyQdisc::from(Tdrr::new(drr::tdrr::Config::default(), 1)));
+        laws::check(|| AnyQdisc::from(Qsdrr::new(drr::qsdrr::Config::default(), 1)));
+        laws::check(|| AnyQdisc::from(Sfq::new(sfq::Config::default(), 1)));
         laws::check(|| AnyQdisc::Custom(Box::new(Pfifo::new(PfifoConfig { limit: 20 }))));
     }
 

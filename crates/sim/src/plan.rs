@@ -3,7 +3,7 @@
 //! The scenario language (Python) lowers to this; the simulator knows no units, names or defaults
 //! beyond it. Indices refer to the lists of the same plan. [`Plan::check`] states what must hold.
 
-use narrows_qdisc::{ConfigError, codel, fifo, red};
+use narrows_qdisc::{ConfigError, blue, codel, drr, fifo, red, sfq};
 use narrows_units::{Bytes, Rate, Span, Time};
 
 pub use crate::source::{Draw, Source};
@@ -120,6 +120,16 @@ pub enum Queue {
     Red1993(red::classic::Config),
     /// CoDel as in the Linux kernel.
     Codel(codel::Config),
+    /// Blue.
+    Blue(blue::Config),
+    /// Deficit round robin with drops from the longest queue.
+    Drr(drr::plain::Config),
+    /// Deficit round robin with drops from the queue with the highest throughput.
+    Tdrr(drr::tdrr::Config),
+    /// Deficit round robin with drops from the same queue as before.
+    Qsdrr(drr::qsdrr::Config),
+    /// Stochastic fairness queueing as in the Linux kernel.
+    Sfq(sfq::Config),
     /// Any of the above with an event for each departure, as disciplines that decide at dequeue
     /// have it: results are the same. For tests and measurements.
     Scheduled(Box<Queue>),
@@ -129,7 +139,10 @@ impl Queue {
     /// Whether every decision falls when a packet comes, so that the link may compute when it
     /// leaves instead of scheduling it.
     pub(crate) const fn is_clocked(&self) -> bool {
-        matches!(self, Self::Pfifo(_) | Self::Bfifo(_) | Self::Red(_) | Self::Red1993(_))
+        matches!(
+            self,
+            Self::Pfifo(_) | Self::Bfifo(_) | Self::Red(_) | Self::Red1993(_) | Self::Blue(_)
+        )
     }
 
     fn check(&self) -> Result<(), ConfigError> {
@@ -139,6 +152,11 @@ impl Queue {
             Self::Red(config) => config.check(),
             Self::Red1993(config) => config.check(),
             Self::Codel(config) => config.check(),
+            Self::Blue(config) => config.check(),
+            Self::Drr(config) => config.check(),
+            Self::Tdrr(config) => config.check(),
+            Self::Qsdrr(config) => config.check(),
+            Self::Sfq(config) => config.check(),
             Self::Scheduled(queue) => queue.check(),
         }
     }

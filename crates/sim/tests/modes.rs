@@ -5,7 +5,7 @@ mod common;
 
 use common::{add_resolvers, busy_plan, dumbbell, fingerprint, numbers, on_off, pfifo, run, table};
 use narrows_qdisc::fifo::BfifoConfig;
-use narrows_qdisc::{codel, red};
+use narrows_qdisc::{blue, codel, red};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{Distribution, Jitter, Plan, Queue, Ring};
 use narrows_sim::table::{Column, Table};
@@ -83,6 +83,15 @@ fn queues() -> Vec<(&'static str, Queue)> {
         ("red", common::red_ecn()),
         ("red-1993", red_1993(red::classic::Unit::Packets)),
         ("red-1993 in bytes", red_1993(red::classic::Unit::Bytes { mean_packet: 1000 })),
+        (
+            "blue",
+            Queue::Blue(blue::Config {
+                limit: 40,
+                freeze: Span::from_ms(10),
+                ecn: true,
+                ..blue::Config::default()
+            }),
+        ),
     ]
 }
 

@@ -24,6 +24,7 @@ use std::collections::VecDeque;
 
 use narrows_qdisc::{
     DropReason, Dropped, Ecn, Qdisc, Verdict,
+    blue::Blue,
     fifo::{Bfifo, Pfifo},
     red,
 };
@@ -85,6 +86,7 @@ enum Queue {
     Bfifo(Bfifo<Slot>),
     Red(Box<red::linux::Red<Slot>>),
     Red1993(Box<red::classic::Red<Slot>>),
+    Blue(Box<Blue<Slot>>),
 }
 
 /// One direction of a link. What every packet touches comes first and fits a cache line.
@@ -319,6 +321,7 @@ impl Link {
             Queue::Bfifo(queue) => queue.enqueue(at, slot, dropped),
             Queue::Red(queue) => queue.enqueue(at, slot, dropped),
             Queue::Red1993(queue) => queue.enqueue(at, slot, dropped),
+            Queue::Blue(queue) => queue.enqueue(at, slot, dropped),
         };
         if let Some(observed) = &mut full.observed {
             observed.arrived_packets += 1;
@@ -375,7 +378,7 @@ impl Link {
             // From the length that the queue counts to the length on the wire.
             overhead: i64::from(self.overhead) - i64::from(*queue_overhead),
             min_frame: self.min_frame,
-            has_idle_time: matches!(queue, Queue::Red(_) | Queue::Red1993(_)),
+            has_idle_time: !matches!(queue, Queue::Pfifo(_) | Queue::Bfifo(_)),
             observed: observed.as_mut(),
         };
         match queue {
@@ -383,6 +386,7 @@ impl Link {
             Queue::Bfifo(queue) => context.run(queue, Bfifo::head),
             Queue::Red(queue) => context.run(&mut **queue, red::linux::Red::head),
             Queue::Red1993(queue) => context.run(&mut **queue, red::classic::Red::head),
+            Queue::Blue(queue) => context.run(&mut **queue, Blue::head),
         }
     }
 
@@ -438,6 +442,7 @@ impl Link {
             Queue::Bfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
             Queue::Red(queue) => (queue.backlog(), queue.counters(), queue.average()),
             Queue::Red1993(queue) => (queue.backlog(), queue.counters(), queue.average()),
+            Queue::Blue(queue) => (queue.backlog(), queue.counters(), f64::NAN),
         };
         Some(QueueState {
             packets: backlog.packets,
@@ -461,6 +466,7 @@ impl Full {
             QueuePlan::Red1993(config) => {
                 Queue::Red1993(Box::new(red::classic::Red::new(config.clone(), queue_seed)))
             }
+            QueuePlan::Blue(config) => Queue::Blue(Box::new(Blue::new(config.clone(), queue_seed))),
             _ => unreachable!("a queue that is not clocked is scheduled"),
         };
         Self {
@@ -482,6 +488,11 @@ impl Full {
                 }
             }
             Queue::Red1993(queue) => {
+                if queue.head().is_none() {
+                    queue.dequeue(at, &mut Vec::new());
+                }
+            }
+            Queue::Blue(queue) => {
                 if queue.head().is_none() {
                     queue.dequeue(at, &mut Vec::new());
                 }
