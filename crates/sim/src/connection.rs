@@ -19,22 +19,24 @@ pub(crate) struct Connections {
     pub(crate) bursts: Vec<BurstRow>,
 }
 
-/// A connection: the data's sender, its receiver, and what the application does.
+/// A connection: the data's sender, its receiver, and what the application does. Fields are in
+/// order of heat, and lie in memory as they stand here.
 #[derive(Debug)]
+#[repr(C)]
 struct Connection {
-    /// The sender, then the receiver.
-    ends: [End; 2],
     config: u32,
     /// Bursts begun.
     bursts: u32,
     /// The application waits for this many bytes to be acknowledged; `u64::MAX`: for nothing.
     awaits: u64,
+    window: WindowIntegral,
+    /// The sender, then the receiver.
+    ends: [End; 2],
     burst_started: Time,
-    burst_retransmitted: u64,
+    burst_retransmitted: u32,
     established_at: Time,
     ended_at: Time,
     application: Application,
-    window: WindowIntegral,
 }
 
 /// An end of a connection.
@@ -70,9 +72,10 @@ pub(crate) struct BurstRow {
     pub(crate) connection: u32,
     pub(crate) burst: u32,
     pub(crate) start: Time,
-    pub(crate) end: Option<Time>,
+    /// `Time::MAX`: it is still going on.
+    pub(crate) end: Time,
     pub(crate) bytes: u64,
-    pub(crate) retransmitted: u64,
+    pub(crate) retransmitted: u32,
 }
 
 /// What the table `flows` says of a connection beyond its plan.
@@ -120,7 +123,7 @@ impl Connections {
         let turn = connection.bursts;
         connection.bursts += 1;
         connection.burst_started = now;
-        connection.burst_retransmitted = connection.sender().counters().segments_retransmitted;
+        connection.burst_retransmitted = connection.retransmissions();
         let sender = &mut connection.ends[0].endpoint;
         let application = &mut connection.application;
         match &self.sources[application.source as usize] {
@@ -207,7 +210,7 @@ impl Connections {
                 connection: index as u32,
                 burst: connection.bursts - 1,
                 start: connection.burst_started,
-                end: None,
+                end: Time::MAX,
                 bytes: connection.application.burst_bytes,
                 retransmitted: connection.burst_retransmissions(),
             },
@@ -332,11 +335,12 @@ impl Connection {
             }
         }
         self.awaits = u64::MAX;
+        self.ends[0].endpoint.release_memory();
         BurstRow {
             connection: index,
             burst: self.bursts - 1,
             start: self.burst_started,
-            end: Some(now),
+            end: now,
             bytes: self.application.burst_bytes,
             retransmitted: self.burst_retransmissions(),
         }
@@ -352,8 +356,12 @@ impl Connection {
         }
     }
 
-    fn burst_retransmissions(&self) -> u64 {
-        self.sender().counters().segments_retransmitted - self.burst_retransmitted
+    fn retransmissions(&self) -> u32 {
+        self.sender().counters().segments_retransmitted as u32
+    }
+
+    fn burst_retransmissions(&self) -> u32 {
+        self.retransmissions().wrapping_sub(self.burst_retransmitted)
     }
 
     /// Time-weighted mean of the congestion window in segments, from opening to `now`; NaN before.

@@ -5,6 +5,7 @@ use narrows_units::Time;
 use crate::captured::{Captured, Frame};
 use crate::connection::Connections;
 use crate::dns::{Dns, Fate};
+use crate::labels::Labels;
 use crate::monitor::Monitors;
 use crate::network::{LossReason, Network, kind};
 use crate::plan::{Plan, PlanError};
@@ -23,6 +24,7 @@ pub struct Simulation {
     stopped: Stopped,
     network: Network,
     connections: Connections,
+    labels: Labels,
     dns: Dns,
     monitors: Monitors,
 }
@@ -67,14 +69,11 @@ impl Simulation {
         let connections = Connections::new(&plan, &mut network);
         let dns = Dns::new(&plan, &mut network);
         let monitors = Monitors::new(&plan, &mut network);
+        let labels = Labels::new(&plan);
         if plan.captures.is_empty() {
-            // The network has its own form of the routes; only a capture's hop counts need these.
-            for connection in &mut plan.connections {
-                connection.forward = Vec::new();
-                connection.backward = Vec::new();
-            }
+            // Everybody has taken what they need; only captured packets are named after these.
+            plan.connections = Vec::new();
         }
-        plan.connections.shrink_to_fit();
         Ok(Self {
             plan,
             now: Time::ZERO,
@@ -82,6 +81,7 @@ impl Simulation {
             stopped: Stopped::Running,
             network,
             connections,
+            labels,
             dns,
             monitors,
         })
@@ -133,7 +133,7 @@ impl Simulation {
         if self.plan.end_with_dns { by_time.max(self.dns.progress()) } else { by_time }
     }
 
-    /// The plan; without the connections' routes where nothing is captured.
+    /// The plan; without the connections where nothing is captured.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -222,17 +222,16 @@ impl Simulation {
 
     fn flows(&self) -> Table {
         let node = |index: usize| self.plan.nodes[index].clone();
-        let rows: Vec<_> =
-            self.plan.connections.iter().zip(self.connections.facts(self.now)).collect();
+        let rows: Vec<_> = self.labels.iter().zip(self.connections.facts(self.now)).collect();
         let ids: Vec<u32> = (0..rows.len() as u32).collect();
         let mut columns = vec![("flow", crate::table::Column::U32(ids))];
         columns.extend(columns!(rows,
-            "name": Text = |(plan, _)| plan.name.clone(),
-            "group": Text = |(plan, _)| plan.group.clone(),
-            "sender": Text = |(plan, _)| node(plan.sender),
-            "receiver": Text = |(plan, _)| node(plan.receiver),
+            "name": Text = |(label, _)| label.name.to_owned(),
+            "group": Text = |(label, _)| label.group.to_owned(),
+            "sender": Text = |(label, _)| node(label.sender),
+            "receiver": Text = |(label, _)| node(label.receiver),
             "ecn": Bool = |(_, facts)| facts.sender.ecn_negotiated(),
-            "start_s": F64 = |(plan, _)| plan.start.as_secs_f64(),
+            "start_s": F64 = |(label, _)| label.start.as_secs_f64(),
             "established_s": F64 = |(_, facts)| seconds(facts.established_at),
             "end_s": F64 = |(_, facts)| seconds(facts.ended_at),
             "bytes_acked": U64 = |(_, facts)| facts.sender.bytes_acked(),
@@ -260,9 +259,9 @@ impl Simulation {
             "flow": U32 = |row| row.connection,
             "burst": U32 = |row| row.burst,
             "start_s": F64 = |row| row.start.as_secs_f64(),
-            "end_s": F64 = |row| row.end.map_or(f64::NAN, Time::as_secs_f64),
+            "end_s": F64 = |row| seconds(row.end),
             "bytes": U64 = |row| row.bytes,
-            "segments_retransmitted": U64 = |row| row.retransmitted,
+            "segments_retransmitted": U64 = |row| u64::from(row.retransmitted),
         );
         Table { name: "bursts", columns }
     }

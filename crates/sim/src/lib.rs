@@ -8,6 +8,7 @@ pub mod captured;
 mod connection;
 mod dns;
 mod engine;
+mod labels;
 mod link;
 mod monitor;
 mod network;

@@ -263,6 +263,12 @@ impl Endpoint {
         self.phase == Phase::Established && self.receiver.ecn
     }
 
+    /// Gives back the memory for segments in flight, if there are none. Worth while when the application
+    /// falls silent.
+    pub fn release_memory(&mut self) {
+        self.sender.release_memory();
+    }
+
     /// Heap bytes of segments in flight, and of data out of order.
     pub fn heap_bytes(&self) -> usize {
         self.sender.heap_bytes() + self.receiver.heap_bytes()

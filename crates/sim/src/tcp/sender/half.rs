@@ -3,6 +3,7 @@
 
 use narrows_units::Time;
 
+use super::rtt::LONGEST_RTT_US;
 use super::{Outgoing, Sender, Start, Tally};
 use crate::tcp::clock::Context;
 use crate::tcp::congestion::INFINITE_SSTHRESH;
@@ -33,7 +34,6 @@ pub(crate) struct Silent {
     pub(crate) syn_timeouts: u8,
     /// In jiffies.
     rto: u32,
-    srtt_us: u32,
     cwnd: u32,
     ssthresh: u32,
     /// When the SYN has to be repeated; `Time::MAX`: never.
@@ -53,7 +53,6 @@ impl Half {
             syns_repeated: 0,
             syn_timeouts: 0,
             rto: 0,
-            srtt_us: 0,
             cwnd: config.initial_window,
             ssthresh: config.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
             syn_at: Time::MAX,
@@ -68,7 +67,7 @@ impl Half {
         silent.established = true;
         silent.syn_at = Time::MAX;
         let sender = silent.wake(cx.config);
-        (silent.rto, silent.srtt_us) = (sender.rto(), sender.srtt_us());
+        silent.rto = sender.rto();
         silent.cwnd = sender.window.cwnd;
         if silent.unsent > 0 || silent.fin_queued {
             *self = Self::Active(Box::new(sender));
@@ -147,6 +146,13 @@ impl Half {
         }
     }
 
+    /// Gives back the scoreboard's memory, if nothing is in flight.
+    pub(crate) fn release_memory(&mut self) {
+        if let Self::Active(sender) = self {
+            sender.board.release();
+        }
+    }
+
     /// Nothing more is sent.
     pub(crate) fn fail(&mut self) {
         match self {
@@ -214,7 +220,10 @@ impl Half {
     #[inline]
     pub(crate) fn srtt_us(&self) -> u32 {
         match self {
-            Self::Silent(silent) => silent.srtt_us,
+            // The handshake's is the only sample.
+            Self::Silent(silent) => {
+                silent.start.rtt_us.map_or(0, |rtt_us| rtt_us.clamp(1, LONGEST_RTT_US))
+            }
             Self::Active(sender) => sender.srtt_us(),
         }
     }

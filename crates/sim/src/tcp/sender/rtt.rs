@@ -88,4 +88,4 @@ impl Sender {
 }
 
 /// An eighth of what 32 bits hold, in microseconds: 8 minutes.
-const LONGEST_RTT_US: u32 = u32::MAX >> 3;
+pub(super) const LONGEST_RTT_US: u32 = u32::MAX >> 3;

@@ -120,6 +120,13 @@ impl Scoreboard {
         self.head = self.head.wrapping_add(1);
     }
 
+    /// Gives the memory back, if it is empty.
+    pub(crate) fn release(&mut self) {
+        if self.is_empty() {
+            self.records = Box::default();
+        }
+    }
+
     #[cold]
     fn grow(&mut self) {
         let capacity = (2 * self.records.len()).max(SMALLEST);
