@@ -3,6 +3,7 @@ import json
 import os
 import re
 import tomllib
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -150,3 +151,27 @@ def test_a_comparison_has_a_page(tmp_path: Path) -> None:
 )
 def test_toml_reads_back(values: dict[str, object]) -> None:
     assert tomllib.loads(toml_text(values)) == values
+
+
+def test_several_comparisons_share_a_page(tmp_path: Path) -> None:
+    runs = [
+        synthetic_run(kind=kind, seed=seed, duration_s=60.0, workers=5)
+        for kind in ("bfifo", "red")
+        for seed in (1, 2)
+    ]
+    comparison = compare(runs)
+    several = [replace(comparison, setting=f"queue.limit={n}") for n in (1, 2)]
+    text = write_comparison(several, tmp_path).read_text(encoding="utf-8")
+    assert 'href="#part-2">queue.limit=2</a>' in text
+    assert text.count('id="part-') == 2
+    assert "significant with 2 paired seeds" in text
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"1-differences.png", "2-differences.svg"} <= names
+    # Names of elements are unique on the page.
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    document = json.loads((tmp_path / "comparison.json").read_text())
+    assert [part["setting"] for part in document["comparisons"]] == [
+        "queue.limit=1",
+        "queue.limit=2",
+    ]

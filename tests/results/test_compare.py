@@ -1,4 +1,5 @@
 import json
+import re
 import statistics
 from dataclasses import replace
 from io import StringIO
@@ -9,7 +10,7 @@ from synthetic_run import LINK, synthetic_run
 from narrows.errors import NarrowsError
 from narrows.results import Run, compare
 from narrows.results.compare import Row
-from narrows.results.intervals import welch
+from narrows.results.intervals import paired, welch
 
 
 def one(kind: str, seed: int = 1, **facts: float) -> Run:
@@ -46,7 +47,96 @@ def test_seeds_of_one_scenario_form_a_group() -> None:
     assert backlog.values == pytest.approx((statistics.fmean(fifo), statistics.fmean(red)))
     change = backlog.differences[1]
     assert change is not None
-    assert (change.low, change.high) == pytest.approx(welch(fifo, red))
+    assert (change.low, change.high) == pytest.approx(paired(fifo, red))
+    assert (change.method, change.seeds) == (
+        "Student's t over the differences of paired seeds",
+        3,
+    )
+    assert change.relative == pytest.approx(statistics.fmean(red) / statistics.fmean(fifo) - 1.0)
+
+
+def test_seeds_are_paired_whatever_their_order() -> None:
+    key = f"queues.{LINK}.run.backlog_mean_bytes"
+    runs = {(kind, seed): one(kind, seed) for kind in ("bfifo", "red") for seed in (1, 2, 3)}
+    orders = ((1, 2, 3), (3, 1, 2))
+    found = [
+        row(
+            compare([runs["bfifo", s] for s in (1, 2, 3)] + [runs["red", s] for s in order]).rows,
+            key,
+        )
+        for order in orders
+    ]
+    (one_way, other_way) = (r.differences[1] for r in found)
+    assert one_way is not None
+    assert other_way is not None
+    assert (one_way.low, one_way.high) == pytest.approx((other_way.low, other_way.high))
+
+
+def test_different_seeds_are_not_paired() -> None:
+    runs = [one("bfifo", seed) for seed in (1, 2, 3)] + [one("red", seed) for seed in (1, 2, 4)]
+    found = compare(runs)
+    changes = [r.differences[1] for r in found.rows if r.differences[1]]
+    assert {change.method for change in changes} == {"Welch's t over the seeds"}
+    backlog = row(found.rows, f"queues.{LINK}.run.backlog_mean_bytes")
+    assert "significant with 3 and 3 runs" in backlog.sentence(1, found.groups)
+
+
+def test_every_figure_has_a_verdict_in_words() -> None:
+    found = compare([one(kind, seed) for kind in ("bfifo", "red") for seed in (1, 2, 3)])
+    backlog = row(found.rows, f"queues.{LINK}.run.backlog_mean_bytes")
+    change = backlog.differences[1]
+    assert change is not None
+    assert change.verdict == "lower"
+    assert re.fullmatch(
+        rf"queue {LINK}, whole run, backlog, mean: testbed-red is 3\d\.\d % lower than "
+        r"testbed-bfifo \(-8\d\.\d+ kB, 95 % interval -9\d\.\d+ to -8\d\.\d+ kB\); "
+        r"significant with 3 paired seeds\.",
+        backlog.sentence(1, found.groups),
+    ), backlog.sentence(1, found.groups)
+    same = row(found.rows, "flows.flows")
+    assert "are the same with 3 paired seeds" in same.sentence(1, found.groups)
+    assert not any("are the same" in sentence for sentence in found.sentences)
+    assert any("would miss zero by chance" in note for note in found.notes)
+    verdicts = set(found.frame.filter(group="testbed-red")["verdict"])
+    assert verdicts <= {"higher", "lower", "unclear", "same"}
+    assert {"lower", "same"} < verdicts
+
+
+def test_what_goes_both_ways_is_no_difference() -> None:
+    """Equal scenarios by different names: nothing may be claimed of noise."""
+    runs = [one("red", seed) for seed in (1, 2, 3)]
+    other = [
+        replace(one("red", seed + 10), seed=seed, scenario={**one("red").scenario, "name": "b"})
+        for seed in (1, 2, 3)
+    ]
+    found = compare([*runs, *other])
+    changes = [r.differences[1] for r in found.rows if r.differences[1]]
+    unclear = [change for change in changes if change.verdict == "unclear"]
+    assert len(unclear) > len(changes) / 2
+    assert any("no difference seen with 3 paired seeds" in text for text in found.sentences)
+
+
+def test_a_comparison_can_be_of_some_figures() -> None:
+    found = compare([one("bfifo"), one("red")])
+    chosen = found.only(["first_attempt_percent", f"queues.{LINK}.run.drops_total_per_s"])
+    assert [r.key for r in chosen.rows] == [
+        "dns.first_attempt_percent",
+        f"queues.{LINK}.run.drops_total_per_s",
+    ]
+    with pytest.raises(NarrowsError, match="metric nothing: there is none; hint: one of dns"):
+        found.only(["nothing"])
+
+
+def test_paired_is_students_own_example() -> None:
+    """Student, "The probable error of a mean", 1908: ten patients' hours of sleep gained.
+
+    The interval is what R's t.test(paired = TRUE) documents for this data set.
+    """
+    first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+    second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+    assert paired(first, second) == pytest.approx((0.7001142, 2.4598858), abs=1e-7)
+    low, high = welch(first, second)
+    assert low < 0.0 < high
 
 
 def test_equal_runs_differ_by_nothing() -> None:

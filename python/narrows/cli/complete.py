@@ -32,6 +32,15 @@ def runs(incomplete: str) -> list[str]:
     ]
 
 
+def runs_and_sweeps(incomplete: str) -> list[str]:
+    """Folders below what has been typed; those that hold either come without a trailing slash."""
+    return [
+        text if any((entry / name).exists() for name in ("run.json", "sweep.json")) else f"{text}/"
+        for text, entry in _below(incomplete)
+        if entry.is_dir()
+    ]
+
+
 def _below(incomplete: str) -> list[tuple[str, Path]]:
     """What begins with what has been typed: as the user would have typed it, and its path."""
     folder, slash, begin = incomplete.rpartition("/")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from narrows.report import figures
-from narrows.report.figures import Bar
+from narrows.report.figures import Bar, Change
 from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
 from narrows.report.run_report import FIGURES, REPORT_FILE
 from narrows.report.source import monitored_links, monitored_queues
@@ -21,8 +23,12 @@ __all__ = ["comparison_figures", "write_comparison"]
 RESULT_FILE = "comparison.json"
 
 
-def write_comparison(comparison: Comparison, out: str | Path) -> Path:
+def write_comparison(comparison: Comparison | Sequence[Comparison], out: str | Path) -> Path:
     """Writes `report.html`, `comparison.json` and `figures/*.png` and `.svg` into ``out``.
+
+    Args:
+        comparison: A comparison, or several, each of which has a setting.
+        out: Folder.
 
     Returns:
         The page's path.
@@ -31,16 +37,40 @@ def write_comparison(comparison: Comparison, out: str | Path) -> Path:
         RunFolderError: They cannot be written.
     """
     folder = Path(out)
-    shown = comparison_figures(comparison)
-    write_figures(shown, folder / FIGURES)
-    write_page(folder / RESULT_FILE, json.dumps(comparison.document(), indent=2) + "\n")
-    return write_page(folder / REPORT_FILE, _page(comparison, shown))
+    several = [comparison] if isinstance(comparison, Comparison) else list(comparison)
+    shown = [comparison_figures(one) for one in several]
+    if len(several) > 1:
+        shown = [
+            [replace(figure, name=f"{number}-{figure.name}") for figure in of_one]
+            for number, of_one in enumerate(shown, start=1)
+        ]
+    write_figures([figure for of_one in shown for figure in of_one], folder / FIGURES)
+    documents = [one.document() for one in several]
+    document = documents[0] if isinstance(comparison, Comparison) else {"comparisons": documents}
+    write_page(folder / RESULT_FILE, json.dumps(document, indent=2) + "\n")
+    parts = [_part(one, of_one) for one, of_one in zip(several, shown, strict=True)]
+    return write_page(folder / REPORT_FILE, render("comparison.html", parts=parts))
 
 
 def comparison_figures(comparison: Comparison) -> list[Shown]:
-    """The figures that all groups' tables allow; of each group, its first run is drawn."""
-    runs = {group.label: group.runs[0] for group in comparison.groups}
-    shown: list[Shown] = []
+    """The figures that the groups allow; of each group, its first run is drawn.
+
+    A sweep's runs have no tables, and of these the differences alone are drawn.
+    """
+    shown = [
+        Shown(
+            "differences" + (f"-{number}" if len(comparison.groups) > 2 else ""),
+            figures.differences(changes, f"{group.label} against {comparison.groups[0].label}"),
+            f"Lines: relative difference of each figure of {group.label}, with its interval.",
+            "95 % intervals; blue: lower, vermilion: higher, grey: no difference seen.",
+        )
+        for number, group in enumerate(comparison.groups)
+        if (changes := _changes(comparison, number))
+    ]
+    firsts = {group.label: group.runs[0] for group in comparison.groups}
+    runs = {label: run for label, run in firsts.items() if isinstance(run, Run)}
+    if len(runs) < len(firsts):
+        return shown
     bars = [bar for bar in map(_bar, comparison.groups) if bar is not None]
     if len(bars) == len(comparison.groups):
         values = ", ".join(f"{bar.label} {bar.percent:.2f} %" for bar in bars)
@@ -107,7 +137,29 @@ def _queue_figures(runs: dict[str, Run], link: str) -> list[Shown]:
     ]
 
 
-def _page(comparison: Comparison, shown: list[Shown]) -> str:
+def _changes(comparison: Comparison, number: int) -> list[Change]:
+    """What a group's figures have changed by, in percent; those that have an interval."""
+    found = []
+    for row in comparison.rows:
+        difference, first = row.differences[number], row.values[0]
+        if difference is None or difference.low is None or difference.high is None or not first:
+            continue
+        if difference.verdict != "same":
+            each = 100.0 / abs(first)
+            found.append(
+                Change(
+                    row.section,
+                    row.name + (f" ({row.unit})" if row.unit else ""),
+                    each * difference.value,
+                    each * difference.low,
+                    each * difference.high,
+                )
+            )
+    return found
+
+
+def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, object]:
+    """What the page says of a comparison."""
     sections: dict[str, list[list[str]]] = {}
     for row in comparison.rows:
         cells = [row.name + (f" ({row.unit})" if row.unit else "")]
@@ -118,12 +170,11 @@ def _page(comparison: Comparison, shown: list[Shown]) -> str:
             elif n:
                 cells += ["-", "-"]
         sections.setdefault(row.section, []).append(cells)
-    return render(
-        "comparison.html",
-        comparison=comparison,
-        figures=shown_on_page(shown),
-        sections=sections,
-    )
+    return {
+        "comparison": comparison,
+        "figures": shown_on_page(shown),
+        "sections": sections,
+    }
 
 
 def _bar(group: Group) -> Bar | None:

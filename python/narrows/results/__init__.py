@@ -6,6 +6,7 @@ Everything that plots, compares or reports reads run folders through this packag
 from __future__ import annotations
 
 from narrows.results.compare import Comparison, compare
+from narrows.results.compare_sweeps import compare_sweeps
 from narrows.results.errors import RunFolderError
 from narrows.results.folder import RUN_FILE
 from narrows.results.run import Run
@@ -26,5 +27,6 @@ __all__ = [
     "SweepRun",
     "TextTable",
     "compare",
+    "compare_sweeps",
     "summary_table",
 ]

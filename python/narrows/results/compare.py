@@ -3,11 +3,14 @@
 Runs of one scenario and backend that differ in their seeds alone are repetitions: they form one
 group, whose figures are means. Intervals of a difference (95 %):
 
-- both groups have two runs or more: Welch's t interval of the difference of means;
-- otherwise, for first-attempt success alone: Newcombe's interval of a difference of proportions,
-  from all queries of each group, taken as independent (queries that meet the same full queue are
-  not, so it is too narrow);
-- otherwise none: one run does not say how much another seed would differ.
+- both groups have the same seeds, two or more: Student's t interval of the mean of the differences
+  seed by seed. A seed draws the same start times and think times in both scenarios, and what they
+  do to both alike cancels;
+- else, both have two runs or more: Welch's t interval of the difference of means;
+- else, for first-attempt success alone: Newcombe's interval of a difference of proportions, from
+  all queries of each group, taken as independent (queries that meet the same full queue are not, so
+  it is too narrow);
+- else none: one run does not say how much another seed would differ.
 """
 
 from __future__ import annotations
@@ -15,21 +18,57 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 import polars as pl
 
 from narrows.errors import NarrowsError
-from narrows.results.intervals import newcombe, welch
+from narrows.results.intervals import newcombe, paired, welch
 from narrows.results.metrics import Metric, metrics, value_text
 from narrows.results.run import Run
 from narrows.results.text import TextTable
 
-__all__ = ["Comparison", "Difference", "Group", "Row", "compare"]
+__all__ = ["Comparison", "Difference", "Group", "Row", "Sample", "compare", "compare_groups"]
+
+MANY = 20
+"""Intervals from which on one is expected to mislead."""
 
 LONGEST_WORDS = 32
 """Characters that settings may take in a group's name; it heads a column."""
+
+
+class Sample(Protocol):
+    """What is compared of a run: a `Run`, or a sweep's record of one."""
+
+    @property
+    def name(self) -> str:
+        """What it is a run of."""
+
+    @property
+    def seed(self) -> int:
+        """What its random streams come from."""
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """Its figures."""
+
+    @property
+    def status(self) -> str:
+        """`complete` or `partial`."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it went as far as its scenario says."""
+
+    @property
+    def stopped(self) -> str:
+        """Why it ended."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Its run folder, where there is one."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +76,12 @@ class Group:
     """Runs that differ in their seeds alone."""
 
     label: str
-    runs: tuple[Run, ...]
+    runs: tuple[Sample, ...]
+
+    @property
+    def seeds(self) -> list[int]:
+        """The runs' seeds, in their order."""
+        return [run.seed for run in self.runs]
 
     @property
     def is_seedless(self) -> bool:
@@ -59,6 +103,19 @@ class Difference:
     high: float | None
     method: str
     """How the interval was computed; empty where there is none."""
+    relative: float | None = None
+    """The difference as a share of the first group's mean; None where that is zero."""
+    seeds: int = 0
+    """Seeds that both groups have, where the interval is of their differences; else 0."""
+
+    @property
+    def verdict(self) -> Literal["higher", "lower", "unclear", "same", ""]:
+        """What the interval says: `unclear` where it has zero in it, empty where there is none."""
+        if self.low is None or self.high is None:
+            return ""
+        if self.low == 0.0 == self.high:
+            return "same"
+        return "higher" if self.low > 0.0 else "lower" if self.high < 0.0 else "unclear"
 
 
 @dataclass(frozen=True)
@@ -74,6 +131,32 @@ class Row:
     differences: tuple[Difference | None, ...]
     """To the first group; the first is None."""
 
+    def sentence(self, number: int, groups: Sequence[Group]) -> str:
+        """What there is to say of a group's difference; empty where it has no interval."""
+        difference = self.differences[number]
+        if difference is None or not difference.verdict:
+            return ""
+        first, other = groups[0].label, groups[number].label
+        runs = (
+            f"{difference.seeds} paired seeds"
+            if difference.seeds
+            else f"{len(groups[0].runs)} and {len(groups[number].runs)} runs"
+        )
+        what = f"{self.section}, {self.name}"
+        if difference.verdict == "same":
+            return f"{what}: {other} and {first} are the same with {runs}."
+        size = f"{value_text(abs(difference.value))}{_unit(self.unit)}"
+        interval = f"95 % interval {interval_text(difference)}{_unit(self.unit)}"
+        if difference.verdict == "unclear":
+            return f"{what}: no difference seen with {runs} ({interval})."
+        if difference.relative is not None and self.unit != "%":
+            interval = f"{signed(difference.value)}{_unit(self.unit)}, {interval}"
+            size = f"{100.0 * abs(difference.relative):.3g} %"
+        return (
+            f"{what}: {other} is {size} {difference.verdict} than {first} ({interval}); "
+            f"significant with {runs}."
+        )
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -81,20 +164,55 @@ class Comparison:
 
     groups: tuple[Group, ...]
     rows: tuple[Row, ...]
+    setting: str = ""
+    """Of several comparisons, which: what all their runs have in common."""
+    remarks: tuple[str, ...] = ()
+    """What was left out."""
 
     @property
     def notes(self) -> list[str]:
         """What a reader has to know."""
         partial = [run for group in self.groups for run in group.runs if not run.complete]
-        notes = [f"{_run_name(run)} is partial: {run.stopped}" for run in partial]
+        notes = list(self.remarks)
+        notes += [f"{_run_name(run)} is partial: {run.stopped}" for run in partial]
         notes += [
             f"{group.label}: every seed gives the same, because nothing in the scenario is random; "
             "no interval; hint: such as spread with stagger, jitter, service_jitter_mean"
             for group in self.groups
             if group.is_seedless
         ]
-        methods = {d.method for row in self.rows for d in row.differences if d and d.method}
-        return [*notes, *(f"intervals: {method}" for method in sorted(methods))]
+        known = [d for row in self.rows for d in row.differences if d and d.method]
+        notes += [f"intervals: {method}" for method in sorted({d.method for d in known})]
+        count = sum(d.verdict != "same" for d in known)
+        if count >= MANY:
+            notes.append(
+                f"of {count} intervals at 95 %, about {round(count / 20)} would miss zero by "
+                "chance alone: trust the figure that you meant to look at"
+            )
+        return notes
+
+    @property
+    def sentences(self) -> list[str]:
+        """A verdict for each figure and group that has an interval; not for what is the same."""
+        return [
+            row.sentence(number, self.groups)
+            for number in range(1, len(self.groups))
+            for row in self.rows
+            if (difference := row.differences[number]) and difference.verdict not in ("", "same")
+        ]
+
+    def only(self, keys: Sequence[str]) -> Comparison:
+        """The comparison of some figures, by their path or its end.
+
+        Raises:
+            NarrowsError: There is no such figure.
+        """
+        for key in keys:
+            if not any(_is_named(row, key) for row in self.rows):
+                known = ", ".join(row.key for row in self.rows[:6])
+                raise NarrowsError(f"metric {key[:100]}: there is none; hint: one of {known}, ...")
+        rows = tuple(row for row in self.rows if any(_is_named(row, key) for key in keys))
+        return replace(self, rows=rows)
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -112,10 +230,14 @@ class Comparison:
                     "ci_low": difference and difference.low,
                     "ci_high": difference and difference.high,
                     "ci_method": difference.method if difference else "",
+                    "relative_percent": difference
+                    and (None if difference.relative is None else 100.0 * difference.relative),
+                    "verdict": difference.verdict if difference else "",
+                    "sentence": row.sentence(number, self.groups),
                 }
                 for row in self.rows
-                for group, value, difference in zip(
-                    self.groups, row.values, row.differences, strict=True
+                for number, (group, value, difference) in enumerate(
+                    zip(self.groups, row.values, row.differences, strict=True)
                 )
             ],
             schema={
@@ -129,12 +251,16 @@ class Comparison:
                 "ci_low": pl.Float64,
                 "ci_high": pl.Float64,
                 "ci_method": pl.String,
+                "relative_percent": pl.Float64,
+                "verdict": pl.String,
+                "sentence": pl.String,
             },
         )
 
     def document(self) -> dict[str, Any]:
         """The comparison as JSON values."""
         return {
+            "setting": self.setting,
             "groups": [
                 {
                     "label": group.label,
@@ -162,15 +288,19 @@ class Comparison:
                 elif len(cells) > 2:
                     cells += ["-", "-"]
             sections.setdefault(row.section, []).append(tuple(cells))
-        return TextTable(self.title, tuple(header), list(sections.items()), self.notes)
+        sentences = self.sentences
+        words = ["In words:", *(f"  {sentence}" for sentence in sentences), ""] if sentences else []
+        notes = [*words, *self.notes]
+        return TextTable(self.title, tuple(header), list(sections.items()), notes)
 
     @property
     def title(self) -> str:
         """What is compared."""
-        return "; ".join(
+        groups = "; ".join(
             f"{group.label}: {len(group.runs)} run{'s' if len(group.runs) > 1 else ''}"
             for group in self.groups
         )
+        return f"{self.setting}: {groups}" if self.setting else groups
 
 
 def compare(runs: Sequence[Run]) -> Comparison:
@@ -184,7 +314,13 @@ def compare(runs: Sequence[Run]) -> Comparison:
     """
     if not runs:
         raise NarrowsError("nothing to compare; hint: name two runs")
-    groups = _groups(runs)
+    return compare_groups(_groups(runs))
+
+
+def compare_groups(
+    groups: Sequence[Group], setting: str = "", remarks: Sequence[str] = ()
+) -> Comparison:
+    """Sets groups side by side; the first is what the others are compared with."""
     found = [[{m.key: m for m in metrics(run.summary)} for run in group.runs] for group in groups]
     known: dict[str, Metric] = {}
     for of_group in found:
@@ -201,7 +337,7 @@ def compare(runs: Sequence[Run]) -> Comparison:
             for n, group in enumerate(groups)
         )
         rows.append(Row(metric.key, metric.section, metric.name, metric.unit, means, differences))
-    return Comparison(tuple(groups), tuple(rows))
+    return Comparison(tuple(groups), tuple(rows), setting, tuple(remarks))
 
 
 def signed(value: float) -> str:
@@ -228,31 +364,43 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
             raise NarrowsError(
                 f"{_run_name(twice)}: the same scenario and seed is there twice; hint: name it once"
             )
-    labels = _labels([group[0] for group in members.values()])
+    firsts = [group[0] for group in members.values()]
+    labels = distinct_labels(
+        [Named(run.name, {"backend": run.backend, **run.scenario}, run.folder) for run in firsts]
+    )
     return [
         Group(label, tuple(group)) for label, group in zip(labels, members.values(), strict=True)
     ]
 
 
-def _labels(runs: Sequence[Run]) -> list[str]:
-    """What to call each group, by its first run.
+@dataclass(frozen=True)
+class Named:
+    """Something to be called by its name, and by more where others have the same."""
+
+    name: str
+    scenario: Mapping[str, Any]
+    folder: Path | None
+
+
+def distinct_labels(things: Sequence[Named]) -> list[str]:
+    """What to call each: different names.
 
     The scenario's name; where several share it, with the settings in which they differ, or with
     the folder's name where those are many.
     """
-    labels = [run.name for run in runs]
+    labels = [thing.name for thing in things]
     for name in sorted(set(labels)):
-        places = [place for place, run in enumerate(runs) if run.name == name]
+        places = [place for place, thing in enumerate(things) if thing.name == name]
         if len(places) == 1:
             continue
-        settings = [_settings(runs[place]) for place in places]
+        settings = [_settings(things[place].scenario) for place in places]
         kinds = [{k: v for k, v in one.items() if k.endswith(".kind")} for one in settings]
         words = _words(settings) or _words(kinds)
         for number, place in enumerate(places):
             if words:
                 labels[place] = ", ".join(filter(None, (name, words[number])))
             else:
-                folder = runs[place].folder
+                folder = things[place].folder
                 labels[place] = f"{name} ({folder.name if folder else place + 1})"
     # Folders of different parents may have the same name.
     return [
@@ -276,7 +424,7 @@ def _words(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     return found if short else []
 
 
-def _settings(run: Run) -> dict[str, Any]:
+def _settings(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """The scenario's settings by dotted key, the seed aside; list entries by name or number."""
     found: dict[str, Any] = {}
 
@@ -290,7 +438,7 @@ def _settings(run: Run) -> dict[str, Any]:
         else:
             found[key] = value
 
-    walk({"backend": run.backend, **run.scenario}, "")
+    walk(dict(scenario), "")
     for key in ("seed", "description"):
         found.pop(key, None)
     return found
@@ -319,11 +467,19 @@ def _difference(
     value = statistics.fmean(after) - statistics.fmean(before)
     if abs(value) <= 1e-9 * max(map(abs, [*before, *after])):
         value = 0.0  # rounding, no difference
+    mean = statistics.fmean(before)
+    relative = value / abs(mean) if mean else None
     if first.is_seedless or group.is_seedless:
-        return Difference(value, None, None, "")
+        return Difference(value, None, None, "", relative)
     if min(len(before), len(after)) >= 2:
+        if sorted(first.seeds) == sorted(group.seeds):
+            of_seed = dict(zip(group.seeds, after, strict=True))
+            partners = [of_seed[seed] for seed in first.seeds]
+            low, high = (0.0, 0.0) if partners == list(before) else paired(before, partners)
+            method = "Student's t over the differences of paired seeds"
+            return Difference(value, low, high, method, relative, len(before))
         low, high = welch(before, after) if len({*before, *after}) > 1 else (0.0, 0.0)
-        return Difference(value, low, high, "Welch's t over the seeds")
+        return Difference(value, low, high, "Welch's t over the seeds", relative)
     if key == "dns.first_attempt_percent":
         counts, totals = zip(_first_attempts(first), _first_attempts(group), strict=True)
         low, high = newcombe(counts, totals)
@@ -333,8 +489,9 @@ def _difference(
             100.0 * high,
             "Newcombe over the queries, taken as independent (first attempt only); "
             "more seeds give better ones",
+            relative,
         )
-    return Difference(value, None, None, "")
+    return Difference(value, None, None, "", relative)
 
 
 def _first_attempts(group: Group) -> tuple[int, int]:
@@ -344,5 +501,14 @@ def _first_attempts(group: Group) -> tuple[int, int]:
     return answered, sum(dns["queries"] for dns in of_runs)
 
 
-def _run_name(run: Run) -> str:
+def _is_named(row: Row, key: str) -> bool:
+    return row.key == key or row.key.endswith(f".{key}")
+
+
+def _unit(unit: str) -> str:
+    """A difference's unit, after its number; of shares these are points."""
+    return " points" if unit == "%" else f" {unit}" if unit else ""
+
+
+def _run_name(run: Sample) -> str:
     return str(run.folder) if run.folder else f"{run.name}, seed {run.seed}"

@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 from statistics import NormalDist, fmean, variance
 
-from narrows.results.student import t_quantile
+from narrows.results.student import t_half_width, t_quantile
 
-__all__ = ["newcombe", "welch", "wilson"]
+__all__ = ["newcombe", "paired", "welch", "wilson"]
 
 
 def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -57,6 +57,28 @@ def newcombe(
     low = difference - math.hypot(share_1 - low_1, high_0 - share_0)
     high = difference + math.hypot(high_1 - share_1, share_0 - low_0)
     return low, high
+
+
+def paired(
+    first: Sequence[float], second: Sequence[float], confidence: float = 0.95
+) -> tuple[float, float]:
+    """Student's t interval of the mean of what each second value is above its first.
+
+    What both have from a common seed cancels, where there is such: the interval is then narrower
+    than `welch`'s, and where there is not, a little wider.
+
+    Raises:
+        ValueError: There are fewer than two pairs, or the samples are of different lengths.
+
+    Examples:
+        >>> low, high = paired([1.0, 2.0, 3.0], [2.0, 3.1, 3.9])
+        >>> round(low, 2), round(high, 2)
+        (0.75, 1.25)
+    """
+    differences = [after - before for before, after in zip(first, second, strict=True)]
+    half = t_half_width(differences, confidence)
+    mean = fmean(differences)
+    return mean - half, mean + half
 
 
 def welch(

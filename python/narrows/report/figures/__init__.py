@@ -6,6 +6,7 @@ from narrows.report.figures.attempts import attempts
 from narrows.report.figures.backlog import backlog
 from narrows.report.figures.backlogs import backlogs
 from narrows.report.figures.burst_cdf import burst_cdf
+from narrows.report.figures.differences import Change, differences
 from narrows.report.figures.drop_rate import drop_rate, ewma
 from narrows.report.figures.first_attempt import Bar, first_attempt
 from narrows.report.figures.response_cdf import response_cdf
@@ -14,10 +15,12 @@ from narrows.report.figures.utilisation import utilisation
 
 __all__ = [
     "Bar",
+    "Change",
     "attempts",
     "backlog",
     "backlogs",
     "burst_cdf",
+    "differences",
     "drop_rate",
     "ewma",
     "first_attempt",

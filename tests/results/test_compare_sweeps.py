@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from synthetic_run import synthetic_run
+
+from narrows.errors import NarrowsError
+from narrows.results import Axis, Sweep, SweepRun, compare_sweeps
+from narrows.results.intervals import paired
+
+KINDS = ("bfifo", "red")
+
+
+def sweep_of(
+    name: str,
+    kind: str,
+    losses: tuple[float, ...],
+    seeds: tuple[int, ...] = (1, 2, 3),
+    failed: tuple[tuple[float, int], ...] = (),
+    key: str = "loss",
+) -> Sweep:
+    """A sweep over a loss, as synthetic runs are of it."""
+    runs = []
+    for loss in losses:
+        for seed in seeds:
+            facts: Mapping[str, Any] = {"run": f"{loss}/{seed}", "seed": seed}
+            if (loss, seed) in failed:
+                runs.append(
+                    SweepRun(
+                        **facts,
+                        settings={key: loss},
+                        status="failed",
+                        stopped="",
+                        message="out of luck",
+                        end_s=None,
+                        events=None,
+                    )
+                )
+                continue
+            run = synthetic_run(kind=kind, seed=seed, loss=loss, duration_s=60.0, workers=5)
+            runs.append(
+                SweepRun(
+                    **facts,
+                    settings={key: loss},
+                    status="complete",
+                    stopped="end",
+                    message="",
+                    end_s=run.end_s,
+                    events=run.events,
+                    summary=run.summary,
+                )
+            )
+    axes = (Axis(key, losses),)
+    return Sweep(name, {"name": name}, axes, seeds, tuple(runs), "0.1.0", "complete")
+
+
+def test_each_combination_is_compared_with_its_like() -> None:
+    fifo, red = sweep_of("a", "bfifo", (0.03, 0.1)), sweep_of("b", "red", (0.1, 0.03, 0.2))
+    found = compare_sweeps([fifo, red])
+    assert [comparison.setting for comparison in found] == ["loss=0.03", "loss=0.1"]
+    for comparison, loss in zip(found, (0.03, 0.1), strict=True):
+        assert [group.label for group in comparison.groups] == ["a", "b"]
+        samples = [
+            [
+                run.summary["dns"]["first_attempt_percent"]
+                for run in sweep.runs
+                if run.settings["loss"] == loss
+            ]
+            for sweep in (fifo, red)
+        ]
+        (row,) = comparison.only(["dns.first_attempt_percent"]).rows
+        change = row.differences[1]
+        assert change is not None
+        assert (change.low, change.high) == pytest.approx(paired(*samples))
+        assert comparison.title == f"loss={loss}: a: 3 runs; b: 3 runs"
+
+
+def test_seeds_stay_paired_where_a_run_failed() -> None:
+    fifo = sweep_of("a", "bfifo", (0.1,))
+    red = sweep_of("b", "red", (0.1,), failed=((0.1, 2),))
+    (found,) = compare_sweeps([fifo, red])
+    assert [group.seeds for group in found.groups] == [[1, 3], [1, 3]]
+    assert "a: without seed 2, which others lack" in found.notes
+    (row,) = found.only(["dns.first_attempt_percent"]).rows
+    assert row.differences[1] is not None
+    assert row.differences[1].seeds == 2
+
+
+def test_of_one_sweep_its_combinations_are_compared() -> None:
+    (found,) = compare_sweeps([sweep_of("a", "red", (0.03, 0.1, 0.2))])
+    assert [group.label for group in found.groups] == ["loss=0.03", "loss=0.1", "loss=0.2"]
+    (row,) = found.only(["dns.first_attempt_percent"]).rows
+    assert [change and change.verdict for change in row.differences] == [None, "lower", "lower"]
+
+
+def test_sweeps_of_one_name_are_called_after_what_differs() -> None:
+    first, other = sweep_of("a", "bfifo", (0.1,)), sweep_of("a", "red", (0.1,))
+    object.__setattr__(first, "scenario", {"name": "a", "queue": {"kind": "bfifo"}})
+    object.__setattr__(other, "scenario", {"name": "a", "queue": {"kind": "red"}})
+    (found,) = compare_sweeps([first, other])
+    assert [group.label for group in found.groups] == ["a, kind bfifo", "a, kind red"]
+
+
+def test_what_cannot_be_compared_is_refused() -> None:
+    one = sweep_of("a", "red", (0.1,))
+    for others, message in (
+        ([sweep_of("b", "red", (0.1,), key="delay")], "b: varies delay, and a varies loss"),
+        ([sweep_of("b", "red", (0.2,))], "have no combination of values in common"),
+        ([], "has 1 combination with complete runs; hint: name a second sweep"),
+    ):
+        with pytest.raises(NarrowsError, match=message):
+            compare_sweeps([one, *others])
+    with pytest.raises(NarrowsError, match="nothing to compare"):
+        compare_sweeps([])

@@ -1,0 +1,166 @@
+"""Sweeps on a real Dask cluster of two worker processes, on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narrows import Sweep, SweepError, sweep
+from narrows.results.sweep import ROWS_FILE
+from narrows.sweeps import Progress
+
+pytestmark = pytest.mark.slow
+
+VARY: dict[str, Any] = {"links.bottleneck.rate": ["1 Mbit/s", "2 Mbit/s"]}
+
+
+class Cluster:
+    """A scheduler and its workers, each a process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = folder / "scheduler.json"
+        self.scheduler = self._start("dask_scheduler", "--port", "0", "--no-dashboard")
+        self.workers: list[subprocess.Popen[bytes]] = []
+        deadline = time.monotonic() + 60
+        while not self._file.exists():
+            assert self.scheduler.poll() is None, "the scheduler has ended"
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        self.address = json.loads(self._file.read_text())["address"]
+
+    def add_worker(self, **environment: str) -> subprocess.Popen[bytes]:
+        """A worker of one thread, in an environment."""
+        worker = self._start(
+            "dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard", **environment
+        )
+        self.workers.append(worker)
+        return worker
+
+    def end(self) -> None:
+        """Kills all of it."""
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+    def _start(self, what: str, *options: str, **environment: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.{what}", *options]
+        command += ["--scheduler-file", str(self._file), "--host", "127.0.0.1"]
+        return subprocess.Popen(
+            command,
+            cwd=self._folder,
+            env={**os.environ, **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Cluster]:
+    cluster = Cluster(folder)
+    try:
+        yield cluster
+    finally:
+        cluster.end()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with running(tmp_path) as found:
+        yield found
+
+
+def test_a_worker_that_is_killed_costs_no_run(
+    small: dict[str, Any], cluster: Cluster, tmp_path: Path
+) -> None:
+    small["duration"] = "20 s"
+    cluster.add_worker()
+    doomed = cluster.add_worker()
+    seen: list[str] = []
+
+    def progress(at: Progress) -> None:
+        seen.append(at.label)
+        # When both have worked for a while and both have more to do.
+        if at.done >= 20 and "2 threads on the cluster" in seen:
+            doomed.kill()
+
+    out = tmp_path / "sweep"
+    found = sweep(small, vary=VARY, seeds=60, dask=cluster.address, out=out, progress=progress)
+    assert doomed.wait(timeout=10) != 0
+    assert "2 threads on the cluster" in seen
+    assert [run.message for run in found.failures] == []
+    assert found.status == "complete"
+    lines = [json.loads(line) for line in (out / ROWS_FILE).read_text().splitlines()]
+    assert len(lines) == 120
+    assert len({line["run"] for line in lines}) == 120
+    local = sweep(small, vary=VARY, seeds=60, workers=2, out=tmp_path / "local")
+    assert local.complete
+    tables = [(tmp_path / name / "sweep.parquet").read_bytes() for name in ("sweep", "local")]
+    assert tables[0] == tables[1]
+
+
+def test_a_lost_cluster_is_one_line_and_keeps_what_there_is(
+    small: dict[str, Any], cluster: Cluster, tmp_path: Path
+) -> None:
+    small["duration"] = "20 s"
+    cluster.add_worker()
+
+    def progress(at: Progress) -> None:
+        if at.done >= 5:
+            cluster.end()
+
+    with pytest.raises(SweepError, match="lost; what is done is kept; hint: the same command") as e:
+        sweep(small, seeds=60, dask=cluster.address, out=tmp_path / "s", progress=progress)
+    assert "\n" not in str(e.value)
+    left = Sweep.load(tmp_path / "s")
+    assert left.status == "partial"
+    assert 5 <= len(left.runs) < 60
+
+
+def test_workers_of_another_version_are_refused_by_name(
+    small: dict[str, Any], cluster: Cluster, tmp_path: Path
+) -> None:
+    old = tmp_path / "old" / "narrows"
+    old.mkdir(parents=True)
+    (old / "__init__.py").touch()
+    (old / "_core.py").write_text('version = "0.0.1"\n', encoding="utf-8")
+    cluster.add_worker(PYTHONPATH=str(old.parent))
+    with pytest.raises(SweepError, match=r"worker tcp://.* has narrows 0\.0\.1, and this is") as e:
+        sweep(small, dask=cluster.address)
+    assert str(e.value).endswith("hint: install the same version on all workers")
+
+
+def test_no_scheduler_and_no_worker_are_one_line(
+    small_file: Path, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setattr("narrows.sweeps.cluster.CONNECT_S", 1.0)
+    with pytest.raises(SweepError, match="has no workers"):
+        sweep(small_file, dask=cluster.address)
+    for address in (nobody, "nonsense://x", "127.0.0.1:0:0"):
+        with pytest.raises(SweepError, match="no scheduler answers there; hint: start one"):
+            sweep(small_file, dask=address)
+    # From the command line, too: nothing else on stderr, which Dask would like to write to.
+    done = subprocess.run(
+        [sys.executable, "-m", "narrows.cli", "sweep", str(small_file), "--dask", nobody],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "no scheduler answers there" in done.stderr
