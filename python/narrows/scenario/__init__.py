@@ -11,7 +11,19 @@ from narrows.scenario.draws import SpanDistribution, TransferDistribution
 from narrows.scenario.links import Direction, Framing, Jitter, Link, Ring, Way
 from narrows.scenario.model import Nodes, Scenario
 from narrows.scenario.monitor import Monitor, Sampler
-from narrows.scenario.queues import Bfifo, Codel, Pfifo, Queue, Red, Red1993
+from narrows.scenario.queues import (
+    Bfifo,
+    Blue,
+    Codel,
+    Drr,
+    Pfifo,
+    Qsdrr,
+    Queue,
+    Red,
+    Red1993,
+    Sfq,
+    Tdrr,
+)
 from narrows.scenario.retry import SCHEDULES, Schedule
 from narrows.scenario.schema import json_schema
 from narrows.scenario.tcp import PROFILES, Delayed, Tcp
@@ -21,11 +33,13 @@ __all__ = [
     "PROFILES",
     "SCHEDULES",
     "Bfifo",
+    "Blue",
     "Bulk",
     "Codel",
     "Delayed",
     "Direction",
     "Dns",
+    "Drr",
     "Framing",
     "Ftp",
     "Group",
@@ -36,6 +50,7 @@ __all__ = [
     "OnOff",
     "Once",
     "Pfifo",
+    "Qsdrr",
     "Queue",
     "Red",
     "Red1993",
@@ -44,8 +59,10 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Schedule",
+    "Sfq",
     "SpanDistribution",
     "Tcp",
+    "Tdrr",
     "Traffic",
     "TransferDistribution",
     "Way",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from narrows.scenario.queues import AnyQueue, Red, Red1993
+from narrows.scenario.queues import AnyQueue, Red, Red1993, Tdrr
 
 __all__ = ["queue_plan"]
 
@@ -26,10 +26,16 @@ def queue_plan(queue: AnyQueue, rate: int) -> dict[str, Any]:
             return {"red": _red(queue, rate)}
         case Red1993():
             return {"red1993": _red_1993(queue, rate)}
+        case Tdrr():
+            sample = queue.sample if queue.sample == "packet" else {"interval": queue.sample}
+            return {"tdrr": {**_settings(queue), "sample": sample}}
         case _:
-            # The keys are the settings.
-            keys = type(queue).model_fields.keys() - {"kind"}
-            return {queue.kind: {key: getattr(queue, key) for key in sorted(keys)}}
+            return {queue.kind: _settings(queue)}
+
+
+def _settings(queue: AnyQueue) -> dict[str, Any]:
+    """The settings of a queue whose keys they are."""
+    return {key: getattr(queue, key) for key in type(queue).model_fields if key != "kind"}
 
 
 def _red(queue: Red, rate: int) -> dict[str, Any]:

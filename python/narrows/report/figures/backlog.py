@@ -18,6 +18,11 @@ _NAMES = {
     "red": "RED",
     "red-1993": "RED (1993)",
     "codel": "CoDel",
+    "blue": "Blue",
+    "drr": "DRR",
+    "tdrr": "TDRR",
+    "qsdrr": "QSDRR",
+    "sfq": "SFQ",
 }
 
 
