@@ -73,11 +73,16 @@ impl Network {
         for link in monitors.map(|monitor| monitor.link).chain(plan.captures.iter().copied()) {
             observed[link] = true;
         }
+        let mut changes = vec![Vec::new(); plan.links.len()];
+        for change in &plan.changes {
+            changes[change.link].push(change);
+        }
         let mut links: Vec<Link> = plan
             .links
             .iter()
             .zip(observed)
-            .map(|(link, observed)| Link::new(link, plan.seed, observed))
+            .zip(changes)
+            .map(|((link, observed), changes)| Link::new(link, &changes, plan.seed, observed))
             .collect();
         for &link in &plan.captures {
             links[link].observed_mut().expect("a captured link is observed").capture = true;

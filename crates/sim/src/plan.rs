@@ -43,6 +43,9 @@ pub struct Plan {
     pub link_monitors: Vec<Monitor>,
     /// Links whose packets are kept for a capture file.
     pub captures: Vec<usize>,
+    /// Rates, and delays, that change during the run, in any order.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub changes: Vec<LinkChange>,
     /// Computes what can be computed at once instead of scheduling it; results are the same.
     pub collapse: bool,
 }
@@ -77,6 +80,31 @@ pub struct Link {
     pub queue: Queue,
     /// The network card's ring buffer below the queue; `None`: the card takes one packet at a time.
     pub ring: Option<Ring>,
+}
+
+/// A change of a link's rate at a moment of the run.
+///
+/// It holds for packets whose transmission starts then or later: one in transmission is sent to its
+/// end as before, and whatever waits, in the queue or in the ring, meets the new rate. No
+/// discipline is told, as none is in Linux: what has a `bandwidth` of its own (RED, for the decay
+/// of its average in idle times) keeps it.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct LinkChange {
+    /// When; of two changes of a link at the same time the later in the list counts.
+    pub at: Time,
+    /// An index into `links`.
+    pub link: usize,
+    /// The rate from then on.
+    pub rate: Rate,
+    /// The propagation delay from then on; `None`: as it was. Where it falls, packets may overtake
+    /// others.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub delay: Option<Span>,
 }
 
 /// Link-layer framing.
@@ -370,6 +398,9 @@ impl Plan {
             ensure(monitor.interval > Span::ZERO, || {
                 "monitor: interval must be above zero".into()
             })?;
+        }
+        for change in &self.changes {
+            ensure(change.link < self.links.len(), || "changes: no such link".into())?;
         }
         for &link in &self.captures {
             ensure(link < self.links.len(), || "captures: no such link".into())?;

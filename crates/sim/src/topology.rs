@@ -12,7 +12,7 @@
 //!
 //! The results are the same as with an event at every hop; a test compares them.
 
-use narrows_units::Span;
+use narrows_units::{Rate, Span};
 
 use crate::link::Link;
 use crate::packet::IP_HEADER;
@@ -109,6 +109,7 @@ impl Feeder {
 /// Sets `inline` and `lookahead` of every link. Links that are observed keep an event for each
 /// packet.
 pub(crate) fn find_shortcuts(plan: &Plan, routes: &Routes, links: &mut [Link]) {
+    let extremes = Extremes::of_links(plan);
     let mut feeders = vec![Feeder::Nothing; links.len()];
     for route in routes.iter() {
         let mut from = Feeder::Host;
@@ -119,7 +120,9 @@ pub(crate) fn find_shortcuts(plan: &Plan, routes: &Routes, links: &mut [Link]) {
     }
     for (link, feeder) in links.iter_mut().zip(&feeders) {
         if let Feeder::Link(from) = feeder {
-            link.inline = link.observed().is_none() && !Link::reorders(&plan.links[*from as usize]);
+            let from = *from as usize;
+            let reorders = Link::reorders(&plan.links[from]) || extremes[from].delay_varies;
+            link.inline = link.observed().is_none() && !reorders;
         }
     }
     let mut lookahead: Vec<Option<Span>> = vec![None; links.len()];
@@ -136,13 +139,44 @@ pub(crate) fn find_shortcuts(plan: &Plan, routes: &Routes, links: &mut [Link]) {
             if !links[at].inline || links[at].is_scheduled() {
                 since_event = Span::ZERO;
             }
-            since_event += Link::shortest_passage(&plan.links[at], bytes, dns);
+            let Extremes { rate, delay, .. } = extremes[at];
+            since_event += Link::shortest_passage(&plan.links[at], (rate, delay), bytes, dns);
         }
     }
     for (link, lookahead) in links.iter_mut().zip(lookahead) {
         if link.observed().is_none() {
             link.lookahead = lookahead.unwrap_or(Span::ZERO);
         }
+    }
+}
+
+/// What a link has at most and at least, over all its changes.
+#[derive(Clone, Copy)]
+struct Extremes {
+    /// The highest rate.
+    rate: Rate,
+    /// The shortest delay.
+    delay: Span,
+    /// A packet may overtake an earlier one, if the delay falls.
+    delay_varies: bool,
+}
+
+impl Extremes {
+    fn of_links(plan: &Plan) -> Vec<Self> {
+        let mut extremes: Vec<Self> = plan
+            .links
+            .iter()
+            .map(|link| Self { rate: link.rate, delay: link.delay, delay_varies: false })
+            .collect();
+        for change in &plan.changes {
+            let of_link = &mut extremes[change.link];
+            of_link.rate = of_link.rate.max(change.rate);
+            if let Some(delay) = change.delay {
+                of_link.delay = of_link.delay.min(delay);
+                of_link.delay_varies = true;
+            }
+        }
+        extremes
     }
 }
 

@@ -78,6 +78,7 @@ pub(crate) fn plan(connections: u32) -> Plan {
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
         captures: vec![DOWN, UP],
+        changes: Vec::new(),
         collapse: false,
     }
 }

@@ -14,6 +14,7 @@
 //! ([`simple`]). That is *clock mode*. Disciplines that decide at dequeue have a mode of their own
 //! ([`scheduled`]).
 
+mod changes;
 mod flight;
 mod jitter;
 mod ring;
@@ -28,8 +29,9 @@ use narrows_qdisc::{
     fifo::{Bfifo, Pfifo},
     red,
 };
-use narrows_units::{Bytes, Pace, Span, Time};
+use narrows_units::{Bytes, Pace, Rate, Span, Time};
 
+use self::changes::Changes;
 use self::flight::Flight;
 pub(crate) use self::flight::Flights;
 use self::jitter::JitterState;
@@ -38,7 +40,7 @@ use self::scheduled::Scheduled;
 pub(crate) use self::scheduled::{Fate, Gone, Released};
 use self::simple::Waiting;
 use crate::packet::Packet;
-use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
+use crate::plan::{Link as LinkPlan, LinkChange, Queue as QueuePlan};
 use crate::random::{Random, stream_seed};
 use crate::topology::VARIES;
 
@@ -131,6 +133,8 @@ struct Full {
     queue: Queue,
     /// When the packet in front of the queue may leave.
     ring: RingState,
+    /// Rate and delay, where they change.
+    changes: Option<Changes>,
     /// [`Framing`](crate::plan::Framing)'s.
     queue_overhead: u32,
     impairment: Option<Impairment>,
@@ -160,8 +164,7 @@ pub(crate) enum Passage {
 /// Counters and occupancy of a link that somebody looks at.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
-    /// Packets in the ring: end of transmission, framed length, lost on the wire.
-    in_ring: VecDeque<(Time, u32, bool)>,
+    in_ring: VecDeque<InRing>,
     ring_bytes: u64,
     ring_free_at: Time,
     pub(crate) arrived_packets: u64,
@@ -175,6 +178,17 @@ pub(crate) struct Observed {
     pub(crate) sojourn: SojournSum,
     /// Keep a copy of each packet that is transmitted.
     pub(crate) capture: bool,
+}
+
+/// A packet in the ring.
+#[derive(Clone, Copy, Debug)]
+struct InRing {
+    ends_at: Time,
+    /// Time that its transmission takes.
+    span: Span,
+    framed: u32,
+    /// The wire will lose it.
+    lost: bool,
 }
 
 /// Sojourn times since the last sample.
@@ -213,16 +227,17 @@ pub(crate) struct QueueState {
 }
 
 impl Link {
-    /// `observed`: somebody looks at the link.
-    pub(crate) fn new(plan: &LinkPlan, seed: u64, observed: bool) -> Self {
+    /// `changes`: those of this link. `observed`: somebody looks at it.
+    pub(crate) fn new(plan: &LinkPlan, changes: &[&LinkChange], seed: u64, observed: bool) -> Self {
+        let changes = Changes::new(plan, changes);
         let framing = plan.framing;
         let octets = |bytes: u32| u16::try_from(bytes).expect("the plan was checked");
         let entry = match Waiting::new(plan) {
-            Some(waiting) if !observed => Entry::Simple(Box::new(waiting)),
+            Some(waiting) if !observed && changes.is_none() => Entry::Simple(Box::new(waiting)),
             _ if !plan.queue.is_clocked() => {
-                Entry::Scheduled(Box::new(Scheduled::new(plan, seed, observed)))
+                Entry::Scheduled(Box::new(Scheduled::new(plan, changes, seed, observed)))
             }
-            _ => Entry::Full(Box::new(Full::new(plan, seed, observed))),
+            _ => Entry::Full(Box::new(Full::new(plan, changes, seed, observed))),
         };
         Self {
             pace: plan.rate.pace(),
@@ -292,7 +307,6 @@ impl Link {
     ) -> Passage {
         self.drain(at);
         let framed = self.framed(packet.bytes);
-        let span = self.pace.time_for_frame(framed);
         let Entry::Full(full) = &mut self.entry else {
             // It goes through, or there is no room.
             return match self.pass(at, packet.bytes) {
@@ -301,7 +315,12 @@ impl Link {
             };
         };
         let (leaves_at, ring_undo) = full.ring.admit(at, framed, self.free_at, self.pace);
-        let ends_at = leaves_at.max(self.free_at) + span;
+        let starts_at = leaves_at.max(self.free_at);
+        let (pace, delay) = match &full.changes {
+            Some(changes) => changes.at(starts_at),
+            None => (self.pace, self.delay),
+        };
+        let ends_at = starts_at + pace.time_for_frame(framed);
         let capable = packet.ecn().is_capable();
         let lost = match &mut full.impairment {
             Some(impairment) => impairment.loses(packet),
@@ -341,14 +360,14 @@ impl Link {
             Verdict::Marked => packet.set_ce(),
             Verdict::Queued => {}
         }
-        full.ring.transmit(ends_at);
+        full.ring.transmit(starts_at, ends_at, framed);
         self.free_at = ends_at;
         if lost {
             return Passage::Lost;
         }
         Passage::Arrives(match &mut full.impairment {
-            Some(impairment) => impairment.arrival(ends_at, self.delay, packet),
-            None => ends_at + self.delay,
+            Some(impairment) => impairment.arrival(ends_at, delay, packet),
+            None => ends_at + delay,
         })
     }
 
@@ -369,12 +388,13 @@ impl Link {
         let full = match &mut self.entry {
             Entry::Simple(_) => return,
             Entry::Full(full) => full,
-            Entry::Scheduled(scheduled) => return scheduled.settle(now, self.pace),
+            Entry::Scheduled(scheduled) => return scheduled.settle(now),
         };
-        let Full { queue, queue_overhead, observed, .. } = &mut **full;
+        let Full { queue, queue_overhead, observed, changes, .. } = &mut **full;
         let context = Drain {
             now,
             pace: self.pace,
+            changes: changes.as_ref(),
             // From the length that the queue counts to the length on the wire.
             overhead: i64::from(self.overhead) - i64::from(*queue_overhead),
             min_frame: self.min_frame,
@@ -413,15 +433,21 @@ impl Link {
         (packet, next)
     }
 
-    /// Shortest time from a packet's arrival at the queue to its arrival at the other end.
-    pub(crate) fn shortest_passage(plan: &LinkPlan, ip_bytes: u16, dns: bool) -> Span {
+    /// Shortest time from a packet's arrival at the queue to its arrival at the other end, with
+    /// the highest `rate` and the shortest `delay` that the link ever has.
+    pub(crate) fn shortest_passage(
+        plan: &LinkPlan,
+        (rate, delay): (Rate, Span),
+        ip_bytes: u16,
+        dns: bool,
+    ) -> Span {
         let framed = (u32::from(ip_bytes) + plan.framing.overhead).max(plan.framing.min);
-        let span = plan.rate.time_for(Bytes::from(framed));
+        let span = rate.time_for(Bytes::from(framed));
         if dns && plan.dns_exempt {
             return span;
         }
         let deviation = plan.jitter.map_or(Span::ZERO, |jitter| jitter::largest_lead(&jitter));
-        span + plan.delay.saturating_sub(deviation)
+        span + delay.saturating_sub(deviation)
     }
 
     /// Whether packets may leave in another order than they came.
@@ -455,7 +481,7 @@ impl Link {
 }
 
 impl Full {
-    fn new(plan: &LinkPlan, seed: u64, observed: bool) -> Self {
+    fn new(plan: &LinkPlan, changes: Option<Changes>, seed: u64, observed: bool) -> Self {
         let queue_seed = stream_seed(seed, &format!("{}/queue", plan.name));
         let queue = match &plan.queue {
             QueuePlan::Pfifo(config) => Queue::Pfifo(Pfifo::new(config.clone())),
@@ -471,7 +497,8 @@ impl Full {
         };
         Self {
             queue,
-            ring: RingState::new(plan.ring),
+            ring: RingState::new(plan.ring, changes.is_some()),
+            changes,
             queue_overhead: plan.framing.queue_overhead,
             impairment: Impairment::new(plan, seed),
             observed: observed.then(Observed::default),
@@ -503,35 +530,33 @@ impl Full {
 
 impl Observed {
     /// Takes out of the ring what has been transmitted by `now`.
-    fn settle(&mut self, now: Time, pace: Pace) {
-        while let Some(&(ends_at, framed, lost)) = self.in_ring.front() {
-            if ends_at > now {
-                break;
-            }
+    fn settle(&mut self, now: Time) {
+        while let Some(&packet) = self.in_ring.front()
+            && packet.ends_at <= now
+        {
             self.in_ring.pop_front();
-            self.ring_bytes -= u64::from(framed);
-            self.count_sent(framed, lost, pace);
+            self.ring_bytes -= u64::from(packet.framed);
+            self.count_sent(packet);
         }
     }
 
     /// A packet has left the queue for the ring.
     #[inline]
-    fn enter_ring(&mut self, packet: (Time, u32, bool), now: Time, pace: Pace) {
-        let (ends_at, framed, lost) = packet;
-        if ends_at <= now && self.in_ring.is_empty() {
-            self.count_sent(framed, lost, pace);
+    fn enter_ring(&mut self, packet: InRing, now: Time) {
+        if packet.ends_at <= now && self.in_ring.is_empty() {
+            self.count_sent(packet);
         } else {
             self.in_ring.push_back(packet);
-            self.ring_bytes += u64::from(framed);
+            self.ring_bytes += u64::from(packet.framed);
         }
     }
 
     #[inline]
-    fn count_sent(&mut self, framed: u32, lost: bool, pace: Pace) {
+    fn count_sent(&mut self, packet: InRing) {
         self.sent_packets += 1;
-        self.sent_bytes += u64::from(framed);
-        self.busy += pace.time_for_frame(framed);
-        self.lost += u64::from(lost);
+        self.sent_bytes += u64::from(packet.framed);
+        self.busy += packet.span;
+        self.lost += u64::from(packet.lost);
     }
 
     /// Packets and bytes in the ring.
@@ -540,12 +565,9 @@ impl Observed {
     }
 
     /// Time spent transmitting up to `now`, the packet in transmission included.
-    pub(crate) fn busy_until(&self, now: Time, pace: Pace) -> Span {
+    pub(crate) fn busy_until(&self, now: Time) -> Span {
         match self.in_ring.front() {
-            Some(&(ends_at, framed, _)) => {
-                let span = pace.time_for_frame(framed);
-                self.busy + span.saturating_sub(ends_at.since(now))
-            }
+            Some(first) => self.busy + first.span.saturating_sub(first.ends_at.since(now)),
             None => self.busy,
         }
     }
@@ -554,7 +576,7 @@ impl Observed {
 impl Link {
     /// Time spent transmitting up to `now`; zero where nobody looks.
     pub(crate) fn busy_until(&self, now: Time) -> Span {
-        self.observed().map_or(Span::ZERO, |observed| observed.busy_until(now, self.pace))
+        self.observed().map_or(Span::ZERO, |observed| observed.busy_until(now))
     }
 }
 
@@ -562,6 +584,7 @@ impl Link {
 struct Drain<'a> {
     now: Time,
     pace: Pace,
+    changes: Option<&'a Changes>,
     overhead: i64,
     min_frame: u16,
     /// The discipline wants to know since when it is idle.
@@ -579,10 +602,13 @@ impl Drain<'_> {
             if let (Some(slot), Some(observed)) = (slot, self.observed.as_deref_mut()) {
                 let counted = i64::from(narrows_qdisc::Packet::bytes(&slot));
                 let framed = ((counted + self.overhead) as u32).max(u32::from(self.min_frame));
-                let span = self.pace.time_for_frame(framed);
-                let ends_at = observed.ring_free_at.max(leaves_at) + span;
+                let starts_at = observed.ring_free_at.max(leaves_at);
+                let pace = self.changes.map_or(self.pace, |changes| changes.at(starts_at).0);
+                let span = pace.time_for_frame(framed);
+                let ends_at = starts_at + span;
                 observed.ring_free_at = ends_at;
-                observed.enter_ring((ends_at, framed, slot.is_lost()), self.now, self.pace);
+                let packet = InRing { ends_at, span, framed, lost: slot.is_lost() };
+                observed.enter_ring(packet, self.now);
                 observed.sojourn.add(slot.sojourn_us);
             }
             if self.has_idle_time && head(queue).is_none() {
@@ -591,7 +617,7 @@ impl Drain<'_> {
             }
         }
         if let Some(observed) = self.observed {
-            observed.settle(self.now, self.pace);
+            observed.settle(self.now);
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use narrows_units::{Bytes, Pace, Time};
+use narrows_units::{Bytes, Pace, Span, Time};
 
 use crate::plan::Ring;
 
@@ -22,12 +22,23 @@ pub(crate) struct RingState {
     last_leaves_at: Time,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Limit {
     /// One packet at a time: the queue is asked when the transmitter is free.
     Single,
     Packets(usize),
     Bytes(u64),
+    /// The same where the rate changes, so that the time for bytes depends on which they are.
+    BytesAtRates(u64, Sent),
+}
+
+/// The last packets, as many as a ring may hold.
+#[derive(Debug, Default)]
+struct Sent {
+    /// Start and end of each transmission, and length.
+    packets: VecDeque<(Time, Time, u32)>,
+    /// The sum of their lengths.
+    bytes: u64,
 }
 
 /// What [`RingState::undo`] needs.
@@ -35,10 +46,14 @@ enum Limit {
 pub(crate) struct Undo(Time);
 
 impl RingState {
-    pub(crate) fn new(ring: Option<Ring>) -> Self {
+    /// `rate_changes`: not all packets are sent at the same rate.
+    pub(crate) fn new(ring: Option<Ring>, rate_changes: bool) -> Self {
         let limit = match ring {
             None => Limit::Single,
             Some(Ring::Packets(packets)) => Limit::Packets(packets as usize),
+            Some(Ring::Bytes(bytes)) if rate_changes => {
+                Limit::BytesAtRates(bytes.get(), Sent::default())
+            }
             Some(Ring::Bytes(bytes)) => Limit::Bytes(bytes.get()),
         };
         Self { limit, ends: VecDeque::new(), last_leaves_at: Time::ZERO }
@@ -65,15 +80,18 @@ impl RingState {
     /// From when on there is room for a packet of `framed` bytes behind those that were accepted.
     #[inline]
     pub(crate) fn room_at(&self, framed: u32, free_at: Time, pace: Pace) -> Time {
-        match self.limit {
+        match &self.limit {
             Limit::Single => free_at,
-            Limit::Packets(limit) if self.ends.len() < limit => Time::ZERO,
-            Limit::Packets(limit) => self.ends[self.ends.len() - limit],
-            Limit::Bytes(limit) => {
+            &Limit::Packets(limit) if self.ends.len() < limit => Time::ZERO,
+            &Limit::Packets(limit) => self.ends[self.ends.len() - limit],
+            &Limit::Bytes(limit) => {
                 // What is ahead of the packet when it leaves may take this long to transmit. A
                 // packet longer than the ring goes through an empty one.
                 let ahead = pace.time_for(Bytes::new(limit.saturating_sub(u64::from(framed))));
                 Time::ZERO + free_at.since(Time::ZERO).saturating_sub(ahead)
+            }
+            Limit::BytesAtRates(limit, sent) => {
+                sent.left_at(limit.saturating_sub(u64::from(framed)))
             }
         }
     }
@@ -81,17 +99,21 @@ impl RingState {
     /// Whether a packet's length decides when there is room for it.
     #[inline]
     pub(crate) fn counts_bytes(&self) -> bool {
-        matches!(self.limit, Limit::Bytes(_))
+        matches!(self.limit, Limit::Bytes(_) | Limit::BytesAtRates(..))
     }
 
-    /// The packet was accepted; its transmission ends at `ends_at`.
+    /// The packet was accepted; it has `framed` bytes.
     #[inline]
-    pub(crate) fn transmit(&mut self, ends_at: Time) {
-        if let Limit::Packets(limit) = self.limit {
-            if self.ends.len() == limit {
-                self.ends.pop_front();
+    pub(crate) fn transmit(&mut self, starts_at: Time, ends_at: Time, framed: u32) {
+        match &mut self.limit {
+            Limit::Single | Limit::Bytes(_) => {}
+            Limit::Packets(limit) => {
+                if self.ends.len() == *limit {
+                    self.ends.pop_front();
+                }
+                self.ends.push_back(ends_at);
             }
-            self.ends.push_back(ends_at);
+            Limit::BytesAtRates(limit, sent) => sent.push(starts_at, ends_at, framed, *limit),
         }
     }
 
@@ -102,9 +124,39 @@ impl RingState {
     }
 }
 
+impl Sent {
+    /// Adds a packet, and forgets those that `limit` bytes have followed.
+    fn push(&mut self, starts_at: Time, ends_at: Time, framed: u32, limit: u64) {
+        self.packets.push_back((starts_at, ends_at, framed));
+        self.bytes += u64::from(framed);
+        while let Some(&(.., oldest)) = self.packets.front()
+            && self.bytes - u64::from(oldest) >= limit
+        {
+            self.packets.pop_front();
+            self.bytes -= u64::from(oldest);
+        }
+    }
+
+    /// When only the last `bytes` are still to be transmitted.
+    fn left_at(&self, bytes: u64) -> Time {
+        let mut bytes = bytes;
+        for &(starts_at, ends_at, framed) in self.packets.iter().rev() {
+            let framed = u64::from(framed);
+            if bytes < framed {
+                let span = ends_at.since(starts_at).as_ps();
+                let left = u128::from(span) * u128::from(bytes) / u128::from(framed);
+                // Less than `span`.
+                return starts_at + Span::from_ps(span - left as u64);
+            }
+            bytes -= framed;
+        }
+        Time::ZERO
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use narrows_units::{Rate, Span};
+    use narrows_units::Rate;
 
     use super::*;
 
@@ -119,13 +171,14 @@ mod tests {
 
     /// Enqueues packets at 0 that take 1 ms each; gives the moments at which they leave the queue.
     fn leave_times(ring: Option<Ring>, packets: u64) -> Vec<Time> {
-        let mut state = RingState::new(ring);
+        let mut state = RingState::new(ring, false);
         let mut free_at = Time::ZERO;
         (0..packets)
             .map(|_| {
                 let (leaves_at, _) = state.admit(Time::ZERO, 1000, free_at, pace());
-                free_at = free_at.max(leaves_at) + Span::from_ms(1);
-                state.transmit(free_at);
+                let starts_at = free_at.max(leaves_at);
+                free_at = starts_at + Span::from_ms(1);
+                state.transmit(starts_at, free_at, 1000);
                 leaves_at
             })
             .collect()
@@ -154,13 +207,14 @@ mod tests {
     fn in_a_full_ring_of_bytes_a_packet_follows_the_last_after_its_own_length() {
         // A long packet, a short one, a long one: the moments do not depend on where the packets
         // end that are transmitted meanwhile.
-        let mut state = RingState::new(Some(Ring::Bytes(Bytes::new(3000))));
+        let mut state = RingState::new(Some(Ring::Bytes(Bytes::new(3000))), false);
         let mut free_at = Time::ZERO;
         let mut times = Vec::new();
         for framed in [1000, 1000, 1000, 1000, 100, 1000] {
             let (leaves_at, _) = state.admit(Time::ZERO, framed, free_at, pace());
+            let starts_at = free_at;
             free_at += Span::from_us(u64::from(framed));
-            state.transmit(free_at);
+            state.transmit(starts_at, free_at, framed);
             times.push(leaves_at.since(Time::ZERO));
         }
         let us = [0, 0, 0, 1000, 1100, 2100].map(Span::from_us);
@@ -175,9 +229,9 @@ mod tests {
 
     #[test]
     fn a_dropped_packet_leaves_no_trace() {
-        let mut state = RingState::new(Some(Ring::Packets(1)));
+        let mut state = RingState::new(Some(Ring::Packets(1)), false);
         let (leaves_at, _) = state.admit(ms(0), 1000, ms(0), pace());
-        state.transmit(leaves_at + Span::from_ms(1));
+        state.transmit(leaves_at, leaves_at + Span::from_ms(1), 1000);
         let (blocked, undo) = state.admit(ms(0), 1000, ms(1), pace());
         assert_eq!(blocked, ms(1));
         state.undo(undo);

@@ -32,9 +32,9 @@ use narrows_qdisc::drr::tdrr::Tdrr;
 use narrows_qdisc::fifo::{Bfifo, Pfifo};
 use narrows_qdisc::sfq::Sfq;
 use narrows_qdisc::{AnyQdisc, DropReason, Dropped, Ecn, Protocol, Qdisc, red};
-use narrows_units::{Pace, Span, Time};
+use narrows_units::{Span, Time};
 
-use super::{Entry, Impairment, Link, Observed, QueueState, RingState};
+use super::{Changes, Entry, Impairment, InRing, Link, Observed, QueueState, RingState};
 use crate::packet::Packet;
 use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
 use crate::random::stream_seed;
@@ -114,6 +114,8 @@ pub(super) struct Scheduled {
     /// When the pending event is due; `Time::MAX`: there is none.
     armed: Time,
     ring: RingState,
+    /// Rate and delay, where they change.
+    changes: Option<Changes>,
     queue_overhead: u16,
     impairment: Option<Impairment>,
     pub(super) observed: Option<Observed>,
@@ -149,7 +151,12 @@ pub(crate) struct Released {
 }
 
 impl Scheduled {
-    pub(super) fn new(plan: &LinkPlan, seed: u64, observed: bool) -> Self {
+    pub(super) fn new(
+        plan: &LinkPlan,
+        changes: Option<Changes>,
+        seed: u64,
+        observed: bool,
+    ) -> Self {
         let queue_seed = stream_seed(seed, &format!("{}/queue", plan.name));
         Self {
             queue: build(&plan.queue, queue_seed),
@@ -157,11 +164,17 @@ impl Scheduled {
             ask_at: Time::MAX,
             shaped: false,
             armed: Time::MAX,
-            ring: RingState::new(plan.ring),
+            ring: RingState::new(plan.ring, changes.is_some()),
+            changes,
             queue_overhead: plan.framing.queue_overhead.try_into().expect("the plan was checked"),
             impairment: Impairment::new(plan, seed),
             observed: observed.then(Observed::default),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn replace_queue(&mut self, queue: AnyQdisc<Waiting>) {
+        self.queue = queue;
     }
 
     pub(super) fn queue_state(&self) -> QueueState {
@@ -177,9 +190,9 @@ impl Scheduled {
     }
 
     /// Counts what has been transmitted by `now`.
-    pub(super) fn settle(&mut self, now: Time, pace: Pace) {
+    pub(super) fn settle(&mut self, now: Time) {
         if let Some(observed) = &mut self.observed {
-            observed.settle(now, pace);
+            observed.settle(now);
         }
     }
 
@@ -328,14 +341,19 @@ impl Link {
     fn transmit(&mut self, at: Time, waiting: Waiting, index: u32, released: &mut Released) {
         let Waiting { packet, arrived_at, lost, .. } = waiting;
         let framed = self.framed(packet.bytes);
-        let ends_at = self.free_at.max(at) + self.pace.time_for_frame(framed);
+        let starts_at = self.free_at.max(at);
+        let (pace, delay) = match &self.scheduled().changes {
+            Some(changes) => changes.at(starts_at),
+            None => (self.pace, self.delay),
+        };
+        let span = pace.time_for_frame(framed);
+        let ends_at = starts_at + span;
         self.free_at = ends_at;
-        let (pace, delay) = (self.pace, self.delay);
         let scheduled = self.scheduled();
-        scheduled.ring.transmit(ends_at);
+        scheduled.ring.transmit(starts_at, ends_at, framed);
         if let Some(observed) = &mut scheduled.observed {
-            observed.settle(at, pace);
-            observed.enter_ring((ends_at, framed, lost), at, pace);
+            observed.settle(at);
+            observed.enter_ring(InRing { ends_at, span, framed, lost }, at);
             let sojourn_us = ends_at.since(arrived_at).as_us();
             observed.sojourn.add(u32::try_from(sojourn_us).unwrap_or(u32::MAX));
         }
@@ -462,8 +480,8 @@ mod tests {
             queue: QueuePlan::Scheduled(Box::new(QueuePlan::Pfifo(PfifoConfig::default()))),
             ring,
         };
-        let mut link = Link::new(&plan, 1, true);
-        link.scheduled().queue = AnyQdisc::Custom(Box::new(queue));
+        let mut link = Link::new(&plan, &[], 1, true);
+        link.scheduled().replace_queue(AnyQdisc::Custom(Box::new(queue)));
         link
     }
 
@@ -632,6 +650,7 @@ mod tests {
             queue_monitors: Vec::new(),
             link_monitors: Vec::new(),
             captures: Vec::new(),
+            changes: Vec::new(),
             collapse: true,
         };
         plan.check().expect("the plan is sound");

@@ -111,7 +111,7 @@ mod tests {
 
     /// When each of many packets of random lengths arrives; `None`: dropped.
     fn arrivals(plan: &LinkPlan, observed: bool) -> Vec<Option<Time>> {
-        let mut link = Link::new(plan, 1, observed);
+        let mut link = Link::new(plan, &[], 1, observed);
         let mut random = Random::new(1, "test");
         let mut at = Time::ZERO;
         (0..5_000)

@@ -64,6 +64,7 @@ pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
         queue_monitors: vec![Monitor { link: 0, interval: Span::from_ms(100) }],
         link_monitors: vec![Monitor { link: 0, interval: Span::from_ms(500) }],
         captures: Vec::new(),
+        changes: Vec::new(),
         collapse: true,
     };
     for pair in 0..pairs {

@@ -1,0 +1,205 @@
+//! A link whose rate, or delay, changes at given times.
+//!
+//! What a packet meets depends on when its transmission starts: it is sent to the end at the rate of
+//! that moment, and everything behind it, in the queue or in the ring, waits for its own. Changes
+//! are known before the run. So the end of each transmission still follows from the one before it,
+//! and a link that changes stays in clock mode and needs no event for a change.
+
+use narrows_units::{Pace, Span, Time};
+
+use crate::plan::{Link as LinkPlan, LinkChange};
+
+/// What holds when.
+#[derive(Debug)]
+pub(super) struct Changes {
+    /// In order of time; the first is the link's own.
+    steps: Box<[Step]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    from: Time,
+    pace: Pace,
+    delay: Span,
+}
+
+impl Changes {
+    /// `None` where nothing changes. `changes` are those of this link; of two at the same time,
+    /// the later in the list counts.
+    pub(super) fn new(plan: &LinkPlan, changes: &[&LinkChange]) -> Option<Self> {
+        if changes.is_empty() {
+            return None;
+        }
+        let mut changes = changes.to_vec();
+        changes.sort_by_key(|change| change.at);
+        let mut step = Step { from: Time::ZERO, pace: plan.rate.pace(), delay: plan.delay };
+        let mut steps = vec![step];
+        for change in changes {
+            let delay = change.delay.unwrap_or(step.delay);
+            step = Step { from: change.at, pace: change.rate.pace(), delay };
+            steps.push(step);
+        }
+        Some(Self { steps: steps.into() })
+    }
+
+    /// Rate and delay for a packet whose transmission starts at `starts_at`.
+    pub(super) fn at(&self, starts_at: Time) -> (Pace, Span) {
+        let index = self.steps.partition_point(|step| step.from <= starts_at);
+        // The first step holds from zero on.
+        let step = &self.steps[index - 1];
+        (step.pace, step.delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_qdisc::AnyQdisc;
+    use narrows_qdisc::fifo::{Pfifo, PfifoConfig};
+    use narrows_units::{Bytes, Rate};
+
+    use super::super::{Entry, Fate, Link, Passage, Released};
+    use super::*;
+    use crate::packet::Packet;
+    use crate::plan::{Framing, Queue, Ring};
+
+    fn us(us: u64) -> Time {
+        Time::ZERO + Span::from_us(us)
+    }
+
+    /// 1000 bytes a millisecond, and 10 ms on the wire.
+    fn plan(ring: Option<Ring>) -> LinkPlan {
+        LinkPlan {
+            name: "access".into(),
+            from: 0,
+            to: 1,
+            rate: rate(8_000_000),
+            delay: Span::from_ms(10),
+            jitter: None,
+            loss: 0.0,
+            dns_exempt: false,
+            framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
+            queue: Queue::Pfifo(PfifoConfig::default()),
+            ring,
+        }
+    }
+
+    fn rate(bps: u64) -> Rate {
+        Rate::from_bps(bps).expect("not zero")
+    }
+
+    fn change(at: Time, bps: u64, delay: Option<Span>) -> LinkChange {
+        LinkChange { at, link: 0, rate: rate(bps), delay }
+    }
+
+    /// When packets of 1000 bytes that come at 0 arrive, in clock mode; the same scheduled.
+    fn arrivals(changes: &[LinkChange], ring: Option<Ring>, packets: usize) -> Vec<Time> {
+        let changes: Vec<&LinkChange> = changes.iter().collect();
+        let mut plan = plan(ring);
+        let mut clocked = Link::new(&plan, &changes, 1, true);
+        let packet = Packet::dns(0, 0, 0, 1000);
+        let times: Vec<Time> = (0..packets)
+            .map(|_| match clocked.enqueue(Time::ZERO, &mut packet.clone(), &mut Vec::new()) {
+                Passage::Arrives(at) => at,
+                Passage::Dropped(_) | Passage::Lost => panic!("there is room"),
+            })
+            .collect();
+        plan.queue = Queue::Scheduled(Box::new(plan.queue));
+        let mut scheduled = Link::new(&plan, &changes, 1, true);
+        let mut released = Released::default();
+        for _ in 0..packets {
+            scheduled.arrive(Time::ZERO, packet, 0, &mut released);
+        }
+        scheduled.release(us(1_000_000), 0, &mut released);
+        let same: Vec<Time> = released
+            .gone
+            .iter()
+            .map(|gone| match gone.fate {
+                Fate::Arrives(at) => at,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(times, same);
+        times
+    }
+
+    #[test]
+    fn a_packet_is_sent_to_the_end_at_the_rate_at_which_it_started() {
+        let changes = [change(us(2_500), 4_000_000, None), change(us(9_000), 16_000_000, None)];
+        for ring in [None, Some(Ring::Packets(4)), Some(Ring::Bytes(Bytes::new(3_000)))] {
+            // Three at 1 ms each, three at 2 ms, and the rest at half a millisecond.
+            let times = arrivals(&changes, ring, 8);
+            let expected = [11_000, 12_000, 13_000, 15_000, 17_000, 19_000, 19_500, 20_000];
+            assert_eq!(times, expected.map(us), "{ring:?}");
+        }
+    }
+
+    #[test]
+    fn the_later_of_two_changes_at_the_same_time_counts() {
+        let changes = [change(us(1_000), 1, None), change(us(1_000), 4_000_000, None)];
+        assert_eq!(arrivals(&changes, None, 2), [11_000, 13_000].map(us));
+    }
+
+    #[test]
+    fn a_delay_changes_for_packets_that_start_later_which_may_overtake() {
+        let changes = [change(us(1_000), 8_000_000, Some(Span::from_ms(2)))];
+        assert_eq!(arrivals(&changes, None, 3), [11_000, 4_000, 5_000].map(us));
+    }
+
+    #[test]
+    fn room_in_a_ring_of_bytes_comes_back_at_the_rate_of_the_packet_in_transmission() {
+        // The ring takes 2500 bytes; half speed from 1 ms on. The first packet is half sent after
+        // half a millisecond, the second is so after 1 ms of its 2 ms, and so on.
+        let changes = [change(us(1_000), 4_000_000, None)];
+        let changes: Vec<&LinkChange> = changes.iter().collect();
+        let plan = plan(Some(Ring::Bytes(Bytes::new(2_500))));
+        let mut clocked = Link::new(&plan, &changes, 1, true);
+        let mut scheduled_plan = plan.clone();
+        scheduled_plan.queue = Queue::Scheduled(Box::new(plan.queue));
+        let mut scheduled = Link::new(&scheduled_plan, &changes, 1, true);
+        let mut released = Released::default();
+        for _ in 0..5 {
+            let mut packet = Packet::dns(0, 0, 0, 1000);
+            scheduled.arrive(Time::ZERO, packet, 0, &mut released);
+            clocked.enqueue(Time::ZERO, &mut packet, &mut Vec::new());
+        }
+        let expected = [(0, 3), (499, 3), (500, 2), (1_999, 2), (2_000, 1), (3_999, 1), (4_000, 0)];
+        for (at, waiting) in expected {
+            scheduled.release(us(at), 0, &mut released);
+            for link in [&mut clocked, &mut scheduled] {
+                let state = link.queue_state(us(at)).expect("it is observed");
+                assert_eq!(state.packets, waiting, "at {at} us");
+            }
+        }
+        // A discipline that shows no head hands its packet out; it waits for the same room.
+        let mut other = Link::new(&scheduled_plan, &changes, 1, true);
+        let Entry::Scheduled(entry) = &mut other.entry else { panic!("it is scheduled") };
+        entry.replace_queue(AnyQdisc::Custom(Box::new(Pfifo::new(PfifoConfig::default()))));
+        for _ in 0..5 {
+            other.arrive(Time::ZERO, Packet::dns(0, 0, 0, 1000), 0, &mut released);
+        }
+        for (at, waiting) in expected {
+            other.release(us(at), 0, &mut released);
+            let state = other.queue_state(us(at)).expect("it is observed");
+            assert_eq!(state.packets, waiting, "at {at} us");
+        }
+    }
+
+    #[test]
+    fn time_spent_transmitting_is_counted_at_the_rate_of_each_packet() {
+        let changes = [change(us(1_500), 4_000_000, None)];
+        let changes: Vec<&LinkChange> = changes.iter().collect();
+        let mut link = Link::new(&plan(None), &changes, 1, true);
+        let looks = [
+            (0, [(0, 0), (700, 700)]),
+            (1_000, [(1_700, 1_700), (9_000, 2_000)]),
+            (10_000, [(11_000, 3_000), (20_000, 4_000)]),
+        ];
+        for (comes_at, looks) in looks {
+            link.enqueue(us(comes_at), &mut Packet::dns(0, 0, 0, 1000), &mut Vec::new());
+            for (at, busy) in looks {
+                link.drain(us(at));
+                assert_eq!(link.busy_until(us(at)), Span::from_us(busy), "at {at} us");
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Links whose rate changes during a run.
+
+#[allow(dead_code, reason = "other tests use more of it")]
+mod common;
+
+use common::{dumbbell, fingerprint, numbers, pfifo, red_ecn, run, table};
+use narrows_sim::Simulation;
+use narrows_sim::plan::{LinkChange, Plan, Queue};
+use narrows_units::{Rate, Span, Time};
+
+const LINK: usize = 0;
+
+fn change(ms: u64, bps: u64) -> LinkChange {
+    let rate = Rate::from_bps(bps).expect("not zero");
+    LinkChange { at: Time::ZERO + Span::from_ms(ms), link: LINK, rate, delay: None }
+}
+
+/// Bytes that the link has transmitted, and seconds that it was busy, between two samples.
+fn between(simulation: &Simulation, from_s: f64, to_s: f64) -> (f64, f64) {
+    let links = table(simulation, "links");
+    let times = numbers(&links, "t_s");
+    let at = |column: &str, at_s: f64| {
+        let row = times.iter().position(|&t| (t - at_s).abs() < 1e-9).expect("a sample");
+        numbers(&links, column)[row]
+    };
+    let differs = |column| at(column, to_s) - at(column, from_s);
+    (differs("bytes"), differs("busy_s"))
+}
+
+/// Ten flows that never stop over 10 Mbit/s, 4 Mbit/s from 10.3 s on, and 5 Mbit/s from 15.2 s on.
+fn plan(queue: Queue) -> Plan {
+    let mut plan = dumbbell(10, 10, queue);
+    plan.changes = vec![change(15_200, 5_000_000), change(10_300, 4_000_000)];
+    plan
+}
+
+#[test]
+fn a_saturated_link_sends_as_much_as_its_rate_says() {
+    for queue in [pfifo(200), Queue::Scheduled(Box::new(pfifo(200))), red_ecn()] {
+        let simulation = run(plan(queue));
+        // Before, between and behind the changes, and across each.
+        let spans = [
+            (8.0, 10.0, 2.0 * 10e6),
+            (10.0, 10.5, 0.3 * 10e6 + 0.2 * 4e6),
+            (11.0, 15.0, 4.0 * 4e6),
+            (15.0, 15.5, 0.2 * 4e6 + 0.3 * 5e6),
+            (16.0, 20.0, 4.0 * 5e6),
+        ];
+        for (from_s, to_s, bits) in spans {
+            let (bytes, busy_s) = between(&simulation, from_s, to_s);
+            // One packet of 1538 bytes may have begun before, and one not ended.
+            assert!((busy_s - (to_s - from_s)).abs() < 1e-9, "{from_s}: busy {busy_s}");
+            assert!((bytes - bits / 8.0).abs() <= 2.0 * 1538.0, "{from_s}: {bytes} {bits}");
+        }
+    }
+}
+
+#[test]
+fn shortcuts_change_no_result() {
+    let mut plan = plan(pfifo(200));
+    common::on_off(&mut plan, 60);
+    common::add_resolvers(&mut plan, 10, 30);
+    // Access links that get slower and faster, and one whose delay falls.
+    for (number, link) in (2..20).enumerate() {
+        for (ms, bps) in [(2_000, 3_000_000), (9_000, 400_000_000)] {
+            plan.changes.push(LinkChange { link, ..change(ms + 10 * number as u64, bps) });
+        }
+    }
+    plan.changes.push(LinkChange { delay: Some(Span::from_us(100)), ..change(3_000, 9_000_000) });
+    let mut plain = plan.clone();
+    plain.collapse = false;
+    let (fast, plain) = (run(plan), run(plain));
+    assert!(fast.events() < plain.events());
+    assert!(fingerprint(&fast) == fingerprint(&plain));
+}
+
+#[test]
+fn a_change_to_the_same_rate_changes_nothing() {
+    for queue in [pfifo(60), red_ecn(), Queue::Scheduled(Box::new(red_ecn()))] {
+        let mut plan = dumbbell(5, 10, queue);
+        let expected = fingerprint(&run(plan.clone()));
+        plan.changes = vec![change(3_000, 10_000_000), change(3_000, 10_000_000)];
+        assert!(fingerprint(&run(plan.clone())) == expected);
+        plan.changes.push(change(4_000, 5_000_000));
+        assert!(fingerprint(&run(plan)) != expected);
+    }
+}
+
+#[test]
+fn a_change_of_no_link_is_refused() {
+    let mut plan = plan(pfifo(10));
+    plan.changes[0].link = plan.links.len();
+    let error = Simulation::new(plan).expect_err("the plan is unsound").to_string();
+    assert_eq!(error, "changes: no such link");
+}
