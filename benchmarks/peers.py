@@ -127,6 +127,7 @@ def _check(plan: Plan) -> None:
         "congestion": "reno",
         "recovery": "reno",
         "acks": "every-segment",
+        "limited_transmit": True,
         "restart_after_idle": "fresh",
         "timestamps": False,
     }

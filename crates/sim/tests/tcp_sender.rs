@@ -459,6 +459,7 @@ mod classic {
         let config = Config {
             initial_window: 8,
             recovery,
+            limited_transmit: false,
             ..Config::profile("ns-2").expect("a known profile")
         };
         let mut client = Script::client(&config);

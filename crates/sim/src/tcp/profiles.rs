@@ -3,8 +3,8 @@
 //! `linux-6`: a current kernel with its defaults. `legacy`: the same with `tcp_recovery = 0`,
 //! `tcp_early_retrans = 0` and initial window 3. `linux-2.6.30`: 2009, before proportional rate
 //! reduction (3.2), an initial window of 10 (2.6.39) and an initial RTO of 1 s (3.1).
-//! `ns-2`: `Agent/TCP/Reno` with ns-2.35's defaults (tcl/lib/ns-default.tcl); its `maxrto_` of
-//! 100,000 s is 1000 s here.
+//! `ns-2`: `Agent/TCP/Reno` with the defaults that ns-2.35 prints, limited transmit (`singledup_`)
+//! among them.
 
 use core::fmt;
 
@@ -69,13 +69,12 @@ impl Config {
                 tlp: false,
                 frto: false,
                 undo: false,
-                limited_transmit: false,
                 sack: false,
                 timestamps: false,
                 acks: AckPolicy::EverySegment,
                 nagle: false,
                 initial_rto: Span::from_secs(3),
-                max_rto: Span::from_secs(LONGEST_RTO_S),
+                max_rto: Span::from_secs(60),
                 timer_granularity: Span::from_ms(10),
                 restart_after_idle: RestartAfterIdle::Fresh,
                 max_retries: u8::MAX,
