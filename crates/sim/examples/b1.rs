@@ -46,6 +46,7 @@ fn main() {
             ecn: false,
             mark_above_max: false,
             bandwidth: Rate::from_bps(mbit * 1_000_000).expect("not zero"),
+            adaptive: None,
         }),
         other => panic!("no queue is called {other}"),
     };

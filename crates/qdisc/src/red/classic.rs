@@ -4,6 +4,8 @@
 //! Source: S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance",
 //! IEEE/ACM Transactions on Networking 1(4), 1993, figure 2 and sections 4 and 7. What came later
 //! is as in ns-2 (2.35, `queue/red.cc`): `gentle`, `wait`, ECN, and the count in byte mode.
+//! `adaptive` is Adaptive RED: S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for
+//! Increasing the Robustness of RED's Active Queue Management", 2001, as in ns-2.
 //!
 //! Differences from the paper:
 //! - m, the number of packets that might have been sent in an idle time, is the idle time divided
@@ -16,6 +18,8 @@
 //!   scales the final probability, as in ns-2. The paper counts packets and scales p_b, so that
 //!   one large packet after many small ones is always hit.
 //! - There is a limit. A drop there restarts the count, as in ns-2.
+//! - Adaptive RED changes the probability at the first arrival after `interval` has passed since the
+//!   last change, as in ns-2; its paper says every `interval`.
 //!
 //! Differences from ns-2, where the paper is followed:
 //! - After an idle time the average is multiplied by (1-w)^m; ns-2 takes a sample of zero besides.
@@ -25,7 +29,10 @@
 //!   below the limit, which it takes as packets times `mean_pktsize_`.
 //! - A packet that RED has decided to drop is counted as early or forced also when the queue is
 //!   full; ns-2 calls that forced.
-//! - The adaptive variants, `cautious`, `drop_front` and `drop_rand` are left out.
+//! - With `adaptive` and `gentle`, the probability above `max` starts from the present `max_p`, not
+//!   from the first.
+//! - Feng's adaptive RED, `cautious`, `drop_front` and `drop_rand` are left out. What ns-2 computes
+//!   where `thresh_`, `maxthresh_`, `q_weight_` or `bottom_` is zero is [`Config::automatic`].
 
 use narrows_units::{Bytes, Rate, Span, Time};
 use rand_core::{Rng, SeedableRng};
@@ -54,7 +61,7 @@ pub struct Config {
     pub max: f64,
     /// Weight of a new sample in the average (`wq`).
     pub weight: f64,
-    /// Marking probability where the average reaches `max` (`maxp`).
+    /// Marking probability where the average reaches `max` (`maxp`); with `adaptive` the first.
     pub max_p: f64,
     /// Above `max` the probability rises to 1 at twice `max`, instead of at once.
     pub gentle: bool,
@@ -67,6 +74,54 @@ pub struct Config {
     pub mark_above_max: bool,
     /// The link's rate, from which the average decays while the queue is idle.
     pub bandwidth: Rate,
+    /// Adapts `max_p`, so that the average stays in the middle between `min` and `max`.
+    pub adaptive: Option<Adaptive>,
+}
+
+/// Settings of Adaptive RED, as its paper and ns-2 name them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Adaptive {
+    /// Least time between changes.
+    pub interval: Span,
+    /// Added to `max_p` while the average is above its target, but at most a quarter of `max_p`.
+    pub alpha: f64,
+    /// What `max_p` is multiplied by while the average is below its target.
+    pub beta: f64,
+    /// Above it `max_p` does not grow.
+    pub top: f64,
+    /// Below it `max_p` does not shrink.
+    pub bottom: f64,
+}
+
+impl Default for Adaptive {
+    /// The paper's recommendations (section 4).
+    fn default() -> Self {
+        Self { interval: Span::from_ms(500), alpha: 0.01, beta: 0.9, top: 0.5, bottom: 0.01 }
+    }
+}
+
+impl Adaptive {
+    fn check(&self) -> Result<(), ConfigError> {
+        if self.interval == Span::ZERO {
+            return Err(ConfigError::NotPositive("adaptive.interval"));
+        }
+        for (field, p) in [
+            ("adaptive.alpha", self.alpha),
+            ("adaptive.beta", self.beta),
+            ("adaptive.top", self.top),
+            ("adaptive.bottom", self.bottom),
+        ] {
+            if !(p > 0.0 && p <= 1.0) {
+                return Err(ConfigError::NotProbability(field));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What the queue and its average are counted in.
@@ -87,6 +142,29 @@ pub enum Unit {
 }
 
 impl Config {
+    /// Adaptive RED with everything computed from the link and the delay to aim for, in packets of
+    /// `mean_packet` bytes: the paper's section 4, and ns-2's where its settings are zero.
+    ///
+    /// `min` is half the target, but at least 5 packets; `max` three times that; the average's time
+    /// constant is a second, or less on links of less than a packet a second, and a connection of
+    /// 100 ms sees less than one mark each round trip at the smallest `max_p`. The limit is to be
+    /// set by the caller; it is four times `max` here.
+    pub fn automatic(bandwidth: Rate, mean_packet: u32, target_delay: Span) -> Self {
+        let packets_per_second = bandwidth.as_bps() as f64 / (8.0 * f64::from(mean_packet.max(1)));
+        let min = (target_delay.as_secs_f64() * packets_per_second / 2.0).max(5.0);
+        let bottom = (80_000.0 / bandwidth.as_bps() as f64).min(0.01);
+        Self {
+            limit: (12.0 * min).ceil() as u64,
+            min,
+            max: 3.0 * min,
+            weight: 1.0 - (-1.0 / packets_per_second).exp(),
+            gentle: true,
+            bandwidth,
+            adaptive: Some(Adaptive { bottom, ..Adaptive::default() }),
+            ..Self::default()
+        }
+    }
+
     /// Whether a queue can have these settings.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.limit == 0 {
@@ -105,6 +183,7 @@ impl Config {
                 return Err(ConfigError::NotProbability(field));
             }
         }
+        self.adaptive.as_ref().map_or(Ok(()), Adaptive::check)?;
         match self.unit {
             Unit::Bytes { mean_packet: 0 } => Err(ConfigError::NotPositive("mean_packet")),
             Unit::Bytes { .. } | Unit::Packets => Ok(()),
@@ -128,6 +207,7 @@ impl Default for Config {
             ecn: false,
             mark_above_max: false,
             bandwidth: const { Rate::from_bps(10_000_000).expect("not zero") },
+            adaptive: None,
         }
     }
 }
@@ -137,6 +217,10 @@ impl Default for Config {
 pub struct Red<P> {
     config: Config,
     avg: f64,
+    /// The marking probability where the average reaches `max`.
+    max_p: f64,
+    /// With `adaptive`, the last change of `max_p`.
+    lastset: Time,
     /// Packets or bytes since the last mark; `None` below `min` (the paper's -1).
     count: Option<u64>,
     /// Since when the queue is empty; `None` since the next arrival.
@@ -158,6 +242,8 @@ impl<P: Packet> Red<P> {
         }
         Self {
             avg: 0.0,
+            max_p: config.max_p,
+            lastset: Time::ZERO,
             count: None,
             q_time: Some(Time::ZERO),
             random: Pcg32::seed_from_u64(seed),
@@ -170,6 +256,11 @@ impl<P: Packet> Red<P> {
     /// The average queue, in the unit, as the last arrival left it.
     pub const fn average(&self) -> f64 {
         self.avg
+    }
+
+    /// The marking probability where the average reaches `max`; changes with `adaptive` only.
+    pub const fn max_p(&self) -> f64 {
+        self.max_p
     }
 
     /// The settings.
@@ -194,6 +285,24 @@ impl<P: Packet> Red<P> {
                 self.avg *= power(1.0 - weight, m);
             }
         }
+    }
+
+    /// ns-2's `updateMaxP`: additive increase, multiplicative decrease.
+    #[inline]
+    fn adapt(&mut self, now: Time) {
+        let Some(adaptive) = &self.config.adaptive else { return };
+        if now <= self.lastset + adaptive.interval {
+            return;
+        }
+        let part = 0.4 * (self.config.max - self.config.min);
+        if self.avg < self.config.min + part && self.max_p > adaptive.bottom {
+            self.max_p *= adaptive.beta;
+        } else if self.avg > self.config.max - part && self.max_p < adaptive.top {
+            self.max_p += adaptive.alpha.min(0.25 * self.max_p);
+        } else {
+            return;
+        }
+        self.lastset = now;
     }
 
     /// The queue in the unit: the paper's q.
@@ -241,7 +350,8 @@ impl<P: Packet> Red<P> {
     /// The probability that follows from the average alone.
     #[inline]
     fn p_b(&self) -> f64 {
-        let Config { min, max, max_p, .. } = self.config;
+        let Config { min, max, .. } = self.config;
+        let max_p = self.max_p;
         if self.avg < max {
             max_p * (self.avg - min) / (max - min)
         } else {
@@ -306,6 +416,7 @@ impl<P: Packet> Qdisc<P> for Red<P> {
         self.counters.arrived_packets += 1;
         self.counters.arrived_bytes += u64::from(bytes);
         self.update_average(now);
+        self.adapt(now);
         let hit = self.decide(bytes);
         let marked = hit.is_some_and(|reason| self.mark(&mut packet, reason));
         let reason = match hit {

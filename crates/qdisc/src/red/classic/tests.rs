@@ -58,6 +58,8 @@ fn it_obeys_the_laws_in_every_mode() {
             laws::check(|| Red::new(config.clone(), bits));
         }
     }
+    let adaptive = Some(Adaptive { interval: Span::from_ms(20), ..Adaptive::default() });
+    laws::check(|| Red::new(Config { adaptive, ..Config::default() }, 3));
     let strict =
         Config { ecn: true, mark_above_max: true, limit: 12, weight: 0.5, ..Config::default() };
     laws::check(|| Red::new(strict.clone(), 9));
@@ -269,4 +271,106 @@ fn a_slow_link_forgets_slowly() {
     let at = Time::ZERO + Span::from_secs(20);
     red.enqueue(at, TestPacket::default(), &mut Vec::new());
     assert!((red.average() - 4.0 * 0.998 * 0.998).abs() < 1e-12);
+}
+
+/// Adaptive RED at a constant average, with an arrival each 10 ms: `max_p` after each arrival.
+fn adapted(config: Config, average: f64, arrivals: u64) -> Vec<f64> {
+    let mut red = Red::<TestPacket>::new(config, 1);
+    (1..=arrivals)
+        .map(|n| {
+            red.avg = average;
+            red.adapt(Time::ZERO + Span::from_ms(10 * n));
+            red.max_p()
+        })
+        .collect()
+}
+
+/// Floyd, Gummadi and Shenker, figure 1; target range and time from their section 4.
+#[test]
+fn adaptive_red_changes_the_probability_each_interval_towards_the_target() {
+    let config = |max_p| Config { max_p, adaptive: Some(Adaptive::default()), ..Config::default() };
+    // The target is from 5 + 0.4 * 10 to 15 - 0.4 * 10.
+    for average in [9.0, 10.0, 11.0] {
+        assert_eq!(adapted(config(0.1), average, 1_000), [0.1; 1_000]);
+    }
+    // Above: alpha is added, after 0.51 s, 1.02 s and so on.
+    let above = adapted(config(0.1), 11.01, 153);
+    for (n, max_p) in above.iter().enumerate() {
+        let changes = (n as u64 + 1) / 51;
+        assert!((max_p - 0.1 - 0.01 * changes as f64).abs() < 1e-12, "{n}");
+    }
+    // No more than a quarter at a time.
+    assert!((adapted(config(0.02), 11.01, 51)[50] - 0.025).abs() < 1e-12);
+    // Below: times beta.
+    let below = adapted(config(0.1), 8.99, 102);
+    assert!((below[50] - 0.09).abs() < 1e-12 && (below[101] - 0.081).abs() < 1e-12);
+}
+
+#[test]
+fn adaptive_red_stays_between_bottom_and_top() {
+    let adaptive = Some(Adaptive::default());
+    let config = |max_p| Config { max_p, adaptive, ..Config::default() };
+    // The last step may pass the bound: to 0.5 + 0.01 or 0.01 * 0.9 at most.
+    let top = adapted(config(0.4), 14.0, 10_000);
+    assert!(top[9_999] >= 0.5 && top[9_999] < 0.51);
+    let bottom = adapted(config(0.4), 6.0, 10_000);
+    assert!(bottom[9_999] <= 0.01 && bottom[9_999] > 0.009);
+}
+
+/// A load that does not answer, 10 % too much, is held in the target range.
+#[test]
+fn adaptive_red_brings_the_average_to_the_middle_whatever_the_first_probability() {
+    for max_p in [0.01, 0.5] {
+        let rate = Rate::from_bps(10_000_000).expect("not zero");
+        let automatic = Config::automatic(rate, 1250, Span::from_ms(20));
+        let mut red = Red::new(Config { max_p, ..automatic }, 1);
+        let mut dropped = Vec::new();
+        let (mut sum, mut count) = (0.0, 0.0);
+        // 1100 packets a second in, 1000 out, for ten minutes.
+        for n in 0..660_000u64 {
+            let now = Time::ZERO + Span::from_us(n * 10_000 / 11);
+            if n % 11 != 0 {
+                red.dequeue(now, &mut dropped);
+            }
+            red.enqueue(now, packet(1250, Ecn::NotEct), &mut dropped);
+            dropped.clear();
+            if n > 330_000 {
+                sum += red.average();
+                count += 1.0;
+            }
+        }
+        // From 10 to 30 packets, so a target from 18 to 22.
+        let mean = sum / count;
+        assert!((18.0..=22.0).contains(&mean), "{mean} from {max_p}, now {}", red.max_p());
+    }
+}
+
+/// ns-2's `initialize_params`, by hand for a link of 10 Mbit/s and packets of 1000 bytes.
+#[test]
+fn automatic_settings_follow_from_rate_and_delay() {
+    let mbit = |mbit: u64| Rate::from_bps(mbit * 1_000_000).expect("not zero");
+    let config = Config::automatic(mbit(10), 1000, Span::from_ms(5));
+    // 1250 packets a second: 3.1 packets are half the target, so 5.
+    assert_eq!((config.min, config.max, config.gentle), (5.0, 15.0, true));
+    // 1 - exp(-1/1250).
+    assert!((config.weight - 7.996_8e-4).abs() < 1e-9);
+    let config = Config::automatic(mbit(100), 1000, Span::from_ms(5));
+    assert_eq!((config.min, config.max), (31.25, 93.75));
+    assert_eq!(config.adaptive.map(|adaptive| adaptive.bottom), Some(0.000_8));
+    assert_eq!(config.check(), Ok(()));
+}
+
+#[test]
+fn adaptive_settings_that_make_no_sense_are_refused() {
+    let check = |adaptive| Config { adaptive: Some(adaptive), ..Config::default() }.check();
+    let base = Adaptive::default;
+    assert_eq!(check(base()), Ok(()));
+    assert_eq!(
+        check(Adaptive { interval: Span::ZERO, ..base() }),
+        Err(ConfigError::NotPositive("adaptive.interval"))
+    );
+    assert_eq!(
+        check(Adaptive { beta: 1.1, ..base() }),
+        Err(ConfigError::NotProbability("adaptive.beta"))
+    );
 }
