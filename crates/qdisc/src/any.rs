@@ -10,6 +10,7 @@ use crate::drr::plain::Drr;
 use crate::drr::qsdrr::Qsdrr;
 use crate::drr::tdrr::Tdrr;
 use crate::fifo::{Bfifo, Pfifo};
+use crate::fq_codel::FqCodel;
 use crate::pie::Pie;
 use crate::red::{classic, linux};
 use crate::sfq::Sfq;
@@ -39,6 +40,8 @@ pub enum AnyQdisc<P> {
     Qsdrr(Box<Qsdrr<P>>),
     /// Stochastic fairness queueing.
     Sfq(Box<Sfq<P>>),
+    /// FQ-CoDel.
+    FqCodel(Box<FqCodel<P>>),
     /// One that is not ours.
     Custom(Box<dyn Qdisc<P> + Send + Sync>),
 }
@@ -83,6 +86,7 @@ macro_rules! each {
             AnyQdisc::Tdrr($queue) => $result,
             AnyQdisc::Qsdrr($queue) => $result,
             AnyQdisc::Sfq($queue) => $result,
+            AnyQdisc::FqCodel($queue) => $result,
             AnyQdisc::Custom($queue) => $result,
         }
     };
@@ -129,6 +133,7 @@ impl<P: fmt::Debug> fmt::Debug for AnyQdisc<P> {
             Self::Tdrr(queue) => queue.fmt(f),
             Self::Qsdrr(queue) => queue.fmt(f),
             Self::Sfq(queue) => queue.fmt(f),
+            Self::FqCodel(queue) => queue.fmt(f),
             Self::Custom(_) => f.write_str("Custom"),
         }
     }
@@ -155,11 +160,13 @@ from!(Drr<P>, queue => Self::Drr(Box::new(queue)));
 from!(Tdrr<P>, queue => Self::Tdrr(Box::new(queue)));
 from!(Qsdrr<P>, queue => Self::Qsdrr(Box::new(queue)));
 from!(Sfq<P>, queue => Self::Sfq(Box::new(queue)));
+from!(FqCodel<P>, queue => Self::FqCodel(Box::new(queue)));
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fifo::{BfifoConfig, PfifoConfig};
+    use crate::fq_codel;
     use crate::laws;
     use crate::pie;
     use crate::traffic::TestPacket;
@@ -178,6 +185,7 @@ mod tests {
         laws::check(|| AnyQdisc::from(Tdrr::new(drr::tdrr::Config::default(), 1)));
         laws::check(|| AnyQdisc::from(Qsdrr::new(drr::qsdrr::Config::default(), 1)));
         laws::check(|| AnyQdisc::from(Sfq::new(sfq::Config::default(), 1)));
+        laws::check(|| AnyQdisc::from(FqCodel::new(fq_codel::Config::default(), 1)));
         laws::check(|| AnyQdisc::Custom(Box::new(Pfifo::new(PfifoConfig { limit: 20 }))));
     }
 

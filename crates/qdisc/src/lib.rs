@@ -13,6 +13,7 @@ mod config_error;
 mod counters;
 pub mod drr;
 pub mod fifo;
+pub mod fq_codel;
 #[cfg(test)]
 mod laws;
 mod packet;
@@ -27,7 +28,6 @@ mod traffic;
 pub use any::AnyQdisc;
 pub use config_error::ConfigError;
 pub use counters::Counters;
-
 pub use packet::{DropReason, Dropped, Ecn, Packet, Protocol, Verdict};
 
 use narrows_units::{Bytes, Time};

@@ -23,13 +23,13 @@
 //!   emptied by service.
 
 mod flows;
-mod heap;
+pub(crate) mod heap;
 mod length;
 pub mod plain;
 pub mod qsdrr;
 mod scaled;
 mod scheduler;
-mod slab;
+pub(crate) mod slab;
 mod table;
 pub mod tdrr;
 

@@ -1,0 +1,415 @@
+//! FQ-CoDel: hashes flows to queues, serves the queues in turn with new flows first, and has CoDel
+//! control each.
+//!
+//! Source: Linux 6.1, `net/sched/sch_fq_codel.c`; RFC 8290, which describes it; tc-fq_codel(8).
+//! CoDel is in [`crate::codel`], with its own differences.
+//!
+//! Differences of Linux from the RFC, followed here:
+//! - CoDel leaves a packet alone where no more than an MTU is left behind in all queues together,
+//!   not in its own.
+//! - At an overflow half of the bytes of the fattest flow go, not half of its packets, and not
+//!   more than `drop_batch` packets.
+//!
+//! Differences from Linux:
+//! - The fattest flow is found by a heap, not by a search through all flows; it is the same one:
+//!   among equals that with the lowest index.
+//! - `memory_limit` counts the packets' lengths; Linux, the memory of their buffers, which depends
+//!   on the driver and is about 768 bytes for a small packet and 2304 for a full one.
+//! - A flow's index follows from [`Packet::flow_hash`] and a seed; in Linux from the kernel's hash
+//!   of addresses and ports, with a key of the boot.
+//! - Deficits have 64 bits. Where many rounds pass until a flow may send again, because its last
+//!   packet was far larger than the quantum, they pass in one step.
+//! - Settings that Linux corrects silently (a quantum below 256, a batch of 0) are refused. So is
+//!   a limit of zero.
+//! - There are no filters (a `prio` above has them) and no `ce_threshold_selector`.
+
+use narrows_units::{Bytes, Span, Time};
+
+use crate::codel::{Books, Control, Controlled, Params};
+use crate::drr::heap::Heap;
+use crate::drr::mix;
+use crate::drr::slab::{List, NIL, Slab};
+use crate::stamped::Stamped;
+use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+
+/// Settings of [`FqCodel`], as tc-fq_codel(8) names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Config {
+    /// Packets that may wait in all queues together; above zero.
+    pub limit: u32,
+    /// Bytes that may wait in all queues together.
+    pub memory_limit: Bytes,
+    /// Number of queues that flows are hashed to, 1 to 65536.
+    pub flows: u32,
+    /// Bytes that a flow may send in its turn; at least 256.
+    pub quantum: u32,
+    /// The sojourn time that is acceptable where it lasts.
+    pub target: Span,
+    /// How long the sojourn time may stay above `target`; about the longest round-trip time.
+    pub interval: Span,
+    /// Marks ECN-capable packets instead of dropping them.
+    pub ecn: bool,
+    /// Sojourn time above which every ECN-capable packet is marked; `None`: there is none.
+    pub ce_threshold: Option<Span>,
+    /// Packets of the fattest flow that an overflow drops at most.
+    pub drop_batch: u32,
+    /// The largest packet: CoDel does not act where no more bytes than this are left behind.
+    pub mtu: Bytes,
+}
+
+impl Config {
+    /// Whether a queue can have these settings.
+    pub const fn check(&self) -> Result<(), ConfigError> {
+        if self.limit == 0 {
+            return Err(ConfigError::LimitZero);
+        }
+        if self.memory_limit.get() == 0 {
+            return Err(ConfigError::NotPositive("memory_limit"));
+        }
+        if self.flows == 0 {
+            return Err(ConfigError::NotPositive("flows"));
+        }
+        if self.flows > MOST_FLOWS {
+            return Err(ConfigError::Above("flows", MOST_FLOWS));
+        }
+        if self.quantum < LEAST_QUANTUM {
+            return Err(ConfigError::Below("quantum", LEAST_QUANTUM));
+        }
+        if self.target.as_ps() == 0 {
+            return Err(ConfigError::NotPositive("target"));
+        }
+        if self.interval.as_ps() == 0 {
+            return Err(ConfigError::NotPositive("interval"));
+        }
+        if self.drop_batch == 0 {
+            return Err(ConfigError::NotPositive("drop_batch"));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Config {
+    /// Linux's, over Ethernet; the RFC's too (section 5.2).
+    fn default() -> Self {
+        Self {
+            limit: 10_240,
+            memory_limit: Bytes::new(32 << 20),
+            flows: 1024,
+            quantum: 1514,
+            target: Span::from_ms(5),
+            interval: Span::from_ms(100),
+            ecn: true,
+            ce_threshold: None,
+            drop_batch: 64,
+            mtu: Bytes::new(1514),
+        }
+    }
+}
+
+/// CoDel over many queues that are served in turn.
+#[derive(Clone, Debug)]
+pub struct FqCodel<P> {
+    config: Config,
+    seed: u64,
+    params: Params,
+    slab: Slab<Stamped<P>>,
+    flows: Vec<Flow>,
+    /// Served first, each for a quantum.
+    new_flows: Round,
+    old_flows: Round,
+    /// The flows with packets by their backlog; among equals the lowest index is first.
+    fattest: Heap<(u64, u32)>,
+    total: Total,
+    counters: Counters,
+}
+
+/// `struct fq_codel_flow`
+#[derive(Clone, Debug)]
+struct Flow {
+    packets: List,
+    backlog: u64,
+    /// Bytes that the flow may still send in its turn.
+    deficit: i64,
+    control: Control,
+    /// In a round, the flow behind it.
+    next: u32,
+    /// Whether it is in a round; it may be without packets.
+    in_round: bool,
+}
+
+/// What waits in all queues.
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    packets: u32,
+    bytes: u64,
+}
+
+impl<P: Packet> FqCodel<P> {
+    /// Empty queues; which flows share one follows from `seed`.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Config::check`] refuses the settings.
+    pub fn new(config: Config, seed: u64) -> Self {
+        if let Err(error) = config.check() {
+            panic!("settings that check() refuses: {error}");
+        }
+        let flow = Flow {
+            packets: List::EMPTY,
+            backlog: 0,
+            deficit: 0,
+            control: Control::default(),
+            next: NIL,
+            in_round: false,
+        };
+        Self {
+            seed,
+            params: Params {
+                target: config.target,
+                interval: config.interval,
+                ce_threshold: config.ce_threshold.unwrap_or(Span::MAX),
+                mtu: config.mtu.get(),
+                ecn: config.ecn,
+            },
+            slab: Slab::new(),
+            flows: vec![flow; config.flows as usize],
+            new_flows: Round::EMPTY,
+            old_flows: Round::EMPTY,
+            fattest: Heap::new(),
+            total: Total::default(),
+            counters: Counters::ZERO,
+            config,
+        }
+    }
+
+    /// `fq_codel_hash`
+    #[inline]
+    fn flow_of(&self, packet: &P) -> u32 {
+        let hash = mix(packet.flow_hash(), self.seed) >> 32;
+        ((hash * u64::from(self.config.flows)) >> 32) as u32
+    }
+
+    /// Tells the heap how long a flow's queue is now.
+    #[inline]
+    fn weigh(&mut self, index: u32) {
+        let flow = &self.flows[index as usize];
+        if flow.packets.is_empty() {
+            self.fattest.remove(index);
+        } else {
+            self.fattest.set(index, (flow.backlog, !index));
+        }
+    }
+
+    /// `fq_codel_drop`: drops packets from the front of the fattest flow, and says which it is.
+    #[cold]
+    fn drop_from_fattest(&mut self, dropped: &mut Dropped<P>) -> Option<u32> {
+        let index = self.fattest.first()?;
+        let flow = &mut self.flows[index as usize];
+        let threshold = flow.backlog / 2;
+        let (mut count, mut bytes) = (0, 0);
+        let mut queue = Queue {
+            slab: &mut self.slab,
+            list: &mut flow.packets,
+            backlog: &mut flow.backlog,
+            total: &mut self.total,
+        };
+        while let Some(Stamped { packet, .. }) = queue.take() {
+            count += 1;
+            bytes += u64::from(packet.bytes());
+            self.counters.on_drop(packet.bytes(), DropReason::Overflow);
+            dropped.push((packet, DropReason::Overflow));
+            if count >= self.config.drop_batch || bytes >= threshold {
+                break;
+            }
+        }
+        // CoDel is to take it as so many drops of its own.
+        flow.control.count = flow.control.count.wrapping_add(count);
+        self.weigh(index);
+        Some(index)
+    }
+
+    /// Passes the rounds in which no old flow could send, all but the last: each flow gets a
+    /// quantum in each. Where one could send now, there are none.
+    #[cold]
+    fn skip_rounds(&mut self) {
+        let quantum = i64::from(self.config.quantum);
+        let mut rounds = i64::MAX;
+        let mut index = self.old_flows.first;
+        while index != NIL {
+            let flow = &self.flows[index as usize];
+            rounds = rounds.min(-flow.deficit / quantum).max(0);
+            index = flow.next;
+        }
+        index = self.old_flows.first;
+        while index != NIL {
+            let flow = &mut self.flows[index as usize];
+            flow.deficit += rounds * quantum;
+            index = flow.next;
+        }
+    }
+}
+
+impl<P: Packet> Qdisc<P> for FqCodel<P> {
+    /// `fq_codel_enqueue`
+    #[inline]
+    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        let bytes = u64::from(packet.bytes());
+        self.counters.arrived_packets += 1;
+        self.counters.arrived_bytes += bytes;
+        let index = self.flow_of(&packet);
+        let flow = &mut self.flows[index as usize];
+        self.slab.push_back(&mut flow.packets, Stamped { packet, arrived_at: now });
+        flow.backlog += bytes;
+        if !flow.in_round {
+            flow.in_round = true;
+            flow.deficit = i64::from(self.config.quantum);
+            self.new_flows.push_back(index, &mut self.flows);
+        }
+        self.total.packets += 1;
+        self.total.bytes += bytes;
+        self.weigh(index);
+        if self.total.packets <= self.config.limit
+            && self.total.bytes <= self.config.memory_limit.get()
+        {
+            return Verdict::Queued;
+        }
+        let fattest = self.drop_from_fattest(dropped);
+        // Its flow's other packets went before it.
+        let gone = fattest == Some(index) && self.flows[index as usize].packets.is_empty();
+        if gone { Verdict::Dropped } else { Verdict::Queued }
+    }
+
+    /// `fq_codel_dequeue`; RFC 8290, section 4.2.
+    #[inline]
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
+        let mut waited = 0u32;
+        loop {
+            let is_new = !self.new_flows.is_empty();
+            let round = if is_new { &mut self.new_flows } else { &mut self.old_flows };
+            let index = round.first;
+            let flow = self.flows.get_mut(index as usize)?;
+            if flow.deficit <= 0 {
+                flow.deficit += i64::from(self.config.quantum);
+                round.pop_front(&self.flows);
+                self.old_flows.push_back(index, &mut self.flows);
+                waited += 1;
+                if !is_new && waited > self.old_flows.len {
+                    self.skip_rounds();
+                    waited = 0;
+                }
+                continue;
+            }
+            let Self { slab, total, params, counters, .. } = self;
+            let mut queue =
+                Queue { slab, list: &mut flow.packets, backlog: &mut flow.backlog, total };
+            let mut books = Books { counters, dropped };
+            let packet = flow.control.dequeue(now, params, &mut queue, &mut books);
+            self.weigh(index);
+            if let Some(packet) = packet {
+                let bytes = packet.bytes();
+                self.flows[index as usize].deficit -= i64::from(bytes);
+                self.counters.sent_packets += 1;
+                self.counters.sent_bytes += u64::from(bytes);
+                return Some(packet);
+            }
+            if is_new {
+                self.new_flows.pop_front(&self.flows);
+                // So that flows that come again and again as new ones do not starve the old.
+                if !self.old_flows.is_empty() {
+                    self.old_flows.push_back(index, &mut self.flows);
+                    continue;
+                }
+            } else {
+                self.old_flows.pop_front(&self.flows);
+            }
+            self.flows[index as usize].in_round = false;
+        }
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        Backlog { packets: self.total.packets, bytes: Bytes::new(self.total.bytes) }
+    }
+
+    #[inline]
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+/// One flow's queue, as CoDel sees it.
+struct Queue<'a, P> {
+    slab: &'a mut Slab<Stamped<P>>,
+    list: &'a mut List,
+    backlog: &'a mut u64,
+    total: &'a mut Total,
+}
+
+impl<P: Packet> Controlled<P> for Queue<'_, P> {
+    #[inline]
+    fn take(&mut self) -> Option<Stamped<P>> {
+        let packet = self.slab.pop_front(self.list)?;
+        let bytes = u64::from(packet.bytes());
+        *self.backlog -= bytes;
+        self.total.packets -= 1;
+        self.total.bytes -= bytes;
+        Some(packet)
+    }
+
+    /// Of all flows: `sch->qstats.backlog`.
+    #[inline]
+    fn backlog(&self) -> u64 {
+        self.total.bytes
+    }
+}
+
+/// Flows in the order in which they are served.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    first: u32,
+    last: u32,
+    len: u32,
+}
+
+impl Round {
+    const EMPTY: Self = Self { first: NIL, last: NIL, len: 0 };
+
+    #[inline]
+    const fn is_empty(&self) -> bool {
+        self.first == NIL
+    }
+
+    #[inline]
+    fn push_back(&mut self, index: u32, flows: &mut [Flow]) {
+        flows[index as usize].next = NIL;
+        match flows.get_mut(self.last as usize) {
+            Some(last) => last.next = index,
+            None => self.first = index,
+        }
+        self.last = index;
+        self.len += 1;
+    }
+
+    #[inline]
+    fn pop_front(&mut self, flows: &[Flow]) {
+        let Some(first) = flows.get(self.first as usize) else { return };
+        self.first = first.next;
+        self.len -= 1;
+        if self.first == NIL {
+            self.last = NIL;
+        }
+    }
+}
+
+/// As in Linux.
+const MOST_FLOWS: u32 = 65_536;
+/// As in Linux.
+const LEAST_QUANTUM: u32 = 256;
+
+#[cfg(test)]
+mod tests;
