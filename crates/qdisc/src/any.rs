@@ -5,6 +5,7 @@ use core::fmt;
 use narrows_units::Time;
 
 use crate::blue::Blue;
+use crate::classes::Classes;
 use crate::codel::Codel;
 use crate::drr::plain::Drr;
 use crate::drr::qsdrr::Qsdrr;
@@ -12,6 +13,7 @@ use crate::drr::tdrr::Tdrr;
 use crate::fifo::{Bfifo, Pfifo};
 use crate::fq_codel::FqCodel;
 use crate::pie::Pie;
+use crate::prio::Prio;
 use crate::red::{classic, linux};
 use crate::sfq::Sfq;
 use crate::{Backlog, Counters, Dropped, Packet, Qdisc, Verdict};
@@ -42,6 +44,10 @@ pub enum AnyQdisc<P> {
     Sfq(Box<Sfq<P>>),
     /// FQ-CoDel.
     FqCodel(Box<FqCodel<P>>),
+    /// Bands by strict priority.
+    Prio(Box<Prio<P>>),
+    /// Rate-limited classes.
+    Classes(Box<Classes<P>>),
     /// One that is not ours.
     Custom(Box<dyn Qdisc<P> + Send + Sync>),
 }
@@ -87,6 +93,8 @@ macro_rules! each {
             AnyQdisc::Qsdrr($queue) => $result,
             AnyQdisc::Sfq($queue) => $result,
             AnyQdisc::FqCodel($queue) => $result,
+            AnyQdisc::Prio($queue) => $result,
+            AnyQdisc::Classes($queue) => $result,
             AnyQdisc::Custom($queue) => $result,
         }
     };
@@ -134,6 +142,8 @@ impl<P: fmt::Debug> fmt::Debug for AnyQdisc<P> {
             Self::Qsdrr(queue) => queue.fmt(f),
             Self::Sfq(queue) => queue.fmt(f),
             Self::FqCodel(queue) => queue.fmt(f),
+            Self::Prio(queue) => queue.fmt(f),
+            Self::Classes(queue) => queue.fmt(f),
             Self::Custom(_) => f.write_str("Custom"),
         }
     }
@@ -161,6 +171,8 @@ from!(Tdrr<P>, queue => Self::Tdrr(Box::new(queue)));
 from!(Qsdrr<P>, queue => Self::Qsdrr(Box::new(queue)));
 from!(Sfq<P>, queue => Self::Sfq(Box::new(queue)));
 from!(FqCodel<P>, queue => Self::FqCodel(Box::new(queue)));
+from!(Prio<P>, queue => Self::Prio(Box::new(queue)));
+from!(Classes<P>, queue => Self::Classes(Box::new(queue)));
 
 #[cfg(test)]
 mod tests {

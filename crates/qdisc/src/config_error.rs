@@ -19,6 +19,18 @@ pub enum ConfigError {
     NotFraction(&'static str),
     /// A field must be a power of two.
     NotPowerOfTwo(&'static str),
+    /// `min_bytes` is above `max_bytes`: no packet could match.
+    MinAboveMax,
+    /// There is no band or class.
+    NoBands,
+    /// Two bands or classes have this name.
+    BandTwice(String),
+    /// This band or class is not the last and matches nothing.
+    BandWithoutMatch(String),
+    /// The band or class of this name has settings that cannot be.
+    InBand(String, Box<ConfigError>),
+    /// This field is only meaningful with the other one.
+    Without(&'static str, &'static str),
     /// `min` is not below `max`.
     MinNotBelowMax,
     /// A field exceeds what the source's integers hold.
@@ -38,6 +50,12 @@ pub enum ConfigError {
     NodropWithoutEcn,
 }
 
+impl ConfigError {
+    pub(crate) fn in_band(self, name: &str) -> Self {
+        Self::InBand(name.into(), Box::new(self))
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -48,6 +66,14 @@ impl fmt::Display for ConfigError {
             Self::Below(field, least) => write!(f, "{field} must be at least {least}"),
             Self::NotFraction(field) => write!(f, "{field} must be above 0 and below 1"),
             Self::NotPowerOfTwo(field) => write!(f, "{field} must be a power of two"),
+            Self::MinAboveMax => f.write_str("min_bytes must be at most max_bytes"),
+            Self::NoBands => f.write_str("there must be at least one"),
+            Self::BandTwice(name) => write!(f, "{name}: there are two of this name"),
+            Self::BandWithoutMatch(name) => {
+                write!(f, "{name}: has no match; hint: only the last one takes what none matches")
+            }
+            Self::InBand(name, error) => write!(f, "{name}: {error}"),
+            Self::Without(field, other) => write!(f, "{field} is only meaningful with {other}"),
             Self::MinNotBelowMax => f.write_str("min must be smaller than max"),
             Self::TooLarge(field) => write!(f, "{field} must be below 2^32"),
             Self::ThresholdTooLarge(field) => {

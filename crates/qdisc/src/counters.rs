@@ -75,6 +75,21 @@ impl Counters {
             && self.arrived_bytes == self.sent_bytes + self.dropped_bytes + backlog.bytes.get()
     }
 
+    /// Adds what another discipline has counted.
+    pub(crate) const fn add(&mut self, other: &Self) {
+        self.arrived_packets += other.arrived_packets;
+        self.arrived_bytes += other.arrived_bytes;
+        self.sent_packets += other.sent_packets;
+        self.sent_bytes += other.sent_bytes;
+        self.dropped_bytes += other.dropped_bytes;
+        self.dropped_overflow += other.dropped_overflow;
+        self.dropped_early += other.dropped_early;
+        self.dropped_forced += other.dropped_forced;
+        self.marked_early += other.marked_early;
+        self.marked_forced += other.marked_forced;
+        self.marked_then_dropped += other.marked_then_dropped;
+    }
+
     #[inline]
     pub(crate) fn on_drop(&mut self, bytes: u32, reason: DropReason) {
         self.dropped_bytes += u64::from(bytes);

@@ -7,17 +7,21 @@
 #![doc = include_str!("../README.md")]
 
 mod any;
+mod any_config;
 pub mod blue;
+pub mod classes;
 pub mod codel;
 mod config_error;
 mod counters;
 pub mod drr;
 pub mod fifo;
+pub mod filter;
 pub mod fq_codel;
 #[cfg(test)]
 mod laws;
 mod packet;
 pub mod pie;
+pub mod prio;
 pub mod red;
 pub mod sfq;
 mod stamped;
@@ -26,8 +30,10 @@ mod storage;
 mod traffic;
 
 pub use any::AnyQdisc;
+pub use any_config::AnyConfig;
 pub use config_error::ConfigError;
 pub use counters::Counters;
+pub use filter::Filter;
 pub use packet::{DropReason, Dropped, Ecn, Packet, Protocol, Verdict};
 
 use narrows_units::{Bytes, Time};
@@ -79,4 +85,14 @@ pub struct Backlog {
     pub packets: u32,
     /// Bytes, as [`Packet::bytes`] counts them.
     pub bytes: Bytes,
+}
+
+impl Backlog {
+    /// What waits in several queues together.
+    pub(crate) fn sum(parts: impl Iterator<Item = Self>) -> Self {
+        parts.fold(Self::default(), |sum, part| Self {
+            packets: sum.packets.saturating_add(part.packets),
+            bytes: sum.bytes + part.bytes,
+        })
+    }
 }

@@ -1,0 +1,270 @@
+//! Rate-limited classes: each has a token bucket and a discipline of its own; the first that has
+//! both a packet and the tokens for it sends.
+//!
+//! Source: the token bucket of Linux 6.1, `net/sched/sch_tbf.c` and tc-tbf(8), and of classes as
+//! in tc-htb(8) the part with a `rate` and a `burst` that is not borrowed from.
+//!
+//! What holds: in any interval of length t a class sends at most `burst + rate t`.
+//!
+//! Differences from tbf and htb:
+//! - Classes do not borrow: there are no `ceil`, no parents, no quantum. Among classes with tokens
+//!   the first listed goes first (htb: `prio`, then in turn).
+//! - A packet leaves when its class has tokens for all of it, as in tbf; in htb when there are any
+//!   at all, so that a class may be in debt.
+//! - A packet longer than `burst`, which could never leave, is dropped as an overflow, as in tbf.
+//! - There is no `peakrate` and no `mpu`; lengths are those of [`Packet::bytes`].
+//! - The inner discipline is asked for its next packet when the class wants to send it, and the
+//!   packet is kept until there are tokens, as below tbf. But an empty one is asked as well, so
+//!   that RED learns that it is idle, which below tbf it never does.
+//! - Times are in picoseconds, and rounded so that no class sends more than its share.
+
+use narrows_units::{Bytes, Pace, Rate, Span, Time};
+
+use crate::any_config::inner_seed;
+use crate::filter::{Filter, check_bands, classify};
+use crate::{
+    AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc,
+    Verdict,
+};
+
+/// Settings of [`Classes`].
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Config {
+    /// The classes, the one to be served first in front; at least one.
+    pub classes: Vec<Class>,
+}
+
+/// Settings of a class.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Class {
+    /// Its name, unique among the classes.
+    pub name: String,
+    /// Packets that any of these matches go here. The last class takes what none matches.
+    #[cfg_attr(feature = "serde", serde(rename = "match"))]
+    pub filters: Vec<Filter>,
+    /// The rate at which tokens come; `None`: the class may send what the line takes.
+    pub rate: Option<Rate>,
+    /// The most tokens that can be saved up; at least the largest packet. Goes with `rate`.
+    pub burst: Option<Bytes>,
+    /// Its discipline.
+    pub queue: AnyConfig,
+}
+
+impl Config {
+    /// Whether a queue can have these settings.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let classes = self.classes.iter();
+        let classes = classes.map(|class| (class.name.as_str(), class.filters.as_slice()));
+        check_bands(&classes.collect::<Vec<_>>())?;
+        self.classes
+            .iter()
+            .try_for_each(|class| class.check().map_err(|error| error.in_band(&class.name)))
+    }
+}
+
+impl Class {
+    fn check(&self) -> Result<(), ConfigError> {
+        match (self.rate, self.burst) {
+            (None, Some(_)) => return Err(ConfigError::Without("burst", "rate")),
+            (Some(_), None) => return Err(ConfigError::Without("rate", "burst")),
+            (Some(_), Some(Bytes::ZERO)) => return Err(ConfigError::NotPositive("burst")),
+            _ => {}
+        }
+        self.queue.check()
+    }
+}
+
+/// Classes with token buckets.
+#[derive(Debug)]
+pub struct Classes<P> {
+    classes: Vec<State<P>>,
+}
+
+#[derive(Debug)]
+struct State<P> {
+    filters: Vec<Filter>,
+    bucket: Option<Bucket>,
+    queue: AnyQdisc<P>,
+    /// The packet that waits for tokens; the inner discipline thinks that it has gone.
+    next: Option<Next<P>>,
+    /// Packets that were longer than the burst.
+    refused: Counters,
+}
+
+#[derive(Debug)]
+struct Next<P> {
+    packet: P,
+    bytes: u32,
+    /// How often the inner discipline marked it on the way out.
+    marked_early: u64,
+    marked_forced: u64,
+}
+
+impl<P: Packet> Classes<P> {
+    /// Empty classes with full buckets, whose random numbers follow from `seed`.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Config::check`] refuses the settings.
+    pub fn new(config: &Config, seed: u64) -> Self {
+        if let Err(error) = config.check() {
+            panic!("settings that check() refuses: {error}");
+        }
+        let classes = config.classes.iter().enumerate().map(|(index, class)| State {
+            filters: class.filters.clone(),
+            bucket: class.rate.zip(class.burst).map(|(rate, burst)| Bucket::new(rate, burst)),
+            queue: class.queue.build(inner_seed(seed, index)),
+            next: None,
+            refused: Counters::ZERO,
+        });
+        Self { classes: classes.collect() }
+    }
+
+    /// The disciplines of the classes, in order.
+    pub fn queues(&self) -> impl ExactSizeIterator<Item = &AnyQdisc<P>> {
+        self.classes.iter().map(|class| &class.queue)
+    }
+}
+
+impl<P: Packet> State<P> {
+    #[inline]
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
+        let Some(bucket) = &mut self.bucket else { return self.queue.dequeue(now, dropped) };
+        if self.next.is_none() {
+            let before = self.queue.counters();
+            let packet = self.queue.dequeue(now, dropped)?;
+            let after = self.queue.counters();
+            self.next = Some(Next {
+                bytes: packet.bytes(),
+                packet,
+                marked_early: after.marked_early - before.marked_early,
+                marked_forced: after.marked_forced - before.marked_forced,
+            });
+        }
+        let next = self.next.take_if(|next| bucket.ready_at(next.bytes) <= now)?;
+        bucket.spend(now, next.bytes);
+        Some(next.packet)
+    }
+
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        match (&self.next, &self.bucket) {
+            (Some(next), Some(bucket)) => Some(bucket.ready_at(next.bytes)),
+            _ => self.queue.ready_at(now),
+        }
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        let next = self.next.as_ref();
+        let next = next.map(|next| Backlog { packets: 1, bytes: Bytes::from(next.bytes) });
+        Backlog::sum([self.queue.backlog(), next.unwrap_or_default()].into_iter())
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = self.queue.counters();
+        counters.add(&self.refused);
+        if let Some(next) = &self.next {
+            counters.sent_packets -= 1;
+            counters.sent_bytes -= u64::from(next.bytes);
+            counters.marked_early -= next.marked_early;
+            counters.marked_forced -= next.marked_forced;
+        }
+        counters
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Classes<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        let index = classify(&packet, self.classes.iter().map(|class| class.filters.as_slice()));
+        let class = &mut self.classes[index];
+        let bytes = packet.bytes();
+        if class.bucket.as_ref().is_some_and(|bucket| u64::from(bytes) > bucket.burst) {
+            class.refused.arrived_packets += 1;
+            class.refused.arrived_bytes += u64::from(bytes);
+            class.refused.on_drop(bytes, DropReason::Overflow);
+            dropped.push((packet, DropReason::Overflow));
+            return Verdict::Dropped;
+        }
+        class.queue.enqueue(now, packet, dropped)
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
+        self.classes.iter_mut().find_map(|class| class.dequeue(now, dropped))
+    }
+
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        self.classes.iter().filter_map(|class| class.ready_at(now)).min()
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        Backlog::sum(self.classes.iter().map(State::backlog))
+    }
+
+    fn counters(&self) -> Counters {
+        let mut sum = Counters::ZERO;
+        self.classes.iter().for_each(|class| sum.add(&class.counters()));
+        sum
+    }
+}
+
+/// A token bucket, kept as the time at which it will be full.
+#[derive(Clone, Debug)]
+struct Bucket {
+    pace: Pace,
+    /// A picosecond where times are not whole, so that they are rounded up.
+    up: Span,
+    burst: u64,
+    /// The time in which an empty bucket fills, rounded down.
+    fills_in: Span,
+    full_at: Time,
+}
+
+impl Bucket {
+    fn new(rate: Rate, burst: Bytes) -> Self {
+        const PS_BITS: u64 = 8_000_000_000_000;
+        let whole = PS_BITS.is_multiple_of(rate.as_bps());
+        let fills_in = u128::from(burst.get()) * u128::from(PS_BITS) / u128::from(rate.as_bps());
+        Self {
+            pace: rate.pace(),
+            up: Span::from_ps(u64::from(!whole)),
+            burst: burst.get(),
+            fills_in: Span::from_ps(u64::try_from(fills_in).unwrap_or(u64::MAX)),
+            full_at: Time::ZERO,
+        }
+    }
+
+    /// The time in which the tokens for `bytes` come, rounded up.
+    #[inline]
+    fn time_for(&self, bytes: u32) -> Span {
+        self.pace.time_for(Bytes::from(bytes)) + self.up
+    }
+
+    /// From when on there are tokens for `bytes`, which are at most the burst.
+    #[inline]
+    fn ready_at(&self, bytes: u32) -> Time {
+        // They take as long as the whole burst at most, but for the rounding.
+        let span = self.time_for(bytes);
+        self.full_at + span.saturating_sub(self.fills_in) - self.fills_in.saturating_sub(span)
+    }
+
+    #[inline]
+    fn spend(&mut self, now: Time, bytes: u32) {
+        self.full_at = self.full_at.max(now) + self.time_for(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests;

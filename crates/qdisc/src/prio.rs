@@ -1,0 +1,221 @@
+//! Strict priority: bands that each have a discipline of their own, the first served first.
+//!
+//! Source: Linux 6.1, `net/sched/sch_prio.c`; tc-prio(8).
+//!
+//! Differences from the source:
+//! - Filters alone choose the band; there is no map from the type of service. In Linux bands are
+//!   numbered and filters point at them; here each has its filters, tried in order of the bands.
+//! - What no filter matches goes to the last band.
+//! - A band can have any discipline from the start; Linux begins with FIFOs.
+//! - There may be more than 16 bands.
+//!
+//! As in Linux, every band above the one that sends is asked first and so learns that it is idle.
+
+use narrows_units::Time;
+
+use crate::any_config::inner_seed;
+use crate::filter::{Filter, check_bands, classify};
+use crate::{AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Dropped, Packet, Qdisc, Verdict};
+
+/// Settings of [`Prio`].
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Config {
+    /// The bands, the one to be served first in front; at least one.
+    pub bands: Vec<Band>,
+}
+
+/// Settings of a band.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Band {
+    /// Its name, unique among the bands.
+    pub name: String,
+    /// Packets that any of these matches go here. The last band takes what none matches.
+    #[cfg_attr(feature = "serde", serde(rename = "match"))]
+    pub filters: Vec<Filter>,
+    /// Its discipline.
+    pub queue: AnyConfig,
+}
+
+impl Config {
+    /// Whether a queue can have these settings.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let bands = self.bands.iter();
+        let bands = bands.map(|band| (band.name.as_str(), band.filters.as_slice()));
+        check_bands(&bands.collect::<Vec<_>>())?;
+        self.bands
+            .iter()
+            .try_for_each(|band| band.queue.check().map_err(|error| error.in_band(&band.name)))
+    }
+}
+
+/// Bands that are served by strict priority.
+#[derive(Debug)]
+pub struct Prio<P> {
+    bands: Vec<(Vec<Filter>, AnyQdisc<P>)>,
+}
+
+impl<P: Packet> Prio<P> {
+    /// Empty bands, whose random numbers follow from `seed`.
+    ///
+    /// # Panics
+    ///
+    /// Where [`Config::check`] refuses the settings.
+    pub fn new(config: &Config, seed: u64) -> Self {
+        if let Err(error) = config.check() {
+            panic!("settings that check() refuses: {error}");
+        }
+        let bands = config.bands.iter().enumerate();
+        let bands = bands
+            .map(|(index, band)| (band.filters.clone(), band.queue.build(inner_seed(seed, index))));
+        Self { bands: bands.collect() }
+    }
+
+    /// The disciplines of the bands, in order.
+    pub fn queues(&self) -> impl ExactSizeIterator<Item = &AnyQdisc<P>> {
+        self.bands.iter().map(|(_, queue)| queue)
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Prio<P> {
+    #[inline]
+    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        let band = classify(&packet, self.bands.iter().map(|(filters, _)| filters.as_slice()));
+        self.bands[band].1.enqueue(now, packet, dropped)
+    }
+
+    /// `prio_dequeue`
+    #[inline]
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
+        self.bands.iter_mut().find_map(|(_, queue)| queue.dequeue(now, dropped))
+    }
+
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        self.queues().filter_map(|queue| queue.ready_at(now)).min()
+    }
+
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        Backlog::sum(self.queues().map(Qdisc::backlog))
+    }
+
+    fn counters(&self) -> Counters {
+        let mut sum = Counters::ZERO;
+        self.queues().for_each(|queue| sum.add(&queue.counters()));
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classes;
+    use crate::codel;
+    use crate::fifo::PfifoConfig;
+    use crate::fq_codel;
+    use crate::laws;
+    use crate::red;
+    use crate::traffic::TestPacket;
+    use crate::{DropReason, Protocol};
+
+    fn pfifo(limit: u32) -> AnyConfig {
+        AnyConfig::Pfifo(PfifoConfig { limit })
+    }
+
+    fn band(name: &str, filter: Option<Filter>, queue: AnyConfig) -> Band {
+        Band { name: name.into(), filters: filter.into_iter().collect(), queue }
+    }
+
+    fn port(port: u16) -> Option<Filter> {
+        Some(Filter { port: Some(port), ..Filter::default() })
+    }
+
+    fn dns_first() -> Config {
+        Config { bands: vec![band("dns", port(53), pfifo(5)), band("rest", None, pfifo(10))] }
+    }
+
+    fn to(port: u16, number: u64) -> TestPacket {
+        TestPacket { ports: (1, port), number, ..TestPacket::default() }
+    }
+
+    #[test]
+    fn it_obeys_the_laws_with_any_disciplines() {
+        laws::check(|| Prio::new(&dns_first(), 1));
+        let red = red::linux::Config { ecn: true, ..red::linux::Config::default() };
+        let tcp = Some(Filter { protocol: Some(Protocol::Tcp), ..Filter::default() });
+        let codel = codel::Config { ecn: true, ..codel::Config::default() };
+        let config = Config {
+            bands: vec![
+                band("dns", port(53), AnyConfig::Red(red)),
+                band("nested", tcp, AnyConfig::Prio(dns_first())),
+                band("codel", port(80), AnyConfig::Codel(codel)),
+                band("rest", None, AnyConfig::FqCodel(fq_codel::Config::default())),
+            ],
+        };
+        laws::check(|| Prio::new(&config, 1));
+    }
+
+    #[test]
+    fn it_obeys_the_laws_of_shaping_over_classes() {
+        let class = classes::Class {
+            name: "slow".into(),
+            filters: Vec::new(),
+            rate: narrows_units::Rate::from_bps(1_000_000),
+            burst: Some(narrows_units::Bytes::new(3_000)),
+            queue: pfifo(10),
+        };
+        let slow = AnyConfig::Classes(classes::Config { classes: vec![class] });
+        let config =
+            Config { bands: vec![band("dns", port(53), slow), band("rest", None, pfifo(10))] };
+        laws::check_shaping(|| Prio::new(&config, 1));
+    }
+
+    #[test]
+    fn the_first_band_goes_first() {
+        let mut queue = Prio::new(&dns_first(), 1);
+        let mut dropped = Vec::new();
+        for (number, port) in [80, 80, 53, 80, 53].into_iter().enumerate() {
+            queue.enqueue(Time::ZERO, to(port, number as u64), &mut dropped);
+        }
+        let order: Vec<u64> = core::iter::from_fn(|| queue.dequeue(Time::ZERO, &mut dropped))
+            .map(|packet| packet.number)
+            .collect();
+        assert_eq!(order, [2, 4, 0, 1, 3]);
+    }
+
+    #[test]
+    fn each_band_has_its_own_limit_and_counters_add_up() {
+        let mut queue = Prio::new(&dns_first(), 1);
+        let mut dropped = Vec::new();
+        for number in 0..20 {
+            queue.enqueue(Time::ZERO, to(80, number), &mut dropped);
+        }
+        assert_eq!(queue.enqueue(Time::ZERO, to(53, 20), &mut dropped), Verdict::Queued);
+        assert_eq!((dropped.len(), queue.backlog().packets), (10, 11));
+        let per_band: Vec<u64> =
+            queue.queues().map(|queue| queue.counters().dropped(DropReason::Overflow)).collect();
+        assert_eq!(per_band, [0, 10]);
+        assert_eq!(queue.counters().dropped_overflow, 10);
+        assert_eq!(queue.counters().arrived_packets, 21);
+    }
+
+    #[test]
+    fn errors_name_the_band() {
+        let mut config = dns_first();
+        config.bands[1].queue = pfifo(0);
+        let error = config.check().expect_err("a limit of zero");
+        assert_eq!(error.to_string(), "rest: limit must be above zero");
+        config.bands[1] = band("nested", None, AnyConfig::Prio(Config { bands: Vec::new() }));
+        let error = config.check().expect_err("no bands");
+        assert_eq!(error.to_string(), "nested: there must be at least one");
+    }
+}
