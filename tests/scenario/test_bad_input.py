@@ -79,6 +79,14 @@ CASES = [
     ("links/0/rate", ..., "links[0].rate: is missing for the forward direction"),
     ("traffic/0/kind", ..., "traffic[0].kind: is missing; hint: one of bulk, once, on-off, ftp"),
     ("traffic/0/receiver", ..., "traffic[0]: needs sender and receiver, or pairs"),
+    # Changes of links.
+    ("changes", [{"at": "1 s", "link": "bottlneck", "rate": "1 Mbit/s"}], "changes[0].link: \"bottlneck\" is no link; hint: did you mean \"bottleneck"),
+    ("changes", [{"at": "1 s", "link": "bottleneck"}], "changes[0]: changes nothing; hint: such as rate"),
+    ("changes", [{"at": "10 s", "link": "left", "rate": "1 Mbit/s"}], "changes[0].at: \"10 s\" is not before the end of the run"),
+    ("changes", [{"at": "0 s", "link": "left", "rate": "1 Mbit/s"}], "changes[0].at: must be above zero"),
+    ("changes", [{"at": "1 s", "link": "left", "rate": "0 Mbit/s"}], "changes[0].rate: \"0 Mbit/s\" must be above zero"),
+    ("changes", [{"at": "1 s", "link": "left", "rat": "1 Mbit/s"}], "changes[0].rat: is no known key; hint: did you mean \"rate\"?"),
+    ("changes", {"at": "1 s"}, "changes: is not an array"),
     # Traffic.
     ("traffic/0/stop", "0 s", "traffic[0].stop: must be above zero"),
     ("traffic/0", {**BULK, "start": "2 s", "spread": "1 s", "stop": "3 s"}, "traffic[0].stop: \"3 s\" is not after the last start (\"3 s\"); hint: stop later"),

@@ -176,6 +176,7 @@ def test_the_whole_plan() -> None:
                 }
             }
         ],
+        "changes": [],
         "connections": [
             {"name": "web/0", "tcp": 0, "start": s, **web},
             {"name": "web/1", "tcp": 1, "start": 1500 * ms, **web},
@@ -247,3 +248,32 @@ def test_seed_and_event_limit_are_checked() -> None:
         lower(scenario, seed=2**64, event_limit=1, profile=profile)
     with pytest.raises(ValueError, match="event limit"):
         lower(scenario, seed=1, event_limit=0, profile=profile)
+
+
+def test_changes_are_in_order_and_say_the_rate_from_then_on() -> None:
+    text = (
+        TEXT
+        + """
+[[changes]]
+at = "9 s"
+link = "wan"
+delay = "50 ms"
+[[changes]]
+at = "5 s"
+link = "wan.forward"
+rate = "1 Mbit/s"
+[[changes]]
+at = "9 s"
+link = "*n.forward"
+rate = "3 Mbit/s"
+"""
+    )
+    s, delay = 10**12, 50 * 10**9
+    plan = lower(Scenario.parse(text), seed=9, event_limit=5, profile=profile)
+    assert plan["changes"] == [
+        {"at": 5 * s, "link": 0, "rate": 1_000_000, "delay": None},
+        {"at": 9 * s, "link": 0, "rate": 1_000_000, "delay": delay},
+        {"at": 9 * s, "link": 1, "rate": 2_000_000, "delay": delay},
+        {"at": 9 * s, "link": 0, "rate": 3_000_000, "delay": None},
+        {"at": 9 * s, "link": 2, "rate": 3_000_000, "delay": None},
+    ]

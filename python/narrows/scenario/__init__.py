@@ -6,6 +6,7 @@ TOML files and the same thing as Python objects; see docs/reference/scenario.md 
 from __future__ import annotations
 
 from narrows.errors import ScenarioError
+from narrows.scenario.changes import Change
 from narrows.scenario.dns import Dns
 from narrows.scenario.draws import SpanDistribution, TransferDistribution
 from narrows.scenario.links import Direction, Framing, Jitter, Link, Ring, Way
@@ -35,6 +36,7 @@ __all__ = [
     "Bfifo",
     "Blue",
     "Bulk",
+    "Change",
     "Codel",
     "Delayed",
     "Direction",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from narrows import _core
 from narrows.scenario.faults import nearest
@@ -11,6 +11,7 @@ from narrows.scenario.quantities import refuse, span_text
 from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
 
 if TYPE_CHECKING:
+    from narrows.scenario.changes import Change
     from narrows.scenario.dns import Dns
     from narrows.scenario.model import Scenario
     from narrows.scenario.traffic import Group
@@ -24,8 +25,10 @@ MOST_QUERIES = 50_000_000
 MOST_SAMPLES = 20_000_000
 MOST_ROUTE_ENTRIES = 5_000_000
 MOST_CAPTURES = 100
+MOST_CHANGES = 100_000
 
 _PS = 10**12
+WAYS: tuple[Literal["forward"], Literal["backward"]] = ("forward", "backward")
 
 
 def check(scenario: Scenario) -> None:
@@ -40,9 +43,31 @@ def check(scenario: Scenario) -> None:
     _counts_are_bounded(scenario)
     _starts_are_in_time(scenario)
     _monitors_are_known(scenario)
+    _changes_are_possible(scenario)
     _paths_exist(scenario)
     if scenario.end == "dns" and not scenario.dns:
         raise refuse("has no resolver workers to wait for", "add [[dns]] or leave end out", "end")
+
+
+def select_changes(scenario: Scenario) -> list[tuple[Change, list[int]]]:
+    """Each change, with the indices of the directed links that it selects in the plan's order.
+
+    Raises pydantic's custom error for one that selects none, and where they are too many.
+    """
+    names = directed_names(scenario) if scenario.changes else {}
+    wild = sum("*" in change.link for change in scenario.changes)
+    if wild * len(names) > MOST_ROUTE_ENTRIES:
+        raise refuse("has too many patterns for so many links", "name fewer", "changes")
+    selected = []
+    for index, change in enumerate(scenario.changes):
+        found = _matching(change.link, names)
+        if not found:
+            hint = nearest(change.link, list(names))
+            raise refuse(f'"{change.link}" is no link', hint, f"changes[{index}].link")
+        selected.append((change, found))
+    if sum(len(links) for _, links in selected) > MOST_CHANGES:
+        raise refuse(f"makes more than {MOST_CHANGES} changes of a link", "name fewer", "changes")
+    return selected
 
 
 def select_links(scenario: Scenario, patterns: Sequence[str], key: str) -> list[int]:
@@ -67,7 +92,7 @@ def select_links(scenario: Scenario, patterns: Sequence[str], key: str) -> list[
 
 def directed_names(scenario: Scenario) -> dict[str, int]:
     """The names of the directed links, with their indices in the plan."""
-    both = [f"{link.name}.{way}" for link in scenario.links for way in ("forward", "backward")]
+    both = [f"{link.name}.{way}" for link in scenario.links for way in WAYS]
     return {name: index for index, name in enumerate(both)}
 
 
@@ -217,6 +242,30 @@ def _monitors_are_known(scenario: Scenario) -> None:
                 f"monitor.{name}.rate",
             )
     _captures_are_possible(scenario)
+
+
+def _changes_are_possible(scenario: Scenario) -> None:
+    for index, (change, links) in enumerate(select_changes(scenario)):
+        key = f"changes[{index}]"
+        if change.at >= scenario.duration:
+            raise refuse(
+                f'"{span_text(change.at)}" is not before the end of the run '
+                f'("{span_text(scenario.duration)}")',
+                "change earlier or raise duration",
+                f"{key}.at",
+            )
+        if change.delay is None:
+            continue
+        for number in links:
+            link, way = scenario.links[number // 2], WAYS[number % 2]
+            jitter = link.direction(way).jitter
+            if jitter is not None and jitter.deviation > change.delay:
+                raise refuse(
+                    f"is below the deviation of jitter of {link.name}.{way}, which would make "
+                    "delays negative",
+                    "raise it or lower jitter.deviation",
+                    f"{key}.delay",
+                )
 
 
 def _captures_are_possible(scenario: Scenario) -> None:

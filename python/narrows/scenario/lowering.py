@@ -61,6 +61,7 @@ def lower(
         "event_limit": event_limit,
         "nodes": nodes,
         "links": _links(ways, index),
+        "changes": _changes(scenario, ways),
         "connections": [
             connection
             for group in scenario.traffic
@@ -123,6 +124,18 @@ def _links(ways: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]
             }
         )
     return links
+
+
+def _changes(scenario: Scenario, ways: list[Direction]) -> list[dict[str, Any]]:
+    """Changes of directed links in the order of time, each with the rate from then on."""
+    changes = []
+    rates: dict[int, int] = {}
+    for change, links in sorted(checks.select_changes(scenario), key=lambda entry: entry[0].at):
+        for link in links:
+            rate = rates.get(link, ways[link].rate) if change.rate is None else change.rate
+            rates[link] = rate
+            changes.append({"at": change.at, "link": link, "rate": rate, "delay": change.delay})
+    return changes
 
 
 def _framing(framing: Framing) -> dict[str, int]:

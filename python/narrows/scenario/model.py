@@ -13,6 +13,7 @@ from narrows import _core
 from narrows.errors import ScenarioError
 from narrows.scenario import checks, copies, lowering, reading
 from narrows.scenario.base import Table
+from narrows.scenario.changes import Change
 from narrows.scenario.dns import Dns
 from narrows.scenario.faults import scenario_error
 from narrows.scenario.links import Link
@@ -71,6 +72,8 @@ class Scenario(Table):
     list is an error, and hosts forward nothing."""
     links: Annotated[tuple[Link, ...], Field(min_length=1, max_length=50_000, fail_fast=True)]
     """Two-way links between nodes."""
+    changes: Annotated[tuple[Change, ...], Field(max_length=10_000, fail_fast=True)] = ()
+    """Links that change at a time."""
     traffic: Annotated[tuple[Traffic, ...], Field(max_length=10_000, fail_fast=True)] = ()
     """Groups of TCP connections."""
     dns: Annotated[tuple[Dns, ...], Field(max_length=10_000, fail_fast=True)] = ()

@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from narrows.scenario.base import Table
+from narrows.scenario.quantities import LinkPattern
 
 __all__ = ["Monitor", "Sampler"]
 
-LinkPattern = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_.*-]{1,80}$")]
 Links = Annotated[tuple[LinkPattern, ...], Field(max_length=10_000, fail_fast=True)]
 
 

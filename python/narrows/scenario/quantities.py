@@ -17,6 +17,7 @@ from narrows import _core
 
 __all__ = [
     "DnsSize",
+    "LinkPattern",
     "Name",
     "Path",
     "PositiveBytes",
@@ -227,6 +228,9 @@ Probability = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict
 
 Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 """A name: letters, digits, `-` and `_`, at most 64."""
+
+LinkPattern = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_.*-]{1,80}$")]
+"""Names of directed links: `NAME` is both ways, `*` stands for any part."""
 
 Path = Annotated[tuple[Name, ...], Field(min_length=1, max_length=65, fail_fast=True)]
 """Nodes in the order in which packets pass them."""

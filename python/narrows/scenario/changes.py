@@ -1,0 +1,31 @@
+"""Changes of links at a time."""
+
+from __future__ import annotations
+
+from pydantic import model_validator
+
+from narrows.scenario.base import Table
+from narrows.scenario.quantities import LinkPattern, PositiveSpan, Rate, Span, refuse
+
+__all__ = ["Change"]
+
+
+class Change(Table):
+    """A link that changes at a time; what was being transmitted is sent to its end as before."""
+
+    at: PositiveSpan
+    """When; of two changes at the same time the later in the file counts."""
+    link: LinkPattern
+    """Which link: `NAME.forward` or `NAME.backward`; `NAME` is both, and `*` stands for any part of
+    a name."""
+    rate: Rate | None = None
+    """Its transmission rate from then on. What the link has by its rate otherwise, as `bandwidth`
+    of RED, stays."""
+    delay: Span | None = None
+    """Its propagation delay from then on. Where it falls, packets may overtake others."""
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Change:
+        if self.rate is None and self.delay is None:
+            raise refuse("changes nothing", 'such as rate = "5 Mbit/s"')
+        return self
