@@ -8,7 +8,7 @@ use crate::packet::Packet;
 use crate::plan::{Connection as ConnectionPlan, Opener, Plan};
 use crate::random::Random;
 use crate::source::Source;
-use crate::tcp::{Config, Context, Endpoint, Seq};
+use crate::tcp::{Config, Context, Endpoint, Header, Seq};
 
 /// All connections of a run.
 #[derive(Debug)]
@@ -245,6 +245,22 @@ impl End {
         self.endpoint.handle_segment(cx.config, cx.now, &segment);
     }
 
+    #[inline(always)]
+    fn send(
+        endpoint: &mut Endpoint,
+        cx: &Context,
+        index: u32,
+        header: &Header,
+        network: &mut Network,
+    ) {
+        let mut packet = Packet::from_header(index, header);
+        // Data segments are full: SACK blocks do not fit there.
+        if header.len == 0 && endpoint.has_sack_blocks() {
+            packet.add_sack_blocks(endpoint.take_sack_blocks(), &mut network.pool);
+        }
+        network.send(cx.now, packet);
+    }
+
     /// Sends what is to be sent on the route `index`, and makes sure that an event comes when the
     /// next timer is due.
     #[inline(always)]
@@ -252,13 +268,14 @@ impl End {
         let Self { endpoint, armed } = self;
         // Data and acknowledgements have routes with the same numbers as the ends.
         if endpoint.is_established() {
-            while let Some(header) = endpoint.poll_established(cx) {
-                let mut packet = Packet::from_header(index, &header);
-                // Data segments are full: SACK blocks do not fit there.
-                if header.len == 0 && endpoint.has_sack_blocks() {
-                    packet.add_sack_blocks(endpoint.take_sack_blocks(), &mut network.pool);
+            if endpoint.is_silent() {
+                if let Some(header) = endpoint.poll_acknowledgement(cx) {
+                    Self::send(endpoint, cx, index, &header, network);
                 }
-                network.send(cx.now, packet);
+            } else {
+                while let Some(header) = endpoint.poll_established(cx) {
+                    Self::send(endpoint, cx, index, &header, network);
+                }
             }
         } else if let Some(segment) = endpoint.poll_transmit(cx.config, cx.now) {
             let packet = Packet::from_segment(index, &segment, &mut network.pool);

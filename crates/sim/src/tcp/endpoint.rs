@@ -166,6 +166,22 @@ impl Endpoint {
         Some(self.header(cx, outgoing))
     }
 
+    /// Whether this end sends nothing but acknowledgements, one for each segment at most.
+    #[inline]
+    pub(crate) fn is_silent(&self) -> bool {
+        self.sender.is_silent()
+    }
+
+    /// [`poll_established`](Self::poll_established) for an end that is silent.
+    #[inline(always)]
+    pub(crate) fn poll_acknowledgement(&mut self, cx: &Context) -> Option<Header> {
+        let owed = self.receiver.decide(cx, self.sender.srtt_us()) == Decision::Send;
+        owed.then(|| {
+            let seq = self.sender.snd_nxt();
+            self.header(cx, Outgoing { seq, len: 0, flags: Flags(0), ect: false })
+        })
+    }
+
     /// Whether an acknowledgement without data has to carry SACK blocks.
     #[inline]
     pub(crate) fn has_sack_blocks(&self) -> bool {

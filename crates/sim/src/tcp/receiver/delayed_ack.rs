@@ -130,29 +130,32 @@ impl Receiver {
     }
 
     /// `__tcp_ack_snd_check` and `tcp_cleanup_rbuf`, after everything else was sent.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn decide(&mut self, cx: &Context, srtt_us: u32) -> Decision {
         if !self.scheduled {
-            return Decision::Nothing;
+            Decision::Nothing
+        } else if cx.config.acks == AckPolicy::EverySegment {
+            Decision::Send
+        } else {
+            self.decide_on_delay(cx, srtt_us)
         }
+    }
+
+    fn decide_on_delay(&mut self, cx: &Context, srtt_us: u32) -> Decision {
         let unacknowledged = self.rcv_nxt.distance(self.rcv_wup);
         let gap = self.has_gap();
-        match cx.config.acks {
-            AckPolicy::EverySegment => return Decision::Send,
-            AckPolicy::Delayed(delay) => {
-                if self.now
-                    || gap
-                    || unacknowledged == 0
-                    || unacknowledged >= 2 * u32::from(self.rcv_mss)
-                {
-                    return Decision::Send;
-                }
-                if self.ack_at == Time::MAX {
-                    self.ack_at = cx.now + delay;
-                }
-                return Decision::Nothing;
+        if let AckPolicy::Delayed(delay) = cx.config.acks {
+            if self.now
+                || gap
+                || unacknowledged == 0
+                || unacknowledged >= 2 * u32::from(self.rcv_mss)
+            {
+                return Decision::Send;
             }
-            AckPolicy::Linux | AckPolicy::Linux26 => {}
+            if self.ack_at == Time::MAX {
+                self.ack_at = cx.now + delay;
+            }
+            return Decision::Nothing;
         }
         // The application reads at once: the end of a write is acknowledged when it was read.
         let read_out = unacknowledged > 0 && (self.pushed_again || (self.pushed && !self.pingpong));

@@ -266,7 +266,7 @@ impl Sender {
     }
 
     /// `tcp_ack_update_window`, `tcp_may_update_window`, `tcp_snd_una_update`.
-    #[inline]
+    #[inline(always)]
     fn update_window(&mut self, header: &Header, ack: &mut Ack) {
         if self.may_update_window(header) {
             ack.set(flag::WINDOW_UPDATE);
@@ -278,7 +278,7 @@ impl Sender {
     }
 
     /// `tcp_may_update_window`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn may_update_window(&self, header: &Header) -> bool {
         let window = self.window_in(header);
         header.ack.after(self.snd_una)

@@ -296,6 +296,12 @@ impl Half {
         }
     }
 
+    /// Whether nothing but acknowledgements can come from this half.
+    #[inline]
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self, Self::Silent(_))
+    }
+
     /// What this half counts, SYNs among it.
     pub(crate) fn count(&self, counters: &mut Counters) {
         let tally = match self {
@@ -365,7 +371,7 @@ impl Silent {
     }
 
     /// `tcp_may_update_window`, where nothing is in flight.
-    #[inline]
+    #[inline(always)]
     fn may_update_window(&self, header: &Header) -> bool {
         let window = self.window_in(header);
         header.ack.after(self.next)
@@ -373,7 +379,7 @@ impl Silent {
             || (header.seq == self.start.peer_seq && (window > self.start.window || window == 0))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn update_window(&mut self, header: &Header) {
         if self.may_update_window(header) {
             self.start.peer_seq = header.seq;

@@ -233,7 +233,7 @@ impl Sender {
     }
 
     /// The end of `tcp_write_xmit`.
-    #[inline]
+    #[inline(always)]
     fn end_burst(&mut self, cx: &Context) {
         let sent = self.burst;
         self.burst = 0;
