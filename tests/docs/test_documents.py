@@ -24,6 +24,7 @@ DOCUMENTS = (
     "docs/guide.md",
     "docs/queues.md",
     "docs/run-folder.md",
+    "docs/sweeps.md",
     "docs/reference/scenario.md",
     "python/narrows/reproduce/harhalakis_2011/README.md",
 )
@@ -131,7 +132,9 @@ def follow(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("document", "least"), [("README.md", 5), ("docs/guide.md", 10)])
+@pytest.mark.parametrize(
+    ("document", "least"), [("README.md", 5), ("docs/guide.md", 10), ("docs/sweeps.md", 14)]
+)
 def test_what_a_document_shows_works(
     document: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

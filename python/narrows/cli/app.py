@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from narrows.cli import check, compare, profiles, reproduce, run, schema, sweep
+from narrows.cli import check, compare, profiles, reproduce, run, schema, sweep, sweep_plot
 from narrows.cli.failure import (
     Exit,
     open_standard_streams,
@@ -31,8 +32,18 @@ def _prose(text: str) -> str:
     return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
 
 
+class _Commands(TyperGroup):
+    """Commands of one word or two."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """`sweep plot DIR` is the command `sweep plot`; `sweep FILE` is `sweep`."""
+        two = " ".join(args[:2])
+        return super().resolve_command(ctx, [two, *args[2:]] if two in self.commands else args)
+
+
 app = typer.Typer(
     name="narrows",
+    cls=_Commands,
     help="A bottleneck laboratory for DNS and short flows.",
     epilog=_prose(EPILOG),
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -43,6 +54,7 @@ app = typer.Typer(
 for _name, _module in (
     ("run", run),
     ("sweep", sweep),
+    ("sweep plot", sweep_plot),
     ("compare", compare),
     ("reproduce", reproduce),
     ("check", check),

@@ -21,6 +21,9 @@ is missing.
 [bold]narrows sweep scenarios/dns-behind-fifo.toml --vary 'queue={kind="pfifo",
 limit=100},{kind="bfifo", limit="250 kB"}' --seeds 3[/bold] # whole tables; or --plan FILE.
 
+[bold]narrows sweep plot runs/buffers --metric bursts.completion_mean_s --against queue.limit --by
+traffic.connections[/bold] # a figure; see narrows sweep plot --help.
+
 Exit codes: 0 every run is complete; 1 runs failed or ended early, the others are kept; 2 bad input;
 130 interrupted. After 1 and 130 the same command does what is missing.
 """

@@ -6,9 +6,17 @@ from pathlib import Path
 
 from narrows.report.comparison_report import write_comparison
 from narrows.report.run_report import REPORT_FILE, write_run_report
+from narrows.report.sweep_plot import SweepPlot, plot_sweep
 from narrows.results import Run
 
-__all__ = ["REPORT_FILE", "write_comparison", "write_report", "write_run_report"]
+__all__ = [
+    "REPORT_FILE",
+    "SweepPlot",
+    "plot_sweep",
+    "write_comparison",
+    "write_report",
+    "write_run_report",
+]
 
 
 def write_report(run: Run, folder: str | Path) -> Path:

@@ -76,10 +76,10 @@ def figure_named(sweep: Sweep, name: str) -> Figure:
     if len(ending) == 1:
         return known[ending[0]]
     if ending:
-        # Whole runs come before phases of them, and are what is meant.
-        of_run = [key for key in ending if ".run." in key]
-        if len(of_run) == 1 and len(ending) == 2:
-            return known[of_run[0]]
+        # What is of the whole run and of all groups is meant before what is of parts.
+        whole = [key for key in ending if not _PARTS.intersection(key.split("."))]
+        if len(whole) == 1:
+            return known[whole[0]]
         raise NarrowsError(
             f"{where}: metric {name}: may mean several; hint: one of {', '.join(ending[:4])}"
         )
@@ -120,6 +120,8 @@ def _value(run: SweepRun, figure: Figure) -> float | None:
     raw = figures(run.summary).get(figure.key)
     return None if raw is None else raw * figure.scale
 
+
+_PARTS = frozenset({"groups", "dns_groups", "dns_phase"})
 
 _UNITS = {
     "mbit_per_s": "Mbit/s",

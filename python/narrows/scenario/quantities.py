@@ -29,6 +29,7 @@ __all__ = [
     "TransferSize",
     "at_least",
     "at_most",
+    "base_value",
     "bytes_text",
     "rate_text",
     "read_size",
@@ -85,6 +86,27 @@ def bytes_text(size: int) -> str:
         '375000 B'
     """
     return f"{size} B"
+
+
+def base_value(text: str) -> tuple[str, int] | None:
+    """What a text with a unit is (`span`, `rate` or `size`) and its value in base units.
+
+    None for any other text.
+
+    Examples:
+        >>> base_value("2 Mbit/s"), base_value("1 kB"), base_value("red")
+        (('rate', 2000000), ('size', 1000), None)
+    """
+    for kind, parse in (
+        ("span", _core.parse_span),
+        ("rate", _core.parse_rate),
+        ("size", _core.parse_bytes),
+    ):
+        try:
+            return kind, parse(text)
+        except ValueError:
+            pass
+    return None
 
 
 def _in_largest_unit(value: int, units: list[tuple[str, int]]) -> str:

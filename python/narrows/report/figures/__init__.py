@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from narrows.report.figures.against import Mean, Series, Ticks, against
 from narrows.report.figures.attempts import attempts
 from narrows.report.figures.backlog import backlog
 from narrows.report.figures.backlogs import backlogs
@@ -16,6 +17,10 @@ from narrows.report.figures.utilisation import utilisation
 __all__ = [
     "Bar",
     "Change",
+    "Mean",
+    "Series",
+    "Ticks",
+    "against",
     "attempts",
     "backlog",
     "backlogs",

@@ -1,0 +1,102 @@
+"""`narrows sweep plot`: any figure of a sweep against any of its keys."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.complete import sweeps
+from narrows.cli.failure import UserError, say
+from narrows.cli.options import Json, Quiet
+
+EXAMPLES = """\
+[bold]narrows sweep plot runs/buffers --metric bursts.completion_mean_s --against queue.limit --by
+traffic.connections[/bold] # writes plots/bursts.completion_mean_s-against-queue.limit.png and .svg.
+
+[bold]narrows sweep plot runs/buffers --metric loss_percent --against connections --where
+queue.limit=100[/bold] # the end of a name is enough where no other ends so.
+"""
+
+PLOTS = "plots"
+"""Below the sweep's folder."""
+
+
+def command(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="A sweep's folder.",
+            autocompletion=sweeps,
+            show_default=False,
+        ),
+    ],
+    metric: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="A column of the table, or its end.", show_default=False),
+    ],
+    against: Annotated[
+        str,
+        typer.Option(metavar="KEY", help="The horizontal axis: a varied key.", show_default=False),
+    ],
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="A line for each value of this key; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Only runs with this value; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    x_scale: Annotated[str, typer.Option(help="auto, linear or log.")] = "auto",
+    y_scale: Annotated[str, typer.Option(help="auto, linear or log.")] = "auto",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where the files go. [dim]default: plots/ in the sweep's folder[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    json_output: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Draw a figure of a sweep against a key: means over the seeds with 95 % intervals."""
+    from narrows.report import plot_sweep
+    from narrows.results import Sweep
+    from narrows.scenario.reading import value_of
+
+    fixed: dict[str, object] = {}
+    for text in where or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UserError(f"--where {text}: not KEY=VALUE; hint: such as queue.limit=100")
+        fixed[key.strip()] = value_of(value.strip())
+    plot = plot_sweep(
+        Sweep.load(folder),
+        metric,
+        against,
+        by or (),
+        fixed,
+        x_scale=x_scale,
+        y_scale=y_scale,
+    )
+    written = plot.write(out or folder / PLOTS)
+    if json_output:
+        files = [str(path) for path in written]
+        print(json.dumps({**plot.document(), "files": files}, indent=2))
+    else:
+        plot.table().print(sys.stdout)
+    if not quiet:
+        say(f"wrote {' and '.join(str(path) for path in written)}")

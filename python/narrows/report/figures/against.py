@@ -1,0 +1,175 @@
+"""A figure against a key of the scenario: means over seeds with their intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from narrows.report import style
+from narrows.report.style import CYCLE, MUTED
+
+__all__ = ["Mean", "Scale", "Series", "Ticks", "against"]
+
+DECADES = 30.0
+"""Largest by smallest value from which on an axis is logarithmic by itself."""
+
+_MARKERS = ("o", "s", "^", "D", "v")
+_CLOSEST = 0.055
+"""Of the axis: ticks that stand closer would run into each other."""
+
+Scale = str
+"""`auto`, `linear` or `log`."""
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A point."""
+
+    at: float
+    """Value of the key; a place, where the key has names for values."""
+    mean: float
+    low: float | None
+    """Lower end of the interval; None for a single run."""
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points that belong together."""
+
+    label: str
+    """Empty where there is nothing to tell apart."""
+    points: Sequence[Mean]
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """The key's axis."""
+
+    label: str
+    places: Sequence[float]
+    """Where there are values."""
+    names: Sequence[str] | None
+    """What the places are called; None for numbers."""
+
+
+@style.styled
+def against(
+    series: Sequence[Series],
+    ticks: Ticks,
+    *,
+    title: str,
+    subtitle: str,
+    y_label: str,
+    x_scale: Scale = "auto",
+    y_scale: Scale = "auto",
+) -> Figure:
+    """Means with their intervals, a line a series.
+
+    An axis is logarithmic where all of it is above zero and its values span decades; the vertical
+    one starts at zero unless the values are close together.
+    """
+    names = [one.label for one in series if one.label]
+    figure, axes = style.new_figure(height=3.9 + 0.2 * math.ceil(len(names) / 3))
+    for number, one in enumerate(series):
+        _draw(axes, one, number, len(series), named=ticks.names is not None)
+    ends = [
+        end
+        for one in series
+        for point in one.points
+        for end in (point.mean, point.low, point.high)
+        if end is not None
+    ]
+    _horizontal(axes, ticks, x_scale)
+    if _is_log(ends, y_scale):
+        axes.set_yscale("log")
+        _plain(axes.yaxis, min(ends), max(ends))
+    elif min(ends) >= 0.0 and min(ends) < 0.6 * max(ends):
+        style.from_zero(axes, max(ends))
+    else:
+        axes.margins(y=0.12)
+    axes.set_title(title, pad=22.0)
+    axes.annotate(
+        subtitle,
+        (0.0, 1.0),
+        xycoords="axes fraction",
+        xytext=(0, 7),
+        textcoords="offset points",
+        fontsize=9,
+        color=MUTED,
+    )
+    axes.set_xlabel(ticks.label)
+    axes.set_ylabel(y_label)
+    if names:
+        style.below(figure, 3)
+    return figure
+
+
+def _draw(axes: Axes, one: Series, number: int, count: int, *, named: bool) -> None:
+    # Beside each other where places are names, and nothing lies between them.
+    aside = (number - (count - 1) / 2) * min(0.12, 0.6 / count) if named else 0.0
+    points = sorted(one.points, key=lambda point: point.at)
+    color = CYCLE[number % len(CYCLE)]
+    places = [point.at + aside for point in points]
+    below = [point.mean - (point.mean if point.low is None else point.low) for point in points]
+    above = [(point.mean if point.high is None else point.high) - point.mean for point in points]
+    axes.errorbar(
+        places,
+        [point.mean for point in points],
+        yerr=[below, above],
+        color=color,
+        marker=_MARKERS[number % len(_MARKERS)],
+        markersize=5,
+        linewidth=0.0 if named else 1.4,
+        elinewidth=1.3,
+        capsize=3.5,
+        label=one.label or None,
+    )
+
+
+def _horizontal(axes: Axes, ticks: Ticks, scale: Scale) -> None:
+    if ticks.names is not None:
+        axes.set_xticks(list(ticks.places), list(ticks.names))
+        longest = max(map(len, ticks.names))
+        if longest * len(ticks.names) > 80:
+            axes.tick_params(axis="x", labelrotation=20)
+            for label in axes.get_xticklabels():
+                label.set_horizontalalignment("right")
+        axes.set_xlim(min(ticks.places) - 0.5, max(ticks.places) + 0.5)
+        axes.grid(visible=False, axis="x")
+        return
+    places = sorted(ticks.places)
+    log = _is_log(places, scale)
+    if log:
+        axes.set_xscale("log")
+    shown = [math.log(place) for place in places] if log else places
+    length = shown[-1] - shown[0]
+    gaps = [b - a for a, b in pairwise(shown)]
+    if length > 0.0 and len(places) <= 12 and min(gaps) >= _CLOSEST * length:
+        axes.xaxis.set_major_locator(FixedLocator(places))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    elif log:
+        _plain(axes.xaxis, places[0], places[-1])
+
+
+def _is_log(values: Sequence[float], scale: Scale) -> bool:
+    if scale != "auto":
+        return scale == "log"
+    return min(values) > 0.0 and max(values) / min(values) >= DECADES
+
+
+def _plain(axis: Axis, low: float, high: float) -> None:
+    """Ticks of a logarithmic axis as plain numbers, at 1, 2 and 5 where there is room."""
+    decades = math.log10(high / low) if low > 0.0 else 1.0
+    subs = (1.0, 2.0, 5.0) if decades < 3.0 else (1.0,)
+    axis.set_major_locator(LogLocator(subs=subs))
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.set_minor_formatter(NullFormatter())

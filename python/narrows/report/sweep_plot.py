@@ -1,0 +1,278 @@
+"""Any figure of a sweep against any of its keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import NarrowsError
+from narrows.report import figures
+from narrows.report.figures import Mean, Series, Ticks
+from narrows.report.page import Shown, write_figures
+from narrows.results import Axis, Sweep
+from narrows.results.metrics import value_text
+from narrows.results.sweep import canonical, setting_text
+from narrows.results.sweep_means import Figure, Point, figure_named, points
+from narrows.results.text import TextTable
+from narrows.scenario.faults import nearest
+from narrows.scenario.quantities import base_value
+
+__all__ = ["SweepPlot", "plot_sweep"]
+
+MOST_SERIES = 36
+"""More could not be told apart."""
+
+
+@dataclass(frozen=True)
+class SweepPlot:
+    """A figure of a sweep, and the numbers in it."""
+
+    shown: Shown
+    metric: Figure
+    against: str
+    points: tuple[Point, ...]
+
+    def write(self, folder: str | Path) -> list[Path]:
+        """Writes it as PNG and SVG into a folder; returns the files.
+
+        Raises:
+            RunFolderError: They cannot be written.
+        """
+        return write_figures([self.shown], Path(folder))
+
+    def table(self) -> TextTable:
+        """The numbers, for people."""
+        keys = list(self.points[0].settings)
+        unit = f" ({self.metric.unit})" if self.metric.unit else ""
+        head = (*keys, "runs", f"mean{unit}", "95 % interval")
+        rows = [
+            (
+                *(_text(value) for value in point.settings.values()),
+                str(point.runs),
+                value_text(point.mean),
+                "-"
+                if point.low is None or point.high is None
+                else f"{value_text(point.low)} to {value_text(point.high)}",
+            )
+            for point in self.points
+        ]
+        return TextTable(self.metric.name, head, [("", rows)])
+
+    def document(self) -> dict[str, Any]:
+        """The numbers, as JSON values."""
+        return {
+            "metric": self.metric.key,
+            "name": self.metric.name,
+            "unit": self.metric.unit,
+            "against": self.against,
+            "points": [
+                {
+                    "settings": dict(point.settings),
+                    "runs": point.runs,
+                    "mean": point.mean,
+                    "ci_low": point.low,
+                    "ci_high": point.high,
+                }
+                for point in self.points
+            ],
+        }
+
+
+def plot_sweep(
+    sweep: Sweep,
+    metric: str,
+    against: str,
+    by: Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    *,
+    x_scale: str = "auto",
+    y_scale: str = "auto",
+) -> SweepPlot:
+    """Draws a metric's means over the seeds against a varied key, with 95 % intervals.
+
+    Args:
+        sweep: What was run.
+        metric: A figure's column in the table, or the end of its name.
+        against: The horizontal axis: a varied key, or the end of its name.
+        by: Keys that tell lines apart.
+        where: Only these values of other varied keys.
+        x_scale: `auto`, `linear` or `log`.
+        y_scale: The same for the vertical axis.
+
+    Raises:
+        NarrowsError: There is no such figure or key; or a varied key is neither drawn nor fixed,
+            so that a mean would mix its values.
+    """
+    figure = figure_named(sweep, metric)
+    for scale in (x_scale, y_scale):
+        if scale not in ("auto", "linear", "log"):
+            raise NarrowsError(f"scale {scale}: is not known; hint: one of auto, linear, log")
+    axis = _axis(sweep, against)
+    lines = [_axis(sweep, key) for key in by]
+    if axis in lines or len({line.key for line in lines}) < len(lines):
+        raise NarrowsError(f"{_where(sweep)}: a key is there twice; hint: other keys for --by")
+    fixed = {_axis(sweep, key).key: value for key, value in (where or {}).items()}
+    for key, value in fixed.items():
+        known = _axis(sweep, key).places
+        if canonical(value) not in known:
+            raise NarrowsError(
+                f"{_where(sweep)}: {setting_text(key, value)} was not run; hint: one of "
+                + ", ".join(list(known)[:8])
+            )
+    _refuse_mixing(sweep, [axis.key, *(line.key for line in lines), *fixed])
+    chosen = [
+        point
+        for point in points(sweep, figure)
+        if all(canonical(point.settings[key]) == canonical(v) for key, v in fixed.items())
+    ]
+    if not chosen:
+        raise NarrowsError(f"{_where(sweep)}: no complete run of these has {figure.key}")
+    ticks, place = _ticks(axis)
+    log_asked = (x_scale == "log" and (ticks.names is not None or min(ticks.places) <= 0)) or (
+        y_scale == "log" and min(p.mean if p.low is None else p.low for p in chosen) <= 0
+    )
+    if log_asked:
+        raise NarrowsError("scale log: there are values that are not above zero; hint: linear")
+    drawn = figures.against(
+        _series(chosen, axis, lines, place),
+        ticks,
+        title=figure.name,
+        subtitle=_subtitle(chosen, fixed),
+        y_label=figure.name.rpartition(": ")[2] + (f" ({figure.unit})" if figure.unit else ""),
+        x_scale=x_scale,
+        y_scale=y_scale,
+    )
+    first, last = chosen[0], chosen[-1]
+    alt = (
+        f"{figure.name} against {axis.key}: from {value_text(first.mean)} to "
+        f"{value_text(last.mean)} {figure.unit}".rstrip()
+    )
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{figure.key}-against-{axis.key}")
+    return SweepPlot(Shown(name, drawn, alt, ""), figure, axis.key, tuple(chosen))
+
+
+def _refuse_mixing(sweep: Sweep, used: Sequence[str]) -> None:
+    """Refuses a key that has several values and is not used.
+
+    Raises:
+        NarrowsError: There is one.
+    """
+    for axis in sweep.axes:
+        if axis.key not in used and len(axis.values) > 1:
+            value = axis.values[0]
+            raise NarrowsError(
+                f"{_where(sweep)}: {axis.key} was varied too, and a mean would mix its values; "
+                f"hint: --by {axis.key}, or --where '{setting_text(axis.key, value)}'"
+            )
+
+
+def _series(
+    chosen: Sequence[Point], axis: Axis, lines: Sequence[Axis], place: Mapping[str, float]
+) -> list[Series]:
+    names = [_short_names(line) for line in lines]
+    found: dict[str, list[Mean]] = {}
+    for point in chosen:
+        words = [
+            of_line[canonical(point.settings[line.key])]
+            for of_line, line in zip(names, lines, strict=True)
+        ]
+        at = place[canonical(point.settings[axis.key])]
+        mean = Mean(at, point.mean, point.low, point.high)
+        found.setdefault(", ".join(words), []).append(mean)
+    if len(found) > MOST_SERIES:
+        raise NarrowsError(
+            f"{len(found)} lines could not be told apart; hint: fix a key with --where"
+        )
+    return [Series(label, means) for label, means in found.items()]
+
+
+def _subtitle(chosen: Sequence[Point], fixed: Mapping[str, Any]) -> str:
+    counts = sorted({point.runs for point in chosen})
+    if counts == [1]:
+        text = "single runs: more seeds would give intervals"
+    else:
+        seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        text = f"means of {seeds} seeds with 95 % intervals"
+    return "; ".join([text, *(setting_text(key, value) for key, value in fixed.items())])
+
+
+def _axis(sweep: Sweep, key: str) -> Axis:
+    """A varied key by its name, or by the end of its name."""
+    for axis in sweep.axes:
+        if axis.key == key:
+            return axis
+    ending = [axis for axis in sweep.axes if axis.key.endswith(f".{key}")]
+    if len(ending) == 1:
+        return ending[0]
+    ends = [known.rpartition(".")[2] for known in sweep.keys]
+    hint = nearest(key, [*sweep.keys, *ends]) or "nothing was"
+    raise NarrowsError(f"{_where(sweep)}: {key[:100]} was not varied; hint: {hint}")
+
+
+_SCALES: dict[str, list[tuple[str, float]]] = {
+    "span": [("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3), ("ps", 1.0)],
+    "rate": [("Gbit/s", 1e9), ("Mbit/s", 1e6), ("kbit/s", 1e3), ("bit/s", 1.0)],
+    "size": [("MB", 1e6), ("kB", 1e3), ("B", 1.0)],
+}
+
+
+def _ticks(axis: Axis) -> tuple[Ticks, dict[str, float]]:
+    """The horizontal axis, and where each value is on it: numbers, quantities, or names."""
+    values = axis.values
+    if all(type(value) in (int, float) for value in values):
+        numbers, label = [float(value) for value in values], axis.key
+    else:
+        found = [base_value(value) if isinstance(value, str) else None for value in values]
+        kinds = {quantity[0] for quantity in found if quantity}
+        if None in found or len(kinds) != 1:
+            names = _short_names(axis)
+            places = {text: float(place) for text, place in axis.places.items()}
+            label = axis.key
+            if all(isinstance(value, Mapping) for value in values):
+                label = f"{axis.key} (kind)" if _are_kinds(axis) else axis.key
+            shown = Ticks(label, list(places.values()), [names[text] for text in places])
+            return shown, places
+        bases = [float(quantity[1]) for quantity in found if quantity]
+        units = _SCALES[kinds.pop()]
+        least = min((base for base in bases if base > 0.0), default=1.0)
+        unit, scale = next((entry for entry in units if least >= entry[1]), units[-1])
+        numbers, label = [base / scale for base in bases], f"{axis.key} ({unit})"
+    places = dict(zip(axis.places, numbers, strict=True))
+    return Ticks(label, numbers, None), places
+
+
+def _are_kinds(axis: Axis) -> bool:
+    kinds = [value.get("kind") for value in axis.values if isinstance(value, Mapping)]
+    return len(set(map(str, kinds))) == len(axis.values) and None not in kinds
+
+
+def _short_names(axis: Axis) -> dict[str, str]:
+    """What each value is called: a table by its kind, or by the settings in which it differs."""
+    tables = [value for value in axis.values if isinstance(value, Mapping)]
+    names = {}
+    for text, value in zip(axis.places, axis.values, strict=True):
+        if isinstance(value, str):
+            names[text] = value
+        elif isinstance(value, Mapping) and _are_kinds(axis):
+            names[text] = str(value["kind"])
+        elif isinstance(value, Mapping):
+            keys = [k for k in value if any(other.get(k) != value[k] for other in tables)]
+            names[text] = ", ".join(
+                str(value[k]) if k == "kind" else f"{k} {_text(value[k])}" for k in keys
+            )
+        elif isinstance(value, bool) or len(axis.values) == len(tables):
+            names[text] = text
+        else:
+            names[text] = f"{axis.key.rpartition('.')[2]} {text}"
+    return names
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else canonical(value)
+
+
+def _where(sweep: Sweep) -> str:
+    return str(sweep.folder) if sweep.folder else sweep.name

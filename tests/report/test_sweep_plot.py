@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.figure import Figure
+
+from narrows.errors import NarrowsError
+from narrows.report import SweepPlot, plot_sweep
+from narrows.results import Axis, Sweep, SweepRun
+from narrows.results.student import t_half_width
+from narrows.results.sweep_means import figure_named, figures_of, points
+from narrows.results.sweep_text import sweep_text
+
+QUEUES: tuple[dict[str, Any], ...] = ({"kind": "pfifo", "limit": 9}, {"kind": "red", "limit": 9})
+
+
+def summary(loss: float, goodput: float) -> dict[str, Any]:
+    return {
+        "queues": {"wan.forward": {"run": {"loss_percent": loss, "backlog_mean_bytes": 5000.0}}},
+        "flows": {"goodput_mbit_per_s": goodput, "groups": {"a": {"goodput_mbit_per_s": goodput}}},
+    }
+
+
+def made(axes: tuple[Axis, ...], seeds: tuple[int, ...] = (1, 2, 3)) -> Sweep:
+    """A sweep whose losses are 0.1, 0.2, ... % in the table's order."""
+    combinations: list[dict[str, Any]] = [{}]
+    for axis in axes:
+        combinations = [{**at, axis.key: v} for at in combinations for v in axis.values]
+    runs = [
+        SweepRun(
+            run=f"{number}/{seed}",
+            settings=settings,
+            seed=seed,
+            status="complete",
+            stopped="end",
+            message="",
+            end_s=1.0,
+            events=1,
+            summary=summary(0.1 * (number * len(seeds) + place + 1), 10.0 * 5.0**number),
+        )
+        for number, settings in enumerate(combinations)
+        for place, seed in enumerate(seeds)
+    ]
+    return Sweep("made", {}, axes, seeds, tuple(runs), "0.1.0", "complete")
+
+
+LIMITS = Axis("queue.limit", (100, 1000, 10))
+RATES = Axis("links.wan.rate", ("1 Mbit/s", "500 kbit/s", "2 Mbit/s"))
+KINDS = Axis("queue", QUEUES)
+
+
+def figure(plot: SweepPlot) -> Figure:
+    return plot.shown.figure
+
+
+def test_points_are_means_with_students_interval() -> None:
+    plot = plot_sweep(made((LIMITS,)), "loss_percent", "limit")
+    assert plot.metric.key == "queues.wan.forward.run.loss_percent"
+    first = plot.points[0]
+    assert first.mean == pytest.approx(0.2)
+    assert first.low is not None
+    assert first.mean - first.low == pytest.approx(t_half_width([0.1, 0.2, 0.3]))
+    (line,) = figure(plot).axes[0].containers
+    drawn = line.lines[0].get_xydata()  # type: ignore[attr-defined]
+    # Sorted along the axis, whatever the order of the values.
+    assert drawn.tolist() == [[10.0, pytest.approx(0.8)], [100.0, pytest.approx(0.2)],
+                              [1000.0, pytest.approx(0.5)]]  # fmt: skip
+
+
+def test_axes_that_span_decades_are_logarithmic() -> None:
+    plot = plot_sweep(made((LIMITS,)), "flows.goodput_mbit_per_s", "queue.limit")
+    axes = figure(plot).axes[0]
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "linear")
+    figure(plot).draw_without_rendering()
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["10", "100", "1000"]
+    axes = figure(plot_sweep(made((LIMITS, RATES)), "goodput_mbit_per_s", "limit", ["rate"])).axes[
+        0
+    ]
+    assert axes.get_yscale() == "log"
+    wished = plot_sweep(
+        made((LIMITS,)), "loss_percent", "limit", x_scale="linear", y_scale="linear"
+    )
+    assert figure(wished).axes[0].get_xscale() == "linear"
+
+
+def test_quantities_share_a_unit_and_names_their_places() -> None:
+    axes = figure(plot_sweep(made((RATES, KINDS)), "loss_percent", "rate", ["queue"])).axes[0]
+    assert axes.get_xlabel() == "links.wan.rate (kbit/s)"
+    assert axes.get_ylabel() == "packets dropped (%)"
+    assert sorted(axes.get_xticks()) == [500.0, 1000.0, 2000.0]
+    assert axes.get_legend_handles_labels()[1] == ["pfifo", "red"]
+    axes = figure(plot_sweep(made((RATES, KINDS)), "loss_percent", "queue", ["rate"])).axes[0]
+    assert axes.get_xlabel() == "queue (kind)"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["pfifo", "red"]
+
+
+def test_a_single_seed_has_no_interval() -> None:
+    plot = plot_sweep(made((LIMITS,), seeds=(1,)), "loss_percent", "limit")
+    assert {(point.low, point.high) for point in plot.points} == {(None, None)}
+    texts = [text.get_text() for text in figure(plot).axes[0].texts]
+    assert "single runs: more seeds would give intervals" in texts
+
+
+@pytest.mark.parametrize(
+    ("metric", "against", "options", "message"),
+    [
+        ("loss", "limit", {}, r'there is none; hint: did you mean "queues.wan.forward.run.loss_pe'),
+        ("loss_percent", "limt", {}, r'limt was not varied; hint: did you mean "limit"'),
+        (
+            "loss_percent",
+            "limit",
+            {},
+            "links.wan.rate was varied too.*--by links.wan.rate, or --wh",
+        ),
+        ("loss_percent", "limit", {"where": {"rate": "3 Mbit/s"}}, "rate=3 Mbit/s was not run"),
+        ("loss_percent", "limit", {"by": ["limit"]}, "a key is there twice"),
+        ("loss_percent", "limit", {"by": ["rate"], "x_scale": "log2"}, "one of auto, linear, log"),
+        ("nothing_at_all", "limit", {}, "hint: one of queues"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(
+    metric: str, against: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(NarrowsError, match=message):
+        plot_sweep(made((LIMITS, RATES)), metric, against, **options)
+
+
+def test_where_fixes_a_key() -> None:
+    plot = plot_sweep(
+        made((LIMITS, RATES)), "loss_percent", "limit", where={"links.wan.rate": "1 Mbit/s"}
+    )
+    assert [point.settings["queue.limit"] for point in plot.points] == [100, 1000, 10]
+    texts = [text.get_text() for text in figure(plot).axes[0].texts]
+    assert "means of 3 seeds with 95 % intervals; links.wan.rate=1 Mbit/s" in texts
+
+
+def test_files_and_numbers(tmp_path: Path) -> None:
+    plot = plot_sweep(made((LIMITS,)), "loss_percent", "limit")
+    written = plot.write(tmp_path)
+    name = "queues.wan.forward.run.loss_percent-against-queue.limit"
+    assert [path.name for path in written] == [f"{name}.png", f"{name}.svg"]
+    assert written[0].read_bytes().startswith(b"\x89PNG")
+    again = plot_sweep(made((LIMITS,)), "loss_percent", "limit").write(tmp_path / "again")
+    assert [path.read_bytes() for path in written] == [path.read_bytes() for path in again]
+    assert "100             3       0.2" in str(plot.table())
+    assert len(plot.document()["points"]) == 3
+
+
+def test_units_are_those_of_the_figure() -> None:
+    sweep = made((LIMITS,))
+    backlog = figure_named(sweep, "backlog_mean_bytes")
+    assert (backlog.unit, backlog.scale) == ("kB", 1e-3)
+    assert points(sweep, backlog)[0].mean == 5.0
+    assert set(figures_of(sweep)) == {
+        "queues.wan.forward.run.loss_percent",
+        "queues.wan.forward.run.backlog_mean_bytes",
+        "flows.goodput_mbit_per_s",
+        "flows.groups.a.goodput_mbit_per_s",
+    }
+    # The text has the table's units, which its names say.
+    assert "5000 ± 0" in str(sweep_text(sweep, ["backlog_mean_bytes"]))
+
+
+def test_every_line_can_be_told_apart() -> None:
+    many = made((LIMITS, Axis("duration", tuple(f"{n} s" for n in range(1, 40)))), seeds=(1,))
+    with pytest.raises(NarrowsError, match="39 lines could not be told apart"):
+        plot_sweep(many, "loss_percent", "limit", ["duration"])
+    few = plot_sweep(many, "loss_percent", "limit", where={"duration": "3 s"})
+    assert math.isfinite(few.points[0].mean)
