@@ -8,6 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use narrows_qdisc::fifo::PfifoConfig;
+use narrows_qdisc::{codel, drr, sfq};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{Connection, Draw, Framing, Link, Opener, Plan, Queue, Source};
 use narrows_sim::tcp;
@@ -23,10 +24,19 @@ fn main() {
     let nothing = Case { window: 0, ..Case::LOST };
     let segment = per(nothing, Case::LOST, Case::LOST.segments());
     let queued = per(Case::LOST, Case::QUEUED, Case::LOST.segments());
+    let scheduled: String = SCHEDULED
+        .iter()
+        .map(|&(name, queue)| {
+            let lost = Case { queue, ..Case::LOST };
+            let queued = Case { queue, ..Case::QUEUED };
+            let bytes = per(lost, queued, Case::LOST.segments());
+            format!("\"bytes_per_packet_in_scheduled_{name}\": {bytes:.1}, ")
+        })
+        .collect();
     let wire = per(Case::LOST, Case::ON_THE_WIRE, Case::LOST.segments());
     println!(
         "{{\"bytes_per_flow\": {flow:.1}, \"bytes_per_segment_in_flight\": {segment:.1}, \
-         \"bytes_per_queued_packet\": {queued:.1}, \"bytes_per_packet_on_the_wire\": {wire:.1}}}"
+         \"bytes_per_queued_packet\": {queued:.1}, {scheduled}\"bytes_per_packet_on_the_wire\": {wire:.1}}}"
     );
 }
 
@@ -39,16 +49,43 @@ struct Case {
     rate_gbps: f64,
     delay_s: u64,
     loss: f64,
+    queue: fn(u32) -> Queue,
     limit: u32,
+}
+
+/// Disciplines that hold the packets themselves, with room for a number of packets.
+const SCHEDULED: [(&str, fn(u32) -> Queue); 4] = [
+    ("pfifo", |limit| Queue::Scheduled(Box::new(pfifo(limit)))),
+    ("codel", |limit| Queue::Codel(codel::Config { limit, ..Default::default() })),
+    ("drr", |limit| Queue::Drr(drr::plain::Config { limit, ..Default::default() })),
+    ("sfq", |limit| Queue::Sfq(sfq::Config { limit, ..Default::default() })),
+];
+
+fn pfifo(limit: u32) -> Queue {
+    Queue::Pfifo(PfifoConfig { limit })
 }
 
 impl Case {
     /// Every flow has sent one burst of ten segments and waits.
-    const IDLE: Self =
-        Self { flows: 0, window: 10, rate_gbps: 100.0, delay_s: 0, loss: 0.0, limit: 1000 };
+    const IDLE: Self = Self {
+        flows: 0,
+        window: 10,
+        rate_gbps: 100.0,
+        delay_s: 0,
+        loss: 0.0,
+        queue: pfifo,
+        limit: 1000,
+    };
     /// Segments are lost at once.
-    const LOST: Self =
-        Self { flows: 100, window: 100, rate_gbps: 10.0, delay_s: 10, loss: 1.0, limit: 1 };
+    const LOST: Self = Self {
+        flows: 100,
+        window: 100,
+        rate_gbps: 10.0,
+        delay_s: 10,
+        loss: 1.0,
+        queue: pfifo,
+        limit: 1,
+    };
     /// They wait in a queue.
     const QUEUED: Self = Self { rate_gbps: 1e-6, limit: 100_000, ..Self::LOST };
     /// They are on their way; the queue never holds more than one flow's.
@@ -75,7 +112,7 @@ impl Case {
             loss: self.loss,
             dns_exempt: false,
             framing: Framing { overhead: 38, min: 84, queue_overhead: 14 },
-            queue: Queue::Pfifo(PfifoConfig { limit }),
+            queue: (self.queue)(limit),
             ring: None,
         };
         let spacing_ps = 400_000_000_000 / self.flows as u64;
@@ -111,6 +148,7 @@ impl Case {
             queue_monitors: Vec::new(),
             link_monitors: Vec::new(),
             captures: Vec::new(),
+            changes: Vec::new(),
             collapse: true,
         }
     }

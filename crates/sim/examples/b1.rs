@@ -1,5 +1,5 @@
 //! Benchmark scenario B1 without Python around it, for profilers:
-//! `cargo run --release --example b1 -- [scheduled-]droptail|[scheduled-]red|codel [SECONDS] [FLOWS]`;
+//! `cargo run --release --example b1 -- [scheduled-]droptail|[scheduled-]red|codel|drr|sfq [SECONDS] [FLOWS]`;
 //! `scheduled-`: with an event for each departure from the bottleneck's queue.
 //!
 //! On-off sources with bursts of 256 packets over a bottleneck of 1 Mbit/s for each source, with
@@ -17,7 +17,7 @@ mod common;
 
 use std::time::Instant;
 
-use narrows_qdisc::{codel, red};
+use narrows_qdisc::{codel, drr, red, sfq};
 use narrows_sim::plan::{Draw, Queue, Source};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -34,6 +34,13 @@ fn main() {
     let queue = match name.strip_prefix("scheduled-").unwrap_or(name) {
         "droptail" => common::pfifo(buffer as u32),
         "codel" => Queue::Codel(codel::Config { limit: buffer as u32, ..Default::default() }),
+        "drr" => Queue::Drr(drr::plain::Config { limit: buffer as u32, ..Default::default() }),
+        "sfq" => Queue::Sfq(sfq::Config {
+            limit: buffer as u32,
+            flows: 1024,
+            divisor: 16_384,
+            ..Default::default()
+        }),
         "red" => Queue::Red1993(red::classic::Config {
             unit: red::classic::Unit::Packets,
             limit: buffer,

@@ -3,11 +3,15 @@
 
 mod common;
 
-use common::{add_resolvers, busy_plan, dumbbell, fingerprint, numbers, on_off, pfifo, run, table};
+use common::{
+    add_resolvers, busy_plan, dumbbell, fingerprint, link, numbers, on_off, pfifo, run, table,
+};
 use narrows_qdisc::fifo::BfifoConfig;
 use narrows_qdisc::{blue, codel, red};
 use narrows_sim::Simulation;
-use narrows_sim::plan::{Distribution, Jitter, LinkChange, Plan, Queue, Ring};
+use narrows_sim::plan::{
+    Connection, Distribution, Jitter, LinkChange, Monitor, Opener, Plan, Queue, Ring,
+};
 use narrows_sim::table::{Column, Table};
 use narrows_units::{Bytes, Rate, Span, Time};
 
@@ -246,4 +250,76 @@ fn rates_and_delays_change_at_the_same_moments() {
             check(&format!("{name}, {ring:?}, with changes"), &plan);
         }
     }
+}
+
+#[test]
+fn links_that_feed_each_other_in_a_circle_agree() {
+    for (name, queue) in [("pfifo", pfifo(30)), ("codel", Queue::Codel(codel::Config::default()))] {
+        let mut plan = circle(&queue);
+        if name == "pfifo" {
+            check(name, &plan);
+        }
+        let fast = run(plan.clone());
+        plan.collapse = false;
+        let plain = run(plan);
+        assert!(fast.events() < plain.events(), "{name}");
+        assert!(fingerprint(&fast) == fingerprint(&plain), "{name} in a circle: other tables");
+    }
+}
+
+/// Three routers in a circle, links of 10 Mbit/s from each to the next with `queue`, and from each
+/// router flows over two of them: so each feeds the next. Fast links back, and to two hosts at
+/// each router.
+fn circle(queue: &Queue) -> Plan {
+    let mut plan = dumbbell(0, 10, queue.clone());
+    plan.end = Time::ZERO + Span::from_secs(10);
+    plan.nodes = (0..3).map(|router| format!("R{router}")).collect();
+    plan.links.clear();
+    for router in 0..3 {
+        let (next, name) = ((router + 1) % 3, format!("circle {router}"));
+        plan.links.push(link(&name, router, next, 10, Span::from_ms(5), queue.clone()));
+    }
+    for router in 0..3 {
+        let next = (router + 1) % 3;
+        let back =
+            link(&format!("back {router}"), next, router, 100, Span::from_ms(5), pfifo(1000));
+        plan.links.push(back);
+    }
+    for flow in 0..12 {
+        let router = flow % 3;
+        let end = (router + 2) % 3;
+        let (sender, receiver) = (plan.nodes.len(), plan.nodes.len() + 1);
+        plan.nodes.extend([format!("s{flow}"), format!("d{flow}")]);
+        let first = plan.links.len();
+        let delay = Span::from_us(1_000 + 130 * flow as u64);
+        let access = |name: &str, from, to| {
+            link(&format!("{name} {flow}"), from, to, 100, delay, pfifo(1000))
+        };
+        let links = [
+            access("up", sender, router),
+            access("up back", router, sender),
+            access("down", end, receiver),
+            access("down back", receiver, end),
+        ];
+        plan.links.extend(links);
+        let middle = (router + 1) % 3;
+        plan.connections.push(Connection {
+            name: format!("flow {flow}"),
+            group: "flows".into(),
+            sender,
+            receiver,
+            forward: vec![first, router, middle, first + 2],
+            backward: vec![first + 3, 3 + middle, 3 + router, first + 1],
+            tcp: 0,
+            opener: Opener::Sender,
+            start: Time::ZERO,
+            stop: None,
+            source: 0,
+        });
+    }
+    on_off(&mut plan, 60);
+    // Nobody looks at the circle itself, so that packets enter it ahead of time.
+    plan.queue_monitors = vec![Monitor { link: 3, interval: Span::from_ms(100) }];
+    plan.link_monitors = vec![Monitor { link: 4, interval: Span::from_ms(500) }];
+    plan
 }

@@ -15,7 +15,8 @@
 //!   does (`qdisc_run`, until the driver stops the queue); here idle times start.
 //! - Room in a ring of bytes depends on the packet. A FIFO shows the one that is next and keeps it
 //!   until there is room. Other disciplines hand theirs out early, and it waits outside, as in
-//!   Linux below a `tbf` (`qdisc_peek_dequeued`); it still counts as waiting.
+//!   Linux below a `tbf` (`qdisc_peek_dequeued`). It still counts as waiting, but no longer against
+//!   the discipline's own limit, as it does in Linux.
 //! - After a shaper has given nothing, it is asked when it said, and whenever a packet comes.
 //!
 //! # To add a discipline
