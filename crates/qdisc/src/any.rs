@@ -72,6 +72,7 @@ impl<P: Packet> AnyQdisc<P> {
             Self::Red(queue) => queue.head(),
             Self::Red1993(queue) => queue.head(),
             Self::Blue(queue) => queue.head(),
+            Self::Pie(queue) => queue.head(),
             _ => None,
         }
     }

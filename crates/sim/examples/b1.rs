@@ -1,5 +1,6 @@
 //! Benchmark scenario B1 without Python around it, for profilers:
-//! `cargo run --release --example b1 -- [scheduled-]droptail|[scheduled-]red|codel|drr|sfq [SECONDS] [FLOWS]`;
+//! `cargo run --release --example b1 -- [scheduled-]QUEUE [SECONDS] [FLOWS]`, where QUEUE is
+//! `droptail`, `red`, `pie`, `codel`, `fq-codel`, `drr` or `sfq`;
 //! `scheduled-`: with an event for each departure from the bottleneck's queue.
 //!
 //! On-off sources with bursts of 256 packets over a bottleneck of 1 Mbit/s for each source, with
@@ -17,7 +18,7 @@ mod common;
 
 use std::time::Instant;
 
-use narrows_qdisc::{codel, drr, red, sfq};
+use narrows_qdisc::{codel, drr, fq_codel, pie, red, sfq};
 use narrows_sim::plan::{Draw, Queue, Source};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -41,6 +42,10 @@ fn main() {
             divisor: 16_384,
             ..Default::default()
         }),
+        "fq-codel" => {
+            Queue::FqCodel(fq_codel::Config { limit: buffer as u32, ..Default::default() })
+        }
+        "pie" => Queue::Pie(pie::Config { limit: buffer as u32, ..Default::default() }),
         "red" => Queue::Red1993(red::classic::Config {
             unit: red::classic::Unit::Packets,
             limit: buffer,

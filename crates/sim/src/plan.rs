@@ -3,7 +3,7 @@
 //! The scenario language (Python) lowers to this; the simulator knows no units, names or defaults
 //! beyond it. Indices refer to the lists of the same plan. [`Plan::check`] states what must hold.
 
-use narrows_qdisc::{ConfigError, blue, codel, drr, fifo, red, sfq};
+use narrows_qdisc::{ConfigError, blue, classes, codel, drr, fifo, fq_codel, pie, prio, red, sfq};
 use narrows_units::{Bytes, Rate, Span, Time};
 
 pub use crate::source::{Draw, Source};
@@ -148,6 +148,10 @@ pub enum Queue {
     Red1993(red::classic::Config),
     /// CoDel as in the Linux kernel.
     Codel(codel::Config),
+    /// FQ-CoDel as in the Linux kernel.
+    FqCodel(fq_codel::Config),
+    /// PIE as in the Linux kernel.
+    Pie(pie::Config),
     /// Blue.
     Blue(blue::Config),
     /// Deficit round robin with drops from the longest queue.
@@ -158,6 +162,10 @@ pub enum Queue {
     Qsdrr(drr::qsdrr::Config),
     /// Stochastic fairness queueing as in the Linux kernel.
     Sfq(sfq::Config),
+    /// Bands by strict priority, each with a discipline.
+    Prio(prio::Config),
+    /// Rate-limited classes, each with a discipline.
+    Classes(classes::Config),
     /// Any of the above with an event for each departure, as disciplines that decide at dequeue
     /// have it: results are the same. For tests and measurements.
     Scheduled(Box<Queue>),
@@ -169,7 +177,12 @@ impl Queue {
     pub(crate) const fn is_clocked(&self) -> bool {
         matches!(
             self,
-            Self::Pfifo(_) | Self::Bfifo(_) | Self::Red(_) | Self::Red1993(_) | Self::Blue(_)
+            Self::Pfifo(_)
+                | Self::Bfifo(_)
+                | Self::Red(_)
+                | Self::Red1993(_)
+                | Self::Pie(_)
+                | Self::Blue(_)
         )
     }
 
@@ -180,11 +193,15 @@ impl Queue {
             Self::Red(config) => config.check(),
             Self::Red1993(config) => config.check(),
             Self::Codel(config) => config.check(),
+            Self::FqCodel(config) => config.check(),
+            Self::Pie(config) => config.check(),
             Self::Blue(config) => config.check(),
             Self::Drr(config) => config.check(),
             Self::Tdrr(config) => config.check(),
             Self::Qsdrr(config) => config.check(),
             Self::Sfq(config) => config.check(),
+            Self::Prio(config) => config.check(),
+            Self::Classes(config) => config.check(),
             Self::Scheduled(queue) => queue.check(),
         }
     }

@@ -7,7 +7,7 @@ use common::{
     add_resolvers, busy_plan, dumbbell, fingerprint, link, numbers, on_off, pfifo, run, table,
 };
 use narrows_qdisc::fifo::BfifoConfig;
-use narrows_qdisc::{blue, codel, red};
+use narrows_qdisc::{blue, codel, pie, red};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{
     Connection, Distribution, Jitter, LinkChange, Monitor, Opener, Plan, Queue, Ring,
@@ -88,6 +88,17 @@ fn queues() -> Vec<(&'static str, Queue)> {
         ("red", common::red_ecn()),
         ("red-1993", red_1993(red::classic::Unit::Packets)),
         ("red-1993 in bytes", red_1993(red::classic::Unit::Bytes { mean_packet: 1000 })),
+        ("pie", Queue::Pie(pie::Config { target: Span::from_ms(5), ..pie::Config::default() })),
+        (
+            "pie with ECN and an estimate of the rate",
+            Queue::Pie(pie::Config {
+                limit: 40,
+                ecn: true,
+                bytemode: true,
+                dq_rate_estimator: true,
+                ..pie::Config::default()
+            }),
+        ),
         (
             "blue",
             Queue::Blue(blue::Config {

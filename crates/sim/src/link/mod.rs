@@ -27,6 +27,7 @@ use narrows_qdisc::{
     DropReason, Dropped, Ecn, Qdisc, Verdict,
     blue::Blue,
     fifo::{Bfifo, Pfifo},
+    pie::Pie,
     red,
 };
 use narrows_units::{Bytes, Pace, Rate, Span, Time};
@@ -88,6 +89,7 @@ enum Queue {
     Bfifo(Bfifo<Slot>),
     Red(Box<red::linux::Red<Slot>>),
     Red1993(Box<red::classic::Red<Slot>>),
+    Pie(Box<Pie<Slot>>),
     Blue(Box<Blue<Slot>>),
 }
 
@@ -340,6 +342,7 @@ impl Link {
             Queue::Bfifo(queue) => queue.enqueue(at, slot, dropped),
             Queue::Red(queue) => queue.enqueue(at, slot, dropped),
             Queue::Red1993(queue) => queue.enqueue(at, slot, dropped),
+            Queue::Pie(queue) => queue.enqueue(at, slot, dropped),
             Queue::Blue(queue) => queue.enqueue(at, slot, dropped),
         };
         if let Some(observed) = &mut full.observed {
@@ -398,7 +401,7 @@ impl Link {
             // From the length that the queue counts to the length on the wire.
             overhead: i64::from(self.overhead) - i64::from(*queue_overhead),
             min_frame: self.min_frame,
-            has_idle_time: !matches!(queue, Queue::Pfifo(_) | Queue::Bfifo(_)),
+            has_idle_time: !matches!(queue, Queue::Pfifo(_) | Queue::Bfifo(_) | Queue::Pie(_)),
             observed: observed.as_mut(),
         };
         match queue {
@@ -406,6 +409,7 @@ impl Link {
             Queue::Bfifo(queue) => context.run(queue, Bfifo::head),
             Queue::Red(queue) => context.run(&mut **queue, red::linux::Red::head),
             Queue::Red1993(queue) => context.run(&mut **queue, red::classic::Red::head),
+            Queue::Pie(queue) => context.run(&mut **queue, Pie::head),
             Queue::Blue(queue) => context.run(&mut **queue, Blue::head),
         }
     }
@@ -468,6 +472,7 @@ impl Link {
             Queue::Bfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
             Queue::Red(queue) => (queue.backlog(), queue.counters(), queue.average()),
             Queue::Red1993(queue) => (queue.backlog(), queue.counters(), queue.average()),
+            Queue::Pie(queue) => (queue.backlog(), queue.counters(), f64::NAN),
             Queue::Blue(queue) => (queue.backlog(), queue.counters(), f64::NAN),
         };
         Some(QueueState {
@@ -492,6 +497,7 @@ impl Full {
             QueuePlan::Red1993(config) => {
                 Queue::Red1993(Box::new(red::classic::Red::new(config.clone(), queue_seed)))
             }
+            QueuePlan::Pie(config) => Queue::Pie(Box::new(Pie::new(config, queue_seed))),
             QueuePlan::Blue(config) => Queue::Blue(Box::new(Blue::new(config.clone(), queue_seed))),
             _ => unreachable!("a queue that is not clocked is scheduled"),
         };
@@ -508,7 +514,7 @@ impl Full {
     /// A drop at an empty queue: the card asks again and finds nothing, so RED's idle time goes on.
     fn ask_again(&mut self, at: Time) {
         match &mut self.queue {
-            Queue::Pfifo(_) | Queue::Bfifo(_) => {}
+            Queue::Pfifo(_) | Queue::Bfifo(_) | Queue::Pie(_) => {}
             Queue::Red(queue) => {
                 if queue.head().is_none() {
                     queue.dequeue(at, &mut Vec::new());

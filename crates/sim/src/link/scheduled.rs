@@ -26,11 +26,15 @@
 //! decides everything at enqueue may run in clock mode instead: see `plan::Queue::is_clocked`.)
 
 use narrows_qdisc::blue::Blue;
+use narrows_qdisc::classes::Classes;
 use narrows_qdisc::codel::Codel;
 use narrows_qdisc::drr::plain::Drr;
 use narrows_qdisc::drr::qsdrr::Qsdrr;
 use narrows_qdisc::drr::tdrr::Tdrr;
 use narrows_qdisc::fifo::{Bfifo, Pfifo};
+use narrows_qdisc::fq_codel::FqCodel;
+use narrows_qdisc::pie::Pie;
+use narrows_qdisc::prio::Prio;
 use narrows_qdisc::sfq::Sfq;
 use narrows_qdisc::{AnyQdisc, DropReason, Dropped, Ecn, Protocol, Qdisc, red};
 use narrows_units::{Span, Time};
@@ -93,11 +97,15 @@ fn build(plan: &QueuePlan, seed: u64) -> AnyQdisc<Waiting> {
         QueuePlan::Red(config) => red::linux::Red::new(config.clone(), seed).into(),
         QueuePlan::Red1993(config) => red::classic::Red::new(config.clone(), seed).into(),
         QueuePlan::Codel(config) => Codel::new(config).into(),
+        QueuePlan::FqCodel(config) => FqCodel::new(config.clone(), seed).into(),
+        QueuePlan::Pie(config) => Pie::new(config, seed).into(),
         QueuePlan::Blue(config) => Blue::new(config.clone(), seed).into(),
         QueuePlan::Drr(config) => Drr::new(config.clone(), seed).into(),
         QueuePlan::Tdrr(config) => Tdrr::new(config.clone(), seed).into(),
         QueuePlan::Qsdrr(config) => Qsdrr::new(config.clone(), seed).into(),
         QueuePlan::Sfq(config) => Sfq::new(config.clone(), seed).into(),
+        QueuePlan::Prio(config) => Prio::new(config, seed).into(),
+        QueuePlan::Classes(config) => Classes::new(config, seed).into(),
         QueuePlan::Scheduled(queue) => build(queue, seed),
     }
 }
