@@ -1,20 +1,22 @@
 //! The agenda: what happens next.
 //!
 //! A calendar queue (Brown, "Calendar Queues", CACM 31(10), 1988): a wheel of buckets, each a
-//! short list in order of time, and a heap for what lies beyond the wheel. The width of a bucket
-//! follows the observed distance between events, so that a bucket holds about one; the number of
-//! buckets grows as long as many events lie beyond the wheel.
+//! short list in order of time. The width of a bucket follows the observed distance between
+//! events, so that a bucket holds about one; the number of buckets grows as long as many events lie
+//! beyond the wheel. Those are on coarser lists ([`far`]).
 //!
 //! Simultaneous events run in the order in which they were scheduled. That needs no sequence
-//! number inside the wheel, because equal times fall into one bucket and are put behind each
-//! other there; only the heap carries one.
+//! number, because equal times are on one list at any moment, and are put behind each other there.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+mod far;
+mod store;
 
 use narrows_units::Time;
 
-/// What an entry stands for; the engine gives it its meaning. Four bits of kind, 28 of index.
+use self::far::Far;
+use self::store::{List, NONE, Store};
+
+/// What an event stands for; the engine gives it its meaning. Four bits of kind, 28 of index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Event(u32);
 
@@ -41,41 +43,33 @@ impl Event {
 /// A priority queue of events by time, first in, first out among equals.
 #[derive(Debug)]
 pub(crate) struct Agenda {
-    /// First node of each bucket, or `NONE`.
-    heads: Vec<u32>,
-    /// Last node of each bucket that has a first.
-    tails: Vec<u32>,
+    buckets: Vec<List>,
     /// One bit for each bucket that holds something.
     occupied: Vec<u64>,
-    nodes: Vec<Node>,
-    free: u32,
+    store: Store,
     /// Entries in the wheel.
     in_wheel: usize,
     /// A bucket spans 2^shift picoseconds.
     shift: u32,
     /// Number of the bucket in which the wheel stands: the last popped time, shifted.
     current: u64,
-    /// What lies beyond the wheel.
-    later: BinaryHeap<Reverse<(Time, u64, Event)>>,
-    scheduled: u64,
-    /// Pops since the last look at the wheel's shape, and what `scheduled` and the time were then.
+    /// Buckets from this one on lie beyond the wheel; a whole number of ticks.
+    reach: u64,
+    /// What lies beyond the wheel, by ticks.
+    far: Far,
+    /// Entries put there since the last look at the wheel's shape.
+    put_far: u32,
+    /// Pops since then.
     pops: u32,
-    scheduled_then: u64,
     /// Entries passed in buckets since then, to find a new one's place.
     steps: u32,
     looked_at: Time,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    at: Time,
-    event: Event,
-    next: u32,
-}
-
-const NONE: u32 = u32::MAX;
 const FEWEST_BUCKETS: usize = 1 << 12;
 const MOST_BUCKETS: usize = 1 << 18;
+/// The wheel takes in what was beyond it by ticks of this part of its width.
+const TICKS: u64 = 16;
 /// Pops between two looks at the wheel's shape.
 const LOOK_INTERVAL: u32 = 1 << 14;
 /// Entries passed between two looks, above which buckets are too wide: 16 a pop.
@@ -88,66 +82,42 @@ const INITIAL_SHIFT: u32 = 24;
 impl Agenda {
     pub(crate) fn new() -> Self {
         Self {
-            heads: vec![NONE; FEWEST_BUCKETS],
-            tails: vec![NONE; FEWEST_BUCKETS],
+            buckets: vec![List::EMPTY; FEWEST_BUCKETS],
             occupied: vec![0; FEWEST_BUCKETS / 64],
-            nodes: Vec::new(),
-            free: NONE,
+            store: Store::new(),
             in_wheel: 0,
             shift: INITIAL_SHIFT,
             current: 0,
-            later: BinaryHeap::new(),
-            scheduled: 0,
+            reach: FEWEST_BUCKETS as u64,
+            far: Far::new(TICKS),
+            put_far: 0,
             pops: 0,
-            scheduled_then: 0,
             steps: 0,
             looked_at: Time::ZERO,
         }
     }
 
-    #[inline]
-    fn buckets(&self) -> u64 {
-        self.heads.len() as u64
-    }
-
-    /// The place of a bucket in the wheel.
-    #[inline]
-    fn slot(&self, bucket: u64) -> usize {
-        (bucket & (self.buckets() - 1)) as usize
-    }
-
     /// Puts `event` at `at`, which is not before the last popped time.
     #[inline]
     pub(crate) fn schedule(&mut self, at: Time, event: Event) {
-        let bucket = at.as_ps() >> self.shift;
-        debug_assert!(bucket >= self.current, "an event in the past");
-        if bucket - self.current < self.buckets() {
-            self.insert(bucket, at, event);
-            if self.steps > MOST_STEPS {
-                self.thin_out();
-            }
-        } else {
-            self.scheduled += 1;
-            self.later.push(Reverse((at, self.scheduled, event)));
-        }
+        let entry = self.store.put(at, event);
+        self.put(at, entry);
     }
 
     /// Takes the next event.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Time, Event)> {
-        let slot = self.slot(self.current);
-        if self.heads[slot] == NONE {
+        let mut slot = self.slot(self.current);
+        if self.buckets[slot].is_empty() {
             self.move_on()?;
+            slot = self.slot(self.current);
         }
-        let slot = self.slot(self.current);
-        let index = self.heads[slot];
-        let node = self.nodes[index as usize];
-        self.heads[slot] = node.next;
+        let bucket = &mut self.buckets[slot];
+        let node = self.store.take(bucket.first);
+        bucket.first = node.next;
         if node.next == NONE {
             self.occupied[slot / 64] &= !(1 << (slot % 64));
         }
-        self.nodes[index as usize].next = self.free;
-        self.free = index;
         self.in_wheel -= 1;
         self.pops += 1;
         if self.pops == LOOK_INTERVAL {
@@ -156,43 +126,56 @@ impl Agenda {
         Some((node.at, node.event))
     }
 
-    fn insert(&mut self, bucket: u64, at: Time, event: Event) {
-        let index = if self.free == NONE {
-            self.nodes.push(Node { at, event, next: NONE });
-            (self.nodes.len() - 1) as u32
-        } else {
-            let index = self.free;
-            self.free = self.nodes[index as usize].next;
-            index
-        };
-        let slot = self.slot(bucket);
-        // Behind everything that is not later: first in, first out among equals.
-        let head = self.heads[slot];
-        if head == NONE {
-            self.nodes[index as usize] = Node { at, event, next: NONE };
-            self.heads[slot] = index;
-            self.tails[slot] = index;
-            self.occupied[slot / 64] |= 1 << (slot % 64);
-        } else if self.nodes[self.tails[slot] as usize].at <= at {
-            self.nodes[index as usize] = Node { at, event, next: NONE };
-            self.nodes[self.tails[slot] as usize].next = index;
-            self.tails[slot] = index;
-        } else {
-            let mut previous = NONE;
-            let mut next = head;
-            while self.nodes[next as usize].at <= at {
-                previous = next;
-                next = self.nodes[next as usize].next;
-                self.steps += 1;
-            }
-            self.nodes[index as usize] = Node { at, event, next };
-            if previous == NONE {
-                self.heads[slot] = index;
-            } else {
-                self.nodes[previous as usize].next = index;
-            }
+    /// The place of a bucket in the wheel.
+    #[inline(always)]
+    fn slot(&self, bucket: u64) -> usize {
+        bucket as usize & (self.buckets.len() - 1)
+    }
+
+    /// Puts an entry, which nothing follows.
+    fn put(&mut self, at: Time, entry: u32) {
+        let bucket = at.as_ps() >> self.shift;
+        debug_assert!(bucket >= self.current, "an event in the past");
+        if bucket >= self.reach {
+            self.put_far += 1;
+            self.far.put(bucket / self.buckets_a_tick(), entry, &mut self.store);
+            return;
         }
         self.in_wheel += 1;
+        let slot = self.slot(bucket);
+        let list = &mut self.buckets[slot];
+        if list.is_empty() {
+            *list = List { first: entry, last: entry };
+            self.occupied[slot / 64] |= 1 << (slot % 64);
+        } else if self.store.at(list.last) <= at {
+            // Behind everything that is not later: first in, first out among equals.
+            self.store.set_next(list.last, entry);
+            list.last = entry;
+        } else {
+            self.put_between(slot, at, entry);
+        }
+    }
+
+    /// Puts an entry into a bucket whose last entry is later.
+    #[inline(never)]
+    fn put_between(&mut self, slot: usize, at: Time, entry: u32) {
+        let list = &mut self.buckets[slot];
+        let mut previous = NONE;
+        let mut next = list.first;
+        while self.store.at(next) <= at {
+            previous = next;
+            next = self.store.next(next);
+            self.steps += 1;
+        }
+        self.store.set_next(entry, next);
+        if previous == NONE {
+            list.first = entry;
+        } else {
+            self.store.set_next(previous, entry);
+        }
+        if self.steps > MOST_STEPS {
+            self.thin_out();
+        }
     }
 
     /// Makes buckets narrower at once where many entries crowd into few.
@@ -202,37 +185,53 @@ impl Agenda {
         let now = Time::from_ps(self.current << self.shift);
         let shift = self.shift.saturating_sub(3).max(NARROWEST);
         if shift < self.shift {
-            self.rebuild(now, shift, self.heads.len());
+            self.rebuild(now, shift, self.buckets.len());
         }
     }
 
-    /// Turns the wheel to the next bucket that holds something.
-    #[cold]
+    /// Turns the wheel to the next bucket that holds something; `None`: nothing is pending.
     #[inline(never)]
-    fn jump(&mut self) -> Option<()> {
-        let Reverse((at, ..)) = self.later.peek()?;
-        self.current = at.as_ps() >> self.shift;
+    fn move_on(&mut self) -> Option<()> {
+        while self.in_wheel == 0 {
+            let tick = self.far.next()?;
+            let (ticks, shift) = (self.buckets_a_tick(), self.shift);
+            self.far.skip_to(tick, &mut self.store, |store, entry| {
+                (store.at(entry).as_ps() >> shift) / ticks
+            });
+            self.reach = tick * ticks;
+            self.current = self.reach;
+            self.take_in();
+        }
+        self.current += self.distance_to_next();
+        if self.current + self.buckets.len() as u64 >= self.reach + self.buckets_a_tick() {
+            self.take_in();
+        }
         Some(())
     }
 
-    fn move_on(&mut self) -> Option<()> {
-        if self.in_wheel == 0 {
-            self.jump()?;
-        } else {
-            self.current += self.distance_to_next();
-        }
-        // Entries of the heap that the wheel has reached come in before anything new does, so
-        // that equal times keep the order in which they were scheduled.
-        let horizon = self.current + self.buckets();
-        while let Some(&Reverse((at, _, event))) = self.later.peek() {
-            let bucket = at.as_ps() >> self.shift;
-            if bucket >= horizon {
-                break;
+    /// Takes in what the wheel now reaches, if anything, before anything new is put there: so equal times keep
+    /// their order.
+    #[inline(never)]
+    fn take_in(&mut self) {
+        let (ticks, shift) = (self.buckets_a_tick(), self.shift);
+        while self.reach + ticks <= self.current + self.buckets.len() as u64 {
+            let list = self
+                .far
+                .take(&mut self.store, |store, entry| (store.at(entry).as_ps() >> shift) / ticks);
+            self.reach += ticks;
+            let mut entry = list.first;
+            while entry != NONE {
+                let next = self.store.next(entry);
+                self.store.set_next(entry, NONE);
+                self.put(self.store.at(entry), entry);
+                entry = next;
             }
-            self.later.pop();
-            self.insert(bucket, at, event);
         }
-        Some(())
+    }
+
+    #[inline]
+    fn buckets_a_tick(&self) -> u64 {
+        self.buckets.len() as u64 / TICKS
     }
 
     /// Buckets from the current one to the next that is occupied; the wheel is not empty.
@@ -255,51 +254,47 @@ impl Agenda {
     }
 
     /// Makes buckets about as wide as the mean distance between events, and enough of them.
+    #[cold]
     fn adapt(&mut self, now: Time) {
         let gap = now.since(self.looked_at).as_ps() / u64::from(LOOK_INTERVAL);
-        let beyond = self.scheduled - self.scheduled_then;
+        let too_few = self.put_far > LOOK_INTERVAL / 16 && self.buckets.len() < MOST_BUCKETS;
+        self.put_far = 0;
         self.pops = 0;
         self.steps = 0;
         self.looked_at = now;
-        self.scheduled_then = self.scheduled;
         let shift = (64 - gap.leading_zeros()).clamp(NARROWEST, 40);
         let shift = if shift.abs_diff(self.shift) > 1 { shift } else { self.shift };
-        let too_few = beyond > u64::from(LOOK_INTERVAL / 16) && self.heads.len() < MOST_BUCKETS;
-        let buckets = if too_few { self.heads.len() * 4 } else { self.heads.len() };
-        if (shift, buckets) != (self.shift, self.heads.len()) {
+        let buckets = if too_few { self.buckets.len() * 4 } else { self.buckets.len() };
+        if (shift, buckets) != (self.shift, self.buckets.len()) {
             self.rebuild(now, shift, buckets);
         }
     }
 
     #[cold]
     fn rebuild(&mut self, now: Time, shift: u32, buckets: usize) {
-        let mut entries = Vec::with_capacity(self.in_wheel + self.later.len());
-        for offset in 0..self.buckets() {
-            let mut next = self.heads[self.slot(self.current + offset)];
-            while next != NONE {
-                let node = self.nodes[next as usize];
-                entries.push((node.at, node.event));
-                next = node.next;
-            }
-        }
-        while let Some(Reverse((at, _, event))) = self.later.pop() {
-            entries.push((at, event));
-        }
-        self.heads.clear();
-        self.heads.resize(buckets, NONE);
-        self.tails.clear();
-        self.tails.resize(buckets, NONE);
+        let in_order = (self.current..self.reach).map(|bucket| self.buckets[self.slot(bucket)]);
+        let lists: Vec<List> =
+            in_order.filter(|list| !list.is_empty()).chain(self.far.lists()).collect();
+        self.buckets.clear();
+        self.buckets.resize(buckets, List::EMPTY);
         self.occupied.clear();
         self.occupied.resize(buckets / 64, 0);
-        self.nodes.clear();
-        self.free = NONE;
         self.in_wheel = 0;
         self.shift = shift;
         self.current = now.as_ps() >> shift;
-        for (at, event) in entries {
-            self.schedule(at, event);
+        let tick = self.current / self.buckets_a_tick() + TICKS;
+        self.reach = tick * self.buckets_a_tick();
+        self.far = Far::new(tick);
+        for list in lists {
+            let mut entry = list.first;
+            while entry != NONE {
+                let next = self.store.next(entry);
+                self.store.set_next(entry, NONE);
+                self.put(self.store.at(entry), entry);
+                entry = next;
+            }
         }
-        self.scheduled_then = self.scheduled;
+        self.put_far = 0;
     }
 }
 
