@@ -8,13 +8,14 @@ use crate::packet::Packet;
 use crate::plan::{Connection as ConnectionPlan, Opener, Plan};
 use crate::random::Random;
 use crate::source::Source;
-use crate::tcp::{Config, Context, Endpoint, Header, Seq};
+use crate::tcp::{Config, Context, Endpoint, Header, Seq, tick_us};
 
 /// All connections of a run.
 #[derive(Debug)]
 pub(crate) struct Connections {
     connections: Vec<Connection>,
-    configs: Vec<Config>,
+    /// With the microseconds in a jiffy.
+    configs: Vec<(Config, u32)>,
     sources: Vec<Source>,
     pub(crate) bursts: Vec<BurstRow>,
 }
@@ -100,7 +101,7 @@ impl Connections {
         }
         Self {
             connections,
-            configs: plan.tcp.clone(),
+            configs: plan.tcp.iter().map(|config| (config.clone(), tick_us(config))).collect(),
             sources: plan.sources.clone(),
             bursts: Vec::new(),
         }
@@ -112,7 +113,7 @@ impl Connections {
         if connection.application.stopped {
             return;
         }
-        let config = &self.configs[connection.config as usize];
+        let (config, _) = &self.configs[connection.config as usize];
         if connection.bursts == 0 {
             connection.window.last = now;
             // The end that waits for a SYN ignores this.
@@ -147,7 +148,7 @@ impl Connections {
     pub(crate) fn handle_stop(&mut self, now: Time, index: u32, network: &mut Network) {
         let connection = &mut self.connections[index as usize];
         connection.application.stopped = true;
-        let config = &self.configs[connection.config as usize];
+        let (config, _) = &self.configs[connection.config as usize];
         let sender = &mut connection.ends[0].endpoint;
         sender.end_forever();
         sender.close(config, now);
@@ -160,7 +161,8 @@ impl Connections {
         let index = packet.route / 2;
         let to_receiver = packet.route.is_multiple_of(2);
         let connection = &mut self.connections[index as usize];
-        let cx = Context::new(&self.configs[connection.config as usize], now);
+        let (config, tick_us) = &self.configs[connection.config as usize];
+        let cx = Context::with_tick(config, *tick_us, now);
         // One call for both ends: the compiler then puts the whole path in line.
         if !to_receiver {
             connection.window.advance(now, connection.sender().cwnd());
@@ -184,7 +186,7 @@ impl Connections {
     /// A timer's event (`index`: twice the connection, plus one for the receiver).
     pub(crate) fn handle_timer(&mut self, now: Time, index: u32, network: &mut Network) {
         let connection = &mut self.connections[(index / 2) as usize];
-        let config = &self.configs[connection.config as usize];
+        let (config, _) = &self.configs[connection.config as usize];
         let End { endpoint, armed } = &mut connection.ends[index as usize % 2];
         if *armed != now {
             // A nearer deadline came in between; its event took over.
@@ -232,7 +234,8 @@ impl Connections {
     #[inline(never)]
     fn flush(&mut self, now: Time, index: u32, network: &mut Network) {
         let connection = &mut self.connections[(index / 2) as usize];
-        let cx = Context::new(&self.configs[connection.config as usize], now);
+        let (config, tick_us) = &self.configs[connection.config as usize];
+        let cx = Context::with_tick(config, *tick_us, now);
         connection.ends[index as usize % 2].flush(&cx, index, network);
     }
 }

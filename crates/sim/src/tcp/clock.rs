@@ -15,18 +15,31 @@ pub(crate) struct Context<'a> {
     pub(crate) now: Time,
     /// `tcp_mstamp`: microseconds since the start, modulo 2^32; compare differences only.
     pub(crate) us: u32,
+    /// Microseconds in a jiffy.
+    tick_us: u32,
 }
 
 impl<'a> Context<'a> {
     #[inline]
     pub(crate) fn new(config: &'a Config, now: Time) -> Self {
-        Self { config, now, us: (now.as_ps() / PS_PER_US) as u32 }
+        Self::with_tick(config, tick_us(config), now)
+    }
+
+    /// [`new`](Self::new), where [`tick_us`] is known.
+    #[inline]
+    pub(crate) fn with_tick(config: &'a Config, tick_us: u32, now: Time) -> Self {
+        Self { config, now, us: (now.as_ps() / PS_PER_US) as u32, tick_us }
+    }
+
+    /// The context of a moment that has gone by, of which only the microseconds are known.
+    pub(crate) fn of_past(config: &'a Config, us: u32) -> Self {
+        Self { us, ..Self::new(config, Time::ZERO) }
     }
 
     /// Microseconds in a jiffy.
     #[inline]
     pub(crate) fn tick_us(&self) -> u32 {
-        (self.config.timer_granularity.as_us() as u32).max(1)
+        self.tick_us
     }
 
     /// The current jiffy.
@@ -92,6 +105,12 @@ impl<'a> Context<'a> {
         };
         Time::ZERO + Span::from_us(fires * tick)
     }
+}
+
+/// Microseconds in a jiffy.
+#[inline]
+pub(crate) fn tick_us(config: &Config) -> u32 {
+    (config.timer_granularity.as_us() as u32).max(1)
 }
 
 const PS_PER_US: u64 = 1_000_000;

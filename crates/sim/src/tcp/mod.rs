@@ -14,7 +14,7 @@ mod segment;
 mod sender;
 mod seq;
 
-pub(crate) use clock::Context;
+pub(crate) use clock::{Context, tick_us};
 pub use config::{
     AckPolicy, Config, Congestion, EcnResponse, Recovery, Reduction, RestartAfterIdle,
 };

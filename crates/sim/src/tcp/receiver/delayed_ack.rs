@@ -24,7 +24,7 @@ pub(crate) enum Decision {
 
 impl Receiver {
     /// `tcp_event_data_recv`: data in order.
-    #[inline]
+    #[inline(always)]
     pub(super) fn on_data(&mut self, cx: &Context, header: &Header, rto: u32) {
         self.scheduled = true;
         if cx.config.acks != AckPolicy::EverySegment {

@@ -12,11 +12,14 @@ use crate::tcp::{AckPolicy, Flags};
 
 impl Receiver {
     /// `__tcp_ecn_check_ce`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn check_ce(&mut self, cx: &Context, ecn: Ecn) {
-        if !self.ecn {
-            return;
+        if self.ecn {
+            self.note_ecn(cx, ecn);
         }
+    }
+
+    fn note_ecn(&mut self, cx: &Context, ecn: Ecn) {
         let hurries = cx.config.acks != AckPolicy::Linux26;
         match ecn {
             Ecn::NotEct => {

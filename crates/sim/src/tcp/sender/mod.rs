@@ -269,7 +269,7 @@ impl Sender {
 
     /// The connection is established (`tcp_init_transfer`).
     pub(crate) fn start(&mut self, config: &Config, start: Start) {
-        let cx = &Context { config, now: Time::ZERO, us: start.at_us };
+        let cx = &Context::of_past(config, start.at_us);
         self.mss = start.mss;
         self.peer_scale = start.peer_scale;
         self.sack = start.sack && cx.config.recovery == Recovery::Sack;

@@ -204,7 +204,8 @@ impl Sender {
         let was_empty = self.packets_out == 0;
         self.packets_out += 1;
         self.board.push(record);
-        if was_empty || self.timer == Timer::LossProbe {
+        // Where a probe is scheduled at the end of the burst, the timer is armed anew there.
+        if (was_empty || self.timer == Timer::LossProbe) && !self.schedules_probes(cx) {
             self.rearm_rto(cx);
         }
         self.burst += 1;

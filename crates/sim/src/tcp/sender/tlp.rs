@@ -9,14 +9,16 @@ use crate::tcp::clock::Context;
 use crate::tcp::congestion::Signal;
 
 impl Sender {
+    /// Whether what is in flight is watched by a probe.
+    #[inline]
+    pub(super) fn schedules_probes(&self, cx: &Context) -> bool {
+        cx.config.tlp && self.uses_sack(cx) && matches!(self.state, State::Open | State::Cwr)
+    }
+
     /// `tcp_schedule_loss_probe`.
     #[inline]
     pub(super) fn schedule_probe(&mut self, cx: &Context, advancing_rto: bool) -> bool {
-        if !cx.config.tlp
-            || self.packets_out == 0
-            || !self.uses_sack(cx)
-            || !matches!(self.state, State::Open | State::Cwr)
-        {
+        if self.packets_out == 0 || !self.schedules_probes(cx) {
             return false;
         }
         let mut timeout = if self.srtt_us != 0 {
