@@ -253,6 +253,8 @@ class Run:
 
 def _fates(queries: Any, attempts: pl.DataFrame) -> pl.Series:
     """What became of each query's attempts, in words, in the order of ``queries``."""
+    if len(queries) == 0:
+        return pl.Series("fates", [], dtype=pl.List(pl.String))
     lost = pl.col("lost_at") != ""
     words = (
         pl.when(lost)

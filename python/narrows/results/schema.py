@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class Table:
     """What one row stands for."""
     columns: tuple[Column, ...]
 
-    @property
+    @cached_property
     def schema(self) -> pl.Schema:
         """Names and types, in order."""
         return pl.Schema({column.name: column.dtype for column in self.columns})
@@ -84,15 +85,16 @@ def frame(table: Table, columns: Mapping[str, Any]) -> pl.DataFrame:
 
 def mismatch(table: Table, found: pl.DataFrame) -> str | None:
     """The first way in which a frame is not this table, in a few words; None when it is."""
+    types = found.schema
     for column in table.columns:
-        if column.name not in found.columns:
+        if column.name not in types:
             return f"has no column {column.name}"
-        dtype = found.schema[column.name]
+        dtype = types[column.name]
         if dtype != column.dtype:
             return f"column {column.name} is {dtype}, not {column.dtype}"
         if not column.nullable and found.get_column(column.name).null_count():
             return f"column {column.name} has rows without a value"
-    extra = [name for name in found.columns if name not in table.schema]
+    extra = [name for name in types if name not in table.schema]
     if extra:
         return f"has a column {extra[0]} that this version does not know"
     return None
