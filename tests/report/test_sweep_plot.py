@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,15 @@ def test_units_are_those_of_the_figure() -> None:
     }
     # The text has the table's units, which its names say.
     assert "5000 ± 0" in str(sweep_text(sweep, ["backlog_mean_bytes"]))
+
+
+def test_seeds_that_all_give_the_same_give_no_interval() -> None:
+    sweep = made((LIMITS,))
+    same = tuple(replace(run, summary=sweep.runs[0].summary) for run in sweep.runs)
+    sweep = replace(sweep, runs=same)
+    figure = figure_named(sweep, "loss_percent")
+    assert {(point.low, point.high) for point in points(sweep, figure)} == {(None, None)}
+    assert "3 of 3 combinations give the same with every seed" in str(sweep_text(sweep))
 
 
 def test_every_line_can_be_told_apart() -> None:

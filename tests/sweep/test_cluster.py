@@ -13,11 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import distributed
 import pytest
 
 from narrows import Sweep, SweepError, sweep
 from narrows.results.sweep import ROWS_FILE
-from narrows.sweeps import Progress
+from narrows.sweeps import Progress, axes_of
+from narrows.sweeps.cluster import DaskCluster
+from narrows.sweeps.plan import make_plan
+from narrows.sweeps.work import job_of
 
 pytestmark = pytest.mark.slow
 
@@ -164,3 +168,24 @@ def test_no_scheduler_and_no_worker_are_one_line(
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1, done.stderr
     assert "no scheduler answers there" in done.stderr
+
+
+def test_a_run_that_kills_its_workers_fails_alone(small: dict[str, Any]) -> None:
+    """The scheduler gives up on a batch: its runs go out one by one, and then one has failed."""
+    plan = make_plan(small, "small", axes_of(VARY), (1,))
+    job, items = job_of(plan, None), list(plan.items())
+    cluster = DaskCluster("nowhere")
+    killed = distributed.KilledWorker("task", None, 3)
+    assert cluster._lost(items, job, killed) == []
+    assert list(cluster._alone) == items
+    (row,) = cluster._lost(items[:1], job, killed)
+    assert (row["status"], row["run"]) == ("failed", items[0].run)
+    assert row["message"] == "every worker that ran it died"
+
+
+def test_without_dask_it_says_what_to_install(
+    small: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(SweepError, match=r"needs Dask.*hint: pip install 'narrows\[dask\]'"):
+        sweep(small, dask="tcp://127.0.0.1:1")

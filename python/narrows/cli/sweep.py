@@ -127,8 +127,10 @@ def command(
     with shown(scenario.stem, quiet=quiet) as update:
 
         def progress(at: Progress) -> None:
-            label = at.label or f"{int(at.done)} of {at.total} runs"
-            update(at.done / at.total, label)
+            label = ", ".join(filter(None, (f"{int(at.done)} of {at.total} runs", at.label)))
+            # Of what is left to do, so that the time left is that of runs and not of files.
+            left = at.total - at.before
+            update((at.done - at.before) / left if left else 1.0, label)
 
         found = sweep(
             scenario,

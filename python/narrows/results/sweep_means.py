@@ -1,7 +1,8 @@
 """Figures of a sweep over its seeds: which there are, what they are called, means with intervals.
 
-A combination's mean has Student's t interval (95 %) over its seeds; with one seed there is none.
-Runs that failed or ended early do not count.
+A combination's mean has Student's t interval (95 %) over its seeds. There is none with one seed,
+nor where all seeds give the same in everything: then nothing in the scenario is random. Runs that
+failed or ended early do not count.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from narrows.results.student import t_half_width
 from narrows.results.sweep import Sweep, SweepRun, canonical
 from narrows.results.sweep_table import figures
 
-__all__ = ["Figure", "Point", "figure_named", "figures_of", "points"]
+__all__ = ["Figure", "Point", "figure_named", "figures_of", "is_seedless", "points"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Point:
     """Complete runs that have the figure."""
     mean: float
     low: float | None
-    """Lower end of the 95 % interval; None for a single run."""
+    """Lower end of the 95 % interval; None where there is none."""
     high: float | None
 
 
@@ -104,13 +105,19 @@ def points(sweep: Sweep, figure: Figure) -> list[Point]:
     for runs in groups.values():
         values = [value for run in runs if (value := _value(run, figure)) is not None]
         if values:
-            found.append(_point(runs[0].settings, values))
+            found.append(_point(runs[0].settings, values, is_seedless(runs)))
     return found
 
 
-def _point(settings: Mapping[str, Any], values: Sequence[float]) -> Point:
+def is_seedless(runs: Sequence[SweepRun]) -> bool:
+    """Whether there are several seeds and all gave the same."""
+    first, *others = runs
+    return bool(others) and all(run.summary == first.summary for run in others)
+
+
+def _point(settings: Mapping[str, Any], values: Sequence[float], seedless: bool) -> Point:
     mean = statistics.fmean(values)
-    if len(values) < 2:
+    if len(values) < 2 or seedless:
         return Point(settings, len(values), mean, None, None)
     half = t_half_width(values)
     return Point(settings, len(values), mean, mean - half, mean + half)

@@ -9,7 +9,7 @@ name of a varied key has `summary.` before it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -53,21 +53,22 @@ def figures(summary: Mapping[str, Any]) -> dict[str, float]:
         >>> figures({"dns": {"queries": 3, "note": "text", "interval_percent": [90.0, 95.0]}})
         {'dns.queries': 3.0, 'dns.interval_percent.low': 90.0, 'dns.interval_percent.high': 95.0}
     """
-    return dict(_figures("", summary))
+    found: dict[str, float] = {}
+    _collect("", summary, found)
+    return found
 
 
-def _figures(path: str, value: Any) -> Iterator[tuple[str, float]]:
-    if isinstance(value, Mapping):
+def _collect(path: str, value: Any, found: dict[str, float]) -> None:
+    kind = type(value)
+    if kind is float or kind is int:
+        found[path] = float(value)
+    elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _figures(f"{path}.{key}" if path else key, inner)
-    elif isinstance(value, list):
-        interval = "interval" in path.rpartition(".")[2] and len(value) == 2
-        for number, inner in enumerate(value, 1):
-            yield from _figures(
-                f"{path}.{('low', 'high')[number - 1] if interval else number}", inner
-            )
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield path, float(value)
+            _collect(f"{path}.{key}" if path else key, inner, found)
+    elif kind is list:
+        ends = ("low", "high") if len(value) == 2 and "interval" in path.rpartition(".")[2] else ()
+        for number, inner in enumerate(value):
+            _collect(f"{path}.{ends[number] if ends else number + 1}", inner, found)
 
 
 def _varied(key: str, values: list[Any], of_axis: Sequence[Any]) -> pl.Series:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from narrows.results.metrics import value_text
-from narrows.results.sweep import Sweep, canonical
-from narrows.results.sweep_means import Point, figure_named, figures_of, points
+from narrows.results.sweep import Sweep, SweepRun, canonical
+from narrows.results.sweep_means import Point, figure_named, figures_of, is_seedless, points
 from narrows.results.text import TextTable
 
 __all__ = ["sweep_text"]
@@ -50,11 +50,12 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
             at = canonical(list(point.settings.values()))
             cells.setdefault(at, ["-"] * len(chosen))[column] = point_text(point)
     rows: dict[str, tuple[str, ...]] = {}
-    counts: dict[str, int] = {}
+    complete: dict[str, list[SweepRun]] = {}
     for run in sweep.runs:
         at = canonical(list(run.settings.values()))
-        counts[at] = counts.get(at, 0) + run.complete
+        complete.setdefault(at, []).extend([run] if run.complete else [])
         rows.setdefault(at, tuple(_text(value) for value in run.settings.values()))
+    counts = {at: len(runs) for at, runs in complete.items()}
     shown = [
         (*settings, str(counts[at]), *cells.get(at, ["-"] * len(chosen)))
         for at, settings in list(rows.items())[:MOST_ROWS]
@@ -62,6 +63,12 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     notes = ["means ± 95 % (Student's t over the seeds)"] if len(sweep.seeds) > 1 else []
     if len(rows) > MOST_ROWS:
         notes.append(f"{len(rows) - MOST_ROWS} more combinations are in the table")
+    seedless = sum(bool(runs) and is_seedless(runs) for runs in complete.values())
+    if seedless:
+        notes.append(
+            f"{seedless} of {len(rows)} combinations give the same with every seed, because "
+            "nothing in them is random; no interval; hint: such as spread with stagger, jitter"
+        )
     missing = sweep.total - sum(counts.values())
     if missing:
         notes.append(f"{missing} of {sweep.total} runs are not complete, and do not count")

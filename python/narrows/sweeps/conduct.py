@@ -34,6 +34,8 @@ class Progress:
     done: float
     """Runs that ended, and what is done of those under way."""
     total: int
+    before: int
+    """Runs that were there when it started: these took no time now."""
     label: str
     """What is being done, in a few words."""
 
@@ -107,14 +109,14 @@ def sweep(
     tell = progress or (lambda _: None)
 
     def checked(done: int, total: int) -> None:
-        tell(Progress(0.0, total * len(numbers), f"checked {done} of {total} combinations"))
+        tell(Progress(0.0, total * len(numbers), 0, f"checked {done} of {total} combinations"))
 
     plan = make_plan(base, file, axes, numbers, progress=checked)
     with held() as interrupts, Store(plan, folder) as store:
         done = store.done
         missing = [item for item in plan.items() if item.run not in done]
         total = len(plan.digests) * len(plan.seeds)
-        ended = total - len(missing)
+        ended = before = total - len(missing)
         interrupted = False
         try:
             with contextlib.ExitStack() as stack:
@@ -128,7 +130,7 @@ def sweep(
                     if event.row is not None:
                         store.add(event.row)
                         ended += 1
-                    tell(Progress(ended + event.running, total, event.label))
+                    tell(Progress(ended + event.running, total, before, event.label))
                     if interrupts.take():
                         interrupted = True
                         break

@@ -31,7 +31,7 @@ TICK_S = 0.1
 ATTEMPTS = 2
 """How often a run may lose its worker before it has failed."""
 
-_AHEAD_S = 0.25
+_AHEAD_S = 0.5
 """So much work is handed out at once: workers of short runs do not wait for more."""
 _MOST_AHEAD = 64
 _STARTS = 3
