@@ -39,7 +39,7 @@ use self::jitter::JitterState;
 use self::ring::RingState;
 use self::scheduled::Scheduled;
 pub(crate) use self::scheduled::{Fate, Gone, Released};
-use self::simple::Waiting;
+use self::simple::{Limit, Waiting};
 use crate::packet::Packet;
 use crate::plan::{Link as LinkPlan, LinkChange, Queue as QueuePlan};
 use crate::random::{Random, stream_seed};
@@ -59,6 +59,9 @@ pub(crate) struct Slot {
 const LENGTH: u32 = (1 << 20) - 1;
 const MARKABLE: u32 = 1 << 20;
 const LOST: u32 = 1 << 21;
+
+/// So many slots of packets that have left may lie in a FIFO.
+const MOST_UNDRAINED: u32 = 64;
 
 impl Slot {
     fn is_lost(&self) -> bool {
@@ -133,6 +136,10 @@ enum Entry {
 #[derive(Debug)]
 struct Full {
     queue: Queue,
+    /// A FIFO's limit: as long as it is far, nothing depends on what has left meanwhile.
+    limit: Option<Limit>,
+    /// Packets enqueued since what has left was last taken out.
+    undrained: u32,
     /// When the packet in front of the queue may leave.
     ring: RingState,
     /// Rate and delay, where they change.
@@ -307,7 +314,13 @@ impl Link {
         packet: &mut Packet,
         dropped: &mut Dropped<Slot>,
     ) -> Passage {
-        self.drain(at);
+        let has_room = match &mut self.entry {
+            Entry::Full(full) => full.has_room_anyway(packet.bytes),
+            Entry::Simple(_) | Entry::Scheduled(_) => true,
+        };
+        if !has_room {
+            self.drain(at);
+        }
         let framed = self.framed(packet.bytes);
         let Entry::Full(full) = &mut self.entry else {
             // It goes through, or there is no room.
@@ -393,7 +406,8 @@ impl Link {
             Entry::Full(full) => full,
             Entry::Scheduled(scheduled) => return scheduled.settle(now),
         };
-        let Full { queue, queue_overhead, observed, changes, .. } = &mut **full;
+        let Full { queue, queue_overhead, observed, changes, undrained, .. } = &mut **full;
+        *undrained = 0;
         let context = Drain {
             now,
             pace: self.pace,
@@ -503,12 +517,32 @@ impl Full {
         };
         Self {
             queue,
+            limit: Limit::new(&plan.queue),
+            undrained: 0,
             ring: RingState::new(plan.ring, changes.is_some()),
             changes,
             queue_overhead: plan.framing.queue_overhead,
             impairment: Impairment::new(plan, seed),
             observed: observed.then(Observed::default),
         }
+    }
+
+    /// Whether the queue takes a packet even if it still holds what has left meanwhile.
+    ///
+    /// Then there is no need to take that out: many at once cost less than one at a time.
+    #[inline]
+    fn has_room_anyway(&mut self, ip_bytes: u16) -> bool {
+        let backlog = match &self.queue {
+            Queue::Pfifo(queue) => queue.backlog(),
+            Queue::Bfifo(queue) => queue.backlog(),
+            _ => return false,
+        };
+        let counted = u32::from(ip_bytes) + self.queue_overhead;
+        self.undrained += 1;
+        self.undrained < MOST_UNDRAINED
+            && self.limit.is_some_and(|limit| {
+                limit.admits(backlog.packets as usize, backlog.bytes.get(), counted)
+            })
     }
 
     /// A drop at an empty queue: the card asks again and finds nothing, so RED's idle time goes on.
@@ -601,6 +635,9 @@ struct Drain<'a> {
 impl Drain<'_> {
     #[inline]
     fn run<Q: Qdisc<Slot>>(mut self, queue: &mut Q, head: impl Fn(&Q) -> Option<&Slot>) {
+        if let Some(observed) = &mut self.observed {
+            observed.settle(self.now);
+        }
         while let Some(leaves_at) = head(queue).map(|slot| slot.leaves_at)
             && leaves_at <= self.now
         {
@@ -621,9 +658,6 @@ impl Drain<'_> {
                 // The card asks again and finds nothing: here RED's idle time starts.
                 queue.dequeue(leaves_at, &mut Vec::new());
             }
-        }
-        if let Some(observed) = self.observed {
-            observed.settle(self.now);
         }
     }
 }

@@ -22,10 +22,31 @@ pub(crate) struct Waiting {
     queue_overhead: u32,
 }
 
+/// How much may wait in a FIFO.
 #[derive(Clone, Copy, Debug)]
-enum Limit {
+pub(super) enum Limit {
     Packets(u32),
     Bytes(u64),
+}
+
+impl Limit {
+    /// `None`: the queue decides by more than its length.
+    pub(super) fn new(queue: &QueuePlan) -> Option<Self> {
+        match queue {
+            QueuePlan::Pfifo(config) => Some(Self::Packets(config.limit)),
+            QueuePlan::Bfifo(config) => Some(Self::Bytes(config.limit.get())),
+            _ => None,
+        }
+    }
+
+    /// Whether a packet of `counted` bytes may wait behind this much.
+    #[inline]
+    pub(super) fn admits(self, packets: usize, bytes: u64, counted: u32) -> bool {
+        match self {
+            Self::Packets(limit) => (packets as u64) < u64::from(limit),
+            Self::Bytes(limit) => bytes + u64::from(counted) <= limit,
+        }
+    }
 }
 
 impl Waiting {
@@ -33,16 +54,13 @@ impl Waiting {
     pub(super) fn new(plan: &LinkPlan) -> Option<Self> {
         const LONGEST_PACKET: u64 = u16::MAX as u64;
         let queue_overhead = plan.framing.queue_overhead;
-        let limit = match &plan.queue {
-            QueuePlan::Pfifo(config) => Limit::Packets(config.limit),
-            // Where even an empty queue may refuse a packet, it has to be asked.
-            QueuePlan::Bfifo(config)
-                if config.limit.get() >= LONGEST_PACKET + u64::from(queue_overhead) =>
-            {
-                Limit::Bytes(config.limit.get())
-            }
-            _ => return None,
-        };
+        let limit = Limit::new(&plan.queue)?;
+        // Where even an empty queue may refuse a packet, it has to be asked.
+        if let Limit::Bytes(limit) = limit
+            && limit < LONGEST_PACKET + u64::from(queue_overhead)
+        {
+            return None;
+        }
         let only_delays =
             plan.ring.is_none() && plan.loss == 0.0 && plan.jitter.is_none() && !plan.dns_exempt;
         only_delays.then(|| Self { limit, packets: VecDeque::new(), bytes: 0, queue_overhead })
@@ -65,10 +83,7 @@ impl Waiting {
 
     #[inline]
     fn admits(&self, counted: u32) -> bool {
-        match self.limit {
-            Limit::Packets(limit) => (self.packets.len() as u64) < u64::from(limit),
-            Limit::Bytes(limit) => self.bytes + u64::from(counted) <= limit,
-        }
+        self.limit.admits(self.packets.len(), self.bytes, counted)
     }
 
     /// Forgets the packets that have left.
