@@ -1,5 +1,6 @@
 import re
 from dataclasses import replace
+from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -44,6 +45,28 @@ def test_a_fifo_has_its_limit_in_its_own_unit(kind: str, label: str, unit: str) 
     assert label in texts(figure)
     assert figure.axes[0].get_ylabel() == f"backlog ({unit})"
     assert "RED's average" not in texts(figure)
+
+
+@pytest.mark.parametrize(
+    ("queue", "label"),
+    [
+        ({"kind": "codel"}, None),
+        ({"kind": "fq-codel"}, None),
+        ({"kind": "pie"}, None),
+        ({"kind": "blue", "unit": "bytes", "limit": "9 kB"}, "limit 9 kB\n= 9 ms"),
+        ({"kind": "drr", "limit": 50}, "limit 50 packets"),
+        ({"kind": "tdrr"}, "limit 1000 packets"),
+        ({"kind": "qsdrr"}, "limit 1000 packets"),
+        ({"kind": "sfq"}, "limit 127 packets"),
+        ({"kind": "prio", "bands": [{"name": "rest"}]}, None),
+        ({"kind": "classes", "classes": [{"name": "rest"}]}, None),
+    ],
+)
+def test_every_other_queue_is_drawn(queue: dict[str, Any], label: str | None) -> None:
+    link = {"name": "bottleneck", "between": ["a", "b"], "rate": "8 Mbit/s", "queue": queue}
+    figure = figures.backlog(synthetic_run(duration_s=5.0, scenario={"links": [link]}), LINK)
+    shown = [text for text in texts(figure) if text.startswith(("min", "max", "limit"))]
+    assert shown == ([] if label is None else [label])
 
 
 def test_tcs_defaults_are_drawn_where_a_scenario_leaves_them() -> None:

@@ -158,6 +158,7 @@ def test_the_whole_plan() -> None:
                         "wait": False,
                         "ecn": False,
                         "mark_above_max": False,
+                        "adaptive": None,
                         "bandwidth": 2_000_000,
                     }
                 },

@@ -80,6 +80,32 @@ def test_every_word_of_tcp_is_the_simulators(key: str, word: str) -> None:
     simulate(Scenario.from_dict(with_change("traffic/0/tcp", settings)))
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"recovery": "tahoe"},
+        {"recovery": "new-reno"},
+        {"recovery": "sack", "sack": True, "reduction": "prr"},
+        {"restart_after_idle": "keep"},
+        {"restart_after_idle": "decay"},
+        {"restart_after_idle": "slow-start"},
+        {"initial_window": 1},
+        {"initial_ssthresh": 20, "acks": {"delayed": "100 ms"}},
+        {"min_rto": "1 s", "timer_granularity": "100 ms"},
+        {"ecn": True, "limited_transmit": True, "nagle": True},
+        {"congestion": "cubic", "skip_handshake": False},
+    ],
+)
+def test_each_choice_of_ns_2_can_be_made(keys: dict[str, Any]) -> None:
+    """What its agents and their variables leave open, one by one."""
+    values = with_change("traffic/0/tcp", {"profile": "ns-2", **keys})
+    values["traffic"][0].update(kind="on-off", burst="384 kB", idle_mean="200 ms")
+    simulation = simulate(Scenario.from_dict(values))
+    while not simulation.advance(1 << 20):
+        pass
+    assert len(simulation.tables()["bursts"]["end_s"]) > 2
+
+
 @settings(deadline=None)
 @given(
     limit=st.integers(1, 2**32 - 1),

@@ -18,6 +18,51 @@ from .test_lowering import TEXT
 
 LONGEST_S = 10.0
 
+RICH: dict[str, Any] = {
+    **GOOD,
+    "links": [
+        {
+            **GOOD["links"][0],
+            "queue": {
+                "kind": "prio",
+                "bands": [
+                    {"name": "dns", "match": [{"protocol": "udp", "port": 53}]},
+                    {"name": "rest", "queue": {"kind": "tdrr", "sample": "50 ms"}},
+                ],
+            },
+        },
+        {
+            **GOOD["links"][1],
+            "queue": {
+                "kind": "classes",
+                "classes": [
+                    {
+                        "name": "all",
+                        "rate": "1 Mbit/s",
+                        "burst": "9 kB",
+                        "queue": {"kind": "blue", "unit": "bytes", "limit": "9 kB"},
+                    }
+                ],
+            },
+        },
+        {**GOOD["links"][2], "queue": {"kind": "fq-codel", "flows": 16}},
+    ],
+    "changes": [{"at": "3 s", "link": "bottleneck", "rate": "1 Mbit/s", "delay": "9 ms"}],
+    "traffic": [
+        {
+            "kind": "ftp",
+            "name": "ftp",
+            "servers": ["a"],
+            "clients": ["b"],
+            "connections": 3,
+            "file": {"distribution": "pareto", "mean": "9 kB", "shape": 1.5},
+            "pause": ["1 s", "2 s"],
+            "ramp": [["0 s", 1], ["2 s", 3]],
+            "stop": "5 s",
+            "route": ["a", "r1"],
+        }
+    ],
+}
 KEYS = sorted(
     {
         *GOOD,
@@ -49,11 +94,12 @@ KEYS = sorted(
             "mean",
         ),
         *("shape", "servers", "clients", "file", "files", "pause", "route", "route_back"),
-        *("changes", "at", "link", "delay"),
+        *("changes", "at", "link", "delay", "bands", "classes", "match", "queue", "flows"),
+        *("protocol", "port", "min_bytes", "max_bytes", "burst", "sample", "threshold", "quantum"),
         *("profile", "start", "spread", "workers", "queries", "retry", "links", "rate", "unit"),
     }
 )
-WORDS = ["on-off", "ftp", "once", "pareto", "rising", "random", "tahoe"]
+WORDS = ["on-off", "ftp", "pareto", "rising", "random", "tahoe", "prio", "packet"]
 SCALARS = st.one_of(
     st.none().map(lambda _: ""),
     st.booleans(),
@@ -138,7 +184,7 @@ def test_a_scenario_with_a_value_replaced(data: st.DataObject) -> None:
             return [*node[:index], replaced(node[index]), *node[index + 1 :]]
         return data.draw(VALUES)
 
-    values = replaced(GOOD)
+    values = replaced(data.draw(st.sampled_from([GOOD, RICH])))
     outcome(values if isinstance(values, dict) else {"name": values})
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from narrows import Scenario, ScenarioError, _core
 from narrows.scenario import queues
+from narrows.scenario.overrides import override
 
 from .test_bad_input import with_change
 
@@ -19,6 +20,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "red": {"limit": "400 kB"},
     "red-1993": {"limit": 60, "min": 10, "max": 30},
     "blue": {"limit": 60},
+    "prio": {"bands": [{"name": "rest"}]},
+    "classes": {"classes": [{"name": "rest"}]},
 }
 KINDS = [table.model_fields["kind"].default for table in typing.get_args(queues.AnyQueue)]
 
@@ -43,6 +46,14 @@ def test_every_kind_runs_with_its_defaults(kind: str) -> None:
 
 
 MS = 10**9
+RED = {"kind": "red", "limit": "400 kB"}
+RED_1993 = {"kind": "red-1993", **NEEDED["red-1993"]}
+REST: dict[str, Any] = {"name": "rest"}
+DNS: dict[str, Any] = {"name": "dns", "match": [{"protocol": "udp", "port": 53}]}
+
+
+def inside(queue: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "prio", "bands": [{"name": "all", "queue": queue}]}
 
 
 @pytest.mark.parametrize(
@@ -58,6 +69,41 @@ MS = 10**9
                     "interval": 100 * MS,
                     "ecn": False,
                     "ce_threshold": None,
+                    "mtu": 1514,
+                }
+            },
+        ),
+        # tc-fq_codel(8): limit 10240, flows 1024, target 5 ms, interval 100 ms, quantum 1514, ecn.
+        (
+            {"kind": "fq-codel"},
+            {
+                "fq-codel": {
+                    "limit": 10_240,
+                    "memory_limit": 32 * 2**20,
+                    "flows": 1024,
+                    "quantum": 1514,
+                    "target": 5 * MS,
+                    "interval": 100 * MS,
+                    "ecn": True,
+                    "ce_threshold": None,
+                    "drop_batch": 64,
+                    "mtu": 1514,
+                }
+            },
+        ),
+        # tc-pie(8): limit 1000, target 15 ms, tupdate 15 ms, alpha 2, beta 20, noecn, nobytemode.
+        (
+            {"kind": "pie"},
+            {
+                "pie": {
+                    "limit": 1000,
+                    "target": 15 * MS,
+                    "tupdate": 15 * MS,
+                    "alpha": 2,
+                    "beta": 20,
+                    "ecn": False,
+                    "bytemode": False,
+                    "dq_rate_estimator": False,
                     "mtu": 1514,
                 }
             },
@@ -103,6 +149,63 @@ def test_defaults_are_those_of_tc(queue: dict[str, Any], plan: Any) -> None:
         ({"kind": "tdrr", "sample": 3}, "queue.sample: is a number without a unit"),
         ({"kind": "tdrr", "sample": "packets"}, 'queue.sample: "packets" does not start with a'),
         ({"kind": "qsdrr", "when_empty": "forget"}, "queue.when_empty: "),
+        ({**RED_1993, "adaptive": 1}, "queue.adaptive: is not a table"),
+        ({**RED_1993, "adaptive": {"alpha": 0.0}}, "queue.adaptive.alpha: must be above 0"),
+        ({**RED_1993, "adaptive": {"apha": 1}}, 'did you mean "alpha"?'),
+        ({"kind": "fq-codel", "flows": 0}, "queue.flows: must be at least 1"),
+        ({"kind": "fq-codel", "quantum": "100 B"}, 'queue.quantum: must be at least "256 B"'),
+        ({"kind": "pie", "alpha": 33}, "queue.alpha: must be at most 32"),
+        ({"kind": "pie", "tupdate": "0 s"}, "queue.tupdate: must be above zero"),
+        ({"kind": "prio"}, "queue.bands: is missing"),
+        ({"kind": "prio", "bands": []}, "queue.bands: has fewer than 1 entries"),
+        ({"kind": "prio", "bands": [REST] * 65}, "queue.bands: is longer than 64"),
+        ({"kind": "prio", "bands": [DNS, DNS]}, 'queue.bands[1].name: "dns" is taken'),
+        ({"kind": "prio", "bands": [REST, DNS]}, "queue.bands[0].match: is missing, so that"),
+        ({"kind": "prio", "bands": [{**REST, "rate": "1 Mbit/s"}]}, "rate: is no known key"),
+        (
+            {"kind": "prio", "bands": [{**DNS, "match": [{"prot": 53}]}, REST]},
+            'queue.bands[0].match[0].prot: is no known key; hint: did you mean "port"?',
+        ),
+        (
+            {"kind": "prio", "bands": [{**DNS, "match": [{"port": 0}]}, REST]},
+            "queue.bands[0].match[0].port: must be at least 1",
+        ),
+        (
+            {"kind": "prio", "bands": [{**DNS, "match": [{}]}, REST]},
+            "queue.bands[0].match[0]: matches every packet",
+        ),
+        (
+            {
+                "kind": "prio",
+                "bands": [{**DNS, "match": [{"min_bytes": "9 B", "max_bytes": "8 B"}]}],
+            },
+            "queue.bands[0].match[0].min_bytes: is above max_bytes",
+        ),
+        (
+            {"kind": "prio", "bands": [{**REST, "queue": {"kind": "code"}}]},
+            'queue.bands[0].queue.kind: "code" is not known here; hint: did you mean "codel"?',
+        ),
+        (
+            {"kind": "prio", "bands": [{**REST, "queue": {"kind": "codel", "limt": 1}}]},
+            'queue.bands[0].queue.limt: is no known key; hint: did you mean "limit"?',
+        ),
+        (
+            {"kind": "classes", "classes": [{**REST, "rate": "1 Mbit/s"}]},
+            "queue.classes[0].burst: is missing beside rate",
+        ),
+        (
+            {"kind": "classes", "classes": [{**REST, "burst": "9 kB"}]},
+            "queue.classes[0].burst: goes with rate",
+        ),
+        (
+            {"kind": "classes", "classes": [{**REST, "rate": "1 Mbit/s", "burst": "1 B"}]},
+            'queue.classes[0].burst: must be at least "1500 B"',
+        ),
+        (inside(inside(inside(inside({"kind": "codel"})))), "more than 4 deep"),
+        (
+            {"kind": "prio", "bands": [{**REST, "queue": {**RED, "bandwidth": "8 bit/s"}}]},
+            "queue.bands[0].queue.bandwidth: is too low for RED's average to decay by",
+        ),
         ({"kind": "code"}, 'queue.kind: "code" is not known here; hint: did you mean "codel"?'),
     ],
 )
@@ -124,3 +227,81 @@ def test_variants_come_to_the_plan() -> None:
     assert keep.items() <= lowered({"kind": "qsdrr", **keep})["qsdrr"].items()
     for sample, plan in (("packet", "packet"), ("50 ms", {"interval": 50 * MS})):
         assert lowered({"kind": "tdrr", "sample": sample})["tdrr"]["sample"] == plan
+
+
+def test_queues_inside_queues_come_to_the_plan() -> None:
+    conditions = {"protocol": "tcp", "sport": 80, "dport": 8080, "ecn": True}
+    sizes = {"min_bytes": "100 B", "max_bytes": "900 B"}
+    shaped = {
+        "name": "web",
+        "match": [{**conditions, **sizes}],
+        "rate": "2 Mbit/s",
+        "burst": "9 kB",
+        "queue": RED,
+    }
+    plan = lowered(
+        {
+            "kind": "prio",
+            "bands": [
+                {**DNS, "queue": {"kind": "pfifo", "limit": 5}},
+                {**REST, "queue": {"kind": "classes", "classes": [shaped, REST]}},
+            ],
+        }
+    )
+    unset = {"port": None, "sport": None, "dport": None, "min_bytes": None, "max_bytes": None}
+    dns, rest = plan["prio"]["bands"]
+    assert dns == {
+        "name": "dns",
+        "match": [{**unset, "protocol": "udp", "port": 53, "ecn": None}],
+        "queue": {"pfifo": {"limit": 5}},
+    }
+    web, other = rest["queue"]["classes"]["classes"]
+    assert web["match"] == [{**conditions, "port": None, "min_bytes": 100, "max_bytes": 900}]
+    assert (web["rate"], web["burst"]) == (2_000_000, 9000)
+    # RED's average decays by the rate that serves it.
+    assert web["queue"]["red"]["bandwidth"] == 2_000_000
+    assert other == {
+        "name": "rest",
+        "match": [],
+        "rate": None,
+        "burst": None,
+        "queue": {"pfifo": {"limit": 1000}},
+    }
+
+
+def test_adaptive_red_has_the_settings_of_its_paper() -> None:
+    """Floyd, Gummadi and Shenker 2001, section 4."""
+    own = {"interval": 500 * MS, "alpha": 0.01, "beta": 0.9, "top": 0.5, "bottom": 0.01}
+    assert lowered({**RED_1993, "adaptive": True})["red1993"]["adaptive"] == own
+    assert lowered({**RED_1993, "adaptive": False})["red1993"]["adaptive"] is None
+    queue = {**RED_1993, "adaptive": {"interval": "1 s", "beta": 0.8}}
+    assert lowered(queue)["red1993"]["adaptive"] == {**own, "interval": 1000 * MS, "beta": 0.8}
+    read = scenario(queue)
+    assert Scenario.from_dict(json.loads(json.dumps(read.resolved()))) == read
+
+
+def test_inner_queues_can_be_set_by_name() -> None:
+    queue = {"kind": "prio", "bands": [DNS, {**REST, "queue": {"kind": "codel"}}]}
+    text = "links.bottleneck.queue.bands.rest.queue.target"
+    values = with_change("links/0/queue", queue)
+    override(values, text, '"20 ms"', "")
+    assert values["links"][0]["queue"]["bands"][1]["queue"]["target"] == "20 ms"
+    assert Scenario.from_dict(values)
+
+
+def test_buckets_of_all_queues_together_are_bounded() -> None:
+    values = with_change("links/0/queue", {"kind": "fq-codel", "flows": 65_536})
+    values["links"] += [
+        {**values["links"][0], "name": f"l{n}", "between": [f"x{n}", "r1"]} for n in range(40)
+    ]
+    with pytest.raises(ScenarioError, match=r"brings the buckets of all queues to 5111808"):
+        Scenario.from_dict(values)
+
+
+def test_copies_of_a_large_queue_are_bounded() -> None:
+    bands = [{"name": f"b{n}", "match": [{"port": 1}] * 60} for n in range(60)]
+    values = with_change("links/0/queue", {"kind": "prio", "bands": bands})
+    link = {**values["links"][0], "name": "l{i}", "between": ["h{i}", "r1"], "count": 10_000}
+    values["links"].append(link)
+    with pytest.raises(ScenarioError, match=r"links\[3\]\.count: makes more values than"):
+        Scenario.from_dict(values)

@@ -14,7 +14,20 @@ from pydantic import ValidationError
 from narrows.errors import NarrowsError
 from narrows.report.style import Floats
 from narrows.results import Run
-from narrows.scenario import Bfifo, Direction, Dns, Link, Pfifo, Red, Red1993
+from narrows.scenario import (
+    Bfifo,
+    Blue,
+    Direction,
+    Dns,
+    Drr,
+    Link,
+    Pfifo,
+    Qsdrr,
+    Red,
+    Red1993,
+    Sfq,
+    Tdrr,
+)
 
 __all__ = [
     "QueueFacts",
@@ -139,5 +152,12 @@ def _facts(way: Direction) -> QueueFacts:
         case Red1993():
             unit = queue.unit
             levels = [("min", queue.min), ("max", queue.max), ("limit", queue.limit)]
+        case Blue():
+            unit, levels = queue.unit, [("limit", queue.limit)]
+        case Drr() | Tdrr() | Qsdrr() | Sfq():
+            unit, levels = "packets", [("limit", queue.limit)]
+        case _:
+            # What acts on waiting times has a limit far above them; bands have their own.
+            pass
     thresholds = tuple(Threshold(name, float(level)) for name, level in levels)
     return QueueFacts(queue.kind, unit, thresholds, way.rate)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from narrows import _core
 from narrows.scenario.faults import nearest
 from narrows.scenario.quantities import refuse, span_text
+from narrows.scenario.queues import AnyQueue, FqCodel, Sfq, nested
 from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ MOST_SAMPLES = 20_000_000
 MOST_ROUTE_ENTRIES = 5_000_000
 MOST_CAPTURES = 100
 MOST_CHANGES = 100_000
+# Of FQ-CoDel and SFQ, which hold them all from the start: at most half a gigabyte.
+MOST_BUCKETS = 5_000_000
 
 _PS = 10**12
 WAYS: tuple[Literal["forward"], Literal["backward"]] = ("forward", "backward")
@@ -42,6 +45,7 @@ def check(scenario: Scenario) -> None:
     _nodes_are_known(scenario)
     _counts_are_bounded(scenario)
     _starts_are_in_time(scenario)
+    _queues_are_bounded(scenario)
     _monitors_are_known(scenario)
     _changes_are_possible(scenario)
     _paths_exist(scenario)
@@ -210,6 +214,32 @@ def _counts_are_bounded(scenario: Scenario) -> None:
                 "lower it, warm_up or workers",
                 f"dns[{index}].queries",
             )
+
+
+def _queues_are_bounded(scenario: Scenario) -> None:
+    total = 0
+    known: dict[int, int] = {}
+    for index, link in enumerate(scenario.links):
+        for way in (link, link.forward, link.backward):
+            if way is None or way.queue is None:
+                continue
+            if id(way.queue) not in known:
+                known[id(way.queue)] = _buckets(way.queue)
+            # The link's own is for both directions.
+            total += known[id(way.queue)] * (2 if way is link else 1)
+        if total > MOST_BUCKETS:
+            raise refuse(
+                f"brings the buckets of all queues to {total}; at most {MOST_BUCKETS} can be held",
+                "use fewer links with such queues, or fewer buckets",
+                f"links[{index}].queue",
+            )
+
+
+def _buckets(queue: AnyQueue) -> int:
+    """What a queue allocates before the first packet comes."""
+    own = queue.flows if isinstance(queue, FqCodel) else 0
+    own = queue.divisor if isinstance(queue, Sfq) else own
+    return own + sum(_buckets(entry.queue) for entry in nested(queue))
 
 
 def _starts_are_in_time(scenario: Scenario) -> None:

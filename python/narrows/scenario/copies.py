@@ -26,6 +26,8 @@ _MARK = "{i}"
 _LISTS = ("pairs", "servers", "clients")
 _MOST_LINKS = 50_000
 _MOST_PAIRS = 100_000
+# Of all copies of a link together: each is validated.
+_MOST_VALUES = 2_500_000
 _LONGEST_NAME = 100
 
 COUNT_SCHEMA = {
@@ -74,6 +76,10 @@ def _links(links: list[Any], file: str) -> list[Any]:
                 file, f"{key}.name", f"has no {_MARK} to number the copies", f'such as "wan{_MARK}"'
             )
         rest = {field: value for field, value in link.items() if field != "count"}
+        if count * _values(rest) > _MOST_VALUES:
+            raise ScenarioError(
+                file, f"{key}.count", "makes more values than can be held", "lower it"
+            )
         result.extend(
             {**rest, "name": _numbered(name, i), "between": _numbered(link.get("between"), i)}
             for i in range(count)
@@ -126,6 +132,20 @@ def _count(table: dict[str, Any], key: str, each: int, most: int, things: str, f
             file, f"{key}.count", f"makes more {things} than can be held", "lower it"
         )
     return count
+
+
+def _values(table: dict[str, Any]) -> int:
+    """How many values a table holds, those of inner tables and arrays among them."""
+    found = 0
+    waiting: list[Any] = [table]
+    while waiting:
+        value = waiting.pop()
+        found += 1
+        if isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+    return found
 
 
 def _numbered(value: Any, number: int) -> Any:

@@ -17,7 +17,7 @@ from narrows.scenario.quantities import (
     at_most,
     refuse,
 )
-from narrows.scenario.queues import AnyQueue, Packets, Pfifo, Queue, Red
+from narrows.scenario.queues import AnyQueue, Class, Packets, Pfifo, Queue, Red, nested
 
 __all__ = ["Direction", "Edge", "Framing", "Jitter", "Link", "Ring", "Way"]
 
@@ -126,6 +126,20 @@ class Direction(NamedTuple):
     dns_exempt: bool
 
 
+def _check_decay(queue: AnyQueue | None, rate: int, at: str) -> None:
+    """Whether each RED in a queue that is served at a rate can decay."""
+    if isinstance(queue, Red) and not queue.decays_at(queue.bandwidth or rate):
+        raise refuse(
+            "is too low for RED's average to decay by",
+            "raise it, or the link's rate",
+            f"{at}.bandwidth",
+        )
+    for index, entry in enumerate(nested(queue)):
+        served = min(rate, entry.rate or rate) if isinstance(entry, Class) else rate
+        kind = "classes" if isinstance(entry, Class) else "bands"
+        _check_decay(entry.queue, served, f"{at}.{kind}[{index}].queue")
+
+
 class Link(Way):
     """A two-way link; the keys of a direction, given here, apply to both."""
 
@@ -157,14 +171,8 @@ class Link(Way):
                     "lower the deviation or raise delay",
                     f"{at}.deviation",
                 )
-            queue = self._key(way, "queue")
-            if isinstance(queue, Red) and not queue.decays_at(queue.bandwidth or rate):
-                at = f"{way}.queue" if own is not None and own.queue is not None else "queue"
-                raise refuse(
-                    "is too low for RED's average to decay by",
-                    "raise it, or the link's rate",
-                    f"{at}.bandwidth",
-                )
+            at = f"{way}.queue" if own is not None and own.queue is not None else "queue"
+            _check_decay(self._key(way, "queue"), rate, at)
         return self
 
     def _key(self, way: str, key: str) -> Any:

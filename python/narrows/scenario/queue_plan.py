@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from narrows.scenario.queues import AnyQueue, Red, Red1993, Tdrr
+from narrows.scenario.queues import AnyQueue, Band, Class, Classes, Match, Prio, Red, Red1993, Tdrr
 
 __all__ = ["queue_plan"]
 
@@ -29,8 +29,29 @@ def queue_plan(queue: AnyQueue, rate: int) -> dict[str, Any]:
         case Tdrr():
             sample = queue.sample if queue.sample == "packet" else {"interval": queue.sample}
             return {"tdrr": {**_settings(queue), "sample": sample}}
+        case Prio():
+            return {"prio": {"bands": [_entry(band, rate) for band in queue.bands]}}
+        case Classes():
+            return {"classes": {"classes": [_class(entry, rate) for entry in queue.classes]}}
         case _:
             return {queue.kind: _settings(queue)}
+
+
+def _entry(entry: Band | Class, rate: int) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "match": [_filter(match) for match in entry.match],
+        "queue": queue_plan(entry.queue, rate),
+    }
+
+
+def _class(entry: Class, rate: int) -> dict[str, Any]:
+    served = rate if entry.rate is None else min(rate, entry.rate)
+    return {**_entry(entry, served), "rate": entry.rate, "burst": entry.burst}
+
+
+def _filter(match: Match) -> dict[str, Any]:
+    return {key: getattr(match, key) for key in type(match).model_fields}
 
 
 def _settings(queue: AnyQueue) -> dict[str, Any]:
@@ -56,6 +77,7 @@ def _red(queue: Red, rate: int) -> dict[str, Any]:
 
 def _red_1993(queue: Red1993, rate: int) -> dict[str, Any]:
     in_bytes = {"bytes": {"mean_packet": queue.mean_packet}}
+    adaptive = queue.adaptive
     return {
         "unit": "packets" if queue.unit == "packets" else in_bytes,
         "limit": queue.limit,
@@ -67,5 +89,8 @@ def _red_1993(queue: Red1993, rate: int) -> dict[str, Any]:
         "wait": queue.wait,
         "ecn": queue.ecn,
         "mark_above_max": queue.mark_above_max,
+        "adaptive": None
+        if adaptive is None
+        else {key: getattr(adaptive, key) for key in type(adaptive).model_fields},
         "bandwidth": rate if queue.bandwidth is None else queue.bandwidth,
     }

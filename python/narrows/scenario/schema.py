@@ -26,6 +26,7 @@ def json_schema() -> dict[str, Any]:
             del table["properties"]["kind"]["default"]
     for name in ("Link", "Way"):
         tables[name]["properties"]["framing"]["anyOf"].append({"const": "ethernet"})
+    tables["Red1993"]["properties"]["adaptive"]["anyOf"].append({"type": "boolean"})
     for name in ("Link", "Bulk", "Once", "OnOff", "Ftp"):
         properties = tables[name]["properties"]
         properties["count"] = COUNT_SCHEMA

@@ -129,6 +129,11 @@ class Tcp(Table):
                 "set reduction to at-once",
                 "recovery" if self.recovery is not None else "reduction",
             )
+        if self.recovery == "sack" and not config["sack"]:
+            origin = (
+                "" if self.sack is not None else f", which profile {self.profile} does not have"
+            )
+            raise refuse(f"sack needs sack = true{origin}", "set sack to true", "recovery")
         if config["receive_buffer"] < 2 * config["mss"]:
             raise refuse(
                 f"must hold two segments of {config['mss']} B{self._origin('mss')}",

@@ -18,11 +18,15 @@ _NAMES = {
     "red": "RED",
     "red-1993": "RED (1993)",
     "codel": "CoDel",
+    "fq-codel": "FQ-CoDel",
+    "pie": "PIE",
     "blue": "Blue",
     "drr": "DRR",
     "tdrr": "TDRR",
     "qsdrr": "QSDRR",
     "sfq": "SFQ",
+    "prio": "Priority",
+    "classes": "Classful",
 }
 
 
@@ -78,4 +82,4 @@ def _thresholds(axes: Axes, facts: QueueFacts, scale: float, unit: str) -> float
         if facts.unit == "bytes" and threshold.name == "limit":
             label += f"\n= {threshold.level * 8e3 / facts.rate:.0f} ms"
         style.label_line(axes, level, label, _COLORS[threshold.name])
-    return max(threshold.level for threshold in facts.thresholds) * scale
+    return max((threshold.level for threshold in facts.thresholds), default=0.0) * scale

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_serializer, model_validator
+from pydantic import BeforeValidator, Field, field_serializer, model_validator
 
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import PositiveBytes, Probability, Rate, bytes_text, refuse
+from narrows.scenario.quantities import (
+    PositiveBytes,
+    PositiveSpan,
+    Probability,
+    Rate,
+    bytes_text,
+    refuse,
+)
 from narrows.scenario.queues.fields import Limit, Threshold
 
-__all__ = ["Red1993"]
+__all__ = ["Adaptive", "Red1993"]
+
+Fraction = Annotated[Probability, Field(gt=0.0)]
+
+
+class Adaptive(Table):
+    """How Adaptive RED (Floyd, Gummadi, Shenker 2001) changes `max_p`; `true` is these defaults."""
+
+    interval: PositiveSpan = 500 * 10**9
+    """Least time between changes."""
+    alpha: Fraction = 0.01
+    """Added to `max_p` while the average is above its target, but at most a quarter of `max_p`."""
+    beta: Fraction = 0.9
+    """What `max_p` is multiplied by while the average is below its target."""
+    top: Fraction = 0.5
+    """Above it `max_p` does not grow."""
+    bottom: Fraction = 0.01
+    """Below it `max_p` does not shrink."""
+
+
+DEFAULT_ADAPTIVE = Adaptive()
+
+
+def _named_adaptive(value: Any) -> Any:
+    if value is True:
+        return DEFAULT_ADAPTIVE
+    return None if value is False else value
 
 
 class Red1993(Table):
@@ -40,6 +73,9 @@ class Red1993(Table):
     """Marks packets of ECN-capable transports where it would drop them early."""
     mark_above_max: bool = Field(default=False, strict=True)
     """Marks above `max` too (Linux does, ns-2 drops)."""
+    adaptive: Annotated[Adaptive | None, BeforeValidator(_named_adaptive)] = None
+    """Adapts `max_p`, so that the average stays half-way between `min` and `max`: true, or a table;
+    false by default."""
     bandwidth: Rate | None = None
     """Rate by which the average decays while the queue is idle; the link's by default."""
 
