@@ -16,6 +16,7 @@ from narrows.scenario.quantities import bytes_text, rate_text, span_text
 from .test_bad_input import GOOD
 from .test_lowering import TEXT
 
+# Of a processor: the machine may have other work.
 LONGEST_S = 10.0
 
 RICH: dict[str, Any] = {
@@ -127,7 +128,7 @@ VALUES = st.recursive(
 
 
 def outcome(text: str | bytes | dict[str, Any], tmp_path: Path | None = None) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     try:
         if isinstance(text, dict):
             scenario = Scenario.from_dict(text)
@@ -143,7 +144,7 @@ def outcome(text: str | bytes | dict[str, Any], tmp_path: Path | None = None) ->
         assert len(shown) < 2000
     else:
         assert Scenario.from_dict(scenario.resolved()) == scenario
-    assert time.monotonic() - started < LONGEST_S
+    assert time.process_time() - started < LONGEST_S
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -261,10 +262,10 @@ def test_twenty_thousand_hosts_around_a_router_take_bounded_time() -> None:
     )
     outcome(star)
     outcome(star + 'route_back=["h0","R"]\n')
-    started = time.monotonic()
+    started = time.process_time()
     plan = Scenario.parse(star).plan()
     assert len(plan["connections"]) == 20_000
-    assert time.monotonic() - started < LONGEST_S
+    assert time.process_time() - started < LONGEST_S
 
 
 def test_many_changes_of_many_links_take_bounded_time() -> None:
