@@ -257,7 +257,9 @@ impl Agenda {
     #[cold]
     fn adapt(&mut self, now: Time) {
         let gap = now.since(self.looked_at).as_ps() / u64::from(LOOK_INTERVAL);
-        let too_few = self.put_far > LOOK_INTERVAL / 16 && self.buckets.len() < MOST_BUCKETS;
+        // Entries far away cost a few steps each; empty buckets cost memory and cache.
+        let most = MOST_BUCKETS.min(2 * self.store.most_entries());
+        let too_few = self.put_far > LOOK_INTERVAL / 16 && 4 * self.buckets.len() <= most;
         self.put_far = 0;
         self.pops = 0;
         self.steps = 0;

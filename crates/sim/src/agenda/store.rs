@@ -96,6 +96,11 @@ impl Store {
         self.nodes[entry as usize].next = next;
     }
 
+    /// The most entries that there have been at once.
+    pub(super) fn most_entries(&self) -> usize {
+        self.nodes.len()
+    }
+
     #[cold]
     #[inline(never)]
     fn grow(&mut self, node: Node) -> u32 {
