@@ -122,22 +122,25 @@ def _run(
     except KeyboardInterrupt:
         simulation.interrupt()
     simulated = time.perf_counter() - clock
-    stopped = simulation.stopped
+    stopped, end_s, events = simulation.stopped, simulation.now_s, simulation.events
     captures = {name: simulation.capture(link) for link, name in captured.items()}
+    columns = simulation.tables()
+    # Of many connections, what they still hold is as large as the tables.
+    del simulation
     return Run.from_columns(
-        simulation.tables(),
+        columns,
         scenario=scenario.resolved(),
         seed=seed,
         backend="sim",
         status="complete" if stopped in _COMPLETE else "partial",
         stopped=stopped,
-        end_s=simulation.now_s,
-        events=simulation.events,
+        end_s=end_s,
+        events=events,
         narrows=_core.version,
         wall={
             "started": started.isoformat(timespec="seconds"),
             "simulation_s": simulated,
-            "events_per_s": simulation.events / simulated if simulated > 0 else None,
+            "events_per_s": events / simulated if simulated > 0 else None,
         },
         host=host_facts(),
         captures=captures,
