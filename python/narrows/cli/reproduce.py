@@ -21,12 +21,15 @@ EXAMPLES = """\
 
 [bold]narrows reproduce H --quick --json | jq '.claims[] | select(.verdict == "fails")'[/bold]
 
-[bold]narrows reproduce H --sensitivity --seeds 5 --out runs/h[/bold] # also with other choices for
+[bold]narrows reproduce K --seeds 5 --no-sensitivity --out runs/k[/bold] # without other choices for
 what the paper leaves open.
 
 Exit codes: 0 it ran, whatever the verdicts; 1 a run failed; 2 bad input; 130 interrupted. After 1
 and 130 the claims that could be judged are printed and written all the same, "status": "partial".
 """
+
+QUICK_SEEDS = 3
+"""Runs of each experiment with `--quick`."""
 
 SHOWN_FAILURES = 3
 """Failed runs that are named on the terminal."""
@@ -43,14 +46,18 @@ def command(
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="3 seeds and no sensitivity rows.")
+        bool,
+        typer.Option(
+            "--quick",
+            help="3 seeds, no sensitivity rows, and shorter runs where a paper says so.",
+        ),
     ] = False,
     seeds: Annotated[
         int | None,
         typer.Option(
             min=2,
             max=10_000,
-            help="Runs of each experiment. [dim]default: 10[/dim]",
+            help="Runs of each experiment. [dim]default: what the paper's README says[/dim]",
             show_default=False,
         ),
     ] = None,
@@ -59,9 +66,9 @@ def command(
         typer.Option(
             "--sensitivity/--no-sensitivity",
             help="Also run other choices for what a paper leaves open, which the verdict "
-            "[bold]depends[/bold] needs; takes some twenty times longer.",
+            "[bold]depends[/bold] needs and which take most of the time.",
         ),
-    ] = False,
+    ] = True,
     against: Annotated[
         str | None,
         typer.Option(
@@ -101,7 +108,7 @@ def command(
     selected = select(ids or [])
     folder = out or free_folder(Path("runs"))
     claim_folder(folder)
-    count = seeds or (3 if quick else 10)
+    count = seeds or (QUICK_SEEDS if quick else None)
     outcomes = []
     for paper, claims in selected:
         with shown(paper.slug, quiet=quiet) as update:
@@ -116,6 +123,7 @@ def command(
                     rows=paper.rows if sensitivity and not quick else (),
                     against=against is not None,
                     seeds=count,
+                    quick=quick,
                     jobs=jobs,
                     progress=progress,
                 )

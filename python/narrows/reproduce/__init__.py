@@ -50,9 +50,11 @@ class UnknownClaim(NarrowsError):  # noqa: N818 - named after what it is
 @cache
 def papers() -> tuple[Paper, ...]:
     """Every paper that can be reproduced."""
-    from narrows.reproduce.harhalakis_2011 import PAPER
+    from narrows.reproduce.dana_2010 import PAPER as DANA
+    from narrows.reproduce.harhalakis_2011 import PAPER as HARHALAKIS
+    from narrows.reproduce.kantawala_2002 import PAPER as KANTAWALA
 
-    return (PAPER,)
+    return (HARHALAKIS, KANTAWALA, DANA)
 
 
 def ids() -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -40,6 +40,13 @@ class Measured:
 
     def __getitem__(self, name: str) -> float:
         return self.values[name]
+
+    def reading(self, others: Mapping[str, str]) -> Measured:
+        """The same run with other figures under the usual names, where it has them."""
+        swapped = {
+            name: self.values[other] for name, other in others.items() if other in self.values
+        }
+        return Measured({**self.values, **swapped}, self.curves)
 
 
 @dataclass(frozen=True)
@@ -119,6 +126,8 @@ class Judged:
     verdict: Verdict
     rows: Mapping[str, tuple[Interval | None, Verdict]] = field(default_factory=dict)
     """The same under each sensitivity row that was run and that touches the claim's cells."""
+    bases: Mapping[str, Interval | None] = field(default_factory=dict)
+    """Ours from the cells and seeds that the row has, where these are not all of the claim's."""
 
     @property
     def difference(self) -> float | None:
@@ -130,22 +139,29 @@ class Judged:
     @property
     def flips(self) -> list[str]:
         """Names of the sensitivity rows that change the verdict."""
-        base = self.claim.test(self.interval)
         return [
             name
             for name, (_, verdict) in self.rows.items()
-            if Verdict.NOT_TESTED not in (base, verdict) and verdict is not base
+            if (base := self.base(name)) is not verdict
+            and Verdict.NOT_TESTED not in (base, verdict)
         ]
+
+    def base(self, row: str) -> Verdict:
+        """The verdict that a sensitivity row is compared with."""
+        return self.claim.test(self.bases.get(row, self.interval))
 
 
 def judge(
     claim: Claim,
     interval: Interval | None,
     rows: Mapping[str, Interval | None] | None = None,
+    bases: Mapping[str, Interval | None] | None = None,
 ) -> Judged:
-    """The verdict on `claim` from the interval of the base runs and of each sensitivity row."""
+    """The verdict on `claim` from the interval of the base runs and of each sensitivity row.
+
+    `bases` holds, for a row with fewer seeds or cells, the interval of the base runs with the same
+    ones: an interval that is wider for lack of seeds shall flip nothing.
+    """
     tested = {name: (row, claim.test(row)) for name, row in (rows or {}).items()}
-    judged = Judged(claim, interval, claim.test(interval), tested)
-    if judged.flips:
-        return Judged(claim, interval, Verdict.DEPENDS, tested)
-    return judged
+    judged = Judged(claim, interval, claim.test(interval), tested, bases or {})
+    return replace(judged, verdict=Verdict.DEPENDS) if judged.flips else judged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,8 @@ class Outcome:
     """Runs by (sensitivity row or `base`, cell) and seed."""
     rows: Sequence[Row] = ()
     """Sensitivity rows that were asked for."""
+    quick: bool = False
+    """Whether runs are shorter, as `--quick` asks."""
     complete: bool = True
     """False when the reproduction was interrupted or a run failed."""
     interrupted: bool = False
@@ -88,34 +90,59 @@ class Outcome:
             run.curves[name] for _, run in sorted(self.runs(cell).items()) if name in run.curves
         ]
 
-    def claim_values(self, claim: Claim, row: Row | None = None) -> list[float]:
-        """The claim's figure, one value for each seed with which all its cells were run."""
-        sources = [
-            self.runs(cell, row.name if row and row.touches(cell) else BASE) for cell in claim.cells
+    def claim_values(
+        self, claim: Claim, row: Row | None = None, like: Row | None = None
+    ) -> list[float]:
+        """The claim's figure, one value for each seed with which all its cells were run.
+
+        Args:
+            claim: Which claim.
+            row: A sensitivity row; `None`: the base runs.
+            like: Takes the base runs' cells and seeds as this row has them.
+        """
+        shape = row or like
+        cells = [
+            cell for cell in claim.cells if shape is None or not shape.alone or shape.touches(cell)
         ]
-        common = [seed for seed in self.seeds if all(seed in source for source in sources)]
+        sources = {cell: self._source(cell, row) for cell in cells}
+        kept = sources if like is None else {cell: self._source(cell, like) for cell in cells}
+        common = [
+            seed
+            for seed in self.seeds
+            if all(seed in sources[cell] and seed in kept[cell] for cell in cells)
+        ]
         values = [
-            claim.measure(
-                {cell: source[seed] for cell, source in zip(claim.cells, sources, strict=True)}
-            )
+            claim.measure({cell: source[seed] for cell, source in sources.items()})
             for seed in common
+            if cells
         ]
         return [value for value in values if math.isfinite(value)]
 
-    def claim_interval(self, claim: Claim, row: Row | None = None) -> Interval | None:
-        """The 95 % interval of the claim's statistic over the seeds."""
-        values = self.claim_values(claim, row)
+    def claim_interval(
+        self, claim: Claim, row: Row | None = None, like: Row | None = None
+    ) -> Interval | None:
+        """The 95 % interval of the claim's statistic over the seeds; arguments as above."""
+        values = self.claim_values(claim, row, like)
         return claim.interval(values) if values else None
 
     def judged(self) -> Iterator[Judged]:
         """Every claim with its verdict, in the paper's order."""
         for claim in self.claims:
-            rows = {
-                row.name: self.claim_interval(claim, row)
-                for row in self.rows
-                if any(row.touches(cell) for cell in claim.cells)
-            }
-            yield judge(claim, self.claim_interval(claim), rows)
+            rows = [row for row in self.rows if any(row.touches(cell) for cell in claim.cells)]
+            yield judge(
+                claim,
+                self.claim_interval(claim),
+                {row.name: self.claim_interval(claim, row) for row in rows},
+                {row.name: self.claim_interval(claim, like=row) for row in rows},
+            )
+
+    def _source(self, cell: str, row: Row | None) -> Mapping[int, Measured]:
+        """The runs of a cell under a row, or the base runs where it leaves the cell alone."""
+        if row is None or not row.touches(cell):
+            return self.runs(cell)
+        if row.runs_again:
+            return self.runs(cell, row.name)
+        return {seed: run.reading(row.reads) for seed, run in self.runs(cell).items()}
 
     def agreement(self) -> list[Agreement]:
         """Ours against the paper's reference measurements, for the cells that were run."""
@@ -185,7 +212,9 @@ def cells_to_run(
     base: list[tuple[Row | None, Cell]] = [
         (None, cell) for cell in paper.cells if cell in cells or cell in extra
     ]
-    return base + [(row, cell) for row in rows for cell in cells if row.touches(cell.name)]
+    return base + [
+        (row, cell) for row in rows if row.runs_again for cell in cells if row.touches(cell.name)
+    ]
 
 
 def _agreement_document(entry: Agreement) -> dict[str, Any]:

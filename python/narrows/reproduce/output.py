@@ -99,6 +99,7 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
                 "outcome": outcome,
                 "tables": outcome.paper.tables(outcome),
                 "claims": [_claim_cells(judged) for judged in outcome.judged()],
+                "verdicts": verdict_counts(outcome),
                 "agreement": agreement_table(outcome.agreement()) if outcome.agreement() else None,
                 "sensitivity": sensitivity_table(outcome),
                 "figures": shown_on_page(figures),
@@ -113,6 +114,13 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
     )
     html = environment.get_template("reproduction.html").render(papers=papers)
     write_page(folder / REPORT_FILE, html)
+
+
+def verdict_counts(outcome: Outcome) -> str:
+    """How many claims have which verdict, in words."""
+    verdicts = [judged.verdict for judged in outcome.judged()]
+    counts = {verdict: verdicts.count(verdict) for verdict in Verdict}
+    return ", ".join(f"{verdict}: {count}" for verdict, count in counts.items() if count)
 
 
 def span_text(values: Sequence[float], text: Callable[[float], str]) -> str:

@@ -1,17 +1,21 @@
 """Runs the cells of a paper: each (cell, sensitivity row, seed) once, spread over the cores.
 
-Threads suffice: the simulator releases the interpreter lock while it runs. What is kept of a run
-is what the paper measures; the run's tables go as soon as they are measured, so memory does not
-grow with seeds.
+Threads suffice: the simulator releases the interpreter lock while it runs. Cells whose time and
+memory count run in a process of their own. What is kept of a run is what the paper measures; the
+run's tables go as soon as they are measured, so memory does not grow with seeds.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from narrows.errors import NarrowsError
@@ -37,11 +41,13 @@ class Job:
     cell: Cell
     row: Row | None
     seed: int
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """Settings on top of all."""
 
     @property
     def settings(self) -> dict[str, str]:
         """The cell's settings with the sensitivity row's on top."""
-        return {**self.cell.set, **(self.row.set if self.row else {})}
+        return {**self.cell.set, **(self.row.settings(self.cell) if self.row else {}), **self.extra}
 
     @property
     def label(self) -> str:
@@ -70,7 +76,8 @@ def reproduce(
     claims: Sequence[Claim] | None = None,
     rows: Sequence[Row] = (),
     against: bool = False,
-    seeds: int = 10,
+    seeds: int | None = None,
+    quick: bool = False,
     jobs: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     execute: Execute | None = None,
@@ -86,18 +93,25 @@ def reproduce(
         claims: A selection; all of the paper's by default.
         rows: Sensitivity rows to run as well.
         against: Whether to run the cells as well that only the reference measurements have.
-        seeds: Seeds 1 to this number; two at least for intervals.
+        seeds: Seeds 1 to this number, the paper's own by default; two at least for intervals.
+            Sensitivity rows take the paper's `row_seeds` at most.
+        quick: Whether the paper's `quick` settings go on top of every cell's.
         jobs: Runs at once; the number of cores by default.
         progress: Called in the calling thread whenever a run has ended.
         execute: How one cell is run.
     """
     chosen = list(paper.claims if claims is None else claims)
-    numbers = list(range(1, seeds + 1))
-    outcome = Outcome(paper, chosen, numbers, "sim", rows=list(rows))
+    numbers = list(range(1, (seeds or paper.seeds) + 1))
+    outcome = Outcome(paper, chosen, numbers, "sim", rows=list(rows), quick=quick)
     pairs = cells_to_run(paper, chosen, rows, against)
     # Seeds outermost, so that an interrupted reproduction has some seeds of every cell.
-    plan = [Job(cell, row, seed) for seed in numbers for row, cell in pairs]
-    run_cell = execute or simulate
+    plan = [
+        Job(cell, row, seed, {**paper.quick, **cell.quick} if quick else {})
+        for seed in numbers
+        for row, cell in pairs
+        if (row is None or seed <= paper.row_seeds) and seed <= (cell.seeds or seed)
+    ]
+    run_cell = execute or run_one
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1, thread_name_prefix="narrows")
     try:
@@ -126,23 +140,62 @@ def reproduce(
     return outcome
 
 
-def simulate(
+def run_one(
     paper: Paper, cell: Cell, set: Mapping[str, str], seed: int, stop: threading.Event
 ) -> Measured:
-    """One run in the simulator, measured.
+    """One run in the simulator, measured; in a process of its own where the cell wants that.
 
     Raises:
-        RuntimeError: The run stopped before its end.
+        RuntimeError: The run stopped before its end, or its process did.
         narrows.ScenarioError: The cell's scenario does not take a setting.
     """
     from narrows import Scenario, run
+
+    path = paper.folder / "scenarios" / cell.scenario
+    if cell.own_process:
+        return in_own_process(paper, path, set, seed, stop)
 
     def watch(_: object) -> None:
         if stop.is_set():
             raise Stopped
 
-    scenario = Scenario.load(paper.folder / "scenarios" / cell.scenario, set=set)
-    result = run(scenario, seed=seed, progress=watch)
+    result = run(Scenario.load(path, set=set), seed=seed, progress=watch)
     if result.status != "complete":
         raise RuntimeError(f"the run stopped early: {result.stopped}")
     return paper.measure(result)
+
+
+def in_own_process(
+    paper: Paper, path: Path, set: Mapping[str, str], seed: int, stop: threading.Event
+) -> Measured:
+    """One run in a process of its own, with its processor time and its peak memory.
+
+    Raises:
+        RuntimeError: It failed; the text is what it said last.
+    """
+    command = [sys.executable, "-m", "narrows.reproduce.child", paper.slug, str(path), str(seed)]
+    child = subprocess.Popen(
+        [*command, json.dumps(dict(set))],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while True:
+        try:
+            said, complaint = child.communicate(timeout=LOOK_AGAIN_S)
+            break
+        except subprocess.TimeoutExpired:
+            if stop.is_set():
+                child.kill()
+                child.communicate()
+                raise Stopped from None
+    if child.returncode != 0:
+        last = (complaint.strip().splitlines() or [f"exit code {child.returncode}"])[-1]
+        raise RuntimeError(f"the run's process failed: {last}")
+    found: dict[str, float] = json.loads(said)
+    return Measured(found)
+
+
+LOOK_AGAIN_S = 0.2
+"""How often a process of its own is looked at for an interrupt."""

@@ -1,0 +1,46 @@
+"""One run of a paper's cell, as a process of its own: what the runner starts to measure a run.
+
+    python -m narrows.reproduce.child SLUG SCENARIO SEED SETTINGS
+
+Prints the figures that the paper measures as a JSON object, with `cpu_s` (the process's processor
+time, Python's start among it), `cpu_s_per_100_s` (the same for 100 simulated seconds), `run_s`
+(wall-clock time from the plan to the tables) and `peak_mb` (its largest resident set, in units of
+10^6 bytes).
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+
+from narrows import Scenario, run
+
+
+def main(slug: str, path: str, seed: str, settings: str) -> None:
+    """Runs, measures and prints."""
+    scenario = Scenario.load(path, set=json.loads(settings))
+    started = time.perf_counter()
+    result = run(scenario, seed=int(seed))
+    run_s = time.perf_counter() - started
+    if result.status != "complete":
+        sys.exit(f"the run stopped early: {result.stopped}")
+    # After the run, so that nothing which a run does not need counts as its memory.
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    unit = 1 if sys.platform == "darwin" else 1024
+    from narrows.reproduce import papers
+
+    (paper,) = (paper for paper in papers() if paper.slug == slug)
+    values = dict(paper.measure(result).values)
+    values |= {
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "cpu_s_per_100_s": 100.0 * (used.ru_utime + used.ru_stime) / result.end_s,
+        "run_s": run_s,
+        "peak_mb": used.ru_maxrss * unit / 1e6,
+    }
+    print(json.dumps(values))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
