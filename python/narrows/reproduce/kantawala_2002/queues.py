@@ -1,0 +1,91 @@
+"""The paper's six queues, with the parameters chosen for RED and Blue; README.md has the search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+QUEUES = ("droptail", "red", "blue", "drr", "tdrr", "qsdrr")
+"""In the order of the paper's legends: one queue for all, then one for each flow."""
+
+TITLES = {
+    "droptail": "Tail Drop",
+    "red": "RED",
+    "blue": "Blue",
+    "drr": "DRR",
+    "tdrr": "TDRR",
+    "qsdrr": "QSDRR",
+}
+
+SHARED = ("droptail", "red", "blue")
+"""Queues without flows of their own: the paper's non-DRR policies."""
+
+FAMILY = ("drr", "tdrr", "qsdrr")
+"""The DRR family."""
+
+RED_MIN, RED_MAX = 0.5, 1.0
+"""RED's thresholds as shares of the buffer."""
+RED_WEIGHT = 0.0002
+RED_MAX_P = 0.02
+
+BLUE_INCREMENT, BLUE_DECREMENT = 0.0025, 0.00125
+BLUE_FREEZE = "100 ms"
+
+WEIGHT = 0.03125
+"""TDRR's, as printed."""
+
+
+def queue(name: str, limit: int, **settings: object) -> str:
+    """A queue of the paper as a scenario's inline table.
+
+    Args:
+        name: One of `QUEUES`.
+        limit: The buffer in packets.
+        settings: What differs from the choice for it.
+    """
+    kind, chosen = _CHOSEN[name](limit)
+    return _inline({"kind": kind, "limit": limit, **chosen, **settings})
+
+
+def _red(limit: int) -> tuple[str, Mapping[str, object]]:
+    return "red-1993", {
+        "min": RED_MIN * limit,
+        "max": RED_MAX * limit,
+        "weight": RED_WEIGHT,
+        "max_p": RED_MAX_P,
+        "wait": True,
+    }
+
+
+def _blue(limit: int) -> tuple[str, Mapping[str, object]]:
+    return "blue", {
+        "increment": BLUE_INCREMENT,
+        "decrement": BLUE_DECREMENT,
+        "freeze": BLUE_FREEZE,
+    }
+
+
+def _plain(kind: str, **settings: object) -> _Choice:
+    return lambda _: (kind, settings)
+
+
+_Choice: TypeAlias = Callable[[int], tuple[str, Mapping[str, object]]]
+
+_CHOSEN: Mapping[str, _Choice] = {
+    "droptail": _plain("pfifo"),
+    "red": _red,
+    "blue": _blue,
+    "drr": _plain("drr"),
+    "tdrr": _plain("tdrr", weight=WEIGHT),
+    "qsdrr": _plain("qsdrr"),
+}
+
+
+def _inline(values: Mapping[str, object]) -> str:
+    return "{ " + ", ".join(f"{key} = {_toml(value)}" for key, value in values.items()) + " }"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else repr(value)

@@ -1,0 +1,175 @@
+"""Other choices for what the paper leaves open; README.md says what was chosen, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from narrows.reproduce.kantawala_2002.cells import (
+    HOPS,
+    ROUND_TRIPS,
+    SCALED,
+    SINGLE,
+    Topology,
+    name,
+    queue_key,
+    tcp,
+    topology_of,
+)
+from narrows.reproduce.kantawala_2002.queues import FAMILY, QUEUES
+from narrows.reproduce.kantawala_2002.scaling import POINTS
+from narrows.reproduce.paper import Cell, Row
+
+_ALL = (SINGLE, ROUND_TRIPS, HOPS)
+_SCALING = frozenset(point.cell(which) for point in POINTS for which in SCALED)
+
+
+def _some(topologies: Iterable[Topology], queues: Iterable[str] = QUEUES) -> frozenset[str]:
+    """The cells that rows run again."""
+    kept = tuple(queues)
+    return frozenset(
+        name(topology.name, which, limit)
+        for topology in topologies
+        for which in kept
+        for limit in topology.row_limits
+    )
+
+
+def _tcp(**keys: str) -> Callable[[Cell], Mapping[str, str]]:
+    return lambda cell: tcp(topology_of(cell.name), **keys)
+
+
+def _queue(key: str, value: str) -> Callable[[Cell], Mapping[str, str]]:
+    return lambda cell: queue_key(topology_of(cell.name), key, value)
+
+
+def _delays(delay: str) -> Callable[[Cell], Mapping[str, str]]:
+    return lambda cell: {
+        f"links.{link}.delay": delay for link in topology_of(cell.name).bottlenecks
+    }
+
+
+def _row(
+    title: str,
+    reason: str,
+    of_cell: Callable[[Cell], Mapping[str, str]],
+    cells: frozenset[str],
+) -> Row:
+    return Row(title, reason, {}, cells, alone=True, of_cell=of_cell)
+
+
+ROWS = [
+    _row(
+        "window kept between bursts",
+        "whether a burst restarts slow start is not printed",
+        _tcp(restart_after_idle="keep"),
+        _some(_ALL),
+    ),
+    _row(
+        "slow start up to an old threshold",
+        "ns-2's own restart after idle sets the window back and keeps the threshold",
+        _tcp(restart_after_idle="slow-start"),
+        _some((SINGLE, ROUND_TRIPS)),
+    ),
+    _row(
+        "window of 20 packets",
+        "ns-2's default limit of the window, if it was left so",
+        _tcp(receive_buffer="29200 B"),
+        _some(_ALL),
+    ),
+    _row(
+        "SACK",
+        "the paper has Reno, which several losses in a window stop",
+        _tcp(sack="true", recovery="sack", reduction="prr"),
+        _some(_ALL),
+    ),
+    _row(
+        "NewReno",
+        "Reno, mended for several losses in a window",
+        _tcp(recovery="new-reno"),
+        _some((SINGLE, ROUND_TRIPS)),
+    ),
+    _row(
+        "time-outs of 1 s at least",
+        "the smallest retransmission time-out is not printed (RFC 6298: 1 s)",
+        _tcp(min_rto="1 s"),
+        _some((SINGLE, ROUND_TRIPS)),
+    ),
+    _row(
+        "bottleneck delay 10 ms",
+        "delays of Figures 2 and 4 are not printed",
+        _delays("10 ms"),
+        _some((SINGLE, HOPS)),
+    ),
+    _row(
+        "bottleneck delay 1 ms",
+        "delays of Figures 2 and 4 are not printed",
+        _delays("1 ms"),
+        _some((SINGLE, HOPS)),
+    ),
+    _row(
+        "longest queue in packets",
+        "whether the longest-queue rule counts bytes or packets is not printed",
+        _queue("longest_by", "packets"),
+        _some((SINGLE,), ("drr", "qsdrr")),
+    ),
+    _row(
+        "drop at the tail of the chosen queue",
+        "where DRR and TDRR drop is not printed, the front for QSDRR only",
+        _queue("drop_from", "tail"),
+        _some(_ALL, FAMILY),
+    ),
+    _row(
+        "the newest of equally long queues",
+        "which of several longest queues is chosen is not printed",
+        _queue("ties", "newest"),
+        _some((SINGLE, ROUND_TRIPS), ("drr", "qsdrr")),
+    ),
+    _row(
+        "TDRR samples with each packet",
+        "how TDRR samples throughput is not printed: a packet's bytes by the time since the last",
+        _queue("sample", "packet"),
+        _some(_ALL, ("tdrr",)),
+    ),
+    _row(
+        "TDRR samples each second",
+        "how TDRR samples throughput is not printed",
+        _queue("sample", "1 s"),
+        _some((SINGLE, ROUND_TRIPS), ("tdrr",)),
+    ),
+    _row(
+        "TDRR forgets flows without packets",
+        "whether a queue's throughput outlives its packets is not printed",
+        _queue("remember", "0"),
+        _some((SINGLE, ROUND_TRIPS), ("tdrr",)),
+    ),
+    _row(
+        "QSDRR keeps its queue when that empties",
+        "what QSDRR does then is not printed",
+        _queue("when_empty", "keep"),
+        _some(_ALL, ("qsdrr",)),
+    ),
+    _row(
+        "flows share 16 queues",
+        "ns-2's own DRR hashes flows into 10 or 16 queues by default",
+        _queue("buckets", "16"),
+        _some((SINGLE, ROUND_TRIPS), FAMILY),
+    ),
+    Row(
+        "goodput while a burst is under way",
+        "how goodput is averaged is not printed: here a burst's bits by its completion time",
+        {},
+        reads={"goodput.all": "goodput_on.all", "ratio": "ratio_on"},
+    ),
+    Row(
+        "fair share as all flows' mean",
+        "what the 80 % and 40 % of the abstract refer to is not printed",
+        {},
+        reads={"far_share": "far_share_of_mean"},
+    ),
+    _row(
+        "sources without idle times",
+        "whether Figure 8's sources have idle times is not printed",
+        lambda _: {"traffic[0].idle_mean": "0 s", "duration": "30 s"},
+        _SCALING,
+    ),
+]
