@@ -27,6 +27,8 @@ DOCUMENTS = (
     "docs/sweeps.md",
     "docs/reference/scenario.md",
     "python/narrows/reproduce/harhalakis_2011/README.md",
+    "python/narrows/reproduce/kantawala_2002/README.md",
+    "python/narrows/reproduce/dana_2010/README.md",
 )
 
 

@@ -271,7 +271,11 @@ _TABLES: Sequence[Table] = (
             Column("backlog_bytes", _U64, "bytes", "Bytes in the queue, without the ring."),
             Column("ring_packets", _U32, "packets", "Packets in the card's ring buffer."),
             Column("ring_bytes", _U64, "bytes", "Bytes in the card's ring buffer."),
-            _null("average_bytes", "bytes", "RED's average of the backlog; null: no RED."),
+            _null(
+                "average_bytes",
+                "bytes",
+                "RED's average of the backlog, in packets where it counts them; null: no RED.",
+            ),
             _null(
                 "sojourn_mean_ms",
                 "ms",

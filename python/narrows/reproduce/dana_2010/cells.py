@@ -1,0 +1,166 @@
+"""The paper's three queues, two other settings for D7, and other choices for the unknown."""
+
+from __future__ import annotations
+
+from narrows.reproduce.paper import Cell, Row
+
+SCENARIO = "ds1.toml"
+
+LIMIT = 100
+"""Packets, as printed."""
+
+QUEUES = ("tail", "red", "ecn")
+TITLES = {"tail": "Drop Tail", "red": "RED", "ecn": "RED+ECN"}
+
+_ECN = {"traffic.ftp.tcp.ecn": "true"}
+
+
+def tail(limit: int) -> dict[str, str]:
+    """Drop Tail at router A."""
+    return {"links.ds1.forward.queue": f'{{ kind = "pfifo", limit = {limit} }}'}
+
+
+def red(limit: int, *, ecn: bool = False) -> dict[str, str]:
+    """RED at router A with the printed parameters, which do not follow the limit."""
+    text = (
+        f'{{ kind = "red-1993", limit = {limit}, min = 25.0, max = 75.0, '
+        f"weight = 0.001953125, max_p = 0.1, ecn = {str(ecn).lower()} }}"
+    )
+    return {"links.ds1.forward.queue": text, **(_ECN if ecn else {})}
+
+
+SMALL_LIMIT = 50
+"""D7's smaller buffer: half."""
+
+_HEAVY = {"traffic.ftp.connections": "8"}
+"""D7's heavier load: twice as many sessions in the same time."""
+
+CELLS = [
+    Cell("tail", "Drop Tail", SCENARIO, tail(LIMIT)),
+    Cell("red", "RED", SCENARIO, red(LIMIT)),
+    Cell("ecn", "RED+ECN", SCENARIO, red(LIMIT, ecn=True)),
+    Cell("tail-small", "Drop Tail, 50 packets", SCENARIO, tail(SMALL_LIMIT)),
+    Cell("red-small", "RED, 50 packets", SCENARIO, red(SMALL_LIMIT)),
+    Cell("tail-heavy", "Drop Tail, twice the sessions", SCENARIO, {**tail(LIMIT), **_HEAVY}),
+    Cell("red-heavy", "RED, twice the sessions", SCENARIO, {**red(LIMIT), **_HEAVY}),
+]
+
+_RED = frozenset({"red", "ecn", "red-small", "red-heavy"})
+_LOADED = frozenset(QUEUES)
+"""Cells that other loads touch: D7's have loads of their own."""
+
+
+def _ftp(**keys: str) -> dict[str, str]:
+    return {f"traffic.ftp.{key.replace('tcp_', 'tcp.', 1)}": value for key, value in keys.items()}
+
+
+_FRESH = "fresh"
+
+ROWS = [
+    Row(
+        "five sessions without end",
+        "load not printed: one large transfer for each client, windows of 64 KB",
+        _ftp(connections="1", spread="16 s", tcp_receive_buffer="65535 B"),
+        _LOADED,
+        alone=True,
+    ),
+    Row(
+        "sessions go on opening",
+        "load not printed: one every 3.25 s to 425 s, a hundred in all",
+        _ftp(connections="20", spread="325 s"),
+        _LOADED,
+        alone=True,
+    ),
+    Row(
+        "two hundred sessions in the end",
+        "load not printed: the same until 165 s, then 180 more until 265 s",
+        _ftp(
+            connections="40",
+            spread="0 s",
+            ramp='[["0 s", 0], ["65 s", 20], ["165 s", 200]]',
+        ),
+        _LOADED,
+        alone=True,
+    ),
+    Row(
+        "files of 100 kB with pauses",
+        "load not printed: a session of many files, 5 s between them",
+        _ftp(
+            file="100 kB",
+            pause='{ distribution = "exponential", mean = "5 s" }',
+            connections="6",
+            spread="98 s",
+            tcp_restart_after_idle=_FRESH,
+        ),
+        _LOADED,
+        alone=True,
+    ),
+    Row(
+        "one file of 3 MB for each client",
+        "load not printed: transfers that end, windows of 64 KB",
+        _ftp(
+            connections="1",
+            spread="16 s",
+            file="3 MB",
+            files="1",
+            tcp_receive_buffer="65535 B",
+        ),
+        _LOADED,
+        alone=True,
+    ),
+    Row(
+        "windows of 64 KB",
+        "OPNET's hosts have 8760 bytes unless told otherwise",
+        _ftp(tcp_receive_buffer="65535 B"),
+    ),
+    Row("TCP Tahoe", "TCP flavour not printed", _ftp(tcp_recovery="tahoe")),
+    Row("TCP NewReno", "TCP flavour not printed", _ftp(tcp_recovery="new-reno")),
+    Row(
+        "TCP with SACK",
+        "TCP flavour not printed",
+        _ftp(tcp_sack="true", tcp_recovery="sack", tcp_reduction="prr"),
+    ),
+    Row("an acknowledgement for every segment", "not printed", _ftp(tcp_acks="every-segment")),
+    Row("DS1 delay 10 ms", "not printed", {"links.ds1.delay": "10 ms"}),
+    Row("DS1 delay 50 ms", "not printed", {"links.ds1.delay": "50 ms"}),
+    Row(
+        "drops spaced 1/p to 2/p apart",
+        "RED as ns-2 has it by default",
+        {"links.ds1.forward.queue.wait": "true"},
+        _RED,
+    ),
+    Row(
+        "marks above the maximum too",
+        "the paper marks between the thresholds; Linux marks above as well",
+        {"links.ds1.forward.queue.mark_above_max": "true"},
+        frozenset({"ecn"}),
+    ),
+    Row(
+        "delay variation as change from sample to sample",
+        "how it is computed is not printed",
+        {},
+        reads={
+            "variation": "jitter",
+            "variation_early": "jitter_early",
+            "variation_late": "jitter_late",
+        },
+    ),
+    Row(
+        "a drop costs ten times as much",
+        "the router's costs are a model",
+        {},
+        reads={"cpu_before": "cpu_before_drop10", "cpu_after": "cpu_after_drop10"},
+    ),
+    Row(
+        "a drop costs nothing",
+        "the router's costs are a model",
+        {},
+        reads={"cpu_before": "cpu_before_drop0", "cpu_after": "cpu_after_drop0"},
+    ),
+    Row(
+        "averaging costs ten times as much",
+        "the router's costs are a model",
+        {},
+        reads={"cpu_before": "cpu_before_average10", "cpu_after": "cpu_after_average10"},
+    ),
+]

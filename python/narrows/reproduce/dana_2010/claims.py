@@ -1,0 +1,219 @@
+"""D1 to D7 as inequalities; the paper prints no numbers but times. Reasons in README.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from narrows.reproduce.claims import Claim, Measured, Worded
+from narrows.reproduce.dana_2010.cells import QUEUES, TITLES
+
+FULL_AT_S, FULL_TOLERANCE_S = 156.0, 10.0
+"""D1: when Drop Tail fills. The load was found so; the claim checks that it still is."""
+FULL_PACKETS = 90.0
+"""D1: "full" of 100."""
+BACKED_OFF_PACKETS = 75.0
+"""D1: senders that back off together leave a quarter of the buffer empty at least."""
+EQUAL = 10.0
+"""Percent within which two curves are "in close", "almost equal", "almost the same"."""
+RED_STARTS_S, RED_STARTS_TOLERANCE_S = 120.0, 30.0
+"""D4: "around second minute"."""
+SEEN = 0.1
+"""D5: percentage points of utilisation that a figure can show."""
+AFTER_AVERAGE_S = 5.0
+"""D4: seconds after its average passes 25 packets, within which RED drops."""
+
+Runs = Mapping[str, Measured]
+
+
+def _worded(
+    id: str,
+    metric: str,
+    unit: str,
+    cells: Sequence[str],
+    measure: Callable[[Runs], float],
+    sentence: str,
+    relation: Literal["at least", "at most"] = "at least",
+    bound: float = 0.0,
+) -> Claim:
+    return Claim(id, metric, unit, tuple(cells), measure, worded=Worded(sentence, relation, bound))
+
+
+def _less(upper: str, lower: str, figure: str) -> Callable[[Runs], float]:
+    return lambda runs: runs[upper][figure] - runs[lower][figure]
+
+
+def _order(
+    id: str, words: str, unit: str, upper: str, lower: str, figure: str, by: float = 0.0
+) -> Claim:
+    margin = f" by {by:g} at least" if by else ""
+    return _worded(
+        id,
+        f"{words}: {TITLES[upper]} less {TITLES[lower]}",
+        unit,
+        (upper, lower),
+        _less(upper, lower, figure),
+        f"{TITLES[upper]} is above {TITLES[lower]}{margin}",
+        "at least",
+        by,
+    )
+
+
+def _apart(figure: str) -> Callable[[Runs], float]:
+    """How far RED+ECN is from RED, in percent of RED's."""
+
+    def measure(runs: Runs) -> float:
+        red = runs["red"][figure]
+        # A load that ends leaves nothing to compare in the last minutes.
+        return 100.0 * abs(runs["ecn"][figure] / red - 1.0) if red > 0 else math.nan
+
+    return measure
+
+
+def _buffer() -> list[Claim]:
+    return [
+        *(_order("D1", "mean buffer", "packets", "tail", other, "buffer") for other in QUEUES[1:]),
+        Claim(
+            "D1",
+            "Drop Tail: the queue first overflows",
+            "s",
+            ("tail",),
+            lambda runs: runs["tail"]["full_s"],
+            published=FULL_AT_S,
+            tolerance=FULL_TOLERANCE_S,
+        ),
+        _worded(
+            "D1",
+            "Drop Tail: mean buffer from 156 to 192 s",
+            "packets",
+            ("tail",),
+            lambda runs: runs["tail"]["buffer_full"],
+            f"stays full: at least {FULL_PACKETS:g} of 100",
+            "at least",
+            FULL_PACKETS,
+        ),
+        _worded(
+            "D1",
+            "Drop Tail: lowest buffer within a minute after 192 s",
+            "packets",
+            ("tail",),
+            lambda runs: runs["tail"]["buffer_low"],
+            f"all senders back off together: at most {BACKED_OFF_PACKETS:g} of 100",
+            "at most",
+            BACKED_OFF_PACKETS,
+        ),
+    ]
+
+
+def _delay() -> list[Claim]:
+    return [
+        _order("D2", "mean queueing delay", "ms", "tail", "ecn", "delay"),
+        _order("D2", "mean queueing delay", "ms", "ecn", "red", "delay"),
+        _worded(
+            "D2",
+            "mean queueing delay in the last two minutes: RED+ECN from RED",
+            "%",
+            ("red", "ecn"),
+            _apart("delay_late"),
+            f"are going to be in close: at most {EQUAL:g} % apart",
+            "at most",
+            EQUAL,
+        ),
+        _order("D3", "delay variation", "ms²", "tail", "red", "variation"),
+        _order("D3", "delay variation before 200 s", "ms²", "ecn", "red", "variation_early"),
+        _worded(
+            "D3",
+            "delay variation in the last two minutes: RED+ECN from RED",
+            "%",
+            ("red", "ecn"),
+            _apart("variation_late"),
+            f"almost equal: at most {2 * EQUAL:g} % apart",
+            "at most",
+            2 * EQUAL,
+        ),
+    ]
+
+
+def _drops() -> list[Claim]:
+    return [
+        _worded(
+            "D4",
+            "RED: first drop after its average passed 25 packets",
+            "s",
+            ("red",),
+            lambda runs: abs(runs["red"]["first_drop_s"] - runs["red"]["average_s"]),
+            f"starts dropping then: within {AFTER_AVERAGE_S:g} s",
+            "at most",
+            AFTER_AVERAGE_S,
+        ),
+        Claim(
+            "D4",
+            "RED: first drop",
+            "s",
+            ("red",),
+            lambda runs: runs["red"]["first_drop_s"],
+            published=RED_STARTS_S,
+            tolerance=RED_STARTS_TOLERANCE_S,
+        ),
+        _order("D4", "total drops", "packets", "tail", "red", "drops"),
+        _order("D4", "total drops", "packets", "red", "ecn", "drops"),
+        _order("D5", "utilisation", "percentage points", "tail", "red", "utilisation", SEEN),
+        _order("D5", "utilisation", "percentage points", "ecn", "red", "utilisation", SEEN),
+    ]
+
+
+def _processor() -> list[Claim]:
+    return [
+        *(
+            _worded(
+                "D6",
+                f"{TITLES[queue]}: router CPU in the 15 s after its first drop less before",
+                "percentage points",
+                (queue,),
+                lambda runs, queue=queue: runs[queue]["cpu_after"] - runs[queue]["cpu_before"],  # type: ignore[misc]
+                "rises when the queue starts dropping",
+            )
+            for queue in ("tail", "red")
+        ),
+        _worded(
+            "D6",
+            "router CPU in the last two minutes: largest distance between the three",
+            "%",
+            QUEUES,
+            _spread,
+            f"almost the same: at most {EQUAL:g} % apart",
+            "at most",
+            EQUAL,
+        ),
+        *(
+            _worded(
+                "D7",
+                f"first drops of Drop Tail and RED with {words}: nearer to each other by",
+                "s",
+                ("tail", "red", f"tail-{other}", f"red-{other}"),
+                _nearer(other),
+                "come closer together",
+            )
+            for other, words in (
+                ("small", "a buffer of 50 packets"),
+                ("heavy", "twice the sessions"),
+            )
+        ),
+    ]
+
+
+def _spread(runs: Runs) -> float:
+    loads = [runs[queue]["cpu_late"] for queue in QUEUES]
+    return 100.0 * (max(loads) - min(loads)) / min(loads) if min(loads) > 0 else math.nan
+
+
+def _nearer(other: str) -> Callable[[Runs], float]:
+    def gap(runs: Runs, suffix: str = "") -> float:
+        return abs(runs[f"tail{suffix}"]["first_drop_s"] - runs[f"red{suffix}"]["first_drop_s"])
+
+    # Rows with another load have no runs of D7's own.
+    return lambda runs: gap(runs) - gap(runs, f"-{other}") if f"tail-{other}" in runs else math.nan
+
+
+CLAIMS = [*_buffer(), *_delay(), *_drops(), *_processor()]

@@ -1,0 +1,184 @@
+"""What is measured of one run: buffer, delay, its variation, drops, utilisation, and the CPU.
+
+Averages over time are from the moment at which the load begins, since the paper's figures are of a
+network that does nothing before. Curves are running averages where the paper says "average".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from narrows.reproduce.claims import Measured, Series
+from narrows.results.router_cpu import COSTS, router_cpu
+
+if TYPE_CHECKING:
+    from narrows.results import Run
+
+QUEUE = "ds1.forward"
+RETURNING = "ds1.backward"
+
+LOADED_S = 100.0
+"""From here on there is load."""
+EARLY_S = 200.0
+"""The early part ends here: the paper's first minutes of load."""
+LATE_S = 480.0
+"""The late part begins here: the last two minutes."""
+FULL_S, BACK_OFF_S = 156.0, 192.0
+"""When the paper's Drop Tail is full, and when its senders back off."""
+AROUND_S = 15.0
+"""So long before and after the first drop, the processor is looked at."""
+MINIMUM_PACKETS = 25.0
+"""RED's minimum threshold."""
+
+COST_VARIANTS = {
+    "": COSTS,
+    "_drop10": COSTS.scaled(drop=10.0),
+    "_drop0": COSTS.scaled(drop=0.0),
+    "_average10": COSTS.scaled(average=10.0),
+}
+
+Floats = npt.NDArray[np.float64]
+
+
+def measure(run: Run) -> Measured:
+    """The figures and curves of one run.
+
+    `values`: `full_s` (when the queue first overflowed; NaN: never), `first_drop_s`, `average_s`
+    (when RED's average passed 25 packets); `buffer` (packets, mean), `buffer_full` (the same from
+    156 to 192 s), `buffer_low` (its lowest mean over a second in the minute after 192 s); `delay`,
+    `delay_early`, `delay_late` (ms, means); `variation` (ms squared: variance of the delay about
+    its mean in that part) and `jitter` (ms: mean change between samples), each also `_early` and
+    `_late`; `drops`, `marks`; `utilisation` (percent); `cpu_before` and `cpu_after` the first drop
+    (percent; with other costs under a suffix) and `cpu_late`.
+
+    `curves`, against seconds: `buffer` (packets), `delay` and `variation` (running averages, ms and
+    ms squared), `drops` (packets a second), `utilisation` (percent), `cpu` (percent).
+
+    Raises:
+        RuntimeError: The queue was not monitored.
+    """
+    samples = run.queues.filter(pl.col("link") == QUEUE).sort("t_s")
+    busy = run.links.filter(pl.col("link") == QUEUE).sort("t_s")
+    if samples.is_empty() or busy.is_empty():
+        raise RuntimeError(f"{QUEUE} was not monitored")
+    times = _floats(samples, "t_s")
+    backlog = _floats(samples, "backlog_packets")
+    delay = _floats(samples, "sojourn_mean_ms")
+    sent = np.diff(_floats(samples, "sent_packets"), prepend=0.0)
+    drops = sum(
+        (_floats(samples, f"dropped_{why}") for why in ("overflow", "early", "forced")),
+        np.zeros(len(times)),
+    )
+    marks = _floats(samples, "marked_early") + _floats(samples, "marked_forced")
+    parts = {
+        "": times >= LOADED_S,
+        "_early": (times >= LOADED_S) & (times < EARLY_S),
+        "_late": times >= LATE_S,
+    }
+    first_drop = _first(times, drops > 0)
+    values = {
+        "full_s": _first(times, _floats(samples, "dropped_overflow") > 0),
+        "first_drop_s": first_drop,
+        # This RED averages packets.
+        "average_s": _first(times, _floats(samples, "average_bytes") > MINIMUM_PACKETS),
+        "drops": float(drops[-1]),
+        "marks": float(marks[-1]),
+        "buffer": float(np.mean(backlog[parts[""]])),
+        "buffer_full": float(np.mean(backlog[(times >= FULL_S) & (times < BACK_OFF_S)])),
+        "buffer_low": _lowest(times, backlog),
+        "utilisation": 100.0 * _slope(busy, LOADED_S, run.end_s),
+    }
+    for suffix, part in parts.items():
+        mean, variance = _weighted(delay[part], sent[part])
+        values[f"delay{suffix}"] = mean
+        values[f"variation{suffix}"] = variance
+        changes = np.abs(np.diff(delay[part]))
+        kept = changes[~np.isnan(changes)]
+        values[f"jitter{suffix}"] = float(np.mean(kept)) if len(kept) else math.nan
+    for suffix, costs in COST_VARIANTS.items():
+        ends, load = router_cpu(run, QUEUE, RETURNING, costs)
+        before = (ends > first_drop - AROUND_S) & (ends <= first_drop)
+        after = (ends > first_drop) & (ends <= first_drop + AROUND_S)
+        values[f"cpu_before{suffix}"] = _mean(load[before])
+        values[f"cpu_after{suffix}"] = _mean(load[after])
+        values[f"cpu_late{suffix}"] = _mean(load[ends >= LATE_S])
+    ends, load = router_cpu(run, QUEUE, RETURNING)
+    seconds, slow = _averages(times, delay, sent)
+    curves: dict[str, Series] = {
+        "buffer": _each_second(times, backlog),
+        "delay": (seconds, slow[0]),
+        "variation": (seconds, slow[1]),
+        "drops": _rate(times, drops),
+        "utilisation": _utilisation(busy),
+        "cpu": (ends.tolist(), load.tolist()),
+    }
+    return Measured(values, curves)
+
+
+def _first(times: Floats, happened: npt.NDArray[np.bool_]) -> float:
+    return float(times[np.argmax(happened)]) if happened.any() else math.nan
+
+
+def _mean(values: Floats) -> float:
+    return float(np.mean(values)) if len(values) else math.nan
+
+
+def _weighted(delay: Floats, sent: Floats) -> tuple[float, float]:
+    """Mean and variance over packets, from the means of samples and how many left in each."""
+    kept = ~np.isnan(delay) & (sent > 0)
+    if not kept.any():
+        return math.nan, math.nan
+    mean = float(np.average(delay[kept], weights=sent[kept]))
+    return mean, float(np.average((delay[kept] - mean) ** 2, weights=sent[kept]))
+
+
+def _lowest(times: Floats, backlog: Floats) -> float:
+    ends, means = _each_second(times, backlog)
+    within = [m for t, m in zip(ends, means, strict=True) if BACK_OFF_S < t <= BACK_OFF_S + 60.0]
+    return min(within, default=math.nan)
+
+
+def _each_second(times: Floats, values: Floats) -> Series:
+    whole = np.ceil(times - 1e-9)
+    ends = np.unique(whole)
+    return ends.tolist(), [float(np.mean(values[whole == end])) for end in ends]
+
+
+def _averages(
+    times: Floats, delay: Floats, sent: Floats
+) -> tuple[list[float], tuple[list[float], list[float]]]:
+    """Running mean and variance of the delay over all packets so far, at each second."""
+    kept = ~np.isnan(delay)
+    at, value, weight = times[kept], delay[kept], sent[kept]
+    count = np.cumsum(weight)
+    mean = np.cumsum(weight * value) / count
+    variance = np.maximum(0.0, np.cumsum(weight * value**2) / count - mean**2)
+    ends = np.arange(math.ceil(float(at[0])), math.floor(float(times[-1])) + 1.0)
+    index = np.searchsorted(at, ends + 1e-9) - 1
+    return ends.tolist(), (mean[index].tolist(), variance[index].tolist())
+
+
+def _rate(times: Floats, counter: Floats) -> Series:
+    ends = np.arange(1.0, math.floor(float(times[-1])) + 1.0)
+    return ends.tolist(), np.diff(np.interp(ends, times, counter), prepend=0.0).tolist()
+
+
+def _utilisation(busy: pl.DataFrame) -> Series:
+    times, spent = _floats(busy, "t_s"), _floats(busy, "busy_s")
+    ends = np.arange(1.0, math.floor(float(times[-1])) + 1.0)
+    return ends.tolist(), (100.0 * np.diff(np.interp(ends, times, spent), prepend=0.0)).tolist()
+
+
+def _slope(busy: pl.DataFrame, low: float, high: float) -> float:
+    times, spent = _floats(busy, "t_s"), _floats(busy, "busy_s")
+    first, last = np.interp([low, high], times, spent)
+    return float((last - first) / (high - low))
+
+
+def _floats(table: pl.DataFrame, column: str) -> Floats:
+    return table.get_column(column).cast(pl.Float64).to_numpy()

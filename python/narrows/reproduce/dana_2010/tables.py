@@ -1,0 +1,91 @@
+"""The figures in numbers, and what other loads make of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.reproduce.dana_2010.cells import CELLS, QUEUES
+from narrows.reproduce.outcome import Table
+
+if TYPE_CHECKING:
+    from narrows.reproduce.outcome import Outcome
+    from narrows.reproduce.statistics import Interval
+
+_FIGURES = (
+    ("buffer", "Figure 3: mean buffer, packets", 1),
+    ("full_s", "Figure 3: first overflow, s", 0),
+    ("delay", "Figure 4: mean delay, ms", 0),
+    ("variation", "Figure 5: delay variation, ms²", 0),
+    ("first_drop_s", "Figure 6: first drop, s", 0),
+    ("drops", "Figure 6: drops", 0),
+    ("marks", "marks", 0),
+    ("utilisation", "Figure 7: utilisation, %", 2),
+    ("cpu_before", "Figure 8: CPU before the first drop, %", 3),
+    ("cpu_after", "Figure 8: CPU after it, %", 3),
+    ("cpu_late", "Figure 8: CPU in the last two minutes, %", 3),
+)
+"""Figure, its name, and digits."""
+
+_SHOWN = ("delay", "variation", "drops", "utilisation")
+"""Of the sensitivity table."""
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """The tables of whose cells something was run."""
+    built = [_overview(outcome), _loads(outcome)]
+    return [table for table in built if table is not None]
+
+
+def _overview(outcome: Outcome) -> Table | None:
+    cells = [cell for cell in CELLS if outcome.runs(cell.name)]
+    if not cells:
+        return None
+    rows = [
+        [title, *(_text(outcome.interval(cell.name, figure), digits) for cell in cells)]
+        for figure, title, digits in _FIGURES
+    ]
+    return Table(
+        "Figures 3 to 8 in numbers",
+        ["", *(cell.title for cell in cells)],
+        rows,
+        "Means from 100 s on, when the load begins. The load is not printed: this one was found so "
+        "that Drop Tail fills at about 156 s. CPU is a model: see README.md.",
+    )
+
+
+def _loads(outcome: Outcome) -> Table | None:
+    if not outcome.rows or not all(outcome.runs(queue) for queue in QUEUES):
+        return None
+    rows = [["ours", *_four(outcome, None)]]
+    for row in outcome.rows:
+        if row.runs_again:
+            rows.append([row.name, *_four(outcome, row.name)])
+    return Table(
+        "Sensitivity to load, TCP and delays: Drop Tail / RED / RED+ECN",
+        ["other choice", "delay, ms", "variation, ms²", "drops", "utilisation, %"],
+        rows,
+    )
+
+
+def _four(outcome: Outcome, row: str | None) -> list[str]:
+    cells = []
+    for figure in _SHOWN:
+        values = []
+        for queue in QUEUES:
+            found = outcome.interval(queue, figure, row) if row else None
+            touched = found or outcome.interval(queue, figure)
+            values.append("-" if touched is None else f"{touched.mean:.{_digits(figure)}f}")
+        cells.append(" / ".join(values))
+    return cells
+
+
+def _digits(figure: str) -> int:
+    return 2 if figure == "utilisation" else 0
+
+
+def _text(interval: Interval | None, digits: int) -> str:
+    if interval is None:
+        return "-"
+    if interval.count < 2:
+        return f"{interval.mean:.{digits}f}"
+    return f"{interval.mean:.{digits}f} ± {interval.half_width:.{digits}f}"

@@ -1,0 +1,153 @@
+"""Dana, Malekloo 2010: the test bed, its claims, and the model of the router's processor."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from narrows import Scenario, run
+from narrows.reproduce import Measured, reproduce, select
+from narrows.reproduce.claims import Claim
+from narrows.reproduce.dana_2010 import PAPER
+from narrows.reproduce.runner import run_one
+from narrows.results.router_cpu import Costs, router_cpu
+
+FOLDER = PAPER.folder / "scenarios"
+
+
+def claim(id: str, *words: str) -> Claim:
+    """The one claim whose metric has all the words."""
+    (found,) = (
+        claim for claim in PAPER.claims if claim.id == id and all(w in claim.metric for w in words)
+    )
+    return found
+
+
+def test_every_id_of_the_paper_is_there() -> None:
+    ids = [claim.id for claim in PAPER.claims]
+    assert list(dict.fromkeys(ids)) == [f"D{number}" for number in range(1, 8)]
+    keys = [claim.key for claim in PAPER.claims]
+    assert len(keys) == len(set(keys))
+    names = {cell.name for cell in PAPER.cells}
+    assert all(set(claim.cells) <= names for claim in PAPER.claims)
+
+
+def test_the_scenario_has_the_papers_numbers() -> None:
+    plan = Scenario.load(FOLDER / "ds1.toml", set=PAPER.cell("ecn").set).plan(1)
+    (link,) = (link for link in plan["links"] if link["name"] == "ds1.forward")
+    assert link["rate"] == 1_544_000
+    red = link["queue"]["red1993"]
+    assert (red["limit"], red["min"], red["max"]) == (100, 25.0, 75.0)
+    assert red["weight"] == 2**-9
+    assert red["max_p"] == 0.1
+    assert red["ecn"]
+    assert plan["end"] == 600 * 10**12
+    assert {link["rate"] for link in plan["links"]} == {1_544_000, 10_000_000}
+
+
+def test_every_cell_under_every_row_is_a_scenario_of_its_own() -> None:
+    for cell in PAPER.cells:
+        base = str(Scenario.load(FOLDER / cell.scenario, set=cell.set).plan(1))
+        for row in PAPER.rows:
+            if row.runs_again and row.touches(cell.name):
+                settings = {**cell.set, **row.settings(cell)}
+                other = str(Scenario.load(FOLDER / cell.scenario, set=settings).plan(1))
+                assert other != base, (cell.name, row.name)
+
+
+def test_orders_are_differences() -> None:
+    more = claim("D4", "total drops", "Drop Tail less RED")
+    assert more.measure({"tail": Measured({"drops": 9.0}), "red": Measured({"drops": 4.0})}) == 5.0
+    close = claim("D2", "last two minutes")
+    runs = {"red": Measured({"delay_late": 200.0}), "ecn": Measured({"delay_late": 190.0})}
+    assert close.measure(runs) == pytest.approx(5.0)
+
+
+def test_first_drops_come_nearer() -> None:
+    nearer = claim("D7", "buffer of 50")
+    moments = {"tail": 156.0, "red": 116.0, "tail-small": 125.0, "red-small": 115.0}
+    runs = {cell: Measured({"first_drop_s": at}) for cell, at in moments.items()}
+    assert nearer.measure(runs) == 30.0
+    del runs["tail-small"], runs["red-small"]
+    assert np.isnan(nearer.measure(runs))
+
+
+SMALL = """
+name = "small"
+duration = "4 s"
+[[links]]
+name = "ds1"
+between = ["A", "B"]
+rate = "1.544 Mbit/s"
+[links.forward]
+queue = { kind = "pfifo", limit = 10 }
+[[traffic]]
+kind = "bulk"
+name = "ftp"
+sender = "A"
+receiver = "B"
+[monitor]
+queues = { links = ["ds1.forward"], rate = 10 }
+links = { links = ["ds1.forward", "ds1.backward"], rate = 10 }
+"""
+
+
+def test_the_processor_is_what_is_counted_times_its_cost() -> None:
+    result = run(Scenario.parse(SMALL))
+    queue = result.queues.filter(link="ds1.forward").tail(1)
+    back = result.links.filter(link="ds1.backward").tail(1)
+    drops = queue["dropped_overflow"][0]
+    assert drops > 0
+    arrived, sent, acks = queue["arrived_packets"][0], queue["sent_packets"][0], back["packets"][0]
+    costs = Costs()
+    spent_us = (
+        costs.receive_us * (arrived + acks)
+        + costs.enqueue_us * (arrived - drops + acks)
+        + costs.send_us * (sent + acks)
+        + costs.drop_us * drops
+    )
+    ends, load = router_cpu(result, "ds1.forward", "ds1.backward", costs)
+    assert ends.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert load.sum() == pytest.approx(100 * spent_us * 1e-6)
+    dearer = router_cpu(result, "ds1.forward", "ds1.backward", costs.scaled(drop=3.0))[1]
+    assert (dearer - load).sum() == pytest.approx(100 * 2 * costs.drop_us * drops * 1e-6)
+
+
+def test_only_red_pays_for_its_average() -> None:
+    red = '{ kind = "red-1993", limit = 10, min = 3.0, max = 9.0 }'
+    costs = Costs(receive_us=0, enqueue_us=0, send_us=0, drop_us=0, mark_us=0)
+    for settings, pays in (({}, False), ({"links.ds1.forward.queue": red}, True)):
+        result = run(Scenario.parse(SMALL, set=settings))
+        _, load = router_cpu(result, "ds1.forward", "ds1.backward", costs)
+        assert bool(load.sum() > 0) is pays
+
+
+def test_a_router_that_was_not_watched_is_named() -> None:
+    result = run(Scenario.parse(SMALL))
+    with pytest.raises(ValueError, match=r"lan\.forward was not monitored"):
+        router_cpu(result, "lan.forward", "ds1.backward")
+
+
+def test_the_paper_end_to_end() -> None:
+    ((paper, claims),) = select(["D1"])
+    outcome = reproduce(paper, claims=claims, seeds=2, execute=run_one)
+    assert outcome.complete
+    full = outcome.interval("tail", "full_s")
+    assert full is not None
+    assert 120.0 < full.mean < 190.0
+    assert {table.title for table in paper.tables(outcome)} == {"Figures 3 to 8 in numbers"}
+    assert [shown.name for shown in paper.figures(outcome)] == [
+        f"dana-2010-figure-{n}" for n in range(3, 9)
+    ]
+
+
+def test_a_run_of_a_cell_is_measured() -> None:
+    cell = PAPER.cell("red")
+    found = run_one(PAPER, cell, {**cell.set, "duration": "300 s"}, 1, threading.Event())
+    assert found["first_drop_s"] >= found["average_s"]
+    assert found["cpu_after_drop10"] > found["cpu_after"] > found["cpu_after_drop0"]
+    times, values = found.curves["utilisation"]
+    assert times[-1] == 300.0
+    # Nothing before the load begins, then a link that is always busy.
+    assert max(values[:100]) == 0.0
+    assert min(values[150:]) > 99.0
