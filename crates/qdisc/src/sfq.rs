@@ -414,6 +414,16 @@ mod tests {
         assert_eq!(flows, [1, 1, 2, 2, 1, 1, 2, 2, 1, 2, 1, 2]);
     }
 
+    #[test]
+    fn a_bucket_that_becomes_active_has_a_quantum_at_once() {
+        let mut sfq = Sfq::new(wide(), 1);
+        fill(&mut sfq, &[1, 1, 1, 1]);
+        assert!(sfq.dequeue(Time::ZERO, &mut Dropped::new()).is_some());
+        fill(&mut sfq, &[2]);
+        let flows: Vec<u8> = drain(&mut sfq, Time::ZERO).iter().map(|&(flow, _)| flow).collect();
+        assert_eq!(flows, [1, 2, 1, 1]);
+    }
+
     /// With one bucket in two, some of eight flows meet; a new hash separates some and joins others,
     /// and the packets of each flow stay in order.
     #[test]
