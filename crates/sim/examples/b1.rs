@@ -1,6 +1,6 @@
 //! Benchmark scenario B1 without Python around it, for profilers:
-//! `cargo run --release --example b1 -- [scheduled-]QUEUE [SECONDS] [FLOWS]`, where QUEUE is
-//! `droptail`, `red`, `pie`, `codel`, `fq-codel`, `drr` or `sfq`;
+//! `cargo run --release --example b1 -- [scheduled-]QUEUE [SECONDS] [FLOWS] [BUFFER]`, where QUEUE is
+//! `droptail`, `red`, `blue`, `pie`, `codel`, `fq-codel`, `drr`, `tdrr`, `qsdrr` or `sfq`;
 //! `scheduled-`: with an event for each departure from the bottleneck's queue.
 //!
 //! On-off sources with bursts of 256 packets over a bottleneck of 1 Mbit/s for each source, with
@@ -18,7 +18,8 @@ mod common;
 
 use std::time::Instant;
 
-use narrows_qdisc::{codel, drr, fq_codel, pie, red, sfq};
+use narrows_qdisc::drr::{plain, qsdrr, tdrr};
+use narrows_qdisc::{blue, codel, fq_codel, pie, red, sfq};
 use narrows_sim::plan::{Draw, Queue, Source};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -30,22 +31,22 @@ fn main() {
     };
     let (seconds, flows) = (number(1, 100), number(2, 500));
     let mbit = flows;
-    let buffer = 10 * flows;
+    let buffer = number(3, 10 * flows);
+    let limit = buffer as u32;
     let name = arguments.first().map_or("droptail", String::as_str);
     let queue = match name.strip_prefix("scheduled-").unwrap_or(name) {
-        "droptail" => common::pfifo(buffer as u32),
-        "codel" => Queue::Codel(codel::Config { limit: buffer as u32, ..Default::default() }),
-        "drr" => Queue::Drr(drr::plain::Config { limit: buffer as u32, ..Default::default() }),
-        "sfq" => Queue::Sfq(sfq::Config {
-            limit: buffer as u32,
-            flows: 1024,
-            divisor: 16_384,
-            ..Default::default()
-        }),
-        "fq-codel" => {
-            Queue::FqCodel(fq_codel::Config { limit: buffer as u32, ..Default::default() })
+        "droptail" => common::pfifo(limit),
+        "blue" => Queue::Blue(blue::Config { limit: buffer, ..Default::default() }),
+        "codel" => Queue::Codel(codel::Config { limit, ..Default::default() }),
+        "drr" => Queue::Drr(plain::Config { limit, ..Default::default() }),
+        "tdrr" => Queue::Tdrr(tdrr::Config { limit, ..Default::default() }),
+        "qsdrr" => Queue::Qsdrr(qsdrr::Config { limit, ..Default::default() }),
+        "sfq" => {
+            let many = sfq::Config { flows: 1024, divisor: 16_384, ..Default::default() };
+            Queue::Sfq(sfq::Config { limit, ..many })
         }
-        "pie" => Queue::Pie(pie::Config { limit: buffer as u32, ..Default::default() }),
+        "fq-codel" => Queue::FqCodel(fq_codel::Config { limit, ..Default::default() }),
+        "pie" => Queue::Pie(pie::Config { limit, ..Default::default() }),
         "red" => Queue::Red1993(red::classic::Config {
             unit: red::classic::Unit::Packets,
             limit: buffer,
