@@ -12,7 +12,8 @@ import measure
 BOUNDS = {
     "bytes_per_flow": ("TCP flow, its plan and its rows in the tables included", 1000),
     "bytes_per_segment_in_flight": ("segment in flight, at the sender", 32),
-    "bytes_per_queued_packet": ("packet in a queue", 64),
+    "bytes_per_queued_packet": ("packet in a FIFO, with its place there", 64),
+    "bytes_per_packet_in_red": ("packet in RED, with its place there", 64),
     "bytes_per_packet_in_scheduled_pfifo": ("the same, with an event for each departure", 64),
     "bytes_per_packet_in_scheduled_codel": ("packet in CoDel", 64),
     "bytes_per_packet_in_scheduled_drr": ("packet in DRR", 64),

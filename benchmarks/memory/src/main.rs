@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use narrows_qdisc::fifo::PfifoConfig;
-use narrows_qdisc::{codel, drr, sfq};
+use narrows_qdisc::{codel, drr, red, sfq};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{Connection, Draw, Framing, Link, Opener, Plan, Queue, Source};
 use narrows_sim::tcp;
@@ -24,6 +24,7 @@ fn main() {
     let nothing = Case { window: 0, ..Case::LOST };
     let segment = per(nothing, Case::LOST, Case::LOST.segments());
     let queued = per(Case::LOST, Case::QUEUED, Case::LOST.segments());
+    let in_red = per(Case::LOST, Case { queue: red, ..Case::QUEUED }, Case::LOST.segments());
     let scheduled: String = SCHEDULED
         .iter()
         .map(|&(name, queue)| {
@@ -36,7 +37,8 @@ fn main() {
     let wire = per(Case::LOST, Case::ON_THE_WIRE, Case::LOST.segments());
     println!(
         "{{\"bytes_per_flow\": {flow:.1}, \"bytes_per_segment_in_flight\": {segment:.1}, \
-         \"bytes_per_queued_packet\": {queued:.1}, {scheduled}\"bytes_per_packet_on_the_wire\": {wire:.1}}}"
+         \"bytes_per_queued_packet\": {queued:.1}, \"bytes_per_packet_in_red\": {in_red:.1}, \
+         {scheduled}\"bytes_per_packet_on_the_wire\": {wire:.1}}}"
     );
 }
 
@@ -60,6 +62,17 @@ const SCHEDULED: [(&str, fn(u32) -> Queue); 4] = [
     ("drr", |limit| Queue::Drr(drr::plain::Config { limit, ..Default::default() })),
     ("sfq", |limit| Queue::Sfq(sfq::Config { limit, ..Default::default() })),
 ];
+
+/// RED that takes every packet.
+fn red(limit: u32) -> Queue {
+    Queue::Red1993(red::classic::Config {
+        unit: red::classic::Unit::Packets,
+        limit: u64::from(limit),
+        min: f64::from(limit) / 2.0,
+        max: f64::from(limit),
+        ..Default::default()
+    })
+}
 
 fn pfifo(limit: u32) -> Queue {
     Queue::Pfifo(PfifoConfig { limit })
@@ -86,8 +99,8 @@ impl Case {
         queue: pfifo,
         limit: 1,
     };
-    /// They wait in a queue.
-    const QUEUED: Self = Self { rate_gbps: 1e-6, limit: 100_000, ..Self::LOST };
+    /// They wait in a queue; all that is kept of them counts: their place there, and the packets.
+    const QUEUED: Self = Self { rate_gbps: 1e-6, loss: 0.0, limit: 100_000, ..Self::LOST };
     /// They are on their way; the queue never holds more than one flow's.
     const ON_THE_WIRE: Self = Self { loss: 0.0, limit: 1000, ..Self::LOST };
 

@@ -19,13 +19,34 @@ pub(crate) struct Flights {
 /// A packet, and its neighbours on the list.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    arrives_at: Time,
+    /// The time's lower and upper half: a number of 64 bits would round the place up to 48 bytes.
+    arrives_at: [u32; 2],
     packet: Packet,
-    previous: u32,
-    next: u32,
+    /// The neighbours' numbers, in one: their exclusive or, so that who comes from one finds the
+    /// other. Of a free place: the next free one.
+    link: u32,
 }
 
-const _: () = assert!(size_of::<Place>() == 48);
+const _: () = assert!(size_of::<Place>() == 44);
+
+impl Place {
+    #[inline(always)]
+    const fn new(arrives_at: Time, packet: Packet, previous: u32, next: u32) -> Self {
+        let ps = arrives_at.as_ps();
+        Self { arrives_at: [ps as u32, (ps >> 32) as u32], packet, link: previous ^ next }
+    }
+
+    #[inline(always)]
+    const fn arrives_at(&self) -> Time {
+        Time::from_ps((self.arrives_at[1] as u64) << 32 | self.arrives_at[0] as u64)
+    }
+
+    /// One neighbour has changed.
+    #[inline(always)]
+    const fn relink(&mut self, from: u32, to: u32) {
+        self.link ^= from ^ to;
+    }
+}
 
 /// One link's list.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +56,7 @@ pub(super) struct Flight {
 }
 
 const NONE: u32 = u32::MAX;
-/// Up to here doubling wastes little; beyond, the store grows by an eighth at a time.
+/// Up to here doubling wastes little; beyond, the store grows by 1/32 at a time.
 const DOUBLING_ENDS: usize = 1024;
 
 impl Flight {
@@ -44,15 +65,14 @@ impl Flight {
     /// Puts a packet behind all that arrive no later.
     #[inline(always)]
     pub(super) fn push(&mut self, arrives_at: Time, packet: Packet, flights: &mut Flights) {
-        let place = Place { arrives_at, packet, previous: self.last, next: NONE };
-        let index = flights.put(place);
+        let index = flights.put(Place::new(arrives_at, packet, self.last, NONE));
         if self.last == NONE {
             self.first = index;
             self.last = index;
         } else {
             let last = &mut flights.places[self.last as usize];
-            if last.arrives_at <= arrives_at {
-                last.next = index;
+            if last.arrives_at() <= arrives_at {
+                last.relink(NONE, index);
                 self.last = index;
             } else {
                 self.overtake(index, arrives_at, flights);
@@ -63,17 +83,18 @@ impl Flight {
     /// Takes the packet that arrives first; gives it and when the next one does.
     #[inline(always)]
     pub(super) fn pop(&mut self, flights: &mut Flights) -> Option<(Packet, Option<Time>)> {
-        let place = flights.places.get_mut(self.first as usize)?;
-        let Place { packet, next, .. } = *place;
-        place.next = flights.free;
-        flights.free = self.first;
-        self.first = next;
+        let index = self.first;
+        let place = flights.places.get_mut(index as usize)?;
+        let packet = place.packet;
+        self.first = place.link ^ NONE;
+        place.link = flights.free;
+        flights.free = index;
         Some((
             packet,
-            match flights.places.get_mut(next as usize) {
+            match flights.places.get_mut(self.first as usize) {
                 Some(place) => {
-                    place.previous = NONE;
-                    Some(place.arrives_at)
+                    place.relink(index, NONE);
+                    Some(place.arrives_at())
                 }
                 None => {
                     self.last = NONE;
@@ -88,18 +109,18 @@ impl Flight {
     #[inline(never)]
     fn overtake(&mut self, index: u32, arrives_at: Time, flights: &mut Flights) {
         let mut next = self.last;
-        let mut previous = flights.places[next as usize].previous;
-        while previous != NONE && flights.places[previous as usize].arrives_at > arrives_at {
+        let mut previous = flights.places[next as usize].link ^ NONE;
+        while previous != NONE && flights.places[previous as usize].arrives_at() > arrives_at {
+            let before = flights.places[previous as usize].link ^ next;
             next = previous;
-            previous = flights.places[next as usize].previous;
+            previous = before;
         }
-        flights.places[next as usize].previous = index;
-        let place = &mut flights.places[index as usize];
-        (place.previous, place.next) = (previous, next);
+        flights.places[next as usize].relink(previous, index);
+        flights.places[index as usize].link = previous ^ next;
         if previous == NONE {
             self.first = index;
         } else {
-            flights.places[previous as usize].next = index;
+            flights.places[previous as usize].relink(next, index);
         }
     }
 }
@@ -114,7 +135,7 @@ impl Flights {
         match self.places.get_mut(self.free as usize) {
             Some(free) => {
                 let index = self.free;
-                self.free = free.next;
+                self.free = free.link;
                 *free = place;
                 index
             }
@@ -127,10 +148,10 @@ impl Flights {
     fn grow(&mut self, place: Place) -> u32 {
         let places = self.places.len();
         if places == self.places.capacity() && places >= DOUBLING_ENDS {
-            self.places.reserve_exact(places / 8);
+            self.places.reserve_exact(places / 32);
         }
         self.places.push(place);
-        // 2^32 packets would need 192 GB.
+        // 2^32 packets would need 176 GB.
         places as u32
     }
 }

@@ -22,6 +22,9 @@ pub(crate) struct Waiting {
     queue_overhead: u32,
 }
 
+/// Up to here doubling wastes little.
+const DOUBLING_ENDS: usize = 1024;
+
 /// How much may wait in a FIFO.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Limit {
@@ -75,6 +78,7 @@ impl Waiting {
             if !self.admits(counted) {
                 return false;
             }
+            self.grow();
         }
         self.packets.push_back((leaves_at, counted));
         self.bytes += u64::from(counted);
@@ -84,6 +88,14 @@ impl Waiting {
     #[inline]
     fn admits(&self, counted: u32) -> bool {
         self.limit.admits(self.packets.len(), self.bytes, counted)
+    }
+
+    /// Makes room for more where all of them wait: by a sixteenth, so that little of it lies idle.
+    fn grow(&mut self) {
+        let capacity = self.packets.capacity();
+        if self.packets.len() == capacity && capacity >= DOUBLING_ENDS {
+            self.packets.reserve_exact(capacity / 16);
+        }
     }
 
     /// Forgets the packets that have left.
