@@ -160,6 +160,9 @@ pub(crate) struct Sender {
     tally: Tally,
 }
 
+// A flow with all that belongs to it is to stay below 1000 bytes.
+const _: () = assert!(size_of::<Sender>() <= 344);
+
 /// `tp->rack`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rack {
