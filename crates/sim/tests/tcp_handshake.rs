@@ -156,3 +156,21 @@ fn without_a_handshake_data_flow_at_once() {
     let mut server = Script::server(&config);
     server.gets_segment(&parse(". 1:1461 ack 1")).sends(&[". 1:1 ack 1461"]);
 }
+
+/// An end keeps no more of its sending half than the start, until it has something to send.
+#[test]
+fn an_end_that_was_silent_sends_with_the_handshakes_measurement_and_the_latest_window() {
+    let mut server = Script::accepted(&linux(), 80.0);
+    assert_eq!((server.endpoint.cwnd(), server.endpoint.counters().segments_sent), (10, 1));
+    server.at(200.0).gets(". 1:1449 ack 1").sends(&[". 1:1 ack 1449"]);
+    let mut data = parse("P. 1449:2897 ack 1");
+    // Units of 128 bytes: there is room for one full segment, where the SYN offered 64 KB.
+    data.window = 12;
+    data.timestamps = Some((201, stamp(narrows_units::Time::ZERO)));
+    server.gets_segment(&data).sends(&[". 1:1 ack 2897"]);
+    assert_eq!(server.endpoint.srtt(), Some(Span::from_ms(80)));
+    server.write(5000).sends(&[". 1:1449 ack 2897"]);
+    assert_eq!(server.endpoint.srtt(), Some(Span::from_ms(80)));
+    assert_eq!(server.endpoint.min_rtt(), Some(Span::from_ms(80)));
+    server.endpoint.check_invariants();
+}
