@@ -3,7 +3,7 @@
 //!
 //! Source: Linux 6.1, `include/net/pie.h` and `net/sched/sch_pie.c`; RFC 8033; tc-pie(8). Where
 //! the two differ, this is Linux, with its integers: times in ticks of 64 ns, probabilities in
-//! units of 2^-56. The controller is in [`control`].
+//! units of 2^-56. The controller is in `control`.
 //!
 //! Differences of Linux from the RFC, followed here:
 //! - The burst allowance shrinks by the time between departures, not by `tupdate` an update.
