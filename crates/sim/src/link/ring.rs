@@ -78,9 +78,18 @@ impl RingState {
     }
 
     /// From when on there is room for a packet of `framed` bytes behind those that were accepted.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn room_at(&self, framed: u32, free_at: Time, pace: Pace) -> Time {
         match &self.limit {
+            Limit::Single => free_at,
+            limit => self.room_in(limit, framed, free_at, pace),
+        }
+    }
+
+    /// The same for a ring that has more room than for one packet.
+    #[inline(never)]
+    fn room_in(&self, limit: &Limit, framed: u32, free_at: Time, pace: Pace) -> Time {
+        match limit {
             Limit::Single => free_at,
             &Limit::Packets(limit) if self.ends.len() < limit => Time::ZERO,
             &Limit::Packets(limit) => self.ends[self.ends.len() - limit],
@@ -103,8 +112,15 @@ impl RingState {
     }
 
     /// The packet was accepted; it has `framed` bytes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn transmit(&mut self, starts_at: Time, ends_at: Time, framed: u32) {
+        if !matches!(self.limit, Limit::Single | Limit::Bytes(_)) {
+            self.remember(starts_at, ends_at, framed);
+        }
+    }
+
+    #[inline(never)]
+    fn remember(&mut self, starts_at: Time, ends_at: Time, framed: u32) {
         match &mut self.limit {
             Limit::Single | Limit::Bytes(_) => {}
             Limit::Packets(limit) => {

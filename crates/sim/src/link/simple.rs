@@ -73,12 +73,9 @@ impl Waiting {
     #[inline]
     pub(super) fn enqueue(&mut self, at: Time, leaves_at: Time, ip_bytes: u16) -> bool {
         let counted = u32::from(ip_bytes) + self.queue_overhead;
-        if self.packets.len() == self.packets.capacity() || !self.admits(counted) {
-            self.forget(at);
-            if !self.admits(counted) {
-                return false;
-            }
-            self.grow();
+        let full = self.packets.len() == self.packets.capacity();
+        if (full || !self.admits(counted)) && !self.make_room(at, counted) {
+            return false;
         }
         self.packets.push_back((leaves_at, counted));
         self.bytes += u64::from(counted);
@@ -90,12 +87,19 @@ impl Waiting {
         self.limit.admits(self.packets.len(), self.bytes, counted)
     }
 
-    /// Makes room for more where all of them wait: by a sixteenth, so that little of it lies idle.
-    fn grow(&mut self) {
+    /// Forgets the packets that have left. Where all wait still, and more may, makes room for these:
+    /// by a sixteenth, so that little of it lies idle. False: there is no room for the packet.
+    #[inline(never)]
+    fn make_room(&mut self, at: Time, counted: u32) -> bool {
+        self.forget(at);
+        if !self.admits(counted) {
+            return false;
+        }
         let capacity = self.packets.capacity();
         if self.packets.len() == capacity && capacity >= DOUBLING_ENDS {
             self.packets.reserve_exact(capacity / 16);
         }
+        true
     }
 
     /// Forgets the packets that have left.
