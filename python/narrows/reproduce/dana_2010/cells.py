@@ -120,6 +120,7 @@ ROWS = [
         "TCP flavour not printed",
         _ftp(tcp_sack="true", tcp_recovery="sack", tcp_reduction="prr"),
     ),
+    Row("limited transmit", "RFC 3042; not printed", _ftp(tcp_limited_transmit="true")),
     Row("an acknowledgement for every segment", "not printed", _ftp(tcp_acks="every-segment")),
     Row("DS1 delay 10 ms", "not printed", {"links.ds1.delay": "10 ms"}),
     Row("DS1 delay 50 ms", "not printed", {"links.ds1.delay": "50 ms"}),

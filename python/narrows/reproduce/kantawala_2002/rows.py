@@ -89,6 +89,12 @@ ROWS = [
         _some((SINGLE, ROUND_TRIPS)),
     ),
     _row(
+        "limited transmit",
+        "RFC 3042, which ns-2 has by default since late in 2001",
+        _tcp(limited_transmit="true"),
+        _some((SINGLE, ROUND_TRIPS)),
+    ),
+    _row(
         "time-outs of 1 s at least",
         "the smallest retransmission time-out is not printed (RFC 6298: 1 s)",
         _tcp(min_rto="1 s"),
