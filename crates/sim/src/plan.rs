@@ -128,9 +128,9 @@ pub struct Framing {
 /// The queue at a link's head.
 ///
 /// To add a discipline, after `narrows_qdisc::AnyQdisc` knows it: a variant with its `Config` here,
-/// a line in [`Queue::check`], and a line in `build` of `link/scheduled.rs`. A discipline that takes
+/// a line in `Queue::check`, and a line in `build` of `link/scheduled.rs`. A discipline that takes
 /// all its decisions at enqueue may run in clock mode, which is faster: a line in
-/// [`Queue::is_clocked`] and a variant of `Queue` in `link/mod.rs`.
+/// `Queue::is_clocked` and a variant of `Queue` in `link/mod.rs`.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
