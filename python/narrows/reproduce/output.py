@@ -159,7 +159,9 @@ def sensitivity_table(outcome: Outcome, *, flips_only: bool = False) -> Table | 
     rows = []
     for judged in outcome.judged():
         for name, (interval, verdict) in judged.rows.items():
-            if interval is None or judged.interval is None:
+            # What the row is compared with: the same cells and seeds.
+            base = judged.bases.get(name, judged.interval)
+            if interval is None or base is None:
                 continue
             if flips_only and name not in judged.flips:
                 continue
@@ -168,10 +170,10 @@ def sensitivity_table(outcome: Outcome, *, flips_only: bool = False) -> Table | 
                     judged.claim.id,
                     judged.claim.metric,
                     name,
-                    plus_minus(judged.interval),
+                    plus_minus(base),
                     plus_minus(interval),
-                    f"{interval.mean - judged.interval.mean:+.2f}",
-                    f"{judged.claim.test(judged.interval)} -> {verdict}"
+                    f"{interval.mean - base.mean:+.2f}",
+                    f"{judged.base(name)} -> {verdict}"
                     if name in judged.flips
                     else "",
                 ]
