@@ -28,8 +28,8 @@ fn main() {
     let scheduled: String = SCHEDULED
         .iter()
         .map(|&(name, queue)| {
-            let lost = Case { queue, ..Case::LOST };
-            let queued = Case { queue, ..Case::QUEUED };
+            let lost = Case { queue, scheduled: true, ..Case::LOST };
+            let queued = Case { queue, scheduled: true, ..Case::QUEUED };
             let bytes = per(lost, queued, Case::LOST.segments());
             format!("\"bytes_per_packet_in_scheduled_{name}\": {bytes:.1}, ")
         })
@@ -52,12 +52,14 @@ struct Case {
     delay_s: u64,
     loss: f64,
     queue: fn(u32) -> Queue,
+    /// The queue holds the packets themselves.
+    scheduled: bool,
     limit: u32,
 }
 
-/// Disciplines that hold the packets themselves, with room for a number of packets.
+/// Disciplines as they hold the packets themselves, with room for a number of packets.
 const SCHEDULED: [(&str, fn(u32) -> Queue); 4] = [
-    ("pfifo", |limit| Queue::Scheduled(Box::new(pfifo(limit)))),
+    ("pfifo", pfifo),
     ("codel", |limit| Queue::Codel(codel::Config { limit, ..Default::default() })),
     ("drr", |limit| Queue::Drr(drr::plain::Config { limit, ..Default::default() })),
     ("sfq", |limit| Queue::Sfq(sfq::Config { limit, ..Default::default() })),
@@ -87,6 +89,7 @@ impl Case {
         delay_s: 0,
         loss: 0.0,
         queue: pfifo,
+        scheduled: false,
         limit: 1000,
     };
     /// Segments are lost at once.
@@ -97,6 +100,7 @@ impl Case {
         delay_s: 10,
         loss: 1.0,
         queue: pfifo,
+        scheduled: false,
         limit: 1,
     };
     /// They wait in a queue; all that is kept of them counts: their place there, and the packets.
@@ -126,6 +130,7 @@ impl Case {
             dns_exempt: false,
             framing: Framing { overhead: 38, min: 84, queue_overhead: 14 },
             queue: (self.queue)(limit),
+            scheduled: self.scheduled,
             ring: None,
         };
         let spacing_ps = 400_000_000_000 / self.flows as u64;

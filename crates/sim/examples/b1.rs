@@ -63,11 +63,10 @@ fn main() {
         }),
         other => panic!("no queue is called {other}"),
     };
-    let queue =
-        if name.starts_with("scheduled-") { Queue::Scheduled(Box::new(queue)) } else { queue };
     let mut plan = common::dumbbell(flows as usize, mbit, queue);
     plan.end = Time::ZERO + Span::from_secs(seconds);
     plan.event_limit = u64::MAX;
+    plan.links[0].scheduled = name.starts_with("scheduled-");
     for link in &mut plan.links[..2] {
         link.delay = Span::from_ms(40);
     }

@@ -3,7 +3,7 @@
 //! The scenario language (Python) lowers to this; the simulator knows no units, names or defaults
 //! beyond it. Indices refer to the lists of the same plan. [`Plan::check`] states what must hold.
 
-use narrows_qdisc::{ConfigError, blue, classes, codel, drr, fifo, fq_codel, pie, prio, red, sfq};
+pub use narrows_qdisc::AnyConfig as Queue;
 use narrows_units::{Bytes, Rate, Span, Time};
 
 pub use crate::source::{Draw, Source};
@@ -78,6 +78,10 @@ pub struct Link {
     pub framing: Framing,
     /// The queue discipline at the link's head.
     pub queue: Queue,
+    /// An event for each departure from the queue even where the discipline needs none: results
+    /// are the same. For tests and measurements.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub scheduled: bool,
     /// The network card's ring buffer below the queue; `None`: the card takes one packet at a time.
     pub ring: Option<Ring>,
 }
@@ -123,88 +127,6 @@ pub struct Framing {
     /// Added to the IP packet's length where queues count bytes (Linux counts the 14 bytes of the
     /// Ethernet header, and not what tc-tbf(8)'s `overhead` adds).
     pub queue_overhead: u32,
-}
-
-/// The queue at a link's head.
-///
-/// To add a discipline, after `narrows_qdisc::AnyQdisc` knows it: a variant with its `Config` here,
-/// a line in `Queue::check`, and a line in `build` of `link/scheduled.rs`. A discipline that takes
-/// all its decisions at enqueue may run in clock mode, which is faster: a line in
-/// `Queue::is_clocked` and a variant of `Queue` in `link/mod.rs`.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-pub enum Queue {
-    /// Tail drop counted in packets.
-    Pfifo(fifo::PfifoConfig),
-    /// Tail drop counted in bytes.
-    Bfifo(fifo::BfifoConfig),
-    /// RED as in the Linux kernel.
-    Red(red::linux::Config),
-    /// RED as in the 1993 paper.
-    Red1993(red::classic::Config),
-    /// CoDel as in the Linux kernel.
-    Codel(codel::Config),
-    /// FQ-CoDel as in the Linux kernel.
-    FqCodel(fq_codel::Config),
-    /// PIE as in the Linux kernel.
-    Pie(pie::Config),
-    /// Blue.
-    Blue(blue::Config),
-    /// Deficit round robin with drops from the longest queue.
-    Drr(drr::plain::Config),
-    /// Deficit round robin with drops from the queue with the highest throughput.
-    Tdrr(drr::tdrr::Config),
-    /// Deficit round robin with drops from the same queue as before.
-    Qsdrr(drr::qsdrr::Config),
-    /// Stochastic fairness queueing as in the Linux kernel.
-    Sfq(sfq::Config),
-    /// Bands by strict priority, each with a discipline.
-    Prio(prio::Config),
-    /// Rate-limited classes, each with a discipline.
-    Classes(classes::Config),
-    /// Any of the above with an event for each departure, as disciplines that decide at dequeue
-    /// have it: results are the same. For tests and measurements.
-    Scheduled(Box<Queue>),
-}
-
-impl Queue {
-    /// Whether every decision falls when a packet comes, so that the link may compute when it
-    /// leaves instead of scheduling it.
-    pub(crate) const fn is_clocked(&self) -> bool {
-        matches!(
-            self,
-            Self::Pfifo(_)
-                | Self::Bfifo(_)
-                | Self::Red(_)
-                | Self::Red1993(_)
-                | Self::Pie(_)
-                | Self::Blue(_)
-        )
-    }
-
-    fn check(&self) -> Result<(), ConfigError> {
-        match self {
-            Self::Pfifo(config) => config.check(),
-            Self::Bfifo(config) => config.check(),
-            Self::Red(config) => config.check(),
-            Self::Red1993(config) => config.check(),
-            Self::Codel(config) => config.check(),
-            Self::FqCodel(config) => config.check(),
-            Self::Pie(config) => config.check(),
-            Self::Blue(config) => config.check(),
-            Self::Drr(config) => config.check(),
-            Self::Tdrr(config) => config.check(),
-            Self::Qsdrr(config) => config.check(),
-            Self::Sfq(config) => config.check(),
-            Self::Prio(config) => config.check(),
-            Self::Classes(config) => config.check(),
-            Self::Scheduled(queue) => queue.check(),
-        }
-    }
 }
 
 /// A network card's ring buffer: packets that the queue discipline has let go and that no AQM sees.

@@ -36,8 +36,10 @@ fn plan(queue: Queue) -> Plan {
 
 #[test]
 fn a_saturated_link_sends_as_much_as_its_rate_says() {
-    for queue in [pfifo(200), Queue::Scheduled(Box::new(pfifo(200))), red_ecn()] {
-        let simulation = run(plan(queue));
+    for (queue, scheduled) in [(pfifo(200), false), (pfifo(200), true), (red_ecn(), false)] {
+        let mut plan = plan(queue);
+        plan.links[0].scheduled = scheduled;
+        let simulation = run(plan);
         // Before, between and behind the changes, and across each.
         let spans = [
             (8.0, 10.0, 2.0 * 10e6),
@@ -76,8 +78,9 @@ fn shortcuts_change_no_result() {
 
 #[test]
 fn a_change_to_the_same_rate_changes_nothing() {
-    for queue in [pfifo(60), red_ecn(), Queue::Scheduled(Box::new(red_ecn()))] {
+    for (queue, scheduled) in [(pfifo(60), false), (red_ecn(), false), (red_ecn(), true)] {
         let mut plan = dumbbell(5, 10, queue);
+        plan.links[0].scheduled = scheduled;
         let expected = fingerprint(&run(plan.clone()));
         plan.changes = vec![change(3_000, 10_000_000), change(3_000, 10_000_000)];
         assert!(fingerprint(&run(plan.clone())) == expected);

@@ -19,8 +19,7 @@ use narrows_units::{Bytes, Rate, Span, Time};
 fn scheduled(plan: &Plan, links: impl IntoIterator<Item = usize>) -> Plan {
     let mut plan = plan.clone();
     for link in links {
-        let queue = &mut plan.links[link].queue;
-        *queue = Queue::Scheduled(Box::new(queue.clone()));
+        plan.links[link].scheduled = true;
     }
     plan
 }

@@ -26,6 +26,7 @@ pub(crate) fn plan(connections: u32) -> Plan {
         dns_exempt: false,
         framing: Framing { overhead: 38, min: 84, queue_overhead: 14 },
         queue: Queue::Pfifo(PfifoConfig { limit: 100 }),
+        scheduled: false,
         ring: None,
     };
     let connection = |n| Connection {

@@ -79,6 +79,7 @@ mod tests {
             dns_exempt: false,
             framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
             queue: Queue::Pfifo(PfifoConfig::default()),
+            scheduled: false,
             ring,
         }
     }
@@ -103,7 +104,7 @@ mod tests {
                 Passage::Dropped(_) | Passage::Lost => panic!("there is room"),
             })
             .collect();
-        plan.queue = Queue::Scheduled(Box::new(plan.queue));
+        plan.scheduled = true;
         let mut scheduled = Link::new(&plan, &changes, 1, true);
         let mut released = Released::default();
         for _ in 0..packets {
@@ -153,8 +154,7 @@ mod tests {
         let changes: Vec<&LinkChange> = changes.iter().collect();
         let plan = plan(Some(Ring::Bytes(Bytes::new(2_500))));
         let mut clocked = Link::new(&plan, &changes, 1, true);
-        let mut scheduled_plan = plan.clone();
-        scheduled_plan.queue = Queue::Scheduled(Box::new(plan.queue));
+        let scheduled_plan = LinkPlan { scheduled: true, ..plan };
         let mut scheduled = Link::new(&scheduled_plan, &changes, 1, true);
         let mut released = Released::default();
         for _ in 0..5 {

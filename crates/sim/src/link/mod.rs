@@ -242,8 +242,10 @@ impl Link {
         let framing = plan.framing;
         let octets = |bytes: u32| u16::try_from(bytes).expect("the plan was checked");
         let entry = match Waiting::new(plan) {
-            Some(waiting) if !observed && changes.is_none() => Entry::Simple(Box::new(waiting)),
-            _ if !plan.queue.is_clocked() => {
+            Some(waiting) if !(observed || plan.scheduled) && changes.is_none() => {
+                Entry::Simple(Box::new(waiting))
+            }
+            _ if plan.scheduled || !plan.queue.decides_at_enqueue() => {
                 Entry::Scheduled(Box::new(Scheduled::new(plan, changes, seed, observed)))
             }
             _ => Entry::Full(Box::new(Full::new(plan, changes, seed, observed))),

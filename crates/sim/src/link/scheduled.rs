@@ -18,30 +18,13 @@
 //!   Linux below a `tbf` (`qdisc_peek_dequeued`). It still counts as waiting, but no longer against
 //!   the discipline's own limit, as it does in Linux.
 //! - After a shaper has given nothing, it is asked when it said, and whenever a packet comes.
-//!
-//! # To add a discipline
-//!
-//! In crates/qdisc: a variant of `AnyQdisc`. In `plan.rs`: a variant of `Queue` with its `Config`,
-//! and a line in `Queue::check`. Here: a line in [`build`]. Then it runs in this mode. (One that
-//! decides everything at enqueue may run in clock mode instead: see `plan::Queue::is_clocked`.)
 
-use narrows_qdisc::blue::Blue;
-use narrows_qdisc::classes::Classes;
-use narrows_qdisc::codel::Codel;
-use narrows_qdisc::drr::plain::Drr;
-use narrows_qdisc::drr::qsdrr::Qsdrr;
-use narrows_qdisc::drr::tdrr::Tdrr;
-use narrows_qdisc::fifo::{Bfifo, Pfifo};
-use narrows_qdisc::fq_codel::FqCodel;
-use narrows_qdisc::pie::Pie;
-use narrows_qdisc::prio::Prio;
-use narrows_qdisc::sfq::Sfq;
-use narrows_qdisc::{AnyQdisc, DropReason, Dropped, Ecn, Protocol, Qdisc, red};
+use narrows_qdisc::{AnyQdisc, DropReason, Dropped, Ecn, Protocol, Qdisc};
 use narrows_units::{Span, Time};
 
 use super::{Changes, Entry, Impairment, InRing, Link, Observed, QueueState, RingState};
 use crate::packet::Packet;
-use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
+use crate::plan::Link as LinkPlan;
 use crate::random::stream_seed;
 
 /// A packet in a discipline.
@@ -86,27 +69,6 @@ impl narrows_qdisc::Packet for Waiting {
     #[inline]
     fn ports(&self) -> (u16, u16) {
         self.packet.ports()
-    }
-}
-
-/// The queue that `plan` describes.
-fn build(plan: &QueuePlan, seed: u64) -> AnyQdisc<Waiting> {
-    match plan {
-        QueuePlan::Pfifo(config) => Pfifo::new(config.clone()).into(),
-        QueuePlan::Bfifo(config) => Bfifo::new(config.clone()).into(),
-        QueuePlan::Red(config) => red::linux::Red::new(config.clone(), seed).into(),
-        QueuePlan::Red1993(config) => red::classic::Red::new(config.clone(), seed).into(),
-        QueuePlan::Codel(config) => Codel::new(config).into(),
-        QueuePlan::FqCodel(config) => FqCodel::new(config.clone(), seed).into(),
-        QueuePlan::Pie(config) => Pie::new(config, seed).into(),
-        QueuePlan::Blue(config) => Blue::new(config.clone(), seed).into(),
-        QueuePlan::Drr(config) => Drr::new(config.clone(), seed).into(),
-        QueuePlan::Tdrr(config) => Tdrr::new(config.clone(), seed).into(),
-        QueuePlan::Qsdrr(config) => Qsdrr::new(config.clone(), seed).into(),
-        QueuePlan::Sfq(config) => Sfq::new(config.clone(), seed).into(),
-        QueuePlan::Prio(config) => Prio::new(config, seed).into(),
-        QueuePlan::Classes(config) => Classes::new(config, seed).into(),
-        QueuePlan::Scheduled(queue) => build(queue, seed),
     }
 }
 
@@ -168,7 +130,7 @@ impl Scheduled {
     ) -> Self {
         let queue_seed = stream_seed(seed, &format!("{}/queue", plan.name));
         Self {
-            queue: build(&plan.queue, queue_seed),
+            queue: plan.queue.build(queue_seed),
             held: None,
             ask_at: Time::MAX,
             shaped: false,
@@ -414,13 +376,13 @@ impl Scheduled {
 
 #[cfg(test)]
 mod tests {
-    use narrows_qdisc::fifo::PfifoConfig;
+    use narrows_qdisc::fifo::{Pfifo, PfifoConfig};
     use narrows_qdisc::{Backlog, Counters, Verdict, codel};
     use narrows_units::{Bytes, Rate};
 
     use super::*;
     use crate::network::{Network, kind};
-    use crate::plan::{Connection, Framing, Opener, Plan, Ring, Source};
+    use crate::plan::{Connection, Framing, Opener, Plan, Queue, Ring, Source};
     use crate::tcp::{self, Flags, SackBlocks, Segment, Seq};
 
     /// A discipline that lets a packet go every 3 ms, and none sooner than `hold` after it came.
@@ -486,7 +448,8 @@ mod tests {
             loss: 0.0,
             dns_exempt: false,
             framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
-            queue: QueuePlan::Scheduled(Box::new(QueuePlan::Pfifo(PfifoConfig::default()))),
+            queue: Queue::Pfifo(PfifoConfig::default()),
+            scheduled: true,
             ring,
         };
         let mut link = Link::new(&plan, &[], 1, true);
@@ -623,10 +586,11 @@ mod tests {
             dns_exempt: false,
             framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
             queue,
+            scheduled: false,
             ring: None,
         };
         // CoDel that drops at the first chance.
-        let codel = QueuePlan::Codel(codel::Config {
+        let codel = Queue::Codel(codel::Config {
             limit: 20,
             target: Span::from_us(1),
             interval: Span::from_us(2),

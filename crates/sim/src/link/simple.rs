@@ -136,6 +136,7 @@ mod tests {
             dns_exempt: false,
             framing: Framing { overhead: 38, min: 84, queue_overhead: 14 },
             queue,
+            scheduled: false,
             ring: None,
         }
     }

@@ -32,6 +32,7 @@ pub(crate) fn link(
         dns_exempt: false,
         framing: ETHERNET,
         queue,
+        scheduled: false,
         ring: None,
     }
 }
