@@ -12,9 +12,10 @@
 //! - A packet that finds the queue full is a loss; it is not asked for its luck first.
 
 use narrows_units::{Span, Time};
-use rand_core::{Rng, SeedableRng};
+use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
+use crate::random::uniform;
 use crate::storage::Storage;
 use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
 
@@ -248,12 +249,6 @@ impl<P: Packet> Qdisc<P> for Blue<P> {
     fn counters(&self) -> Counters {
         self.counters
     }
-}
-
-/// Uniform in [0, 1).
-#[inline]
-fn uniform(random: &mut Pcg32) -> f64 {
-    f64::from(random.next_u32()) / 4_294_967_296.0
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use narrows_units::{Bytes, Span, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
-use crate::traffic::{TestPacket, uniform};
+use crate::random::uniform;
+use crate::traffic::TestPacket;
 use crate::{Backlog, DropReason, Ecn, Packet, Protocol, Qdisc, Verdict};
 
 const FLOWS: usize = 8;

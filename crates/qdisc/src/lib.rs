@@ -22,6 +22,7 @@ mod laws;
 mod packet;
 pub mod pie;
 pub mod prio;
+mod random;
 pub mod red;
 pub mod sfq;
 mod stamped;

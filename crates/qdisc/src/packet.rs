@@ -86,7 +86,7 @@ pub enum DropReason {
     /// The queue's limit (Linux RED counts it as `pdrop`).
     Overflow,
     /// An AQM's decision before the queue is full: RED's between its thresholds (Linux: `early`),
-    /// CoDel's, PIE's.
+    /// Blue's, CoDel's, PIE's.
     Early,
     /// An AQM's decision above its upper threshold (Linux RED: `early` too, as `forced_drop`).
     Forced,

@@ -1,9 +1,10 @@
 //! Packets and arrivals for tests.
 
 use narrows_units::{Bytes, Rate, Span, Time};
-use rand_core::{Rng, SeedableRng};
+use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
+use crate::random::uniform;
 use crate::{Ecn, Packet, Protocol, Qdisc};
 
 /// A packet with everything that a test may ask for.
@@ -59,11 +60,6 @@ impl Packet for TestPacket {
     fn ports(&self) -> (u16, u16) {
         self.ports
     }
-}
-
-/// Uniform in [0, 1).
-pub(crate) fn uniform(random: &mut Pcg32) -> f64 {
-    f64::from(random.next_u32()) / 4_294_967_296.0
 }
 
 /// Poisson arrivals of packets of one size.

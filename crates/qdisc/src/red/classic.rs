@@ -35,9 +35,10 @@
 //!   where `thresh_`, `maxthresh_`, `q_weight_` or `bottom_` is zero is [`Config::automatic`].
 
 use narrows_units::{Bytes, Rate, Span, Time};
-use rand_core::{Rng, SeedableRng};
+use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
+use crate::random::uniform;
 use crate::storage::Storage;
 use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
 
@@ -460,12 +461,6 @@ impl<P: Packet> Qdisc<P> for Red<P> {
     fn counters(&self) -> Counters {
         self.counters
     }
-}
-
-/// Uniform in [0, 1).
-#[inline]
-fn uniform(random: &mut Pcg32) -> f64 {
-    f64::from(random.next_u32()) / 4_294_967_296.0
 }
 
 /// `base` to the power of `exponent`, by squaring: the same bits from every compiler.
