@@ -3,36 +3,11 @@
 from __future__ import annotations
 
 import copy
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-SMALL: dict[str, Any] = {
-    "name": "small",
-    "duration": "2 s",
-    "links": [
-        {
-            "name": "bottleneck",
-            "between": ["server", "client"],
-            "rate": "2 Mbit/s",
-            "delay": "10 ms",
-            "queue": {"kind": "bfifo", "limit": "30000 B"},
-        }
-    ],
-    "traffic": [
-        {
-            "kind": "on-off",
-            "name": "web",
-            "sender": "server",
-            "receiver": "client",
-            "connections": 3,
-            "burst": "20 kB",
-            "idle_mean": "100 ms",
-        }
-    ],
-    "monitor": {"queues": {"links": ["bottleneck.forward"], "rate": 10}},
-}
 
 TEXT = """
 name = "small"
@@ -57,6 +32,8 @@ idle_mean = "100 ms"
 [monitor]
 queues = { links = ["bottleneck.forward"], rate = 10 }
 """
+
+SMALL: dict[str, Any] = tomllib.loads(TEXT)
 
 
 @pytest.fixture

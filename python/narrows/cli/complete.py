@@ -1,4 +1,4 @@
-"""Shell completion of scenario files, reproduction ids and settings."""
+"""Shell completion of scenario files, folders, reproduction ids and backends."""
 
 from __future__ import annotations
 
@@ -16,26 +16,18 @@ def scenarios(incomplete: str) -> list[str]:
 
 def sweeps(incomplete: str) -> list[str]:
     """Folders below what has been typed; those that hold a sweep come without a trailing slash."""
-    return [
-        text if (entry / "sweep.json").exists() else f"{text}/"
-        for text, entry in _below(incomplete)
-        if entry.is_dir()
-    ]
-
-
-def runs(incomplete: str) -> list[str]:
-    """Folders below what has been typed; those that hold a run come without a trailing slash."""
-    return [
-        text if (entry / "run.json").exists() else f"{text}/"
-        for text, entry in _below(incomplete)
-        if entry.is_dir()
-    ]
+    return _holding(incomplete, "sweep.json")
 
 
 def runs_and_sweeps(incomplete: str) -> list[str]:
     """Folders below what has been typed; those that hold either come without a trailing slash."""
+    return _holding(incomplete, "run.json", "sweep.json")
+
+
+def _holding(incomplete: str, *files: str) -> list[str]:
+    """Folders; those that hold one of the files come without a trailing slash."""
     return [
-        text if any((entry / name).exists() for name in ("run.json", "sweep.json")) else f"{text}/"
+        text if any((entry / name).exists() for name in files) else f"{text}/"
         for text, entry in _below(incomplete)
         if entry.is_dir()
     ]
