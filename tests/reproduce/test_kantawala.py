@@ -180,7 +180,8 @@ def test_the_wide_ranges_hold_the_figures_points() -> None:
 
 def test_the_large_network_carries_over() -> None:
     change = claim("K9", "Tail Drop", "of the bandwidth-delay", "goodput")
-    small, large = change.cells
+    assert len(change.cells) == 6
+    small, large = "big-droptail-1000-1", "big-droptail-20000-1"
     runs = {small: Measured({"goodput.all": 0.50}), large: Measured({"goodput.all": 0.48})}
     assert change.measure(runs) == pytest.approx(4.0)
 

@@ -173,9 +173,7 @@ def sensitivity_table(outcome: Outcome, *, flips_only: bool = False) -> Table | 
                     plus_minus(base),
                     plus_minus(interval),
                     f"{interval.mean - base.mean:+.2f}",
-                    f"{judged.base(name)} -> {verdict}"
-                    if name in judged.flips
-                    else "",
+                    f"{judged.base(name)} -> {verdict}" if name in judged.flips else "",
                 ]
             )
     if flips_only and not rows:

@@ -660,7 +660,8 @@ def _large() -> list[Claim]:
                         f"{TITLES[which]}, {parts[share]}: {words} of {LARGE} sources against "
                         f"{SMALL}, change",
                         PERCENT,
-                        (small.cell(which), large.cell(which)),
+                        # The sizes between are run for the picture.
+                        tuple(big.cell(which) for big in BIG if big.share == share),
                         _change(small, large, which, figure),
                         worded=Worded(
                             f"the small scale's result carries over: at most {ALIKE:g} %",
