@@ -88,6 +88,60 @@ def test_a_scenario_that_says_nothing_leaves_a_figure_without_thresholds(
     assert retry_moments_s(run) == []
 
 
+def changing(queue: dict[str, Any]) -> Run:
+    link = {"name": "bottleneck", "between": ["a", "b"], "rate": "10 Mbit/s", "queue": queue}
+    changes = [
+        {"at": "8 s", "link": "bottleneck", "rate": "20 Mbit/s"},
+        {"at": "4 s", "link": "bottle*.forward", "rate": "2 Mbit/s"},
+        {"at": "5 s", "link": "bottleneck.backward", "rate": "1 Mbit/s"},
+        {"at": "6 s", "link": "bottleneck", "delay": "1 ms"},
+    ]
+    return synthetic_run(duration_s=10.0, scenario={"links": [link], "changes": changes})
+
+
+def test_a_rate_that_changes_is_drawn_as_steps() -> None:
+    run = changing({"kind": "bfifo", "limit": "20 kB"})
+    facts = queue_facts(run, LINK)
+    assert facts is not None
+    assert facts.rates == ((0.0, 10_000_000), (4.0, 2_000_000), (8.0, 20_000_000))
+    figure = figures.utilisation({"a": run}, LINK)
+    assert "rate\n20 Mbit/s" in texts(figure)
+    steps = figure.axes[0].get_lines()[1]
+    assert list(steps.get_xdata()) == [0.0, 4.0, 8.0, run.end_s]
+    assert list(steps.get_ydata()) == [10.0, 2.0, 20.0, 20.0]
+    assert "limit 20 kB" in texts(figures.backlog(run, LINK))
+
+
+def test_throughput_is_drawn_from_the_start(run: Run) -> None:
+    curve = figures.utilisation({"a": run}, LINK).axes[0].get_lines()[0]
+    assert curve.get_xdata()[0] == 0.0
+    assert curve.get_ydata()[0] == curve.get_ydata()[1]
+
+
+@pytest.mark.parametrize(
+    ("queue", "target"),
+    [
+        ({"kind": "codel"}, "target\n5 ms"),
+        ({"kind": "fq-codel", "target": "20 ms"}, "target\n20 ms"),
+        ({"kind": "pie"}, "target\n15 ms"),
+        ({"kind": "drr"}, None),
+    ],
+)
+def test_a_waiting_time_to_aim_for_is_drawn(queue: dict[str, Any], target: str | None) -> None:
+    run = changing(queue)
+    shown = [text for text in texts(figures.sojourn({"a": run}, LINK)) if "target" in text]
+    assert shown == ([target] if target else [])
+    assert not any("target" in text for text in texts(figures.sojourn({"a": run, "b": run}, LINK)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "together"), [("codel", False), ("fq-codel", True), ("sfq", True)]
+)
+def test_a_report_does_not_say_that_dns_waits_where_it_need_not(kind: str, together: bool) -> None:
+    shown = {figure.name: figure.caption for figure in run_figures(changing({"kind": kind}))}
+    assert ("all flows together" in shown[f"sojourn-{LINK}"]) is together
+
+
 def test_the_start_of_dns_is_marked(run: Run) -> None:
     for figure in (figures.backlog(run, LINK), figures.drop_rate({"a": run}, LINK)):
         assert "DNS starts" in texts(figure)

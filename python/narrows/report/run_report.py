@@ -6,7 +6,7 @@ from pathlib import Path
 
 from narrows.report import figures
 from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
-from narrows.report.source import monitored_links, monitored_queues
+from narrows.report.source import monitored_links, monitored_queues, queue_facts
 from narrows.report.toml_text import toml_text
 from narrows.results import Run
 from narrows.results.metrics import metrics, value_text
@@ -26,6 +26,12 @@ ENDED = {
     "interrupted": "because it was interrupted",
 }
 """Why a run ended, in words."""
+
+_WHO_WAITS = "The delay that every packet through this link suffers, DNS included."
+_WHO_WAITS_LESS = (
+    "Of the packets of all flows together. Here packets pass others: what goes first, or has no "
+    "backlog of its own, waits for less. What DNS waits for is in its response times."
+)
 
 
 def write_run_report(run: Run | str | Path, out: str | Path | None = None) -> Path:
@@ -108,6 +114,7 @@ def run_figures(run: Run) -> list[Shown]:
 
 def _queue_figures(run: Run, link: str) -> list[Shown]:
     queue = run.summary["queues"][link]["run"]
+    facts = queue_facts(run, link)
     return [
         Shown(
             f"backlog-{link}",
@@ -122,7 +129,7 @@ def _queue_figures(run: Run, link: str) -> list[Shown]:
             figures.sojourn({run.name: run}, link),
             f"Curve: packets spend {value_text(queue['sojourn_mean_ms'])} ms in queue and ring on "
             "average.",
-            "The delay that every packet through this link suffers, DNS included.",
+            _WHO_WAITS if facts is None or facts.is_shared else _WHO_WAITS_LESS,
         ),
         Shown(
             f"drops-{link}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -17,17 +17,22 @@ from narrows.results import Run
 from narrows.scenario import (
     Bfifo,
     Blue,
+    Change,
+    Codel,
     Direction,
     Dns,
     Drr,
+    FqCodel,
     Link,
     Pfifo,
+    Pie,
     Qsdrr,
     Red,
     Red1993,
     Sfq,
     Tdrr,
 )
+from narrows.scenario.checks import matches
 
 __all__ = [
     "QueueFacts",
@@ -59,8 +64,20 @@ class QueueFacts:
     unit: str
     """`bytes` or `packets`: what the queue counts."""
     thresholds: tuple[Threshold, ...]
-    rate: int
-    """Of the link, in bit/s."""
+    rates: tuple[tuple[float, int], ...]
+    """Of the link: from when, in seconds, and bit/s; the first from time zero."""
+    target_ms: float | None
+    """The waiting time that the queue aims for; None where it aims for none."""
+    has_ring: bool
+    """Whether a ring buffer is given; without one the link holds the packet in transmission."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all packets wait in one line, so that one waits like another."""
+        return self.kind not in _SEVERAL_LINES
+
+
+_SEVERAL_LINES = frozenset({"fq-codel", "drr", "tdrr", "qsdrr", "sfq", "prio", "classes"})
 
 
 def monitored_queues(run: Run) -> list[str]:
@@ -112,7 +129,8 @@ def queue_facts(run: Run, link: str) -> QueueFacts | None:
         if values.get("name") == name:
             try:
                 found = Link.model_validate(dict(values))
-                return _facts(found.direction("forward" if way == "forward" else "backward"))
+                direction = found.direction("forward" if way == "forward" else "backward")
+                return _facts(direction, _later_rates(run.scenario, link))
             except (ValidationError, NarrowsError):
                 return None
     return None
@@ -138,9 +156,19 @@ def _links(scenario: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [link for link in links if isinstance(link, Mapping)] if isinstance(links, list) else []
 
 
-def _facts(way: Direction) -> QueueFacts:
+def _later_rates(scenario: Mapping[str, Any], link: str) -> list[tuple[float, int]]:
+    changes = [Change.model_validate(change) for change in scenario.get("changes", [])]
+    return [
+        (change.at * 1e-12, change.rate)
+        for change in sorted(changes, key=lambda change: change.at)
+        if change.rate is not None and matches(change.link, link)
+    ]
+
+
+def _facts(way: Direction, later_rates: Sequence[tuple[float, int]]) -> QueueFacts:
     queue = way.queue
     unit = "bytes"
+    target_ms = None
     levels: list[tuple[str, float]] = []
     match queue:
         case Pfifo():
@@ -156,8 +184,12 @@ def _facts(way: Direction) -> QueueFacts:
             unit, levels = queue.unit, [("limit", queue.limit)]
         case Drr() | Tdrr() | Qsdrr() | Sfq():
             unit, levels = "packets", [("limit", queue.limit)]
+        case Codel() | FqCodel() | Pie():
+            # What acts on waiting times has a limit far above them.
+            target_ms = queue.target * 1e-9
         case _:
-            # What acts on waiting times has a limit far above them; bands have their own.
+            # Bands and classes have their own.
             pass
     thresholds = tuple(Threshold(name, float(level)) for name, level in levels)
-    return QueueFacts(queue.kind, unit, thresholds, way.rate)
+    rates = ((0.0, way.rate), *later_rates)
+    return QueueFacts(queue.kind, unit, thresholds, rates, target_ms, way.ring is not None)

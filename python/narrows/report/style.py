@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -35,6 +35,7 @@ __all__ = [
     "below",
     "from_zero",
     "label_line",
+    "label_steps",
     "new_figure",
     "png",
     "styled",
@@ -104,6 +105,8 @@ _VARIABLES = {
 """Colours that a page may change for dark screens."""
 
 
+_DASHES = (0, (5, 3))
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -138,7 +141,29 @@ def from_zero(axes: Axes, top: float | None = None) -> None:
 
 def label_line(axes: Axes, level: float, text: str, color: str) -> None:
     """A horizontal threshold with its name in the right margin."""
-    axes.axhline(level, color=color, linewidth=1.0, linestyle=(0, (5, 3)), zorder=2.5)
+    axes.axhline(level, color=color, linewidth=1.0, linestyle=_DASHES, zorder=2.5)
+    _in_margin(axes, level, text, color)
+
+
+def label_steps(
+    axes: Axes, steps: Sequence[tuple[float, float]], end: float, text: str, color: str
+) -> None:
+    """A threshold that changes: from when, and the level; the name beside the last."""
+    times = [time for time, _ in steps]
+    levels = [level for _, level in steps]
+    axes.step(
+        [*times, end],
+        [*levels, levels[-1]],
+        where="post",
+        color=color,
+        linewidth=1.0,
+        linestyle=_DASHES,
+        zorder=2.5,
+    )
+    _in_margin(axes, levels[-1], text, color)
+
+
+def _in_margin(axes: Axes, level: float, text: str, color: str) -> None:
     axes.annotate(
         text,
         (1.0, level),

@@ -100,6 +100,13 @@ def directed_names(scenario: Scenario) -> dict[str, int]:
     return {name: index for index, name in enumerate(both)}
 
 
+def matches(pattern: str, name: str) -> bool:
+    """Whether a pattern of links selects a directed link."""
+    if "*" in pattern:
+        return _fits(name, pattern.split("*"))
+    return pattern in (name, name.rpartition(".")[0])
+
+
 def _matching(pattern: str, names: dict[str, int]) -> list[int]:
     if "*" not in pattern:
         whole = [pattern, f"{pattern}.forward", f"{pattern}.backward"]

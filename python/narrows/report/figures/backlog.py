@@ -49,7 +49,7 @@ def backlog(run: Run, link: str) -> Figure:
             color=MUTED,
             alpha=0.18,
             linewidth=0,
-            label="in the card's ring",
+            label="in transmission" if facts and not facts.has_ring else "in the card's ring",
         )
         top = max(top, float(ring.max()) * scale)
     times, values = column(run.queues, link, f"backlog_{kind}")
@@ -79,7 +79,7 @@ def _thresholds(axes: Axes, facts: QueueFacts, scale: float, unit: str) -> float
     for threshold in facts.thresholds:
         level = threshold.level * scale
         label = f"{threshold.name} {level:.0f} {unit}"
-        if facts.unit == "bytes" and threshold.name == "limit":
-            label += f"\n= {threshold.level * 8e3 / facts.rate:.0f} ms"
+        if facts.unit == "bytes" and threshold.name == "limit" and len(facts.rates) == 1:
+            label += f"\n= {threshold.level * 8e3 / facts.rates[0][1]:.0f} ms"
         style.label_line(axes, level, label, _COLORS[threshold.name])
     return max((threshold.level for threshold in facts.thresholds), default=0.0) * scale

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from narrows.report import style
 from narrows.report.figures.marks import mark_dns
-from narrows.report.source import column, dns_start
+from narrows.report.source import column, dns_start, queue_facts
 from narrows.results import Run
 
 __all__ = ["sojourn"]
@@ -17,7 +17,7 @@ __all__ = ["sojourn"]
 
 @style.styled
 def sojourn(runs: Mapping[str, Run], link: str) -> Figure:
-    """Mean sojourn of each sampling interval; of one run alone, the longest too.
+    """Mean sojourn of each sampling interval; of one run alone, the longest and the target too.
 
     Args:
         runs: Runs by label.
@@ -41,6 +41,10 @@ def sojourn(runs: Mapping[str, Run], link: str) -> Figure:
         top = max(top, _largest(mean))
     first = next(iter(runs.values()))
     axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
+    facts = queue_facts(first, link) if len(runs) == 1 else None
+    if facts is not None and facts.target_ms is not None:
+        style.label_line(axes, facts.target_ms, f"target\n{facts.target_ms:g} ms", style.INK)
+        top = max(top, facts.target_ms)
     style.from_zero(axes, top)
     mark_dns(axes, dns_start(first))
     axes.set_title(f"Time in queue and ring at {link}")

@@ -18,7 +18,7 @@ __all__ = ["utilisation"]
 
 @style.styled
 def utilisation(runs: Mapping[str, Run], link: str) -> Figure:
-    """Throughput of a link between samples, framing included, and the link's rate.
+    """Throughput of a link between samples, framing included, and the link's rate with its changes.
 
     Args:
         runs: Runs by label.
@@ -27,15 +27,18 @@ def utilisation(runs: Mapping[str, Run], link: str) -> Figure:
     figure, axes = style.new_figure(height=3.0)
     first = next(iter(runs.values()))
     facts = queue_facts(first, link)
-    top = 0.0 if facts is None else facts.rate * 1e-6
+    top = 0.0 if facts is None else max(rate for _, rate in facts.rates) * 1e-6
     for index, (label, run) in enumerate(runs.items()):
         times, total = counter(run.links, link, "bytes")
         rates = np.diff(total) * 8e-6 / np.diff(times)
         share = run.summary["links"][link]["run"]["utilisation_percent"]
         busy = "" if share is None else f"{share:.1f} % busy"
         name = busy if len(runs) == 1 else f"{label}: {busy}"
+        shown_times, shown = style.thin(times[1:], rates)
+        # A value holds from the sample before on, the first from time zero.
         axes.plot(
-            *style.thin(times[1:], rates),
+            np.concatenate([times[:1], shown_times]),
+            np.concatenate([shown[:1], shown]) if len(shown) else times[:1],
             color=CYCLE[index % len(CYCLE)],
             drawstyle="steps-pre",
             linewidth=1.1,
@@ -45,7 +48,8 @@ def utilisation(runs: Mapping[str, Run], link: str) -> Figure:
     axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
     style.from_zero(axes, top)
     if facts is not None:
-        style.label_line(axes, facts.rate * 1e-6, f"rate\n{facts.rate * 1e-6:g} Mbit/s", INK)
+        changes = [(time, rate * 1e-6) for time, rate in facts.rates if time < first.end_s]
+        style.label_steps(axes, changes, first.end_s, f"rate\n{changes[-1][1]:g} Mbit/s", INK)
     mark_dns(axes, dns_start(first))
     axes.set_title(f"Throughput of {link}")
     axes.set_xlabel("time (s)")
