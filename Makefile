@@ -13,10 +13,10 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup run check test lint wheel docs bench-sim bench-agreement bench-flows bench-memory bench-queues bench-sweep clean
+.PHONY: help setup run check test lint wheel docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-sweep clean
 
 help: ## Lists these tasks
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.extension ## Builds .venv with the extension (release mode) and the command narrows
 
@@ -57,6 +57,9 @@ bench-flows: setup ## Speed against the number of flows
 
 bench-memory: setup ## Memory for each flow, segment in flight and queued packet
 	$(BIN)/python benchmarks/bench_memory.py
+
+bench-disciplines: setup ## Cost of a packet in B1 with each discipline against Drop Tail (QUICK=1: a minute)
+	$(BIN)/python benchmarks/bench_disciplines.py
 
 bench-queues: setup ## Cost of an operation of the per-flow disciplines with 10 to 100,000 flows
 	$(BIN)/python benchmarks/bench_queues.py

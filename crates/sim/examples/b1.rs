@@ -104,11 +104,12 @@ fn main() {
         simulation.events() as f64 / packets,
         wall / packets * 1e9
     );
+    let mean_s = spans.iter().sum::<f64>() / spans.len() as f64;
+    let goodput_mbps = spans.len() as f64 * 256.0 * 1500.0 * 8.0 / seconds as f64 / 1e6;
+    let utilisation = last("links", "busy_s") / seconds as f64;
     println!(
-        "packets {packets}, drops {drops}, bursts {}, mean completion {:.3} s, goodput {:.1} Mbit/s, utilisation {:.4}",
-        spans.len(),
-        spans.iter().sum::<f64>() / spans.len() as f64,
-        spans.len() as f64 * 256.0 * 1500.0 * 8.0 / seconds as f64 / 1e6,
-        last("links", "busy_s") / seconds as f64,
+        "{{\"packets\": {packets}, \"drops\": {drops}, \"bursts\": {}, \"mean_s\": {mean_s:.3}, \
+         \"goodput_mbps\": {goodput_mbps:.1}, \"utilisation\": {utilisation:.4}, \"run_s\": {wall:.4}}}",
+        spans.len()
     );
 }
