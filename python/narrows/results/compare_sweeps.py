@@ -10,13 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.errors import NarrowsError
-from narrows.results.compare import (
-    Comparison,
-    Group,
-    Named,
-    compare_groups,
-    distinct_labels,
-)
+from narrows.results.compare import Comparison, Group, compare_groups
+from narrows.results.group_names import Named, distinct_labels
 from narrows.results.sweep import Sweep, SweepRun, canonical
 
 __all__ = ["compare_sweeps"]
