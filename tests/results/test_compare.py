@@ -1,6 +1,7 @@
 import json
 import re
 import statistics
+from copy import copy
 from dataclasses import replace
 from io import StringIO
 
@@ -53,6 +54,25 @@ def test_seeds_of_one_scenario_form_a_group() -> None:
         3,
     )
     assert change.relative == pytest.approx(statistics.fmean(red) / statistics.fmean(fifo) - 1.0)
+
+
+@pytest.mark.parametrize("seeds", [(1, 2, 3), (4, 5, 6)])
+def test_a_difference_that_is_the_same_in_each_run_has_no_interval(seeds: tuple[int, ...]) -> None:
+    def counted(run: Run, timeouts: int) -> Run:
+        flows = {**run.summary["flows"], "timeouts": timeouts, "jain_fairness": 1.0}
+        counts = copy(run)
+        vars(counts)["summary"] = {**run.summary, "flows": flows}
+        return counts
+
+    before = [counted(one("bfifo", seed), 0) for seed in (1, 2, 3)]
+    after = [counted(one("red", seed), 1) for seed in seeds]
+    found = compare([*before, *after])
+    timeouts = row(found.rows, "flows.timeouts").differences[1]
+    assert timeouts is not None
+    assert (timeouts.value, timeouts.low, timeouts.high, timeouts.verdict) == (1.0, None, None, "")
+    fairness = row(found.rows, "flows.jain_fairness").differences[1]
+    assert fairness is not None
+    assert fairness.verdict == "same"
 
 
 def test_seeds_are_paired_whatever_their_order() -> None:

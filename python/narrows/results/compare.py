@@ -11,6 +11,9 @@ group, whose figures are means. Intervals of a difference (95 %):
   all queries of each group, taken as independent (queries that meet the same full queue are not, so
   it is too narrow);
 - else none: one run does not say how much another seed would differ.
+
+Nor do several that all differ by the same (a count that is 1 in each run, and was 0): an interval of
+no width would claim a certainty that they do not give.
 """
 
 from __future__ import annotations
@@ -104,7 +107,7 @@ class Difference:
     relative: float | None = None
     """The difference as a share of the first group's mean; None where that is zero."""
     seeds: int = 0
-    """Seeds that both groups have, where the interval is of their differences; else 0."""
+    """Seeds that both groups have, where the differences are taken seed by seed; else 0."""
 
     @property
     def verdict(self) -> Literal["higher", "lower", "unclear", "same", ""]:
@@ -400,9 +403,13 @@ def _difference(
             partners = [of_seed[seed] for seed in first.seeds]
             low, high = (0.0, 0.0) if partners == list(before) else paired(before, partners)
             method = "Student's t over the differences of paired seeds"
-            return Difference(value, low, high, method, relative, len(before))
-        low, high = welch(before, after) if len({*before, *after}) > 1 else (0.0, 0.0)
-        return Difference(value, low, high, "Welch's t over the seeds", relative)
+            seeds = len(before)
+        else:
+            low, high = welch(before, after) if len({*before, *after}) > 1 else (0.0, 0.0)
+            method, seeds = "Welch's t over the seeds", 0
+        if value and high - low <= 1e-9 * abs(value):
+            return Difference(value, None, None, "", relative, seeds)
+        return Difference(value, low, high, method, relative, seeds)
     if key == "dns.first_attempt_percent":
         counts, totals = zip(_first_attempts(first), _first_attempts(group), strict=True)
         low, high = newcombe(counts, totals)

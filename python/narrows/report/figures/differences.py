@@ -73,5 +73,5 @@ def differences(changes: Sequence[Change], title: str) -> Figure:
     margin = 0.06 * (high - low) or 1.0
     axes.set_xlim(low - margin, high + margin)
     figure.suptitle(title, x=0.01, ha="left", fontsize=12.5, fontweight="bold")
-    axes.set_xlabel("difference (%), with 95 % interval")
+    axes.set_xlabel("difference as a share of the first (%), with 95 % interval")
     return figure
