@@ -12,8 +12,8 @@ group, whose figures are means. Intervals of a difference (95 %):
   it is too narrow);
 - else none: one run does not say how much another seed would differ.
 
-Nor do several that all differ by the same (a count that is 1 in each run, and was 0): an interval of
-no width would claim a certainty that they do not give.
+Nor do several that all differ by the same (a count that is 1 in each run, and was 0): an interval
+of no width would claim a certainty that they do not give.
 """
 
 from __future__ import annotations
