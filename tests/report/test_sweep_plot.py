@@ -62,13 +62,30 @@ def test_points_are_means_with_students_interval() -> None:
     assert plot.metric.key == "queues.wan.forward.run.loss_percent"
     first = plot.points[0]
     assert first.mean == pytest.approx(0.2)
-    assert first.low is not None
-    assert first.mean - first.low == pytest.approx(t_half_width([0.1, 0.2, 0.3]))
+    assert first.high is not None
+    assert first.high - first.mean == pytest.approx(t_half_width([0.1, 0.2, 0.3]))
     (line,) = figure(plot).axes[0].containers
     drawn = line.lines[0].get_xydata()  # type: ignore[attr-defined]
     # Sorted along the axis, whatever the order of the values.
     assert drawn.tolist() == [[10.0, pytest.approx(0.8)], [100.0, pytest.approx(0.2)],
                               [1000.0, pytest.approx(0.5)]]  # fmt: skip
+
+
+def test_the_interval_of_a_percentage_ends_where_percentages_do() -> None:
+    sweep = made((LIMITS,))
+    runs = tuple(
+        replace(run, summary=summary(loss, 50.0 * loss))
+        for run, loss in zip(
+            sweep.runs, (0.0, 0.0, 9.0, 99.0, 90.0, 99.9, 50.0, 51.0, 52.0), strict=True
+        )
+    )
+    plot = plot_sweep(replace(sweep, runs=runs), "loss_percent", "limit")
+    assert (plot.points[0].low, plot.points[1].high) == (0.0, 100.0)
+    half = t_half_width([50.0, 51.0, 52.0])
+    assert (plot.points[2].low, plot.points[2].high) == pytest.approx((51.0 - half, 51.0 + half))
+    other = plot_sweep(replace(sweep, runs=runs), "flows.goodput_mbit_per_s", "limit").points[1]
+    assert other.high is not None
+    assert other.high > 100.0
 
 
 def test_axes_that_span_decades_are_logarithmic() -> None:

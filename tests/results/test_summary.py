@@ -108,6 +108,19 @@ def test_several_groups_have_their_own_figures(run: Run) -> None:
     }
 
 
+def test_groups_of_connections_are_shown_where_there_are_several() -> None:
+    goodput = {"near": 3.0, "far": 1.0}
+    groups = {name: {"goodput_mbit_per_s": value} for name, value in goodput.items()}
+    found = metrics({"flows": {"goodput_mbit_per_s": 4.0, "groups": groups}})
+    assert [(metric.key, metric.section, metric.value) for metric in found] == [
+        ("flows.goodput_mbit_per_s", "TCP", 4.0),
+        ("flows.groups.near.goodput_mbit_per_s", "TCP group near", 3.0),
+        ("flows.groups.far.goodput_mbit_per_s", "TCP group far", 1.0),
+    ]
+    del groups["far"]
+    assert len(metrics({"flows": {"goodput_mbit_per_s": 4.0, "groups": groups}})) == 1
+
+
 @pytest.mark.parametrize(
     ("successes", "total", "low", "high"),
     # Newcombe 1998, "Two-sided confidence intervals for the single proportion", table I, method 3.

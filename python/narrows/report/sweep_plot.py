@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +125,7 @@ def plot_sweep(
     _refuse_mixing(sweep, [axis.key, *(line.key for line in lines), *fixed])
     chosen = [
         point
-        for point in points(sweep, figure)
+        for point in _possible(points(sweep, figure), figure.unit)
         if all(canonical(point.settings[key]) == canonical(v) for key, v in fixed.items())
     ]
     if not chosen:
@@ -152,6 +152,18 @@ def plot_sweep(
     )
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{figure.key}-against-{axis.key}")
     return SweepPlot(Shown(name, drawn, alt, ""), figure, axis.key, tuple(chosen))
+
+
+def _possible(found: Sequence[Point], unit: str) -> list[Point]:
+    """Points whose intervals end at 0 and 100, where the figure is a percentage."""
+    if unit != "%":
+        return list(found)
+    return [
+        point
+        if point.low is None or point.high is None
+        else replace(point, low=max(point.low, 0.0), high=min(point.high, 100.0))
+        for point in found
+    ]
 
 
 def _refuse_mixing(sweep: Sweep, used: Sequence[str]) -> None:

@@ -56,7 +56,12 @@ def _metrics(summary: Mapping[str, Any]) -> Iterator[Metric]:
         for phase, words in _PHASES.items():
             prefix, section = f"links.{link}.{phase}", f"link {link}, {words}"
             yield from _section(phases.get(phase), prefix, section, _LINK)
-    yield from _section(summary.get("flows"), "flows", "TCP", _FLOWS)
+    flows = summary.get("flows")
+    yield from _section(flows, "flows", "TCP", _FLOWS)
+    groups = (flows or {}).get("groups") or {}
+    if len(groups) > 1:
+        for group, figures in groups.items():
+            yield from _section(figures, f"flows.groups.{group}", f"TCP group {group}", _GROUP)
     yield from _section(summary.get("bursts"), "bursts", "bursts", _BURSTS)
 
 
@@ -111,6 +116,7 @@ _FLOWS: _Known = {
     "timeouts": ("retransmission timeouts", "", 1),
     "srtt_median_ms": ("smoothed round-trip time, median", "ms", 1),
 }
+_GROUP: _Known = {**_FLOWS, "goodput_mbit_per_s": ("goodput", "Mbit/s", 1)}
 _BURSTS: _Known = {
     "bursts": ("bursts", "", 1),
     "completed": ("completed", "", 1),
