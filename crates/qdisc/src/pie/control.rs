@@ -49,6 +49,10 @@ pub(super) struct Vars {
     avg_dq_rate: u64,
 }
 
+/// Steps that a long time without packets is caught up with in: a millisecond of work, and 25 minutes
+/// of updates at the usual interval even if none of them could be put together with others.
+const MOST_STEPS: u32 = 100_000;
+
 /// Time in `psched` ticks of 64 ns.
 type Ticks = u64;
 
@@ -100,10 +104,15 @@ impl Vars {
     ///
     /// Once the delay stands still, the probability moves by equal steps within each range of the
     /// auto-tuning, of which there are seven, or shrinks by 1/64, which ends at zero after some
-    /// 2,500 steps, or nothing changes any more.
+    /// 2,500 steps, or nothing changes any more. Or else it swings about an edge of two ranges for
+    /// ever, which takes a delay above 250 ms and below the target: after `MOST_STEPS` of that, the
+    /// rest would change where in its swing it is found, and is left out.
     #[cold]
     pub(super) fn update_times(&mut self, mut due: u64, params: &Params, backlog: u64) {
-        while due > 0 {
+        for _ in 0..MOST_STEPS {
+            if due == 0 {
+                return;
+            }
             let before = *self;
             self.calculate_probability(params, backlog);
             due -= 1;

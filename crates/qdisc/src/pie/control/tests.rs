@@ -286,3 +286,23 @@ fn an_endless_idle_time_is_caught_up_with_in_few_steps() {
         assert!(control.vars.prob == if qdelay > ms(15) { MAX_PROB } else { 0 });
     }
 }
+
+/// Between a high target and 250 ms, two percent more and the pull of the target are in balance at an
+/// edge of the auto-tuning, and the probability swings about it without end.
+#[test]
+fn a_swing_without_end_is_caught_up_with_too() {
+    let config =
+        Config { tupdate: Span::from_ps(1), target: Span::from_ms(12_800), ..Config::default() };
+    let params = params(&config);
+    let mut swings = 0;
+    for qdelay in (300..12_800).step_by(100) {
+        let mut control = Control::new(config.tupdate);
+        control.vars = Vars { qdelay: ms(qdelay), qdelay_old: ms(qdelay), ..vars(0, 0, 0.05) };
+        control.catch_up(Time::MAX, &params, 1);
+        let before = control.vars;
+        control.vars.calculate_probability(&params, 1);
+        swings += u32::from(control.vars != before);
+        assert!(control.vars.prob <= MAX_PROB);
+    }
+    assert!(swings > 0, "all settled: nothing was tested");
+}
