@@ -153,7 +153,8 @@ def reference() -> str:
         if note:
             lines += [note, ""]
         lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
-        lines += [_row(key, field) for key, field in keys.items()]
+        kind_first = sorted(keys.items(), key=lambda item: item[0] != "kind")
+        lines += [_row(key, field) for key, field in kind_first]
         parts.append("\n".join(lines) + "\n")
     parts.append(_schedules())
     return "\n".join(parts)
