@@ -78,6 +78,7 @@ def test_check_prints_the_size(narrows: Narrows, small: Path) -> None:
     done = narrows("check", str(small), "--json", "--set", "dns.dns.workers=7")
     found = json.loads(done.stdout)
     assert found["connections"] == 2
+    assert found["links"] == 1
     assert found["resolver_workers"] == 7
     assert found["queries"] == 21
     assert found["longest_s"] == 3.0

@@ -31,7 +31,8 @@ def command(scenario: ScenarioFile, set: Settings = None, json_output: Json = Fa
         return
     print(f"{scenario}: valid")
     for name, value in size.items():
-        print(f"  {name.replace('_', ' '):<18} {value:,}")
+        words = "seconds, at most" if name == "longest_s" else name.replace("_", " ")
+        print(f"  {words:<18} {value:,}")
 
 
 def plan_size(plan: dict[str, object]) -> dict[str, int | float]:
@@ -41,7 +42,8 @@ def plan_size(plan: dict[str, object]) -> dict[str, int | float]:
     assert isinstance(end, int), "a plan's times are integer picoseconds"
     return {
         "nodes": len(_list(plan, "nodes")),
-        "links": len(_list(plan, "links")),
+        # A plan has one for each direction.
+        "links": len(_list(plan, "links")) // 2,
         "connections": len(_list(plan, "connections")),
         "resolver_workers": sum(int(group["workers"]) for group in resolvers),
         "queries": sum(

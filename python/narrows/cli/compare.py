@@ -31,7 +31,7 @@ def command(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN RUN...",
+            metavar="RUN",
             help="Run folders, two or more; or sweep folders.",
             autocompletion=runs_and_sweeps,
             show_default=False,
