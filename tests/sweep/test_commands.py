@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from narrows.results.errors import RunFolderError
+from narrows.results.sweep import read_rows
+
 pytestmark = pytest.mark.slow
 
 
@@ -118,6 +121,39 @@ def test_a_damaged_folder_is_one_line(folder: Path, tmp_path: Path) -> None:
             assert done.returncode == 2, done.stderr
             assert done.stderr.count("\n") == 1, done.stderr
             assert name in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("run", 7),
+        ("run", [1]),
+        ("values", {}),
+        ("seed", 2.0),
+        ("seed", True),
+        ("status", "done"),
+        ("status", [1]),
+        ("stopped", None),
+        ("message", 5),
+        ("end_s", "x"),
+        ("events", -1),
+        ("events", "x"),
+        ("folder", 9),
+        ("summary", 5),
+        ("summary", {"flows": "x"}),
+    ],
+)
+def test_a_row_of_other_kinds_is_damage(
+    folder: Path, tmp_path: Path, key: str, value: object
+) -> None:
+    first, *rest = (folder / "fast" / "rows.jsonl").read_text(encoding="utf-8").splitlines()
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"{first}\n{rest[0]}\n", encoding="utf-8")
+    assert len(read_rows(path)) == 2
+    row = json.dumps({**json.loads(first), key: value})
+    path.write_text("\n".join([row, *rest, ""]), encoding="utf-8")
+    with pytest.raises(RunFolderError, match=r"rows\.jsonl: is damaged \(line 1\)"):
+        read_rows(path)
 
 
 def test_help_has_an_example(folder: Path) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal
 
 import polars as pl
@@ -330,10 +331,40 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
             row = json.loads(line)
         except (ValueError, RecursionError):
             row = None
-        if not isinstance(row, dict):
+        if not isinstance(row, dict) or not _is_row(row):
             raise RunFolderError(path, f"is damaged (line {number})", _AGAIN)
         rows.append(row)
     return rows
+
+
+def _is_row(row: Mapping[str, Any]) -> bool:
+    """Whether each entry is of its kind; what `values` holds is sweep.json's to know."""
+    number, summary = row.get("events"), row.get("summary")
+    return (
+        all(isinstance(row.get(key), kind) for key, kind in _ROW.items())
+        and not isinstance(row["seed"], bool)
+        and row["status"] in ("complete", "partial", "failed")
+        and (number is None or (type(number) is int and number >= 0))
+        and (
+            summary is None
+            or (
+                isinstance(summary, dict)
+                and all(part is None or isinstance(part, dict) for part in summary.values())
+            )
+        )
+    )
+
+
+_ROW: dict[str, type | tuple[type, ...]] = {
+    "run": str,
+    "values": list,
+    "seed": int,
+    "status": str,
+    "stopped": str,
+    "message": str,
+    "end_s": (int, float, NoneType),
+    "folder": (str, NoneType),
+}
 
 
 _KEYS: dict[str, type] = {
