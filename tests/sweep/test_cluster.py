@@ -157,17 +157,18 @@ def test_no_scheduler_and_no_worker_are_one_line(
         with pytest.raises(SweepError, match="no scheduler answers there; hint: start one"):
             sweep(small_file, dask=address)
     # From the command line, too: nothing else on stderr, which Dask would like to write to.
-    done = subprocess.run(
-        [sys.executable, "-m", "narrows.cli", "sweep", str(small_file), "--dask", nobody],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert "no scheduler answers there" in done.stderr
+    for address in (nobody, "nonsense://x", "127.0.0.1:0:0"):
+        done = subprocess.run(
+            [sys.executable, "-m", "narrows.cli", "sweep", str(small_file), "--dask", address],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert "no scheduler answers there" in done.stderr
 
 
 def test_a_run_that_kills_its_workers_fails_alone(small: dict[str, Any]) -> None:

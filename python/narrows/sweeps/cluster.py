@@ -65,6 +65,7 @@ class DaskCluster:
         """
         try:
             import distributed
+            from distributed.comm import addressing
         except ImportError:
             raise SweepError(
                 self._name, "needs Dask, which is not installed", "pip install 'narrows[dask]'"
@@ -76,6 +77,8 @@ class DaskCluster:
         try:
             try:
                 connect: Any = distributed.Client
+                # A client of an address that cannot be one is never closed, and says so at the end.
+                addressing.resolve_address(self._address)
                 self._client = connect(self._address, timeout=CONNECT_S, set_as_default=False)
             except Exception:
                 raise SweepError(self._name, "no scheduler answers there", _START_ONE) from None
