@@ -41,7 +41,7 @@ def _overview(outcome: Outcome) -> Table | None:
     if not cells:
         return None
     rows = [
-        [title, *(_text(outcome.interval(cell.name, figure), digits) for cell in cells)]
+        [title, *(_cell(outcome, cell.name, figure, digits) for cell in cells)]
         for figure, title, digits in _FIGURES
     ]
     return Table(
@@ -81,6 +81,14 @@ def _four(outcome: Outcome, row: str | None) -> list[str]:
 
 def _digits(figure: str) -> int:
     return 2 if figure == "utilisation" else 0
+
+
+def _cell(outcome: Outcome, cell: str, figure: str, digits: int) -> str:
+    """A figure's mean and interval; where not all seeds have one, in how many it was seen."""
+    interval, seeds = outcome.interval(cell, figure), len(outcome.runs(cell))
+    if interval is not None and interval.count < seeds:
+        return f"{interval.mean:.{digits}f} in {interval.count} of {seeds} runs"
+    return _text(interval, digits)
 
 
 def _text(interval: Interval | None, digits: int) -> str:
