@@ -14,6 +14,7 @@ import json
 import resource
 import sys
 import time
+from pathlib import Path
 
 from narrows import Scenario, run
 
@@ -27,8 +28,7 @@ def main(slug: str, path: str, seed: str, settings: str) -> None:
     if result.status != "complete":
         sys.exit(f"the run stopped early: {result.stopped}")
     # After the run, so that nothing which a run does not need counts as its memory.
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    unit = 1 if sys.platform == "darwin" else 1024
+    used, peak_mb = resource.getrusage(resource.RUSAGE_SELF), _peak_mb()
     from narrows.reproduce import papers
 
     (paper,) = (paper for paper in papers() if paper.slug == slug)
@@ -37,9 +37,23 @@ def main(slug: str, path: str, seed: str, settings: str) -> None:
         "cpu_s": used.ru_utime + used.ru_stime,
         "cpu_s_per_100_s": 100.0 * (used.ru_utime + used.ru_stime) / result.end_s,
         "run_s": run_s,
-        "peak_mb": used.ru_maxrss * unit / 1e6,
+        "peak_mb": peak_mb,
     }
     print(json.dumps(values))
+
+
+def _peak_mb() -> float:
+    """The largest resident set of this process so far, in units of 10^6 bytes.
+
+    Not from getrusage() on Linux, where that of the process which started this one counts as well:
+    `VmHWM` (proc_pid_status(5)) begins anew with the program.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text("utf-8", "replace").splitlines())
+        return int(lines["VmHWM"].removesuffix("kB")) * 1024 / 1e6
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 if __name__ == "__main__":
