@@ -50,7 +50,8 @@ def _peak_mb() -> float:
     """
     status = Path("/proc/self/status")
     if status.exists():
-        lines = dict(line.split(":", 1) for line in status.read_text("utf-8", "replace").splitlines())
+        text = status.read_text("utf-8", "replace")
+        lines = dict(line.split(":", 1) for line in text.splitlines())
         return int(lines["VmHWM"].removesuffix("kB")) * 1024 / 1e6
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
