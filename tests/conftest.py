@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path
 
@@ -11,6 +12,16 @@ import pytest
 SLOW_FOLDERS = {"cli", "docs", "runs"}
 """Tests here start processes or whole runs, most of them for a second each; `make check` leaves
 them to `make test`."""
+
+
+def pytest_configure() -> None:
+    """Hears Ctrl-C, as do the processes that tests start, also where tests run in the background.
+
+    A shell without job control starts background commands with SIGINT ignored, and so stay all
+    programs that they start.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,7 @@ them is here:
 
 >>> from narrows.reproduce import papers
 >>> [paper.slug for paper in papers()]
-['harhalakis-2011']
+['harhalakis-2011', 'kantawala-2002', 'dana-2010']
 """
 
 from __future__ import annotations
