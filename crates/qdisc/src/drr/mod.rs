@@ -22,6 +22,42 @@
 //! - A queue that is emptied by a drop ends its turn, and its deficit is forgotten, as where it is
 //!   emptied by service.
 
+/// [`Qdisc`](crate::Qdisc) for a member of the family: what its scheduler does.
+macro_rules! scheduled {
+    ($name:ident) => {
+        impl<P: $crate::Packet> $crate::Qdisc<P> for $name<P> {
+            #[inline]
+            fn enqueue(
+                &mut self,
+                now: narrows_units::Time,
+                packet: P,
+                dropped: &mut $crate::Dropped<P>,
+            ) -> $crate::Verdict {
+                self.scheduler.enqueue(now, packet, dropped)
+            }
+
+            #[inline]
+            fn dequeue(
+                &mut self,
+                now: narrows_units::Time,
+                dropped: &mut $crate::Dropped<P>,
+            ) -> Option<P> {
+                self.scheduler.dequeue(now, dropped)
+            }
+
+            #[inline]
+            fn backlog(&self) -> $crate::Backlog {
+                self.scheduler.backlog()
+            }
+
+            #[inline]
+            fn counters(&self) -> $crate::Counters {
+                self.scheduler.counters()
+            }
+        }
+    };
+}
+
 mod flows;
 pub(crate) mod heap;
 mod length;

@@ -6,13 +6,13 @@
 //! What the sources leave open, each a setting: whether a queue's length is its bytes or its
 //! packets, which of several equally long ones is taken, and which end of it loses a packet.
 
-use narrows_units::{Bytes, Time};
+use narrows_units::Bytes;
 
 use super::flows::{Flow, Flows};
 use super::length::Lengths;
 use super::scheduler::{Scheduler, Settings, Victim};
 use super::{By, End, Ties, check};
-use crate::{Backlog, ConfigError, Counters, Dropped, Packet, Qdisc, Verdict};
+use crate::{ConfigError, Packet};
 
 /// Settings of [`Drr`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,27 +92,7 @@ impl<P: Packet> Drr<P> {
     }
 }
 
-impl<P: Packet> Qdisc<P> for Drr<P> {
-    #[inline]
-    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
-        self.scheduler.enqueue(now, packet, dropped)
-    }
-
-    #[inline]
-    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
-        self.scheduler.dequeue(now, dropped)
-    }
-
-    #[inline]
-    fn backlog(&self) -> Backlog {
-        self.scheduler.backlog()
-    }
-
-    #[inline]
-    fn counters(&self) -> Counters {
-        self.scheduler.counters()
-    }
-}
+scheduled!(Drr);
 
 /// The longest queue.
 #[derive(Clone, Debug)]

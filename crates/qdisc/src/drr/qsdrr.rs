@@ -9,13 +9,13 @@
 //! than all active queues", the text "the smallest": a queue that shares its length with another
 //! stays Q here, as the figure has it.
 
-use narrows_units::{Bytes, Time};
+use narrows_units::Bytes;
 
 use super::flows::{Flow, Flows};
 use super::length::{Lengths, Shortest};
 use super::scheduler::{Scheduler, Settings, Victim};
 use super::{By, End, Ties, check};
-use crate::{Backlog, ConfigError, Counters, Dropped, Packet, Qdisc, Verdict};
+use crate::{ConfigError, Packet};
 
 /// Settings of [`Qsdrr`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,27 +119,7 @@ impl<P: Packet> Qsdrr<P> {
     }
 }
 
-impl<P: Packet> Qdisc<P> for Qsdrr<P> {
-    #[inline]
-    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
-        self.scheduler.enqueue(now, packet, dropped)
-    }
-
-    #[inline]
-    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
-        self.scheduler.dequeue(now, dropped)
-    }
-
-    #[inline]
-    fn backlog(&self) -> Backlog {
-        self.scheduler.backlog()
-    }
-
-    #[inline]
-    fn counters(&self) -> Counters {
-        self.scheduler.counters()
-    }
-}
+scheduled!(Qsdrr);
 
 /// The queue that lost a packet last, until it is the shortest.
 #[derive(Clone, Debug)]
@@ -178,8 +158,11 @@ impl Victim for Same {
 
 #[cfg(test)]
 mod tests {
+    use narrows_units::Time;
+
     use super::*;
     use crate::traffic::TestPacket;
+    use crate::{Dropped, Qdisc};
 
     fn config(limit: u32) -> Config {
         Config { limit, ..Config::default() }

@@ -20,7 +20,7 @@ use super::scaled::Scaled;
 use super::scheduler::{Scheduler, Settings, Victim};
 use super::slab::NIL;
 use super::{End, check};
-use crate::{Backlog, ConfigError, Counters, Dropped, Packet, Qdisc, Verdict};
+use crate::{ConfigError, Packet};
 
 /// Settings of [`Tdrr`].
 #[derive(Clone, Debug, PartialEq)]
@@ -146,27 +146,7 @@ impl<P: Packet> Tdrr<P> {
     }
 }
 
-impl<P: Packet> Qdisc<P> for Tdrr<P> {
-    #[inline]
-    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
-        self.scheduler.enqueue(now, packet, dropped)
-    }
-
-    #[inline]
-    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
-        self.scheduler.dequeue(now, dropped)
-    }
-
-    #[inline]
-    fn backlog(&self) -> Backlog {
-        self.scheduler.backlog()
-    }
-
-    #[inline]
-    fn counters(&self) -> Counters {
-        self.scheduler.counters()
-    }
-}
+scheduled!(Tdrr);
 
 /// The active queue with the highest throughput.
 #[derive(Clone, Debug)]
@@ -370,6 +350,7 @@ impl Rates {
 mod tests {
     use super::*;
     use crate::traffic::TestPacket;
+    use crate::{Dropped, Qdisc, Verdict};
 
     fn at_ms(ms: u64) -> Time {
         Time::ZERO + Span::from_ms(ms)
