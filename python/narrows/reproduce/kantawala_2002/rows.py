@@ -90,7 +90,7 @@ ROWS = [
     ),
     _row(
         "limited transmit",
-        "RFC 3042, which ns-2 has by default since late in 2001",
+        "RFC 3042, which ns-2.1b9 of May 2002 has by default",
         _tcp(limited_transmit="true"),
         _some((SINGLE, ROUND_TRIPS)),
     ),
