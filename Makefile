@@ -13,7 +13,7 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup run check test lint wheel docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-sweep clean
+.PHONY: help setup run check test lint gateway wheel docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-sweep clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ lint: setup
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .
 	$(BIN)/mypy
+
+gateway: ## Builds narrows-gateway with the in-kernel data path (needs clang and libelf-dev)
+	cargo build --locked --release -p narrows-gateway --features ebpf
 
 wheel: setup ## Builds a wheel in dist/
 	$(BIN)/maturin build --release --locked --out dist

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * What the programs and the user side share: settings, a connection's entry, counters. The user side
+ * takes these layouts from the object's BTF, through the generated skeleton; src/core/ has the same
+ * fields under the same names. PROTOCOL.md says what each is for.
+ */
+#pragma once
+
+#define SERVERS_MAX 16
+#define EPOCHS 2 /* keys that are accepted: the current one and the one before */
+
+/* A SipHash key, as two little-endian words. */
+struct cookie_key {
+	__u64 k0;
+	__u64 k1;
+};
+
+/* Written by the user side at start and when the configuration is read again. */
+struct settings {
+	struct cookie_key keys[EPOCHS]; /* keys[0] makes cookies, both are accepted */
+	__u64 wall_offset_ns;		/* wall clock less boot clock, so that machines agree on slots */
+	__u64 syn_interval_ns;		/* between two SYNs of one source, on average; 0: no limit */
+	__u64 syn_burst_ns;		/* credit that a quiet source gathers */
+	__u64 query_interval_ns;	/* the same for queries on new connections */
+	__u64 query_burst_ns;
+	__u64 large_ns;			/* how long a name with a large reply is remembered */
+	__u32 interface;		/* index of the interface that clients are on */
+	__u16 port;			/* DNS, host byte order */
+	__u16 mss4;			/* ours: the interface's MTU less 40 */
+	__u16 mss6;			/* less 60 */
+	__u16 edns_size;		/* asked of the server for queries that came over TCP */
+	__u16 max_segments;		/* of one reply; longer ones are the kernel's */
+	__u16 truncate_over;		/* UDP replies longer than this are truncated; 0: none */
+	__u32 syncache_limit;		/* entries made by SYNs at once */
+	__u32 syncache_bucket_limit;	/* of them in one bucket */
+	__u8 active;			/* 0: everything passes */
+	__u8 close_fin;			/* 1: FIN on the last segment of a reply, as in the paper */
+	__u8 syncache;			/* 1: an entry for each SYN, as in the paper; 0: cookies alone */
+	__u8 axfr_detect;		/* 1: zone transfers are left to the kernel's TCP */
+	__u8 loglevel;
+	__u8 pad[3];
+};
+
+/* A connection: the client and which server address. IPv4 as ::ffff:a.b.c.d. */
+struct flow_key {
+	__u8 client[16];
+	__be16 port;
+	__u8 server; /* index into the settings' list of server addresses */
+	__u8 zero;
+};
+
+enum flow_state {
+	FLOW_FREE = 0,
+	FLOW_SYN,     /* SYN-cache mode: SYN seen */
+	FLOW_QUERY,   /* the query is with the server */
+	FLOW_REPLIED, /* the reply is sent, not yet acknowledged as a whole */
+	FLOW_IDLE,    /* the reply is acknowledged */
+	FLOW_CLOSING, /* we sent our FIN */
+	FLOW_SLOW,    /* the kernel is to adopt the connection from its query on */
+};
+
+enum flow_flag {
+	FLOW_TIMESTAMPS = 1,
+	FLOW_SACK = 2,
+	FLOW_EDNS_ADDED = 4,
+	FLOW_CLIENT_FIN = 8,
+	FLOW_QUERY_UNACKED = 16, /* several segments: the query is acknowledged at the end */
+};
+
+/* With its key 72 bytes, of the 88 of the paper's entry. */
+struct flow {
+	__u32 seen_ms;	    /* boot clock, when a packet of it last came or went */
+	__u32 query_seq;    /* SYN-cache mode, before the query: client's ISN + 1 */
+	__u32 client_next;  /* what we expect and acknowledge next */
+	__u32 server_seq;   /* first byte of the reply */
+	__u32 acked;	    /* the client's last ACK */
+	__u32 window;	    /* the client's, in bytes */
+	__u32 tsval;	    /* ours, constant */
+	__u32 client_tsval; /* to echo */
+	__u32 stored;	    /* where its query, later its reply, is in the ring, in units */
+	__u16 query_length; /* with the two bytes of length */
+	__u16 reply_length; /* with the two bytes of length; 0 before the reply */
+	__u16 mss;	    /* the client's */
+	__be16 dns_id;
+	__u8 state;
+	__u8 flags;
+	__u8 client_wscale; /* 15: none */
+	__u8 repeats;	    /* of the same ACK */
+};
+
+/* The ring that holds queries and replies until newer ones need the room: a byte store that is filled
+ * in units, and one more reply of room at its end, so that none has to be split. */
+#define RING_UNIT 64
+#define RING_MARGIN 65536
+struct ring_head {
+	__u32 next; /* in units, ever growing */
+};
+
+/* Token buckets, kept as the moment at which a full bucket would have been empty (GCRA). */
+struct source {
+	__u64 syn_at;
+	__u64 query_at;
+};
+
+/* Each verdict has its counter. The user side shows them by these names in lower case. */
+#define COUNTERS(X)                                                                                \
+	X(MALFORMED, "headers that make no sense; passed, the kernel drops them")                  \
+	X(BAD_CHECKSUM, "data with a wrong TCP checksum; dropped")                                 \
+	X(SYN, "SYNs answered")                                                                    \
+	X(SYN_LIMITED, "SYNs above the rate of their source; dropped")                             \
+	X(SYN_CACHE_FULL, "SYNs that found no room in the SYN cache and got a cookie alone")       \
+	X(HANDSHAKE_ACK, "ACKs of handshakes; dropped, as they say nothing new")                   \
+	X(ACK, "ACKs on entries")                                                                  \
+	X(UNKNOWN_ACK, "ACKs of nothing known; dropped")                                           \
+	X(UNKNOWN_FIN, "FINs of nothing known; answered with FIN and ACK")                         \
+	X(UNKNOWN_DATA, "data with neither a right cookie nor a connection; answered with RST")    \
+	X(RESET, "RSTs that removed an entry")                                                     \
+	X(ODD_FLAGS, "SYNs with other flags; dropped")                                             \
+	X(QUERY, "queries given to the server")                                                    \
+	X(QUERY_AGAIN, "queries given to the server a second time")                                \
+	X(QUERY_LIMITED, "queries above the rate of their source; dropped")                        \
+	X(QUERY_NO_ROOM, "queries that found no room for an entry; dropped")                       \
+	X(PIPELINED, "data behind a query whose reply is awaited; dropped, it comes again")        \
+	X(STRANGE, "segments that fit no state of their entry; dropped")                           \
+	X(CLOSED, "connections closed in order")                                                   \
+	X(EXPIRED, "entries removed after their time")                                             \
+	X(KERNEL_HAS_IT, "segments of connections that the kernel has; passed")                    \
+	X(TO_KERNEL_TRANSFER, "zone transfers left to the kernel")                                 \
+	X(TO_KERNEL_UNUSUAL, "first data that is not one whole query, left to the kernel")         \
+	X(TO_KERNEL_SECOND, "second queries, left to the kernel")                                  \
+	X(TO_KERNEL_LARGE, "queries left to the kernel because their name had a large reply")      \
+	X(TO_KERNEL_REPLY, "queries put to the kernel because the reply was truncated or too long")\
+	X(ADOPTED, "connections that the kernel took over")                                        \
+	X(ADOPT_FAILED, "connections that the kernel did not take: no listener, or no memory")     \
+	X(REPLY, "replies sent in one segment")                                                    \
+	X(REPLY_SEGMENTED, "replies sent in several segments")                                     \
+	X(REPLY_SEGMENTS, "segments of them")                                                      \
+	X(REPLY_REPEATED, "replies that came again from the server; dropped")                      \
+	X(REPLY_FAILED, "replies that could not be sent: the kernel refused a helper's call")      \
+	X(RESENT, "segments sent again from the ring")                                             \
+	X(RESEND_GONE, "queries sent again whose reply had left the ring; answered with RST")      \
+	X(TRUNCATED, "UDP replies rewritten as truncated")                                         \
+	X(XDP_ERROR, "packets that a helper refused to change; dropped")
+
+enum counter {
+#define X(name, text) COUNT_##name,
+	COUNTERS(X)
+#undef X
+	COUNT_END,
+};

@@ -1,0 +1,3 @@
+//! `narrows-gateway`: stateless TCP in front of any DNS server.
+
+fn main() {}
