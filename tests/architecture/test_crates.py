@@ -19,6 +19,7 @@ MAY_USE: dict[str, set[str]] = {
     "narrows-sim": {"narrows-units", "narrows-qdisc"},
     "narrows-wire": set(),
     "narrows-capture": {"narrows-units", "narrows-qdisc", "narrows-sim", "narrows-wire"},
+    "narrows-gateway": {"narrows-units", "narrows-wire"},
     "narrows-python": {
         "narrows-units",
         "narrows-qdisc",
