@@ -182,6 +182,12 @@ def test_a_run_s_folder_is_not_written_into(tmp_path: Path) -> None:
         claim_folder(tmp_path)
 
 
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FolderTaken, match="is not a folder; hint: choose another name"):
+        claim_folder(tmp_path / "file")
+
+
 def test_a_full_disk_leaves_the_result_if_it_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

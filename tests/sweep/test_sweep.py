@@ -265,6 +265,8 @@ def test_bad_input_is_one_line_and_code_2(small_file: Path, tmp_path: Path) -> N
         (["--vary", "queue.limit"], "not KEY=VALUE"),
         (["--vary", "duration=1 s,x"], "(with duration=x)"),
         (["--seeds", "x"], "no seeds"),
+        (["--seeds", "5-3"], "ends before it begins"),
+        (["--seeds", "1-99999999999999"], "more than 100000 seeds"),
         (["--plan", "missing.toml"], "does not exist"),
         (["--metric", "flows.goodputt"], "did you mean"),
     ):

@@ -177,7 +177,11 @@ def _seeds(text: str) -> int | list[int]:
         if not (first.isdecimal() and (not dash or last.isdecimal())) or len(part) > 40:
             raise UserError(f"--seeds {text}: no seeds; hint: such as 5, or 3,7 or 11-20")
         low, high = int(first), int(last or first)
-        if not low <= high < low + 100_000 or len(found) > 100_000:
-            raise UserError(f"--seeds {text}: no range; hint: such as 11-20")
+        if low > high:
+            raise UserError(f"--seeds {text}: ends before it begins; hint: such as 11-20")
+        if high - low + 1 + len(found) > 100_000:
+            raise UserError(
+                f"--seeds {text}: more than 100000 seeds; hint: fewer, in several sweeps"
+            )
         found.extend(range(low, high + 1))
     return found

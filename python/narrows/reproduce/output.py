@@ -46,7 +46,7 @@ def claim_folder(folder: Path) -> None:
     """Makes `folder`, and refuses one that holds a reproduction or a run already.
 
     Raises:
-        FolderTaken: It holds one.
+        FolderTaken: It holds one, or is no folder.
         OSError: It cannot be made or written to.
     """
     for name, what in ((RESULT_FILE, "reproduction"), (RUN_FILE, "run")):
@@ -54,6 +54,8 @@ def claim_folder(folder: Path) -> None:
             raise FolderTaken(
                 f"{folder}: holds a {what} already; hint: choose another folder with --out"
             )
+    if folder.exists() and not folder.is_dir():
+        raise FolderTaken(f"{folder}: is not a folder; hint: choose another name with --out")
     folder.mkdir(parents=True, exist_ok=True)
     probe = folder / ".writable"
     probe.touch()

@@ -33,7 +33,7 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         mode = Path(path).stat().st_mode
         if stat.S_ISDIR(mode):
-            raise ScenarioError(file, "", "is a directory", "name a scenario file in it")
+            raise ScenarioError(file, "", "is a directory", "name a file in it")
         if not stat.S_ISREG(mode):
             raise ScenarioError(file, "", "is not a regular file")
         with Path(path).open("rb") as stream:
