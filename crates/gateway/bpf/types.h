@@ -89,9 +89,10 @@ struct flow {
 };
 
 /* The ring that holds queries and replies until newer ones need the room: a byte store that is filled
- * in units, and one more reply of room at its end, so that none has to be split. */
+ * in units, and room at its end for one more reply and, behind any place in it, one more copy of the
+ * largest length: so none has to be split, and the verifier can bound every copy. */
 #define RING_UNIT 64
-#define RING_MARGIN 65536
+#define RING_MARGIN 131072
 struct ring_head {
 	__u32 next; /* in units, ever growing */
 };
