@@ -9,6 +9,8 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 #include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
 
@@ -28,6 +30,8 @@ static __always_inline void count(enum counter which)
 		*value += 1; /* one CPU's own */
 }
 
+#include "ring.h"
+#include "checksum.h"
 #include "ingress.h"
 #include "adopt.h"
 #include "egress.h"
