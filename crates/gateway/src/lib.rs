@@ -3,6 +3,7 @@
 //! PROTOCOL.md says what happens on the wire. [`core`] is that protocol as pure Rust: packets in, packets
 //! out, no I/O. `bpf/` is the same in the kernel.
 
+pub mod config;
 pub mod core;
 #[cfg(feature = "ebpf")]
 pub mod kernel;

@@ -1,0 +1,206 @@
+//! From text to a [`Config`]: the TOML file, and flags over it.
+
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::table::{KEYS, Key, Raw, key};
+use super::{Config, ConfigError};
+
+/// Reads a configuration file over `base`.
+///
+/// # Errors
+///
+/// Any [`ConfigError`] but [`ConfigError::Missing`]; the first one in the file.
+pub fn read_file(path: &Path, base: Config) -> Result<Config, ConfigError> {
+    let place = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigError::Unreadable { path: place.clone(), why: plain(&error) })?;
+    parse_file(&place, &text, base)
+}
+
+/// Reads the text of a configuration file; `name` is what messages call the file.
+///
+/// # Errors
+///
+/// As [`read_file`].
+pub fn parse_file(name: &str, text: &str, base: Config) -> Result<Config, ConfigError> {
+    let line_of = |at: usize| {
+        text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1
+    };
+    let table = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_of(span.start));
+        let what = error.message().lines().next().unwrap_or("cannot be read").to_owned();
+        ConfigError::Syntax { place: format!("{name}:{line}"), what }
+    })?;
+    let mut config = base;
+    let mut found: Vec<(usize, String, Found<'_>)> = Vec::new();
+    collect("", table.get_ref(), &mut found);
+    found.sort_by_key(|(at, ..)| *at);
+    for (at, full, value) in found {
+        let place = format!("{name}:{}", line_of(at));
+        let (Found::Value(value), Some(key)) = (value, key(&full)) else {
+            return Err(ConfigError::Unknown { place, nearest: nearest(&full), key: full });
+        };
+        set(&mut config, key, &raw(value), place)?;
+    }
+    Ok(config)
+}
+
+/// Lays flags over `base`: names of keys and the values behind them, one or several.
+///
+/// # Errors
+///
+/// [`ConfigError::Value`].
+pub fn with_flags(
+    base: Config,
+    flags: &[(&'static Key, Vec<String>)],
+) -> Result<Config, ConfigError> {
+    let mut config = base;
+    for (key, values) in flags {
+        let mut values: Vec<Raw> = values.iter().cloned().map(Raw::Flag).collect();
+        let value = if values.len() == 1 { values.remove(0) } else { Raw::List(values) };
+        set(&mut config, key, &value, format!("--{}", key.flag()))?;
+    }
+    Ok(config)
+}
+
+enum Found<'a> {
+    Value(&'a DeValue<'a>),
+    Section,
+}
+
+/// All keys with where they stand; a table counts as its keys where it can be one of ours.
+fn collect<'a>(prefix: &str, table: &'a DeTable<'a>, found: &mut Vec<(usize, String, Found<'a>)>) {
+    for (name, value) in table {
+        let name: &Spanned<_> = name;
+        let full = format!("{prefix}{}", name.get_ref());
+        let at = name.span().start;
+        match value.get_ref() {
+            DeValue::Table(inner)
+                if KEYS.iter().any(|key| key.name.starts_with(&format!("{full}."))) =>
+            {
+                collect(&format!("{full}."), inner, found);
+            }
+            DeValue::Table(_) => found.push((at, full, Found::Section)),
+            value => found.push((at, full, Found::Value(value))),
+        }
+    }
+}
+
+fn raw(value: &DeValue<'_>) -> Raw {
+    match value {
+        DeValue::String(text) => Raw::Text(text.to_string()),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or(Raw::Other("a number beyond 64 bits"), Raw::Whole),
+        DeValue::Boolean(value) => Raw::Truth(*value),
+        DeValue::Array(items) => Raw::List(items.iter().map(|item| raw(item.get_ref())).collect()),
+        DeValue::Float(_) => Raw::Other("a decimal number"),
+        DeValue::Datetime(_) => Raw::Other("a date"),
+        DeValue::Table(_) => Raw::Other("a table"),
+    }
+}
+
+fn set(config: &mut Config, key: &Key, value: &Raw, place: String) -> Result<(), ConfigError> {
+    key.set(config, value).map_err(|wrong| ConfigError::Value {
+        place,
+        key: key.name.into(),
+        what: wrong.what,
+        hint: wrong.hint,
+    })
+}
+
+/// The key or table whose name is nearest; the last part counts too, for keys in the wrong table.
+fn nearest(name: &str) -> String {
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let distance = |known: &str| {
+        let whole = strsim::damerau_levenshtein(known, name);
+        let part =
+            strsim::damerau_levenshtein(&last(known), &last(name)) + usize::from(known != name);
+        whole.min(part)
+    };
+    let tables = KEYS.iter().filter_map(|key| key.name.split_once('.')).map(|(table, _)| table);
+    let known = KEYS.iter().map(|key| key.name).chain(tables);
+    known.min_by_key(|known| distance(known)).unwrap_or_default().to_owned()
+}
+
+/// The system's words without "(os error 2)".
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, ConfigError> {
+        parse_file("gateway.toml", text, Config::default())
+    }
+
+    fn message(text: &str) -> String {
+        parse(text).expect_err("bad").to_string()
+    }
+
+    #[test]
+    fn a_file_sets_what_it_names() {
+        let config = parse("interface = \"eth0\"\nserver = [\"192.0.2.53\", \"2001:db8::53\"]\n[syncache]\nhashsize = 1024\n")
+            .expect("it is right");
+        assert_eq!(config.interface, "eth0");
+        assert_eq!(config.servers.len(), 2);
+        assert_eq!(config.syncache.hashsize, 1024);
+        assert_eq!(config.timeout, Config::default().timeout);
+    }
+
+    #[test]
+    fn one_server_needs_no_array() {
+        assert_eq!(parse("server = \"192.0.2.53\"").expect("it is right").servers.len(), 1);
+    }
+
+    #[test]
+    fn unknown_keys_name_line_and_nearest() {
+        assert_eq!(
+            message("port = 53\ntimeot = \"3 s\"\n"),
+            "gateway.toml:2: there is no key \"timeot\"; hint: the nearest is \"timeout\""
+        );
+        assert!(message("[syncach]\nhashsize = 3").ends_with("the nearest is \"syncache\""));
+        assert!(message("hashsize = 3").ends_with("\"syncache.hashsize\""));
+        assert!(message("[limits]\nsyn_rat = 3").ends_with("\"limits.syn_rate\""));
+    }
+
+    #[test]
+    fn values_name_their_key() {
+        assert_eq!(
+            message("\nloglevel = 9"),
+            "gateway.toml:2: loglevel: 9 is out of range; hint: a whole number from 0 to 3"
+        );
+        assert!(message("timeout = 3").contains("3 has no unit; hint: such as \"3 s\""));
+        assert!(message("syncache = 3").contains("there is no key \"syncache\""));
+        assert!(message("loglevel = 99999999999999999999").contains("loglevel: "));
+    }
+
+    #[test]
+    fn what_is_no_toml_names_the_line() {
+        assert!(message("port = 53\nport\n").starts_with("gateway.toml:2: "));
+        assert!(message("port = 53\nport = 54\n").starts_with("gateway.toml:2: "));
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file = parse("port = 5353\nloglevel = 2").expect("it is right");
+        let flags = vec![(key("port").expect("it exists"), vec!["5300".to_owned()])];
+        let config = with_flags(file, &flags).expect("it is right");
+        assert_eq!((config.port, config.loglevel), (5300, 2));
+        let flags = vec![(key("port").expect("it exists"), vec!["dns".to_owned()])];
+        let error = with_flags(Config::default(), &flags).expect_err("no number").to_string();
+        assert!(error.starts_with("--port: port: is \"dns\""), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let error = read_file(Path::new("/nowhere/gateway.toml"), Config::default())
+            .expect_err("not there");
+        assert!(error.to_string().starts_with("/nowhere/gateway.toml: no such file"), "{error}");
+    }
+}

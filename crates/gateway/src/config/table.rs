@@ -1,0 +1,659 @@
+//! Every key: its name in the file (and, with `-` for `.` and `_`, as a flag), its kind, its words.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use narrows_units::{Bytes, Span, parse_bytes, parse_span};
+
+use super::{Close, Config, Mode, OnExit};
+
+/// A value as it stands in a file or behind a flag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Raw {
+    /// Text behind a flag: any kind may be meant.
+    Flag(String),
+    /// A string of the file.
+    Text(String),
+    /// A whole number of the file.
+    Whole(i64),
+    /// A truth value of the file.
+    Truth(bool),
+    /// An array of the file, or a flag that was given several times.
+    List(Vec<Raw>),
+    /// A kind that no key takes; its name.
+    Other(&'static str),
+}
+
+/// A key.
+#[derive(Debug)]
+pub struct Key {
+    /// Its name in the file: `timeout`, `syncache.hashsize`.
+    pub name: &'static str,
+    /// What is written behind a flag: `SPAN`, `N`, ...
+    pub placeholder: &'static str,
+    /// Whether a running gateway takes a new value on SIGHUP.
+    pub live: bool,
+    /// One sentence, lower case, without a full stop.
+    pub help: &'static str,
+    set: fn(&mut Config, &Raw) -> Result<(), Wrong>,
+    show: fn(&Config) -> String,
+}
+
+/// What is wrong with a value, and the mend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// What is wrong.
+    pub what: String,
+    /// The mend.
+    pub hint: String,
+}
+
+impl Key {
+    /// Its flag, without the dashes in front.
+    pub fn flag(&self) -> String {
+        self.name.replace(['.', '_'], "-")
+    }
+
+    /// Takes a value.
+    ///
+    /// # Errors
+    ///
+    /// Where the value is of another kind or out of its range.
+    pub fn set(&self, config: &mut Config, value: &Raw) -> Result<(), Wrong> {
+        (self.set)(config, value)
+    }
+
+    /// Its value in `config`, as TOML.
+    pub fn show(&self, config: &Config) -> String {
+        (self.show)(config)
+    }
+}
+
+/// The key of this name.
+pub fn key(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// All keys, in the order of the reference.
+pub static KEYS: &[Key] = &[
+    Key {
+        name: "interface",
+        placeholder: "NAME",
+        live: false,
+        help: "the interface that clients are on",
+        set: |config, raw| text(raw).map(|value| config.interface = value),
+        show: |config| quoted(&config.interface),
+    },
+    Key {
+        name: "server",
+        placeholder: "ADDRESS",
+        live: true,
+        help: "an address of this machine on which the DNS server listens (UDP, and TCP for what the kernel takes over); \
+               up to 16 as an array, or as a flag that is given several times",
+        set: |config, raw| addresses(raw).map(|value| config.servers = value),
+        show: |config| {
+            let list: Vec<String> =
+                config.servers.iter().map(|address| quoted(&address.to_string())).collect();
+            format!("[{}]", list.join(", "))
+        },
+    },
+    Key {
+        name: "mode",
+        placeholder: "MODE",
+        live: false,
+        help: "auto (the best that kernel and interface can do), native (XDP in the driver), generic (XDP in the kernel's \
+               receive path) or user (user space, for kernels that can do neither)",
+        set: |config, raw| {
+            let names = [
+                ("auto", Mode::Auto),
+                ("native", Mode::Native),
+                ("generic", Mode::Generic),
+                ("user", Mode::User),
+            ];
+            one_of(raw, &names).map(|value| config.mode = value)
+        },
+        show: |config| quoted(&config.mode.to_string()),
+    },
+    Key {
+        name: "port",
+        placeholder: "N",
+        live: true,
+        help: "the DNS port",
+        set: |config, raw| whole(raw, 1, 65_535).map(|value| config.port = value),
+        show: |config| config.port.to_string(),
+    },
+    Key {
+        name: "active",
+        placeholder: "BOOL",
+        live: true,
+        help: "false: everything passes untouched, as if the gateway were not there",
+        set: |config, raw| truth(raw).map(|value| config.active = value),
+        show: |config| config.active.to_string(),
+    },
+    Key {
+        name: "timeout",
+        placeholder: "SPAN",
+        live: true,
+        help: "how long the server has to answer a query before its entry is removed",
+        set: |config, raw| {
+            span(raw, Span::from_ms(100), Span::from_secs(60)).map(|value| config.timeout = value)
+        },
+        show: |config| show_span(config.timeout),
+    },
+    Key {
+        name: "idle",
+        placeholder: "SPAN",
+        live: true,
+        help: "how long a connection may be silent after a reply before it is closed",
+        set: |config, raw| {
+            span(raw, Span::from_secs(1), Span::from_secs(3600)).map(|value| config.idle = value)
+        },
+        show: |config| show_span(config.idle),
+    },
+    Key {
+        name: "close",
+        placeholder: "WHO",
+        live: true,
+        help: "keep (a connection stays open for further queries) or fin (closed with the reply's last segment, as in the \
+               paper)",
+        set: |config, raw| {
+            one_of(raw, &[("keep", Close::Keep), ("fin", Close::Fin)])
+                .map(|value| config.close = value)
+        },
+        show: |config| quoted(if config.close == Close::Keep { "keep" } else { "fin" }),
+    },
+    Key {
+        name: "axfr_detect",
+        placeholder: "BOOL",
+        live: true,
+        help: "true: zone transfers (AXFR, IXFR) are left to the kernel's TCP",
+        set: |config, raw| truth(raw).map(|value| config.axfr_detect = value),
+        show: |config| config.axfr_detect.to_string(),
+    },
+    Key {
+        name: "loglevel",
+        placeholder: "0-3",
+        live: true,
+        help: "0 nothing, 1 errors and warnings, 2 what happens to the gateway, 3 for debugging",
+        set: |config, raw| whole(raw, 0, 3).map(|value| config.loglevel = value),
+        show: |config| config.loglevel.to_string(),
+    },
+    Key {
+        name: "edns_size",
+        placeholder: "BYTES",
+        live: true,
+        help: "the EDNS payload size that is asked of the server for queries that came over TCP; best what the server is \
+               set to send at most",
+        set: |config, raw| bytes(raw, 512, 65_500).map(|value| config.edns_size = value as u16),
+        show: |config| show_bytes(config.edns_size.into()),
+    },
+    Key {
+        name: "max_segments",
+        placeholder: "N",
+        live: true,
+        help: "segments of one reply at most (1 to 64); longer replies are sent by the kernel's TCP",
+        set: |config, raw| whole(raw, 1, 64).map(|value| config.max_segments = value),
+        show: |config| config.max_segments.to_string(),
+    },
+    Key {
+        name: "truncate_over",
+        placeholder: "BYTES",
+        live: true,
+        help: "UDP replies to other clients that are longer are truncated, so that those come again over TCP; 0: none",
+        set: |config, raw| {
+            let value = bytes(raw, 0, 65_535)?;
+            if (1..512).contains(&value) {
+                return Err(wrong(
+                    "below the 512 B that every client takes (RFC 1035, 4.2.1)",
+                    "0 for none, or 512 B and more",
+                ));
+            }
+            config.truncate_over = value as u16;
+            Ok(())
+        },
+        show: |config| show_bytes(config.truncate_over.into()),
+    },
+    Key {
+        name: "secret",
+        placeholder: "FILE",
+        live: true,
+        help: "a file of 32 hexadecimal digits from which cookie keys are made, the same on machines that share an address; \
+               without one, this machine makes its own",
+        set: |config, raw| {
+            text(raw).map(|value| {
+                config.secret = if value.is_empty() { None } else { Some(PathBuf::from(value)) }
+            })
+        },
+        show: |config| {
+            quoted(
+                &config
+                    .secret
+                    .as_deref()
+                    .map(|path| path.display().to_string())
+                    .unwrap_or_default(),
+            )
+        },
+    },
+    Key {
+        name: "rotation",
+        placeholder: "SPAN",
+        live: true,
+        help: "how long a key makes cookies, 64 s at least",
+        set: |config, raw| {
+            span(raw, Span::from_secs(1), Span::from_secs(30 * 86_400))
+                .map(|value| config.rotation = value)
+        },
+        show: |config| show_span(config.rotation),
+    },
+    Key {
+        name: "on_exit",
+        placeholder: "WHAT",
+        live: true,
+        help: "what SIGTERM and SIGINT leave: detach (the machine as it was) or keep (the kernel goes on serving, and the \
+               next run takes over); SIGUSR2 always keeps",
+        set: |config, raw| {
+            one_of(raw, &[("detach", OnExit::Detach), ("keep", OnExit::Keep)])
+                .map(|value| config.on_exit = value)
+        },
+        show: |config| quoted(if config.on_exit == OnExit::Detach { "detach" } else { "keep" }),
+    },
+    Key {
+        name: "metrics",
+        placeholder: "ADDRESS:PORT",
+        live: false,
+        help: "where Prometheus reads /metrics: a loopback address and a port; empty: nowhere",
+        set: |config, raw| {
+            let value = text(raw)?;
+            if value.is_empty() {
+                config.metrics = None;
+                return Ok(());
+            }
+            let address: SocketAddr = value.parse().map_err(|_| {
+                wrong(format!("{value:?} is no address and port"), "such as 127.0.0.1:9053")
+            })?;
+            if !address.ip().is_loopback() {
+                return Err(wrong(
+                    format!("{} is no loopback address", address.ip()),
+                    "127.0.0.1 or [::1], behind a proxy if others read it",
+                ));
+            }
+            config.metrics = Some(address);
+            Ok(())
+        },
+        show: |config| {
+            quoted(&config.metrics.map(|address| address.to_string()).unwrap_or_default())
+        },
+    },
+    Key {
+        name: "server_wait",
+        placeholder: "SPAN",
+        live: false,
+        help: "how long the server may take to answer a first query over UDP; without an answer the gateway does not start",
+        set: |config, raw| {
+            span(raw, Span::from_ms(100), Span::from_secs(600))
+                .map(|value| config.server_wait = value)
+        },
+        show: |config| show_span(config.server_wait),
+    },
+    Key {
+        name: "bpffs",
+        placeholder: "DIR",
+        live: false,
+        help: "where the bpf file system is mounted (it is mounted there if it is not)",
+        set: |config, raw| {
+            let value = text(raw)?;
+            if !value.starts_with('/') {
+                return Err(wrong(format!("{value:?} is no absolute path"), "such as /sys/fs/bpf"));
+            }
+            config.bpffs = PathBuf::from(value);
+            Ok(())
+        },
+        show: |config| quoted(&config.bpffs.display().to_string()),
+    },
+    Key {
+        name: "syncache.active",
+        placeholder: "BOOL",
+        live: true,
+        help: "true: an entry for each SYN, as in the paper; false: cookies alone, no state before the query",
+        set: |config, raw| truth(raw).map(|value| config.syncache.active = value),
+        show: |config| config.syncache.active.to_string(),
+    },
+    Key {
+        name: "syncache.hashsize",
+        placeholder: "N",
+        live: false,
+        help: "buckets of the SYN cache",
+        set: |config, raw| whole(raw, 1, 1 << 20).map(|value| config.syncache.hashsize = value),
+        show: |config| config.syncache.hashsize.to_string(),
+    },
+    Key {
+        name: "syncache.cachelimit",
+        placeholder: "N",
+        live: true,
+        help: "entries of the SYN cache; further SYNs get a cookie alone",
+        set: |config, raw| whole(raw, 1, 1 << 24).map(|value| config.syncache.cachelimit = value),
+        show: |config| config.syncache.cachelimit.to_string(),
+    },
+    Key {
+        name: "syncache.bucketlimit",
+        placeholder: "N",
+        live: true,
+        help: "entries in one bucket of the SYN cache",
+        set: |config, raw| whole(raw, 1, 1 << 24).map(|value| config.syncache.bucketlimit = value),
+        show: |config| config.syncache.bucketlimit.to_string(),
+    },
+    Key {
+        name: "limits.syn_rate",
+        placeholder: "N",
+        live: true,
+        help: "SYNs of one source (an IPv4 address, or 64 bits of an IPv6 address) that are answered a second; 0: no limit",
+        set: |config, raw| whole(raw, 0, 100_000_000).map(|value| config.limits.syn_rate = value),
+        show: |config| config.limits.syn_rate.to_string(),
+    },
+    Key {
+        name: "limits.syn_burst",
+        placeholder: "N",
+        live: true,
+        help: "SYNs of one source that are answered at once after silence",
+        set: |config, raw| whole(raw, 1, 100_000_000).map(|value| config.limits.syn_burst = value),
+        show: |config| config.limits.syn_burst.to_string(),
+    },
+    Key {
+        name: "limits.query_rate",
+        placeholder: "N",
+        live: true,
+        help: "queries of one source on new connections that reach the server a second; 0: no limit",
+        set: |config, raw| whole(raw, 0, 100_000_000).map(|value| config.limits.query_rate = value),
+        show: |config| config.limits.query_rate.to_string(),
+    },
+    Key {
+        name: "limits.query_burst",
+        placeholder: "N",
+        live: true,
+        help: "queries of one source at once after silence",
+        set: |config, raw| {
+            whole(raw, 1, 100_000_000).map(|value| config.limits.query_burst = value)
+        },
+        show: |config| config.limits.query_burst.to_string(),
+    },
+    Key {
+        name: "cache.connections",
+        placeholder: "N",
+        live: false,
+        help: "connections that have sent a query; when there are more, the one that is longest unused goes",
+        set: |config, raw| whole(raw, 1024, 1 << 24).map(|value| config.cache.connections = value),
+        show: |config| config.cache.connections.to_string(),
+    },
+    Key {
+        name: "cache.sources",
+        placeholder: "N",
+        live: false,
+        help: "sources whose rates are followed",
+        set: |config, raw| whole(raw, 1024, 1 << 24).map(|value| config.cache.sources = value),
+        show: |config| config.cache.sources.to_string(),
+    },
+    Key {
+        name: "cache.names",
+        placeholder: "N",
+        live: false,
+        help: "names known to have replies that only the kernel's TCP can send",
+        set: |config, raw| whole(raw, 64, 1 << 24).map(|value| config.cache.names = value),
+        show: |config| config.cache.names.to_string(),
+    },
+    Key {
+        name: "cache.names_for",
+        placeholder: "SPAN",
+        live: true,
+        help: "how long such a name is known",
+        set: |config, raw| {
+            span(raw, Span::ZERO, Span::from_secs(86_400))
+                .map(|value| config.cache.names_for = value)
+        },
+        show: |config| show_span(config.cache.names_for),
+    },
+    Key {
+        name: "cache.ring",
+        placeholder: "BYTES",
+        live: false,
+        help: "memory for queries and replies that may have to be sent again; a power of two from 256 KiB to 1 GiB",
+        set: |config, raw| {
+            let value = bytes(raw, 256 << 10, 1 << 30)?;
+            if !value.is_power_of_two() {
+                return Err(wrong(
+                    "no power of two",
+                    format!("such as {} MiB", (value.next_power_of_two() >> 20).max(1)),
+                ));
+            }
+            config.cache.ring = Bytes::new(value);
+            Ok(())
+        },
+        show: |config| show_bytes(config.cache.ring.get()),
+    },
+];
+
+fn wrong(what: impl Into<String>, hint: impl Into<String>) -> Wrong {
+    Wrong { what: what.into(), hint: hint.into() }
+}
+
+fn kind(raw: &Raw) -> &'static str {
+    match raw {
+        Raw::Flag(_) | Raw::Text(_) => "a string",
+        Raw::Whole(_) => "a whole number",
+        Raw::Truth(_) => "true or false",
+        Raw::List(_) => "a list",
+        Raw::Other(name) => name,
+    }
+}
+
+fn text(raw: &Raw) -> Result<String, Wrong> {
+    match raw {
+        Raw::Flag(text) | Raw::Text(text) => Ok(text.clone()),
+        other => Err(wrong(format!("is {}, and takes a string", kind(other)), "put it in quotes")),
+    }
+}
+
+fn truth(raw: &Raw) -> Result<bool, Wrong> {
+    match raw {
+        Raw::Truth(value) => Ok(*value),
+        Raw::Flag(text) if text == "true" => Ok(true),
+        Raw::Flag(text) if text == "false" => Ok(false),
+        Raw::Flag(text) => Err(wrong(format!("is {text:?}"), "true or false")),
+        other => Err(wrong(format!("is {}", kind(other)), "true or false, without quotes")),
+    }
+}
+
+fn whole<N: TryFrom<i64>>(raw: &Raw, least: i64, most: i64) -> Result<N, Wrong> {
+    let hint = format!("a whole number from {least} to {most}");
+    let value = match raw {
+        Raw::Whole(value) => *value,
+        Raw::Flag(text) => text.parse().map_err(|_| wrong(format!("is {text:?}"), hint.clone()))?,
+        other => return Err(wrong(format!("is {}", kind(other)), hint)),
+    };
+    if !(least..=most).contains(&value) {
+        return Err(wrong(format!("{value} is out of range"), hint));
+    }
+    N::try_from(value).map_err(|_| wrong(format!("{value} is out of range"), hint))
+}
+
+fn span(raw: &Raw, least: Span, most: Span) -> Result<Span, Wrong> {
+    let hint = format!("a span from {} to {}, with its unit", show_span(least), show_span(most));
+    let text = match raw {
+        Raw::Flag(text) | Raw::Text(text) => text,
+        Raw::Whole(value) => {
+            return Err(wrong(format!("{value} has no unit"), format!("such as \"{value} s\"")));
+        }
+        other => return Err(wrong(format!("is {}", kind(other)), hint)),
+    };
+    let value =
+        parse_span(text).map_err(|error| wrong(format!("{text:?} {error}"), hint.clone()))?;
+    if value < least || value > most {
+        return Err(wrong(format!("{text:?} is out of range"), hint));
+    }
+    Ok(value)
+}
+
+fn bytes(raw: &Raw, least: u64, most: u64) -> Result<u64, Wrong> {
+    let hint = format!("from {} to {}, with its unit", show_bytes(least), show_bytes(most));
+    let text = match raw {
+        Raw::Flag(text) | Raw::Text(text) => text,
+        Raw::Whole(0) if least == 0 => return Ok(0),
+        Raw::Whole(value) => {
+            return Err(wrong(format!("{value} has no unit"), format!("such as \"{value} B\"")));
+        }
+        other => return Err(wrong(format!("is {}", kind(other)), hint)),
+    };
+    let value =
+        parse_bytes(text).map_err(|error| wrong(format!("{text:?} {error}"), hint.clone()))?.get();
+    if !(least..=most).contains(&value) {
+        return Err(wrong(format!("{text:?} is out of range"), hint));
+    }
+    Ok(value)
+}
+
+fn one_of<T: Copy>(raw: &Raw, names: &[(&str, T)]) -> Result<T, Wrong> {
+    let value = text(raw)?;
+    let known: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+    names
+        .iter()
+        .find(|(name, _)| *name == value)
+        .map(|(_, value)| *value)
+        .ok_or_else(|| wrong(format!("is {value:?}"), format!("one of {}", known.join(", "))))
+}
+
+fn addresses(raw: &Raw) -> Result<Vec<IpAddr>, Wrong> {
+    match raw {
+        Raw::List(list) => {
+            let mut all = Vec::new();
+            for item in list {
+                if matches!(item, Raw::List(_)) {
+                    return Err(wrong(
+                        "is a list in a list",
+                        "such as [\"192.0.2.53\", \"2001:db8::53\"]",
+                    ));
+                }
+                all.extend(addresses(item)?);
+            }
+            Ok(all)
+        }
+        one => {
+            let text = text(one)?;
+            let address: IpAddr = text.parse().map_err(|_| {
+                wrong(format!("{text:?} is no IP address"), "such as 192.0.2.53 or 2001:db8::53")
+            })?;
+            if address.is_unspecified() || address.is_multicast() {
+                return Err(wrong(
+                    format!("{address} is no address of one server"),
+                    "name the address that clients use",
+                ));
+            }
+            Ok(vec![address])
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    // TOML's basic strings share JSON's escapes.
+    serde_json::Value::from(text).to_string()
+}
+
+/// A span as the file has it, in its largest whole unit.
+fn show_span(span: Span) -> String {
+    let ps = span.as_ps();
+    const UNITS: [(&str, u64); 6] = [
+        ("h", 3_600_000_000_000_000),
+        ("min", 60_000_000_000_000),
+        ("s", 1_000_000_000_000),
+        ("ms", 1_000_000_000),
+        ("us", 1_000_000),
+        ("ns", 1_000),
+    ];
+    for (unit, scale) in UNITS {
+        if ps > 0 && ps % scale == 0 {
+            return quoted(&format!("{} {unit}", ps / scale));
+        }
+    }
+    quoted(&if ps == 0 { "0 s".into() } else { format!("{ps} ps") })
+}
+
+/// A number of bytes as the file has it.
+fn show_bytes(bytes: u64) -> String {
+    quoted(&match bytes {
+        0 => "0 B".into(),
+        n if n % (1 << 30) == 0 => format!("{} GiB", n >> 30),
+        n if n % (1 << 20) == 0 => format!("{} MiB", n >> 20),
+        n if n % (1 << 10) == 0 && n >= 65_536 => format!("{} KiB", n >> 10),
+        n => format!("{n} B"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_default_reads_back_as_itself() {
+        let defaults = Config::default();
+        for key in KEYS {
+            let shown = key.show(&defaults);
+            let mut other = defaults.clone();
+            if key.name == "interface" || key.name == "server" {
+                continue; // these have none
+            }
+            let text = format!("{} = {shown}\n", key.name);
+            other = super::super::parse_file("test", &text, other)
+                .unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(other, defaults, "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn names_and_flags_are_unique() {
+        for (at, key) in KEYS.iter().enumerate() {
+            assert!(KEYS[..at].iter().all(|other| other.flag() != key.flag()), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn flags_and_file_take_the_same_values() {
+        let mut by_flag = Config::default();
+        key("timeout")
+            .expect("it exists")
+            .set(&mut by_flag, &Raw::Flag("5 s".into()))
+            .expect("a span");
+        key("port")
+            .expect("it exists")
+            .set(&mut by_flag, &Raw::Flag("5353".into()))
+            .expect("a port");
+        key("active")
+            .expect("it exists")
+            .set(&mut by_flag, &Raw::Flag("false".into()))
+            .expect("a truth value");
+        let text = "timeout = \"5 s\"\nport = 5353\nactive = false\n";
+        assert_eq!(super::super::parse_file("test", text, Config::default()), Ok(by_flag));
+    }
+
+    #[test]
+    fn values_out_of_range_or_of_another_kind_are_refused() {
+        let refused = |name: &str, raw: Raw| {
+            key(name)
+                .expect("it exists")
+                .set(&mut Config::default(), &raw)
+                .expect_err("out of range")
+        };
+        refused("port", Raw::Whole(0));
+        refused("port", Raw::Whole(65_536));
+        refused("port", Raw::Text("53".into()));
+        refused("loglevel", Raw::Whole(4));
+        refused("timeout", Raw::Text("3".into()));
+        refused("timeout", Raw::Text("0 s".into()));
+        assert_eq!(refused("timeout", Raw::Whole(3)).hint, "such as \"3 s\"");
+        refused("active", Raw::Whole(1));
+        refused("close", Raw::Text("rst".into()));
+        refused("metrics", Raw::Text("192.0.2.1:9053".into()));
+        refused("truncate_over", Raw::Text("511 B".into()));
+        refused("cache.ring", Raw::Text("3 MiB".into()));
+        refused("server", Raw::Text("0.0.0.0".into()));
+        refused("server", Raw::Text("ns1.example".into()));
+        refused("bpffs", Raw::Text("bpf".into()));
+    }
+}
