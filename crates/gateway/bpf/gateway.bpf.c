@@ -32,6 +32,7 @@ static __always_inline void count(enum counter which)
 
 #include "ring.h"
 #include "checksum.h"
+#include "parse.h"
 #include "ingress.h"
 #include "adopt.h"
 #include "egress.h"

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * From a frame to a TCP segment for our port: Ethernet, up to two VLAN tags, IPv4 (RFC 791) or IPv6 (RFC 8200)
+ * with what may stand between, TCP (RFC 9293) and the options that we use. The headers are reached through a
+ * cursor that never passes the end; nothing here knows whether the frame came by XDP or by tc.
+ */
+#pragma once
+
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#include "cookie.h"
+#include "flow.h"
+
+#define ETHERNET_HEADER 14
+#define VLAN_TAG 4
+#define VLAN_TAGS_MAX 2
+#define TYPE_IPV4 0x0800
+#define TYPE_IPV6 0x86dd
+#define TYPE_VLAN 0x8100
+#define TYPE_VLAN_SERVICE 0x88a8
+#define IPV6_EXTENSIONS_MAX 6
+#define IP_TCP 6
+#define IP_UDP 17
+#define IP_FRAGMENT 44
+
+enum tcp_flag_bit { FLAG_FIN = 1, FLAG_SYN = 2, FLAG_RST = 4, FLAG_PSH = 8, FLAG_ACK = 16 };
+
+struct tcp_header {
+	__be16 source;
+	__be16 destination;
+	__be32 seq;
+	__be32 ack;
+	__u8 offset; /* in its upper half, in words */
+	__u8 flags;
+	__be16 window;
+	__be16 checksum;
+	__be16 urgent;
+};
+
+/* A segment that a client sent, and where its parts are in the frame. */
+struct incoming {
+	struct cookie_message who; /* addresses and ports */
+	__u32 seq;
+	__u32 ack;
+	__u32 tsval; /* these two if offer.timestamps */
+	__u32 tsecr;
+	__u32 length;	    /* of the payload */
+	struct offer offer; /* a SYN's options; of others timestamps alone */
+	__u16 window;	    /* not scaled */
+	__u16 network;	    /* where the IP header begins */
+	__u16 transport;    /* where the TCP header begins */
+	__u8 header;	    /* length of the TCP header */
+	__u8 flags;
+	__u8 ipv6;
+};
+
+enum parsed {
+	PARSED_OTHER,	      /* not a TCP segment for our port */
+	PARSED_MALFORMED,     /* a link or IP header that is cut short or makes no sense */
+	PARSED_MALFORMED_TCP, /* the same of a TCP header; who.server says for whom it is */
+	PARSED_SEGMENT,
+};
+
+struct cursor {
+	void *at;
+	void *end;
+};
+
+/* The next `bytes` bytes, which the cursor then is behind; 0 if there are fewer. */
+static __always_inline void *cursor_take(struct cursor *cursor, __u32 bytes)
+{
+	void *taken = cursor->at;
+
+	if (taken + bytes > cursor->end)
+		return 0;
+	cursor->at = taken + bytes;
+	return taken;
+}
+
+/* IPv4 up to the TCP header; `rest` is how many bytes of the packet follow. */
+static __always_inline enum parsed parse_ipv4(struct cursor *cursor, __u32 frame, struct incoming *s, __u32 *rest)
+{
+	struct iphdr *ip = cursor_take(cursor, sizeof(*ip));
+	__u32 size, length;
+
+	if (!ip)
+		return PARSED_MALFORMED;
+	size = *(__u8 *)ip % 16 * 4;
+	length = bpf_ntohs(ip->tot_len);
+	if (*(__u8 *)ip >> 4 != 4 || size < sizeof(*ip) || length < size || s->network + length > frame)
+		return PARSED_MALFORMED;
+	if (ip->protocol != IP_TCP || ip->frag_off & bpf_htons(0x3fff))
+		return PARSED_OTHER;
+	address_map4(s->who.client, ip->saddr);
+	address_map4(s->who.server, ip->daddr);
+	if (!cursor_take(cursor, size - sizeof(*ip)))
+		return PARSED_MALFORMED;
+	s->ipv6 = 0;
+	s->transport = s->network + size;
+	*rest = length - size;
+	return PARSED_SEGMENT;
+}
+
+static __always_inline enum parsed parse_ipv6(struct cursor *cursor, __u32 frame, struct incoming *s, __u32 *rest)
+{
+	struct ipv6hdr *ip = cursor_take(cursor, sizeof(*ip));
+	__u32 left, at = s->network + sizeof(*ip);
+	__u8 next;
+
+	if (!ip)
+		return PARSED_MALFORMED;
+	left = bpf_ntohs(ip->payload_len);
+	if (*(__u8 *)ip >> 4 != 6 || at + left > frame)
+		return PARSED_MALFORMED;
+	next = ip->nexthdr;
+	for (int i = 0; i <= IPV6_EXTENSIONS_MAX && next != IP_TCP; i++) {
+		__u8 *extension;
+		__u32 size;
+
+		/* Hop-by-hop options, routing, destination options (RFC 8200 section 4). */
+		if (next != 0 && next != 43 && next != 60)
+			return next == IP_FRAGMENT && left < 8 ? PARSED_MALFORMED : PARSED_OTHER;
+		if (i == IPV6_EXTENSIONS_MAX && left >= 2)
+			return PARSED_OTHER;
+		extension = cursor_take(cursor, 8);
+		if (left < 8 || !extension)
+			return PARSED_MALFORMED;
+		next = extension[0];
+		size = (extension[1] + 1) * 8;
+		if (size > left || !cursor_take(cursor, size - 8))
+			return PARSED_MALFORMED;
+		at += size;
+		left -= size;
+	}
+	__builtin_memcpy(s->who.client, &ip->saddr, sizeof(s->who.client));
+	__builtin_memcpy(s->who.server, &ip->daddr, sizeof(s->who.server));
+	s->ipv6 = 1;
+	s->transport = at;
+	*rest = left;
+	return PARSED_SEGMENT;
+}
+
+/* Reads a frame of `frame` bytes, of which at least the headers are from `data` to `end`. */
+static __always_inline enum parsed parse_frame(void *data, void *end, __u32 frame, __u16 port, struct incoming *s)
+{
+	struct cursor cursor = { data, end };
+	enum parsed parsed;
+	struct tcp_header *tcp;
+	__be16 *type;
+	__u32 rest;
+
+	if (!cursor_take(&cursor, ETHERNET_HEADER - 2))
+		return PARSED_MALFORMED;
+	type = cursor_take(&cursor, 2);
+	if (!type)
+		return PARSED_MALFORMED;
+	s->network = ETHERNET_HEADER;
+	for (int i = 0; i < VLAN_TAGS_MAX; i++) {
+		if (*type != bpf_htons(TYPE_VLAN) && *type != bpf_htons(TYPE_VLAN_SERVICE))
+			break;
+		type = cursor_take(&cursor, VLAN_TAG);
+		if (!type)
+			return PARSED_MALFORMED;
+		type++; /* behind the tag's own two bytes */
+		s->network += VLAN_TAG;
+	}
+	if (*type == bpf_htons(TYPE_IPV4))
+		parsed = parse_ipv4(&cursor, frame, s, &rest);
+	else if (*type == bpf_htons(TYPE_IPV6))
+		parsed = parse_ipv6(&cursor, frame, s, &rest);
+	else
+		return PARSED_OTHER;
+	if (parsed != PARSED_SEGMENT)
+		return parsed;
+
+	tcp = cursor_take(&cursor, sizeof(*tcp));
+	if (!tcp || rest < sizeof(*tcp))
+		return PARSED_MALFORMED_TCP;
+	if (tcp->destination != bpf_htons(port))
+		return PARSED_OTHER;
+	s->header = tcp->offset >> 4 << 2;
+	if (s->header < sizeof(*tcp) || s->header > rest || !cursor_take(&cursor, s->header - sizeof(*tcp)))
+		return PARSED_MALFORMED_TCP;
+	s->length = rest - s->header;
+	s->who.client_port = tcp->source;
+	s->who.server_port = tcp->destination;
+	s->seq = bpf_ntohl(tcp->seq);
+	s->ack = bpf_ntohl(tcp->ack);
+	s->flags = tcp->flags;
+	s->window = bpf_ntohs(tcp->window);
+	return PARSED_SEGMENT;
+}
+
+#define OPTIONS_MAX 40
+
+/* A TCP header's options, and behind them the room that reading the last one may touch. */
+struct option_bytes {
+	__u8 at[OPTIONS_MAX + 16];
+};
+
+struct options {
+	struct offer offer; /* set what counts where an option is missing before reading */
+	__u32 tsval;
+	__u32 tsecr;
+};
+
+static __always_inline __u32 read32(const __u8 *bytes)
+{
+	return (__u32)bytes[0] << 24 | (__u32)bytes[1] << 16 | (__u32)bytes[2] << 8 | bytes[3];
+}
+
+/* Reads `length` bytes of options (RFC 9293 section 3.1, RFC 7323, RFC 2018). One that does not fit ends the
+ * reading and one of another length than its own is skipped, as in Linux (tcp_parse_options, 6.18). An MSS of 0
+ * counts as none. A function of its own (not inlined), so that the verifier looks at its loop once. */
+__attribute__((noinline)) int options_read(const struct option_bytes *bytes, __u32 length, struct options *options)
+{
+	__u32 at = 0;
+
+	if (!bytes || !options)
+		return 0;
+	for (int i = 0; i < OPTIONS_MAX; i++) {
+		__u32 kind, size;
+		const __u8 *value;
+
+		if (at >= length || at >= OPTIONS_MAX)
+			break;
+		kind = bytes->at[at];
+		if (kind == 0)
+			break;
+		if (kind == 1) {
+			at++;
+			continue;
+		}
+		size = bytes->at[at + 1];
+		if (at + 1 >= length || size < 2 || at + size > length)
+			break;
+		value = &bytes->at[at + 2];
+		if (kind == 2 && size == 4) {
+			__u16 mss = value[0] << 8 | value[1];
+
+			if (mss)
+				options->offer.mss = mss;
+		} else if (kind == 3 && size == 3) {
+			options->offer.wscale = value[0] > 14 ? 14 : value[0];
+		} else if (kind == 4 && size == 2) {
+			options->offer.sack = 1;
+		} else if (kind == 8 && size == 10) {
+			options->offer.timestamps = 1;
+			options->tsval = read32(value);
+			options->tsecr = read32(value + 4);
+		}
+		at += size;
+	}
+	return 0;
+}
