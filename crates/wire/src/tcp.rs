@@ -104,7 +104,7 @@ impl Options {
     }
 
     /// Appends the options, padded.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub fn write(&self, out: &mut Vec<u8>) {
         if let Some(mss) = self.mss {
             out.extend([MSS, 4]);
             out.extend(mss.to_be_bytes());
@@ -154,6 +154,24 @@ impl Options {
             let (option, rest) = field.split_at(length);
             options.take(kind, &option[2..]).ok_or(OptionError { kind })?;
             field = rest;
+        }
+    }
+
+    /// Reads an options field as Linux does (`tcp_parse_options`, `net/ipv4/tcp_input.c`, 6.1): an
+    /// option that does not fit ends the reading, one of a wrong length is skipped.
+    pub fn read_leniently(mut field: &[u8]) -> Self {
+        let mut options = Self::default();
+        loop {
+            match *field {
+                [NOP, ref rest @ ..] => field = rest,
+                [kind, length, ..] if kind != END && (2..=field.len()).contains(&length.into()) => {
+                    let (option, rest) = field.split_at(length.into());
+                    // `None` is a wrong length, of which only SACK blocks may have been taken.
+                    let _ = options.take(kind, &option[2..]);
+                    field = rest;
+                }
+                _ => return options,
+            }
         }
     }
 
@@ -275,6 +293,20 @@ mod tests {
             &[4, 3, 0],
         ] {
             assert_eq!(Options::read(field), Err(OptionError { kind: field[0] }), "{field:?}");
+        }
+    }
+
+    #[test]
+    fn a_lenient_reader_keeps_what_fits() {
+        let mss = Options { mss: Some(1460), ..Options::default() };
+        for (field, options) in [
+            (&[2, 4, 0x05, 0xb4, 34][..], mss),
+            (&[2, 4, 0x05, 0xb4, 3, 1, 7, 7], mss),
+            (&[2, 4, 0x05, 0xb4, 3, 4, 7, 7, 4, 2], Options { sack_permitted: true, ..mss }),
+            (&[1, 2, 4, 0x05, 0xb4, 0, 4, 2], mss),
+            (&[8, 11, 0, 0], Options::default()),
+        ] {
+            assert_eq!(Options::read_leniently(field), options, "{field:?}");
         }
     }
 

@@ -1,1 +1,243 @@
 //! The protocol of PROTOCOL.md without I/O: packets and the time in, verdicts and packets out.
+//!
+//! [`Core`] is what the user-space data path runs, and what the eBPF programs are held against. Its three
+//! entries are theirs: [`Core::on_client`] is XDP, [`Core::on_reply`] tc egress, [`Core::adopt`] tc ingress.
+//! It asks for no clock, file or socket, and no packet makes it panic.
+//!
+//! Differences from `bpf/`: a map that is full forgets exactly what is longest unused (the kernel's come near it),
+//! and entries whose time is over go when [`Core::poll`] is called (there, when the sweeper runs).
+//!
+//! ```
+//! use narrows_gateway::core::{Core, Now, Settings, Verdict};
+//! use std::time::Duration;
+//!
+//! let mut core = Core::new(Settings { servers: vec![[192, 0, 2, 53].into()], ..Settings::default() });
+//! let now = Now { boot: Duration::from_secs(1), wall: Duration::from_secs(1_700_000_000) };
+//! let mut out = Vec::new();
+//! // Not for the server: nothing of ours.
+//! assert_eq!(core.on_client(now, b"\x45", &mut out), Verdict::Pass);
+//! assert!(out.is_empty());
+//! ```
+
+mod adopt;
+mod checksum;
+mod client;
+mod cookie;
+mod counters;
+mod dns;
+mod flow;
+mod frame;
+mod lru;
+mod packet;
+mod rate;
+mod reply;
+mod ring;
+mod segment;
+mod settings;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+pub use adopt::Adoption;
+pub use counters::{Counter, Counters};
+pub use flow::{Flow, FlowKey, State};
+pub use rate::Source;
+pub use settings::{CookieKey, SERVERS_MAX, Settings};
+
+use lru::LruMap;
+use ring::Ring;
+
+/// The time, by both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Since the machine started, also while it slept; never goes back.
+    pub boot: Duration,
+    /// Since 1970; the same on machines that share a secret, within a few seconds.
+    pub wall: Duration,
+}
+
+/// What becomes of a client's packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not ours: the packet goes on as it came.
+    Pass,
+    /// Nothing more is done.
+    Drop,
+    /// The IP packet that was put out is for the client.
+    Transmit,
+    /// The IP packet that was put out, a UDP datagram, is for the server.
+    Query,
+    /// The packet is for the machine's own TCP, which is to take the connection over: see [`Core::adopt`].
+    HandOff(Reason),
+}
+
+/// Why a connection is left to the machine's own TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// A zone transfer.
+    Transfer,
+    /// The first data is not one whole query.
+    Unusual,
+    /// A second query.
+    Second,
+    /// The name had a large reply.
+    Large,
+    /// The reply was truncated, or too long for segments of ours.
+    Reply,
+}
+
+/// What becomes of a server's datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyVerdict {
+    /// The IP packets that were put out are for the client.
+    Sent,
+    /// The IP packet that was put out, a shorter datagram, goes to the client in its place.
+    Truncated,
+    /// Not ours: the datagram goes on as it came.
+    Pass,
+    /// Nothing more is done.
+    Drop,
+    /// The connection is for the machine's own TCP: the IP packet that was put out, the client's query, is to
+    /// come in again from the client.
+    HandOff,
+}
+
+/// Both ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The client.
+    pub client: SocketAddr,
+    /// The server.
+    pub server: SocketAddr,
+}
+
+/// The gateway without its surroundings.
+#[derive(Clone, Debug)]
+pub struct Core {
+    settings: Settings,
+    flows: LruMap<FlowKey, Flow>,
+    sources: LruMap<u64, Source>,
+    /// Names with large replies, and until when, in nanoseconds of the boot clock.
+    large: LruMap<u64, u64>,
+    ring: Ring,
+    /// SYN-cache mode: entries in each bucket, and in all.
+    buckets: Vec<u32>,
+    in_buckets: u32,
+    counters: Counters,
+    gathering: Option<reply::Gathering>,
+}
+
+impl Core {
+    /// A gateway without connections. Of the servers' addresses the first [`SERVERS_MAX`] are taken.
+    pub fn new(mut settings: Settings) -> Self {
+        settings.servers.truncate(SERVERS_MAX);
+        settings.hashsize = settings.hashsize.max(1);
+        Self {
+            flows: LruMap::new(settings.flows),
+            sources: LruMap::new(settings.sources),
+            large: LruMap::new(settings.large),
+            ring: Ring::new(settings.ring),
+            buckets: vec![0; settings.hashsize as usize],
+            in_buckets: 0,
+            counters: Counters::default(),
+            gathering: None,
+            settings,
+        }
+    }
+
+    /// Sets new keys; they are known for as long as two slots (64 s) after they stop being the first.
+    pub fn set_keys(&mut self, keys: [CookieKey; 2]) {
+        self.settings.keys = keys;
+    }
+
+    /// Removes the entries whose time is over. Once a second is often enough.
+    pub fn poll(&mut self, now: Now) {
+        let timeout = self.settings.timeout.as_millis();
+        while let Some((key, flow)) = self.flows.oldest() {
+            let unused = milliseconds(now).wrapping_sub(flow.seen_ms);
+            if u128::from(unused) <= timeout {
+                break;
+            }
+            self.remove(&key);
+            self.count(Counter::Expired);
+        }
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What was counted since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The entry of a connection.
+    pub fn flow(&self, key: &FlowKey) -> Option<Flow> {
+        self.flows.get(key)
+    }
+
+    /// All entries, longest unused first.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowKey, Flow)> + '_ {
+        self.flows.iter()
+    }
+
+    fn count(&mut self, counter: Counter) {
+        self.counters.add(counter, 1);
+    }
+
+    /// Which of the server's addresses this is.
+    fn server(&self, address: std::net::IpAddr) -> Option<u8> {
+        self.settings.servers.iter().position(|&server| server == address).map(|at| at as u8)
+    }
+
+    /// Keeps an entry, as seen now.
+    fn keep(&mut self, now: Now, key: FlowKey, mut flow: Flow) {
+        flow.seen_ms = milliseconds(now);
+        let before = self.flows.get(&key).filter(|before| before.state == State::Syn);
+        let gone = self.flows.put(key, flow).filter(|(_, gone)| gone.state == State::Syn);
+        if before.is_some() {
+            self.leave_bucket(&key);
+        }
+        if let Some((gone, _)) = gone {
+            self.leave_bucket(&gone);
+        }
+        if flow.state == State::Syn {
+            let bucket = self.bucket(&key);
+            self.buckets[bucket] += 1;
+            self.in_buckets += 1;
+        }
+    }
+
+    fn remove(&mut self, key: &FlowKey) {
+        if self.flows.remove(key).is_some_and(|flow| flow.state == State::Syn) {
+            self.leave_bucket(key);
+        }
+    }
+
+    fn leave_bucket(&mut self, key: &FlowKey) {
+        let bucket = self.bucket(key);
+        self.buckets[bucket] -= 1;
+        self.in_buckets -= 1;
+    }
+
+    /// The connection's bucket of the SYN cache, by FNV-1a over the key's bytes as `struct flow_key` has them.
+    fn bucket(&self, key: &FlowKey) -> usize {
+        let client = cookie::mapped(key.client).into_iter();
+        let bytes = client.chain(key.port.to_be_bytes()).chain([key.server, 0]);
+        let hash = bytes
+            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        (hash % self.settings.hashsize) as usize
+    }
+}
+
+/// Milliseconds of the boot clock, modulo 2^32.
+fn milliseconds(now: Now) -> u32 {
+    now.boot.as_millis() as u32
+}
+
+/// Nanoseconds of the boot clock; they last for 584 years.
+fn nanoseconds(now: Now) -> u64 {
+    now.boot.as_nanos() as u64
+}

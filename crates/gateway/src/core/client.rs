@@ -1,0 +1,544 @@
+//! What clients send: the tables of PROTOCOL.md, "The verdicts", row by row.
+
+use narrows_wire::tcp::{Flags, Options};
+
+use super::cookie::{self, Handshake, NO_SCALE, Offer};
+use super::dns::Query;
+use super::flow::{Flow, FlowKey, State};
+use super::packet::{self, Ip, Malformed, Segment};
+use super::rate;
+use super::segment::{self, Outgoing, WINDOW, WSCALE};
+use super::{Connection, Core, Counter, Now, Reason, Verdict, nanoseconds};
+
+impl Core {
+    /// Takes an IP packet that came in. Puts out the packet of [`Verdict::Transmit`] and [`Verdict::Query`].
+    ///
+    /// Where the machine's own TCP may have taken connections over, use [`Core::on_client_beside`].
+    pub fn on_client(&mut self, now: Now, packet: &[u8], out: &mut Vec<Vec<u8>>) -> Verdict {
+        self.on_client_beside(now, packet, |_| false, out)
+    }
+
+    /// The same, with the question whether the machine's own TCP has a connection (a socket other than a listener).
+    pub fn on_client_beside(
+        &mut self,
+        now: Now,
+        packet: &[u8],
+        kernel_has: impl FnOnce(Connection) -> bool,
+        out: &mut Vec<Vec<u8>>,
+    ) -> Verdict {
+        if !self.settings.active {
+            return Verdict::Pass;
+        }
+        let (key, segment) = match self.read(packet) {
+            Ok(Some(read)) => read,
+            Ok(None) => return Verdict::Pass,
+            Err(Malformed) => {
+                self.count(Counter::Malformed);
+                return Verdict::Pass;
+            }
+        };
+        let mut client = Client { core: self, now, key, segment: &segment, out };
+        client.verdict(kernel_has)
+    }
+
+    /// The segment in an IP packet and its connection, if it is for a server.
+    pub(super) fn read<'a>(
+        &self,
+        packet: &'a [u8],
+    ) -> Result<Option<(FlowKey, Segment<'a>)>, Malformed> {
+        let Some(ip) = Ip::read(packet)? else { return Ok(None) };
+        let Some(server) = self.server(ip.destination) else { return Ok(None) };
+        if ip.protocol != packet::TCP || ip.fragment.is_some() {
+            return Ok(None);
+        }
+        let (port, to) = Segment::ports(&ip)?;
+        if to != self.settings.port {
+            return Ok(None);
+        }
+        let key = FlowKey { client: ip.source, port, server };
+        Segment::read(ip).map(|segment| Some((key, segment)))
+    }
+
+    /// What the client's SYN said, if the segment is the first after a handshake of ours.
+    pub(super) fn cookie(&self, now: Now, segment: &Segment<'_>) -> Option<Offer> {
+        let handshake = Handshake {
+            client: segment.client(),
+            server: segment.server(),
+            client_isn: segment.seq.wrapping_sub(1),
+        };
+        let tsecr = segment.options.timestamps.map(|(_, tsecr)| tsecr);
+        cookie::check(&self.settings.keys, handshake, segment.ack.wrapping_sub(1), tsecr, now.wall)
+    }
+
+    /// The part of a connection's reply from `offset` on that fits one segment; `None` where it is no longer there.
+    pub(super) fn reply_segment(
+        &self,
+        ends: Connection,
+        flow: &Flow,
+        offset: usize,
+    ) -> Option<Vec<u8>> {
+        let length = usize::from(flow.reply_length);
+        let reply = self.ring.at(flow.stored, length)?;
+        let end = (offset + self.payload_max(ends, flow)).min(length);
+        let mut flags = Flags::ACK;
+        if end == length {
+            flags |= if offset < length { Flags::PSH } else { 0 };
+            flags |= if flow.state == State::Closing { Flags::FIN } else { 0 };
+        }
+        let header = Outgoing {
+            seq: flow.server_seq.wrapping_add(offset as u32),
+            ack: if flow.query_unacked { flow.query_seq } else { flow.client_next },
+            flags,
+            ..answer(ends, flow)
+        };
+        Some(header.packet(&reply[offset..end]))
+    }
+
+    /// The largest payload of a segment to the client.
+    pub(super) fn payload_max(&self, ends: Connection, flow: &Flow) -> usize {
+        let ours = if ends.client.is_ipv4() { self.settings.mss4 } else { self.settings.mss6 };
+        let options = answer(ends, flow).options.bytes();
+        usize::from(flow.mss.min(ours)).saturating_sub(options).max(1)
+    }
+}
+
+/// The headers that all our segments on an entry share.
+pub(super) fn answer(ends: Connection, flow: &Flow) -> Outgoing {
+    let timestamps = flow.timestamps.then_some((flow.tsval, flow.client_tsval));
+    Outgoing {
+        from: ends.server,
+        to: ends.client,
+        seq: 0,
+        ack: 0,
+        flags: Flags::ACK,
+        window: if flow.scaled() { WINDOW >> WSCALE } else { WINDOW },
+        options: Options { timestamps, ..Options::default() },
+    }
+}
+
+/// One segment of a client, on its way to a verdict.
+struct Client<'a> {
+    core: &'a mut Core,
+    now: Now,
+    key: FlowKey,
+    segment: &'a Segment<'a>,
+    out: &'a mut Vec<Vec<u8>>,
+}
+
+impl Client<'_> {
+    fn verdict(&mut self, kernel_has: impl FnOnce(Connection) -> bool) -> Verdict {
+        let segment = self.segment;
+        let entry = self.core.flows.get(&self.key);
+
+        if segment.has(Flags::SYN) {
+            return self.on_syn(entry);
+        }
+        if segment.has(Flags::RST) {
+            return self.on_rst(entry);
+        }
+        if !segment.has(Flags::ACK) {
+            return self.drop(Counter::OddFlags);
+        }
+        if !segment.payload.is_empty() && !segment.checksum_holds() {
+            return self.drop(Counter::BadChecksum);
+        }
+        let pure_ack = segment.payload.is_empty() && !segment.has(Flags::FIN);
+        match entry {
+            Some(flow) if pure_ack => self.on_ack(flow),
+            Some(flow) => self.on_data(flow),
+            None => match self.core.cookie(self.now, segment) {
+                Some(_) if pure_ack => self.drop(Counter::HandshakeAck),
+                Some(offer) => self.on_first_data(offer),
+                None if kernel_has(self.ends()) => {
+                    self.core.count(Counter::KernelHasIt);
+                    Verdict::Pass
+                }
+                None if pure_ack => self.drop(Counter::UnknownAck),
+                None if segment.payload.is_empty() => self.fin_and_ack(Counter::UnknownFin),
+                None => self.reset(Counter::UnknownData),
+            },
+        }
+    }
+
+    /// "SYN, without ACK, FIN, RST", and "SYN with another of these".
+    fn on_syn(&mut self, entry: Option<Flow>) -> Verdict {
+        let segment = self.segment;
+        if segment.flags.0 & (Flags::ACK | Flags::FIN | Flags::RST) != 0 {
+            return self.drop(Counter::OddFlags);
+        }
+        let (interval, burst) =
+            (self.core.settings.syn_interval_ns, self.core.settings.syn_burst_ns);
+        if !self.conforms(|source| &mut source.syn_at, interval, burst) {
+            return self.drop(Counter::SynLimited);
+        }
+
+        let v4 = self.key.client.is_ipv4();
+        let options = segment.options;
+        let timestamps = options.timestamps.is_some();
+        let offer = Offer {
+            // RFC 9293, section 3.7.1.
+            mss: options.mss.unwrap_or(if v4 { 536 } else { 1220 }),
+            timestamps,
+            wscale: options.window_scale.filter(|_| timestamps).map_or(NO_SCALE, |s| s.min(14)),
+            sack: timestamps && options.sack_permitted,
+        }
+        .kept();
+        let settings = &self.core.settings;
+        let handshake = Handshake {
+            client: segment.client(),
+            server: segment.server(),
+            client_isn: segment.seq,
+        };
+        let cookie = cookie::make(settings.keys[0], handshake, offer, self.now.wall);
+        let ours = Options {
+            mss: Some(if v4 { settings.mss4 } else { settings.mss6 }),
+            window_scale: (offer.wscale != NO_SCALE).then_some(WSCALE),
+            sack_permitted: offer.sack,
+            timestamps: options.timestamps.map(|(tsval, _)| (cookie.tsval, tsval)),
+            ..Options::default()
+        };
+        if self.core.settings.syncache {
+            self.cache_syn(entry, cookie, offer);
+        }
+        self.core.count(Counter::Syn);
+        let header = Outgoing {
+            from: segment.server(),
+            to: segment.client(),
+            seq: cookie.isn,
+            ack: segment.seq.wrapping_add(1),
+            flags: Flags::SYN | Flags::ACK,
+            window: WINDOW,
+            options: ours,
+        };
+        self.transmit(&header)
+    }
+
+    /// SYN-cache mode: an entry SYN, where there is room.
+    fn cache_syn(&mut self, entry: Option<Flow>, cookie: cookie::Cookie, offer: Offer) {
+        let core = &*self.core;
+        let bucket = core.buckets[core.bucket(&self.key)];
+        match entry.map(|flow| flow.state) {
+            Some(State::Syn) => {}
+            None if core.in_buckets < core.settings.syncache_limit
+                && bucket < core.settings.syncache_bucket_limit => {}
+            None => return self.core.count(Counter::SynCacheFull),
+            Some(_) => return,
+        }
+        let first = self.segment.seq.wrapping_add(1);
+        let mut flow = Flow::new(State::Syn, first, cookie.isn.wrapping_add(1), offer);
+        flow.tsval = cookie.tsval;
+        flow.client_tsval = self.segment.options.timestamps.map_or(0, |(tsval, _)| tsval);
+        flow.window = self.segment.window.into();
+        self.core.keep(self.now, self.key, flow);
+    }
+
+    /// The three rows "RST".
+    fn on_rst(&mut self, entry: Option<Flow>) -> Verdict {
+        match entry {
+            None => Verdict::Pass,
+            Some(flow) if flow.is_current(self.segment.seq) => {
+                self.core.remove(&self.key);
+                self.drop(Counter::Reset)
+            }
+            Some(_) => self.drop(Counter::Strange),
+        }
+    }
+
+    /// "The first data"; `offer` is what the SYN said.
+    fn on_first_data(&mut self, offer: Offer) -> Verdict {
+        let segment = self.segment;
+        self.core.remove(&self.key);
+        if segment.payload.is_empty() {
+            return self.fin_and_ack(Counter::Closed);
+        }
+        let Some(query) = Query::read(segment.payload) else {
+            return self.hand_off(Reason::Unusual);
+        };
+        if self.core.settings.axfr_detect && query.is_transfer() {
+            return self.hand_off(Reason::Transfer);
+        }
+        let until = self.core.large.get(&query.hash(self.core.settings.keys[0]));
+        if until.is_some_and(|until| nanoseconds(self.now) < until) {
+            return self.hand_off(Reason::Large);
+        }
+        let settings = &self.core.settings;
+        let (interval, burst) = (settings.query_interval_ns, settings.query_burst_ns);
+        if !self.conforms(|source| &mut source.query_at, interval, burst) {
+            return self.drop(Counter::QueryLimited);
+        }
+
+        let mut flow = Flow::new(State::Query, segment.seq, segment.ack, offer);
+        let length = segment.payload.len() as u16;
+        flow.client_next = segment.seq.wrapping_add(length.into());
+        if segment.has(Flags::FIN) {
+            flow.note_fin();
+        }
+        if let Some((tsval, tsecr)) = segment.options.timestamps {
+            (flow.client_tsval, flow.tsval) = (tsval, tsecr);
+        }
+        flow.note(segment);
+        flow.query_length = length;
+        flow.dns_id = query.id();
+        flow.edns_added = !query.has_opt();
+        flow.stored = self.core.ring.store(&[segment.payload]);
+        self.core.keep(self.now, self.key, flow);
+        self.query(&query, Counter::Query)
+    }
+
+    /// "Data on an entry": data, FIN or both.
+    fn on_data(&mut self, mut flow: Flow) -> Verdict {
+        let segment = self.segment;
+        let first = segment.seq == flow.query_seq;
+        if flow.state == State::Syn && first && segment.ack == flow.server_seq {
+            return self.on_first_data(Offer {
+                mss: flow.mss,
+                timestamps: flow.timestamps,
+                wscale: flow.client_wscale,
+                sack: flow.sack,
+            });
+        }
+        if !first || flow.state == State::Syn {
+            if let Some(offer) = self.core.cookie(self.now, segment) {
+                return self.on_first_data(offer);
+            }
+        }
+        let next = segment.seq == flow.client_next;
+        let data = !segment.payload.is_empty();
+        let at_end = segment.ack == flow.end();
+        match flow.state {
+            State::Query if data && first => self.on_query_again(flow),
+            State::Query if data && next => self.drop(Counter::Pipelined),
+            State::Query if next && !flow.client_fin => {
+                flow.note(segment);
+                flow.note_fin();
+                self.core.keep(self.now, self.key, flow);
+                self.drop(Counter::Ack)
+            }
+            State::Replied | State::Idle | State::Closing if data && first => {
+                self.on_reply_missed(flow)
+            }
+            State::Replied | State::Idle if data && next && at_end => self.hand_off(Reason::Second),
+            State::Replied | State::Idle if next && at_end => {
+                self.core.remove(&self.key);
+                self.fin_and_ack(Counter::Closed)
+            }
+            State::Closing if !data => self.on_last_fin(flow),
+            State::Slow if data && first => self.hand_off(Reason::Reply),
+            _ => self.drop(Counter::Strange),
+        }
+    }
+
+    /// "QUERY, `seq == query_seq`, same length".
+    fn on_query_again(&mut self, mut flow: Flow) -> Verdict {
+        let segment = self.segment;
+        let same = segment.payload.len() == usize::from(flow.query_length);
+        let query = Query::read(segment.payload).filter(|query| same && query.id() == flow.dns_id);
+        let Some(query) = query else {
+            return self.drop(Counter::Strange);
+        };
+        flow.note(segment);
+        if segment.has(Flags::FIN) {
+            flow.note_fin();
+        }
+        self.core.keep(self.now, self.key, flow);
+        self.query(&query, Counter::QueryAgain)
+    }
+
+    /// The query again, after the reply was sent: the client misses a part of it, our FIN, or our
+    /// acknowledgement.
+    fn on_reply_missed(&mut self, mut flow: Flow) -> Verdict {
+        let segment = self.segment;
+        let length = usize::from(flow.reply_length);
+        let closing = flow.state == State::Closing;
+        let offset = match flow.offset(segment.ack) {
+            offset if offset < length => offset,
+            offset if offset == length + usize::from(closing) => {
+                if !closing {
+                    flow.state = State::Idle;
+                }
+                self.core.count(Counter::Ack);
+                return self.acknowledge_query(flow);
+            }
+            offset if closing && offset == length => offset,
+            _ => 0,
+        };
+        // An IDLE connection's reply was acknowledged as a whole.
+        if flow.state == State::Idle {
+            return self.drop(Counter::Strange);
+        }
+        flow.note(segment);
+        match self.core.reply_segment(self.ends(), &flow, offset) {
+            Some(packet) => {
+                self.core.keep(self.now, self.key, flow);
+                self.core.count(Counter::Resent);
+                self.out.push(packet);
+                Verdict::Transmit
+            }
+            None => {
+                self.core.remove(&self.key);
+                self.reset(Counter::ResendGone)
+            }
+        }
+    }
+
+    /// An ACK of all that the client has sent, for a query that is in doubt.
+    fn acknowledge_query(&mut self, mut flow: Flow) -> Verdict {
+        flow.note(self.segment);
+        flow.query_unacked = false;
+        self.core.keep(self.now, self.key, flow);
+        let header =
+            Outgoing { seq: self.segment.ack, ack: flow.client_next, ..answer(self.ends(), &flow) };
+        self.transmit(&header)
+    }
+
+    /// "CLOSING, bare FIN", its first and the same again.
+    fn on_last_fin(&mut self, mut flow: Flow) -> Verdict {
+        let segment = self.segment;
+        let again = flow.client_fin && segment.seq == flow.client_next.wrapping_sub(1);
+        let first = !flow.client_fin && segment.seq == flow.client_next;
+        if !again && !first {
+            return self.drop(Counter::Strange);
+        }
+        flow.note(segment);
+        flow.note_fin();
+        flow.query_unacked = false;
+        if segment.ack == flow.end().wrapping_add(1) {
+            self.core.remove(&self.key);
+            self.core.count(Counter::Closed);
+        } else {
+            self.core.keep(self.now, self.key, flow);
+        }
+        let header =
+            Outgoing { seq: segment.ack, ack: flow.client_next, ..answer(self.ends(), &flow) };
+        self.transmit(&header)
+    }
+
+    /// "Acknowledgements": a pure ACK on an entry.
+    fn on_ack(&mut self, mut flow: Flow) -> Verdict {
+        let segment = self.segment;
+        if flow.state == State::Syn {
+            return self.drop(Counter::HandshakeAck);
+        }
+        let replied = matches!(flow.state, State::Replied | State::Idle | State::Closing);
+        let length = usize::from(flow.reply_length);
+        let offset = flow.offset(segment.ack);
+        if !flow.is_current(segment.seq) || (replied && offset > length + 1) {
+            return self.drop(Counter::Strange);
+        }
+        self.core.count(Counter::Ack);
+        flow.note(segment);
+        let closing = flow.state == State::Closing;
+        let mut repeat = false;
+        if replied && (offset < length || (closing && offset == length)) {
+            if segment.ack == flow.acked {
+                flow.repeats = flow.repeats.saturating_add(1);
+                repeat = flow.repeats == 3;
+            } else {
+                (flow.acked, flow.repeats) = (segment.ack, 0);
+            }
+        }
+        if flow.state == State::Replied && offset == length {
+            flow.state = State::Idle;
+        }
+        if replied && offset == length + usize::from(closing) {
+            if flow.query_unacked {
+                return self.acknowledge_query(flow);
+            }
+            if closing && flow.client_fin {
+                self.core.remove(&self.key);
+                return self.drop(Counter::Closed);
+            }
+        }
+        self.core.keep(self.now, self.key, flow);
+        match repeat.then(|| self.core.reply_segment(self.ends(), &flow, offset)).flatten() {
+            Some(packet) => {
+                self.core.count(Counter::Resent);
+                self.out.push(packet);
+                Verdict::Transmit
+            }
+            None => Verdict::Drop,
+        }
+    }
+
+    fn query(&mut self, query: &Query<'_>, counter: Counter) -> Verdict {
+        self.core.count(counter);
+        let message = query.for_server(self.core.settings.edns_size);
+        let segment = self.segment;
+        let (from, to) = (segment.source_port, segment.destination_port);
+        self.out.push(segment::datagram(&segment.ip, from, to, &message));
+        Verdict::Query
+    }
+
+    /// FIN and ACK, by the segment alone.
+    fn fin_and_ack(&mut self, counter: Counter) -> Verdict {
+        self.core.count(counter);
+        let segment = self.segment;
+        let timestamps = segment.options.timestamps.map(|(tsval, tsecr)| (tsecr, tsval));
+        let header = Outgoing {
+            from: segment.server(),
+            to: segment.client(),
+            seq: segment.ack,
+            ack: segment.seq.wrapping_add(1),
+            flags: Flags::FIN | Flags::ACK,
+            window: WINDOW,
+            options: Options { timestamps, ..Options::default() },
+        };
+        self.transmit(&header)
+    }
+
+    /// RST, by the segment alone (RFC 9293, section 3.10.7.1).
+    fn reset(&mut self, counter: Counter) -> Verdict {
+        self.core.count(counter);
+        let header = Outgoing {
+            from: self.segment.server(),
+            to: self.segment.client(),
+            seq: self.segment.ack,
+            ack: 0,
+            flags: Flags::RST,
+            window: 0,
+            options: Options::default(),
+        };
+        self.transmit(&header)
+    }
+
+    fn transmit(&mut self, header: &Outgoing) -> Verdict {
+        self.out.push(header.packet(&[]));
+        Verdict::Transmit
+    }
+
+    fn drop(&mut self, counter: Counter) -> Verdict {
+        self.core.count(counter);
+        Verdict::Drop
+    }
+
+    fn hand_off(&mut self, reason: Reason) -> Verdict {
+        self.core.count(match reason {
+            Reason::Transfer => Counter::ToKernelTransfer,
+            Reason::Unusual => Counter::ToKernelUnusual,
+            Reason::Second => Counter::ToKernelSecond,
+            Reason::Large => Counter::ToKernelLarge,
+            Reason::Reply => Counter::ToKernelReply,
+        });
+        Verdict::HandOff(reason)
+    }
+
+    fn conforms(
+        &mut self,
+        at: impl FnOnce(&mut rate::Source) -> &mut u64,
+        interval: u64,
+        burst: u64,
+    ) -> bool {
+        if interval == 0 {
+            return true;
+        }
+        let key = rate::source(self.key.client);
+        let mut source = self.core.sources.get(&key).unwrap_or_default();
+        let conforms = rate::conforms(at(&mut source), nanoseconds(self.now), interval, burst);
+        self.core.sources.put(key, source);
+        conforms
+    }
+
+    fn ends(&self) -> Connection {
+        Connection { client: self.segment.client(), server: self.segment.server() }
+    }
+}

@@ -1,0 +1,304 @@
+//! The cookie: what a SYN said, in the SYN/ACK's sequence number and timestamp (PROTOCOL.md, "The cookie").
+//!
+//! ```text
+//! ISN   = [ slot & 1 : 1 | class : 4 | mac : 27 ]
+//! TSval = [ MSS : 14 | window scale : 4 | SACK : 1 | 0 : 1 | tag : 12 ]
+//! ```
+//!
+//! Unlike Linux's (`net/ipv4/syncookies.c`, 6.1), which knows four classes of MSS, it keeps the client's own where there
+//! are timestamps, and one of sixteen classes where there are none. The hash is SipHash-2-4 (Aumasson, Bernstein 2012).
+
+use std::hash::Hasher;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use siphasher::sip::SipHasher24;
+
+use super::settings::CookieKey;
+
+/// What is known of a client from its SYN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    /// The largest payload that it takes; without timestamps, the class below it.
+    pub(super) mss: u16,
+    /// With timestamps.
+    pub(super) timestamps: bool,
+    /// Its window scale, at most 14, or [`NO_SCALE`]; only with timestamps.
+    pub(super) wscale: u8,
+    /// It understands selective acknowledgements; only with timestamps.
+    pub(super) sack: bool,
+}
+
+/// No window scale was offered.
+pub(super) const NO_SCALE: u8 = 15;
+
+/// Who speaks with whom, and from which sequence number on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Handshake {
+    pub(super) client: SocketAddr,
+    pub(super) server: SocketAddr,
+    /// The client's initial sequence number.
+    pub(super) client_isn: u32,
+}
+
+/// What the SYN/ACK carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cookie {
+    /// Our initial sequence number.
+    pub(super) isn: u32,
+    /// Our timestamp; 0 without timestamps.
+    pub(super) tsval: u32,
+}
+
+/// Makes the cookie for a handshake, at `wall`, the time since 1970.
+pub(super) fn make(key: CookieKey, handshake: Handshake, offer: Offer, wall: Duration) -> Cookie {
+    let slot = slot(wall);
+    if offer.timestamps {
+        let tsval = untagged(offer);
+        let hash = hash(key, handshake, slot, tsval);
+        Cookie { isn: isn(slot, 0, hash), tsval: tsval | tag(hash) }
+    } else {
+        let class = class(offer.mss);
+        Cookie { isn: isn(slot, class, hash(key, handshake, slot, class)), tsval: 0 }
+    }
+}
+
+/// What the SYN offered, if `isn` and `tsecr` (the segment's, if it has timestamps) are a cookie that was
+/// made with one of `keys` in this slot or the one before.
+pub(super) fn check(
+    keys: &[CookieKey],
+    handshake: Handshake,
+    isn: u32,
+    tsecr: Option<u32>,
+    wall: Duration,
+) -> Option<Offer> {
+    let now = slot(wall);
+    // Its lowest bit says which of the two it is.
+    let slot = now.wrapping_sub((now ^ isn >> 31) & 1);
+    let class = isn >> 27 & 0xf;
+    let (last, offer) = match tsecr {
+        Some(tsval) if class == 0 => (tsval & !TAG, offer_of(tsval)?),
+        Some(_) => return None,
+        None => (class, Offer { mss: CLASSES[class as usize], ..Offer::NOTHING }),
+    };
+    keys.iter()
+        .map(|&key| hash(key, handshake, slot, last))
+        .any(|hash| {
+            isn == self::isn(slot, class, hash)
+                && tsecr.is_none_or(|tsval| tsval & TAG == tag(hash))
+        })
+        .then_some(offer)
+}
+
+impl Offer {
+    /// What of it a cookie keeps.
+    pub(super) fn kept(self) -> Self {
+        let mss = if self.timestamps {
+            self.mss.clamp(CLASSES[0], MSS_MAX)
+        } else {
+            CLASSES[class(self.mss) as usize]
+        };
+        Self { mss, ..self }
+    }
+
+    /// A client that says nothing; its MSS is to be filled in.
+    pub(super) const NOTHING: Self =
+        Self { mss: 0, timestamps: false, wscale: NO_SCALE, sack: false };
+}
+
+/// Classes of MSS, for clients without timestamps.
+const CLASSES: [u16; 16] =
+    [88, 256, 536, 1200, 1220, 1240, 1300, 1360, 1400, 1412, 1420, 1440, 1452, 1460, 8940, 8960];
+/// The MSS that a timestamp can hold.
+const MSS_MAX: u16 = 0x3fff;
+/// The bits of a timestamp that hold its tag.
+const TAG: u32 = 0xfff;
+/// The bits of an ISN that hold its MAC.
+const MAC: u32 = 0x07ff_ffff;
+/// A slot's length.
+const SLOT_SECONDS: u64 = 32;
+
+/// The slot at `wall`, the time since 1970.
+fn slot(wall: Duration) -> u32 {
+    (wall.as_secs() / SLOT_SECONDS) as u32
+}
+
+/// The largest class that is not above `mss`, the first where all are.
+fn class(mss: u16) -> u32 {
+    CLASSES.iter().rposition(|&class| class <= mss).unwrap_or(0) as u32
+}
+
+fn isn(slot: u32, class: u32, hash: u64) -> u32 {
+    (slot & 1) << 31 | class << 27 | hash as u32 & MAC
+}
+
+fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32 & TAG
+}
+
+/// The timestamp of an offer, with tag 0.
+fn untagged(offer: Offer) -> u32 {
+    u32::from(offer.kept().mss) << 18 | u32::from(offer.wscale) << 14 | u32::from(offer.sack) << 13
+}
+
+/// The offer in a timestamp; `None` where we would not have made it.
+fn offer_of(tsval: u32) -> Option<Offer> {
+    let offer = Offer {
+        mss: (tsval >> 18) as u16,
+        timestamps: true,
+        wscale: (tsval >> 14 & 0xf) as u8,
+        sack: tsval & 1 << 13 != 0,
+    };
+    (untagged(offer) == tsval & !TAG).then_some(offer)
+}
+
+fn hash(key: CookieKey, handshake: Handshake, slot: u32, last: u32) -> u64 {
+    let Handshake { client, server, client_isn } = handshake;
+    let mut message = [0; 48];
+    message[..16].copy_from_slice(&mapped(client.ip()));
+    message[16..32].copy_from_slice(&mapped(server.ip()));
+    message[32..34].copy_from_slice(&client.port().to_be_bytes());
+    message[34..36].copy_from_slice(&server.port().to_be_bytes());
+    message[36..40].copy_from_slice(&client_isn.to_be_bytes());
+    message[40..44].copy_from_slice(&slot.to_be_bytes());
+    message[44..].copy_from_slice(&last.to_be_bytes());
+    siphash(key, &message)
+}
+
+/// SipHash-2-4 of `message`.
+pub(super) fn siphash(key: CookieKey, message: &[u8]) -> u64 {
+    let mut hasher = SipHasher24::new_with_keys(key.k0, key.k1);
+    hasher.write(message);
+    hasher.finish()
+}
+
+/// The address as 16 bytes, IPv4 as ::ffff:a.b.c.d.
+pub(super) fn mapped(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: CookieKey = CookieKey { k0: 0x0706_0504_0302_0100, k1: 0x0f0e_0d0c_0b0a_0908 };
+    const OTHER: CookieKey = CookieKey { k0: 1, k1: 2 };
+    const FULL: Offer = Offer { mss: 1460, timestamps: true, wscale: 7, sack: true };
+
+    fn handshake() -> Handshake {
+        Handshake {
+            client: "192.0.2.1:40000".parse().expect("an address"),
+            server: "192.0.2.53:53".parse().expect("an address"),
+            client_isn: 0x1234_5678,
+        }
+    }
+
+    fn wall(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn check_at(key: CookieKey, cookie: Cookie, timestamps: bool, at: Duration) -> Option<Offer> {
+        check(&[key], handshake(), cookie.isn, timestamps.then_some(cookie.tsval), at)
+    }
+
+    /// Aumasson and Bernstein, "SipHash: a fast short-input PRF", appendix A; the others from their reference code.
+    #[test]
+    fn the_authors_vectors() {
+        let message: [u8; 64] = core::array::from_fn(|i| i as u8);
+        for (length, hash) in [
+            (0, 0x726f_db47_dd0e_0e31),
+            (1, 0x74f8_39c5_93dc_67fd),
+            (7, 0xab02_00f5_8b01_d137),
+            (8, 0x93f5_f579_9a93_2462),
+            (15, 0xa129_ca61_49be_45e5),
+        ] {
+            assert_eq!(siphash(KEY, &message[..length]), hash, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn with_timestamps_the_mss_is_exact() {
+        for mss in [88, 536, 1219, 1220, 1459, 8959, 16_383] {
+            for wscale in [0, 7, 14, NO_SCALE] {
+                let offer = Offer { mss, wscale, ..FULL };
+                let cookie = make(KEY, handshake(), offer, wall(1000));
+                assert_eq!(check_at(KEY, cookie, true, wall(1000)), Some(offer));
+            }
+        }
+    }
+
+    #[test]
+    fn an_mss_out_of_range_becomes_the_nearest() {
+        for (mss, kept) in [(0, 88), (87, 88), (16_384, 16_383), (65_535, 16_383)] {
+            let cookie = make(KEY, handshake(), Offer { mss, ..FULL }, wall(0));
+            assert_eq!(check_at(KEY, cookie, true, wall(0)).map(|offer| offer.mss), Some(kept));
+        }
+    }
+
+    #[test]
+    fn without_timestamps_the_mss_is_that_of_its_class() {
+        for (mss, kept) in
+            [(0, 88), (88, 88), (535, 256), (536, 536), (1219, 1200), (1460, 1460), (9000, 8960)]
+        {
+            let cookie = make(KEY, handshake(), Offer { mss, ..Offer::NOTHING }, wall(0));
+            let offer = Offer { mss: kept, ..Offer::NOTHING };
+            assert_eq!(check_at(KEY, cookie, false, wall(0)), Some(offer));
+        }
+    }
+
+    #[test]
+    fn a_cookie_holds_for_its_slot_and_the_next() {
+        for start in [320, 352] {
+            for offer in [FULL, Offer { mss: 1460, ..Offer::NOTHING }] {
+                let cookie = make(KEY, handshake(), offer, wall(start));
+                let right = |at| check_at(KEY, cookie, offer.timestamps, wall(at)).is_some();
+                assert!(
+                    right(start) && right(start + 31) && right(start + 32) && right(start + 63)
+                );
+                assert!(!right(start + 64) && !right(start + 96) && !right(start - 1));
+            }
+        }
+    }
+
+    #[test]
+    fn both_keys_are_accepted() {
+        let cookie = make(KEY, handshake(), FULL, wall(0));
+        let accepts = |keys: &[_]| {
+            check(keys, handshake(), cookie.isn, Some(cookie.tsval), wall(0)).is_some()
+        };
+        assert!(accepts(&[KEY, OTHER]) && accepts(&[OTHER, KEY]));
+        assert!(!accepts(&[OTHER]));
+    }
+
+    /// Every bit of the cookie, and every field that it covers.
+    #[test]
+    fn anything_else_is_no_cookie() {
+        for timestamps in [true, false] {
+            let offer = if timestamps { FULL } else { Offer { mss: 1460, ..Offer::NOTHING } };
+            let Cookie { isn, tsval } = make(KEY, handshake(), offer, wall(0));
+            let tsecr = timestamps.then_some(tsval);
+            for bit in 0..32 {
+                assert_eq!(check(&[KEY], handshake(), isn ^ 1 << bit, tsecr, wall(0)), None);
+                let tsecr = tsecr.map(|tsval| tsval ^ 1 << bit);
+                let other = check(&[KEY], handshake(), isn, tsecr, wall(0));
+                assert!(other.is_none() || !timestamps, "bit {bit}");
+            }
+            let mut others = [handshake(); 4];
+            others[0].client_isn += 1;
+            others[1].client.set_port(40_001);
+            others[2].client.set_ip([192, 0, 2, 2].into());
+            others[3].server.set_ip([192, 0, 2, 54].into());
+            for other in others {
+                assert_eq!(check(&[KEY], other, isn, tsecr, wall(0)), None, "{other:?}");
+            }
+            assert_eq!(
+                check(&[KEY], handshake(), isn, tsecr.map_or(Some(0), |_| None), wall(0)),
+                None,
+                "timestamps on one side only"
+            );
+        }
+    }
+}

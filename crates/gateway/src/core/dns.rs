@@ -1,0 +1,199 @@
+//! DNS messages (RFC 1035, section 4), as far as the gateway looks at them: whether a segment is one whole
+//! query, its OPT record (RFC 6891, section 6.1), and what a truncated reply keeps.
+//!
+//! Not `narrows_wire::dns`: that gives a message's meaning, here the bytes stay what they are.
+
+use super::cookie::siphash;
+use super::packet::u16_at;
+use super::settings::CookieKey;
+
+/// A DNS header.
+pub(super) const HEADER: usize = 12;
+/// An OPT record without options.
+const OPT: usize = 11;
+/// The two bytes of length before a message over TCP (RFC 7766, section 8).
+pub(super) const PREFIX: usize = 2;
+/// Header, root name, type, class.
+const QUERY_MIN: usize = PREFIX + HEADER + 5;
+const QUERY_MAX: usize = 1024;
+const NAME_MAX: usize = 255;
+
+const TYPE_OPT: u16 = 41;
+const TYPE_IXFR: u16 = 251;
+const TYPE_AXFR: u16 = 252;
+
+/// Where fields of the header are.
+const FLAGS: usize = 2;
+const QDCOUNT: usize = 4;
+const ANCOUNT: usize = 6;
+const ARCOUNT: usize = 10;
+
+const QR: u16 = 0x8000;
+const OPCODE: u16 = 0x7800;
+const TC: u16 = 0x0200;
+
+/// One whole query.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Query<'a> {
+    message: &'a [u8],
+    question_end: usize,
+}
+
+impl<'a> Query<'a> {
+    /// Reads a segment's payload. `None` where it is not what PROTOCOL.md calls a whole query.
+    pub(super) fn read(payload: &'a [u8]) -> Option<Self> {
+        if !(QUERY_MIN..=QUERY_MAX).contains(&payload.len())
+            || usize::from(u16_at(payload, 0)) != payload.len() - PREFIX
+        {
+            return None;
+        }
+        let message = &payload[PREFIX..];
+        let counts = [QDCOUNT, ANCOUNT, ANCOUNT + 2, ARCOUNT].map(|at| u16_at(message, at));
+        if u16_at(message, FLAGS) & (QR | OPCODE | TC) != 0 {
+            return None;
+        }
+        let question_end = question_end(message)?;
+        let rest = &message[question_end..];
+        match counts {
+            [1, 0, 0, 0] if rest.is_empty() => {}
+            [1, 0, 0, 1] if is_opt(rest) => {}
+            _ => return None,
+        }
+        Some(Self { message, question_end })
+    }
+
+    /// Its ID.
+    pub(super) fn id(&self) -> u16 {
+        u16_at(self.message, 0)
+    }
+
+    /// Whether it asks for a zone transfer.
+    pub(super) fn is_transfer(&self) -> bool {
+        matches!(u16_at(self.message, self.question_end - 4), TYPE_AXFR | TYPE_IXFR)
+    }
+
+    /// What stands for its name (in lower case), type and class on the list of large replies.
+    pub(super) fn hash(&self, key: CookieKey) -> u64 {
+        let mut question = self.message[HEADER..self.question_end].to_vec();
+        let name = question.len() - 4;
+        // Octets of length are at most 63 and so no letters.
+        question[..name].make_ascii_lowercase();
+        siphash(key, &question)
+    }
+
+    /// Whether it has an OPT record.
+    pub(super) fn has_opt(&self) -> bool {
+        self.question_end < self.message.len()
+    }
+
+    /// The message as the server gets it: asking for payloads of at least `edns_size` bytes.
+    pub(super) fn for_server(&self, edns_size: u16) -> Vec<u8> {
+        let mut message = self.message.to_vec();
+        if self.has_opt() {
+            let size = self.question_end + 3;
+            let raised = u16_at(&message, size).max(edns_size);
+            message[size..size + 2].copy_from_slice(&raised.to_be_bytes());
+        } else {
+            set(&mut message, ARCOUNT, 1);
+            message.push(0);
+            message.extend(TYPE_OPT.to_be_bytes());
+            message.extend(edns_size.to_be_bytes());
+            message.extend([0; 6]);
+        }
+        message
+    }
+}
+
+/// A server's reply.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reply<'a> {
+    message: &'a [u8],
+}
+
+impl<'a> Reply<'a> {
+    /// Reads a datagram's payload. `None` where it is no reply.
+    pub(super) fn read(message: &'a [u8]) -> Option<Self> {
+        (message.len() >= HEADER && u16_at(message, FLAGS) & QR != 0).then_some(Self { message })
+    }
+
+    /// Its ID.
+    pub(super) fn id(&self) -> u16 {
+        u16_at(self.message, 0)
+    }
+
+    /// Whether it was cut short (TC).
+    pub(super) fn is_truncated(&self) -> bool {
+        u16_at(self.message, FLAGS) & TC != 0
+    }
+
+    /// Its length in bytes.
+    pub(super) fn len(&self) -> usize {
+        self.message.len()
+    }
+
+    /// Header and rest of the message, with its OPT record or without it. `None` where that record is to go
+    /// but is not a bare one at the message's end.
+    pub(super) fn parts(&self, without_opt: bool) -> Option<([u8; HEADER], &'a [u8])> {
+        let (&header, rest) = self.message.split_first_chunk()?;
+        if !without_opt {
+            return Some((header, rest));
+        }
+        let mut header = header;
+        let bare = self.ends_with_bare_opt(HEADER);
+        let records = u16_at(&header, ARCOUNT).checked_sub(1).filter(|_| bare)?;
+        set(&mut header, ARCOUNT, records);
+        Some((header, &rest[..rest.len() - OPT]))
+    }
+
+    /// Header, question and, if it is the last record and bare, OPT, with TC set (S9). `None` where there is not
+    /// one question that can be read.
+    pub(super) fn truncated(&self) -> Option<Vec<u8>> {
+        let end = (u16_at(self.message, QDCOUNT) == 1).then(|| question_end(self.message))??;
+        let mut short = self.message[..end].to_vec();
+        let opt = u16_at(self.message, ARCOUNT) > 0 && self.ends_with_bare_opt(end);
+        if opt {
+            short.extend(&self.message[self.len() - OPT..]);
+        }
+        let flags = u16_at(&short, FLAGS) | TC;
+        set(&mut short, FLAGS, flags);
+        set(&mut short, ANCOUNT, 0);
+        set(&mut short, ANCOUNT + 2, 0);
+        set(&mut short, ARCOUNT, opt.into());
+        Some(short)
+    }
+
+    /// Whether the message's last 11 bytes, which are after `from`, are an OPT record without options.
+    fn ends_with_bare_opt(&self, from: usize) -> bool {
+        let opt = self.message[from..].last_chunk::<OPT>();
+        opt.is_some_and(|opt| opt[..3] == [0, 0, TYPE_OPT as u8] && opt[9..] == [0, 0])
+    }
+}
+
+/// Whether this is one OPT record of version 0 and nothing else.
+fn is_opt(record: &[u8]) -> bool {
+    record.len() >= OPT
+        && record[..3] == [0, 0, TYPE_OPT as u8]
+        && record[6] == 0
+        && usize::from(u16_at(record, OPT - 2)) == record.len() - OPT
+}
+
+/// Where a message's first question ends, if its name is whole and uncompressed.
+fn question_end(message: &[u8]) -> Option<usize> {
+    let mut at = HEADER;
+    loop {
+        // RFC 1035, section 2.3.4: labels of at most 63 bytes, names of at most 255.
+        let length = usize::from(*message.get(at)?);
+        if length > 63 || at + 1 + length > HEADER + NAME_MAX {
+            return None;
+        }
+        at += 1 + length;
+        if length == 0 {
+            break;
+        }
+    }
+    (at + 4 <= message.len()).then_some(at + 4)
+}
+
+fn set(message: &mut [u8], at: usize, value: u16) {
+    message[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}

@@ -1,0 +1,151 @@
+//! A connection's entry: `struct flow` of `bpf/types.h`, from the client's query on.
+
+use std::net::IpAddr;
+
+use super::cookie::{NO_SCALE, Offer};
+use super::packet::Segment;
+
+/// Which connection: the client, and which of the server's addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowKey {
+    /// The client's address.
+    pub client: IpAddr,
+    /// The client's port.
+    pub port: u16,
+    /// The server's address, by its place in `Settings::servers`.
+    pub server: u8,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// SYN-cache mode: SYN seen.
+    Syn,
+    /// The query is with the server.
+    Query,
+    /// The reply is sent, not yet acknowledged as a whole.
+    Replied,
+    /// The reply is acknowledged.
+    Idle,
+    /// We sent our FIN.
+    Closing,
+    /// The kernel is to adopt the connection from its query on.
+    Slow,
+}
+
+/// A connection's entry. Sequence numbers are those on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Milliseconds of the boot clock when a packet of it last came or went; modulo 2^32.
+    pub seen_ms: u32,
+    /// The query's first byte. In state SYN: the client's initial sequence number and one.
+    pub query_seq: u32,
+    /// What we expect and acknowledge next.
+    pub client_next: u32,
+    /// The reply's first byte.
+    pub server_seq: u32,
+    /// The client's last acknowledgement.
+    pub acked: u32,
+    /// The client's window in bytes.
+    pub window: u32,
+    /// Our timestamp, which never changes.
+    pub tsval: u32,
+    /// The client's timestamp, to be echoed.
+    pub client_tsval: u32,
+    /// Where its query, later its reply, is in the ring.
+    pub stored: u32,
+    /// With the two bytes of length.
+    pub query_length: u16,
+    /// With the two bytes of length; 0 before the reply.
+    pub reply_length: u16,
+    /// The largest payload that the client takes.
+    pub mss: u16,
+    /// The query's ID.
+    pub dns_id: u16,
+    /// How far it is.
+    pub state: State,
+    /// Timestamps were agreed.
+    pub timestamps: bool,
+    /// Selective acknowledgements were agreed.
+    pub sack: bool,
+    /// The query's datagram has an OPT record that the client did not send.
+    pub edns_added: bool,
+    /// The client's FIN has come.
+    pub client_fin: bool,
+    /// The reply has several segments, and the query is acknowledged after them.
+    pub query_unacked: bool,
+    /// The client's window scale; 15: none.
+    pub client_wscale: u8,
+    /// How often `acked` was repeated.
+    pub repeats: u8,
+}
+
+impl Flow {
+    /// An entry as a client's first data, or its SYN, makes it.
+    pub(super) fn new(state: State, query_seq: u32, server_seq: u32, offer: Offer) -> Self {
+        Self {
+            seen_ms: 0,
+            query_seq,
+            client_next: query_seq,
+            server_seq,
+            acked: server_seq,
+            window: 0,
+            tsval: 0,
+            client_tsval: 0,
+            stored: 0,
+            query_length: 0,
+            reply_length: 0,
+            mss: offer.mss,
+            dns_id: 0,
+            state,
+            timestamps: offer.timestamps,
+            sack: offer.sack,
+            edns_added: false,
+            client_fin: false,
+            query_unacked: false,
+            client_wscale: offer.wscale,
+            repeats: 0,
+        }
+    }
+
+    /// The sequence number after the reply's last byte.
+    pub(super) fn end(&self) -> u32 {
+        self.server_seq.wrapping_add(self.reply_length.into())
+    }
+
+    /// How many bytes of the reply `ack` acknowledges; more than there are where it is outside of them.
+    pub(super) fn offset(&self, ack: u32) -> usize {
+        ack.wrapping_sub(self.server_seq) as usize
+    }
+
+    /// Whether window scales were agreed.
+    pub(super) fn scaled(&self) -> bool {
+        self.client_wscale != NO_SCALE
+    }
+
+    /// Whether `seq` is from the query's first byte up to what is expected next.
+    pub(super) fn is_current(&self, seq: u32) -> bool {
+        let range = self.client_next.wrapping_sub(self.query_seq);
+        seq.wrapping_sub(self.query_seq) <= range
+    }
+
+    /// Notes the client's window, and its timestamp if it is later.
+    pub(super) fn note(&mut self, segment: &Segment<'_>) {
+        let scale = if self.scaled() { self.client_wscale } else { 0 };
+        self.window = u32::from(segment.window) << scale;
+        if let (true, Some((tsval, _))) = (self.timestamps, segment.options.timestamps) {
+            // RFC 7323, section 5.2: modulo 2^32.
+            if tsval.wrapping_sub(self.client_tsval) as i32 >= 0 {
+                self.client_tsval = tsval;
+            }
+        }
+    }
+
+    /// The client's FIN, which takes a sequence number.
+    pub(super) fn note_fin(&mut self) {
+        if !self.client_fin {
+            self.client_fin = true;
+            self.client_next = self.client_next.wrapping_add(1);
+        }
+    }
+}

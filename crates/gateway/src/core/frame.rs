@@ -1,0 +1,53 @@
+//! Ethernet frames around the core, with up to two VLAN tags (IEEE 802.1Q, 802.1ad), as XDP sees them.
+
+use super::{Connection, Core, Counter, Now, Verdict};
+
+impl Core {
+    /// As [`Core::on_client_beside`] for an Ethernet frame: what is put out has its link header with the addresses
+    /// swapped ([`Verdict::Transmit`]) or as they were ([`Verdict::Query`]).
+    pub fn on_client_frame(
+        &mut self,
+        now: Now,
+        frame: &[u8],
+        kernel_has: impl FnOnce(Connection) -> bool,
+        out: &mut Vec<Vec<u8>>,
+    ) -> Verdict {
+        let Some(header) = link_header(frame) else {
+            self.count(Counter::Malformed);
+            return Verdict::Pass;
+        };
+        let (header, packet) = frame.split_at(header);
+        if !matches!(&header[header.len() - 2..], IPV4 | IPV6) {
+            return Verdict::Pass;
+        }
+        let before = out.len();
+        let verdict = self.on_client_beside(now, packet, kernel_has, out);
+        for packet in &mut out[before..] {
+            let mut frame = header.to_vec();
+            if verdict == Verdict::Transmit {
+                frame[..6].copy_from_slice(&header[6..12]);
+                frame[6..12].copy_from_slice(&header[..6]);
+            }
+            frame.append(packet);
+            *packet = frame;
+        }
+        verdict
+    }
+}
+
+/// The link header's length, with its tags; `None` where it is cut short.
+fn link_header(frame: &[u8]) -> Option<usize> {
+    let mut bytes = 14;
+    for _ in 0..2 {
+        match frame.get(bytes - 2..bytes)? {
+            VLAN | SERVICE_VLAN => bytes += 4,
+            _ => break,
+        }
+    }
+    (frame.len() >= bytes).then_some(bytes)
+}
+
+const IPV4: &[u8] = &[0x08, 0x00];
+const IPV6: &[u8] = &[0x86, 0xdd];
+const VLAN: &[u8] = &[0x81, 0x00];
+const SERVICE_VLAN: &[u8] = &[0x88, 0xa8];

@@ -1,0 +1,285 @@
+//! What the server sends: PROTOCOL.md, "The reply (tc egress)".
+
+use std::net::{IpAddr, SocketAddr};
+
+use narrows_wire::tcp::{Flags, Options};
+
+use super::dns::{PREFIX, Query, Reply};
+use super::flow::{Flow, FlowKey, State};
+use super::packet::{Datagram, Fragment, Ip, UDP, u16_at};
+use super::segment::{self, Outgoing};
+use super::{Connection, Core, Counter, Now, ReplyVerdict, nanoseconds};
+
+/// A fragmented datagram of a server, of which more is to come.
+#[derive(Clone, Debug)]
+pub(super) struct Gathering {
+    source: IpAddr,
+    destination: IpAddr,
+    id: u32,
+    /// What has come, from the UDP header on.
+    bytes: Vec<u8>,
+    /// Its reply is wanted; otherwise the rest is dropped as its start was.
+    wanted: bool,
+}
+
+impl Core {
+    /// Takes an IP packet that is about to go out. Puts out the packets of [`ReplyVerdict::Sent`],
+    /// [`ReplyVerdict::Truncated`] and [`ReplyVerdict::HandOff`].
+    ///
+    /// Fragments of a reply are dropped one by one, and the last gives the verdict on the whole. They are expected in
+    /// order and without other fragments between them, as Linux sends them.
+    pub fn on_reply(&mut self, now: Now, packet: &[u8], out: &mut Vec<Vec<u8>>) -> ReplyVerdict {
+        if !self.settings.active {
+            return ReplyVerdict::Pass;
+        }
+        let Ok(Some(ip)) = Ip::read(packet) else { return ReplyVerdict::Pass };
+        let Some(server) = self.server(ip.source) else { return ReplyVerdict::Pass };
+        if ip.protocol != UDP {
+            return ReplyVerdict::Pass;
+        }
+        match ip.fragment {
+            None => match Datagram::read(ip.payload) {
+                Ok(datagram) => self.on_datagram(now, server, &ip, &datagram, out),
+                Err(_) => ReplyVerdict::Pass,
+            },
+            Some(fragment) if fragment.offset == 0 => {
+                self.on_first_fragment(server, &ip, fragment, out)
+            }
+            Some(fragment) => self.on_fragment(now, server, &ip, fragment, out),
+        }
+    }
+
+    /// Takes a DNS message of a server to a client, for data paths that have it without headers. As
+    /// [`Core::on_reply`], but for S9: [`ReplyVerdict::Pass`] says that it is for some UDP client.
+    pub fn on_message(
+        &mut self,
+        now: Now,
+        ends: Connection,
+        message: &[u8],
+        out: &mut Vec<Vec<u8>>,
+    ) -> ReplyVerdict {
+        let Some(server) = self.server(ends.server.ip()) else { return ReplyVerdict::Pass };
+        self.on_answer(now, server, ends, message, out).unwrap_or(ReplyVerdict::Pass)
+    }
+
+    fn on_datagram(
+        &mut self,
+        now: Now,
+        server: u8,
+        ip: &Ip<'_>,
+        datagram: &Datagram<'_>,
+        out: &mut Vec<Vec<u8>>,
+    ) -> ReplyVerdict {
+        if datagram.source_port != self.settings.port {
+            return ReplyVerdict::Pass;
+        }
+        let ends = Connection {
+            client: SocketAddr::new(ip.destination, datagram.destination_port),
+            server: SocketAddr::new(ip.source, datagram.source_port),
+        };
+        match self.on_answer(now, server, ends, datagram.message, out) {
+            Some(verdict) => verdict,
+            None => self.truncate(ip, datagram, datagram.message.len(), out),
+        }
+    }
+
+    /// S9: a reply to anyone else, of `length` bytes.
+    fn truncate(
+        &mut self,
+        ip: &Ip<'_>,
+        datagram: &Datagram<'_>,
+        length: usize,
+        out: &mut Vec<Vec<u8>>,
+    ) -> ReplyVerdict {
+        let limit = usize::from(self.settings.truncate_over);
+        if limit == 0 || length <= limit {
+            return ReplyVerdict::Pass;
+        }
+        match Reply::read(datagram.message).and_then(|reply| reply.truncated()) {
+            None => ReplyVerdict::Pass,
+            Some(short) => {
+                self.count(Counter::Truncated);
+                let (from, to) = (datagram.source_port, datagram.destination_port);
+                out.push(segment::datagram(ip, from, to, &short));
+                ReplyVerdict::Truncated
+            }
+        }
+    }
+
+    fn on_first_fragment(
+        &mut self,
+        server: u8,
+        ip: &Ip<'_>,
+        fragment: Fragment,
+        out: &mut Vec<Vec<u8>>,
+    ) -> ReplyVerdict {
+        self.gathering = None;
+        let (Some(header), Some(message)) = (ip.payload.get(..8), ip.payload.get(8..)) else {
+            return ReplyVerdict::Pass;
+        };
+        let (from, to, length) = (u16_at(header, 0), u16_at(header, 2), u16_at(header, 4));
+        if from != self.settings.port {
+            return ReplyVerdict::Pass;
+        }
+        let key = FlowKey { client: ip.destination, port: to, server };
+        let (verdict, wanted) = match self.entry_of(&key, message) {
+            Some(flow) if flow.state == State::Query => (ReplyVerdict::Drop, true),
+            Some(_) => {
+                self.count(Counter::ReplyRepeated);
+                (ReplyVerdict::Drop, false)
+            }
+            None => {
+                let datagram = Datagram { source_port: from, destination_port: to, message };
+                let whole = usize::from(length).saturating_sub(8);
+                match self.truncate(ip, &datagram, whole, out) {
+                    ReplyVerdict::Pass => return ReplyVerdict::Pass,
+                    verdict => (verdict, false),
+                }
+            }
+        };
+        self.gathering = Some(Gathering {
+            source: ip.source,
+            destination: ip.destination,
+            id: fragment.id,
+            bytes: ip.payload.to_vec(),
+            wanted,
+        });
+        verdict
+    }
+
+    fn on_fragment(
+        &mut self,
+        now: Now,
+        server: u8,
+        ip: &Ip<'_>,
+        fragment: Fragment,
+        out: &mut Vec<Vec<u8>>,
+    ) -> ReplyVerdict {
+        let Some(mut gathering) = self.gathering.take_if(|gathering| {
+            (gathering.source, gathering.destination, gathering.id)
+                == (ip.source, ip.destination, fragment.id)
+        }) else {
+            return ReplyVerdict::Pass;
+        };
+        if fragment.offset == gathering.bytes.len() {
+            gathering.bytes.extend(ip.payload);
+            if !fragment.more && gathering.wanted {
+                return match Datagram::read(&gathering.bytes) {
+                    Ok(datagram) => self.on_datagram(now, server, ip, &datagram, out),
+                    Err(_) => ReplyVerdict::Drop,
+                };
+            }
+        } else {
+            gathering.wanted = false;
+        }
+        if fragment.more {
+            self.gathering = Some(gathering);
+        }
+        ReplyVerdict::Drop
+    }
+
+    /// The entry that a reply belongs to, by its client and its ID.
+    fn entry_of(&self, key: &FlowKey, message: &[u8]) -> Option<Flow> {
+        let reply = Reply::read(message)?;
+        let flow = self.flows.get(key)?;
+        (flow.state != State::Syn && flow.dns_id == reply.id()).then_some(flow)
+    }
+
+    /// A reply to a query of ours; `None` where it is not one.
+    fn on_answer(
+        &mut self,
+        now: Now,
+        server: u8,
+        ends: Connection,
+        message: &[u8],
+        out: &mut Vec<Vec<u8>>,
+    ) -> Option<ReplyVerdict> {
+        let key = FlowKey { client: ends.client.ip(), port: ends.client.port(), server };
+        let flow = self.entry_of(&key, message)?;
+        if flow.state != State::Query {
+            self.count(Counter::ReplyRepeated);
+            return Some(ReplyVerdict::Drop);
+        }
+        Some(match self.prepare(ends, &flow, message) {
+            Some(flow) => self.send(now, key, ends, flow, out),
+            None => self.leave_to_kernel(now, key, ends, flow, out),
+        })
+    }
+
+    /// The entry with its reply stored in the ring; `None` where the reply is not for us to send.
+    fn prepare(&mut self, ends: Connection, flow: &Flow, message: &[u8]) -> Option<Flow> {
+        let reply = Reply::read(message).filter(|reply| !reply.is_truncated())?;
+        let (header, rest) = reply.parts(flow.edns_added)?;
+        let length = u16::try_from(PREFIX + header.len() + rest.len()).ok()?;
+        let segments = usize::from(length).div_ceil(self.payload_max(ends, flow));
+        if u32::from(length) > flow.window || segments > self.settings.max_segments.into() {
+            return None;
+        }
+        let mut flow = *flow;
+        let prefix = (length - PREFIX as u16).to_be_bytes();
+        flow.stored = self.ring.store(&[&prefix, &header, rest]);
+        flow.reply_length = length;
+        flow.query_unacked = segments > 1;
+        (flow.acked, flow.repeats) = (flow.server_seq, 0);
+        let close = flow.client_fin || self.settings.close_fin;
+        flow.state = if close { State::Closing } else { State::Replied };
+        Some(flow)
+    }
+
+    fn send(
+        &mut self,
+        now: Now,
+        key: FlowKey,
+        ends: Connection,
+        flow: Flow,
+        out: &mut Vec<Vec<u8>>,
+    ) -> ReplyVerdict {
+        let before = out.len();
+        let step = self.payload_max(ends, &flow);
+        let starts = (0..usize::from(flow.reply_length)).step_by(step);
+        out.extend(starts.filter_map(|offset| self.reply_segment(ends, &flow, offset)));
+        match (out.len() - before) as u64 {
+            1 => self.count(Counter::Reply),
+            segments => {
+                self.count(Counter::ReplySegmented);
+                self.counters.add(Counter::ReplySegments, segments);
+            }
+        }
+        self.keep(now, key, flow);
+        ReplyVerdict::Sent
+    }
+
+    /// State SLOW: the query is put in again as the client's segment, for [`Core::adopt`].
+    fn leave_to_kernel(
+        &mut self,
+        now: Now,
+        key: FlowKey,
+        ends: Connection,
+        mut flow: Flow,
+        out: &mut Vec<Vec<u8>>,
+    ) -> ReplyVerdict {
+        flow.state = State::Slow;
+        self.keep(now, key, flow);
+        self.count(Counter::ToKernelReply);
+        let Some(query) = self.ring.at(flow.stored, flow.query_length.into()) else {
+            return ReplyVerdict::Drop;
+        };
+        let timestamps = flow.timestamps.then_some((flow.client_tsval, flow.tsval));
+        let scale = if flow.scaled() { flow.client_wscale } else { 0 };
+        let header = Outgoing {
+            from: ends.client,
+            to: ends.server,
+            seq: flow.query_seq,
+            ack: flow.server_seq,
+            flags: Flags::ACK | Flags::PSH | if flow.client_fin { Flags::FIN } else { 0 },
+            window: (flow.window >> scale) as u16,
+            options: Options { timestamps, ..Options::default() },
+        };
+        out.push(header.packet(query));
+        if let Some(query) = Query::read(query) {
+            let until = nanoseconds(now).saturating_add(self.settings.large_ns);
+            self.large.put(query.hash(self.settings.keys[0]), until);
+        }
+        ReplyVerdict::HandOff
+    }
+}
