@@ -1,8 +1,428 @@
-/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * tc egress: the server's datagrams become segments. Runs in the server's own send call, after routing, the packet
+ * filter and fragmentation; what it sends passes no other rule.
+ *
+ * Before working on this file read segment.h, and PROTOCOL.md, "The reply".
+ */
 #pragma once
+
+#include "segment.h"
+#include "gather.h"
+
+#define DNS_HEADER 12
+#define DNS_QR 0x8000
+#define DNS_TC 0x0200
+#define OPT_BARE 11 /* root, type, class, TTL, no options */
+
+/* A UDP datagram, or a fragment of one, on its way out. */
+struct datagram {
+	struct gather_key gather; /* to whom, from which server address, the identification of fragments */
+	struct server_key from;
+	__u32 l4;	/* offset of the UDP header, or of a later fragment's data */
+	__u32 bytes;	/* from there on */
+	__u32 fragment; /* where a later fragment's data belongs; 0: whole, or the first */
+	__u32 length;	/* of the whole datagram, with its UDP header */
+	__be16 port;	/* to which port */
+	__be16 dns_id;
+	__be16 dns_flags;
+	bool v6;
+	bool more; /* fragments follow */
+};
+
+/* A bound that the verifier is to see, though the compiler has proved it already. */
+#define WITHIN(value, low, high) ({ asm volatile("" : "+r"(value)); value >= (low) && value <= (high); })
+
+/* Loads of context fields that clang must not merge or move. */
+static __always_inline void *packet_start(struct __sk_buff *ctx)
+{
+	void *start;
+
+	asm volatile("%[start] = *(u32 *)(%[ctx] + %[at])"
+		     : [start] "=r"(start)
+		     : [ctx] "r"(ctx), [at] "i"(offsetof(struct __sk_buff, data)));
+	return start;
+}
+
+static __always_inline void *packet_end(struct __sk_buff *ctx)
+{
+	void *end;
+
+	asm volatile("%[end] = *(u32 *)(%[ctx] + %[at])"
+		     : [end] "=r"(end)
+		     : [ctx] "r"(ctx), [at] "i"(offsetof(struct __sk_buff, data_end)));
+	return end;
+}
+
+/* Frees the packet and tells the sender that it was sent: TCX_DROP would be an error to it, and of a fragmented
+ * datagram the stack would not send the rest. A redirect to no interface does both (kernel 6.18, net/core/dev.c
+ * sch_handle_egress, net/core/filter.c skb_do_redirect). */
+static __always_inline int swallow(void)
+{
+	return bpf_redirect(0, 0);
+}
+
+/* Whether this is a datagram from the DNS port, or a fragment that does not say. */
+static __always_inline bool datagram_read(struct __sk_buff *ctx, const struct settings *s, struct datagram *d)
+{
+	void *data = packet_start(ctx), *end = packet_end(ctx);
+	const __be16 *udp;
+
+	if (data + ETHERNET_HEADER + 20 > end)
+		return false;
+	if (*(__be16 *)(data + 12) == bpf_htons(0x0800)) {
+		const struct iphdr *ip = data + ETHERNET_HEADER;
+		__u16 offset = bpf_ntohs(ip->frag_off);
+
+		if (ip->protocol != IPPROTO_UDP || *(__u8 *)ip != 0x45)
+			return false;
+		((__be32 *)d->gather.client)[2] = ((__be32 *)d->from.address)[2] = bpf_htonl(0xffff);
+		((__be32 *)d->gather.client)[3] = ip->daddr;
+		((__be32 *)d->from.address)[3] = ip->saddr;
+		d->gather.id = ip->id;
+		d->fragment = (offset & 0x1fff) * 8;
+		d->more = offset & 0x2000;
+		d->l4 = ETHERNET_HEADER + 20;
+		d->bytes = bpf_ntohs(ip->tot_len) - 20;
+	} else if (*(__be16 *)(data + 12) == bpf_htons(0x86dd)) {
+		const struct ipv6hdr *ip = data + ETHERNET_HEADER;
+
+		if ((void *)(ip + 1) > end)
+			return false;
+		d->v6 = true;
+		__builtin_memcpy(d->gather.client, &ip->daddr, 16);
+		__builtin_memcpy(d->from.address, &ip->saddr, 16);
+		d->l4 = ETHERNET_HEADER + 40;
+		d->bytes = bpf_ntohs(ip->payload_len);
+		if (ip->nexthdr == IPPROTO_FRAGMENT) {
+			const __u8 *header = (void *)(ip + 1);
+			__u16 offset;
+
+			if ((void *)header + 8 > end || header[0] != IPPROTO_UDP || d->bytes < 8)
+				return false;
+			offset = header[2] << 8 | header[3];
+			d->gather.id = *(__be32 *)(header + 4);
+			d->fragment = offset & 0xfff8;
+			d->more = offset & 1;
+			d->l4 += 8;
+			d->bytes -= 8;
+		} else if (ip->nexthdr != IPPROTO_UDP) {
+			return false;
+		}
+	} else {
+		return false;
+	}
+	if (d->bytes > 65535 || d->l4 + d->bytes > ctx->len)
+		return false;
+	if (d->fragment)
+		return true;
+	udp = data + d->l4;
+	if ((void *)udp + UDP_HEADER + DNS_HEADER > end || udp[0] != bpf_htons(s->port))
+		return false;
+	d->port = udp[1];
+	d->length = bpf_ntohs(udp[2]);
+	d->dns_id = udp[4];
+	d->dns_flags = udp[5];
+	return d->length >= UDP_HEADER + DNS_HEADER && (d->more ? d->bytes < d->length : d->bytes >= d->length);
+}
+
+/* Fragments that follow this one are swallowed. */
+static __always_inline void gather_drop(const struct datagram *d)
+{
+	struct gathering g = {.drop = 1};
+
+	if (d->more)
+		bpf_map_update_elem(&gathered, &d->gather, &g, BPF_ANY);
+}
+
+#include "truncate.h"
+
+/* Takes the entry from QUERY into the next state; false if another reply was faster. The four bytes around the
+ * state change as one, as the client's segments may note a FIN at the same moment on another CPU. */
+static __always_inline bool flow_answered(struct flow *flow, __u8 state, __u8 fin_state, __u8 add_flags)
+{
+	union {
+		struct {
+			__u8 state, flags, client_wscale, repeats;
+		};
+		__u32 word;
+	} old, new;
+	__u32 *word = (__u32 *)&flow->state;
+
+	for (int i = 0; i < 8; i++) {
+		old.word = *(volatile __u32 *)word;
+		if (old.state != FLOW_QUERY)
+			return false;
+		new.word = old.word;
+		new.state = old.flags & FLOW_CLIENT_FIN ? fin_state : state;
+		new.flags |= add_flags;
+		new.repeats = 0;
+		if (__sync_val_compare_and_swap(word, old.word, new.word) == old.word)
+			return true;
+	}
+	return false;
+}
+
+/* The reply cannot be sent as a whole by us: the kernel's TCP is to answer the query. It gets it back from the ring,
+ * as the client's segment on its way in, in the packet that held the reply. */
+static __always_inline int to_kernel(struct __sk_buff *ctx, const struct datagram *d, struct flow *flow, __u16 port)
+{
+	struct sending o = {};
+	struct ring_head *head = ring_top();
+	__u8 *ring = ring_bytes();
+	__u32 position = flow->stored, length = flow->query_length;
+	__u8 mac[12];
+	bool scaled = flow->client_wscale < WSCALE_NONE;
+
+	if (!flow_answered(flow, FLOW_SLOW, FLOW_SLOW, 0)) {
+		count(COUNT_REPLY_REPEATED);
+		return swallow();
+	}
+	count(COUNT_TO_KERNEL_REPLY);
+	if (!head || !ring || !ring_holds(head, position) || !WITHIN(length, 1, 2048))
+		return swallow(); /* the client sends it again */
+
+	segment_addresses(&o, d->v6, (const __be32 *)d->gather.client, (const __be32 *)d->from.address);
+	segment_ports(&o, d->port, bpf_htons(port), flow->flags & FLOW_TIMESTAMPS, flow->client_tsval, flow->tsval);
+	o.h.tcp.seq = bpf_htonl(flow->query_seq);
+	o.h.tcp.ack = bpf_htonl(flow->server_seq);
+	o.h.tcp.flags = TCP_ACK | TCP_PSH | (flow->flags & FLOW_CLIENT_FIN ? TCP_FIN : 0);
+	o.h.tcp.window = bpf_htons(scaled ? flow->window >> flow->client_wscale : flow->window);
+	/* A whole checksum also where the packet says that it is to be finished: XDP looks at it again in generic mode. */
+	if (bpf_skb_load_bytes(ctx, 0, mac, 12) || segment_room(ctx, &o, length) ||
+	    segment_write(ctx, &o, ring, ring_offset(position), length) || bpf_skb_store_bytes(ctx, 0, mac + 6, 6, 0) ||
+	    bpf_skb_store_bytes(ctx, 6, mac, 6, 0)) {
+		count(COUNT_REPLY_FAILED);
+		return swallow();
+	}
+	return bpf_redirect(ctx->ifindex, BPF_F_INGRESS);
+}
+
+/* Several segments: all but the last are sent as clones, while the packet itself waits to be the last. */
+struct several {
+	struct sending o;
+	struct __sk_buff *ctx;
+	__u32 offset; /* of the reply in the ring */
+	__u32 seq;
+	__u32 mss;
+	__u32 sent; /* bytes of the reply */
+	bool failed;
+};
+
+static long several_send(__u32 index, struct several *l)
+{
+	__u8 *ring = ring_bytes();
+	__u32 at = l->sent, mss = l->mss;
+
+	if (!ring || !WITHIN(at, 0, 65535) || !WITHIN(mss, 1, SUM_MAX))
+		return 1;
+	l->o.h.tcp.seq = bpf_htonl(l->seq + at);
+	/* The clone passes this program again, which lets it go, as it is no datagram. */
+	if (segment_write(l->ctx, &l->o, ring, (l->offset & (RING_SIZE - 1)) + at, mss) ||
+	    bpf_clone_redirect(l->ctx, l->ctx->ifindex, 0)) {
+		l->failed = true;
+		return 1;
+	}
+	l->sent = at + mss;
+	return 0;
+}
+
+/* What one segment to this client may carry. */
+static __always_inline __u32 segment_limit(const struct settings *s, const struct flow *flow, bool v6)
+{
+	__u32 ours = v6 ? s->mss6 : s->mss4, mss = flow->mss < ours ? flow->mss : ours;
+
+	if (flow->flags & FLOW_TIMESTAMPS)
+		mss -= 12;
+	return mss > SUM_MAX ? SUM_MAX : mss;
+}
+
+/* Whether a reply with `length` bytes of message is the kernel's to send. */
+static __always_inline bool too_large(const struct settings *s, const struct flow *flow, bool v6, __u32 length)
+{
+	if (flow->flags & FLOW_EDNS_ADDED)
+		length -= OPT_BARE;
+	return length > 65533 || length + 2 > flow->window ||
+	       length + 2 > segment_limit(s, flow, v6) * s->max_segments;
+}
+
+/* Sends the reply whose message of `length` bytes (at least a DNS header) is in the ring, behind room for its length. */
+static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d, struct flow *flow,
+				 __u8 *ring, __u32 position, __u32 length, bool partial)
+{
+	__u32 offset = ring_offset(position), mss = segment_limit(s, flow, d->v6), last, sent, fin;
+	struct several l = {};
+	bool one;
+
+	if (!WITHIN(length, DNS_HEADER, 65535))
+		return swallow();
+	if (flow->flags & FLOW_EDNS_ADDED) {
+		__u8 *opt = ring + offset + 2 + length - OPT_BARE;
+		__u8 *additional = ring + offset + 2 + 10;
+		__u16 records = additional[0] << 8 | additional[1];
+
+		if (length < DNS_HEADER + OPT_BARE || !records || opt[0] || opt[1] || opt[2] != 41 || opt[9] || opt[10])
+			return to_kernel(ctx, d, flow, s->port);
+		records--;
+		additional[0] = records >> 8;
+		additional[1] = records;
+		length -= OPT_BARE;
+	}
+	ring[offset] = length >> 8;
+	ring[offset + 1] = length;
+	length += 2;
+	one = length <= mss;
+
+	if (!flow_answered(flow, s->close_fin ? FLOW_CLOSING : FLOW_REPLIED, FLOW_CLOSING, one ? 0 : FLOW_QUERY_UNACKED)) {
+		count(COUNT_REPLY_REPEATED);
+		return swallow();
+	}
+	/* In this order: with a reply_length the ring holds it at `stored`. */
+	flow->stored = position;
+	flow->acked = flow->server_seq;
+	*(volatile __u16 *)&flow->reply_length = length;
+	fin = flow->state == FLOW_CLOSING ? TCP_FIN : 0;
+
+	segment_addresses(&l.o, d->v6, (const __be32 *)d->from.address, (const __be32 *)d->gather.client);
+	segment_ports(&l.o, bpf_htons(s->port), d->port, flow->flags & FLOW_TIMESTAMPS, flow->tsval, flow->client_tsval);
+	l.o.h.tcp.window = bpf_htons(flow->client_wscale < WSCALE_NONE ? WINDOW_SCALED : WINDOW_PLAIN);
+	l.o.h.tcp.flags = TCP_ACK;
+	l.o.h.tcp.ack = bpf_htonl(one ? flow->client_next : flow->query_seq);
+	l.o.partial = partial;
+	last = length;
+	if (!one) {
+		l.ctx = ctx;
+		l.offset = offset;
+		l.seq = flow->server_seq;
+		l.mss = mss;
+		if (!WITHIN(mss, 1, SUM_MAX) || segment_room(ctx, &l.o, mss))
+			goto failed;
+		bpf_loop((length - 1) / mss, several_send, &l, 0);
+		sent = *(volatile __u32 *)&l.sent;
+		if (l.failed || sent > 65535 || sent >= length)
+			goto failed;
+		count(COUNT_REPLY_SEGMENTED);
+		count_more(COUNT_REPLY_SEGMENTS, (length - 1) / mss + 1);
+		last = length - sent;
+		offset += sent;
+		if (bpf_skb_change_tail(ctx, ETHERNET_HEADER + ip_length(&l.o) + tcp_length(&l.o) + last, 0))
+			goto failed;
+	} else {
+		if (segment_room(ctx, &l.o, last))
+			goto failed;
+		count(COUNT_REPLY);
+	}
+	if (!WITHIN(last, 1, SUM_MAX))
+		goto failed;
+	l.o.h.tcp.flags = TCP_ACK | TCP_PSH | fin;
+	l.o.h.tcp.seq = bpf_htonl(flow->server_seq + length - last);
+	if (segment_write(ctx, &l.o, ring, offset, last))
+		goto failed;
+	return TC_ACT_UNSPEC;
+failed:
+	count(COUNT_REPLY_FAILED); /* the client asks again, and the ring has it */
+	return swallow();
+}
+
+/* The first fragment of a reply, or another one. */
+static __always_inline int gather_first(struct __sk_buff *ctx, const struct datagram *d, const struct flow_key *key, __u8 *ring,
+					struct ring_head *head)
+{
+	struct gathering g = {.flow = *key, .total = d->length, .received = d->bytes};
+	__u32 bytes = d->bytes - UDP_HEADER;
+
+	g.position = ring_take(head, 2 + d->length);
+	if (!WITHIN(bytes, 1, 65535) ||
+	    bpf_skb_load_bytes(ctx, d->l4 + UDP_HEADER, ring + ring_offset(g.position) + 2, bytes) ||
+	    bpf_map_update_elem(&gathered, &d->gather, &g, BPF_ANY))
+		count(COUNT_REPLY_FAILED);
+	return swallow();
+}
+
+static __always_inline int gather_next(struct __sk_buff *ctx, const struct settings *s, struct datagram *d)
+{
+	struct gathering *g = bpf_map_lookup_elem(&gathered, &d->gather);
+	__u32 at = d->fragment - UDP_HEADER, bytes = d->bytes;
+	struct flow *flow;
+	__u8 *ring;
+	int verdict;
+
+	if (!g)
+		return TC_ACT_UNSPEC; /* of some UDP client's reply */
+	if (g->drop) {
+		if (!d->more)
+			bpf_map_delete_elem(&gathered, &d->gather);
+		return swallow();
+	}
+	ring = ring_bytes();
+	if (!ring || !WITHIN(at, 0, 65535) || !WITHIN(bytes, 1, 65535) || at + UDP_HEADER + bytes > g->total ||
+	    bpf_skb_load_bytes(ctx, d->l4, ring + ring_offset(g->position) + 2 + at, bytes)) {
+		count(COUNT_REPLY_FAILED);
+		return swallow();
+	}
+	g->received += bytes;
+	if (g->received < g->total)
+		return swallow();
+	d->port = g->flow.port;
+	flow = bpf_map_lookup_elem(&flows, &g->flow);
+	verdict = flow ? reply(ctx, s, d, flow, ring, g->position, g->total - UDP_HEADER, false) : swallow();
+	bpf_map_delete_elem(&gathered, &d->gather);
+	return verdict;
+}
 
 SEC("tcx/egress")
 int gateway_egress(struct __sk_buff *ctx)
 {
-	return TC_ACT_UNSPEC; /* the next program, then as if we were not there */
+	struct datagram d = {};
+	struct flow_key key = {};
+	struct ring_head *head;
+	struct settings *s;
+	struct flow *flow;
+	__u32 zero = 0, position, length;
+	enum summing sum;
+	__u8 *server, *ring;
+
+	s = bpf_map_lookup_elem(&settings, &zero);
+	if (!s || !s->active || ctx->gso_size || !datagram_read(ctx, s, &d))
+		return TC_ACT_UNSPEC;
+	server = bpf_map_lookup_elem(&servers, &d.from);
+	if (!server)
+		return TC_ACT_UNSPEC;
+	d.gather.server = *server;
+	if (d.fragment)
+		return gather_next(ctx, s, &d);
+
+	__builtin_memcpy(key.client, d.gather.client, 16);
+	key.port = d.port;
+	key.server = *server;
+	flow = bpf_map_lookup_elem(&flows, &key);
+	if (!flow || flow->state <= FLOW_SYN || flow->dns_id != d.dns_id || !(d.dns_flags & bpf_htons(DNS_QR)))
+		return other_client(ctx, s, &d);
+	if (flow->state != FLOW_QUERY) {
+		/* The server answered a repeated query too. */
+		count(COUNT_REPLY_REPEATED);
+		gather_drop(&d);
+		return swallow();
+	}
+
+	length = d.length - UDP_HEADER;
+	if (d.dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d.v6, length)) {
+		gather_drop(&d);
+		return to_kernel(ctx, &d, flow, s->port);
+	}
+	head = ring_top();
+	ring = ring_bytes();
+	sum = summing(ctx, d.l4);
+	if (!head || !ring || sum == SUM_ODD || !WITHIN(length, DNS_HEADER, 65535)) {
+		count(COUNT_REPLY_FAILED);
+		return swallow();
+	}
+	if (d.more)
+		return gather_first(ctx, &d, &key, ring, head);
+	position = ring_take(head, 2 + length);
+	if (bpf_skb_load_bytes(ctx, d.l4 + UDP_HEADER, ring + ring_offset(position) + 2, length)) {
+		count(COUNT_REPLY_FAILED);
+		return swallow();
+	}
+	return reply(ctx, s, &d, flow, ring, position, length, sum == SUM_PARTIAL);
 }

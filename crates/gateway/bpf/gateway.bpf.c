@@ -30,6 +30,15 @@ static __always_inline void count(enum counter which)
 		*value += 1; /* one CPU's own */
 }
 
+static __always_inline void count_more(enum counter which, __u32 more)
+{
+	__u32 key = which;
+	__u64 *value = bpf_map_lookup_elem(&counters, &key);
+
+	if (value)
+		*value += more;
+}
+
 #include "ring.h"
 #include "checksum.h"
 #include "parse.h"

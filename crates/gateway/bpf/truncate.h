@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * tc egress, setting truncate_over: a long UDP reply becomes its header, its question and a bare OPT, with TC = 1
+ * (RFC 1035 section 4.1.1, RFC 6891 section 7), so that the client asks again over TCP. S9 of the paper.
+ */
+#pragma once
+
+#define NAME_MAX 255
+/* Header, name, type and class, OPT. */
+#define TRUNCATED_MAX (DNS_HEADER + NAME_MAX + 4 + OPT_BARE)
+
+/* Where the question of the message in the ring ends, of `length` bytes; 0 if it has not exactly one, or that makes no sense. */
+static __always_inline __u32 question_end(const __u8 *message, __u32 length)
+{
+	__u32 at = DNS_HEADER;
+
+	if (message[4] || message[5] != 1)
+		return 0;
+	for (int labels = 0; labels < 128 && at < DNS_HEADER + NAME_MAX; labels++) {
+		__u8 label = message[at];
+
+		if (label > 63)
+			return 0; /* a question's name is not compressed */
+		at += 1 + label;
+		if (!label)
+			return at + 4 <= length ? at + 4 : 0;
+	}
+	return 0;
+}
+
+/* A datagram of the server that is no entry's. */
+static __always_inline int other_client(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d)
+{
+	const __be32 *from = (const __be32 *)d->from.address, *to = (const __be32 *)d->gather.client;
+	__u32 length = d->length - UDP_HEADER, first = d->bytes - UDP_HEADER, at, end, offset, bytes, l4;
+	struct ring_head *head = ring_top();
+	__u8 *ring = ring_bytes(), *message;
+	__u8 opt[OPT_BARE] = {};
+	enum summing sum;
+	__be16 udp[4];
+	__u64 total;
+	long error;
+
+	if (!s->truncate_over || length <= s->truncate_over || !(d->dns_flags & bpf_htons(DNS_QR)))
+		return TC_ACT_UNSPEC;
+	sum = summing(ctx, d->l4);
+	if (!head || !ring || sum == SUM_ODD || !WITHIN(first, DNS_HEADER, 65535))
+		return TC_ACT_UNSPEC;
+
+	/* The ring is where it is put together. */
+	offset = ring_offset(ring_take(head, TRUNCATED_MAX));
+	message = ring + offset;
+	bytes = first < DNS_HEADER + NAME_MAX + 4 ? first : DNS_HEADER + NAME_MAX + 4;
+	if (!WITHIN(bytes, DNS_HEADER, DNS_HEADER + NAME_MAX + 4) ||
+	    bpf_skb_load_bytes(ctx, d->l4 + UDP_HEADER, message, bytes))
+		return TC_ACT_UNSPEC;
+	end = question_end(message, bytes);
+	if (!WITHIN(end, DNS_HEADER, DNS_HEADER + NAME_MAX + 4))
+		return TC_ACT_UNSPEC;
+	/* Of a fragmented reply the end is not here yet, and so not its OPT either. */
+	at = d->l4 + UDP_HEADER + length - OPT_BARE;
+	if (!d->more && (message[10] || message[11]) && !bpf_skb_load_bytes(ctx, at, opt, OPT_BARE) && !opt[0] && !opt[1] &&
+	    opt[2] == 41 && !opt[9] && !opt[10]) {
+		__builtin_memcpy(message + end, opt, OPT_BARE);
+		end += OPT_BARE;
+		message[11] = 1;
+	} else {
+		message[11] = 0;
+	}
+	message[2] |= DNS_TC >> 8;
+	message[6] = message[7] = message[8] = message[9] = message[10] = 0;
+
+	/* A fragment becomes whole: IPv6 loses its fragment header. */
+	l4 = d->v6 ? ETHERNET_HEADER + 40 : ETHERNET_HEADER + 20;
+	bytes = UDP_HEADER + end;
+	udp[0] = bpf_htons(s->port);
+	udp[1] = d->port;
+	udp[2] = bpf_htons(bytes);
+	udp[3] = 0;
+	total = d->v6 ? sum_addresses6(from, to, IPPROTO_UDP) : sum_addresses4(from[3], to[3], IPPROTO_UDP);
+	total += udp[2];
+	if (sum == SUM_PARTIAL) {
+		udp[3] = sum_fold(total);
+	} else {
+		udp[3] = ~sum_fold(total + udp[0] + udp[1] + udp[2] + sum_ring(offset, end));
+		if (!udp[3])
+			udp[3] = 0xffff; /* RFC 768: 0 would say that there is none */
+	}
+	if (bpf_skb_change_tail(ctx, l4 + bytes, 0))
+		return TC_ACT_UNSPEC;
+	count(COUNT_TRUNCATED);
+	gather_drop(d);
+	if (d->v6) {
+		__be16 payload = udp[2];
+		__u8 next = IPPROTO_UDP;
+
+		error = bpf_skb_store_bytes(ctx, ETHERNET_HEADER + 4, &payload, 2, 0) | bpf_skb_store_bytes(ctx, ETHERNET_HEADER + 6, &next, 1, 0);
+	} else {
+		__be16 fields[4]; /* length, identification, flags and offset, TTL and protocol */
+		__be16 size = bpf_htons(20 + bytes), whole;
+
+		error = bpf_skb_load_bytes(ctx, ETHERNET_HEADER + 2, fields, 8);
+		whole = fields[2] & ~bpf_htons(0x2000);
+		error |= bpf_l3_csum_replace(ctx, ETHERNET_HEADER + 10, fields[0], size, 2) |
+			 bpf_l3_csum_replace(ctx, ETHERNET_HEADER + 10, fields[2], whole, 2) |
+			 bpf_skb_store_bytes(ctx, ETHERNET_HEADER + 2, &size, 2, 0) | bpf_skb_store_bytes(ctx, ETHERNET_HEADER + 6, &whole, 2, 0);
+	}
+	error |= bpf_skb_store_bytes(ctx, l4, udp, UDP_HEADER, 0) | bpf_skb_store_bytes(ctx, l4 + UDP_HEADER, message, end, 0);
+	if (error) {
+		count(COUNT_REPLY_FAILED);
+		return swallow();
+	}
+	return TC_ACT_UNSPEC;
+}
