@@ -4,7 +4,7 @@ use narrows_wire::tcp::{Flags, Options};
 
 use super::cookie::{self, Handshake, NO_SCALE, Offer};
 use super::dns::Query;
-use super::flow::{Flow, FlowKey, State};
+use super::flow::{Flow, FlowKey, RECOVERING, State};
 use super::packet::{self, Ip, Malformed, Segment};
 use super::rate;
 use super::segment::{self, Outgoing, WINDOW, WSCALE};
@@ -367,6 +367,8 @@ impl Client<'_> {
             return self.drop(Counter::Strange);
         }
         flow.note(segment);
+        flow.acked = flow.server_seq.wrapping_add(offset as u32);
+        flow.repeats = RECOVERING;
         match self.core.reply_segment(self.ends(), &flow, offset) {
             Some(packet) => {
                 self.core.keep(self.now, self.key, flow);
@@ -430,11 +432,16 @@ impl Client<'_> {
         let closing = flow.state == State::Closing;
         let mut repeat = false;
         if replied && (offset < length || (closing && offset == length)) {
-            if segment.ack == flow.acked {
-                flow.repeats = flow.repeats.saturating_add(1);
+            if segment.ack == flow.acked && flow.repeats != RECOVERING {
+                flow.repeats += 1;
                 repeat = flow.repeats == 3;
-            } else {
-                (flow.acked, flow.repeats) = (segment.ack, 0);
+            } else if offset > flow.offset(flow.acked) {
+                flow.acked = segment.ack;
+                repeat = flow.repeats == RECOVERING;
+                flow.repeats = 0;
+            }
+            if repeat {
+                flow.repeats = RECOVERING;
             }
         }
         if flow.state == State::Replied && offset == length {

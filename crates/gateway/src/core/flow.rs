@@ -76,9 +76,12 @@ pub struct Flow {
     pub query_unacked: bool,
     /// The client's window scale; 15: none.
     pub client_wscale: u8,
-    /// How often `acked` was repeated.
+    /// How often `acked` was repeated; [`RECOVERING`] once a segment was sent again.
     pub repeats: u8,
 }
+
+/// In `Flow::repeats`: each acknowledgement of a part sends the next one again (RFC 6582, section 3.2, step 3).
+pub(super) const RECOVERING: u8 = 255;
 
 impl Flow {
     /// An entry as a client's first data, or its SYN, makes it.
