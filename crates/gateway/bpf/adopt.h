@@ -1,8 +1,156 @@
-/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * tc ingress: what XDP let pass and no socket has is given to the listener, as if that had answered the SYN itself.
+ *
+ * bpf_sk_assign_tcp_reqsk (since Linux 6.9, net/core/filter.c) makes the request that the stack would have made of a
+ * SYN cookie of its own. The stack takes the initial numbers from the segment (net/ipv4/syncookies.c), which is why
+ * it works in mid-stream, and goes on from our timestamp, which the segment echoes.
+ */
 #pragma once
+
+#include "packet.h"
+
+/* include/net/tcp.h, Linux 6.9 and later. */
+struct bpf_tcp_req_attrs {
+	__u32 rcv_tsval;
+	__u32 rcv_tsecr;
+	__u16 mss;
+	__u8 rcv_wscale; /* ours */
+	__u8 snd_wscale; /* the client's */
+	__u8 ecn_ok;
+	__u8 wscale_ok;
+	__u8 sack_ok;
+	__u8 tstamp_ok;
+	__u8 usec_ts_ok;
+	__u8 reserved[3];
+};
+
+struct sock;
+extern int bpf_sk_assign_tcp_reqsk(struct __sk_buff *skb, struct sock *listener, struct bpf_tcp_req_attrs *attributes,
+				   int attributes__sz) __ksym __weak;
+
+/* The smallest MSS that the kernel takes here, and smaller ones count as these: they are what RFC 9293 (3.7.1) and
+ * RFC 8200 (5) let every path carry. */
+#define ADOPT_MSS4 536
+#define ADOPT_MSS6 1220
+
+static __always_inline enum parsed adopt_parse(struct __sk_buff *ctx, __u16 port, struct incoming *in)
+{
+	return parse_frame(packet_start(ctx), packet_end(ctx), ctx->len, port, in);
+}
+
+/* The timestamps of a segment; others of its options say nothing after the SYN. */
+static __always_inline void adopt_options(struct __sk_buff *ctx, const struct incoming *in, struct options *options)
+{
+	struct option_bytes bytes = {};
+	__u32 length = in->header - sizeof(struct tcp_header);
+
+	if (WITHIN(length, 1, OPTIONS_MAX) && !bpf_skb_load_bytes(ctx, in->transport + sizeof(struct tcp_header), bytes.at, length))
+		options_read(&bytes, length, options);
+}
+
+/* What was agreed on with the client of this segment; false if the segment is nothing for the kernel. An entry is
+ * removed, as the connection is no longer ours. */
+static __always_inline bool adopt_agreed(const struct settings *s, struct incoming *in, const struct options *options,
+					 const struct flow_key *key, struct offer *agreed)
+{
+	struct flow *flow = bpf_map_lookup_elem(&flows, key);
+	bool mine = false;
+
+	if (flow) {
+		if (flow->state == FLOW_SLOW)
+			mine = in->seq == flow->query_seq;
+		else if (flow->state == FLOW_REPLIED || flow->state == FLOW_IDLE)
+			mine = in->seq == flow->client_next && in->ack == flow_end(flow);
+		if (mine) {
+			agreed->mss = flow->mss;
+			agreed->timestamps = !!(flow->flags & FLOW_TIMESTAMPS);
+			agreed->wscale = flow->client_wscale;
+			agreed->sack = !!(flow->flags & FLOW_SACK);
+		} else if (in->seq == flow->query_seq) {
+			return false;
+		}
+	}
+	if (!mine) {
+		in->who.client_isn = bpf_htonl(in->seq - 1);
+		if (!cookie_check(s, &in->who, bpf_ktime_get_boot_ns(), in->ack - 1, options->offer.timestamps, options->tsecr,
+				  agreed))
+			return false;
+	}
+	if (flow)
+		bpf_map_delete_elem(&flows, key);
+	return true;
+}
 
 SEC("tcx/ingress")
 int gateway_adopt(struct __sk_buff *ctx)
 {
-	return TC_ACT_UNSPEC; /* the next program, then as if we were not there */
+	struct bpf_tcp_req_attrs attributes = {};
+	struct bpf_sock_tuple tuple = {};
+	struct options options = {};
+	struct incoming in = {};
+	struct offer agreed = {};
+	struct flow_key key = {};
+	struct bpf_sock *found;
+	struct sock *listener;
+	struct settings *s = settings_now();
+	enum parsed parsed;
+	__u16 least;
+
+	if (!s || !s->active || !bpf_sk_assign_tcp_reqsk)
+		return TC_ACT_UNSPEC;
+	parsed = adopt_parse(ctx, s->port, &in);
+	if (parsed == PARSED_MALFORMED || parsed == PARSED_MALFORMED_TCP) {
+		/* Its headers may only lie outside the linear part. */
+		if (bpf_skb_pull_data(ctx, ctx->len < 256 ? ctx->len : 256))
+			return TC_ACT_UNSPEC;
+		parsed = adopt_parse(ctx, s->port, &in);
+	}
+	/* Bare ACKs and FINs never start anything: the data before them did. */
+	if (parsed != PARSED_SEGMENT || !in.length || (in.flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK ||
+	    !flow_key_of(&key, in.who.client, in.who.client_port, in.who.server))
+		return TC_ACT_UNSPEC;
+
+	if (in.ipv6) {
+		__builtin_memcpy(tuple.ipv6.saddr, in.who.client, 16);
+		__builtin_memcpy(tuple.ipv6.daddr, in.who.server, 16);
+		tuple.ipv6.sport = in.who.client_port;
+		tuple.ipv6.dport = in.who.server_port;
+		found = bpf_skc_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+		least = ADOPT_MSS6;
+	} else {
+		tuple.ipv4.saddr = in.who.client[3];
+		tuple.ipv4.daddr = in.who.server[3];
+		tuple.ipv4.sport = in.who.client_port;
+		tuple.ipv4.dport = in.who.server_port;
+		found = bpf_skc_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+		least = ADOPT_MSS4;
+	}
+	if (found && found->state != BPF_TCP_LISTEN)
+		goto release; /* the kernel has the connection */
+
+	adopt_options(ctx, &in, &options);
+	if (!adopt_agreed(s, &in, &options, &key, &agreed))
+		goto release;
+	attributes.mss = agreed.mss < least ? least : agreed.mss;
+	if (agreed.timestamps && options.offer.timestamps) {
+		attributes.tstamp_ok = 1;
+		attributes.rcv_tsval = options.tsval;
+		attributes.rcv_tsecr = options.tsecr;
+	}
+	attributes.sack_ok = agreed.sack;
+	if (agreed.wscale != WSCALE_NONE) {
+		attributes.wscale_ok = 1;
+		attributes.snd_wscale = agreed.wscale;
+		attributes.rcv_wscale = WSCALE_OURS;
+	}
+	listener = found ? (struct sock *)bpf_skc_to_tcp_sock(found) : 0;
+	if (listener && !bpf_sk_assign_tcp_reqsk(ctx, listener, &attributes, sizeof(attributes)))
+		count(COUNT_ADOPTED);
+	else
+		count(COUNT_ADOPT_FAILED); /* the kernel answers with RST */
+release:
+	if (found)
+		bpf_sk_release(found);
+	return TC_ACT_UNSPEC;
 }

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "packet.h"
 #include "segment.h"
 #include "gather.h"
 
@@ -29,30 +30,6 @@ struct datagram {
 	bool v6;
 	bool more; /* fragments follow */
 };
-
-/* A bound that the verifier is to see, though the compiler has proved it already. */
-#define WITHIN(value, low, high) ({ asm volatile("" : "+r"(value)); value >= (low) && value <= (high); })
-
-/* Loads of context fields that clang must not merge or move. */
-static __always_inline void *packet_start(struct __sk_buff *ctx)
-{
-	void *start;
-
-	asm volatile("%[start] = *(u32 *)(%[ctx] + %[at])"
-		     : [start] "=r"(start)
-		     : [ctx] "r"(ctx), [at] "i"(offsetof(struct __sk_buff, data)));
-	return start;
-}
-
-static __always_inline void *packet_end(struct __sk_buff *ctx)
-{
-	void *end;
-
-	asm volatile("%[end] = *(u32 *)(%[ctx] + %[at])"
-		     : [end] "=r"(end)
-		     : [ctx] "r"(ctx), [at] "i"(offsetof(struct __sk_buff, data_end)));
-	return end;
-}
 
 /* Frees the packet and tells the sender that it was sent: TCX_DROP would be an error to it, and of a fragmented
  * datagram the stack would not send the rest. A redirect to no interface does both (kernel 6.18, net/core/dev.c
@@ -186,7 +163,7 @@ static __always_inline int to_kernel(struct __sk_buff *ctx, const struct datagra
 	segment_ports(&o, d->port, bpf_htons(port), flow->flags & FLOW_TIMESTAMPS, flow->client_tsval, flow->tsval);
 	o.h.tcp.seq = bpf_htonl(flow->query_seq);
 	o.h.tcp.ack = bpf_htonl(flow->server_seq);
-	o.h.tcp.flags = TCP_ACK | TCP_PSH | (flow->flags & FLOW_CLIENT_FIN ? TCP_FIN : 0);
+	o.h.tcp.flags = FLAG_ACK | FLAG_PSH | (flow->flags & FLOW_CLIENT_FIN ? FLAG_FIN : 0);
 	o.h.tcp.window = bpf_htons(scaled ? flow->window >> flow->client_wscale : flow->window);
 	/* A whole checksum also where the packet says that it is to be finished: XDP looks at it again in generic mode. */
 	if (bpf_skb_load_bytes(ctx, 0, mac, 12) || segment_room(ctx, &o, length) ||
@@ -281,12 +258,12 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	flow->stored = position;
 	flow->acked = flow->server_seq;
 	*(volatile __u16 *)&flow->reply_length = length;
-	fin = flow->state == FLOW_CLOSING ? TCP_FIN : 0;
+	fin = flow->state == FLOW_CLOSING ? FLAG_FIN : 0;
 
 	segment_addresses(&l.o, d->v6, (const __be32 *)d->from.address, (const __be32 *)d->gather.client);
 	segment_ports(&l.o, bpf_htons(s->port), d->port, flow->flags & FLOW_TIMESTAMPS, flow->tsval, flow->client_tsval);
 	l.o.h.tcp.window = bpf_htons(flow->client_wscale < WSCALE_NONE ? WINDOW_SCALED : WINDOW_PLAIN);
-	l.o.h.tcp.flags = TCP_ACK;
+	l.o.h.tcp.flags = FLAG_ACK;
 	l.o.h.tcp.ack = bpf_htonl(one ? flow->client_next : flow->query_seq);
 	l.o.partial = partial;
 	last = length;
@@ -314,7 +291,7 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	}
 	if (!WITHIN(last, 1, SUM_MAX))
 		goto failed;
-	l.o.h.tcp.flags = TCP_ACK | TCP_PSH | fin;
+	l.o.h.tcp.flags = FLAG_ACK | FLAG_PSH | fin;
 	l.o.h.tcp.seq = bpf_htonl(flow->server_seq + length - last);
 	if (segment_write(ctx, &l.o, ring, offset, last))
 		goto failed;

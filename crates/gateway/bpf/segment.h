@@ -20,17 +20,10 @@
 #include <linux/ipv6.h>
 #include <bpf/bpf_core_read.h>
 
-#define ETHERNET_HEADER 14
 #define UDP_HEADER 8
 /* How far before the UDP header the TCP header begins. */
 #define TCP_AHEAD 10
 
-#define TCP_FIN 1
-#define TCP_PSH 8
-#define TCP_ACK 16
-#define WSCALE_NONE 15
-#define WINDOW_PLAIN 65535
-#define WINDOW_SCALED 511
 
 /* RFC 9293 section 3.1, with the timestamps option of RFC 7323 section 3.2, laid out as its appendix A says. */
 union tcp_image {
