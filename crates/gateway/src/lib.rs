@@ -5,5 +5,11 @@
 
 pub mod config;
 pub mod core;
+pub mod counters;
+pub mod interface;
 #[cfg(feature = "ebpf")]
 pub mod kernel;
+pub mod keys;
+pub mod log;
+pub mod server;
+pub mod signals;

@@ -1,3 +1,9 @@
 //! `narrows-gateway`: stateless TCP in front of any DNS server.
 
-fn main() {}
+mod commands;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    commands::main()
+}

@@ -568,7 +568,7 @@ fn show_span(span: Span) -> String {
         ("ns", 1_000),
     ];
     for (unit, scale) in UNITS {
-        if ps > 0 && ps % scale == 0 {
+        if ps > 0 && ps.is_multiple_of(scale) {
             return quoted(&format!("{} {unit}", ps / scale));
         }
     }

@@ -1,4 +1,15 @@
 //! The in-kernel data path: loads, attaches and finds again what `bpf/` holds.
+//!
+//! Whatever must outlive the daemon is pinned in one directory for each interface ([`pins`]): the maps and the
+//! three links. A start takes over what it finds there ([`load`], [`links`]), so that a restart, a crash or an upgrade
+//! interrupts nothing: maps that still fit go on, and each link gets its new program in one step.
+
+pub mod features;
+pub mod gateway;
+pub mod links;
+pub mod load;
+pub mod pins;
+pub mod settings;
 
 #[allow(
     missing_docs,
@@ -13,4 +24,89 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/gateway.skel.rs"));
 }
 
+use std::fmt;
+
+pub use gateway::Gateway;
 pub use skeleton::*;
+
+/// Why the in-kernel data path does not start, or cannot be reached. Displays as one line with the mend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelError {
+    /// The process lacks privileges.
+    Privileges(&'static str),
+    /// The kernel or the interface lacks a feature that the programs need.
+    Feature {
+        /// Its name.
+        feature: &'static str,
+        /// What can be done.
+        hint: String,
+    },
+    /// Another program has the interface's XDP hook.
+    Occupied {
+        /// The interface.
+        interface: String,
+        /// The program, as bpftool names it.
+        program: String,
+    },
+    /// Another narrows-gateway serves this interface.
+    Running {
+        /// The interface.
+        interface: String,
+        /// Its process, where that is known.
+        pid: Option<u32>,
+    },
+    /// Nothing of ours is attached to the interface.
+    NotAttached(String),
+    /// The kernel refused a step.
+    Refused {
+        /// What was tried.
+        step: String,
+        /// The kernel's or libbpf's words.
+        why: String,
+    },
+}
+
+impl fmt::Display for KernelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Privileges(need) => write!(f, "not enough privileges: {need}; hint: run as root"),
+            Self::Feature { feature, hint } => write!(f, "no {feature}; hint: {hint}"),
+            Self::Occupied { interface, program } => write!(
+                f,
+                "{interface} has an XDP program already: {program}; hint: ip link set dev {interface} xdp off removes it"
+            ),
+            Self::Running { interface, pid } => {
+                write!(f, "another narrows-gateway serves {interface}")?;
+                match pid {
+                    Some(pid) => write!(
+                        f,
+                        " (process {pid}); hint: end it first, kill -USR2 {pid} for a restart without a gap"
+                    ),
+                    None => write!(f, "; hint: end it first"),
+                }
+            }
+            Self::NotAttached(interface) => write!(
+                f,
+                "no narrows-gateway is attached to {interface}; hint: narrows-gateway run --interface {interface} --server ADDRESS"
+            ),
+            Self::Refused { step, why } => {
+                write!(f, "{step}: {why}; hint: narrows-gateway check says what this kernel can do")
+            }
+        }
+    }
+}
+
+impl std::error::Error for KernelError {}
+
+impl KernelError {
+    fn refused(step: impl Into<String>, why: impl fmt::Display) -> Self {
+        // libbpf-rs puts causes on lines of their own.
+        let why: Vec<String> = why
+            .to_string()
+            .lines()
+            .map(|line| line.trim().to_lowercase())
+            .filter(|line| !line.is_empty())
+            .collect();
+        Self::Refused { step: step.into(), why: why.join(": ") }
+    }
+}

@@ -1,0 +1,76 @@
+//! Flags: one for each key of the configuration, and the file that they are laid over.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use narrows_gateway::config::table::{KEYS, Key};
+use narrows_gateway::config::{Config, ConfigError, read_file, with_flags};
+
+use super::Failure;
+
+/// Where a configuration came from, to read it again.
+pub(crate) struct Source {
+    file: Option<PathBuf>,
+    flags: Vec<(&'static Key, Vec<String>)>,
+}
+
+impl Source {
+    /// Reads the file and lays the flags over it.
+    pub(crate) fn read(&self) -> Result<Config, ConfigError> {
+        let base = match &self.file {
+            Some(file) => read_file(file, Config::default())?,
+            None => Config::default(),
+        };
+        with_flags(base, &self.flags)
+    }
+}
+
+/// Adds `--config` and a flag for each key.
+pub(crate) fn with_settings(command: Command) -> Command {
+    with_keys(command, |_| true)
+}
+
+/// Adds `--config` and the flags that say which gateway is meant.
+pub(crate) fn with_place(command: Command) -> Command {
+    with_keys(command, |key| matches!(key.name, "interface" | "bpffs"))
+}
+
+/// The configuration that the command line asks for.
+pub(crate) fn config(matches: &ArgMatches) -> Result<(Config, Source), Failure> {
+    let file = matches.get_one::<String>("config").map(PathBuf::from);
+    let flags = KEYS
+        .iter()
+        .filter_map(|key| {
+            let values = matches.try_get_many::<String>(key.name).ok().flatten()?;
+            Some((key, values.cloned().collect()))
+        })
+        .collect();
+    let source = Source { file, flags };
+    let config = source.read().map_err(Failure::refused)?;
+    config.validate_interface().map_err(Failure::refused)?;
+    Ok((config, source))
+}
+
+fn with_keys(command: Command, wanted: impl Fn(&Key) -> bool) -> Command {
+    let file = Arg::new("config")
+        .long("config")
+        .short('c')
+        .value_name("FILE")
+        .help("a TOML file with these settings; flags win over it");
+    let keys = KEYS.iter().filter(|key| wanted(key)).map(|key| {
+        let action = if key.name == "server" { ArgAction::Append } else { ArgAction::Set };
+        let default = key.show(&Config::default());
+        let help = if matches!(&*default, "\"\"" | "[]") {
+            key.help.to_owned()
+        } else {
+            format!("{} [default: {}]", key.help, default.trim_matches('"'))
+        };
+        Arg::new(key.name)
+            .long(key.flag())
+            .value_name(key.placeholder)
+            .action(action)
+            .allow_hyphen_values(true)
+            .help(help)
+    });
+    command.arg(file).args(keys)
+}

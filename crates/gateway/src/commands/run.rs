@@ -1,0 +1,232 @@
+//! `narrows-gateway run`: refuses with the machine untouched, or serves until it is told to end.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use narrows_gateway::config::{Config, Mode, OnExit};
+use narrows_gateway::interface::{Interface, local_addresses};
+use narrows_gateway::keys::Secret;
+use narrows_gateway::log::{Level, log, set_level};
+use narrows_gateway::server::{self, ServerError};
+use narrows_gateway::signals::{Request, Signals};
+use serde_json::json;
+
+use super::Failure;
+use super::options::Source;
+
+/// A data path that runs: the daemon's view of it.
+pub(crate) trait DataPath {
+    /// Its mode as `status` shows it.
+    fn mode(&self) -> &'static str;
+    /// About once a second: keys, clocks, entries whose time is over.
+    fn tick(&mut self, config: &Config) -> Result<(), Failure>;
+    /// A configuration that was read again.
+    fn reconfigure(&mut self, config: &Config, secret: Option<Secret>) -> Result<(), Failure>;
+    /// The end: everything is removed, or what can stays for the next run.
+    fn end(self: Box<Self>, how: OnExit) -> Result<(), Failure>;
+}
+
+/// Runs in the foreground until a signal ends it.
+pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
+    config.validate().map_err(Failure::refused)?;
+    set_level(config.loglevel);
+    // Before any thread: they inherit what is blocked.
+    let signals = Signals::new().map_err(Failure::fault)?;
+    let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
+    let secret = secret(config)?;
+    check_servers(config)?;
+    let mut path = start(config, &interface, secret)?;
+
+    println!("{}", ready(config, &interface, path.mode()));
+    log(Level::Info, "started", json!({ "interface": config.interface, "mode": path.mode() }));
+    let how = serve(path.as_mut(), config.clone(), source, &signals)?;
+    path.end(how)?;
+    log(
+        Level::Info,
+        "ended",
+        json!({ "attachments": if how == OnExit::Keep { "kept" } else { "removed" } }),
+    );
+    Ok(())
+}
+
+/// Ticks and answers signals until one says to end; says what to leave.
+fn serve(
+    path: &mut dyn DataPath,
+    mut config: Config,
+    source: &Source,
+    signals: &Signals,
+) -> Result<OnExit, Failure> {
+    loop {
+        match signals.wait(Duration::from_secs(1)).map_err(Failure::fault)? {
+            Some(Request::End) => return Ok(config.on_exit),
+            Some(Request::HandOver) => return Ok(OnExit::Keep),
+            Some(Request::Reload) => reload(path, &mut config, source),
+            None => {}
+        }
+        if let Err(Failure::Fault(why) | Failure::Refused(why)) = path.tick(&config) {
+            log(Level::Error, "tick failed", json!({ "why": why }));
+        }
+    }
+}
+
+/// A configuration that does not hold changes nothing.
+fn reload(path: &mut dyn DataPath, config: &mut Config, source: &Source) {
+    let result = source.read().map_err(Failure::refused).and_then(|new| {
+        new.validate().map_err(Failure::refused)?;
+        let secret = secret(&new)?;
+        let mut merged = new;
+        let fixed = keep_fixed(config, &mut merged);
+        path.reconfigure(&merged, secret)?;
+        Ok((merged, fixed))
+    });
+    match result {
+        Ok((new, fixed)) => {
+            set_level(new.loglevel);
+            *config = new;
+            log(Level::Info, "configuration read again", json!({}));
+            for key in fixed {
+                log(Level::Error, "setting needs a restart", json!({ "key": key }));
+            }
+        }
+        Err(Failure::Refused(why) | Failure::Fault(why)) => {
+            log(Level::Error, "configuration not taken", json!({ "why": why }));
+        }
+    }
+}
+
+/// Puts back what only a restart can change; says which keys that were.
+fn keep_fixed(old: &Config, new: &mut Config) -> Vec<&'static str> {
+    use narrows_gateway::config::table::{KEYS, Raw};
+    let mut kept = Vec::new();
+    for key in KEYS.iter().filter(|key| !key.live) {
+        let shown = key.show(old);
+        if key.show(new) == shown {
+            continue;
+        }
+        let plain = serde_json::from_str::<String>(&shown).unwrap_or(shown);
+        if key.set(new, &Raw::Flag(plain)).is_ok() {
+            kept.push(key.name);
+        }
+    }
+    kept
+}
+
+fn secret(config: &Config) -> Result<Option<Secret>, Failure> {
+    config.secret.as_deref().map(Secret::read).transpose().map_err(Failure::refused)
+}
+
+/// Each server address is this machine's, and answers over UDP.
+fn check_servers(config: &Config) -> Result<(), Failure> {
+    let here = local_addresses().map_err(Failure::fault)?;
+    for &address in &config.servers {
+        if !here.contains(&address) {
+            let here = here.iter().filter(|address| !address.is_loopback()).copied().collect();
+            return Err(Failure::refused(ServerError::NotHere { address, here }));
+        }
+    }
+    let wait = Duration::from_nanos(config.server_wait.as_ps() / 1000);
+    for &address in &config.servers {
+        server::answers(SocketAddr::new(address, config.port), wait).map_err(Failure::refused)?;
+    }
+    Ok(())
+}
+
+/// The line that says that everything is in place.
+fn ready(config: &Config, interface: &Interface, mode: &str) -> serde_json::Value {
+    json!({
+        "event": "ready", "interface": interface.name, "mode": mode, "pid": std::process::id(),
+        "servers": config.servers, "port": config.port,
+    })
+}
+
+/// Starts the data path that the configuration asks for.
+fn start(
+    config: &Config,
+    interface: &Interface,
+    secret: Option<Secret>,
+) -> Result<Box<dyn DataPath>, Failure> {
+    match config.mode {
+        Mode::User => start_user(config, interface, secret),
+        Mode::Native | Mode::Generic | Mode::Auto => start_kernel(config, interface, secret),
+    }
+}
+
+fn start_user(_: &Config, _: &Interface, _: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
+    Err(Failure::refused(
+        "mode: this narrows-gateway has no user-space data path; hint: --mode auto",
+    ))
+}
+
+#[cfg(not(feature = "ebpf"))]
+fn start_kernel(
+    config: &Config,
+    interface: &Interface,
+    secret: Option<Secret>,
+) -> Result<Box<dyn DataPath>, Failure> {
+    if config.mode == Mode::Auto {
+        log(
+            Level::Error,
+            "no in-kernel data path",
+            json!({ "why": "built without the feature ebpf", "mode": "user" }),
+        );
+        return start_user(config, interface, secret);
+    }
+    Err(Failure::refused(format!(
+        "mode: {} needs the in-kernel data path, without which this narrows-gateway was built; hint: make gateway builds it with",
+        config.mode
+    )))
+}
+
+#[cfg(feature = "ebpf")]
+fn start_kernel(
+    config: &Config,
+    interface: &Interface,
+    secret: Option<Secret>,
+) -> Result<Box<dyn DataPath>, Failure> {
+    use narrows_gateway::kernel::{Gateway, KernelError};
+    match Gateway::start(config, interface, secret.clone()) {
+        Ok((gateway, started)) => {
+            if started.taken_over {
+                let fields = json!({ "maps": started.reused, "maps_anew": started.replaced });
+                log(Level::Info, "taken over", fields);
+            }
+            Ok(Box::new(InKernel { gateway }))
+        }
+        Err(error @ KernelError::Feature { .. }) if config.mode == Mode::Auto => {
+            log(
+                Level::Error,
+                "no in-kernel data path",
+                json!({ "why": error.to_string(), "mode": "user" }),
+            );
+            start_user(config, interface, secret)
+        }
+        Err(error) => Err(Failure::refused(error)),
+    }
+}
+
+#[cfg(feature = "ebpf")]
+struct InKernel {
+    gateway: narrows_gateway::kernel::Gateway,
+}
+
+#[cfg(feature = "ebpf")]
+impl DataPath for InKernel {
+    fn mode(&self) -> &'static str {
+        self.gateway.mode().name()
+    }
+
+    fn tick(&mut self, config: &Config) -> Result<(), Failure> {
+        self.gateway.refresh(config).map_err(Failure::fault)
+    }
+
+    fn reconfigure(&mut self, config: &Config, secret: Option<Secret>) -> Result<(), Failure> {
+        self.gateway.reconfigure(config, secret).map_err(Failure::fault)
+    }
+
+    fn end(self: Box<Self>, how: OnExit) -> Result<(), Failure> {
+        match how {
+            OnExit::Detach => self.gateway.detach().map_err(Failure::fault),
+            OnExit::Keep => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The interface that clients are on, and the addresses of this machine, in the network namespace of the
+//! process (sysfs would show those of the namespace in which it was mounted).
+
+use std::fmt;
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+
+use nix::ifaddrs::getifaddrs;
+use nix::libc;
+use nix::net::if_::{if_nameindex, if_nametoindex};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrLike, socket};
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its index.
+    pub index: u32,
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// Its hardware's kind (`ARPHRD_*`, linux/if_arp.h).
+    pub hardware: u16,
+    /// Whether it is up.
+    pub up: bool,
+}
+
+/// Why there is no such interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InterfaceError {
+    /// None has this name; the nearest name, if there is any interface.
+    Unknown {
+        /// The name that was asked for.
+        name: String,
+        /// The nearest.
+        nearest: Option<String>,
+    },
+    /// The system does not tell its properties.
+    Unreadable {
+        /// Its name.
+        name: String,
+        /// The system's words.
+        why: String,
+    },
+}
+
+impl Interface {
+    /// The interface of this name.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, with the nearest name.
+    #[allow(unsafe_code, reason = "the members of netdevice(7)'s union")]
+    pub fn find(name: &str) -> Result<Self, InterfaceError> {
+        let Ok(index) = if_nametoindex(name) else {
+            return Err(InterfaceError::Unknown { name: name.into(), nearest: nearest(name) });
+        };
+        let unreadable = |why: nix::Error| InterfaceError::Unreadable {
+            name: name.into(),
+            why: why.desc().to_lowercase(),
+        };
+        let mtu = ask(name, libc::SIOCGIFMTU).map_err(unreadable)?;
+        let hardware = ask(name, libc::SIOCGIFHWADDR).map_err(unreadable)?;
+        let flags = ask(name, libc::SIOCGIFFLAGS).map_err(unreadable)?;
+        // SAFETY: the kernel filled the member of the union that each request names, Linux net/core/dev_ioctl.c.
+        let (mtu, hardware, flags) = unsafe {
+            (
+                mtu.ifr_ifru.ifru_mtu,
+                hardware.ifr_ifru.ifru_hwaddr.sa_family,
+                flags.ifr_ifru.ifru_flags,
+            )
+        };
+        let up = i32::from(flags) & libc::IFF_UP != 0;
+        Ok(Self { name: name.into(), index, mtu: mtu.unsigned_abs(), hardware, up })
+    }
+
+    /// Whether its frames have Ethernet headers, as the in-kernel data path needs.
+    pub fn is_ethernet(&self) -> bool {
+        self.hardware == libc::ARPHRD_ETHER || self.hardware == libc::ARPHRD_LOOPBACK
+    }
+
+    /// The largest TCP payload of one packet, without options: for IPv4 and IPv6.
+    pub fn mss(&self) -> (u16, u16) {
+        // An IP packet's length has 16 bits.
+        let mtu = self.mtu.min(65_535);
+        (mtu.saturating_sub(40) as u16, mtu.saturating_sub(60) as u16)
+    }
+}
+
+impl fmt::Display for InterfaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { name, nearest: Some(nearest) } => {
+                write!(f, "there is no interface {name:?}; hint: the nearest is {nearest:?}")
+            }
+            Self::Unknown { name, nearest: None } => {
+                write!(f, "there is no interface {name:?}; hint: ip link shows those that exist")
+            }
+            Self::Unreadable { name, why } => {
+                write!(f, "interface {name:?} cannot be read: {why}; hint: is it being removed?")
+            }
+        }
+    }
+}
+
+impl std::error::Error for InterfaceError {}
+
+/// All addresses of this machine, in this network namespace.
+///
+/// # Errors
+///
+/// The system's, where it does not tell.
+pub fn local_addresses() -> Result<Vec<IpAddr>, std::io::Error> {
+    let mut all = Vec::new();
+    for entry in getifaddrs()? {
+        let Some(address) = entry.address else { continue };
+        if let Some(v4) = address.as_sockaddr_in() {
+            all.push(IpAddr::V4(v4.ip()));
+        } else if let Some(v6) = address.as_sockaddr_in6() {
+            all.push(IpAddr::V6(v6.ip()));
+        } else {
+            debug_assert!(address.family() != Some(AddressFamily::Inet));
+        }
+    }
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+/// The number of the network namespace of this process, unique since the machine's start: 1 is the machine's own.
+/// `None` where the kernel (before 5.14) has none.
+#[allow(unsafe_code, reason = "nix has no SO_NETNS_COOKIE")]
+pub fn namespace() -> Option<u64> {
+    let socket =
+        socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).ok()?;
+    let (mut cookie, mut size) = (0u64, size_of::<u64>() as libc::socklen_t);
+    // SAFETY: room of the size that is said, which lives until the call returns.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_NETNS_COOKIE,
+            std::ptr::from_mut(&mut cookie).cast(),
+            &mut size,
+        )
+    };
+    (result == 0).then_some(cookie)
+}
+
+fn nearest(name: &str) -> Option<String> {
+    let all = if_nameindex().ok()?;
+    all.iter()
+        .filter_map(|interface| interface.name().to_str().ok().map(str::to_owned))
+        .min_by_key(|other| strsim::damerau_levenshtein(other, name))
+}
+
+/// One property of an interface, by the old way that needs no netlink: netdevice(7).
+#[allow(unsafe_code, reason = "std and nix have no form of these requests")]
+fn ask(name: &str, request: libc::c_ulong) -> Result<libc::ifreq, nix::Error> {
+    let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    // SAFETY: ifreq is plain old data, for which zeroes are a value.
+    let mut what: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in what.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
+        *to = from.cast_signed() as libc::c_char;
+    }
+    // SAFETY: the request takes an ifreq, which lives until the call returns.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &mut what) };
+    nix::errno::Errno::result(result).map(|_| what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_found() {
+        let lo = Interface::find("lo").expect("each network namespace has it");
+        assert_eq!(lo.hardware, libc::ARPHRD_LOOPBACK);
+        assert!(lo.mtu > 0 && lo.index > 0);
+    }
+
+    #[test]
+    fn an_unknown_interface_names_the_nearest() {
+        let error = Interface::find("lp").expect_err("there is none");
+        assert!(
+            error.to_string().starts_with("there is no interface \"lp\"; hint: the nearest is"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_largest_payload_fits_the_mtu() {
+        let mut of = Interface { name: "x".into(), index: 1, mtu: 1500, hardware: 1, up: true };
+        assert_eq!(of.mss(), (1460, 1440));
+        of.mtu = 65_536;
+        assert_eq!(of.mss(), (65_495, 65_475));
+        of.mtu = 0;
+        assert_eq!(of.mss(), (0, 0));
+    }
+}

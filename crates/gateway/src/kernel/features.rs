@@ -1,0 +1,91 @@
+//! What this kernel and an interface can do, found out without changing either.
+
+use libbpf_rs::Btf;
+use libbpf_rs::btf::types::Func;
+
+use super::KernelError;
+use super::links::{XdpState, has_tcx, xdp_state};
+use crate::interface::Interface;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// The kernel describes its types (CONFIG_DEBUG_INFO_BTF), which kfuncs need.
+    pub btf: bool,
+    /// `bpf_cast_to_kern_ctx` (Linux 6.2): tells whether a packet's checksum is to be finished by others.
+    pub cast_to_kern_ctx: bool,
+    /// `bpf_sk_assign_tcp_reqsk` (Linux 6.9): hands a connection to the kernel's TCP.
+    pub assign_reqsk: bool,
+    /// Links for tc (Linux 6.6).
+    pub tcx: bool,
+    /// XDP in the interface's driver; `None`: only an attempt tells.
+    pub native: Option<bool>,
+    /// The interface's frames have Ethernet headers.
+    pub ethernet: bool,
+    /// `net.ipv4.tcp_syncookies`, without which the kernel takes no connection over.
+    pub syncookies: Option<u8>,
+    /// What is attached to the interface's XDP hook.
+    pub xdp: XdpState,
+}
+
+impl Features {
+    /// Looks at the kernel and the interface.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel does not tell.
+    pub fn of(interface: &Interface) -> Result<Self, KernelError> {
+        let btf = Btf::from_vmlinux().ok();
+        let kfunc = |name: &str| {
+            btf.as_ref().is_some_and(|btf| btf.type_by_name::<Func<'_>>(name).is_some())
+        };
+        let xdp = xdp_state(interface.index)?;
+        Ok(Self {
+            btf: btf.is_some(),
+            cast_to_kern_ctx: kfunc("bpf_cast_to_kern_ctx"),
+            assign_reqsk: kfunc("bpf_sk_assign_tcp_reqsk"),
+            tcx: has_tcx(interface.index),
+            native: xdp.features.map(|features| features & NETDEV_XDP_ACT_BASIC != 0),
+            ethernet: interface.is_ethernet(),
+            syncookies: std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies")
+                .ok()
+                .and_then(|text| text.trim().parse().ok()),
+            xdp,
+        })
+    }
+
+    /// The first feature that the in-kernel data path needs and that is not there, with the mend.
+    pub fn lacking(&self) -> Option<(&'static str, String)> {
+        let newer = |version: &str| format!("Linux {version} or newer, or --mode user");
+        if !self.btf {
+            Some((
+                "BTF of the kernel (/sys/kernel/btf/vmlinux)",
+                "a kernel with CONFIG_DEBUG_INFO_BTF, or --mode user".into(),
+            ))
+        } else if !self.tcx {
+            Some(("links for tc (TCX)", newer("6.6")))
+        } else if !self.cast_to_kern_ctx {
+            Some(("bpf_cast_to_kern_ctx", newer("6.2")))
+        } else if !self.assign_reqsk {
+            Some((
+                "bpf_sk_assign_tcp_reqsk, which hands connections to the kernel's TCP,",
+                newer("6.9"),
+            ))
+        } else if !self.ethernet {
+            Some((
+                "Ethernet header on the interface's frames",
+                "an Ethernet interface, or --mode user".into(),
+            ))
+        } else if self.syncookies == Some(0) {
+            Some((
+                "SYN cookies in the kernel, without which it takes no connection over",
+                "sysctl net.ipv4.tcp_syncookies=1".into(),
+            ))
+        } else {
+            None
+        }
+    }
+}
+
+/// `NETDEV_XDP_ACT_BASIC`, linux/netdev.h: pass, drop, abort and TX.
+const NETDEV_XDP_ACT_BASIC: u64 = 1;

@@ -1,0 +1,542 @@
+//! A gateway on an interface: started or taken over, told new settings, and ended.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
+use serde_json::{Value, json};
+
+use super::features::Features;
+use super::links::{self, Hook, Link, XdpMode, program_name};
+use super::load::{self, Loaded};
+use super::pins::{Lock, Pins};
+use super::{KernelError, settings};
+use crate::config::{Config, Mode};
+use crate::interface::Interface;
+use crate::keys::{Secret, unix_s};
+use crate::log::{Level, log};
+
+/// Bytes of one unit of the ring (`RING_UNIT` of `bpf/types.h`).
+pub const RING_UNIT: u32 = 64;
+
+/// What is pinned beside the maps for people and later versions: who attached this, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The version that attached or took over last.
+    pub version: String,
+    /// [`load::layout`] of that version.
+    pub layout: u64,
+    /// Its process.
+    pub pid: u32,
+    /// When it started, in seconds since 1970.
+    pub started_at: u64,
+    /// How XDP runs.
+    pub mode: String,
+    /// All settings as they were then, by name.
+    pub settings: Value,
+}
+
+/// A gateway that is attached to an interface. Ends by [`Gateway::detach`]; dropped, it stays attached.
+#[derive(Debug)]
+pub struct Gateway {
+    interface: Interface,
+    pins: Pins,
+    mode: XdpMode,
+    maps: BTreeMap<String, MapHandle>,
+    links: Vec<Link>,
+    secret: Secret,
+    _lock: Lock,
+}
+
+/// What a start did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// A gateway that was attached already was taken over.
+    pub taken_over: bool,
+    /// Pinned maps that go on.
+    pub reused: Vec<String>,
+    /// Pinned maps that did not fit.
+    pub replaced: Vec<String>,
+}
+
+impl Gateway {
+    /// Says whether the in-kernel data path can run here and in which mode, without touching anything.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelError::Privileges`], [`KernelError::Feature`], [`KernelError::Occupied`].
+    pub fn probe(config: &Config, interface: &Interface) -> Result<Vec<XdpMode>, KernelError> {
+        require_privileges()?;
+        let features = Features::of(interface)?;
+        if let Some((feature, hint)) = features.lacking() {
+            return Err(KernelError::Feature { feature, hint });
+        }
+        let pins = Pins::of(&config.bpffs, &interface.name);
+        let mut ours = None;
+        if let Some((id, mode)) = features.xdp.program {
+            let link = Link::open(&pins.path(Hook::Xdp(XdpMode::Native).pin())).ok();
+            if link.and_then(|link| link.info().ok()) != Some((interface.index, id)) {
+                return Err(KernelError::Occupied {
+                    interface: interface.name.clone(),
+                    program: program_name(id),
+                });
+            }
+            ours = mode;
+        }
+        Ok(match config.mode {
+            Mode::Native => vec![XdpMode::Native],
+            Mode::Generic => vec![XdpMode::Generic],
+            // What runs goes on as it is.
+            Mode::Auto | Mode::User => match (ours, features.native) {
+                (Some(mode), _) => vec![mode],
+                (None, Some(false)) => vec![XdpMode::Generic],
+                (None, _) => vec![XdpMode::Native, XdpMode::Generic],
+            },
+        })
+    }
+
+    /// Attaches the programs, or takes over those that are attached.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gateway::probe`], [`KernelError::Running`], and where the kernel refuses a step; the machine is as before then.
+    pub fn start(
+        config: &Config,
+        interface: &Interface,
+        secret: Option<Secret>,
+    ) -> Result<(Self, Started), KernelError> {
+        let modes = Self::probe(config, interface)?;
+        let pins = Pins::of(&config.bpffs, &interface.name);
+        let new = pins.create()?;
+        let result = Self::start_at(config, interface, secret, &modes, &pins);
+        if new && result.is_err() {
+            // Links that were made are closed by now and go with their pins.
+            let _ = pins.remove_all();
+        }
+        result
+    }
+
+    fn start_at(
+        config: &Config,
+        interface: &Interface,
+        secret: Option<Secret>,
+        modes: &[XdpMode],
+        pins: &Pins,
+    ) -> Result<(Self, Started), KernelError> {
+        let lock = pins
+            .lock()
+            .map_err(|error| KernelError::refused("locking the directory of the pins", error))?
+            .ok_or_else(|| KernelError::Running {
+                interface: interface.name.clone(),
+                pid: About::read(pins).map(|about| about.pid),
+            })?;
+        let secret = match secret {
+            Some(secret) => secret,
+            None => own_secret(pins)?,
+        };
+        let loaded = load::load(config, pins)?;
+        let map = |name: &str| {
+            loaded
+                .maps
+                .get(name)
+                .ok_or_else(|| KernelError::refused("opening the maps", format!("no map {name}")))
+        };
+        write_servers(map("servers")?, &config.servers)?;
+        settings::write(
+            map("settings")?,
+            &settings::of(config, interface, secret.keys(unix_s(), config.rotation)),
+        )?;
+
+        let taken_over = pins.has(Hook::Xdp(XdpMode::Native).pin());
+        let (links, mode) = attach(&loaded, interface, modes, pins)?;
+        loaded.carry_over();
+        pin_maps(&loaded, pins)?;
+        About::of(config, mode).write(pins)?;
+        let started = Started {
+            taken_over,
+            reused: loaded.reused,
+            replaced: loaded.replaced.into_keys().collect(),
+        };
+        let gateway = Self {
+            interface: interface.clone(),
+            pins: pins.clone(),
+            mode,
+            maps: loaded.maps,
+            links,
+            secret,
+            _lock: lock,
+        };
+        Ok((gateway, started))
+    }
+
+    /// The interface.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// How XDP runs.
+    pub fn mode(&self) -> XdpMode {
+        self.mode
+    }
+
+    /// A map by its name.
+    ///
+    /// # Errors
+    ///
+    /// Where the programs have none of this name.
+    pub fn map(&self, name: &str) -> Result<&MapHandle, KernelError> {
+        self.maps
+            .get(name)
+            .ok_or_else(|| KernelError::refused("opening the maps", format!("no map {name}")))
+    }
+
+    /// Writes settings anew: the configuration's, the keys of the moment, the clock's offset, the interface's MTU.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses.
+    pub fn refresh(&mut self, config: &Config) -> Result<(), KernelError> {
+        if let Ok(interface) = Interface::find(&self.interface.name) {
+            self.interface.mtu = interface.mtu;
+        }
+        let wanted =
+            settings::of(config, &self.interface, self.secret.keys(unix_s(), config.rotation));
+        let map = self.map("settings")?;
+        let mut present = settings::read(map)?;
+        // The clocks drift against each other by less than this matters; steps do.
+        if present.wall_offset_ns.wrapping_sub(wanted.wall_offset_ns).cast_signed().unsigned_abs()
+            < 100_000_000
+        {
+            present.wall_offset_ns = wanted.wall_offset_ns;
+        }
+        use settings::Plain;
+        if present.bytes() != wanted.bytes() {
+            settings::write(map, &wanted)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a configuration that was read again.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses.
+    pub fn reconfigure(
+        &mut self,
+        config: &Config,
+        secret: Option<Secret>,
+    ) -> Result<(), KernelError> {
+        if let Some(secret) = secret {
+            self.secret = secret;
+        }
+        write_servers(self.map("servers")?, &config.servers)?;
+        self.refresh(config)?;
+        About::of(config, self.mode).write(&self.pins)
+    }
+
+    /// Removes programs, maps and pins: the machine is as it was.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses.
+    pub fn detach(self) -> Result<(), KernelError> {
+        for link in &self.links {
+            link.detach().map_err(|error| KernelError::refused("detaching", error))?;
+        }
+        self.pins.remove_all().map_err(|error| KernelError::refused("removing the pins", error))
+    }
+}
+
+/// Removes whatever a gateway left on an interface, also after a crash. Says whether there was anything.
+///
+/// # Errors
+///
+/// [`KernelError::Running`] where a daemon serves it, and where the kernel refuses.
+pub fn detach(config: &Config) -> Result<bool, KernelError> {
+    require_privileges()?;
+    let pins = Pins::of(&config.bpffs, &config.interface);
+    if !pins.directory().exists() {
+        return Ok(false);
+    }
+    let Some(_lock) = pins
+        .lock()
+        .map_err(|error| KernelError::refused("locking the directory of the pins", error))?
+    else {
+        return Err(KernelError::Running {
+            interface: config.interface.clone(),
+            pid: About::read(&pins).map(|about| about.pid),
+        });
+    };
+    for name in links::PINS {
+        if let Ok(link) = Link::open(&pins.path(name)) {
+            // A link whose interface is gone is detached already.
+            if link.info().is_ok_and(|(interface, _)| interface != 0) {
+                link.detach().map_err(|error| KernelError::refused("detaching", error))?;
+            }
+        }
+    }
+    pins.remove_all().map_err(|error| KernelError::refused("removing the pins", error))?;
+    Ok(true)
+}
+
+impl About {
+    fn of(config: &Config, mode: XdpMode) -> Self {
+        let settings = crate::config::table::KEYS
+            .iter()
+            .map(|key| (key.name.to_owned(), Value::from(key.show(config))));
+        Self {
+            version: env!("CARGO_PKG_VERSION").into(),
+            layout: load::layout(),
+            pid: std::process::id(),
+            started_at: unix_s(),
+            mode: mode.name().into(),
+            settings: settings.collect(),
+        }
+    }
+
+    /// Reads it; `None` where there is none, or it is damaged.
+    pub fn read(pins: &Pins) -> Option<Self> {
+        let map = MapHandle::from_pinned_path(pins.path("about")).ok()?;
+        let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+        let text = bytes.split(|&byte| byte == 0).next()?;
+        let about: Value = serde_json::from_slice(text).ok()?;
+        Some(Self {
+            version: about["version"].as_str()?.into(),
+            layout: u64::from_str_radix(about["layout"].as_str()?, 16).ok()?,
+            pid: about["pid"].as_u64()?.try_into().ok()?,
+            started_at: about["started_at"].as_u64()?,
+            mode: about["mode"].as_str()?.into(),
+            settings: about["settings"].clone(),
+        })
+    }
+
+    fn write(&self, pins: &Pins) -> Result<(), KernelError> {
+        let text = json!({
+            "version": self.version, "layout": format!("{:x}", self.layout), "pid": self.pid,
+            "started_at": self.started_at, "mode": self.mode, "settings": self.settings,
+        });
+        let mut bytes = text.to_string().into_bytes();
+        bytes.resize(ABOUT_SIZE, 0);
+        keep(pins, "about", &bytes)
+    }
+}
+
+/// Room for [`About`], far more than its text.
+const ABOUT_SIZE: usize = 8192;
+
+/// The machine's own secret: the one that was kept, or a new one.
+fn own_secret(pins: &Pins) -> Result<Secret, KernelError> {
+    let kept = MapHandle::from_pinned_path(pins.path("secret"))
+        .ok()
+        .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()?)
+        .and_then(|bytes| Some(Secret::from_bytes(*bytes.first_chunk::<16>()?)));
+    if let Some(secret) = kept {
+        return Ok(secret);
+    }
+    let secret =
+        Secret::random().map_err(|error| KernelError::refused("making a secret", error))?;
+    keep(pins, "secret", secret.as_bytes())?;
+    Ok(secret)
+}
+
+/// Keeps bytes beside the pinned maps: a map of one element.
+fn keep(pins: &Pins, name: &str, bytes: &[u8]) -> Result<(), KernelError> {
+    let refused = |error: libbpf_rs::Error| KernelError::refused(format!("pinning {name}"), error);
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let present =
+        MapHandle::from_pinned_path(pins.path(name)).ok().filter(|map| map.value_size() == size);
+    let map = match present {
+        Some(map) => map,
+        None => {
+            let mut map = MapHandle::create(MapType::Array, Some(name), 4, size, 1, &options)
+                .map_err(refused)?;
+            pins.remove(name);
+            map.pin(pins.path(name)).map_err(refused)?;
+            map
+        }
+    };
+    map.update(&0u32.to_ne_bytes(), bytes, MapFlags::ANY).map_err(refused)
+}
+
+/// Gives each server address its number. Addresses that were there keep theirs, as entries refer to it.
+fn write_servers(map: &MapHandle, servers: &[IpAddr]) -> Result<(), KernelError> {
+    let refused =
+        |error: libbpf_rs::Error| KernelError::refused("writing the server addresses", error);
+    let wanted: Vec<[u8; 16]> = servers.iter().map(|address| mapped(*address)).collect();
+    let mut taken = [false; crate::config::SERVERS_MAX];
+    let present: Vec<Vec<u8>> = map.keys().collect();
+    for key in &present {
+        let number = map
+            .lookup(key, MapFlags::ANY)
+            .map_err(refused)?
+            .and_then(|value| value.first().copied());
+        match number {
+            Some(number) if wanted.iter().any(|address| address[..] == key[..]) => {
+                if let Some(slot) = taken.get_mut(usize::from(number)) {
+                    *slot = true;
+                }
+            }
+            _ => map.delete(key).map_err(refused)?,
+        }
+    }
+    for address in wanted.iter().filter(|address| !present.iter().any(|key| key[..] == address[..]))
+    {
+        let free = taken.iter().position(|taken| !taken);
+        let free =
+            free.ok_or_else(|| KernelError::refused("writing the server addresses", "too many"))?;
+        taken[free] = true;
+        map.update(address, &[free as u8], MapFlags::ANY).map_err(refused)?;
+    }
+    Ok(())
+}
+
+/// An address as the maps have it: IPv4 as ::ffff:a.b.c.d.
+pub fn mapped(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}
+
+/// Attaches the three programs, or gives pinned links the new ones.
+fn attach(
+    loaded: &Loaded,
+    interface: &Interface,
+    modes: &[XdpMode],
+    pins: &Pins,
+) -> Result<(Vec<Link>, XdpMode), KernelError> {
+    let mut why = KernelError::refused("attaching", "no mode");
+    let mut first = None;
+    for &mode in modes {
+        match attach_one(loaded.xdp.as_fd(), interface, Hook::Xdp(mode), pins) {
+            Ok(link) => {
+                first = Some((link, mode));
+                break;
+            }
+            Err(error) => {
+                log(
+                    Level::Error,
+                    "mode refused",
+                    json!({ "mode": mode.name(), "why": error.to_string() }),
+                );
+                why = error;
+            }
+        }
+    }
+    let Some((xdp, mode)) = first else { return Err(why) };
+    let mut made = vec![xdp];
+    for (hook, program) in
+        [(Hook::TcIngress, loaded.adopt.as_fd()), (Hook::TcEgress, loaded.egress.as_fd())]
+    {
+        made.push(attach_one(program, interface, hook, pins)?);
+    }
+    Ok((made, mode))
+}
+
+fn attach_one(
+    program: BorrowedFd<'_>,
+    interface: &Interface,
+    hook: Hook,
+    pins: &Pins,
+) -> Result<Link, KernelError> {
+    let path = pins.path(hook.pin());
+    let refused = |step: &str, error: &std::io::Error| {
+        let how = match hook {
+            Hook::Xdp(mode) => format!("XDP ({})", mode.name()),
+            Hook::TcIngress => "tc ingress".into(),
+            Hook::TcEgress => "tc egress".into(),
+        };
+        KernelError::refused(format!("{step} {how} on {}", interface.name), error)
+    };
+    if let Ok(link) = Link::open(&path) {
+        let fits = link.info().is_ok_and(|(index, _)| index == interface.index)
+            && has_mode(hook, interface);
+        if fits {
+            link.update(program).map_err(|error| refused("replacing the program of", &error))?;
+            return Ok(link);
+        }
+        // Of an interface that is gone, or in another mode.
+        let _ = link.detach();
+    }
+    pins.remove(hook.pin());
+    let link = Link::create(program, interface.index, hook)
+        .map_err(|error| refused("attaching to", &error))?;
+    link.pin(&path).map_err(|error| refused("pinning", &error))?;
+    Ok(link)
+}
+
+fn has_mode(hook: Hook, interface: &Interface) -> bool {
+    match hook {
+        Hook::Xdp(mode) => links::xdp_state(interface.index)
+            .is_ok_and(|state| state.program.and_then(|(_, present)| present) == Some(mode)),
+        Hook::TcIngress | Hook::TcEgress => true,
+    }
+}
+
+/// Pins maps: new ones take the place of old ones in one step.
+fn pin_maps(loaded: &Loaded, pins: &Pins) -> Result<(), KernelError> {
+    for (name, map) in &loaded.maps {
+        if loaded.reused.contains(name) {
+            continue;
+        }
+        let refused =
+            |error: &dyn std::fmt::Display| KernelError::refused(format!("pinning {name}"), error);
+        // Names with a dot are the file system's own.
+        let new = format!("new_{name}");
+        pins.remove(&new);
+        let mut handle = MapHandle::try_from(map).map_err(|error| refused(&error))?;
+        handle.pin(pins.path(&new)).map_err(|error| refused(&error))?;
+        std::fs::rename(pins.path(&new), pins.path(name)).map_err(|error| refused(&error))?;
+    }
+    Ok(())
+}
+
+/// Loading and attaching need CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (Linux 5.8), or CAP_SYS_ADMIN.
+fn require_privileges() -> Result<(), KernelError> {
+    const NEED: &str = "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON are needed to attach, and CAP_NET_RAW to close connections";
+    let effective = std::fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+            u64::from_str_radix(line.trim(), 16).ok()
+        })
+        .unwrap_or(0);
+    // linux/capability.h
+    let has = |number: u32| effective >> number & 1 == 1;
+    let (net_admin, net_raw, sys_admin, perfmon, bpf) =
+        (has(12), has(13), has(21), has(38), has(39));
+    if net_admin && net_raw && (sys_admin || (bpf && perfmon)) {
+        Ok(())
+    } else {
+        Err(KernelError::Privileges(NEED))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_as_the_maps_have_them() {
+        let v4 = mapped("192.0.2.53".parse().expect("an address"));
+        assert_eq!(v4[..12], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
+        assert_eq!(v4[12..], [192, 0, 2, 53]);
+    }
+
+    #[test]
+    fn what_is_kept_about_a_gateway_has_room() {
+        let config = Config {
+            servers: vec![
+                "2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff".parse().expect("an address");
+                16
+            ],
+            ..Config::default()
+        };
+        assert!(About::of(&config, XdpMode::Generic).settings.to_string().len() < ABOUT_SIZE / 2);
+    }
+}

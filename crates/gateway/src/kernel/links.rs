@@ -1,0 +1,239 @@
+//! Links: a program's attachment to an interface, that is pinned and gets a new program in one step.
+//!
+//! BPF_LINK_CREATE, BPF_LINK_UPDATE and BPF_LINK_DETACH as in Linux kernel/bpf/syscall.c (6.9); the modes of XDP as in
+//! net/core/dev.c: native where the driver has `ndo_bpf` and takes the program, generic for any interface.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use libbpf_rs::query::{LinkInfo, LinkTypeInfo};
+use libbpf_rs::{ProgramHandle, libbpf_sys};
+
+use super::KernelError;
+
+/// How XDP runs on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XdpMode {
+    /// In the driver.
+    Native,
+    /// In the kernel's generic receive path.
+    Generic,
+}
+
+/// Where a program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// XDP.
+    Xdp(XdpMode),
+    /// tc, ingress.
+    TcIngress,
+    /// tc, egress.
+    TcEgress,
+}
+
+/// What the kernel says about XDP on an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct XdpState {
+    /// The program that is attached, and how; `None` for a way that is none of ours (hardware, several at once).
+    pub program: Option<(u32, Option<XdpMode>)>,
+    /// NETDEV_XDP_ACT_*, linux/netdev.h; `None` where the kernel (before 6.3) does not tell.
+    pub features: Option<u64>,
+}
+
+impl XdpMode {
+    /// "native" or "generic".
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+        }
+    }
+}
+
+impl Hook {
+    /// The name of its pin.
+    pub fn pin(self) -> &'static str {
+        match self {
+            Self::Xdp(_) => "link_xdp",
+            Self::TcIngress => "link_tc_ingress",
+            Self::TcEgress => "link_tc_egress",
+        }
+    }
+
+    fn attach_type(self) -> libbpf_sys::bpf_attach_type {
+        match self {
+            Self::Xdp(_) => libbpf_sys::BPF_XDP,
+            Self::TcIngress => libbpf_sys::BPF_TCX_INGRESS,
+            Self::TcEgress => libbpf_sys::BPF_TCX_EGRESS,
+        }
+    }
+}
+
+/// The names of all links' pins.
+pub const PINS: [&str; 3] = ["link_xdp", "link_tc_ingress", "link_tc_egress"];
+
+/// An attachment.
+#[derive(Debug)]
+pub struct Link {
+    fd: OwnedFd,
+}
+
+impl Link {
+    /// Attaches a program.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    #[allow(unsafe_code, reason = "libbpf's C functions")]
+    pub fn create(program: BorrowedFd<'_>, interface: u32, hook: Hook) -> io::Result<Self> {
+        let mut options = libbpf_sys::bpf_link_create_opts {
+            sz: size_of::<libbpf_sys::bpf_link_create_opts>() as _,
+            ..Default::default()
+        };
+        options.flags = match hook {
+            Hook::Xdp(XdpMode::Native) => libbpf_sys::XDP_FLAGS_DRV_MODE,
+            Hook::Xdp(XdpMode::Generic) => libbpf_sys::XDP_FLAGS_SKB_MODE,
+            // Before others: nothing may drop or change the server's datagrams on their way to us.
+            Hook::TcIngress | Hook::TcEgress => libbpf_sys::BPF_F_BEFORE,
+        };
+        // SAFETY: a program's descriptor and a structure whose size it says, both alive until the call returns.
+        let fd = unsafe {
+            libbpf_sys::bpf_link_create(
+                program.as_raw_fd(),
+                interface.cast_signed(),
+                hook.attach_type(),
+                &options,
+            )
+        };
+        // SAFETY: a descriptor that was made for us.
+        checked(fd).map(|fd| Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Opens a pinned link.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's: there is none, or it is none.
+    #[allow(unsafe_code, reason = "libbpf's C functions")]
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        // SAFETY: a path that ends in zero and lives until the call returns.
+        let fd = unsafe { libbpf_sys::bpf_obj_get(path.as_ptr()) };
+        // SAFETY: a descriptor that was made for us.
+        let link = checked(fd).map(|fd| Self { fd: unsafe { OwnedFd::from_raw_fd(fd) } })?;
+        link.info().map(|_| link)
+    }
+
+    /// Pins it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    #[allow(unsafe_code, reason = "libbpf's C functions")]
+    pub fn pin(&self, path: &Path) -> io::Result<()> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        // SAFETY: a descriptor of ours and a path that ends in zero, alive until the call returns.
+        checked(unsafe { libbpf_sys::bpf_obj_pin(self.fd.as_raw_fd(), path.as_ptr()) }).map(|_| ())
+    }
+
+    /// Replaces its program in one step: no packet meets none.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    #[allow(unsafe_code, reason = "libbpf's C functions")]
+    pub fn update(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        // SAFETY: two descriptors that live until the call returns; no options.
+        checked(unsafe {
+            libbpf_sys::bpf_link_update(self.fd.as_raw_fd(), program.as_raw_fd(), std::ptr::null())
+        })
+        .map(|_| ())
+    }
+
+    /// Takes it off its interface, whoever else holds it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    #[allow(unsafe_code, reason = "libbpf's C functions")]
+    pub fn detach(&self) -> io::Result<()> {
+        // SAFETY: a descriptor of ours.
+        checked(unsafe { libbpf_sys::bpf_link_detach(self.fd.as_raw_fd()) }).map(|_| ())
+    }
+
+    /// The interface it is on (0: that is gone) and its program's number.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, or [`io::ErrorKind::InvalidData`] where it is a link of another kind.
+    pub fn info(&self) -> io::Result<(u32, u32)> {
+        let info = LinkInfo::from_fd(self.fd.as_fd()).map_err(io::Error::other)?;
+        match info.info {
+            LinkTypeInfo::Xdp(xdp) => Ok((xdp.ifindex, info.prog_id)),
+            LinkTypeInfo::Tcx(tcx) => Ok((tcx.ifindex, info.prog_id)),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "not a link of XDP or tc")),
+        }
+    }
+}
+
+/// What the kernel says about XDP on an interface.
+///
+/// # Errors
+///
+/// Where it does not tell.
+#[allow(unsafe_code, reason = "libbpf's C functions")]
+pub fn xdp_state(interface: u32) -> Result<XdpState, KernelError> {
+    let mut options = libbpf_sys::bpf_xdp_query_opts {
+        sz: size_of::<libbpf_sys::bpf_xdp_query_opts>() as _,
+        ..Default::default()
+    };
+    // SAFETY: a structure whose size it says, alive until the call returns.
+    checked(unsafe { libbpf_sys::bpf_xdp_query(interface.cast_signed(), 0, &mut options) })
+        .map_err(|error| KernelError::refused("asking for the XDP program", error))?;
+    let mode = match u32::from(options.attach_mode) {
+        libbpf_sys::XDP_ATTACHED_DRV => Some(XdpMode::Native),
+        libbpf_sys::XDP_ATTACHED_SKB => Some(XdpMode::Generic),
+        _ => None,
+    };
+    let id = [options.prog_id, options.drv_prog_id, options.skb_prog_id, options.hw_prog_id]
+        .into_iter()
+        .find(|&id| id != 0);
+    Ok(XdpState {
+        program: id.map(|id| (id, mode)),
+        features: (options.feature_flags != 0).then_some(options.feature_flags),
+    })
+}
+
+/// Whether this kernel has links for tc (TCX, Linux 6.6), asked by a look at an interface's list.
+#[allow(unsafe_code, reason = "libbpf's C functions")]
+pub fn has_tcx(interface: u32) -> bool {
+    let mut options = libbpf_sys::bpf_prog_query_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as _,
+        ..Default::default()
+    };
+    // SAFETY: a structure whose size it says and without room for a list, alive until the call returns.
+    checked(unsafe {
+        libbpf_sys::bpf_prog_query_opts(
+            interface.cast_signed(),
+            libbpf_sys::BPF_TCX_INGRESS,
+            &mut options,
+        )
+    })
+    .is_ok()
+}
+
+/// A program by its number, as bpftool names it: `gateway_xdp (id 7)`.
+pub fn program_name(id: u32) -> String {
+    match ProgramHandle::from_prog_id(id) {
+        Ok(program) => format!("{} (id {id})", program.name().to_string_lossy()),
+        Err(_) => format!("id {id}"),
+    }
+}
+
+/// libbpf 1 returns an error's number negated.
+fn checked(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) }
+}

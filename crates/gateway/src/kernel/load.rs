@@ -1,0 +1,211 @@
+//! Opens the programs, sizes their maps, takes over pinned maps that still fit, and loads.
+//!
+//! A pinned map fits if its kind, its sizes and the shared structures ([`layout`]) are what the programs want. Where
+//! only the number of elements differs, its elements are copied to the new one. Otherwise the new one starts empty: connections
+//! with a query under way then go on by their cookie when the client sends the query again.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
+use siphasher::sip::SipHasher13;
+
+use super::pins::Pins;
+use super::{GatewaySkelBuilder, KernelError};
+use crate::config::Config;
+
+/// Loaded programs and their maps, not attached yet.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The XDP program.
+    pub xdp: OwnedFd,
+    /// The program on tc ingress.
+    pub adopt: OwnedFd,
+    /// The program on tc egress.
+    pub egress: OwnedFd,
+    /// All maps by name.
+    pub maps: BTreeMap<String, MapHandle>,
+    /// Pinned maps that did not fit, by name: the new ones take their places.
+    pub replaced: BTreeMap<String, MapHandle>,
+    /// Maps that were taken over.
+    pub reused: Vec<String>,
+}
+
+/// Opens, sizes, takes over and loads.
+///
+/// # Errors
+///
+/// Where the kernel refuses a map or a program.
+pub fn load(config: &Config, pins: &Pins) -> Result<Loaded, KernelError> {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, on_print)));
+    let mut place: MaybeUninit<OpenObject> = MaybeUninit::uninit();
+    let refused = |step: &str, error: libbpf_rs::Error| {
+        KernelError::refused(step, format!("{error}{}", said()))
+    };
+    let mut open = GatewaySkelBuilder::default()
+        .open(&mut place)
+        .map_err(|error| refused("opening the programs", error))?;
+
+    let ring = u32::try_from(config.cache.ring.get()).unwrap_or(u32::MAX);
+    let rodata = open
+        .maps
+        .rodata_data
+        .as_deref_mut()
+        .ok_or_else(|| KernelError::refused("opening the programs", "no read-only data"))?;
+    let margin = open.maps.ring.value_size() - rodata.RING_SIZE;
+    rodata.RING_SIZE = ring;
+    let sizes = [
+        open.maps.ring.set_value_size(ring + margin),
+        open.maps.flows.set_max_entries(config.cache.connections),
+        open.maps.sources.set_max_entries(config.cache.sources),
+        open.maps.large.set_max_entries(config.cache.names),
+        open.maps.syncache_buckets.set_max_entries(config.syncache.hashsize),
+    ];
+    for size in sizes {
+        size.map_err(|error| refused("setting the size of a map", error))?;
+    }
+
+    let same_layout = pins.has("about")
+        && super::gateway::About::read(pins).is_some_and(|about| about.layout == layout());
+    let mut reused = Vec::new();
+    let mut replaced = BTreeMap::new();
+    for mut map in open.open_object_mut().maps_mut() {
+        let Some(name) = map.name().to_str().map(str::to_owned) else { continue };
+        if !is_pinned(&name) || !pins.has(&name) {
+            continue;
+        }
+        let old = MapHandle::from_pinned_path(pins.path(&name))
+            .map_err(|error| refused(&format!("opening {}", pins.path(&name).display()), error))?;
+        let fits = same_layout
+            && old.map_type() == map.map_type()
+            && old.key_size() == map.key_size()
+            && old.value_size() == map.value_size()
+            && old.max_entries() == map.max_entries();
+        if fits && map.reuse_fd(old.as_fd()).is_ok() {
+            reused.push(name);
+        } else {
+            replaced.insert(name, old);
+        }
+    }
+
+    let skel = open.load().map_err(|error| refused("loading the programs", error))?;
+    let mut maps = BTreeMap::new();
+    for map in libbpf_rs::skel::Skel::object(&skel).maps() {
+        let Some(name) = map.name().to_str().filter(|name| is_pinned(name)) else { continue };
+        let handle = MapHandle::try_from(&map).map_err(|error| refused("opening a map", error))?;
+        maps.insert(name.to_owned(), handle);
+    }
+    let keep = |fd: std::os::fd::BorrowedFd<'_>| {
+        fd.try_clone_to_owned().map_err(|error| KernelError::refused("keeping a program", error))
+    };
+    let loaded = Loaded {
+        xdp: keep(skel.progs.gateway_xdp.as_fd())?,
+        adopt: keep(skel.progs.gateway_adopt.as_fd())?,
+        egress: keep(skel.progs.gateway_egress.as_fd())?,
+        maps,
+        replaced,
+        reused,
+    };
+    if same_layout {
+        loaded.carry_over();
+        loaded.forget_old_ring();
+    }
+    Ok(loaded)
+}
+
+impl Loaded {
+    /// Copies elements of hash maps that were replaced for their size alone; elements that are there stay.
+    /// To be called again once the new programs run, for what the old ones did in the meantime.
+    pub fn carry_over(&self) {
+        for (name, old) in &self.replaced {
+            let Some(new) = self.maps.get(name) else { continue };
+            let same = old.map_type() == new.map_type()
+                && old.key_size() == new.key_size()
+                && old.value_size() == new.value_size();
+            if !same || !matches!(old.map_type(), MapType::Hash | MapType::LruHash) {
+                continue;
+            }
+            let Ok(elements) = old.lookup_batch(1024, MapFlags::ANY, MapFlags::ANY) else {
+                continue;
+            };
+            for (key, value) in elements {
+                // It is there already, or there is no room for it.
+                let _ = new.update(&key, &value, MapFlags::NO_EXIST);
+            }
+        }
+    }
+
+    /// Entries point into the ring: where that is new, its head goes far enough that old places count as gone.
+    fn forget_old_ring(&self) {
+        let (Some(_), Some(head), Some(ring)) =
+            (self.replaced.get("ring"), self.maps.get("ring_head"), self.maps.get("ring"))
+        else {
+            return;
+        };
+        let before = self.replaced.get("ring_head").unwrap_or(head);
+        let zero = 0u32.to_ne_bytes();
+        let Ok(Some(bytes)) = before.lookup(&zero, MapFlags::ANY) else { return };
+        let Some(next) = bytes.first_chunk::<4>().copied().map(u32::from_ne_bytes) else { return };
+        let units = ring.value_size() / super::gateway::RING_UNIT;
+        let _ = head.update(&zero, &next.wrapping_add(units).to_ne_bytes(), MapFlags::ANY);
+    }
+}
+
+/// A number for the shared structures: where it differs, pinned maps hold another version's.
+pub fn layout() -> u64 {
+    let mut hash = SipHasher13::new();
+    for header in [include_str!("../../bpf/types.h"), include_str!("../../bpf/maps.h")] {
+        hash.write(without_comments(header).as_bytes());
+    }
+    hash.finish()
+}
+
+fn without_comments(text: &str) -> String {
+    let mut rest = text;
+    let mut kept = String::new();
+    while let Some(start) = rest.find("/*") {
+        kept.push_str(&rest[..start]);
+        rest = rest[start..].find("*/").map_or("", |end| &rest[start + end + 2..]);
+    }
+    kept.push_str(rest);
+    kept.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// All maps of the programs but the compiler's (`.rodata`) are pinned.
+fn is_pinned(name: &str) -> bool {
+    !name.contains('.')
+}
+
+thread_local! {
+    static SAID: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+fn on_print(_: libbpf_rs::PrintLevel, text: String) {
+    SAID.with_borrow_mut(|said| said.push(text));
+}
+
+/// What libbpf said since the last time, in one line: the verifier's last words are the telling ones.
+fn said() -> String {
+    let all = SAID.with_borrow_mut(std::mem::take).concat();
+    let lines: Vec<&str> = all.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let telling = lines
+        .iter()
+        .rev()
+        .find(|line| !line.starts_with("libbpf:") && !line.starts_with("processed"))
+        .or(lines.first());
+    telling.map_or(String::new(), |line| format!(" ({line})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_white_space_are_no_part_of_the_layout() {
+        assert_eq!(without_comments("a /* b */\n\tc /* d\n e */ f"), "a c f");
+        assert_eq!(without_comments("a /* open"), "a");
+    }
+}

@@ -1,0 +1,65 @@
+//! Logs: one JSON object a line on stderr, by the paper's levels 0 to 3.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value};
+
+/// What a line is about. A line is written where the setting `loglevel` is at least its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Something does not work, or soon will not.
+    Error = 1,
+    /// What happens to the gateway: started, settings read again, a key's turn.
+    Info = 2,
+    /// What helps to find a fault.
+    Debug = 3,
+}
+
+static LOGLEVEL: AtomicU8 = AtomicU8::new(1);
+
+/// Sets the level from which on lines are written (0: none).
+pub fn set_level(loglevel: u8) {
+    LOGLEVEL.store(loglevel, Ordering::Relaxed);
+}
+
+/// Writes a line: what happened, and its particulars as an object (`serde_json::json!({..})`).
+pub fn log(level: Level, event: &str, fields: Value) {
+    if (level as u8) <= LOGLEVEL.load(Ordering::Relaxed) {
+        let line = line(SystemTime::now(), level, event, fields);
+        // Where stderr is gone there is no one to tell.
+        let _ = writeln!(std::io::stderr().lock(), "{line}");
+    }
+}
+
+fn line(now: SystemTime, level: Level, event: &str, fields: Value) -> String {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut all = Map::new();
+    all.insert("time".into(), (since.as_millis() as f64 / 1000.0).into());
+    all.insert("level".into(), ["error", "info", "debug"][level as usize - 1].into());
+    all.insert("event".into(), event.into());
+    if let Value::Object(fields) = fields {
+        all.extend(fields);
+    }
+    Value::Object(all).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_line_is_one_json_object() {
+        let at = UNIX_EPOCH + Duration::from_millis(1_500);
+        let text = line(at, Level::Info, "started", serde_json::json!({ "mode": "native\n" }));
+        assert!(!text.contains('\n'));
+        let back: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(back["time"], 1.5);
+        assert_eq!(
+            (&back["level"], &back["event"], &back["mode"]),
+            (&"info".into(), &"started".into(), &"native\n".into())
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! Looks at the DNS server: does it answer over UDP, and does it listen on TCP.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// Why a server is not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerError {
+    /// The address is none of this machine's.
+    NotHere {
+        /// The address.
+        address: IpAddr,
+        /// Those that are, but for loopback's.
+        here: Vec<IpAddr>,
+    },
+    /// No answer to a DNS query over UDP.
+    Silent {
+        /// Where.
+        server: SocketAddr,
+        /// The system's words, where it said more than nothing.
+        why: String,
+    },
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotHere { address, here } => {
+                let here: Vec<String> = here.iter().map(ToString::to_string).collect();
+                let hint = if here.is_empty() {
+                    "it has none".into()
+                } else {
+                    format!("it has {}", here.join(", "))
+                };
+                write!(f, "server: {address} is no address of this machine; hint: {hint}")
+            }
+            Self::Silent { server, why } => write!(
+                f,
+                "server: {server} does not answer a DNS query over UDP{why}; hint: is the server running, and listening there?"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// Asks a server for the root's SOA over UDP, again and again until `wait` is over. Any reply to the query will
+/// do, also a refusal.
+///
+/// # Errors
+///
+/// [`ServerError::Silent`].
+pub fn answers(server: SocketAddr, wait: Duration) -> Result<(), ServerError> {
+    let end = Instant::now() + wait;
+    let mut why = String::new();
+    let mut id = std::process::id() as u16;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let started = Instant::now();
+        id = id.wrapping_add(1);
+        match ask(server, id, left.min(Duration::from_secs(1)).max(Duration::from_millis(50))) {
+            Ok(()) => return Ok(()),
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(error) => {
+                let text = error.to_string().to_lowercase();
+                why = format!(" ({})", text.split(" (os error").next().unwrap_or(&text));
+                // Refused at once: it may be starting.
+                std::thread::sleep(
+                    Duration::from_millis(100).saturating_sub(started.elapsed()).min(left),
+                );
+            }
+        }
+        if Instant::now() >= end {
+            return Err(ServerError::Silent { server, why });
+        }
+    }
+}
+
+/// Whether something listens on TCP at this address: what the kernel takes over goes there.
+pub fn listens(server: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&server, Duration::from_secs(1)).is_ok()
+}
+
+fn ask(server: SocketAddr, id: u16, wait: Duration) -> io::Result<()> {
+    let any: IpAddr =
+        if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(wait))?;
+    let query = query(id);
+    socket.send(&query)?;
+    let end = Instant::now() + wait;
+    let mut reply = [0; 4096];
+    loop {
+        let length = socket.recv(&mut reply)?;
+        // QR set, the same ID: RFC 1035 (4.1.1).
+        if length >= 12 && reply[..2] == query[..2] && reply[2] & 0x80 != 0 {
+            return Ok(());
+        }
+        if Instant::now() >= end {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+}
+
+/// `. SOA IN`, without recursion: RFC 1035 (4.1).
+fn query(id: u16) -> [u8; 17] {
+    let [high, low] = id.to_be_bytes();
+    [high, low, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 1]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_replies_answers() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let address = server.local_addr().expect("bound");
+        let thread = std::thread::spawn(move || {
+            let mut query = [0; 512];
+            let (length, from) = server.recv_from(&mut query).expect("the query");
+            assert_eq!(length, 17);
+            // First something that is no reply of it.
+            server.send_to(&[0; 12], from).expect("sent");
+            query[2] |= 0x80;
+            query[3] |= 5; // REFUSED
+            server.send_to(&query[..length], from).expect("sent");
+        });
+        assert_eq!(answers(address, Duration::from_secs(5)), Ok(()));
+        thread.join().expect("the server");
+    }
+
+    #[test]
+    fn silence_is_an_error_that_names_the_server() {
+        let silent = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let address = silent.local_addr().expect("bound");
+        let error = answers(address, Duration::from_millis(120)).expect_err("it does not reply");
+        assert!(
+            error.to_string().starts_with(&format!("server: {address} does not answer")),
+            "{error}"
+        );
+        drop(silent);
+        let error = answers(address, Duration::from_millis(120)).expect_err("nothing is there");
+        assert!(error.to_string().contains("connection refused"), "{error}");
+    }
+}
