@@ -43,7 +43,7 @@ mod tests {
         let end = start + text[start..].find("enum counter").expect("its use");
         assert_eq!(
             COUNTERS.len(),
-            text[start..end].matches("X(").count() - 1,
+            text[start..end].matches("X(").count(),
             "each entry stands on one line"
         );
         assert_eq!(COUNTERS[0].name, "malformed");
