@@ -13,3 +13,4 @@ pub mod keys;
 pub mod log;
 pub mod server;
 pub mod signals;
+pub mod user;

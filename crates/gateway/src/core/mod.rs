@@ -20,7 +20,7 @@
 //! ```
 
 mod adopt;
-mod checksum;
+pub(crate) mod checksum;
 mod client;
 mod cookie;
 mod counters;
@@ -28,11 +28,11 @@ mod dns;
 mod flow;
 mod frame;
 mod lru;
-mod packet;
+pub(crate) mod packet;
 mod rate;
 mod reply;
 mod ring;
-mod segment;
+pub(crate) mod segment;
 mod settings;
 
 use std::net::SocketAddr;
@@ -103,7 +103,7 @@ pub enum ReplyVerdict {
 }
 
 /// Both ends of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Connection {
     /// The client.
     pub client: SocketAddr,
@@ -183,7 +183,7 @@ impl Core {
         self.flows.iter()
     }
 
-    fn count(&mut self, counter: Counter) {
+    pub(crate) fn count(&mut self, counter: Counter) {
         self.counters.add(counter, 1);
     }
 

@@ -10,43 +10,43 @@ use narrows_wire::tcp::{Flags, Options};
 use super::checksum;
 
 /// The number of TCP as a protocol of IP.
-pub(super) const TCP: u8 = 6;
+pub(crate) const TCP: u8 = 6;
 /// The number of UDP as a protocol of IP.
-pub(super) const UDP: u8 = 17;
+pub(crate) const UDP: u8 = 17;
 
 /// Headers that make no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
 
 /// An IP packet that is no fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ip<'a> {
-    pub(super) source: IpAddr,
-    pub(super) destination: IpAddr,
+pub(crate) struct Ip<'a> {
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
     /// Of the payload: what comes after extension headers.
-    pub(super) protocol: u8,
+    pub(crate) protocol: u8,
     /// The fixed part of the header.
-    pub(super) header: &'a [u8],
+    pub(crate) header: &'a [u8],
     /// Without what follows the packet's own length.
-    pub(super) payload: &'a [u8],
+    pub(crate) payload: &'a [u8],
     /// What part of a datagram it is; `None` for a whole one.
-    pub(super) fragment: Option<Fragment>,
+    pub(crate) fragment: Option<Fragment>,
 }
 
 /// Which part of a datagram an IPv4 or IPv6 packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fragment {
+pub(crate) struct Fragment {
     /// The identification of all parts.
-    pub(super) id: u32,
+    pub(crate) id: u32,
     /// Where the part belongs, in bytes.
-    pub(super) offset: usize,
+    pub(crate) offset: usize,
     /// Whether it is not the last.
-    pub(super) more: bool,
+    pub(crate) more: bool,
 }
 
 impl<'a> Ip<'a> {
     /// Reads an IP packet. `None` is another version of IP, or more extension headers than anybody sends.
-    pub(super) fn read(packet: &'a [u8]) -> Result<Option<Self>, Malformed> {
+    pub(crate) fn read(packet: &'a [u8]) -> Result<Option<Self>, Malformed> {
         match packet.first().ok_or(Malformed)? >> 4 {
             4 => Self::read_v4(packet).map(Some),
             6 => Self::read_v6(packet),
@@ -112,35 +112,35 @@ impl<'a> Ip<'a> {
     }
 
     /// The sum over the pseudo-header of a payload of `length` bytes.
-    pub(super) fn pseudo_header(&self, length: usize) -> u64 {
+    pub(crate) fn pseudo_header(&self, length: usize) -> u64 {
         checksum::pseudo_header(self.source, self.destination, self.protocol, length)
     }
 }
 
 /// A TCP segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Segment<'a> {
-    pub(super) ip: Ip<'a>,
-    pub(super) source_port: u16,
-    pub(super) destination_port: u16,
-    pub(super) seq: u32,
-    pub(super) ack: u32,
-    pub(super) flags: Flags,
+pub(crate) struct Segment<'a> {
+    pub(crate) ip: Ip<'a>,
+    pub(crate) source_port: u16,
+    pub(crate) destination_port: u16,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) flags: Flags,
     /// Unscaled.
-    pub(super) window: u16,
-    pub(super) options: Options,
-    pub(super) payload: &'a [u8],
+    pub(crate) window: u16,
+    pub(crate) options: Options,
+    pub(crate) payload: &'a [u8],
 }
 
 impl<'a> Segment<'a> {
     /// The ports of the segment that `ip` carries: source and destination.
-    pub(super) fn ports(ip: &Ip<'a>) -> Result<(u16, u16), Malformed> {
+    pub(crate) fn ports(ip: &Ip<'a>) -> Result<(u16, u16), Malformed> {
         let header = ip.payload.get(..TCP_BYTES).ok_or(Malformed)?;
         Ok((u16_at(header, 0), u16_at(header, 2)))
     }
 
     /// Reads the segment that `ip` carries.
-    pub(super) fn read(ip: Ip<'a>) -> Result<Self, Malformed> {
+    pub(crate) fn read(ip: Ip<'a>) -> Result<Self, Malformed> {
         let (source_port, destination_port) = Self::ports(&ip)?;
         let header_bytes = usize::from(ip.payload[12] >> 4) * 4;
         let options = ip.payload.get(TCP_BYTES..header_bytes).ok_or(Malformed)?;
@@ -158,22 +158,22 @@ impl<'a> Segment<'a> {
     }
 
     /// Who sent it.
-    pub(super) fn client(&self) -> SocketAddr {
+    pub(crate) fn client(&self) -> SocketAddr {
         SocketAddr::new(self.ip.source, self.source_port)
     }
 
     /// Whom it is for.
-    pub(super) fn server(&self) -> SocketAddr {
+    pub(crate) fn server(&self) -> SocketAddr {
         SocketAddr::new(self.ip.destination, self.destination_port)
     }
 
     /// Whether all of `flags` are set.
-    pub(super) fn has(&self, flags: u8) -> bool {
+    pub(crate) fn has(&self, flags: u8) -> bool {
         self.flags.has(flags)
     }
 
     /// Whether the checksum is right, or is left for an offload to finish.
-    pub(super) fn checksum_holds(&self) -> bool {
+    pub(crate) fn checksum_holds(&self) -> bool {
         let bytes = self.ip.payload;
         let pseudo_header = self.ip.pseudo_header(bytes.len());
         let offloaded = u16_at(bytes, 16) == checksum::fold(pseudo_header);
@@ -183,15 +183,15 @@ impl<'a> Segment<'a> {
 
 /// A UDP datagram's ports and message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Datagram<'a> {
-    pub(super) source_port: u16,
-    pub(super) destination_port: u16,
-    pub(super) message: &'a [u8],
+pub(crate) struct Datagram<'a> {
+    pub(crate) source_port: u16,
+    pub(crate) destination_port: u16,
+    pub(crate) message: &'a [u8],
 }
 
 impl<'a> Datagram<'a> {
     /// Reads a datagram.
-    pub(super) fn read(payload: &'a [u8]) -> Result<Self, Malformed> {
+    pub(crate) fn read(payload: &'a [u8]) -> Result<Self, Malformed> {
         let header = payload.get(..UDP_BYTES).ok_or(Malformed)?;
         let message = payload.get(UDP_BYTES..u16_at(header, 4).into()).ok_or(Malformed)?;
         Ok(Self { source_port: u16_at(header, 0), destination_port: u16_at(header, 2), message })
@@ -199,7 +199,7 @@ impl<'a> Datagram<'a> {
 }
 
 /// The two bytes at `at`, which are there.
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
@@ -212,13 +212,13 @@ fn u128_at(bytes: &[u8], at: usize) -> u128 {
 }
 
 /// An IPv4 header without options.
-pub(super) const V4_BYTES: usize = 20;
+pub(crate) const V4_BYTES: usize = 20;
 /// An IPv6 header without extension headers.
-pub(super) const V6_BYTES: usize = 40;
+pub(crate) const V6_BYTES: usize = 40;
 /// A TCP header without options.
-pub(super) const TCP_BYTES: usize = 20;
+pub(crate) const TCP_BYTES: usize = 20;
 /// A UDP header.
-pub(super) const UDP_BYTES: usize = 8;
+pub(crate) const UDP_BYTES: usize = 8;
 
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;

@@ -8,25 +8,25 @@ use super::checksum;
 use super::packet::{Ip, TCP, TCP_BYTES, UDP, UDP_BYTES, V4_BYTES, V6_BYTES};
 
 /// The window that we offer, in bytes.
-pub(super) const WINDOW: u16 = 65_535;
+pub(crate) const WINDOW: u16 = 65_535;
 /// Our window scale.
-pub(super) const WSCALE: u8 = 7;
+pub(crate) const WSCALE: u8 = 7;
 
 /// The headers of a segment to be sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Outgoing {
-    pub(super) from: SocketAddr,
-    pub(super) to: SocketAddr,
-    pub(super) seq: u32,
-    pub(super) ack: u32,
-    pub(super) flags: u8,
-    pub(super) window: u16,
-    pub(super) options: Options,
+pub(crate) struct Outgoing {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    pub(crate) flags: u8,
+    pub(crate) window: u16,
+    pub(crate) options: Options,
 }
 
 impl Outgoing {
     /// The IP packet with this payload, which fits in one.
-    pub(super) fn packet(&self, payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn packet(&self, payload: &[u8]) -> Vec<u8> {
         let header = TCP_BYTES + self.options.bytes();
         let mut packet = ip_header(self.from.ip(), self.to.ip(), header + payload.len());
         let at = packet.len();
@@ -48,7 +48,7 @@ impl Outgoing {
 }
 
 /// The IP packet with a datagram between these ports that has the addresses, and what else fits, of `ip`.
-pub(super) fn datagram(ip: &Ip<'_>, from: u16, to: u16, message: &[u8]) -> Vec<u8> {
+pub(crate) fn datagram(ip: &Ip<'_>, from: u16, to: u16, message: &[u8]) -> Vec<u8> {
     let length = UDP_BYTES + message.len();
     let mut packet = ip.header.to_vec();
     set_length(&mut packet, length);

@@ -1,0 +1,137 @@
+//! Where packets come from and go to: a TUN device, a packet socket, or memory (in tests).
+//!
+//! Packets are whole IP packets, from the network header on. Both ways give the gateway packets of an address that
+//! the kernel does not hold as its own, since otherwise the kernel's TCP would answer too.
+
+mod filter;
+mod neighbour;
+mod netlink;
+mod packet;
+mod tun;
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+
+pub use packet::PacketLink;
+pub use tun::TunLink;
+
+/// The largest IP packet.
+pub const PACKET_MAX: usize = 65_535 + 40;
+
+/// Who sent a frame, so that the answer goes back the same way. TUN devices have no such thing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// The hardware address, as long as `length` says.
+    address: [u8; 8],
+    length: u8,
+}
+
+/// Packets in, packets out.
+pub trait Link {
+    /// The next packet's length in `buffer` (of [`PACKET_MAX`] bytes) and who sent it; `None` where none waits.
+    ///
+    /// # Errors
+    ///
+    /// The system's, where the device is gone.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>>;
+
+    /// Sends a packet. What the device has no room for is lost, as on any wire.
+    ///
+    /// # Errors
+    ///
+    /// The system's, where the device is gone.
+    fn send(&mut self, packet: &[u8], to: Peer) -> io::Result<()>;
+
+    /// What to wait for; none in tests.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// The largest IP packet that can be sent, in bytes.
+    fn mtu(&self) -> u16;
+}
+
+/// Why a link cannot be had. Displays as one line that names the mend.
+#[derive(Debug)]
+pub enum LinkError {
+    /// There is no such interface.
+    NoInterface {
+        /// Its name.
+        name: String,
+    },
+    /// The TUN device is to be made, and there is one of that name already.
+    Exists {
+        /// Its name.
+        name: String,
+    },
+    /// The kernel's own TCP would answer at a service address.
+    Local {
+        /// The address.
+        address: IpAddr,
+    },
+    /// The process may not do this.
+    Permission {
+        /// What it tried.
+        what: &'static str,
+        /// What it needs for that.
+        capability: &'static str,
+    },
+    /// The kernel has no TUN devices, or the file that makes them is not there.
+    NoTun,
+    /// The address has a route already, which the TUN device's would be beside.
+    Routed {
+        /// The address.
+        address: IpAddr,
+    },
+    /// Anything else that the system refuses.
+    System {
+        /// What was tried.
+        what: String,
+        /// The system's words.
+        error: io::Error,
+    },
+}
+
+impl LinkError {
+    /// The error of a system call: one of permission names the capability.
+    fn of(error: io::Error, what: &'static str, capability: &'static str) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::Permission { what, capability },
+            _ => Self::System { what: what.into(), error },
+        }
+    }
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoInterface { name } => {
+                write!(f, "interface {name}: does not exist; hint: see ip link")
+            }
+            Self::Exists { name } => write!(
+                f,
+                "interface {name}: exists already, and the gateway makes its own TUN device; hint: --interface \
+                 with another name, or --user-link packet to serve clients on {name}"
+            ),
+            Self::Local { address } => write!(
+                f,
+                "server {address}: is an address of this machine, so that the kernel's TCP would answer too; \
+                 hint: give the service an address that no interface has, and name the server's own with --user-upstream"
+            ),
+            Self::Permission { what, capability } => {
+                write!(f, "{what}: not permitted; hint: run as root or with {capability}")
+            }
+            Self::NoTun => {
+                write!(f, "/dev/net/tun: does not exist; hint: modprobe tun, or --user-link packet")
+            }
+            Self::Routed { address } => write!(
+                f,
+                "server {address}: has a route of its own already; hint: remove it (ip route show {address}), \
+                 or is another gateway running?"
+            ),
+            Self::System { what, error } => write!(f, "{what}: {error}; hint: see dmesg"),
+        }
+    }
+}
+
+impl std::error::Error for LinkError {}

@@ -1,0 +1,251 @@
+//! What has to be asked of and told to the kernel's routing, over rtnetlink(7): interfaces, whether an
+//! address is the machine's own, a route into the TUN device.
+//!
+//! Numbers are those of `linux/netlink.h`, `linux/rtnetlink.h` and `linux/if_link.h`.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, connect, recv, send,
+    socket,
+};
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Interface {
+    pub(super) index: u32,
+    pub(super) mtu: u32,
+    /// The hardware address; empty where it has none.
+    pub(super) address: Vec<u8>,
+}
+
+/// A socket to the kernel's routing.
+#[derive(Debug)]
+pub(super) struct Netlink {
+    socket: OwnedFd,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// Opens one.
+    pub(super) fn open() -> io::Result<Self> {
+        let socket = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::NetlinkRoute,
+        )?;
+        connect(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?; // 0: the kernel
+        Ok(Self { socket, sequence: 0 })
+    }
+
+    /// The interface of this name.
+    pub(super) fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
+        let mut request = vec![0; IFINFOMSG];
+        let mut text = name.as_bytes().to_vec();
+        text.push(0);
+        attribute(&mut request, IFLA_IFNAME, &text);
+        let reply = match self.ask(RTM_GETLINK, 0, &request) {
+            Ok(reply) => reply,
+            Err(error) if error.raw_os_error() == Some(nix::libc::ENODEV) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let short = || io::Error::other("a short answer of rtnetlink");
+        let body = reply.ok_or_else(short)?;
+        let index = body.get(4..8).and_then(word).ok_or_else(short)?;
+        let attributes = body.get(IFINFOMSG..).ok_or_else(short)?;
+        let mtu = find(attributes, IFLA_MTU).and_then(word).unwrap_or(1500);
+        let address = find(attributes, IFLA_ADDRESS).unwrap_or_default().to_vec();
+        Ok(Some(Interface { index, mtu, address }))
+    }
+
+    /// Sets an interface up.
+    pub(super) fn set_up(&mut self, index: u32) -> io::Result<()> {
+        let mut request = vec![0; IFINFOMSG];
+        request[4..8].copy_from_slice(&index.to_ne_bytes());
+        request[8..12].copy_from_slice(&IFF_UP.to_ne_bytes());
+        request[12..16].copy_from_slice(&IFF_UP.to_ne_bytes()); // what is to change
+        self.ask(RTM_NEWLINK, NLM_F_ACK, &request).map(drop)
+    }
+
+    /// Whether packets for `address` would be delivered to this machine itself. An address without any
+    /// route is not.
+    pub(super) fn is_local(&mut self, address: IpAddr) -> io::Result<bool> {
+        let (family, bytes) = family(address);
+        let mut request = vec![0; RTMSG];
+        request[0] = family;
+        request[1] = bytes.len() as u8 * 8;
+        attribute(&mut request, RTA_DST, &bytes);
+        match self.ask(RTM_GETROUTE, 0, &request) {
+            Ok(reply) => Ok(reply.and_then(|body| body.get(7).copied()) == Some(RTN_LOCAL)),
+            Err(error) => match error.raw_os_error() {
+                Some(
+                    nix::libc::ENETUNREACH
+                    | nix::libc::EHOSTUNREACH
+                    | nix::libc::EACCES
+                    | nix::libc::EINVAL,
+                ) => Ok(false),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Adds a route of this one address to an interface. An error of `EEXIST` says that there is one already.
+    pub(super) fn add_route(&mut self, address: IpAddr, interface: u32) -> io::Result<()> {
+        let (family, bytes) = family(address);
+        let mut request = vec![0; RTMSG];
+        request[0] = family;
+        request[1] = bytes.len() as u8 * 8;
+        request[4] = RT_TABLE_MAIN;
+        request[5] = RTPROT_STATIC;
+        request[6] = if address.is_ipv4() { RT_SCOPE_LINK } else { RT_SCOPE_UNIVERSE };
+        request[7] = RTN_UNICAST;
+        attribute(&mut request, RTA_DST, &bytes);
+        attribute(&mut request, RTA_OIF, &interface.to_ne_bytes());
+        let flags = NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+        self.ask(RTM_NEWROUTE, flags, &request).map(drop)
+    }
+
+    /// Sends a request and gives the body of the answer to it; `None` for a mere acknowledgement.
+    fn ask(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        self.sequence += 1;
+        let mut message = Vec::with_capacity(NLMSGHDR + body.len());
+        message.extend(((NLMSGHDR + body.len()) as u32).to_ne_bytes());
+        message.extend(kind.to_ne_bytes());
+        message.extend((flags | NLM_F_REQUEST).to_ne_bytes());
+        message.extend(self.sequence.to_ne_bytes());
+        message.extend([0; 4]);
+        message.extend(body);
+        send(self.socket.as_raw_fd(), &message, MsgFlags::empty())?;
+        let mut buffer = vec![0; 32 << 10];
+        loop {
+            let length = recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
+            let mut rest = &buffer[..length];
+            while let Some(message) = next(&mut rest) {
+                if message.sequence != self.sequence {
+                    continue;
+                }
+                if message.kind != NLMSG_ERROR {
+                    return Ok(Some(message.body.to_vec()));
+                }
+                return match message.body.get(..4).and_then(word).unwrap_or(0) as i32 {
+                    0 => Ok(None),
+                    error => Err(io::Error::from_raw_os_error(-error)),
+                };
+            }
+        }
+    }
+}
+
+struct Message<'a> {
+    kind: u16,
+    sequence: u32,
+    body: &'a [u8],
+}
+
+/// Takes the next message off `rest`.
+fn next<'a>(rest: &mut &'a [u8]) -> Option<Message<'a>> {
+    let header = rest.get(..NLMSGHDR)?;
+    let length = word(&header[..4])? as usize;
+    let body = rest.get(NLMSGHDR..length)?;
+    let kind = u16::from_ne_bytes([header[4], header[5]]);
+    let sequence = word(&header[8..12])?;
+    *rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    Some(Message { kind, sequence, body })
+}
+
+/// Appends an attribute: length, kind, value, padded to four bytes.
+fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    message.extend((4 + value.len() as u16).to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(value);
+    message.resize(message.len().next_multiple_of(4), 0);
+}
+
+/// The value of the first attribute of this kind.
+fn find(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
+    while let Some(header) = attributes.get(..4) {
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let value = attributes.get(4..length)?;
+        // The two highest bits say that it is nested or in network order (NLA_TYPE_MASK).
+        if u16::from_ne_bytes([header[2], header[3]]) & 0x3fff == kind {
+            return Some(value);
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
+    None
+}
+
+fn word(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?))
+}
+
+fn family(address: IpAddr) -> (u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(address) => (AF_INET, Ipv4Addr::octets(&address).to_vec()),
+        IpAddr::V6(address) => (AF_INET6, Ipv6Addr::octets(&address).to_vec()),
+    }
+}
+
+const NLMSGHDR: usize = 16;
+const IFINFOMSG: usize = 16;
+const RTMSG: usize = 12;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+const NLMSG_ERROR: u16 = 2;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
+const NLM_F_EXCL: u16 = 0x200;
+const NLM_F_CREATE: u16 = 0x400;
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_GETROUTE: u16 = 26;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFF_UP: u32 = 1;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RT_TABLE_MAIN: u8 = 254;
+const RTPROT_STATIC: u8 = 4;
+const RT_SCOPE_UNIVERSE: u8 = 0;
+const RT_SCOPE_LINK: u8 = 253;
+const RTN_UNICAST: u8 = 1;
+const RTN_LOCAL: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every Linux has it, and nobody needs a privilege to ask.
+    #[test]
+    fn the_loopback_interface_is_found_and_its_addresses_are_local() {
+        let mut netlink = Netlink::open().expect("rtnetlink is always there");
+        let lo = netlink.interface("lo").expect("an answer").expect("lo exists");
+        assert!(lo.index > 0);
+        assert_eq!(lo.address, [0; 6]);
+        assert!(netlink.is_local("127.0.0.1".parse().expect("an address")).expect("an answer"));
+        assert!(netlink.is_local("127.1.2.3".parse().expect("an address")).expect("an answer"));
+        // TEST-NET-1 (RFC 5737) is nobody's.
+        assert!(!netlink.is_local("192.0.2.53".parse().expect("an address")).expect("an answer"));
+    }
+
+    #[test]
+    fn an_interface_that_does_not_exist_is_none() {
+        let mut netlink = Netlink::open().expect("rtnetlink is always there");
+        assert_eq!(netlink.interface("nrw-not-there").expect("an answer"), None);
+    }
+
+    #[test]
+    fn attributes_are_found_and_cut_ones_are_not() {
+        let mut list = Vec::new();
+        attribute(&mut list, 3, b"lo\0");
+        attribute(&mut list, 4, &65_536u32.to_ne_bytes());
+        assert_eq!(find(&list, 4).and_then(word), Some(65_536));
+        assert_eq!(find(&list[..list.len() - 1], 4), None);
+        assert_eq!(find(&list, 9), None);
+    }
+}

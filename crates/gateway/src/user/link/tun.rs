@@ -1,0 +1,127 @@
+//! A TUN device that the gateway makes, and that goes with it: the service's addresses are routed into it.
+//!
+//! Packets come from the kernel's routing, so that clients may be anywhere, also on this machine; answers go back
+//! through the device and are routed (for clients elsewhere the kernel has to forward: `net.ipv4.ip_forward`,
+//! `net.ipv6.conf.all.forwarding`). The device is not persistent: the kernel removes it, and its routes, when the
+//! process ends in whatever way. Source: `Documentation/networking/tuntap.rst`, Linux 6.1.
+
+#![allow(unsafe_code, reason = "the ioctl that makes the device")]
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use nix::libc;
+
+use super::netlink::Netlink;
+use super::{Link, LinkError, Peer};
+
+/// The device.
+#[derive(Debug)]
+pub struct TunLink {
+    device: File,
+    mtu: u16,
+}
+
+impl TunLink {
+    /// Makes the device `name`, sets it up and routes `addresses` into it.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError`]: an address is local or routed already, the name is taken, CAP_NET_ADMIN or
+    /// `/dev/net/tun` is missing. Then nothing stays.
+    pub fn open(name: &str, addresses: &[IpAddr]) -> Result<Self, LinkError> {
+        const NEEDS: &str = "CAP_NET_ADMIN";
+        let make = "TUN device";
+        let mut netlink = Netlink::open().map_err(|e| LinkError::of(e, "rtnetlink", NEEDS))?;
+        for &address in addresses {
+            let local = netlink.is_local(address);
+            if local.map_err(|error| LinkError::of(error, "rtnetlink", NEEDS))? {
+                return Err(LinkError::Local { address });
+            }
+        }
+        let taken = netlink.interface(name);
+        if taken.map_err(|error| LinkError::of(error, "rtnetlink", NEEDS))?.is_some() {
+            return Err(LinkError::Exists { name: name.into() });
+        }
+        let device = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
+            .open("/dev/net/tun")
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => LinkError::NoTun,
+                _ => LinkError::of(error, "/dev/net/tun", NEEDS),
+            })?;
+        make_tun(&device, name).map_err(|error| LinkError::of(error, make, NEEDS))?;
+        let interface = netlink
+            .interface(name)
+            .map_err(|error| LinkError::of(error, "rtnetlink", NEEDS))?
+            .ok_or_else(|| LinkError::NoInterface { name: name.into() })?;
+        netlink
+            .set_up(interface.index)
+            .map_err(|error| LinkError::of(error, "TUN device", NEEDS))?;
+        for &address in addresses {
+            netlink.add_route(address, interface.index).map_err(|error| {
+                match error.raw_os_error() {
+                    Some(libc::EEXIST) => LinkError::Routed { address },
+                    _ => LinkError::of(error, "route into the TUN device", NEEDS),
+                }
+            })?;
+        }
+        Ok(Self { device, mtu: interface.mtu.min(65_535) as u16 })
+    }
+}
+
+/// `TUNSETIFF`, without a header before each packet.
+fn make_tun(device: &File, name: &str) -> io::Result<()> {
+    // SAFETY: ifreq is plain bytes, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    // SAFETY: the descriptor is open, and TUNSETIFF takes a pointer to an ifreq, which lives through the call.
+    match unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+impl Link for TunLink {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
+        match self.device.read(buffer) {
+            Ok(length) => Ok(Some((length, Peer::default()))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn send(&mut self, packet: &[u8], _: Peer) -> io::Result<()> {
+        match self.device.write(packet) {
+            // EIO: the device was set down; it may come up again.
+            Err(error) if lost(&error) || error.raw_os_error() == Some(libc::EIO) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.device.as_fd()]
+    }
+
+    fn mtu(&self) -> u16 {
+        self.mtu
+    }
+}
+
+/// Whether an error means that a packet had no room or was refused, and the device is well.
+pub(super) fn lost(error: &io::Error) -> bool {
+    let codes =
+        [libc::EAGAIN, libc::ENOBUFS, libc::ENOMEM, libc::EMSGSIZE, libc::EINVAL, libc::EPERM];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}

@@ -1,0 +1,334 @@
+//! What happens to each packet and each answer: the core decides, and here is done what it says.
+
+use std::borrow::Cow;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use narrows_wire::tcp::{Flags, Options};
+
+use super::link::{Link, PACKET_MAX, Peer};
+use super::poller::{Poller, Token};
+use super::relay::Relay;
+use super::stream::{self, Start};
+use super::upstream::{Asked, Asker, Upstream};
+use crate::core::packet::{Datagram, Ip, Segment};
+use crate::core::segment::Outgoing;
+use crate::core::{Connection, Core, Counter, Now, ReplyVerdict, Settings, Verdict};
+
+/// Packets, and answers on one socket, that are taken before others have their turn.
+const BURST: usize = 256;
+/// How often entries and queries are looked through for those whose time is over.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// What the user-space path is told beyond the core's [`Settings`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathSettings {
+    /// Where the server answers, over UDP and TCP: one for each of the core's server addresses, or one for all.
+    pub upstream: Vec<SocketAddr>,
+    /// Queries with the server at once; more are dropped, and come again from their clients.
+    pub queries: usize,
+    /// Connections that go on with TCP at once; more are reset.
+    pub relays: usize,
+}
+
+/// What only this path counts; the rest is in [`Core::counters`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathCounters {
+    /// Queries that were dropped because as many as may be were with the server.
+    pub queries_full: u64,
+    /// Datagrams that came to the gateway's sockets and answer no query.
+    pub strange_answers: u64,
+    /// Connections that go on with TCP now.
+    pub relays: u64,
+    /// Connections that could not go on with TCP and were reset.
+    pub relays_refused: u64,
+}
+
+/// The user-space data path.
+#[derive(Debug)]
+pub struct DataPath<L> {
+    link: L,
+    core: Core,
+    upstream: Upstream,
+    relay: Relay,
+    poller: Poller,
+    counters: PathCounters,
+    swept_at: Duration,
+    buffer: Vec<u8>,
+    out: Vec<Vec<u8>>,
+    tokens: Vec<Token>,
+}
+
+impl<L: Link> DataPath<L> {
+    /// A path without connections; the link's MTU sets the largest segments.
+    ///
+    /// # Errors
+    ///
+    /// The system's, where it has no epoll or no random numbers.
+    pub fn new(link: L, mut settings: Settings, path: PathSettings) -> io::Result<Self> {
+        settings.mss4 = settings.mss4.min(link.mtu().saturating_sub(40));
+        settings.mss6 = settings.mss6.min(link.mtu().saturating_sub(60));
+        let poller = Poller::new()?;
+        for descriptor in link.descriptors() {
+            poller.add(descriptor, Token::Link)?;
+        }
+        Ok(Self {
+            core: Core::new(settings),
+            upstream: Upstream::new(path.upstream, path.queries)?,
+            relay: Relay::new(path.relays),
+            poller,
+            counters: PathCounters::default(),
+            swept_at: Duration::ZERO,
+            buffer: vec![0; PACKET_MAX],
+            out: Vec::new(),
+            tokens: Vec::new(),
+            link,
+        })
+    }
+
+    /// Waits at most `wait` for something to do, and does what there is. `clock` is read after the wait.
+    ///
+    /// # Errors
+    ///
+    /// The link's: the device is gone.
+    pub fn turn(&mut self, wait: Duration, mut clock: impl FnMut() -> Now) -> io::Result<()> {
+        let start = clock().boot;
+        let due = [Some(self.swept_at + SWEEP), self.relay.timeout()].into_iter().flatten().min();
+        let wait = due.map_or(wait, |due| wait.min(due.saturating_sub(start)));
+        let mut tokens = std::mem::take(&mut self.tokens);
+        self.poller.wait(wait, &mut tokens)?;
+        let now = clock();
+        let mut link_ready = self.link.descriptors().is_empty();
+        for token in &tokens {
+            match *token {
+                Token::Link => link_ready = true,
+                Token::Upstream(at) => self.on_answers(now, at)?,
+                Token::Relay(at) => self.pump(now, at as usize)?,
+            }
+        }
+        self.tokens = tokens;
+        if link_ready {
+            self.on_packets(now)?;
+        }
+        while let Some(at) = self.relay.due(now.boot) {
+            self.pump(now, at)?;
+        }
+        if now.boot >= self.swept_at + SWEEP {
+            self.swept_at = now.boot;
+            self.core.poll(now);
+            self.upstream.expire(now.boot.saturating_sub(self.core.settings().timeout));
+        }
+        Ok(())
+    }
+
+    /// The core, for its entries, counters and keys.
+    pub fn core(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
+    /// What only this path counts.
+    pub fn counters(&self) -> PathCounters {
+        PathCounters { relays: self.relay.len() as u64, ..self.counters }
+    }
+
+    /// The link.
+    pub fn link(&mut self) -> &mut L {
+        &mut self.link
+    }
+
+    fn on_packets(&mut self, now: Now) -> io::Result<()> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut result = Ok(());
+        for _ in 0..BURST {
+            match self.link.receive(&mut buffer) {
+                Ok(Some((length, peer))) => result = self.on_packet(now, &buffer[..length], peer),
+                Ok(None) => break,
+                Err(error) => result = Err(error),
+            }
+            if result.is_err() {
+                break;
+            }
+        }
+        self.buffer = buffer;
+        result
+    }
+
+    fn on_packet(&mut self, now: Now, packet: &[u8], peer: Peer) -> io::Result<()> {
+        if self.relay.len() > 0 {
+            if let Some(segment) = read(packet) {
+                // A SYN is the core's also where it is within the connection's window: the client may have begun anew.
+                let known = self.relay.find(&ends(&segment), segment.seq);
+                if let Some(at) = known.filter(|_| !segment.flags.has(Flags::SYN)) {
+                    if segment.checksum_holds() {
+                        self.relay.handle_segment(at, peer, &plain(&segment), now.boot);
+                        return self.pump(now, at);
+                    }
+                    self.core.count(Counter::BadChecksum);
+                    return Ok(());
+                }
+            }
+        }
+        match self.core.on_client(now, packet, &mut self.out) {
+            Verdict::Pass | Verdict::Drop => Ok(()),
+            Verdict::Transmit => self.transmit(peer),
+            Verdict::Query => self.ask(now, peer),
+            Verdict::HandOff(_) => self.adopt(now, packet, peer),
+        }
+    }
+
+    /// Sends what the core has put out.
+    fn transmit(&mut self, peer: Peer) -> io::Result<()> {
+        for packet in self.out.drain(..) {
+            self.link.send(&packet, peer)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the datagram that the core has put out to the server.
+    fn ask(&mut self, now: Now, peer: Peer) -> io::Result<()> {
+        let packets = std::mem::take(&mut self.out);
+        for packet in &packets {
+            let Ok(Some(ip)) = Ip::read(packet) else { continue };
+            let Ok(datagram) = Datagram::read(ip.payload) else { continue };
+            let connection = Connection {
+                client: SocketAddr::new(ip.source, datagram.source_port),
+                server: SocketAddr::new(ip.destination, datagram.destination_port),
+            };
+            // A connection of these ports that went on with TCP is over, as the client has begun anew.
+            self.relay.forget(&connection);
+            let server = self.server(&connection);
+            let asker = Asker { connection, peer };
+            let mut message = datagram.message.to_vec();
+            match self.upstream.ask(server, asker, &mut message, now.boot) {
+                Asked::Sent(None) => {}
+                Asked::Sent(Some(at)) => {
+                    if let Some(descriptor) = self.upstream.descriptor(at) {
+                        self.poller.add(descriptor, Token::Upstream(at))?;
+                    }
+                }
+                Asked::Full | Asked::Failed => self.counters.queries_full += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn on_answers(&mut self, now: Now, at: u32) -> io::Result<()> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut result = Ok(());
+        for _ in 0..BURST {
+            let answer = self.upstream.answer(at, &mut buffer, &mut self.counters.strange_answers);
+            let Some((asker, length)) = answer else { break };
+            result = self.on_answer(now, asker, &buffer[..length]);
+            if result.is_err() {
+                break;
+            }
+        }
+        self.buffer = buffer;
+        result
+    }
+
+    fn on_answer(&mut self, now: Now, asker: Asker, message: &[u8]) -> io::Result<()> {
+        match self.core.on_message(now, asker.connection, message, &mut self.out) {
+            ReplyVerdict::Sent | ReplyVerdict::Truncated => self.transmit(asker.peer),
+            ReplyVerdict::Pass | ReplyVerdict::Drop => Ok(()),
+            ReplyVerdict::HandOff => {
+                let queries = std::mem::take(&mut self.out);
+                queries.iter().try_for_each(|query| self.adopt(now, query, asker.peer))
+            }
+        }
+    }
+
+    /// Takes a connection over from this packet on, where the core agrees.
+    fn adopt(&mut self, now: Now, packet: &[u8], peer: Peer) -> io::Result<()> {
+        self.out.clear();
+        let Some(adoption) = self.core.adopt(now, packet) else { return Ok(()) };
+        let Some(segment) = read(packet) else { return Ok(()) };
+        let connection = ends(&segment);
+        let settings = self.core.settings();
+        let ours = if connection.client.is_ipv4() { settings.mss4 } else { settings.mss6 };
+        let start = Start {
+            client_next: segment.seq,
+            server_next: segment.ack,
+            window: u32::from(segment.window) << adoption.wscale.unwrap_or(0).min(14),
+            mss: adoption.mss.min(ours),
+            scale: adoption.wscale,
+            timestamps: adoption.timestamps,
+        };
+        let server = self.upstream.server(self.server(&connection));
+        match self.relay.open(connection, peer, &start, server, now.boot) {
+            Ok(at) => {
+                self.relay.handle_segment(at, peer, &plain(&segment), now.boot);
+                self.pump(now, at)
+            }
+            Err(_) => {
+                self.counters.relays_refused += 1;
+                self.core.count(Counter::AdoptFailed);
+                let rst = stream::Segment {
+                    seq: segment.ack,
+                    ack: segment.seq,
+                    flags: Flags::RST | Flags::ACK,
+                    ..stream::Segment::default()
+                };
+                self.link.send(&outgoing(connection, &rst), peer)
+            }
+        }
+    }
+
+    fn pump(&mut self, now: Now, at: usize) -> io::Result<()> {
+        let link = &mut self.link;
+        let mut result = Ok(());
+        self.relay.pump(at, now.boot, &self.poller, |connection, peer, segment| {
+            if result.is_ok() {
+                result = link.send(&outgoing(connection, segment), peer);
+            }
+        })?;
+        result
+    }
+
+    /// Which of the core's server addresses a connection is to.
+    fn server(&self, connection: &Connection) -> usize {
+        let servers = &self.core.settings().servers;
+        servers.iter().position(|server| *server == connection.server.ip()).unwrap_or(0)
+    }
+}
+
+fn read(packet: &[u8]) -> Option<Segment<'_>> {
+    let ip = Ip::read(packet).ok()??;
+    let is_tcp = ip.protocol == crate::core::packet::TCP && ip.fragment.is_none();
+    if is_tcp { Segment::read(ip).ok() } else { None }
+}
+
+fn ends(segment: &Segment<'_>) -> Connection {
+    Connection { client: segment.client(), server: segment.server() }
+}
+
+/// The segment without its addresses and ports.
+fn plain<'a>(segment: &Segment<'a>) -> stream::Segment<'a> {
+    stream::Segment {
+        seq: segment.seq,
+        ack: segment.ack,
+        flags: segment.flags.0,
+        window: segment.window,
+        timestamps: segment.options.timestamps,
+        payload: (segment.payload, &[]),
+    }
+}
+
+/// The IP packet of a segment to the client.
+fn outgoing(connection: Connection, segment: &stream::Segment<'_>) -> Vec<u8> {
+    let header = Outgoing {
+        from: connection.server,
+        to: connection.client,
+        seq: segment.seq,
+        ack: segment.ack,
+        flags: segment.flags,
+        window: segment.window,
+        options: Options { timestamps: segment.timestamps, ..Options::default() },
+    };
+    let payload = match segment.payload {
+        (first, []) => Cow::Borrowed(first),
+        (first, second) => Cow::Owned([first, second].concat()),
+    };
+    header.packet(&payload)
+}

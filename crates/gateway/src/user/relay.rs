@@ -1,0 +1,311 @@
+//! Connections that go on with ordinary TCP: the client's end is a [`Stream`], the server's a socket of the kernel.
+//!
+//! In the kernel such connections are adopted by the server's own listener. Here nobody but us can go on with the
+//! client's sequence numbers, so that the bytes are carried over: zone transfers, long and truncated replies, queries in
+//! pieces, one behind the other, a second one. The client sees no difference; the server sees the gateway's address.
+//!
+//! Bounds: connections at once, of them of one source, and the buffers of each
+//! ([`SEND_BUFFER`](super::stream::SEND_BUFFER) and [`RECEIVE_BUFFER`](super::stream::RECEIVE_BUFFER), as much of them as is
+//! used). What the client does not take is not read from the server.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket, sockopt,
+};
+
+use super::link::Peer;
+use super::poller::{Interest, Poller, Token};
+use super::stream::{Segment, Start, Stream};
+use crate::core::Connection;
+
+/// A connection on which nothing has come or gone for so long is closed: longer than servers wait (NSD, 120 s),
+/// so that these decide.
+const IDLE: Duration = Duration::from_secs(150);
+
+/// All connections that go on with TCP.
+#[derive(Debug)]
+pub(super) struct Relay {
+    entries: Vec<Option<Entry>>,
+    free: Vec<usize>,
+    by_connection: HashMap<Connection, usize>,
+    /// Connections of each source that has any.
+    sources: HashMap<u128, usize>,
+    deadlines: BTreeSet<(Duration, usize)>,
+    limit: usize,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    connection: Connection,
+    peer: Peer,
+    stream: Stream,
+    server: TcpStream,
+    connected: bool,
+    /// The server has no more to say.
+    server_finished: bool,
+    /// The server was told that the client has no more.
+    told: bool,
+    moved_at: Duration,
+    deadline: Option<Duration>,
+    interest: Interest,
+}
+
+impl Relay {
+    /// Without connections. Of `limit` at once one source may have an eighth, and at least one.
+    pub(super) fn new(limit: usize) -> Self {
+        Self {
+            entries: Vec::new(),
+            free: Vec::new(),
+            by_connection: HashMap::new(),
+            sources: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            limit,
+            buffer: vec![0; 65_536],
+        }
+    }
+
+    /// How many connections there are.
+    pub(super) fn len(&self) -> usize {
+        self.by_connection.len()
+    }
+
+    /// The index of a connection to which a segment with this sequence number can belong.
+    pub(super) fn find(&self, connection: &Connection, seq: u32) -> Option<usize> {
+        let at = *self.by_connection.get(connection)?;
+        self.entries[at].as_ref().filter(|entry| entry.stream.fits(seq)).map(|_| at)
+    }
+
+    /// Takes a connection over and opens the server's side of it.
+    ///
+    /// # Errors
+    ///
+    /// There are as many as may be, or the system has no socket.
+    pub(super) fn open(
+        &mut self,
+        connection: Connection,
+        peer: Peer,
+        start: &Start,
+        server: SocketAddr,
+        now: Duration,
+    ) -> io::Result<usize> {
+        self.forget(&connection);
+        let from = source(connection.client.ip());
+        let of_source = self.sources.get(&from).copied().unwrap_or(0);
+        if self.len() >= self.limit || of_source >= (self.limit / 8).max(1) {
+            return Err(ErrorKind::QuotaExceeded.into());
+        }
+        let (server, connected) = begin_to_connect(server)?;
+        let entry = Entry {
+            connection,
+            peer,
+            stream: Stream::adopt(start, now),
+            server,
+            connected,
+            server_finished: false,
+            told: false,
+            moved_at: now,
+            deadline: None,
+            interest: Interest::default(),
+        };
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() - 1
+        });
+        self.entries[at] = Some(entry);
+        self.by_connection.insert(connection, at);
+        *self.sources.entry(from).or_default() += 1;
+        Ok(at)
+    }
+
+    /// Forgets a connection without a word to the client, who has begun another one.
+    pub(super) fn forget(&mut self, connection: &Connection) {
+        if let Some(&at) = self.by_connection.get(connection) {
+            self.remove(at);
+        }
+    }
+
+    fn remove(&mut self, at: usize) {
+        let Some(entry) = self.entries[at].take() else { return };
+        self.free.push(at);
+        self.by_connection.remove(&entry.connection);
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.remove(&(deadline, at));
+        }
+        let from = source(entry.connection.client.ip());
+        if let Some(count) = self.sources.get_mut(&from) {
+            *count -= 1;
+            if *count == 0 {
+                self.sources.remove(&from);
+            }
+        }
+    }
+
+    /// A segment of the client. Afterwards [`Relay::pump`].
+    pub(super) fn handle_segment(
+        &mut self,
+        at: usize,
+        peer: Peer,
+        segment: &Segment<'_>,
+        now: Duration,
+    ) {
+        if let Some(entry) = self.entries.get_mut(at).and_then(Option::as_mut) {
+            entry.peer = peer;
+            entry.moved_at = now;
+            entry.stream.handle_segment(segment, now);
+        }
+    }
+
+    /// When the next of [`Relay::due`] is.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.deadlines.first().map(|&(at, _)| at)
+    }
+
+    /// Handles a time-out that is due and gives its connection, which is then to be pumped.
+    pub(super) fn due(&mut self, now: Duration) -> Option<usize> {
+        let &(deadline, at) = self.deadlines.first().filter(|&&(deadline, _)| deadline <= now)?;
+        self.deadlines.remove(&(deadline, at));
+        let entry = self.entries[at].as_mut()?;
+        entry.deadline = None;
+        entry.stream.handle_timeout(now);
+        if now.saturating_sub(entry.moved_at) >= IDLE {
+            if entry.server_finished {
+                entry.stream.abort();
+            } else {
+                // In order first: a FIN to the client, and the server's side closed with it.
+                entry.server_finished = true;
+                entry.stream.finish();
+                let _ = entry.server.shutdown(Shutdown::Both);
+                entry.moved_at = now;
+            }
+        }
+        Some(at)
+    }
+
+    /// Carries what can be carried, both ways, gives segments for the client to `send`, and waits for the server's side
+    /// with `poller`.
+    ///
+    /// # Errors
+    ///
+    /// The poller's.
+    pub(super) fn pump(
+        &mut self,
+        at: usize,
+        now: Duration,
+        poller: &Poller,
+        mut send: impl FnMut(Connection, Peer, &Segment<'_>),
+    ) -> io::Result<()> {
+        let Some(entry) = self.entries.get_mut(at).and_then(Option::as_mut) else { return Ok(()) };
+        entry.feed_server(now);
+        entry.read_server(&mut self.buffer, now);
+        let (connection, peer) = (entry.connection, entry.peer);
+        entry.stream.transmit(now, |segment| send(connection, peer, segment));
+        if entry.stream.is_closed() {
+            self.remove(at); // with its socket, which the poller forgets by itself
+            return Ok(());
+        }
+        let interest = entry.interest();
+        let before = std::mem::replace(&mut entry.interest, interest);
+        poller.change(&entry.server, Token::Relay(at as u32), before, interest)?;
+        let idle = entry.moved_at + IDLE;
+        let deadline = entry.stream.timeout().map_or(idle, |timeout| timeout.min(idle));
+        if entry.deadline != Some(deadline) {
+            if let Some(before) = entry.deadline.replace(deadline) {
+                self.deadlines.remove(&(before, at));
+            }
+            self.deadlines.insert((deadline, at));
+        }
+        Ok(())
+    }
+}
+
+impl Entry {
+    /// What the client sent goes to the server.
+    fn feed_server(&mut self, now: Duration) {
+        if !self.connected {
+            match self.server.take_error() {
+                Ok(None) if self.server.peer_addr().is_ok() => self.connected = true,
+                Ok(None) => return,
+                // No listener, or it is out of reach: as the kernel would, with a RST.
+                Ok(Some(_)) | Err(_) => return self.stream.abort(),
+            }
+        }
+        while !self.stream.received().is_empty() {
+            if self.server_finished {
+                // Nobody reads it any more; the client is to get what it has to get, and to finish.
+                self.stream.consume(self.stream.received().len());
+                continue;
+            }
+            match self.server.write(self.stream.received()) {
+                Ok(written) => {
+                    self.stream.consume(written);
+                    self.moved_at = now;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return self.stream.abort(),
+            }
+        }
+        if self.stream.client_finished() && !self.told {
+            self.told = true;
+            let _ = self.server.shutdown(Shutdown::Write);
+        }
+    }
+
+    /// What the server says goes to the client, as far as there is room.
+    fn read_server(&mut self, buffer: &mut [u8], now: Duration) {
+        while self.connected && !self.server_finished && self.stream.room() > 0 {
+            let room = self.stream.room().min(buffer.len());
+            match self.server.read(&mut buffer[..room]) {
+                Ok(0) => {
+                    self.server_finished = true;
+                    self.stream.finish();
+                }
+                Ok(length) => {
+                    self.stream.write(&buffer[..length]);
+                    self.moved_at = now;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return self.stream.abort(),
+            }
+        }
+    }
+
+    fn interest(&self) -> Interest {
+        let open = !self.server_finished;
+        Interest {
+            readable: self.connected && open && self.stream.room() > 0,
+            writable: open && (!self.connected || !self.stream.received().is_empty()),
+        }
+    }
+}
+
+/// A socket that is connected, or will be; and whether it is.
+fn begin_to_connect(to: SocketAddr) -> io::Result<(TcpStream, bool)> {
+    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let socket = socket(family, SockType::Stream, flags, None)?;
+    setsockopt(&socket, sockopt::TcpNoDelay, &true)?;
+    let connected = match connect(socket.as_raw_fd(), &SockaddrStorage::from(to)) {
+        Ok(()) => true,
+        Err(Errno::EINPROGRESS) => false,
+        Err(error) => return Err(error.into()),
+    };
+    Ok((TcpStream::from(socket), connected))
+}
+
+/// Whom a client's address belongs to, as for rates: an IPv4 address or the first 64 bits of an IPv6 address.
+fn source(client: IpAddr) -> u128 {
+    match client {
+        IpAddr::V4(address) => address.to_bits().into(),
+        // Shifted so that no prefix is an IPv4 address.
+        IpAddr::V6(address) => (address.to_bits() >> 64 << 64) | 1 << 63,
+    }
+}

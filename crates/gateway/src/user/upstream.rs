@@ -1,0 +1,395 @@
+//! Queries to the server over UDP, from the gateway's own address, and the way back to who asked.
+//!
+//! The server's answers are accepted by all that can be checked (RFC 5452, section 9.1): the sockets are
+//! connected, so that only datagrams from the server's address and port come; port and ID are
+//! unpredictable and the question has to be the query's. The client's own ID goes to the server never, and is
+//! put back into the answer.
+//!
+//! What is open at once is bounded, and nothing is sent again of our own accord: the client's TCP sends its query
+//! again, and then it goes to the server again under the same ID.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use super::link::Peer;
+use super::random::Random;
+use crate::core::Connection;
+
+/// Sockets for each server, each with a port of its own that the kernel draws.
+const SOCKETS: usize = 16;
+/// Queries after which a socket gives way to one with another port.
+const USES: u32 = 4096;
+
+/// Who asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asker {
+    /// The connection of the query.
+    pub(super) connection: Connection,
+    /// Where the answer's packets go.
+    pub(super) peer: Peer,
+}
+
+/// All that is open with the servers.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    servers: Vec<SocketAddr>,
+    /// [`SOCKETS`] for each server.
+    sockets: Vec<Option<Socket>>,
+    open: HashMap<(u32, u16), Query>,
+    /// The same by who asked.
+    asked: HashMap<Connection, (u32, u16)>,
+    /// In the order in which they were asked first.
+    order: VecDeque<(Duration, (u32, u16), Connection)>,
+    limit: usize,
+    random: Random,
+}
+
+#[derive(Debug)]
+struct Socket {
+    socket: UdpSocket,
+    uses: u32,
+    /// Queries that are open on it.
+    open: u32,
+}
+
+#[derive(Debug)]
+struct Query {
+    asker: Asker,
+    id: [u8; 2],
+    /// The question, in lower case.
+    question: Vec<u8>,
+    asked_at: Duration,
+}
+
+/// What became of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// It is on its way, and may be lost as datagrams are. A socket is new where its index is given.
+    Sent(Option<u32>),
+    /// As many as may be are open.
+    Full,
+    /// There is no socket to be had, or no question in it.
+    Failed,
+}
+
+impl Upstream {
+    /// Nothing asked yet. `limit` queries may be open at once.
+    pub(super) fn new(servers: Vec<SocketAddr>, limit: usize) -> io::Result<Self> {
+        let sockets = (0..servers.len() * SOCKETS).map(|_| None).collect();
+        Ok(Self {
+            servers,
+            sockets,
+            open: HashMap::new(),
+            asked: HashMap::new(),
+            order: VecDeque::new(),
+            limit,
+            random: Random::new()?,
+        })
+    }
+
+    /// Sends `message` to the server of this number; when its connection has asked the same before, under the
+    /// same ID and port.
+    pub(super) fn ask(
+        &mut self,
+        server: usize,
+        asker: Asker,
+        message: &mut [u8],
+        now: Duration,
+    ) -> Asked {
+        let Some(question) = question(message) else { return Asked::Failed };
+        let id = [message[0], message[1]];
+        if let Some(&key) = self.asked.get(&asker.connection) {
+            let query = self.open.get_mut(&key).expect("what was asked is open");
+            if query.id == id && query.question == question {
+                query.asker.peer = asker.peer;
+                self.send(key, message);
+                return Asked::Sent(None);
+            }
+            self.forget(key);
+        }
+        if self.open.len() >= self.limit {
+            return Asked::Full;
+        }
+        let Ok((at, fresh)) = self.socket(server) else { return Asked::Failed };
+        // Of 65536 IDs on this port at most `limit` are taken; some draws find a free one.
+        let free = (0..64)
+            .map(|_| (at, self.random.next() as u16))
+            .find(|key| !self.open.contains_key(key));
+        let Some(key) = free else { return Asked::Full };
+        self.open.insert(key, Query { asker, id, question, asked_at: now });
+        self.asked.insert(asker.connection, key);
+        self.order.push_back((now, key, asker.connection));
+        if let Some(socket) = self.sockets[at as usize].as_mut() {
+            (socket.uses, socket.open) = (socket.uses + 1, socket.open + 1);
+        }
+        self.send(key, message);
+        Asked::Sent(fresh.then_some(at))
+    }
+
+    fn send(&mut self, key: (u32, u16), message: &mut [u8]) {
+        message[..2].copy_from_slice(&key.1.to_be_bytes());
+        if let Some(Socket { socket, .. }) = &self.sockets[key.0 as usize] {
+            // An error may be that of an earlier datagram (ICMP), and then the second call sends.
+            if socket.send(message).is_err() {
+                let _ = socket.send(message);
+            }
+        }
+    }
+
+    /// One of the server's sockets by chance, and whether it is new.
+    fn socket(&mut self, server: usize) -> io::Result<(u32, bool)> {
+        let server = server.min(self.servers.len() - 1);
+        let at = server * SOCKETS + self.random.next() as usize % SOCKETS;
+        if self.sockets[at].as_ref().is_some_and(|socket| socket.uses < USES || socket.open > 0) {
+            return Ok((at as u32, false));
+        }
+        let to = self.servers[server];
+        let any: SocketAddr = match to {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(any)?; // Linux draws the port (`udp_lib_get_port`)
+        socket.connect(to)?;
+        socket.set_nonblocking(true)?;
+        self.sockets[at] = Some(Socket { socket, uses: 0, open: 0 });
+        Ok((at as u32, true))
+    }
+
+    /// The next answer on a socket: who asked, and the message's length in `buffer`, with the client's ID. `None` where
+    /// no more waits; what nobody asked for is passed over and counted in `strange`.
+    pub(super) fn answer(
+        &mut self,
+        at: u32,
+        buffer: &mut [u8],
+        strange: &mut u64,
+    ) -> Option<(Asker, usize)> {
+        loop {
+            let socket = self.sockets.get(at as usize)?.as_ref()?;
+            let length = match socket.socket.recv(buffer) {
+                Ok(length) => length,
+                // The server's port is closed (ICMP): no answer, and none of the others' is lost by it.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(_) => return None,
+            };
+            match self.accept(at, &mut buffer[..length]) {
+                Some(asker) => return Some((asker, length)),
+                None => *strange += 1,
+            }
+        }
+    }
+
+    fn accept(&mut self, at: u32, message: &mut [u8]) -> Option<Asker> {
+        let header = message.get(..12)?;
+        let key = (at, u16::from_be_bytes([header[0], header[1]]));
+        let query = self.open.get(&key)?;
+        // A server that could not read the question may leave it out (RFC 1035, 4.1.1, FORMERR).
+        let without = header[4..6] == [0, 0];
+        if header[2] & 0x80 == 0 || !without && question(message)? != query.question {
+            return None;
+        }
+        message[..2].copy_from_slice(&query.id);
+        let asker = query.asker;
+        self.forget(key);
+        Some(asker)
+    }
+
+    fn forget(&mut self, key: (u32, u16)) {
+        if let Some(query) = self.open.remove(&key) {
+            self.asked.remove(&query.asker.connection);
+            if let Some(socket) = self.sockets[key.0 as usize].as_mut() {
+                socket.open -= 1;
+            }
+        }
+    }
+
+    /// Forgets what was asked before `since`.
+    pub(super) fn expire(&mut self, since: Duration) {
+        while let Some(&(asked_at, key, connection)) = self.order.front() {
+            let open = self.open.get(&key).is_some_and(|query| {
+                query.asked_at == asked_at && query.asker.connection == connection
+            });
+            if open && asked_at >= since {
+                break;
+            }
+            if open {
+                self.forget(key);
+            }
+            self.order.pop_front();
+        }
+    }
+
+    /// The socket of this index, to wait for.
+    pub(super) fn descriptor(&self, at: u32) -> Option<BorrowedFd<'_>> {
+        Some(self.sockets.get(at as usize)?.as_ref()?.socket.as_fd())
+    }
+
+    /// The server of this number.
+    pub(super) fn server(&self, server: usize) -> SocketAddr {
+        self.servers[server.min(self.servers.len() - 1)]
+    }
+}
+
+/// The question of a message with one, in lower case: an uncompressed name, type and class.
+fn question(message: &[u8]) -> Option<Vec<u8>> {
+    let rest = message.get(12..)?;
+    let mut at = 0;
+    loop {
+        match *rest.get(at)? {
+            0 => break,
+            length @ 1..=63 => at += 1 + usize::from(length),
+            _ => return None,
+        }
+    }
+    Some(rest.get(..at + 5)?.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asker(port: u16) -> Asker {
+        let connection = Connection {
+            client: SocketAddr::from(([192, 0, 2, 9], port)),
+            server: SocketAddr::from(([192, 0, 2, 53], 53)),
+        };
+        Asker { connection, peer: Peer::default() }
+    }
+
+    fn query(id: u16, name: &str) -> Vec<u8> {
+        let mut message = vec![0; 12];
+        message[..2].copy_from_slice(&id.to_be_bytes());
+        message[5] = 1;
+        for label in name.split('.') {
+            message.push(label.len() as u8);
+            message.extend(label.bytes());
+        }
+        message.extend([0, 0, 1, 0, 1]);
+        message
+    }
+
+    /// A server's socket, and an upstream to it.
+    fn pair(limit: usize) -> (UdpSocket, Upstream) {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        server.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
+        let address = server.local_addr().expect("bound");
+        (server, Upstream::new(vec![address], limit).expect("random numbers"))
+    }
+
+    /// Waits for the next answer on any socket.
+    fn wait(upstream: &mut Upstream, strange: &mut u64) -> Option<(Asker, Vec<u8>)> {
+        let mut buffer = [0; 4096];
+        for _ in 0..100 {
+            for at in 0..SOCKETS as u32 {
+                if let Some((asker, length)) = upstream.answer(at, &mut buffer, strange) {
+                    return Some((asker, buffer[..length].to_vec()));
+                }
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        None
+    }
+
+    #[test]
+    fn an_answer_finds_its_asker_and_has_the_clients_id() {
+        let (server, mut upstream) = pair(10);
+        let mut ids = Vec::new();
+        for port in 1..=5 {
+            // All clients use the same ID, and the same name in letters of another case.
+            let mut message = query(7, "Example.test");
+            assert!(matches!(
+                upstream.ask(0, asker(port), &mut message, Duration::ZERO),
+                Asked::Sent(_)
+            ));
+            let mut buffer = [0; 512];
+            let (length, from) = server.recv_from(&mut buffer).expect("the query");
+            ids.push([buffer[0], buffer[1]]);
+            buffer[2] |= 0x80;
+            buffer[12..length].make_ascii_lowercase();
+            server.send_to(&buffer[..length], from).expect("sent");
+            let (who, answer) = wait(&mut upstream, &mut 0).expect("an answer");
+            assert_eq!((who, &answer[..2]), (asker(port), &[0, 7][..]));
+        }
+        ids.dedup();
+        assert!(ids.len() > 1, "the server sees IDs of ours");
+        assert!(upstream.open.is_empty() && upstream.asked.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_answer_is_passed_over() {
+        let (server, mut upstream) = pair(10);
+        upstream.ask(0, asker(1), &mut query(7, "example.test"), Duration::ZERO);
+        let mut buffer = [0; 512];
+        let (length, from) = server.recv_from(&mut buffer).expect("the query");
+        let right = &mut buffer[..length];
+        let mut forged = [right.to_vec(), right.to_vec(), right.to_vec(), right[..11].to_vec()];
+        // A wrong ID, a wrong question, no answer at all, too short.
+        forged[0][0] ^= 1;
+        forged[0][2] |= 0x80;
+        forged[1][13] ^= 1;
+        forged[1][2] |= 0x80;
+        for message in &forged {
+            server.send_to(message, from).expect("sent");
+        }
+        right[2] |= 0x80;
+        server.send_to(right, from).expect("sent");
+        let mut strange = 0;
+        assert_eq!(wait(&mut upstream, &mut strange).map(|(who, _)| who), Some(asker(1)));
+        assert_eq!(strange, 4);
+    }
+
+    #[test]
+    fn a_repeated_query_keeps_its_id_and_another_one_of_the_connection_takes_its_place() {
+        let (server, mut upstream) = pair(10);
+        let mut seen = Vec::new();
+        for name in ["example.test", "example.test", "other.test"] {
+            upstream.ask(0, asker(1), &mut query(7, name), Duration::ZERO);
+            let mut buffer = [0; 512];
+            let (length, from) = server.recv_from(&mut buffer).expect("the query");
+            seen.push((from.port(), buffer[..length].to_vec()));
+        }
+        assert_eq!(seen[0], seen[1]);
+        assert_ne!(seen[1].1, seen[2].1);
+        assert_eq!((upstream.open.len(), upstream.asked.len()), (1, 1));
+    }
+
+    #[test]
+    fn no_more_are_open_than_may_be_and_old_ones_make_room() {
+        let (_server, mut upstream) = pair(3);
+        let at = |n| Duration::from_secs(n);
+        for port in 1..=3 {
+            let asked = upstream.ask(0, asker(port), &mut query(7, "a"), at(port.into()));
+            assert!(matches!(asked, Asked::Sent(_)));
+        }
+        assert_eq!(upstream.ask(0, asker(4), &mut query(7, "a"), at(4)), Asked::Full);
+        upstream.expire(at(3));
+        assert_eq!((upstream.open.len(), upstream.order.len()), (1, 1));
+        assert!(matches!(upstream.ask(0, asker(4), &mut query(7, "a"), at(4)), Asked::Sent(_)));
+    }
+
+    #[test]
+    fn sockets_give_way_to_others_with_time() {
+        let (server, mut upstream) = pair(10);
+        upstream.ask(0, asker(1), &mut query(7, "a"), Duration::ZERO);
+        let at = upstream.sockets.iter().position(Option::is_some).expect("one socket");
+        let port = |upstream: &Upstream| {
+            let socket = upstream.sockets[at].as_ref().expect("it is open");
+            socket.socket.local_addr().expect("bound").port()
+        };
+        let before = port(&upstream);
+        upstream.sockets[at].as_mut().expect("it is open").uses = USES;
+        for n in 0..500 {
+            upstream.ask(0, asker(2), &mut query(n, "a"), Duration::ZERO);
+        }
+        assert_eq!(port(&upstream), before, "a query on it is open");
+        upstream.expire(Duration::from_secs(9));
+        for n in 0..500 {
+            upstream.ask(0, asker(2), &mut query(n, "a"), Duration::ZERO);
+            upstream.expire(Duration::from_secs(9));
+        }
+        assert_ne!(port(&upstream), before);
+        drop(server);
+    }
+}
