@@ -158,7 +158,7 @@ impl Options {
     }
 
     /// Reads an options field as Linux does (`tcp_parse_options`, `net/ipv4/tcp_input.c`, 6.1): an
-    /// option that does not fit ends the reading, one of a wrong length is skipped.
+    /// option that does not fit ends the reading, one of a wrong length and an MSS of 0 are skipped.
     pub fn read_leniently(mut field: &[u8]) -> Self {
         let mut options = Self::default();
         loop {
@@ -166,8 +166,10 @@ impl Options {
                 [NOP, ref rest @ ..] => field = rest,
                 [kind, length, ..] if kind != END && (2..=field.len()).contains(&length.into()) => {
                     let (option, rest) = field.split_at(length.into());
-                    // `None` is a wrong length, of which only SACK blocks may have been taken.
-                    let _ = options.take(kind, &option[2..]);
+                    if option != [MSS, 4, 0, 0] {
+                        // `None` is a wrong length, of which only SACK blocks may have been taken.
+                        let _ = options.take(kind, &option[2..]);
+                    }
                     field = rest;
                 }
                 _ => return options,
@@ -304,6 +306,7 @@ mod tests {
             (&[2, 4, 0x05, 0xb4, 3, 1, 7, 7], mss),
             (&[2, 4, 0x05, 0xb4, 3, 4, 7, 7, 4, 2], Options { sack_permitted: true, ..mss }),
             (&[1, 2, 4, 0x05, 0xb4, 0, 4, 2], mss),
+            (&[2, 4, 0x05, 0xb4, 2, 4, 0, 0], mss),
             (&[8, 11, 0, 0], Options::default()),
         ] {
             assert_eq!(Options::read_leniently(field), options, "{field:?}");

@@ -13,11 +13,19 @@ impl Core {
         out: &mut Vec<Vec<u8>>,
     ) -> Verdict {
         let Some(header) = link_header(frame) else {
-            self.count(Counter::Malformed);
+            if self.settings.active {
+                self.count(Counter::Malformed);
+            }
             return Verdict::Pass;
         };
         let (header, packet) = frame.split_at(header);
-        if !matches!(&header[header.len() - 2..], IPV4 | IPV6) {
+        let version = match &header[header.len() - 2..] {
+            IPV4 => 4,
+            IPV6 => 6,
+            _ => return Verdict::Pass,
+        };
+        if self.settings.active && packet.first().is_none_or(|byte| byte >> 4 != version) {
+            self.count(Counter::Malformed);
             return Verdict::Pass;
         }
         let before = out.len();

@@ -1,0 +1,6 @@
+//! What the tests of the core share: packets by another hand, and a client to have conversations with.
+
+#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
+
+pub mod conversation;
+pub mod packets;
