@@ -13,7 +13,7 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup run check test lint gateway wheel docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-sweep clean
+.PHONY: help setup run check test lint gateway wheel docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ bench-disciplines: setup ## Cost of a packet in B1 with each discipline against 
 
 bench-queues: setup ## Cost of an operation of the per-flow disciplines with 10 to 100,000 flows
 	$(BIN)/python benchmarks/bench_queues.py
+
+bench-gateway: setup ## What DNS over TCP costs a server, with and without the gateway (root; QUICK=1: 3 minutes)
+	$(BIN)/python benchmarks/bench_gateway.py
 
 bench-sweep: setup ## A sweep of 1000 small runs on two workers against one
 	$(BIN)/python benchmarks/bench_sweep.py

@@ -22,10 +22,13 @@ import polars as pl
 from narrows.results.errors import RunFolderError
 from narrows.results.schema import FORMAT, TABLES, Table, mismatch
 
-__all__ = ["RUN_FILE", "check_target", "parquet", "read", "read_captures", "write"]
+__all__ = ["BENCH", "RUN_FILE", "check_target", "parquet", "read", "read_captures", "write"]
 
 RUN_FILE = "run.json"
 """What makes a folder a run folder."""
+
+BENCH = "gateway-bench"
+"""What run.json says as `backend` where `make bench-gateway` wrote the folder."""
 
 _CAPTURES = "captures"
 _LARGEST_JSON = 64 * 2**20
@@ -56,8 +59,16 @@ def write(
     document: Mapping[str, Any],
     tables: Mapping[str, pl.DataFrame],
     captures: Mapping[str, bytes],
+    schema: Mapping[str, Table] = TABLES,
 ) -> None:
     """Writes a run folder whole, or leaves nothing.
+
+    Args:
+        folder: Where; it must not hold anything yet.
+        document: What run.json says, without the tables' sizes and check sums.
+        tables: The tables by name: all that `schema` has.
+        captures: pcapng files by link.
+        schema: The tables that there are; a bench has others than a scenario.
 
     Raises:
         RunFolderError: The folder holds a run or other files, or it cannot be written.
@@ -67,7 +78,7 @@ def write(
     try:
         temporary = _temporary(folder)
         files = {}
-        for table in TABLES.values():
+        for table in schema.values():
             data = parquet(tables[table.name])
             _write_file(temporary / table.file_name, data)
             files[table.file_name] = {
@@ -89,19 +100,26 @@ def write(
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def read(folder: Path) -> tuple[dict[str, Any], dict[str, pl.DataFrame]]:
+def read(
+    folder: Path, schema: Mapping[str, Table] = TABLES
+) -> tuple[dict[str, Any], dict[str, pl.DataFrame]]:
     """run.json and the tables of a run folder, checked.
 
     Raises:
-        RunFolderError: The folder holds no run, a damaged one, or one of another format.
+        RunFolderError: The folder holds no run, a damaged one, one of another format, or one that
+            has other tables.
     """
     document = _read_document(folder)
+    if (document["backend"] == BENCH) != (schema is not TABLES):
+        what = "is no bench's" if schema is not TABLES else "is a bench's, not a scenario's"
+        hint = "" if schema is not TABLES else "narrows reproduce S --bench reads it"
+        raise RunFolderError(folder, what, hint)
     files = document.get("files", {})
     if not isinstance(files, dict):
         raise RunFolderError(folder / RUN_FILE, "is damaged (files is no object)", _RERUN)
     tables = {
         table.name: _read_table(folder / table.file_name, table, files.get(table.file_name))
-        for table in TABLES.values()
+        for table in schema.values()
     }
     return document, tables
 

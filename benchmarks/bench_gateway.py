@@ -1,0 +1,200 @@
+"""What DNS over TCP costs a server, with and without `narrows-gateway`: `make bench-gateway`.
+
+BIND, NSD and Knot, each in a network namespace of its own, are asked over UDP, the kernel's TCP,
+the gateway, and Knot's own XDP mode: one query a connection, 50 to 500 queries a second as in
+Hayes, Rossi, Armitage 2010, and far beyond. benchmarks/gateway/README.md says how. Needs root. The
+last line of stdout is a JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import measure
+import narrows
+from gateway import plan, servers
+from gateway.beds import Bed, Beds
+from gateway.lab import Lab, LabError, missing_programs
+from gateway.load import Generator, build
+from gateway.recording import Recording, host
+from narrows.errors import NarrowsError
+from narrows.results.folder import check_target
+from narrows.results.gateway_bench import GatewayBench
+
+SEED = 1
+
+
+def main() -> int:
+    """Measures, prints, and gives the exit code."""
+    options = arguments()
+    form = plan.QUICK if options.quick else plan.FULL
+    if options.rounds:
+        form = replace(form, rounds=options.rounds, fast_rounds=options.rounds)
+    folder = options.out or free_folder(Path("runs"))
+    try:
+        check_target(folder)
+        require()
+        bench = run(form, options.servers)
+        bench = bench.save(folder)
+    except (LabError, NarrowsError) as error:
+        print(f"bench_gateway.py: {error}", file=sys.stderr)
+        return 2
+    print(table(bench))
+    measure.log(f"wrote {folder}")
+    print(json.dumps(last_line(bench)))
+    return 130 if bench.stopped == "interrupted" else 0
+
+
+def arguments() -> argparse.Namespace:
+    """The command line; QUICK=1, ROUNDS and OUT in the environment say the same."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", default=bool(os.environ.get("QUICK")))
+    parser.add_argument("--rounds", type=int, default=int(os.environ.get("ROUNDS", "0")))
+    out = os.environ.get("OUT")
+    parser.add_argument("--out", type=Path, default=Path(out) if out else None)
+    parser.add_argument(
+        "--servers", nargs="+", choices=list(servers.SERVERS), default=list(servers.SERVERS)
+    )
+    return parser.parse_args()
+
+
+def require() -> None:
+    """Makes sure, before anything is built, that it can be run.
+
+    Raises:
+        LabError: Something is missing; it says what installs it.
+    """
+    if os.geteuid() != 0:
+        raise LabError("needs root, for network namespaces; hint: sudo make bench-gateway")
+    if (os.cpu_count() or 1) < 2:
+        raise LabError("needs two cores: one for the generator, one for the server")
+    packages = [*servers.missing_programs(), *missing_programs()]
+    if packages:
+        raise LabError(f"programs are missing; hint: apt-get install {' '.join(packages)}")
+
+
+def run(form: plan.Form, names: list[str]) -> GatewayBench:
+    """Measures all that a form says."""
+    recording, started_at = Recording(), time.time()
+    clock = time.monotonic()
+    stopped, failed = "end", []
+    programs = build()
+    with tempfile.TemporaryDirectory(prefix="bench-gateway-") as folder, Lab() as lab:
+        generator = Generator(programs.dnsload)
+        # The servers' own users must get at their files.
+        Path(folder).chmod(0o755)
+        with Beds(lab, Path(folder), generator, programs.gateway) as beds:
+            try:
+                made = start(beds, names)
+                failed = beds.failed
+                for line in failed:
+                    measure.log(f"not measured: {line}")
+                load(form, made, generator, recording, clock)
+            except KeyboardInterrupt:
+                stopped = "interrupted"
+    return GatewayBench(
+        settings={
+            "name": "bench-gateway",
+            "form": form.name,
+            "servers": names,
+            "rates_per_s": list(form.rates),
+            "rounds": form.rounds,
+            "seconds": form.seconds,
+            "not_measured": failed,
+        },
+        seed=SEED,
+        status="complete" if stopped == "end" and not failed else "partial",
+        stopped=stopped if stopped != "end" or not failed else failed[0],
+        end_s=time.monotonic() - clock,
+        tables=recording.tables(),
+        narrows=narrows.__version__,
+        wall={"started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started_at))},
+        host=host(),
+    )
+
+
+def start(beds: Beds, names: list[str]) -> list[Bed]:
+    """Starts every server with every front."""
+    made: list[Bed | None] = []
+    for name in names:
+        made += [beds.plain(name), beds.behind(name, "gateway")]
+        if name == "bind":
+            made += [beds.behind(name, "gateway-axfr"), beds.behind(name, "gateway-fin")]
+        if name == "knot":
+            made.append(beds.xdp(name))
+    return [bed for bed in made if bed is not None]
+
+
+def load(
+    form: plan.Form, beds: list[Bed], generator: Generator, recording: Recording, clock: float
+) -> None:
+    """Measures every interval of the plan."""
+    places = {arm: bed for bed in beds for arm in bed.arms}
+    for part in plan.parts(form, list(places)):
+        measure.log(f"{part.name}: {len(part.arms)} arms, {part.length_s / 60:.1f} minutes of load")
+        for interval in plan.intervals(part, SEED):
+            started_s = time.monotonic() - clock
+            found = places[interval.arm].measure(
+                interval.arm,
+                generator,
+                rate=interval.rate,
+                seconds=interval.seconds,
+                seed=interval.seed,
+            )
+            recording.interval(interval, started_s, found)
+
+
+def table(bench: GatewayBench) -> str:
+    """The figures for people."""
+    head = ["server, transport", "over UDP, 500/s", "us, 500/s", "us, 5000/s", "most a second"]
+    rows = []
+    for server, arms in bench.summary.items():
+        for transport, figures in arms.items():
+            over = figures.get("over_udp_500qps")
+            most = figures.get("most_per_s")
+            rows.append(
+                [
+                    f"{server} {transport}",
+                    "" if over is None else f"{100 * over:+.0f} %",
+                    text(figures.get("us_per_query_500qps")),
+                    text(figures.get("us_per_query_5000qps")),
+                    "" if most is None else f"{'>= ' if figures['at_least'] else ''}{most:.0f}",
+                ]
+            )
+    return measure.table(head, rows)
+
+
+def text(value: float | None) -> str:
+    """A figure, or nothing."""
+    return "" if value is None else f"{value:.1f}"
+
+
+def last_line(bench: GatewayBench) -> dict[str, object]:
+    """The JSON line: servers with their arms; Knot's XDP mode as a server of its own."""
+    found: dict[str, object] = {}
+    for server, arms in bench.summary.items():
+        own = {name: value for name, value in arms.items() if not name.startswith("xdp")}
+        found[server] = own
+        xdp = {name[4:]: value for name, value in arms.items() if name.startswith("xdp")}
+        if xdp:
+            found[f"{server}_xdp"] = xdp
+    return found
+
+
+def free_folder(parent: Path) -> Path:
+    """The first of `gateway-1`, `gateway-2`, .. below `parent` that does not exist."""
+    number = 1
+    while (parent / f"gateway-{number}").exists():
+        number += 1
+    return parent / f"gateway-{number}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

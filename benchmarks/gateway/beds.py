@@ -1,0 +1,141 @@
+"""What is measured: a server in its namespace, alone or behind a gateway, with its arms."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gateway import front, servers
+from gateway.cpu import Meter, core_busy_s
+from gateway.lab import SERVER_CORE, Lab, LabError, Link, napi_threads
+from gateway.load import Generator
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A server with a transport."""
+
+    server: str
+    transport: str
+
+    @property
+    def load(self) -> str:
+        """What the generator sends."""
+        return "udp" if self.transport.endswith("udp") else "tcp"
+
+    def __str__(self) -> str:
+        return f"{self.server} {self.transport}"
+
+
+@dataclass
+class Bed:
+    """A server that runs, what stands before it, and where."""
+
+    server: servers.Server
+    link: Link
+    gateway: front.Gateway | None
+    transports: Sequence[str]
+
+    @property
+    def arms(self) -> list[Arm]:
+        """The arms that can be measured here."""
+        return [Arm(self.server.name, transport) for transport in self.transports]
+
+    def stop(self) -> None:
+        """Ends all that runs here."""
+        if self.gateway is not None:
+            self.gateway.stop()
+        self.server.stop()
+
+    def measure(
+        self, arm: Arm, generator: Generator, *, rate: float, seconds: float, seed: int
+    ) -> dict[str, Any]:
+        """One interval: what `dnsload` found, and processor time by part."""
+        gateway = [self.gateway.process.pid] if self.gateway is not None else []
+        meters = {
+            "kernel_s": Meter(napi_threads(self.link.server_interface)),
+            "server_s": Meter(self.server.processes),
+            "gateway_s": Meter(gateway),
+        }
+        receiving = Meter(napi_threads(self.link.client_interface))
+        busy_s = core_busy_s(SERVER_CORE)
+        found = generator.run(self.link, arm.load, rate=rate, seconds=seconds, seed=seed)
+        spent = {name: meter.spent_s() for name, meter in meters.items()}
+        others_s = core_busy_s(SERVER_CORE) - busy_s - sum(spent.values())
+        return {
+            **found,
+            **spent,
+            "others_s": max(0.0, others_s),
+            "generator_s": found["cpu_s"] + receiving.spent_s(),
+        }
+
+
+@dataclass
+class Beds:
+    """All beds of a run; ends what it started, also after a failure."""
+
+    lab: Lab
+    folder: Path
+    generator: Generator
+    gateway: Path | None
+    made: list[Bed] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """Arms that could not be had, each with the reason."""
+
+    def __enter__(self) -> Beds:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends all servers and gateways."""
+        while self.made:
+            self.made.pop().stop()
+
+    def plain(self, server: str) -> Bed:
+        """A server with the kernel's UDP and TCP."""
+        return self._start(server, "plain", ["udp", "tcp"])
+
+    def xdp(self, server: str) -> Bed:
+        """Knot's own XDP mode."""
+        return self._start(server, "xdp", ["xdp-udp", "xdp-tcp"], xdp=True)
+
+    def behind(self, server: str, arm: str, **settings: object) -> Bed | None:
+        """A server behind the gateway; None where the gateway does not run, which is noted."""
+        bed = self._start(server, arm, [arm])
+        try:
+            if self.gateway is None:
+                raise LabError("narrows-gateway was not built with its in-kernel data path")
+            chosen = {**front.ARMS.get(arm, {}), **settings}
+            bed.gateway = front.start(self.gateway, bed.link, bed.server.folder, chosen)
+            self.generator.wait_for(bed.link, "tcp")
+        except LabError as error:
+            self.failed.append(f"{server} {arm}: {error}")
+            self.made.remove(bed)
+            bed.stop()
+            return None
+        return bed
+
+    def _start(
+        self, server: str, name: str, transports: Sequence[str], *, xdp: bool = False
+    ) -> Bed:
+        link = self.lab.link(f"{server}-{name}")
+        running = servers.start(server, link, self.folder / f"{server}-{name}", xdp=xdp)
+        bed = Bed(running, link, None, transports)
+        self.made.append(bed)
+        try:
+            self.generator.wait_for(link, "udp")
+        except LabError:
+            last = (running.log().strip().splitlines() or ["it said nothing"])[-1]
+            raise LabError(f"{server} does not answer; it said last: {last}") from None
+        servers.settle(running)
+        return bed
+
+
+def kernel_release() -> str:
+    """The kernel's release."""
+    return subprocess.run(["uname", "-r"], capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,111 @@
+"""`narrows-gateway` as the bench runs it: in a server's namespace, with the settings of one arm."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.lab import LabError, Link, run
+
+START_S = 20.0
+"""How long it may take until it serves."""
+
+ARMS: dict[str, dict[str, object]] = {
+    "gateway": {"axfr_detect": False},
+    "gateway-axfr": {"axfr_detect": True},
+    "gateway-fin": {"axfr_detect": False, "close": "fin"},
+}
+"""Settings by arm; all else is the default."""
+
+# The load comes from five addresses: their rates are no attack.
+LIMITS = {"syn_rate": 0, "query_rate": 0}
+
+
+@dataclass
+class Gateway:
+    """A running gateway."""
+
+    program: Path
+    link: Link
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    def stop(self) -> None:
+        """Ends it, which takes its programs off the interface; and makes sure of that."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self._call("detach", check=False)
+
+    def entries(self) -> int:
+        """Connections that it holds state for, from its map."""
+        said = run("bpftool", "-j", "map", "dump", "pinned", str(self.pins / "flows"))
+        return len(json.loads(said))
+
+    def counters(self) -> dict[str, int]:
+        """Its counters by name."""
+        status = json.loads(self._call("status", "--json"))
+        found: dict[str, int] = status["counters"]
+        return found
+
+    @property
+    def pins(self) -> Path:
+        """Where its maps and programs are pinned."""
+        return Path("/sys/fs/bpf/narrows-gateway") / self.link.server_interface
+
+    def log(self) -> str:
+        """What it said."""
+        return (self.folder / "gateway.log").read_text(errors="replace")
+
+    def _call(self, command: str, *more: str, check: bool = True) -> str:
+        words = [str(self.program), command, "--interface", self.link.server_interface, *more]
+        return run(*self.link.at_server(*words, core=0), check=check)
+
+
+def start(program: Path, link: Link, folder: Path, settings: dict[str, object]) -> Gateway:
+    """Starts it; it serves when this returns.
+
+    Raises:
+        LabError: It ended, with what it said last.
+    """
+    lines = [
+        f'interface = "{link.server_interface}"',
+        f'server = ["{link.server}", "{link.server6}"]',
+        "loglevel = 0",
+        *(f"{key} = {json.dumps(value)}" for key, value in settings.items()),
+        "[limits]",
+        *(f"{key} = {value}" for key, value in LIMITS.items()),
+    ]
+    configuration = folder / "gateway.toml"
+    configuration.write_text("\n".join(lines) + "\n")
+    with (folder / "gateway.log").open("wb") as log:
+        process = subprocess.Popen(
+            link.at_server(str(program), "run", "--config", str(configuration)),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    gateway = Gateway(program, link, process, folder)
+    end_at = time.monotonic() + START_S
+    while time.monotonic() < end_at and process.poll() is None:
+        if attached(link):
+            return gateway
+        time.sleep(0.1)
+    gateway.stop()
+    last = (gateway.log().strip().splitlines() or ["it said nothing"])[-1]
+    raise LabError(f"narrows-gateway run: {last}")
+
+
+def attached(link: Link) -> bool:
+    """Whether an XDP program is on the server's interface."""
+    interface = link.server_interface
+    said = run("ip", "-n", link.namespace, "-j", "-d", "link", "show", "dev", interface)
+    return bool(json.loads(said)[0].get("xdp"))

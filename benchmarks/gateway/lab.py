@@ -1,0 +1,229 @@
+"""Network namespaces for the bench: one for clients, and one for each server, with its own link.
+
+    client namespace                        a server's namespace
+    b<pid>c<n>  198.18.<n>.10 to .14  ----  b<pid>s<n>  198.18.<n>.1
+                fd18:<n>::10 to ::14                    fd18:<n>::1
+
+Every interface receives in a kernel thread of its own (threaded NAPI), pinned: the clients' to one
+core and the servers' to another. What softirqs do for a server is then that thread's time, which
+the scheduler counts exactly; without it, packets would be handled wherever they were sent from, and
+counted nowhere.
+
+Without an XDP program, veth receives in NAPI only what may be merged on the way: GRO is on, and TSO
+off at the sender (drivers/net/veth.c of Linux 6.18, veth_skb_is_eligible_for_gro). So both are so,
+everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.scheduling import own_session, run_first
+
+CLIENT_CORE = 0
+SERVER_CORE = 1
+
+CLIENTS = 5
+"""Addresses that clients use: the paper has five hosts."""
+
+
+class LabError(Exception):
+    """Something that the bench needs is not there; one line, with the mend."""
+
+
+def run(*command: str, check: bool = True) -> str:
+    """Runs a command to its end; gives what it printed.
+
+    Raises:
+        LabError: It failed; the text is what it said.
+    """
+    done = subprocess.run(command, capture_output=True, text=True)
+    if check and done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise LabError(f"{' '.join(command)}: {said}")
+    return done.stdout
+
+
+def missing_programs() -> list[str]:
+    """Debian's packages of the programs that this file calls, where they are not there."""
+    packages = {
+        "ip": "iproute2",
+        "ethtool": "ethtool",
+        "nsenter": "util-linux",
+        "sysctl": "procps",
+        "bpftool": "bpftool",
+    }
+    return [package for program, package in packages.items() if shutil.which(program) is None]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A server's namespace and its link to the clients."""
+
+    number: int
+    namespace: str
+    client_namespace: str
+    server_interface: str
+    client_interface: str
+
+    @property
+    def server(self) -> str:
+        """The server's IPv4 address."""
+        return f"198.18.{self.number}.1"
+
+    @property
+    def server6(self) -> str:
+        """The server's IPv6 address."""
+        return f"fd18:{self.number}::1"
+
+    @property
+    def clients(self) -> list[str]:
+        """The clients' IPv4 addresses."""
+        return [f"198.18.{self.number}.{10 + index}" for index in range(CLIENTS)]
+
+    @property
+    def clients6(self) -> list[str]:
+        """The clients' IPv6 addresses."""
+        return [f"fd18:{self.number}::{10 + index}" for index in range(CLIENTS)]
+
+    def at_server(self, *command: str, core: int = SERVER_CORE) -> list[str]:
+        """The command as it runs in the server's namespace, on the servers' core.
+
+        nsenter, not `ip netns exec`: the latter hides the BPF file system.
+        """
+        return [*_inside(self.namespace), *_pinned(core), *command]
+
+    def at_client(self, *command: str, core: int = CLIENT_CORE) -> list[str]:
+        """The command as it runs in the clients' namespace, on the clients' core."""
+        return [*_inside(self.client_namespace), *_pinned(core), *command]
+
+
+class Lab:
+    """The namespaces of one run of the bench; removes what it made, also after a failure."""
+
+    def __init__(self) -> None:
+        self.prefix = f"nrw-bench-{os.getpid()}"
+        self.client_namespace = f"{self.prefix}-clients"
+        self.links: list[Link] = []
+        self._made: list[str] = []
+
+    def __enter__(self) -> Lab:
+        try:
+            own_session()
+            run_first()
+            self._namespace(self.client_namespace)
+            # A client that is done with a connection forgets it: what waits in TIME_WAIT costs the
+            # generator, and is no part of what is measured.
+            self._sysctl(self.client_namespace, "net.ipv4.tcp_max_tw_buckets", "0")
+            self._sysctl(self.client_namespace, "net.ipv4.ip_local_port_range", "1024 65535")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Removes the namespaces; their interfaces go with them."""
+        while self._made:
+            run("ip", "netns", "del", self._made.pop(), check=False)
+
+    def link(self, name: str) -> Link:
+        """A new server's namespace, with its link up and its kernel threads pinned."""
+        number = len(self.links) + 1
+        made = Link(
+            number=number,
+            namespace=f"{self.prefix}-{name}",
+            client_namespace=self.client_namespace,
+            server_interface=f"b{os.getpid()}s{number}",
+            client_interface=f"b{os.getpid()}c{number}",
+        )
+        self._namespace(made.namespace)
+        self.links.append(made)
+        ours, theirs = made.server_interface, made.client_interface
+        run(
+            *("ip", "link", "add", ours, "netns", made.namespace, "type", "veth"),
+            *("peer", "name", theirs, "netns", self.client_namespace),
+        )
+        self._interface(made.namespace, ours, [made.server], [made.server6], SERVER_CORE)
+        self._interface(self.client_namespace, theirs, made.clients, made.clients6, CLIENT_CORE)
+        # Nobody asks for a neighbour while we measure.
+        for namespace, interface, peer, addresses in (
+            (made.namespace, ours, (self.client_namespace, theirs), made.clients + made.clients6),
+            (self.client_namespace, theirs, (made.namespace, ours), [made.server, made.server6]),
+        ):
+            mac = mac_address(*peer)
+            for address in addresses:
+                run(
+                    *("ip", "-n", namespace, "neigh", "replace", address, "lladdr", mac),
+                    *("dev", interface, "nud", "permanent"),
+                )
+        return made
+
+    def _namespace(self, name: str) -> None:
+        run("ip", "netns", "add", name)
+        self._made.append(name)
+        run("ip", "-n", name, "link", "set", "lo", "up")
+
+    def _interface(
+        self, namespace: str, name: str, v4: Sequence[str], v6: Sequence[str], core: int
+    ) -> None:
+        run(*_inside(namespace), "ethtool", "-K", name, "gro", "on", "tso", "off")
+        for address in v4:
+            run("ip", "-n", namespace, "address", "add", f"{address}/24", "dev", name)
+        for address in v6:
+            run("ip", "-n", namespace, "address", "add", f"{address}/64", "dev", name, "nodad")
+        run("ip", "-n", namespace, "link", "set", name, "up")
+        threaded = f"/sys/class/net/{name}/threaded"
+        run("ip", "netns", "exec", namespace, "sh", "-c", f"echo 1 > {threaded}")
+        for thread in napi_threads(name):
+            run("taskset", "-p", "-c", str(core), str(thread))
+            run_first(thread)
+
+    def _sysctl(self, namespace: str, key: str, value: str) -> None:
+        run(*_inside(namespace), "sysctl", "-q", "-w", f"{key}={value}")
+
+
+def napi_threads(interface: str) -> list[int]:
+    """The kernel threads in which an interface receives; they are there once it is up.
+
+    Raises:
+        LabError: There is none.
+    """
+    found = []
+    wanted = f"napi/{interface}-"
+    for _ in range(50):
+        for path in Path("/proc").glob("[0-9]*/comm"):
+            try:
+                name = path.read_text()
+            except OSError:
+                continue
+            if name.startswith(wanted):
+                found.append(int(path.parent.name))
+        if found:
+            return found
+        time.sleep(0.02)
+    raise LabError(
+        f"{interface}: no kernel thread receives for it; hint: threaded NAPI needs Linux 5.12"
+    )
+
+
+def mac_address(namespace: str, interface: str) -> str:
+    """An interface's hardware address."""
+    words = run("ip", "-n", namespace, "-o", "link", "show", interface).split()
+    return words[words.index("link/ether") + 1]
+
+
+def _inside(namespace: str) -> list[str]:
+    return ["nsenter", f"--net=/run/netns/{namespace}"]
+
+
+def _pinned(core: int) -> list[str]:
+    return ["taskset", "-c", str(core)]

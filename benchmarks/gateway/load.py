@@ -1,0 +1,139 @@
+"""The load: `dnsload` (crates/gateway/examples/dnsload), pinned to the clients' core."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gateway.lab import LabError, Link
+from gateway.servers import NAMES, ZONE
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What cargo built."""
+
+    dnsload: Path
+    gateway: Path | None
+    """With the in-kernel data path; None where that does not build."""
+
+
+def build() -> Programs:
+    """Builds the generator and the gateway, optimised.
+
+    Raises:
+        LabError: The generator does not build.
+    """
+    found = _cargo("--features", "ebpf", "--bin", "narrows-gateway", "--example", "dnsload")
+    if "dnsload" not in found:
+        found = _cargo("--example", "dnsload")
+    if "dnsload" not in found:
+        raise LabError("crates/gateway/examples/dnsload does not build; hint: see what cargo said")
+    return Programs(found["dnsload"], found.get("narrows-gateway"))
+
+
+def _cargo(*what: str) -> dict[str, Path]:
+    command = ["cargo", "build", "--locked", "--quiet", "--release", "-p", "narrows-gateway"]
+    done = subprocess.run(
+        [*command, *what, "--message-format", "json"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    if done.returncode != 0:
+        return {}
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    return {
+        line["target"]["name"]: Path(line["executable"]) for line in said if line.get("executable")
+    }
+
+
+class Generator:
+    """Runs `dnsload` in the clients' namespace."""
+
+    def __init__(self, program: Path) -> None:
+        self.program = program
+
+    def command(self, link: Link, transport: str, *more: str, v6: bool = False) -> list[str]:
+        """The command line for one server."""
+        server = f"[{link.server6}]:53" if v6 else f"{link.server}:53"
+        sources = link.clients6 if v6 else link.clients
+        return link.at_client(
+            *(str(self.program), "--server", server, "--transport", transport),
+            *("--zone", ZONE, "--names", str(NAMES)),
+            *(word for source in sources for word in ("--source", source)),
+            *more,
+        )
+
+    def start(
+        self, link: Link, transport: str, *, rate: float, seconds: float, seed: int
+    ) -> subprocess.Popen[str]:
+        """Starts a load of Poisson arrivals."""
+        return subprocess.Popen(
+            self.command(
+                *(link, transport, "--poisson"),
+                *("--rate", f"{rate:g}", "--seconds", f"{seconds:g}", "--seed", str(seed)),
+            ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(
+        self, link: Link, transport: str, *, rate: float, seconds: float, seed: int = 1
+    ) -> dict[str, Any]:
+        """A load from start to end; gives what `dnsload` found."""
+        return finish(self.start(link, transport, rate=rate, seconds=seconds, seed=seed))
+
+    def wait_for(self, link: Link, transport: str, seconds: float = 20.0) -> None:
+        """Waits until the server answers.
+
+        Raises:
+            LabError: It does not.
+        """
+        end_at = time.monotonic() + seconds
+        while time.monotonic() < end_at:
+            if self.run(link, transport, rate=20, seconds=0.1)["answered"] > 0:
+                return
+            time.sleep(0.1)
+        raise LabError(f"{link.namespace}: nobody answers over {transport}")
+
+    @contextmanager
+    def held(self, link: Link, count: int, *, asked: bool) -> Iterator[dict[str, Any]]:
+        """Open connections, as long as the block lasts; gives how many there are."""
+        more = ["--count", str(count), "--timeout", "5", *(["--asked"] if asked else [])]
+        process = subprocess.Popen(
+            self.command(link, "hold", *more),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None and process.stdin is not None, "both are pipes"
+        try:
+            line = process.stdout.readline()
+            if not line:
+                raise LabError("dnsload hold ended early")
+            yield json.loads(line)
+        finally:
+            process.stdin.close()
+            process.stdout.read()
+            process.wait()
+
+
+def finish(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Waits for a load's end; gives what it found.
+
+    Raises:
+        LabError: It failed.
+    """
+    out, err = process.communicate()
+    if process.returncode != 0:
+        raise LabError(f"dnsload: {err.strip() or process.returncode}")
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return found

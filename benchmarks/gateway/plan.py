@@ -1,0 +1,98 @@
+"""Which arm is measured when: rounds, in each every arm at every rate once, in a new order.
+
+A slow minute of the machine so hits all arms alike.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gateway.beds import Arm
+
+PAPER_RATES = tuple(float(rate) for rate in range(50, 501, 50))
+"""Hayes, Rossi, Armitage 2010, VI: 50 queries a second up to 500, in steps of 50."""
+
+PAPER_ARMS = ("udp", "tcp", "gateway", "gateway-axfr")
+"""The four curves of its Figures 4 to 6."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Arms and rates that are measured in the same way."""
+
+    name: str
+    arms: tuple[Arm, ...]
+    rates: tuple[float, ...]
+    rounds: int
+    seconds: float
+
+    @property
+    def length_s(self) -> float:
+        """Load that it makes, in seconds."""
+        return len(self.arms) * len(self.rates) * self.rounds * self.seconds
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One interval of load."""
+
+    arm: Arm
+    rate: float
+    round: int
+    seconds: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class Form:
+    """How much is measured."""
+
+    name: str
+    rates: tuple[float, ...]
+    """Of BIND, the paper's server."""
+    rounds: int
+    seconds: float
+    fast: tuple[float, ...]
+    """Of all servers, far beyond the paper's."""
+    fast_rounds: int
+    fast_seconds: float
+    saturating: tuple[float, ...]
+    saturating_rounds: int
+    idle: int
+    """Connections that are opened to see what they cost."""
+
+
+FULL = Form("full", PAPER_RATES, 20, 10.0, (500.0, 5000.0), 10, 5.0, (10_000.0, 20_000.0), 5, 5000)
+QUICK = Form("quick", (100.0, 500.0), 3, 1.5, (500.0, 5000.0), 2, 1.0, (20_000.0,), 1, 1000)
+
+
+def parts(form: Form, arms: Sequence[Arm]) -> list[Part]:
+    """What a form measures of these arms."""
+    paper = tuple(arm for arm in arms if arm.server == "bind" and arm.transport in PAPER_ARMS)
+    others = tuple(arm for arm in arms if arm not in paper)
+    connecting = tuple(arm for arm in arms if arm.load == "tcp" and arm.transport != "gateway-fin")
+    slow = tuple(rate for rate in form.fast if rate in form.rates)
+    fast = tuple(rate for rate in form.fast if rate not in form.rates)
+    found = [
+        Part("the paper's rates", paper, form.rates, form.rounds, form.seconds),
+        Part("the paper's highest rate", others, slow, form.fast_rounds, form.fast_seconds),
+        Part("beyond", tuple(arms), fast, form.fast_rounds, form.fast_seconds),
+        Part("saturation", connecting, form.saturating, form.saturating_rounds, form.fast_seconds),
+    ]
+    return [part for part in found if part.length_s > 0]
+
+
+def intervals(part: Part, seed: int) -> list[Interval]:
+    """A part's intervals in the order in which they are measured."""
+    order = random.Random(f"{seed} {part.name}")
+    found = []
+    for number in range(1, part.rounds + 1):
+        turn = [(arm, rate) for arm in part.arms for rate in part.rates]
+        order.shuffle(turn)
+        # Arms of a round and rate get the same arrivals.
+        found += [
+            Interval(arm, rate, number, part.seconds, seed * 1000 + number) for arm, rate in turn
+        ]
+    return found

@@ -1,0 +1,94 @@
+"""The bench's tables, as they fill."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from gateway import servers
+from gateway.beds import Arm
+from gateway.plan import Interval
+from narrows.results.gateway_bench import BENCH_TABLES
+from narrows.results.schema import frame
+
+
+class Recording:
+    """Rows of each table, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[dict[str, Any]]] = {name: [] for name in BENCH_TABLES}
+
+    def interval(self, interval: Interval, started_s: float, found: dict[str, Any]) -> None:
+        """What one interval gave: a row, and its latencies."""
+        arm = _arm(interval.arm)
+        where = {**arm, "rate_per_s": interval.rate, "round": interval.round}
+        latency = {f"{name}_us": value for name, value in found["latency_us"].items()}
+        spent = ("kernel_s", "server_s", "gateway_s", "others_s", "generator_s")
+        counted = ("offered", "answered", "answered_in_time", "lost", "failed", "unsent")
+        self._rows["intervals"].append(
+            {
+                **where,
+                "started_s": started_s,
+                "length_s": found["took_s"],
+                **{name: found[name] for name in (*spent, *counted)},
+                **latency,
+            }
+        )
+        self._rows["latencies"] += [
+            {**where, "upper_us": upper, "queries": queries}
+            for upper, queries in found["histogram_us"]
+        ]
+
+    def session(self, arm: Arm, rate: float, t_s: float, sessions: int) -> None:
+        """How many connections an arm held state for."""
+        row = {**_arm(arm), "rate_per_s": rate, "t_s": t_s, "sessions": sessions}
+        self._rows["sessions"].append(row)
+
+    def memory(self, arm: Arm, kind: str, part: str, connections: int, each: float) -> None:
+        """Memory for each of some open connections."""
+        row = {**_arm(arm), "kind": kind, "part": part}
+        row |= {"connections": connections, "bytes_per_connection": each}
+        self._rows["memory"].append(row)
+
+    def checks(self, rows: list[dict[str, Any]]) -> None:
+        """What the gateway was seen to do."""
+        self._rows["checks"] += rows
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """All tables."""
+        return {
+            name: frame(
+                table,
+                {
+                    column.name: [row[column.name] for row in self._rows[name]]
+                    for column in table.columns
+                },
+            )
+            for name, table in BENCH_TABLES.items()
+        }
+
+
+def host() -> dict[str, Any]:
+    """Facts about the machine."""
+    return {
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "servers": servers.versions(),
+    }
+
+
+def _arm(arm: Arm) -> dict[str, Any]:
+    return {"server": arm.server, "transport": arm.transport}
+
+
+def _processor() -> str:
+    with Path("/proc/cpuinfo").open() as file:
+        for line in file:
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return ""

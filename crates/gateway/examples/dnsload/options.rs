@@ -1,0 +1,135 @@
+//! What the command line asks for.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// How queries are sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// Datagrams, from a few sockets.
+    Udp,
+    /// A connection for each query, closed by the client after the answer.
+    Tcp,
+    /// Connections that stay open.
+    Hold,
+}
+
+/// Settings; each field is the flag of its name.
+pub(crate) struct Options {
+    pub(crate) server: SocketAddr,
+    pub(crate) transport: Transport,
+    /// Queries a second.
+    pub(crate) rate: f64,
+    /// `--seconds`.
+    pub(crate) length: Duration,
+    /// Exponential gaps rather than constant ones.
+    pub(crate) poisson: bool,
+    pub(crate) seed: u64,
+    /// `--source`, any number: the client's addresses, used in turn.
+    pub(crate) sources: Vec<IpAddr>,
+    pub(crate) zone: String,
+    /// Different names that are asked for.
+    pub(crate) names: u32,
+    /// `--type`, as a number.
+    pub(crate) kind: u16,
+    /// EDNS payload size; 0: queries without OPT.
+    pub(crate) edns: u16,
+    /// A query that has no answer by then is lost.
+    pub(crate) timeout: Duration,
+    /// `--open`: queries that wait for their answers at once; with more, further ones are not sent.
+    pub(crate) most_open: usize,
+    /// `hold`: how many.
+    pub(crate) count: usize,
+    /// `hold`: whether a query is asked on each connection.
+    pub(crate) asked: bool,
+}
+
+impl Options {
+    /// Reads flags and their values.
+    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self {
+            server: SocketAddr::from(([127, 0, 0, 1], 53)),
+            transport: Transport::Udp,
+            rate: 100.0,
+            length: Duration::from_secs(1),
+            poisson: false,
+            seed: 1,
+            sources: Vec::new(),
+            zone: "example.net".to_owned(),
+            names: 1000,
+            kind: 1,
+            edns: 1232,
+            timeout: Duration::from_secs(2),
+            most_open: 20_000,
+            count: 0,
+            asked: false,
+        };
+        let mut named_server = false;
+        while let Some(flag) = words.next() {
+            match flag.as_str() {
+                "--poisson" => options.poisson = true,
+                "--asked" => options.asked = true,
+                _ => {
+                    let value =
+                        words.next().ok_or_else(|| format!("{flag}: the value is missing"))?;
+                    named_server |= flag == "--server";
+                    options.set(&flag, &value)?;
+                }
+            }
+        }
+        if !named_server {
+            return Err("--server is missing; hint: --server 192.0.2.53:53".to_owned());
+        }
+        if options.sources.is_empty() {
+            let any = if options.server.is_ipv4() { "0.0.0.0" } else { "::" };
+            options.sources.push(parsed("--source", any)?);
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, flag: &str, value: &str) -> Result<(), String> {
+        match flag {
+            "--server" => self.server = parsed(flag, value)?,
+            "--transport" => {
+                self.transport = match value {
+                    "udp" => Transport::Udp,
+                    "tcp" => Transport::Tcp,
+                    "hold" => Transport::Hold,
+                    _ => return Err(format!("{flag}: {value:?} is none of udp, tcp, hold")),
+                }
+            }
+            "--rate" => {
+                self.rate = parsed(flag, value)?;
+                if !(self.rate.is_finite() && self.rate >= 0.1) {
+                    return Err(format!("{flag}: {value} is not at least 0.1"));
+                }
+            }
+            "--seconds" => self.length = seconds(flag, value)?,
+            "--seed" => self.seed = parsed(flag, value)?,
+            "--source" => self.sources.push(parsed(flag, value)?),
+            "--zone" => {
+                let fits = |label: &str| (1..64).contains(&label.len());
+                if value.len() > 200 || !value.split('.').all(fits) {
+                    return Err(format!("{flag}: {value:?} is no domain name without final dot"));
+                }
+                value.clone_into(&mut self.zone);
+            }
+            "--names" => self.names = parsed::<u32>(flag, value)?.clamp(1, 10_000_000),
+            "--type" => self.kind = parsed(flag, value)?,
+            "--edns" => self.edns = parsed(flag, value)?,
+            "--timeout" => self.timeout = seconds(flag, value)?,
+            "--open" => self.most_open = parsed(flag, value)?,
+            "--count" => self.count = parsed(flag, value)?,
+            _ => return Err(format!("{flag}: there is no such flag")),
+        }
+        Ok(())
+    }
+}
+
+fn parsed<T: std::str::FromStr>(flag: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("{flag}: {value:?} is not understood"))
+}
+
+fn seconds(flag: &str, value: &str) -> Result<Duration, String> {
+    Duration::try_from_secs_f64(parsed(flag, value)?).map_err(|error| format!("{flag}: {error}"))
+}

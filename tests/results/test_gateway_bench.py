@@ -1,0 +1,131 @@
+"""The gateway bench's folder and figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from narrows import Run
+from narrows.results import RunFolderError
+from narrows.results.gateway_bench import BENCH_TABLES, GatewayBench
+from narrows.results.schema import frame
+
+
+def interval(server: str, transport: str, rate: float, round: int, **more: Any) -> dict[str, Any]:
+    """An interval of 10 s in which every query was answered, at 10 us of each part a query."""
+    queries = int(10 * rate)
+    each = queries * 10e-6
+    return {
+        "server": server,
+        "transport": transport,
+        "rate_per_s": rate,
+        "round": round,
+        "started_s": 0.0,
+        "length_s": 10.0,
+        "kernel_s": each,
+        "server_s": each,
+        "gateway_s": 0.0,
+        "others_s": 0.0,
+        "generator_s": 1.0,
+        "offered": queries,
+        "answered": queries,
+        "answered_in_time": queries,
+        "lost": 0,
+        "failed": 0,
+        "unsent": 0,
+        "p50_us": 100.0,
+        "p90_us": 150.0,
+        "p99_us": 200.0,
+        "max_us": 300.0,
+        **more,
+    }
+
+
+def bench(*intervals: dict[str, Any], **tables: list[dict[str, Any]]) -> GatewayBench:
+    rows = {"intervals": list(intervals), **tables}
+    return GatewayBench(
+        settings={"name": "bench-gateway"},
+        seed=1,
+        status="complete",
+        stopped="end",
+        end_s=60.0,
+        tables={
+            name: frame(
+                table,
+                {c.name: [row[c.name] for row in rows.get(name, [])] for c in table.columns},
+            )
+            for name, table in BENCH_TABLES.items()
+        },
+        narrows="0.1.0",
+    )
+
+
+def test_a_folder_is_read_as_it_was_written(tmp_path: Path) -> None:
+    made = bench(interval("bind", "udp", 500.0, 1))
+    made.save(tmp_path / "one")
+    read = GatewayBench.load(tmp_path / "one")
+    assert read.summary == made.summary
+    assert read.settings == made.settings
+    for name, table in made.tables.items():
+        assert read.tables[name].equals(table)
+
+
+def test_a_folder_of_the_other_kind_is_refused(tmp_path: Path) -> None:
+    bench(interval("bind", "udp", 500.0, 1)).save(tmp_path / "one")
+    with pytest.raises(RunFolderError, match=r"is a bench's.*hint: narrows reproduce S --bench"):
+        Run.load(tmp_path / "one")
+
+
+def test_tables_of_another_shape_are_refused() -> None:
+    made = bench(interval("bind", "udp", 500.0, 1))
+    wrong = {**made.tables, "checks": pl.DataFrame({"id": ["S1"]})}
+    with pytest.raises(ValueError, match="table checks"):
+        replace(made, tables=wrong)
+
+
+def test_processor_time_is_for_ten_seconds_of_the_rate() -> None:
+    # Half of the queries came, in half of the time: the same for a query.
+    short = interval("bind", "udp", 500.0, 2, answered=2500, kernel_s=0.025, server_s=0.025)
+    found = bench(interval("bind", "udp", 500.0, 1), short)
+    assert found.cpu_s("bind", "udp", 500.0) == pytest.approx([0.1, 0.1])
+    assert found.cpu_s("bind", "udp", 500.0, "kernel") == pytest.approx([0.05, 0.05])
+
+
+def test_medians_over_rounds_are_compared_with_udp() -> None:
+    rows = [interval("bind", "udp", 500.0, number) for number in (1, 2, 3)]
+    rows += [
+        interval("bind", "tcp", 500.0, number, server_s=server_s)
+        for number, server_s in ((1, 0.15), (2, 0.10), (3, 9.0))
+    ]
+    figures = bench(*rows).summary["bind"]
+    assert figures["tcp"]["us_per_query_500qps"] == 40.0
+    assert figures["tcp"]["over_udp_500qps"] == 1.0
+    assert "over_udp_500qps" not in figures["udp"]
+
+
+def test_knots_xdp_mode_is_compared_with_its_own_udp() -> None:
+    figures = bench(
+        interval("knot", "udp", 500.0, 1, server_s=1.0),
+        interval("knot", "xdp-udp", 500.0, 1),
+        interval("knot", "xdp-tcp", 500.0, 1, server_s=0.1),
+    ).summary["knot"]
+    assert figures["xdp-tcp"]["over_udp_500qps"] == 0.5
+
+
+def test_the_most_that_was_answered_a_second_says_whose_limit_it_is() -> None:
+    busy = interval("nsd", "tcp", 20_000.0, 1, answered_in_time=80_000, server_s=9.8)
+    idle = interval("nsd", "gateway", 20_000.0, 1, answered_in_time=150_000, server_s=3.0)
+    slow = interval("nsd", "tcp", 500.0, 1)
+    figures = bench(busy, idle, slow).summary["nsd"]
+    assert (figures["tcp"]["most_per_s"], figures["tcp"]["at_least"]) == (8000.0, False)
+    assert (figures["gateway"]["most_per_s"], figures["gateway"]["at_least"]) == (15_000.0, True)
+
+
+def test_an_interval_without_answers_counts_for_no_query() -> None:
+    nothing = interval("nsd", "tcp", 500.0, 1, answered=0, answered_in_time=0)
+    assert bench(nothing).us_per_query("nsd", "tcp", 500.0) == []
+    assert bench(nothing).summary["nsd"]["tcp"] == {}
