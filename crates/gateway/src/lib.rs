@@ -5,7 +5,7 @@
 
 pub mod config;
 pub mod core;
-pub mod counters;
+pub mod filters;
 pub mod interface;
 #[cfg(feature = "ebpf")]
 pub mod kernel;

@@ -216,7 +216,12 @@ impl DataPath for InKernel {
     }
 
     fn tick(&mut self, config: &Config) -> Result<(), Failure> {
-        self.gateway.refresh(config).map_err(Failure::fault)
+        self.gateway.refresh(config).map_err(Failure::fault)?;
+        let swept = self.gateway.sweep(config).map_err(Failure::fault)?;
+        if swept.expired + swept.closed > 0 {
+            log(Level::Debug, "swept", json!({ "expired": swept.expired, "closed": swept.closed }));
+        }
+        Ok(())
     }
 
     fn reconfigure(&mut self, config: &Config, secret: Option<Secret>) -> Result<(), Failure> {

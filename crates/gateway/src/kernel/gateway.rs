@@ -1,20 +1,23 @@
 //! A gateway on an interface: started or taken over, told new settings, and ended.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
+use narrows_units::Span;
 use serde_json::{Value, json};
 
 use super::features::Features;
 use super::links::{self, Hook, Link, XdpMode, program_name};
 use super::load::{self, Loaded};
 use super::pins::{Lock, Pins};
-use super::{KernelError, settings};
+use super::sweep::{Maps, Sweeper, Swept, Times};
+use super::{KernelError, settings, view};
 use crate::config::{Config, Mode};
+use crate::core::Counter;
 use crate::interface::Interface;
-use crate::keys::{Secret, unix_s};
+use crate::keys::{Secret, boot_ns, unix_s};
 use crate::log::{Level, log};
 
 /// Bytes of one unit of the ring (`RING_UNIT` of `bpf/types.h`).
@@ -46,6 +49,8 @@ pub struct Gateway {
     maps: BTreeMap<String, MapHandle>,
     links: Vec<Link>,
     secret: Secret,
+    sweeper: Sweeper,
+    swept: Swept,
     _lock: Lock,
 }
 
@@ -135,6 +140,7 @@ impl Gateway {
             Some(secret) => secret,
             None => own_secret(pins)?,
         };
+        let sweeper = Sweeper::new()?;
         let loaded = load::load(config, pins)?;
         let map = |name: &str| {
             loaded
@@ -165,6 +171,8 @@ impl Gateway {
             maps: loaded.maps,
             links,
             secret,
+            sweeper,
+            swept: Swept::default(),
             _lock: lock,
         };
         Ok((gateway, started))
@@ -215,6 +223,64 @@ impl Gateway {
             settings::write(map, &wanted)?;
         }
         Ok(())
+    }
+
+    /// Removes and closes entries whose time is over; to be called about once a second.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses.
+    pub fn sweep(&mut self, config: &Config) -> Result<Swept, KernelError> {
+        let ms = |span: Span| u32::try_from(span.as_ps() / 1_000_000_000).unwrap_or(u32::MAX);
+        let times = Times {
+            now_ms: (boot_ns() / 1_000_000) as u32,
+            timeout_ms: ms(config.timeout),
+            idle_ms: ms(config.idle),
+        };
+        let servers: Vec<Option<SocketAddr>> = view::servers(self.map("servers")?)?
+            .into_iter()
+            .map(|address| Some(SocketAddr::new(address?, config.port)))
+            .collect();
+        let maps = Maps {
+            flows: self.map("flows")?,
+            syncache_buckets: self.map("syncache_buckets")?,
+            syncache_entries: self.maps.get("syncache_entries"),
+        };
+        let swept = self.sweeper.sweep(&maps, times, &servers)?;
+        self.count(Counter::Expired, swept.expired)?;
+        self.swept = swept;
+        Ok(swept)
+    }
+
+    /// What the last sweep found.
+    pub fn swept(&self) -> Swept {
+        self.swept
+    }
+
+    /// All counters, summed over processors.
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be read.
+    pub fn counters(&self) -> Result<Vec<(Counter, u64)>, KernelError> {
+        view::counters(self.map("counters")?)
+    }
+
+    /// Adds to a counter that no program counts.
+    fn count(&self, counter: Counter, n: u64) -> Result<(), KernelError> {
+        if n == 0 {
+            return Ok(());
+        }
+        let refused = |error: libbpf_rs::Error| KernelError::refused("counting", error);
+        let map = self.map("counters")?;
+        let key = (counter as u32).to_ne_bytes();
+        let Some(mut values) = map.lookup_percpu(&key, MapFlags::ANY).map_err(refused)? else {
+            return Ok(());
+        };
+        if let Some(first) = values.first_mut().and_then(|value| value.first_chunk_mut::<8>()) {
+            *first = (u64::from_ne_bytes(*first) + n).to_ne_bytes();
+        }
+        map.update_percpu(&key, &values, MapFlags::ANY).map_err(refused)
     }
 
     /// Takes a configuration that was read again.

@@ -9,7 +9,10 @@ pub mod gateway;
 pub mod links;
 pub mod load;
 pub mod pins;
+pub mod scan;
 pub mod settings;
+pub mod sweep;
+pub mod view;
 
 #[allow(
     missing_docs,
@@ -28,6 +31,7 @@ use std::fmt;
 
 pub use gateway::Gateway;
 pub use skeleton::*;
+pub use view::View;
 
 /// Why the in-kernel data path does not start, or cannot be reached. Displays as one line with the mend.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,80 @@
+//! Reads whole maps in few system calls and without an allocation for each element: the daemon does so
+//! once a second, with up to millions of entries.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
+
+use super::KernelError;
+use super::settings::Plain;
+
+/// Elements that are read at once, to begin with.
+const BATCH: usize = 4096;
+
+/// Reads all elements of a hash map. Those that come or go meanwhile may be seen or not.
+///
+/// # Errors
+///
+/// Where the kernel refuses, or keys and values are of other sizes.
+#[allow(unsafe_code, reason = "libbpf-rs has no such call without allocations")]
+pub fn scan<K: Plain, V: Plain>(
+    map: &MapHandle,
+    mut on: impl FnMut(&K, &V),
+) -> Result<(), KernelError> {
+    if map.key_size() as usize != size_of::<K>() || map.value_size() as usize != size_of::<V>() {
+        return Err(KernelError::refused("reading a map", "it is another version's"));
+    }
+    let mut keys = vec![K::default(); BATCH];
+    let mut values = vec![V::default(); BATCH];
+    // The kernel's place in the map: a bucket's number (Linux kernel/bpf/hashtab.c, __htab_map_lookup_and_delete_batch).
+    let mut place = 0u32;
+    let mut first = true;
+    loop {
+        let mut count = keys.len() as u32;
+        let mut next = 0u32;
+        let from = if first { std::ptr::null_mut() } else { std::ptr::from_mut(&mut place).cast() };
+        // SAFETY: `keys` and `values` have room for `count` elements of the map's sizes, as checked above; places are
+        // of 32 bits; all live until the call returns.
+        let result = unsafe {
+            libbpf_sys::bpf_map_lookup_batch(
+                map.as_fd().as_raw_fd(),
+                from,
+                std::ptr::from_mut(&mut next).cast(),
+                keys.as_mut_ptr().cast(),
+                values.as_mut_ptr().cast(),
+                &mut count,
+                std::ptr::null(),
+            )
+        };
+        let error = if result < 0 {
+            std::io::Error::from_raw_os_error(-result).raw_os_error()
+        } else {
+            None
+        };
+        match error {
+            // ENOENT: this was the last.
+            None | Some(nix::libc::ENOENT) => {
+                for (key, value) in keys.iter().zip(&values).take(count as usize) {
+                    on(key, value);
+                }
+                if error.is_some() || count == 0 {
+                    return Ok(());
+                }
+            }
+            // One bucket holds more than there is room for.
+            Some(nix::libc::ENOSPC) if keys.len() < 1 << 24 => {
+                keys.resize(keys.len() * 2, K::default());
+                values.resize(values.len() * 2, V::default());
+                continue;
+            }
+            Some(number) => {
+                return Err(KernelError::refused(
+                    "reading a map",
+                    std::io::Error::from_raw_os_error(number),
+                ));
+            }
+        }
+        place = next;
+        first = false;
+    }
+}

@@ -1,0 +1,335 @@
+//! Entries whose time is over: removed, or closed with a FIN.
+//!
+//! The programs have no timers. Once a second this looks at all entries: a query that the server does not answer goes
+//! after `timeout` (the client sends it again and gets a new entry by its cookie), a connection that is silent after
+//! its reply is closed with a FIN after `idle`, and one that is being closed goes after [`CLOSING`], for the rest of its
+//! closing needs no entry (PROTOCOL.md, "The verdicts").
+//!
+//! An entry is read, judged and written while the programs may change it. It is read again just before, and written
+//! only if it is the same and still there, so the window is a few microseconds after seconds of silence; what can happen in it
+//! is what a lost segment does: the client sends again.
+
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use narrows_wire::tcp::Options;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, sendto, socket,
+};
+
+use super::KernelError;
+use super::scan::scan;
+use super::settings::Plain;
+use super::types::{flow, flow_key};
+use crate::core::segment::Outgoing;
+
+/// How long a connection's closing may take before its entry goes.
+pub const CLOSING_MS: u32 = 5000;
+/// FINs of one sweep at most, so that many connections that fall idle at once are closed over some seconds.
+const FINS: usize = 4096;
+
+/// States of `enum flow_state` in `bpf/types.h`.
+mod state {
+    pub(super) const SYN: u8 = 1;
+    pub(super) const QUERY: u8 = 2;
+    pub(super) const REPLIED: u8 = 3;
+    pub(super) const IDLE: u8 = 4;
+    pub(super) const CLOSING: u8 = 5;
+    pub(super) const SLOW: u8 = 6;
+}
+/// Flags of `enum flow_flag` in `bpf/types.h`.
+mod flag {
+    pub(super) const TIMESTAMPS: u8 = 1;
+    pub(super) const QUERY_UNACKED: u8 = 16;
+}
+
+/// The names of states, by their numbers.
+pub const STATES: [&str; 7] = ["free", "syn", "query", "replied", "idle", "closing", "slow"];
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Entries that were removed.
+    pub expired: u64,
+    /// Connections that a FIN was sent on.
+    pub closed: u64,
+    /// Entries that are there, by state.
+    pub states: [u64; STATES.len()],
+}
+
+/// Removes and closes entries of one gateway.
+#[derive(Debug)]
+pub struct Sweeper {
+    v4: OwnedFd,
+    /// None where the kernel has no IPv6.
+    v6: Option<OwnedFd>,
+}
+
+/// What becomes of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Keep,
+    Remove,
+    Close,
+}
+
+impl Sweeper {
+    /// Opens the sockets for FINs, which needs CAP_NET_RAW; later nothing does.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses.
+    pub fn new() -> Result<Self, KernelError> {
+        let open = |family| {
+            // IPPROTO_RAW: we give the IP header (raw(7), ipv6(7)).
+            socket(
+                family,
+                SockType::Raw,
+                SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK,
+                SockProtocol::Raw,
+            )
+        };
+        let v4 = open(AddressFamily::Inet)
+            .map_err(|error| KernelError::refused("opening a raw socket", error))?;
+        Ok(Self { v4, v6: open(AddressFamily::Inet6).ok() })
+    }
+
+    /// Looks at all entries. `servers` are the server addresses by their numbers, with the DNS port.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses to show them.
+    pub fn sweep(
+        &self,
+        maps: &Maps<'_>,
+        times: Times,
+        servers: &[Option<SocketAddr>],
+    ) -> Result<Swept, KernelError> {
+        let mut swept = Swept::default();
+        let mut due = Vec::new();
+        let mut buckets = vec![0u32; maps.syncache_buckets.max_entries() as usize];
+        scan(maps.flows, |key: &flow_key, flow: &flow| {
+            if let Some(count) = swept.states.get_mut(usize::from(flow.state)) {
+                *count += 1;
+            }
+            let fate = judge(flow, times);
+            if fate != Fate::Keep {
+                due.push((*key, *flow, fate));
+            } else if flow.state == state::SYN {
+                let size = buckets.len().max(1);
+                if let Some(count) = buckets.get_mut(bucket(key) as usize % size) {
+                    *count += 1;
+                }
+            }
+        })?;
+        let mut fins = 0;
+        for (key, seen, fate) in due {
+            let Ok(Some(now)) = maps.flows.lookup(key.bytes(), MapFlags::ANY) else { continue };
+            if now != seen.bytes() {
+                continue;
+            }
+            match fate {
+                Fate::Keep => {}
+                Fate::Remove => {
+                    if maps.flows.delete(key.bytes()).is_ok() {
+                        swept.expired += 1;
+                    }
+                }
+                Fate::Close if fins < FINS => {
+                    fins += 1;
+                    let closing = flow { state: state::CLOSING, seen_ms: times.now_ms, ..seen };
+                    let Some(Some(server)) = servers.get(usize::from(key.server)) else {
+                        // The address is no server's any more.
+                        let _ = maps.flows.delete(key.bytes());
+                        continue;
+                    };
+                    if maps.flows.update(key.bytes(), closing.bytes(), MapFlags::EXIST).is_ok() {
+                        // A FIN that is lost here is lost like any on the way: the entry goes, the client closes later.
+                        let _ = self.send(client(&key), &fin(&key, &seen, *server));
+                        swept.closed += 1;
+                    }
+                }
+                Fate::Close => {}
+            }
+        }
+        recount(maps, &buckets);
+        Ok(swept)
+    }
+
+    fn send(&self, client: SocketAddr, packet: &[u8]) -> io::Result<()> {
+        let socket = if client.is_ipv4() { Some(&self.v4) } else { self.v6.as_ref() };
+        let socket = socket.ok_or(io::ErrorKind::Unsupported)?;
+        // The port is the segment's; a raw socket takes none (raw(7): EINVAL for IPv6).
+        let to = SockaddrStorage::from(SocketAddr::new(client.ip(), 0));
+        sendto(socket.as_raw_fd(), packet, &to, MsgFlags::empty())?;
+        Ok(())
+    }
+}
+
+/// The maps that a sweep reads and writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Maps<'a> {
+    /// Entries.
+    pub flows: &'a MapHandle,
+    /// Entries SYN, by bucket.
+    pub syncache_buckets: &'a MapHandle,
+    /// Their sum, where the programs keep one.
+    pub syncache_entries: Option<&'a MapHandle>,
+}
+
+/// The moment of a sweep and how long entries may wait, in milliseconds of the boot clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// The moment, modulo 2^32.
+    pub now_ms: u32,
+    /// For the server's reply.
+    pub timeout_ms: u32,
+    /// For the client's next word.
+    pub idle_ms: u32,
+}
+
+fn judge(flow: &flow, times: Times) -> Fate {
+    // Seen after `now` was taken: no time at all.
+    let unused = times.now_ms.wrapping_sub(flow.seen_ms);
+    let unused = if unused > u32::MAX / 2 { 0 } else { unused };
+    match flow.state {
+        state::SYN | state::QUERY | state::SLOW if unused >= times.timeout_ms => Fate::Remove,
+        state::REPLIED | state::IDLE if unused >= times.idle_ms => Fate::Close,
+        state::CLOSING if unused >= CLOSING_MS => Fate::Remove,
+        _ => Fate::Keep,
+    }
+}
+
+/// Our FIN behind the reply. For a client that lacks some of the reply it tells where that ends.
+fn fin(key: &flow_key, flow: &flow, server: SocketAddr) -> Vec<u8> {
+    let unacked = flow.flags & flag::QUERY_UNACKED != 0;
+    let timestamps =
+        (flow.flags & flag::TIMESTAMPS != 0).then_some((flow.tsval, flow.client_tsval));
+    let scaled = flow.client_wscale != NO_SCALE && timestamps.is_some();
+    Outgoing {
+        from: server,
+        to: client(key),
+        seq: flow.server_seq.wrapping_add(flow.reply_length.into()),
+        ack: if unacked { flow.query_seq } else { flow.client_next },
+        flags: FIN_ACK,
+        window: if scaled { 511 } else { 65_535 },
+        options: Options { timestamps, ..Options::default() },
+    }
+    .packet(&[])
+}
+
+/// `client_wscale` of a connection without window scales.
+const NO_SCALE: u8 = 15;
+/// RFC 9293 (3.1).
+const FIN_ACK: u8 = 0x11;
+
+/// The client's address and port.
+pub fn client(key: &flow_key) -> SocketAddr {
+    SocketAddr::new(address(key.client), u16::from_be(key.port))
+}
+
+/// An address from the maps: IPv4 stands there as ::ffff:a.b.c.d.
+pub fn address(octets: [u8; 16]) -> IpAddr {
+    Ipv6Addr::from(octets).to_canonical()
+}
+
+/// FNV-1a of the key, as `bpf/syncache.h` has it.
+fn bucket(key: &flow_key) -> u32 {
+    key.bytes()
+        .iter()
+        .fold(0x811c_9dc5, |hash: u32, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
+/// A full map forgets entries SYN without a word, so the counts of buckets are set right.
+fn recount(maps: &Maps<'_>, buckets: &[u32]) {
+    let mut all = 0u32;
+    for (number, &count) in (0u32..).zip(buckets) {
+        all = all.saturating_add(count);
+        let number = number.to_ne_bytes();
+        let present = maps.syncache_buckets.lookup(&number, MapFlags::ANY).ok().flatten();
+        if present.as_deref() != Some(&count.to_ne_bytes()) {
+            let _ = maps.syncache_buckets.update(&number, &count.to_ne_bytes(), MapFlags::ANY);
+        }
+    }
+    if let Some(entries) = maps.syncache_entries {
+        let _ = entries.update(&0u32.to_ne_bytes(), &all.to_ne_bytes(), MapFlags::ANY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: Times = Times { now_ms: 2_000, timeout_ms: 3_000, idle_ms: 10_000 };
+
+    fn of(state: u8, unused_ms: u32) -> flow {
+        flow { state, seen_ms: TIMES.now_ms.wrapping_sub(unused_ms), ..flow::default() }
+    }
+
+    #[test]
+    fn queries_go_after_the_timeout() {
+        for state in [state::SYN, state::QUERY, state::SLOW] {
+            // Across the wrap of the 32 bits, too: the moment is 2000 ms.
+            assert_eq!(judge(&of(state, 2_999), TIMES), Fate::Keep);
+            assert_eq!(judge(&of(state, 3_000), TIMES), Fate::Remove);
+        }
+    }
+
+    #[test]
+    fn silent_connections_are_closed_and_forgotten_then() {
+        assert_eq!(judge(&of(state::IDLE, 9_999), TIMES), Fate::Keep);
+        assert_eq!(judge(&of(state::IDLE, 10_000), TIMES), Fate::Close);
+        assert_eq!(judge(&of(state::REPLIED, 10_000), TIMES), Fate::Close);
+        assert_eq!(judge(&of(state::CLOSING, CLOSING_MS - 1), TIMES), Fate::Keep);
+        assert_eq!(judge(&of(state::CLOSING, CLOSING_MS), TIMES), Fate::Remove);
+    }
+
+    #[test]
+    fn an_entry_seen_meanwhile_is_fresh() {
+        let later = flow { state: state::QUERY, seen_ms: TIMES.now_ms + 5, ..flow::default() };
+        assert_eq!(judge(&later, TIMES), Fate::Keep);
+    }
+
+    #[test]
+    fn the_fin_stands_behind_the_reply() {
+        let mut client = [0; 16];
+        client[10..].copy_from_slice(&[0xff, 0xff, 192, 0, 2, 1]);
+        let key = flow_key { client, port: 4242u16.to_be(), ..flow_key::default() };
+        let entry = flow {
+            state: state::IDLE,
+            server_seq: u32::MAX - 9,
+            reply_length: 100,
+            client_next: 7,
+            query_seq: 3,
+            flags: flag::TIMESTAMPS,
+            tsval: 11,
+            client_tsval: 12,
+            client_wscale: 7,
+            ..flow::default()
+        };
+        let server = "192.0.2.53:53".parse().expect("an address");
+        let packet = fin(&key, &entry, server);
+        assert_eq!(packet.len(), 20 + 32);
+        assert_eq!(packet[12..20], [192, 0, 2, 53, 192, 0, 2, 1]);
+        let tcp = &packet[20..];
+        assert_eq!(tcp[..4], [0, 53, 4242u16.to_be_bytes()[0], 4242u16.to_be_bytes()[1]]);
+        assert_eq!(tcp[4..8], 90u32.to_be_bytes());
+        assert_eq!(tcp[8..12], 7u32.to_be_bytes());
+        assert_eq!(tcp[13], FIN_ACK);
+        assert_eq!(tcp[14..16], 511u16.to_be_bytes());
+        assert_eq!(tcp[20..], [1, 1, 8, 10, 0, 0, 0, 11, 0, 0, 0, 12]);
+        // Several segments that were not all acknowledged: neither is the query.
+        let unacked = flow { flags: flag::TIMESTAMPS | flag::QUERY_UNACKED, ..entry };
+        assert_eq!(fin(&key, &unacked, server)[28..32], 3u32.to_be_bytes());
+    }
+
+    #[test]
+    fn buckets_are_those_of_the_programs() {
+        // FNV-1a of 20 zero bytes: each step multiplies by the prime alone.
+        let expected = (0..20).fold(0x811c_9dc5u32, |hash, _| hash.wrapping_mul(0x0100_0193));
+        assert_eq!(bucket(&flow_key::default()), expected);
+        assert_ne!(bucket(&flow_key { server: 1, ..flow_key::default() }), expected);
+    }
+}

@@ -1,0 +1,186 @@
+//! What `status`, `top` and the metrics show: read from the maps, by the daemon or by anyone who may open the pins.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use super::gateway::About;
+use super::links::{Hook, Link, XdpMode};
+use super::pins::Pins;
+use super::scan::scan;
+use super::sweep::{STATES, address, client};
+use super::types::{flow, flow_key, settings as Settings};
+use super::{KernelError, settings};
+use crate::config::{Config, SERVERS_MAX};
+use crate::core::Counter;
+use crate::interface::Interface;
+
+/// An attached gateway, opened through its pins.
+#[derive(Debug)]
+pub struct View {
+    pins: Pins,
+    maps: BTreeMap<&'static str, MapHandle>,
+}
+
+/// Entries at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entries {
+    /// How many, by state, in the order of [`STATES`].
+    pub states: [u64; STATES.len()],
+    /// How many, by client address.
+    pub sources: BTreeMap<IpAddr, u64>,
+}
+
+const MAPS: [&str; 4] = ["settings", "servers", "flows", "counters"];
+
+impl View {
+    /// Opens what is attached to an interface.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelError::NotAttached`], and where the pins cannot be opened.
+    pub fn open(config: &Config) -> Result<Self, KernelError> {
+        let pins = Pins::of(&config.bpffs, &config.interface);
+        if !pins.has("settings") {
+            // Without privileges the directory cannot be looked into.
+            return Err(match std::fs::read_dir(config.bpffs.join("narrows-gateway")) {
+                Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                    KernelError::Privileges("the bpf file system is root's alone")
+                }
+                _ => KernelError::NotAttached(config.interface.clone()),
+            });
+        }
+        let mut maps = BTreeMap::new();
+        for name in MAPS {
+            let map = MapHandle::from_pinned_path(pins.path(name)).map_err(|error| {
+                KernelError::refused(format!("opening {}", pins.path(name).display()), error)
+            })?;
+            maps.insert(name, map);
+        }
+        Ok(Self { pins, maps })
+    }
+
+    /// Who attached it, and how; `None` where that is damaged.
+    pub fn about(&self) -> Option<About> {
+        About::read(&self.pins)
+    }
+
+    /// Whether a daemon serves it now, which rotates keys and removes old entries.
+    pub fn has_daemon(&self) -> bool {
+        matches!(self.pins.lock(), Ok(None))
+    }
+
+    /// Whether all three programs are on this interface.
+    pub fn is_attached(&self, interface: &Interface) -> bool {
+        [Hook::Xdp(XdpMode::Native), Hook::TcIngress, Hook::TcEgress].iter().all(|hook| {
+            Link::open(&self.pins.path(hook.pin()))
+                .and_then(|link| link.info())
+                .is_ok_and(|(index, _)| index == interface.index)
+        })
+    }
+
+    /// The settings that the programs have.
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be read.
+    pub fn settings(&self) -> Result<Settings, KernelError> {
+        settings::read(self.map("settings"))
+    }
+
+    /// The server addresses by their numbers.
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be read.
+    pub fn servers(&self) -> Result<Vec<Option<IpAddr>>, KernelError> {
+        servers(self.map("servers"))
+    }
+
+    /// All counters, summed over processors.
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be read.
+    pub fn counters(&self) -> Result<Vec<(Counter, u64)>, KernelError> {
+        counters(self.map("counters"))
+    }
+
+    /// Looks at all entries.
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be read.
+    pub fn entries(&self) -> Result<Entries, KernelError> {
+        let mut entries = Entries::default();
+        scan(self.map("flows"), |key: &flow_key, flow: &flow| {
+            if let Some(count) = entries.states.get_mut(usize::from(flow.state)) {
+                *count += 1;
+            }
+            *entries.sources.entry(client(key).ip()).or_default() += 1;
+        })?;
+        Ok(entries)
+    }
+
+    /// Calls `on` with each connection: client, state, milliseconds of the boot clock when it was last seen.
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be read.
+    pub fn each(&self, mut on: impl FnMut(SocketAddr, &flow)) -> Result<(), KernelError> {
+        scan(self.map("flows"), |key: &flow_key, flow: &flow| on(client(key), flow))
+    }
+
+    /// Connections that there is room for.
+    pub fn room(&self) -> u32 {
+        self.map("flows").max_entries()
+    }
+
+    fn map(&self, name: &str) -> &MapHandle {
+        self.maps.get(name).expect("each name of MAPS was opened")
+    }
+}
+
+/// All counters of this map, summed over processors.
+///
+/// # Errors
+///
+/// Where they cannot be read.
+pub fn counters(map: &MapHandle) -> Result<Vec<(Counter, u64)>, KernelError> {
+    let mut all = Vec::with_capacity(Counter::ALL.len());
+    for (number, &counter) in (0u32..).zip(Counter::ALL) {
+        let values = map
+            .lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| KernelError::refused("reading the counters", error))?
+            .unwrap_or_default();
+        let words = values
+            .iter()
+            .filter_map(|value| value.first_chunk::<8>())
+            .map(|word| u64::from_ne_bytes(*word));
+        all.push((counter, words.sum()));
+    }
+    Ok(all)
+}
+
+/// The server addresses of this map by their numbers.
+///
+/// # Errors
+///
+/// Where they cannot be read.
+pub fn servers(map: &MapHandle) -> Result<Vec<Option<IpAddr>>, KernelError> {
+    let mut all = vec![None; SERVERS_MAX];
+    for key in map.keys() {
+        let value = map
+            .lookup(&key, MapFlags::ANY)
+            .map_err(|error| KernelError::refused("reading the servers", error))?;
+        if let (Some(octets), Some(&number)) =
+            (key.first_chunk::<16>(), value.as_ref().and_then(|value| value.first()))
+        {
+            if let Some(slot) = all.get_mut(usize::from(number)) {
+                *slot = Some(address(*octets));
+            }
+        }
+    }
+    Ok(all)
+}
