@@ -25,7 +25,9 @@ struct bpf_tcp_req_attrs {
 	__u8 reserved[3];
 };
 
-struct sock;
+/* The kernel's; libbpf matches it by name, but not with one that is only declared. */
+struct sock {};
+
 extern int bpf_sk_assign_tcp_reqsk(struct __sk_buff *skb, struct sock *listener, struct bpf_tcp_req_attrs *attributes,
 				   int attributes__sz) __ksym __weak;
 
@@ -34,25 +36,43 @@ extern int bpf_sk_assign_tcp_reqsk(struct __sk_buff *skb, struct sock *listener,
 #define ADOPT_MSS4 536
 #define ADOPT_MSS6 1220
 
-static __always_inline enum parsed adopt_parse(struct __sk_buff *ctx, __u16 port, struct incoming *in)
+/* Reads a segment and its timestamps; others of its options say nothing after the SYN. Functions of their own, here
+ * and below, so that the verifier looks at each once. */
+__noinline int adopt_read(struct __sk_buff *ctx, struct incoming *in, struct options *options)
 {
-	return parse_frame(packet_start(ctx), packet_end(ctx), ctx->len, port, in);
-}
-
-/* The timestamps of a segment; others of its options say nothing after the SYN. */
-static __always_inline void adopt_options(struct __sk_buff *ctx, const struct incoming *in, struct options *options)
-{
+	struct settings *s = settings_now();
 	struct option_bytes bytes = {};
-	__u32 length = in->header - sizeof(struct tcp_header);
+	enum parsed parsed;
+	__u32 length;
 
+	if (!s || !in || !options)
+		return PARSED_OTHER;
+	parsed = parse_frame(packet_start(ctx), packet_end(ctx), ctx->len, s->port, in);
+	if (parsed != PARSED_SEGMENT)
+		return parsed;
+	length = in->header - sizeof(struct tcp_header);
 	if (WITHIN(length, 1, OPTIONS_MAX) && !bpf_skb_load_bytes(ctx, in->transport + sizeof(struct tcp_header), bytes.at, length))
 		options_read(&bytes, length, options);
+	return parsed;
+}
+
+/* Whether the segment shows a right cookie, and what was agreed on then. */
+__noinline int adopt_cookie(const struct incoming *in, const struct options *options, struct offer *agreed)
+{
+	struct settings *s = settings_now();
+	struct cookie_message who;
+
+	if (!s || !in || !options || !agreed)
+		return 0;
+	who = in->who;
+	who.client_isn = bpf_htonl(in->seq - 1);
+	return cookie_check(s, &who, bpf_ktime_get_boot_ns(), in->ack - 1, options->offer.timestamps, options->tsecr, agreed);
 }
 
 /* What was agreed on with the client of this segment; false if the segment is nothing for the kernel. An entry is
  * removed, as the connection is no longer ours. */
-static __always_inline bool adopt_agreed(const struct settings *s, struct incoming *in, const struct options *options,
-					 const struct flow_key *key, struct offer *agreed)
+static __always_inline bool adopt_agreed(const struct incoming *in, const struct options *options, const struct flow_key *key,
+					 struct offer *agreed)
 {
 	struct flow *flow = bpf_map_lookup_elem(&flows, key);
 	bool mine = false;
@@ -71,12 +91,8 @@ static __always_inline bool adopt_agreed(const struct settings *s, struct incomi
 			return false;
 		}
 	}
-	if (!mine) {
-		in->who.client_isn = bpf_htonl(in->seq - 1);
-		if (!cookie_check(s, &in->who, bpf_ktime_get_boot_ns(), in->ack - 1, options->offer.timestamps, options->tsecr,
-				  agreed))
-			return false;
-	}
+	if (!mine && !adopt_cookie(in, options, agreed))
+		return false;
 	if (flow)
 		bpf_map_delete_elem(&flows, key);
 	return true;
@@ -94,17 +110,17 @@ int gateway_adopt(struct __sk_buff *ctx)
 	struct bpf_sock *found;
 	struct sock *listener;
 	struct settings *s = settings_now();
-	enum parsed parsed;
+	int parsed;
 	__u16 least;
 
 	if (!s || !s->active || !bpf_sk_assign_tcp_reqsk)
 		return TC_ACT_UNSPEC;
-	parsed = adopt_parse(ctx, s->port, &in);
+	parsed = adopt_read(ctx, &in, &options);
 	if (parsed == PARSED_MALFORMED || parsed == PARSED_MALFORMED_TCP) {
 		/* Its headers may only lie outside the linear part. */
 		if (bpf_skb_pull_data(ctx, ctx->len < 256 ? ctx->len : 256))
 			return TC_ACT_UNSPEC;
-		parsed = adopt_parse(ctx, s->port, &in);
+		parsed = adopt_read(ctx, &in, &options);
 	}
 	/* Bare ACKs and FINs never start anything: the data before them did. */
 	if (parsed != PARSED_SEGMENT || !in.length || (in.flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK ||
@@ -129,8 +145,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (found && found->state != BPF_TCP_LISTEN)
 		goto release; /* the kernel has the connection */
 
-	adopt_options(ctx, &in, &options);
-	if (!adopt_agreed(s, &in, &options, &key, &agreed))
+	if (!adopt_agreed(&in, &options, &key, &agreed))
 		goto release;
 	attributes.mss = agreed.mss < least ? least : agreed.mss;
 	if (agreed.timestamps && options.offer.timestamps) {
