@@ -1179,16 +1179,30 @@ mod adoption {
 mod time {
     use super::*;
 
-    #[test]
-    fn removes_entries_that_are_unused() {
-        let mut client = Conversation::asked(settings());
-        client.now.boot += Duration::from_secs(30);
+    #[track_caller]
+    fn kept_for(mut client: Conversation, seconds: u64) {
+        client.now.boot += Duration::from_secs(seconds);
         client.core.poll(client.now);
         assert!(client.flow().is_some());
         client.now.boot += Duration::from_millis(1);
         client.core.poll(client.now);
         assert_eq!(client.flow(), None);
         assert_eq!(client.count(Counter::Expired), 1);
+    }
+
+    #[test]
+    fn removes_entries_that_are_unused() {
+        kept_for(Conversation::open(Settings { syncache: true, ..settings() }), 3);
+        kept_for(Conversation::asked(settings()), 3);
+        let mut slow = Conversation::asked(settings());
+        slow.answer(20_000);
+        kept_for(slow, 3);
+        let (replied, segments) = Conversation::replied(settings(), 100);
+        kept_for(replied.clone(), 64);
+        kept_for(Conversation::replied(close_fin(), 100).0, 64);
+        let mut idle = replied;
+        idle.say(&idle.ack(idle.length(), segments[0].payload.len() as u32));
+        kept_for(idle, 10);
     }
 
     #[test]

@@ -118,6 +118,9 @@ const MAC: u32 = 0x07ff_ffff;
 /// A slot's length.
 const SLOT_SECONDS: u64 = 32;
 
+/// How long a cookie is right, at most.
+pub(super) const LIFE: Duration = Duration::from_secs(2 * SLOT_SECONDS);
+
 /// The slot at `wall`, the time since 1970.
 fn slot(wall: Duration) -> u32 {
     (wall.as_secs() / SLOT_SECONDS) as u32

@@ -152,12 +152,18 @@ impl Core {
 
     /// Removes the entries whose time is over. Once a second is often enough.
     pub fn poll(&mut self, now: Now) {
-        let timeout = self.settings.timeout.as_millis();
-        while let Some((key, flow)) = self.flows.oldest() {
+        let over = |flow: &Flow| {
             let unused = milliseconds(now).wrapping_sub(flow.seen_ms);
-            if u128::from(unused) <= timeout {
-                break;
-            }
+            let time = match flow.state {
+                State::Syn | State::Query | State::Slow => self.settings.timeout,
+                State::Idle => self.settings.idle,
+                State::Replied | State::Closing => cookie::LIFE,
+            };
+            u128::from(unused) > time.as_millis()
+        };
+        let over: Vec<_> =
+            self.flows.iter().filter(|(_, flow)| over(flow)).map(|(key, _)| key).collect();
+        for key in over {
             self.remove(&key);
             self.count(Counter::Expired);
         }

@@ -67,8 +67,10 @@ pub struct Settings {
 
     /// The servers' addresses, at most [`SERVERS_MAX`].
     pub servers: Vec<IpAddr>,
-    /// An entry that has been unused for longer is removed.
+    /// How long an entry waits for the query, the server, or the machine's own TCP.
     pub timeout: Duration,
+    /// How long a connection is kept when its reply was acknowledged.
+    pub idle: Duration,
     /// Connections at once; when there are more, the one that is longest unused goes.
     pub flows: usize,
     /// Sources whose rates are known at once.
@@ -103,7 +105,8 @@ impl Default for Settings {
             syncache: false,
             axfr_detect: true,
             servers: Vec::new(),
-            timeout: Duration::from_secs(30),
+            timeout: Duration::from_secs(3),
+            idle: Duration::from_secs(10),
             flows: 65_536,
             sources: 65_536,
             large: 4096,
