@@ -62,6 +62,7 @@ static __always_inline __u32 flow_end(const struct flow *flow)
 
 /* Our windows (PROTOCOL.md, "The reply"): just below 64 KB either way. */
 #define WSCALE_OURS 7
+#define WSCALE_MAX 14 /* RFC 7323 section 2.3 */
 #define WSCALE_NONE 15
 #define WINDOW_PLAIN 65535
 #define WINDOW_SCALED 511
@@ -77,4 +78,37 @@ static __always_inline __u16 flow_segment_size(const struct flow *flow, __u16 ou
 	__u16 mss = flow->mss < ours ? flow->mss : ours;
 
 	return flow->flags & FLOW_TIMESTAMPS ? mss - 12 : mss;
+}
+
+/* GCRA (ITU-T I.371): whether one more packet is within the rate; then `at` moves on by `interval`. */
+static __always_inline int rate_allows(__u64 *at, __u64 now, __u64 interval, __u64 burst)
+{
+	__u64 from = *at;
+
+	if (from > now + burst)
+		return 0;
+	*at = (from > now ? from : now) + interval;
+	return 1;
+}
+
+enum rate { RATE_SYN, RATE_QUERY };
+
+/* Whether a client may send one more SYN, or query. */
+static __always_inline int source_allows(const struct settings *s, const __be32 client[4], __u64 now, enum rate rate)
+{
+	__u64 interval = rate == RATE_SYN ? s->syn_interval_ns : s->query_interval_ns;
+	__u64 burst = rate == RATE_SYN ? s->syn_burst_ns : s->query_burst_ns;
+	int ipv4 = !client[0] && !client[1] && client[2] == bpf_htonl(0xffff);
+	/* Of IPv4 the mapped address' second half, which is no prefix of IPv6 that is in use. */
+	struct source_key key = { .prefix = *(const __u64 *)&client[ipv4 ? 2 : 0] };
+	struct source *source, fresh = {};
+
+	if (!interval)
+		return 1;
+	source = bpf_map_lookup_elem(&sources, &key);
+	if (source)
+		return rate_allows(rate == RATE_SYN ? &source->syn_at : &source->query_at, now, interval, burst);
+	rate_allows(rate == RATE_SYN ? &fresh.syn_at : &fresh.query_at, now, interval, burst);
+	bpf_map_update_elem(&sources, &key, &fresh, BPF_ANY);
+	return 1;
 }

@@ -1,10 +1,572 @@
-/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * XDP: what clients send. The tables of PROTOCOL.md, "The verdicts", row by row, in their order.
+ *
+ * Before working on this file read PROTOCOL.md up to "The reply"; parse.h, cookie.h and answer.h say how.
+ */
 #pragma once
+
+#include "answer.h"
+#include "syncache.h"
+
+/* What becomes of a segment. */
+enum fate {
+	FATE_PASS,     /* to the kernel, as it came */
+	FATE_DROP,
+	FATE_ANSWER,   /* the answer goes to the client */
+	FATE_DATAGRAM, /* the query goes to the server */
+};
+
+/* A segment on its way to a verdict. */
+struct verdict {
+	const struct settings *s;
+	struct scratch *w;
+	struct flow *flow; /* the connection's entry, or 0 */
+	__u64 now;	   /* boot clock */
+};
+
+static __always_inline enum fate drop(enum counter which)
+{
+	count(which);
+	return FATE_DROP;
+}
+
+static __always_inline enum fate pass(enum counter which)
+{
+	count(which);
+	return FATE_PASS;
+}
+
+static __always_inline __u16 our_mss(const struct verdict *v)
+{
+	return v->w->in.ipv6 ? v->s->mss6 : v->s->mss4;
+}
+
+static __always_inline void flow_seen(struct verdict *v, struct flow *flow)
+{
+	flow->seen_ms = v->now / 1000000;
+}
+
+/* Notes the window, and the timestamp if it is later (RFC 7323 section 4.3). */
+static __always_inline void flow_note(struct verdict *v, struct flow *flow)
+{
+	flow->window = (__u32)v->w->in.window << (flow->client_wscale < WSCALE_NONE ? flow->client_wscale : 0);
+	if (flow->flags & FLOW_TIMESTAMPS && v->w->in.offer.timestamps && !seq_before(v->w->in.tsval, flow->client_tsval))
+		flow->client_tsval = v->w->in.tsval;
+	flow_seen(v, flow);
+}
+
+static __always_inline void flow_note_fin(struct flow *flow)
+{
+	if (!(flow->flags & FLOW_CLIENT_FIN))
+		flow->client_next++;
+	flow->flags |= FLOW_CLIENT_FIN;
+}
+
+/* The entry is removed. */
+static __always_inline void flow_remove(struct verdict *v)
+{
+	if (v->flow && v->flow->state == FLOW_SYN)
+		syncache_leave(&v->w->key);
+	bpf_map_delete_elem(&flows, &v->w->key);
+}
+
+/* Answers that come of the segment alone. */
+
+static __always_inline enum fate answer_fin(struct verdict *v)
+{
+	v->w->answer.seq = v->w->in.ack;
+	v->w->answer.ack = v->w->in.seq + 1;
+	v->w->answer.flags = FLAG_FIN | FLAG_ACK;
+	v->w->answer.window = WINDOW_PLAIN;
+	if (v->w->in.offer.timestamps)
+		answer_timestamps(&v->w->answer, v->w->in.tsecr, v->w->in.tsval);
+	return FATE_ANSWER;
+}
+
+static __always_inline enum fate answer_reset(struct verdict *v)
+{
+	v->w->answer.seq = v->w->in.ack; /* RFC 9293 section 3.10.7.1 */
+	v->w->answer.flags = FLAG_RST;
+	return FATE_ANSWER;
+}
+
+/* Answers that come of an entry. */
+
+static __always_inline enum fate answer_from(struct verdict *v, const struct flow *flow, __u32 seq, __u32 ack)
+{
+	v->w->answer.seq = seq;
+	v->w->answer.ack = ack;
+	v->w->answer.flags = FLAG_ACK;
+	v->w->answer.window = flow_our_window(flow);
+	if (flow->flags & FLOW_TIMESTAMPS)
+		answer_timestamps(&v->w->answer, flow->tsval, flow->client_tsval);
+	return FATE_ANSWER;
+}
+
+/* All that the client has sent is acknowledged. */
+static __always_inline enum fate answer_ack(struct verdict *v, struct flow *flow)
+{
+	flow->flags &= ~FLOW_QUERY_UNACKED;
+	return answer_from(v, flow, v->w->in.ack, flow->client_next);
+}
+
+/* The reply's segment that begins at `offset`, at most its length; if it is still in the ring. */
+static __always_inline int answer_again(struct verdict *v, const struct flow *flow, __u32 offset)
+{
+	struct ring_head *head = ring_top();
+	__u32 left = flow->reply_length - offset, size = flow_segment_size(flow, our_mss(v));
+
+	if (!head || !ring_holds(head, flow->stored))
+		return 0;
+	answer_from(v, flow, flow->server_seq + offset,
+		    flow->flags & FLOW_QUERY_UNACKED ? flow->query_seq : flow->client_next);
+	if (left <= size) {
+		size = left;
+		if (left)
+			v->w->answer.flags |= FLAG_PSH;
+		if (flow->state == FLOW_CLOSING)
+			v->w->answer.flags |= FLAG_FIN;
+	}
+	v->w->answer.position = flow->stored;
+	v->w->answer.offset = offset;
+	v->w->answer.payload = size;
+	count(COUNT_RESENT);
+	return 1;
+}
+
+/* SYN-cache mode: an entry SYN, where there is room. */
+static __always_inline void syn_cache(struct verdict *v, __u32 cookie, __u32 tsval)
+{
+	const struct offer *offer = &v->w->in.offer;
+	struct flow fresh = {
+		.seen_ms = v->now / 1000000,
+		.query_seq = v->w->in.seq + 1,
+		.client_next = v->w->in.seq + 1,
+		.server_seq = cookie + 1,
+		.acked = cookie + 1,
+		.window = v->w->in.window,
+		.tsval = tsval,
+		.client_tsval = v->w->in.tsval,
+		.mss = offer->mss,
+		.state = FLOW_SYN,
+		.flags = (offer->timestamps ? FLOW_TIMESTAMPS : 0) | (offer->sack ? FLOW_SACK : 0),
+		.client_wscale = offer->wscale,
+	};
+
+	if (v->flow) {
+		if (v->flow->state == FLOW_SYN)
+			*v->flow = fresh;
+		return;
+	}
+	if (!syncache_enter(v->s, &v->w->key))
+		count(COUNT_SYN_CACHE_FULL);
+	else if (bpf_map_update_elem(&flows, &v->w->key, &fresh, BPF_ANY))
+		syncache_leave(&v->w->key);
+}
+
+/* A client that wants to connect: it gets a SYN/ACK, of which nothing is kept here. */
+static __always_inline enum fate on_syn(struct verdict *v)
+{
+	struct offer *offer = &v->w->in.offer;
+	struct answer *a = &v->w->answer;
+	__u32 tsval, mss;
+
+	/* Nobody's handshake. Answering what only attackers and fingerprinting tools send helps them alone. */
+	if (v->w->in.flags & (FLAG_ACK | FLAG_FIN | FLAG_RST))
+		return drop(COUNT_ODD_FLAGS);
+	if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_SYN))
+		return drop(COUNT_SYN_LIMITED);
+
+	v->w->in.who.client_isn = bpf_htonl(v->w->in.seq);
+	a->seq = cookie_make(v->s, &v->w->in.who, v->now, offer, &tsval);
+	a->ack = v->w->in.seq + 1;
+	a->flags = FLAG_SYN | FLAG_ACK;
+	a->window = WINDOW_PLAIN;
+	mss = our_mss(v);
+	a->option[0] = bpf_htonl(2 << 24 | 4 << 16 | mss);
+	a->words = 1;
+	if (offer->timestamps) {
+		a->option[1] = offer->sack ? bpf_htonl(0x0402080a) : bpf_htonl(0x0101080a);
+		a->option[2] = bpf_htonl(tsval);
+		a->option[3] = bpf_htonl(v->w->in.tsval);
+		a->words = 4;
+		if (offer->wscale != WSCALE_NONE) {
+			a->option[4] = bpf_htonl(0x01030300 | WSCALE_OURS);
+			a->words = 5;
+		}
+	}
+	if (v->s->syncache)
+		syn_cache(v, a->seq, tsval);
+	count(COUNT_SYN);
+	return FATE_ANSWER;
+}
+
+static __always_inline enum fate on_rst(struct verdict *v)
+{
+	/* It may be for a connection that the kernel has. */
+	if (!v->flow)
+		return FATE_PASS;
+	/* A guess: a RST counts within what the client has sent alone (RFC 5961 section 3.2, more strictly). */
+	if (!seq_within(v->w->in.seq, v->flow->query_seq, v->flow->client_next))
+		return drop(COUNT_STRANGE);
+	flow_remove(v);
+	return drop(COUNT_RESET);
+}
+
+/* Whether the kernel has a socket of this connection, other than a listener. */
+static __always_inline int kernel_has(struct xdp_md *ctx, const struct incoming *in)
+{
+	struct bpf_sock_tuple tuple = {};
+	struct bpf_sock *sock;
+	__u32 size;
+	int has;
+
+	if (in->ipv6) {
+		__builtin_memcpy(tuple.ipv6.saddr, in->who.client, 16);
+		__builtin_memcpy(tuple.ipv6.daddr, in->who.server, 16);
+		tuple.ipv6.sport = in->who.client_port;
+		tuple.ipv6.dport = in->who.server_port;
+		size = sizeof(tuple.ipv6);
+	} else {
+		tuple.ipv4.saddr = in->who.client[3];
+		tuple.ipv4.daddr = in->who.server[3];
+		tuple.ipv4.sport = in->who.client_port;
+		tuple.ipv4.dport = in->who.server_port;
+		size = sizeof(tuple.ipv4);
+	}
+	sock = bpf_skc_lookup_tcp(ctx, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	if (!sock)
+		return 0;
+	has = sock->state != BPF_TCP_LISTEN;
+	bpf_sk_release(sock);
+	return has;
+}
+
+/* "The first data": a segment with data or FIN after a handshake of ours. */
+static __always_inline enum fate on_first_data(struct verdict *v, const struct offer *offer)
+{
+	__u32 length = v->w->in.length;
+	struct flow fresh = {
+		.seen_ms = v->now / 1000000,
+		.query_seq = v->w->in.seq,
+		.client_next = v->w->in.seq + length,
+		.server_seq = v->w->in.ack,
+		.acked = v->w->in.ack,
+		.window = (__u32)v->w->in.window << (offer->wscale < WSCALE_NONE ? offer->wscale : 0),
+		.query_length = length,
+		.mss = offer->mss,
+		.state = FLOW_QUERY,
+		.flags = (offer->timestamps ? FLOW_TIMESTAMPS : 0) | (offer->sack ? FLOW_SACK : 0),
+		.client_wscale = offer->wscale,
+	};
+	struct ring_head *head;
+	__u8 *bytes;
+
+	/* The port was used before: what is left of that connection goes. */
+	if (v->flow)
+		flow_remove(v);
+	/* A client that connects and says nothing: a probe, or a health check. */
+	if (!length) {
+		count(COUNT_CLOSED);
+		return answer_fin(v);
+	}
+	/* Split or pipelined queries, and what is no DNS at all: the kernel's TCP can wait for the rest. */
+	if (length > QUERY_MAX || !query_read(scratch_query(v->w), length, &v->w->query))
+		return pass(COUNT_TO_KERNEL_UNUSUAL);
+	/* Many messages, and more of them than one segment holds. */
+	if (v->s->axfr_detect && v->w->query.transfer)
+		return pass(COUNT_TO_KERNEL_TRANSFER);
+	/* Asked over UDP its reply would be cut off again. */
+	if (large_name(v->s, scratch_query(v->w), v->w->query.question, v->now))
+		return pass(COUNT_TO_KERNEL_LARGE);
+	if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY))
+		return drop(COUNT_QUERY_LIMITED);
+
+	if (v->w->in.flags & FLAG_FIN)
+		flow_note_fin(&fresh);
+	if (v->w->in.offer.timestamps) {
+		fresh.client_tsval = v->w->in.tsval;
+		fresh.tsval = v->w->in.tsecr;
+	}
+	fresh.dns_id = v->w->query.id;
+	if (!v->w->query.opt)
+		fresh.flags |= FLOW_EDNS_ADDED;
+	/* The ring has it as it came, for the kernel's TCP if the reply is too much for us. */
+	head = ring_top();
+	bytes = ring_bytes();
+	if (!head || !bytes || length > QUERY_MAX)
+		return drop(COUNT_QUERY_NO_ROOM);
+	fresh.stored = ring_take(head, length);
+	if (bpf_probe_read_kernel(bytes + ring_offset(fresh.stored), length, scratch_query(v->w)) ||
+	    bpf_map_update_elem(&flows, &v->w->key, &fresh, BPF_ANY))
+		return drop(COUNT_QUERY_NO_ROOM);
+	count(COUNT_QUERY);
+	return FATE_DATAGRAM;
+}
+
+/* Data at the query's place, when its reply was sent: the client misses a part of it, our FIN, or our ACK. */
+static __always_inline enum fate on_reply_missed(struct verdict *v, struct flow *flow)
+{
+	__u32 offset = v->w->in.ack - flow->server_seq, length = flow->reply_length;
+	int closing = flow->state == FLOW_CLOSING;
+
+	/* It misses our ACK alone, as that of several segments is held back. */
+	if (offset == length + closing) {
+		if (!closing)
+			flow->state = FLOW_IDLE;
+		flow_note(v, flow);
+		count(COUNT_ACK);
+		return answer_ack(v, flow);
+	}
+	/* This reply was acknowledged as a whole before. */
+	if (flow->state == FLOW_IDLE)
+		return drop(COUNT_STRANGE);
+	if (offset > length)
+		offset = 0;
+	flow_note(v, flow);
+	if (answer_again(v, flow, offset))
+		return FATE_ANSWER;
+	/* Asking the server again could give another reply, of which a part would be mixed with this one. */
+	flow_remove(v);
+	count(COUNT_RESEND_GONE);
+	return answer_reset(v);
+}
+
+/* "Data on an entry": data, FIN or both, but for what begins a new connection. */
+static __always_inline enum fate on_data(struct verdict *v)
+{
+	struct flow *flow = v->flow;
+	int first = v->w->in.seq == flow->query_seq, next = v->w->in.seq == flow->client_next;
+	int at_end = v->w->in.ack == flow_end(flow);
+
+	switch (flow->state) {
+	case FLOW_QUERY:
+		if (first && v->w->in.length) {
+			/* The datagram, or the reply, may be lost: the server is asked again. Only a first reply counts. */
+			if (v->w->in.length != flow->query_length || v->w->in.length > QUERY_MAX ||
+			    !query_read(scratch_query(v->w), v->w->in.length, &v->w->query) ||
+			    v->w->query.id != flow->dns_id)
+				break;
+			flow_note(v, flow);
+			if (v->w->in.flags & FLAG_FIN)
+				flow_note_fin(flow);
+			count(COUNT_QUERY_AGAIN);
+			return FATE_DATAGRAM;
+		}
+		/* Pipelined: we hold one query at a time. */
+		if (next && v->w->in.length)
+			return drop(COUNT_PIPELINED);
+		/* Half-close: the reply acknowledges it and carries our FIN. */
+		if (next && !(flow->flags & FLOW_CLIENT_FIN)) {
+			flow_note(v, flow);
+			flow_note_fin(flow);
+			return drop(COUNT_ACK);
+		}
+		break;
+
+	case FLOW_REPLIED:
+	case FLOW_IDLE:
+		if (first && v->w->in.length)
+			return on_reply_missed(v, flow);
+		/* A second query: the connection is one that stays, and tc ingress gives it to the kernel. */
+		if (next && at_end && v->w->in.length)
+			return pass(COUNT_TO_KERNEL_SECOND);
+		/* The client is done, and so are we. */
+		if (next && at_end) {
+			flow_remove(v);
+			count(COUNT_CLOSED);
+			return answer_fin(v);
+		}
+		break;
+
+	case FLOW_CLOSING:
+		if (v->w->in.length) {
+			if (first)
+				return on_reply_missed(v, flow);
+			break;
+		}
+		/* The client's FIN, or that again as our ACK of it was lost. */
+		if (flow->flags & FLOW_CLIENT_FIN ? v->w->in.seq != flow->client_next - 1 : !next)
+			break;
+		flow_note(v, flow);
+		flow_note_fin(flow);
+		answer_ack(v, flow);
+		if (v->w->in.ack == flow_end(flow) + 1) {
+			flow_remove(v);
+			count(COUNT_CLOSED);
+		} else {
+			count(COUNT_ACK);
+		}
+		return FATE_ANSWER;
+
+	case FLOW_SLOW:
+		/* The kernel is to have the connection: its copy of the query was lost, and this is one more. */
+		if (first && v->w->in.length)
+			return pass(COUNT_TO_KERNEL_REPLY);
+		break;
+	}
+	return drop(COUNT_STRANGE);
+}
+
+/* "Acknowledgements": a pure ACK on an entry. */
+static __always_inline enum fate on_ack(struct verdict *v)
+{
+	struct flow *flow = v->flow;
+	__u32 offset = v->w->in.ack - flow->server_seq, length = flow->reply_length;
+	int closing = flow->state == FLOW_CLOSING;
+	int replied = closing || flow->state == FLOW_REPLIED || flow->state == FLOW_IDLE;
+	int again = 0;
+
+	if (flow->state == FLOW_SYN)
+		return drop(COUNT_HANDSHAKE_ACK);
+	if (!seq_within(v->w->in.seq, flow->query_seq, flow->client_next) || (replied && offset > length + 1))
+		return drop(COUNT_STRANGE);
+	count(COUNT_ACK);
+	flow_note(v, flow);
+	if (!replied)
+		return FATE_DROP;
+
+	if (offset < length + closing) {
+		/* The same ACK again and again: segments behind a lost one (RFC 5681 section 3.2). */
+		if (v->w->in.ack != flow->acked) {
+			flow->acked = v->w->in.ack;
+			flow->repeats = 0;
+		} else if (flow->repeats < 255) {
+			again = ++flow->repeats == 3;
+		}
+	}
+	if (offset == length && flow->state == FLOW_REPLIED)
+		flow->state = FLOW_IDLE;
+	if (offset == length + closing) {
+		/* The whole reply is there: the client need not send its query again. */
+		if (flow->flags & FLOW_QUERY_UNACKED)
+			return answer_ack(v, flow);
+		if (closing && flow->flags & FLOW_CLIENT_FIN) {
+			flow_remove(v);
+			return drop(COUNT_CLOSED);
+		}
+	}
+	return again && answer_again(v, flow, offset) ? FATE_ANSWER : FATE_DROP;
+}
+
+/* A segment of a client to a server address and port. */
+static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *v)
+{
+	struct incoming *in = &v->w->in;
+	struct flow *flow = v->flow;
+	struct offer offer = {};
+	int pure_ack, right = 0;
+
+	if (in->flags & FLAG_SYN)
+		return on_syn(v);
+	if (in->flags & FLAG_RST)
+		return on_rst(v);
+	/* Every segment but a SYN or RST has ACK (RFC 9293 section 3.10.7.4). */
+	if (!(in->flags & FLAG_ACK))
+		return drop(COUNT_ODD_FLAGS);
+	if (in->length && !payload_take(ctx, v->w))
+		return drop(COUNT_BAD_CHECKSUM);
+	pure_ack = !in->length && !(in->flags & FLAG_FIN);
+
+	if (flow && pure_ack)
+		return on_ack(v);
+	if (flow && flow->state == FLOW_SYN && in->seq == flow->query_seq && in->ack == flow->server_seq) {
+		offer = (struct offer){ .mss = flow->mss,
+					.wscale = flow->client_wscale,
+					.sack = !!(flow->flags & FLOW_SACK),
+					.timestamps = !!(flow->flags & FLOW_TIMESTAMPS) };
+		right = 1;
+	} else if (!flow || flow->state == FLOW_SYN ||
+		   /* What fits the entry fits a new connection too in one of 2^27 cases at most: no need to look. */
+		   (in->seq != flow->query_seq && !(seq_within(in->seq, flow->query_seq, flow->client_next) &&
+						    seq_within(in->ack, flow->server_seq, flow_end(flow) + 1)))) {
+		in->who.client_isn = bpf_htonl(in->seq - 1);
+		right = cookie_check(v->s, &in->who, v->now, in->ack - 1, in->offer.timestamps, in->tsecr, &offer);
+	}
+	/* The handshake's third step says nothing that the query will not say too. */
+	if (right && pure_ack)
+		return drop(COUNT_HANDSHAKE_ACK);
+	if (right)
+		return on_first_data(v, &offer);
+	if (flow)
+		return on_data(v);
+	if (kernel_has(ctx, in))
+		return pass(COUNT_KERNEL_HAS_IT);
+	/* Of a connection that is over, or that never was. */
+	if (pure_ack)
+		return drop(COUNT_UNKNOWN_ACK);
+	if (!in->length) {
+		count(COUNT_UNKNOWN_FIN);
+		return answer_fin(v);
+	}
+	count(COUNT_UNKNOWN_DATA);
+	return answer_reset(v);
+}
+
+/* What parse_frame left of the options. */
+static __always_inline void options_rest(struct xdp_md *ctx, struct incoming *in)
+{
+	struct option_bytes bytes = {};
+	struct options options = { .offer = in->offer };
+	__u32 length = in->header - sizeof(struct tcp_header);
+
+	if (length - 1 >= OPTIONS_MAX ||
+	    bpf_xdp_load_bytes(ctx, in->transport + sizeof(struct tcp_header), bytes.at, length))
+		return;
+	options_read(&bytes, length, &options);
+	in->offer = options.offer;
+	in->tsval = options.tsval;
+	in->tsecr = options.tsecr;
+}
 
 SEC("xdp.frags")
 int gateway_xdp(struct xdp_md *ctx)
 {
-	if (ctx->data_end - ctx->data < 14)
+	void *data = CONTEXT_FIELD(struct xdp_md, ctx, data), *end = CONTEXT_FIELD(struct xdp_md, ctx, data_end);
+	__u32 frame = bpf_xdp_get_buff_len(ctx);
+	struct scratch *w = scratch_own();
+	struct verdict v = { .s = settings_now(), .w = w };
+	enum fate fate;
+
+	if (!w || !v.s || !v.s->active)
+		return XDP_PASS;
+	switch (parse_frame(data, end, frame, v.s->port, &w->in)) {
+	case PARSED_OTHER:
+		return XDP_PASS;
+	case PARSED_MALFORMED:
 		count(COUNT_MALFORMED);
-	return XDP_PASS;
+		return XDP_PASS;
+	case PARSED_MALFORMED_TCP:
+		if (bpf_map_lookup_elem(&servers, w->in.who.server))
+			count(COUNT_MALFORMED);
+		return XDP_PASS;
+	case PARSED_SEGMENT:
+		break;
+	}
+	forget();
+	if (!flow_key_of(&w->key, w->in.who.client, w->in.who.client_port, w->in.who.server))
+		return XDP_PASS;
+	if (w->in.unread)
+		options_rest(ctx, &w->in);
+	w->answer.ack = 0;
+	w->answer.window = 0;
+	w->answer.words = 0;
+	w->answer.payload = 0;
+	v.now = bpf_ktime_get_boot_ns();
+	v.flow = flow_find(&w->key);
+
+	fate = on_segment(ctx, &v);
+	forget();
+	switch (fate) {
+	case FATE_PASS:
+		return XDP_PASS;
+	case FATE_DROP:
+		return XDP_DROP;
+	case FATE_ANSWER:
+		return answer_send(ctx, frame, w);
+	case FATE_DATAGRAM:
+		break;
+	}
+	return datagram_send(ctx, frame, w, query_raise_edns(scratch_query(w), w->in.length, &w->query, v.s->edns_size));
 }

@@ -75,6 +75,14 @@ struct {
 	__type(value, __u32);
 } syncache_buckets SEC(".maps");
 
+/* The sum of the buckets. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} syncache_entries SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, COUNT_END);

@@ -50,9 +50,11 @@ struct incoming {
 	__u16 window;	    /* not scaled */
 	__u16 network;	    /* where the IP header begins */
 	__u16 transport;    /* where the TCP header begins */
-	__u8 header;	    /* length of the TCP header */
+	__be16 checksum;
+	__u8 header; /* length of the TCP header */
 	__u8 flags;
 	__u8 ipv6;
+	__u8 unread; /* its options are not what parse_frame reads at a glance: options_read is to */
 };
 
 enum parsed {
@@ -141,6 +143,36 @@ static __always_inline enum parsed parse_ipv6(struct cursor *cursor, __u32 frame
 	return PARSED_SEGMENT;
 }
 
+/* Reads options that are laid out as most are: NOP NOP TS (RFC 7323 appendix A), and those of Linux' SYNs: MSS,
+ * SACK-permitted, TS, NOP, WS. */
+static __always_inline void options_glance(const void *options, const void *end, struct incoming *s)
+{
+	const __be32 *word = options;
+
+	/* What counts where an option is missing; for the MSS see RFC 9293 section 3.7.1. */
+	s->offer = (struct offer){ .mss = s->ipv6 ? 1220 : 536, .wscale = WSCALE_NONE };
+	s->tsval = 0;
+	s->tsecr = 0;
+	s->unread = s->header != sizeof(struct tcp_header);
+	if (s->header == 32 && options + 12 <= end && word[0] == bpf_htonl(0x0101080a)) {
+		s->tsval = bpf_ntohl(word[1]);
+		s->tsecr = bpf_ntohl(word[2]);
+	} else if (s->header == 40 && options + 20 <= end && bpf_ntohl(word[0]) >> 16 == 0x0204 &&
+		   word[1] == bpf_htonl(0x0402080a) && bpf_ntohl(word[4]) >> 8 == 0x010303) {
+		s->offer.mss = bpf_ntohl(word[0]);
+		s->offer.sack = 1;
+		s->offer.wscale = bpf_ntohl(word[4]);
+		if (s->offer.wscale > WSCALE_MAX)
+			s->offer.wscale = WSCALE_MAX;
+		s->tsval = bpf_ntohl(word[2]);
+		s->tsecr = bpf_ntohl(word[3]);
+	} else {
+		return;
+	}
+	s->offer.timestamps = 1;
+	s->unread = 0;
+}
+
 /* Reads a frame of `frame` bytes, of which at least the headers are from `data` to `end`. */
 static __always_inline enum parsed parse_frame(void *data, void *end, __u32 frame, __u16 port, struct incoming *s)
 {
@@ -189,6 +221,8 @@ static __always_inline enum parsed parse_frame(void *data, void *end, __u32 fram
 	s->ack = bpf_ntohl(tcp->ack);
 	s->flags = tcp->flags;
 	s->window = bpf_ntohs(tcp->window);
+	s->checksum = tcp->checksum;
+	options_glance(tcp + 1, end, s);
 	return PARSED_SEGMENT;
 }
 
@@ -211,16 +245,16 @@ static __always_inline __u32 read32(const __u8 *bytes)
 }
 
 /* Reads `length` bytes of options (RFC 9293 section 3.1, RFC 7323, RFC 2018). One that does not fit ends the
- * reading and one of another length than its own is skipped, as in Linux (tcp_parse_options, 6.18). An MSS of 0
- * counts as none. A function of its own (not inlined), so that the verifier looks at its loop once. */
-__attribute__((noinline)) int options_read(const struct option_bytes *bytes, __u32 length, struct options *options)
+ * reading and one of another length than its own is skipped, as in Linux (tcp_parse_options, 6.18). A function of
+ * its own, so that the verifier looks at its loop once. */
+__noinline int options_read(const struct option_bytes *bytes, __u32 length, struct options *options)
 {
 	__u32 at = 0;
 
 	if (!bytes || !options)
 		return 0;
 	for (int i = 0; i < OPTIONS_MAX; i++) {
-		__u32 kind, size;
+		__u32 kind, size, next;
 		const __u8 *value;
 
 		if (at >= length || at >= OPTIONS_MAX)
@@ -228,21 +262,18 @@ __attribute__((noinline)) int options_read(const struct option_bytes *bytes, __u
 		kind = bytes->at[at];
 		if (kind == 0)
 			break;
-		if (kind == 1) {
-			at++;
-			continue;
-		}
-		size = bytes->at[at + 1];
-		if (at + 1 >= length || size < 2 || at + size > length)
+		size = kind == 1 ? 1 : bytes->at[at + 1];
+		next = at + size;
+		/* A mask that changes nothing, but leaves the verifier one range for all ways to here. */
+		if (next > length || next > OPTIONS_MAX || size < (kind == 1 ? 1 : 2))
 			break;
+		asm volatile("%0 &= 63" : "+r"(next));
 		value = &bytes->at[at + 2];
+		at = next;
 		if (kind == 2 && size == 4) {
-			__u16 mss = value[0] << 8 | value[1];
-
-			if (mss)
-				options->offer.mss = mss;
+			options->offer.mss = value[0] << 8 | value[1];
 		} else if (kind == 3 && size == 3) {
-			options->offer.wscale = value[0] > 14 ? 14 : value[0];
+			options->offer.wscale = value[0] > WSCALE_MAX ? WSCALE_MAX : value[0];
 		} else if (kind == 4 && size == 2) {
 			options->offer.sack = 1;
 		} else if (kind == 8 && size == 10) {
@@ -250,7 +281,6 @@ __attribute__((noinline)) int options_read(const struct option_bytes *bytes, __u
 			options->tsval = read32(value);
 			options->tsecr = read32(value + 4);
 		}
-		at += size;
 	}
 	return 0;
 }

@@ -6,6 +6,10 @@
 
 #include "types.h"
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "words are read as they lie in memory, which is right on little-endian machines alone"
+#endif
+
 struct siphash {
 	__u64 v0, v1, v2, v3;
 };

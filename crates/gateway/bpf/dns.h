@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * DNS messages as far as the gateway looks at them (RFC 1035 section 4, RFC 6891 section 6.1): whether a segment is
+ * one whole query, its EDNS size, and the list of names whose replies are large.
+ *
+ * A query lies in a map's value, with its two bytes of length before it (RFC 7766 section 8), and with QUERY_ROOM
+ * bytes of the value from there on: what a length field says is checked against the query's own length, and what the
+ * verifier cannot follow is cut off by a mask. What loops is a function of its own, so that the verifier looks at it once.
+ */
+#pragma once
+
+#include "maps.h"
+#include "siphash.h"
+
+#define DNS_PREFIX 2
+#define DNS_QUESTION (DNS_PREFIX + 12)
+#define DNS_OPT 11 /* an OPT record without options */
+#define DNS_NAME_MAX 255
+#define QUERY_MIN (DNS_QUESTION + 5)
+#define QUERY_MAX 1024
+#define QUERY_ROOM 2048
+
+#define DNS_TYPE_OPT 41
+#define DNS_TYPE_IXFR 251
+#define DNS_TYPE_AXFR 252
+
+struct query_room {
+	__u8 bytes[QUERY_ROOM];
+};
+
+struct query {
+	__u32 question; /* bytes of it */
+	__be16 id;
+	__u8 transfer; /* asks for a zone transfer */
+	__u8 opt;
+};
+
+/* Keeps a number below QUERY_ROOM / 2, in a way that the compiler does not find needless. */
+#define WITHIN_QUERY(at)                                \
+	({                                              \
+		__u32 within = (at);                    \
+		asm volatile("%0 &= 1023" : "+r"(within)); \
+		within;                                 \
+	})
+
+static __always_inline __u16 dns_u16(const __u8 *bytes)
+{
+	return bytes[0] << 8 | bytes[1];
+}
+
+/* Bytes of the first question of a query of `length` bytes; 0 if there is no whole one, or its name is compressed. */
+__noinline int question_length(const struct query_room *room, __u32 length)
+{
+	__u32 at = DNS_QUESTION;
+
+	if (!room)
+		return 0;
+	/* A name of 255 bytes has at most 127 labels and the root (RFC 1035 section 2.3.4). */
+	for (int i = 0; i < 128; i++) {
+		__u32 label;
+
+		if (at >= length || at >= QUERY_MAX)
+			return 0;
+		label = room->bytes[at];
+		at += 1 + label;
+		if (label > 63)
+			return 0;
+		if (label == 0) {
+			if (at - DNS_QUESTION > DNS_NAME_MAX || at + 4 > length)
+				return 0;
+			return at + 4 - DNS_QUESTION;
+		}
+	}
+	return 0;
+}
+
+/* Whether a segment's payload of `length` bytes is what PROTOCOL.md calls a whole query. */
+static __always_inline int query_read(const struct query_room *room, __u32 length, struct query *query)
+{
+	const __u8 *message = room->bytes + DNS_PREFIX, *type, *rest;
+	__u32 end;
+
+	if (length < QUERY_MIN || length > QUERY_MAX || dns_u16(room->bytes) != length - DNS_PREFIX)
+		return 0;
+	/* QR, opcode and TC are 0; one question, no answer, no authority, at most one additional record. */
+	if (message[2] & 0xfa || dns_u16(message + 4) != 1 || dns_u16(message + 6) || dns_u16(message + 8) ||
+	    dns_u16(message + 10) > 1)
+		return 0;
+	query->question = question_length(room, length);
+	if (!query->question)
+		return 0;
+	end = DNS_QUESTION + query->question;
+	type = room->bytes + WITHIN_QUERY(end - 4);
+	rest = room->bytes + WITHIN_QUERY(end);
+	query->id = *(__be16 *)message;
+	query->transfer = type[0] == 0 && (type[1] == DNS_TYPE_AXFR || type[1] == DNS_TYPE_IXFR);
+	query->opt = message[11];
+	if (!query->opt)
+		return end == length;
+	return end + DNS_OPT <= length && rest[0] == 0 && dns_u16(rest + 1) == DNS_TYPE_OPT && rest[6] == 0 &&
+	       end + DNS_OPT + dns_u16(rest + 9) == length;
+}
+
+/* Makes a query that was read ask for UDP payloads of `size` bytes, if it asks for less. Its new length; at most 11
+ * bytes are added. */
+static __always_inline __u32 query_raise_edns(struct query_room *room, __u32 length, const struct query *query, __u16 size)
+{
+	__u8 *opt = room->bytes + WITHIN_QUERY(DNS_QUESTION + query->question);
+
+	if (query->opt) {
+		if (dns_u16(opt + 3) < size) {
+			opt[3] = size >> 8;
+			opt[4] = size;
+		}
+		return length;
+	}
+	room->bytes[DNS_PREFIX + 11] = 1;
+	opt[0] = 0;
+	opt[1] = 0;
+	opt[2] = DNS_TYPE_OPT;
+	opt[3] = size >> 8;
+	opt[4] = size;
+	opt[5] = 0;
+	opt[6] = 0;
+	opt[7] = 0;
+	opt[8] = 0;
+	opt[9] = 0;
+	opt[10] = 0;
+	return length + DNS_OPT;
+}
+
+#define EACH_BYTE(byte) (0x0101010101010101ULL * (byte))
+
+/* The first `bytes` (in memory) of eight, 0 to 7. */
+static __always_inline __u64 first_bytes(__u32 bytes)
+{
+	return ~(~0ULL << bytes * 8);
+}
+
+/* The letters among eight bytes of ASCII in lower case; octets of length are below 64, and so are none. */
+static __always_inline __u64 lower_case(__u64 word)
+{
+	__u64 low = word & EACH_BYTE(0x7f);
+	__u64 from_a = low + EACH_BYTE(0x80 - 'A'), behind_z = low + EACH_BYTE(0x7f - 'Z');
+
+	return word | ((from_a ^ behind_z) & ~word & EACH_BYTE(0x80)) >> 2;
+}
+
+/* What stands for a question on the list of large replies: SipHash-2-4 of name in lower case, type and class. */
+__noinline __u64 question_hash(const struct settings *s, const struct query_room *room, __u32 question)
+{
+	__u32 name = question - 4, words = name / 8, left = name % 8;
+	const __u8 *bytes;
+	struct siphash hash;
+	__u64 word;
+
+	if (!s || !room || name > DNS_NAME_MAX)
+		return 0;
+	siphash_start(&hash, &s->keys[0]);
+	bytes = room->bytes + DNS_QUESTION;
+	for (__u32 i = 0; i < DNS_NAME_MAX / 8 && i < words; i++, bytes += 8)
+		siphash_word(&hash, lower_case(*(const __u64 *)bytes));
+	word = *(const __u64 *)bytes;
+	word = (lower_case(word) & first_bytes(left)) | (word & ~first_bytes(left));
+	left += 4;
+	if (left >= 8) {
+		siphash_word(&hash, word);
+		word = *(const __u64 *)(bytes + 8);
+		left -= 8;
+	}
+	return siphash_end(&hash, (word & first_bytes(left)) | (__u64)question << 56);
+}
+
+/* Whether a query's name is on the list of large replies. */
+static __always_inline int large_name(const struct settings *s, const struct query_room *room, __u32 question, __u64 now)
+{
+	__u64 hash, *until;
+
+	if (!s->large_ns)
+		return 0;
+	hash = question_hash(s, room, question);
+	until = bpf_map_lookup_elem(&large, &hash);
+	return until && now < *until;
+}
+
+/* Puts the name of a query of `length` bytes, at `query` in a map's value, on the list. */
+static __always_inline void large_name_add(const struct settings *s, const __u8 *query, __u32 length, __u64 now)
+{
+	const struct query_room *room = (const struct query_room *)query;
+	__u32 question = s->large_ns && length <= QUERY_MAX ? question_length(room, length) : 0;
+	__u64 hash, until = now + s->large_ns;
+
+	if (!question)
+		return;
+	hash = question_hash(s, room, question);
+	bpf_map_update_elem(&large, &hash, &until, BPF_ANY);
+}

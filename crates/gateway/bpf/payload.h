@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * A segment's bytes outside the packet, where the verifier lets a program go through them freely, and its checksum.
+ */
+#pragma once
+
+#include "checksum.h"
+#include "dns.h"
+#include "parse.h"
+
+/* A segment to the client. */
+struct answer {
+	__u32 seq;
+	__u32 ack;
+	__u16 window;
+	__u8 flags;
+	__u8 words; /* of options: 0, 1, 3, 4 or 5 */
+	__be32 option[5];
+	__u32 position; /* in the ring, of the reply that its payload is from */
+	__u32 offset;	/* of the payload in the reply */
+	__u32 payload;	/* how long that is */
+};
+
+#define TCP_HEADER_MAX 60
+/* The payload begins here, whatever the TCP header's length before it. */
+#define SCRATCH_PAYLOAD TCP_HEADER_MAX
+
+/* Where a packet's work is done. Not on the stack, which is too small for the bytes, and of whose every word the
+ * verifier keeps track. */
+struct scratch {
+	struct incoming in;
+	struct flow_key key;
+	struct query query;
+	struct answer answer;
+	__u8 bytes[SCRATCH_PAYLOAD + QUERY_ROOM];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratch SEC(".maps");
+
+static __always_inline struct scratch *scratch_own(void)
+{
+	__u32 key = 0;
+
+	return bpf_map_lookup_elem(&scratch, &key);
+}
+
+/* Makes the compiler read the scratch again, so that the verifier need not follow each way by which a value came there. */
+static __always_inline void forget(void)
+{
+	asm volatile("" ::: "memory");
+}
+
+static __always_inline struct query_room *scratch_query(struct scratch *scratch)
+{
+	return (struct query_room *)&scratch->bytes[SCRATCH_PAYLOAD];
+}
+
+/* The sum of `length` bytes of the scratch from `at` on, which are followed by zeros up to a multiple of four. */
+static __always_inline __u64 scratch_sum(struct scratch *scratch, __u32 at, __u32 length)
+{
+	__u64 sum = 0;
+
+	length = (length + 3) & ~3;
+	for (int i = 0; i < QUERY_ROOM / SUM_CHUNK && length > SUM_CHUNK; i++) {
+		if (at > SCRATCH_PAYLOAD + QUERY_MAX)
+			return 0;
+		sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)&scratch->bytes[at], SUM_CHUNK, 0);
+		at += SUM_CHUNK;
+		length -= SUM_CHUNK;
+	}
+	if (at > SCRATCH_PAYLOAD + QUERY_MAX || length > SUM_CHUNK)
+		return 0;
+	return sum + (__u32)bpf_csum_diff(0, 0, (__be32 *)&scratch->bytes[at], length, 0);
+}
+
+static __always_inline void scratch_pad(struct scratch *scratch, __u32 at)
+{
+	if (at <= SCRATCH_PAYLOAD + QUERY_MAX + DNS_OPT)
+		*(__u32 *)&scratch->bytes[at] = 0;
+}
+
+/* The folded sum of `length` bytes of the packet, piece by piece: for segments that are too long to be a query. */
+__noinline __u32 packet_sum(struct xdp_md *ctx, __u32 at, __u32 length)
+{
+	struct scratch *scratch = scratch_own();
+	__u64 sum = 0;
+
+	if (!scratch)
+		return 0;
+	for (int i = 0; i < 65536 / SUM_CHUNK && length >= SUM_CHUNK; i++) {
+		if (bpf_xdp_load_bytes(ctx, at, scratch->bytes, SUM_CHUNK))
+			return 0;
+		sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)scratch->bytes, SUM_CHUNK, 0);
+		at += SUM_CHUNK;
+		length -= SUM_CHUNK;
+	}
+	if (length && length < SUM_CHUNK) {
+		if (bpf_xdp_load_bytes(ctx, at, scratch->bytes, length))
+			return 0;
+		scratch_pad(scratch, length);
+		sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)scratch->bytes, (length + 3) & ~3, 0);
+	}
+	return sum_fold(sum);
+}
+
+/* Whether the checksum of a segment with data is right, or is the sum of the pseudo-header alone, as offloads leave
+ * it. The payload is in the scratch then if it is at most QUERY_MAX bytes long. */
+static __always_inline int payload_take(struct xdp_md *ctx, struct scratch *scratch)
+{
+	const struct incoming *in = &scratch->in;
+	__u32 length = in->length, size = in->header + length;
+	__u64 sum = bpf_htons(size);
+	__u32 at;
+
+	sum += in->ipv6 ? sum_addresses6(in->who.client, in->who.server, IP_TCP) :
+			  sum_addresses4(in->who.client[3], in->who.server[3], IP_TCP);
+	if (length > QUERY_MAX)
+		return in->checksum == sum_fold(sum) ||
+		       sum_fold(sum + packet_sum(ctx, in->transport, size)) == 0xffff;
+
+	at = SCRATCH_PAYLOAD - in->header;
+	if (at > SCRATCH_PAYLOAD || size < sizeof(struct tcp_header) || size > TCP_HEADER_MAX + QUERY_MAX ||
+	    bpf_xdp_load_bytes(ctx, in->transport, &scratch->bytes[at], size))
+		return 0;
+	if (in->checksum == sum_fold(sum))
+		return 1;
+	scratch_pad(scratch, SCRATCH_PAYLOAD + length);
+	return sum_fold(sum + scratch_sum(scratch, at, size)) == 0xffff;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * The SYN-cache mode of the paper (section III; the names are those of FreeBSD's syncache): an entry for each SYN, in
+ * as many buckets as the map has, with a limit for each and for all.
+ */
+#pragma once
+
+#include "flow.h"
+
+/* The one field of the kernel's struct that says how many elements a map has. */
+struct bpf_map {
+	__u32 max_entries;
+} __attribute__((preserve_access_index));
+
+/* FNV-1a of the key. */
+static __always_inline __u32 syncache_bucket(const struct flow_key *key)
+{
+	const __u8 *bytes = (const __u8 *)key;
+	__u32 size = ((struct bpf_map *)&syncache_buckets)->max_entries;
+	__u32 hash = 0x811c9dc5;
+
+	for (__u32 i = 0; i < sizeof(*key); i++)
+		hash = (hash ^ bytes[i]) * 0x01000193;
+	return size ? hash % size : 0;
+}
+
+/* Whether there is room for one more entry SYN; if so, it is taken. */
+static __always_inline int syncache_enter(const struct settings *s, const struct flow_key *key)
+{
+	__u32 bucket = syncache_bucket(key), zero = 0;
+	__u32 *in_bucket = bpf_map_lookup_elem(&syncache_buckets, &bucket);
+	__u32 *in_all = bpf_map_lookup_elem(&syncache_entries, &zero);
+
+	if (!in_bucket || !in_all || *in_all >= s->syncache_limit || *in_bucket >= s->syncache_bucket_limit)
+		return 0;
+	__sync_fetch_and_add(in_bucket, 1);
+	__sync_fetch_and_add(in_all, 1);
+	return 1;
+}
+
+/* An entry SYN is no longer one. */
+static __always_inline void syncache_leave(const struct flow_key *key)
+{
+	__u32 bucket = syncache_bucket(key), zero = 0;
+	__u32 *in_bucket = bpf_map_lookup_elem(&syncache_buckets, &bucket);
+	__u32 *in_all = bpf_map_lookup_elem(&syncache_entries, &zero);
+
+	/* The user side counts both anew when it sweeps, as entries that a full map forgot are not seen here. */
+	if (in_bucket && *in_bucket)
+		__sync_fetch_and_add(in_bucket, -1);
+	if (in_all && *in_all)
+		__sync_fetch_and_add(in_all, -1);
+}
