@@ -36,6 +36,47 @@ extern int bpf_sk_assign_tcp_reqsk(struct __sk_buff *skb, struct sock *listener,
 #define ADOPT_MSS4 536
 #define ADOPT_MSS6 1220
 
+/* The packet from its IP header on. Mostly behind an Ethernet header; but where generic XDP had to copy the packet,
+ * Linux forgets how long its link header was, and tc sees it without one (kernel 6.18, net/core/skbuff.c
+ * skb_pp_cow_data, which does not copy mac_len). */
+static __always_inline enum parsed adopt_parse(struct __sk_buff *ctx, __u16 port, struct incoming *in)
+{
+	struct cursor cursor = { packet_start(ctx), packet_end(ctx) };
+	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
+	struct tcp_header *tcp;
+	enum parsed parsed;
+	__u32 rest;
+
+	in->network = (unsigned long)skb->head + skb->network_header - (unsigned long)skb->data;
+	if (in->network == ETHERNET_HEADER) {
+		if (!cursor_take(&cursor, ETHERNET_HEADER))
+			return PARSED_MALFORMED;
+	} else if (in->network) {
+		return PARSED_OTHER;
+	}
+	if (ctx->protocol == bpf_htons(TYPE_IPV4))
+		parsed = parse_ipv4(&cursor, ctx->len, in, &rest);
+	else if (ctx->protocol == bpf_htons(TYPE_IPV6))
+		parsed = parse_ipv6(&cursor, ctx->len, in, &rest);
+	else
+		return PARSED_OTHER;
+	if (parsed != PARSED_SEGMENT)
+		return parsed;
+	tcp = cursor_take(&cursor, sizeof(*tcp));
+	if (!tcp || rest < sizeof(*tcp))
+		return PARSED_MALFORMED_TCP;
+	in->header = tcp->offset >> 4 << 2;
+	if (tcp->destination != bpf_htons(port) || in->header < sizeof(*tcp) || in->header > rest)
+		return PARSED_OTHER;
+	in->length = rest - in->header;
+	in->who.client_port = tcp->source;
+	in->who.server_port = tcp->destination;
+	in->seq = bpf_ntohl(tcp->seq);
+	in->ack = bpf_ntohl(tcp->ack);
+	in->flags = tcp->flags;
+	return PARSED_SEGMENT;
+}
+
 /* Reads a segment and its timestamps; others of its options say nothing after the SYN. Functions of their own, here
  * and below, so that the verifier looks at each once. */
 __noinline int adopt_read(struct __sk_buff *ctx, struct incoming *in, struct options *options)
@@ -47,7 +88,7 @@ __noinline int adopt_read(struct __sk_buff *ctx, struct incoming *in, struct opt
 
 	if (!s || !in || !options)
 		return PARSED_OTHER;
-	parsed = parse_frame(packet_start(ctx), packet_end(ctx), ctx->len, s->port, in);
+	parsed = adopt_parse(ctx, s->port, in);
 	if (parsed != PARSED_SEGMENT)
 		return parsed;
 	length = in->header - sizeof(struct tcp_header);

@@ -4,6 +4,22 @@
  */
 #pragma once
 
+#include <bpf/bpf_core_read.h>
+
+/* The fields of the kernel's struct that tell who makes the checksum, and where headers are (kernel 6.18,
+ * include/linux/skbuff.h). */
+struct sk_buff {
+	unsigned char *head;
+	unsigned char *data;
+	__u16 csum_start;
+	__u16 csum_offset;
+	__u16 network_header; /* from head */
+	__u8 ip_summed : 2;
+} __attribute__((preserve_access_index));
+#define IP_SUMMED_PARTIAL 3 /* CHECKSUM_PARTIAL */
+
+extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
+
 /* A bound that the verifier is to see, though the compiler has proved it already. */
 #define WITHIN(value, low, high) ({ asm volatile("" : "+r"(value)); value >= (low) && value <= (high); })
 

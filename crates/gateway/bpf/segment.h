@@ -18,7 +18,6 @@
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
-#include <bpf/bpf_core_read.h>
 
 #define UDP_HEADER 8
 /* How far before the UDP header the TCP header begins. */
@@ -69,18 +68,6 @@ static __always_inline __u32 tcp_length(const struct sending *o)
 {
 	return o->timestamps ? 32 : 20;
 }
-
-/* The fields of the kernel's struct that tell who makes the checksum (kernel 6.18, include/linux/skbuff.h). */
-struct sk_buff {
-	unsigned char *head;
-	unsigned char *data;
-	__u16 csum_start;
-	__u16 csum_offset;
-	__u8 ip_summed : 2;
-} __attribute__((preserve_access_index));
-#define IP_SUMMED_PARTIAL 3 /* CHECKSUM_PARTIAL */
-
-extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
 
 enum summing {
 	SUM_DONE,    /* the checksum in the packet is whole, or nobody's business */
