@@ -29,6 +29,8 @@ DOCUMENTS = (
     "python/narrows/reproduce/harhalakis_2011/README.md",
     "python/narrows/reproduce/kantawala_2002/README.md",
     "python/narrows/reproduce/dana_2010/README.md",
+    "python/narrows/reproduce/hayes_2010/README.md",
+    "benchmarks/gateway/README.md",
 )
 
 

@@ -76,6 +76,15 @@ def command(
             show_default=False,
         ),
     ] = None,
+    bench: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="S alone: a folder of [bold]make bench-gateway[/bold], which measures and needs "
+            "root. [dim]default: the one that comes with narrows[/dim]",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -106,6 +115,13 @@ def command(
     if against not in (None, "kernel"):
         raise typer.BadParameter(f"{against!r} is no reference that we have; use kernel")
     selected = select(ids or [])
+    if bench is not None:
+        from narrows.results.gateway_bench import GatewayBench
+
+        if not any(paper.recorded for paper, _ in selected):
+            raise typer.BadParameter("--bench is for S alone; hint: narrows reproduce S")
+        # A folder that cannot be read is said now, not after the other papers' runs.
+        GatewayBench.load(bench)
     folder = out or free_folder(Path("runs"))
     claim_folder(folder)
     count = seeds or (QUICK_SEEDS if quick else None)
@@ -126,6 +142,7 @@ def command(
                     quick=quick,
                     jobs=jobs,
                     progress=progress,
+                    recorded=bench,
                 )
             )
         if outcomes[-1].interrupted:

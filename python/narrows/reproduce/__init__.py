@@ -6,7 +6,7 @@ them is here:
 
 >>> from narrows.reproduce import papers
 >>> [paper.slug for paper in papers()]
-['harhalakis-2011', 'kantawala-2002', 'dana-2010']
+['harhalakis-2011', 'kantawala-2002', 'dana-2010', 'hayes-2010']
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import cache
 from narrows.errors import NarrowsError
 from narrows.reproduce.claims import Claim, Judged, Measured, Verdict, Worded, judge
 from narrows.reproduce.outcome import Agreement, Outcome, Table, document
-from narrows.reproduce.paper import Cell, Paper, Row
+from narrows.reproduce.paper import Cell, Paper, Recorded, Row
 from narrows.reproduce.runner import Progress, reproduce
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Outcome",
     "Paper",
     "Progress",
+    "Recorded",
     "Row",
     "Table",
     "UnknownClaim",
@@ -52,9 +53,10 @@ def papers() -> tuple[Paper, ...]:
     """Every paper that can be reproduced."""
     from narrows.reproduce.dana_2010 import PAPER as DANA
     from narrows.reproduce.harhalakis_2011 import PAPER as HARHALAKIS
+    from narrows.reproduce.hayes_2010 import PAPER as HAYES
     from narrows.reproduce.kantawala_2002 import PAPER as KANTAWALA
 
-    return (HARHALAKIS, KANTAWALA, DANA)
+    return (HARHALAKIS, KANTAWALA, DANA, HAYES)
 
 
 def ids() -> list[str]:

@@ -61,6 +61,8 @@ class Outcome:
     """Runs by (sensitivity row or `base`, cell) and seed."""
     rows: Sequence[Row] = ()
     """Sensitivity rows that were asked for."""
+    source: str = ""
+    """Where the runs come from, if they were not made now."""
     quick: bool = False
     """Whether runs are shorter, as `--quick` asks."""
     complete: bool = True
@@ -77,6 +79,11 @@ class Outcome:
     def values(self, cell: str, figure: str, row: str = BASE) -> list[float]:
         """One figure of a cell, one value a seed; runs in which it is not finite are left out."""
         found = [run[figure] for _, run in sorted(self.runs(cell, row).items())]
+        return [value for value in found if math.isfinite(value)]
+
+    def values_at(self, cell: str, figure: str) -> list[float]:
+        """The same of runs that need not all have the figure."""
+        found = [run.values.get(figure, math.nan) for _, run in sorted(self.runs(cell).items())]
         return [value for value in found if math.isfinite(value)]
 
     def interval(self, cell: str, figure: str, row: str = BASE) -> Interval | None:
@@ -153,6 +160,7 @@ class Outcome:
         return {
             "paper": self.paper.slug,
             "status": "complete" if self.complete else "partial",
+            "source": self.source,
             "failures": list(self.failures),
             "claims": [claim_document(judged, self.backend) for judged in self.judged()],
             "agreement": [_agreement_document(entry) for entry in self.agreement()],

@@ -66,6 +66,8 @@ def print_outcome(outcome: Outcome, to: TextIO) -> None:
     """The paper's tables, the claims with their verdicts, and the agreement with references."""
     console = Console(file=to, highlight=False, width=None if to.isatty() else 140)
     console.print(Text(f"{outcome.paper.title} ({outcome.paper.citation})", style="bold"))
+    if outcome.source:
+        console.print(Text(outcome.source))
     for table in outcome.paper.tables(outcome):
         console.print()
         console.print(_rich(table))

@@ -66,6 +66,18 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """Runs that were made before, by other means than a scenario."""
+
+    runs: Mapping[str, Mapping[int, Measured]]
+    """By cell and number of the round."""
+    source: str
+    """Where they come from, in a sentence."""
+    complete: bool = True
+    """False when some of what the claims need could not be measured."""
+
+
+@dataclass(frozen=True)
 class Paper:
     """Everything that `narrows reproduce` needs to know of a paper."""
 
@@ -93,6 +105,9 @@ class Paper:
     """Runs of each cell under a sensitivity row, at most."""
     quick: Mapping[str, str] = field(default_factory=dict)
     """Settings on top of every cell's with `--quick`."""
+    recorded: Callable[[Path | None], Recorded] | None = None
+    """Reads its runs from a folder, or from the one that comes with narrows, and nothing is run:
+    for a paper that needs what `narrows reproduce` cannot have, such as root."""
 
     def cell(self, name: str) -> Cell:
         """The cell of that name."""

@@ -81,6 +81,7 @@ def reproduce(
     jobs: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     execute: Execute | None = None,
+    recorded: Path | None = None,
 ) -> Outcome:
     """Runs what `claims` need and returns what was found.
 
@@ -99,8 +100,15 @@ def reproduce(
         jobs: Runs at once; the number of cores by default.
         progress: Called in the calling thread whenever a run has ended.
         execute: How one cell is run.
+        recorded: For papers whose runs are read from a folder: which; the one that comes with
+            narrows by default. Seeds are its rounds, all of them.
+
+    Raises:
+        RunFolderError: `recorded` cannot be read.
     """
     chosen = list(paper.claims if claims is None else claims)
+    if paper.recorded is not None:
+        return from_record(paper, chosen, rows, recorded)
     numbers = list(range(1, (seeds or paper.seeds) + 1))
     outcome = Outcome(paper, chosen, numbers, "sim", rows=list(rows), quick=quick)
     pairs = cells_to_run(paper, chosen, rows, against)
@@ -137,6 +145,23 @@ def reproduce(
     finally:
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)
+    return outcome
+
+
+def from_record(
+    paper: Paper, claims: Sequence[Claim], rows: Sequence[Row], folder: Path | None
+) -> Outcome:
+    """What `claims` say of runs that were made before.
+
+    Raises:
+        RunFolderError: The folder cannot be read.
+    """
+    assert paper.recorded is not None, "only of papers that have a record"
+    record = paper.recorded(folder)
+    rounds = sorted({number for runs in record.runs.values() for number in runs})
+    outcome = Outcome(paper, claims, rounds, "kernel", rows=list(rows), source=record.source)
+    outcome.measured = {(BASE, cell): dict(runs) for cell, runs in record.runs.items()}
+    outcome.complete = record.complete
     return outcome
 
 

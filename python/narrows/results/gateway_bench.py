@@ -76,6 +76,7 @@ _TABLES = (
         (
             *_ARM,
             _RATE,
+            _ROUND,
             Column("t_s", _F64, "s", "When it was taken, from the start of the load."),
             Column("sessions", _U64, "", "Sockets of the kernel, or entries of the gateway."),
         ),
@@ -85,6 +86,7 @@ _TABLES = (
         "memory for each open connection of an arm, by where it is",
         (
             *_ARM,
+            _ROUND,
             Column("kind", _TEXT, "", "`idle`: nothing was asked on it; `asked`: one query was."),
             Column("part", _TEXT, "", "`kernel`, `server` or `gateway`."),
             Column("connections", _U64, "", "How many were open."),
@@ -96,6 +98,7 @@ _TABLES = (
         "something that the gateway was seen to do, or not to do",
         (
             Column("id", _TEXT, "", "The claim that it belongs to, such as `S2`."),
+            _ROUND,
             Column("check", _TEXT, "", "What was looked for."),
             Column("family", _U8, "", "4 or 6: over which version of IP."),
             Column("ok", _BOOL, "", "Whether it was seen."),
@@ -192,6 +195,11 @@ class GatewayBench:
         path = Path(folder)
         run_folder.write(path, document, self.tables, {}, BENCH_TABLES)
         return replace(self, folder=path)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was measured."""
+        return self.status == "complete"
 
     @property
     def intervals(self) -> pl.DataFrame:

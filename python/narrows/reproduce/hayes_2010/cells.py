@@ -1,0 +1,34 @@
+"""The paper's four curves as cells, and what else the bench records."""
+
+from __future__ import annotations
+
+from narrows.reproduce.paper import Cell, Row
+
+TITLES = {
+    "udp": "UDP",
+    "tcp": "TCP of the kernel",
+    "gateway": "stateless TCP",
+    "gateway-axfr": "stateless TCP, transfers detected",
+}
+"""Cells that are arms of the bench with BIND, by the arm's name."""
+
+CHECKS4 = "checks-4"
+CHECKS6 = "checks-6"
+
+CELLS = [
+    *(Cell(name, f"BIND, {title}", "") for name, title in TITLES.items()),
+    Cell(CHECKS4, "what the gateway was seen to do, over IPv4", ""),
+    Cell(CHECKS6, "what the gateway was seen to do, over IPv6", ""),
+]
+
+FIN = "FIN on the last segment, as in the paper"
+
+ROWS = [
+    Row(
+        FIN,
+        "the gateway keeps connections by default; the paper's closes them with the reply",
+        {},
+        cells=frozenset({"gateway"}),
+        reads={f"{part}_500": f"{part}_500_fin" for part in ("kernel", "server", "total")},
+    ),
+]

@@ -1,0 +1,128 @@
+"""From the bench's folder to what the claims read: figures by cell and round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import polars as pl
+
+from narrows.reproduce.claims import Measured
+from narrows.reproduce.hayes_2010.cells import CHECKS4, CHECKS6, TITLES
+from narrows.reproduce.paper import Recorded
+from narrows.results import RUN_FILE, Run
+from narrows.results.gateway_bench import PER_S, GatewayBench
+
+BENCH = Path(__file__).parent / "bench"
+"""The folder that comes with narrows."""
+
+HINT = (
+    "sudo make bench-gateway measures here, and narrows reproduce S --bench runs/gateway-1 "
+    "reads that"
+)
+
+SERVER = "bind"
+"""The paper's."""
+
+PARTS = ("kernel", "server", "gateway")
+
+Runs = dict[str, dict[int, dict[str, float]]]
+
+
+def recorded(folder: Path | None) -> Recorded:
+    """The runs of a folder of the bench; of the one that comes with narrows by default.
+
+    Raises:
+        RunFolderError: The folder cannot be read.
+    """
+    if folder is None and not (BENCH / RUN_FILE).exists():
+        return Recorded({}, f"There is no measurement: {HINT}.", complete=False)
+    bench = GatewayBench.load(folder or BENCH)
+    return Recorded(figures(bench), source(bench, own=folder is not None), bench.complete)
+
+
+def source(bench: GatewayBench, *, own: bool) -> str:
+    """Where a bench's numbers come from, in a sentence or two."""
+    host = bench.host
+    where = f"Linux {host.get('kernel', '?')}, {host.get('processor', '?')}"
+    named = ", ".join(host.get("servers", {}).values())
+    form = bench.settings.get("form", "?")
+    said = f"Measured by make bench-gateway ({form} form) on {where}, with {named}"
+    partial = "" if bench.complete else f"; it is partial: {bench.stopped}"
+    return f"{said}{partial}." if own else f"{said}{partial}. On your machine: {HINT}."
+
+
+def figures(bench: GatewayBench) -> dict[str, dict[int, Measured]]:
+    """Figures by cell and round."""
+    runs: Runs = {}
+    _times(bench, runs)
+    _sessions(bench, runs)
+    _memory(bench, runs)
+    _checks(bench, runs)
+    return {
+        cell: {number: Measured(values) for number, values in sorted(rounds.items())}
+        for cell, rounds in runs.items()
+    }
+
+
+def not_a_scenario(_: Run) -> Measured:
+    """The framework asks how a scenario's run is measured; there is none."""
+    raise RuntimeError("this paper is measured by make bench-gateway, not by a scenario")
+
+
+def _times(bench: GatewayBench, runs: Runs) -> None:
+    """Processor time for ten seconds of a rate: `kernel_500`, `server_500`, `total_500`, ..."""
+    rows = bench.intervals.filter(pl.col("server") == SERVER, pl.col("answered") > 0)
+    # An interval's queries are a random number: times are for as many as the rate says.
+    scale = pl.col("rate_per_s") * PER_S / pl.col("answered")
+    rows = rows.with_columns(
+        *((pl.col(f"{part}_s") * scale).alias(part) for part in PARTS),
+        lost_percent=100.0 * (1.0 - pl.col("answered") / pl.col("offered")),
+    )
+    for row in rows.iter_rows(named=True):
+        arm, suffix = str(row["transport"]), f"{row['rate_per_s']:g}"
+        if arm == "gateway-fin":
+            arm, suffix = "gateway", f"{suffix}_fin"
+        if arm not in TITLES:
+            continue
+        values = runs.setdefault(arm, {}).setdefault(int(row["round"]), {})
+        values[f"kernel_{suffix}"] = row["kernel"]
+        # The gateway's own process is part of what stands in for the kernel.
+        values[f"server_{suffix}"] = row["server"]
+        values[f"total_{suffix}"] = row["kernel"] + row["server"] + row["gateway"]
+        values[f"latency_us_{suffix}"] = row["p50_us"]
+        values[f"lost_{suffix}"] = row["lost_percent"]
+
+
+def _sessions(bench: GatewayBench, runs: Runs) -> None:
+    """Connections at once: `sessions_mean`, `sessions_most`."""
+    rows = bench.tables["sessions"].filter(server=SERVER)
+    found = rows.group_by("transport", "round").agg(
+        pl.col("sessions").mean().alias("mean"), pl.col("sessions").max().alias("most")
+    )
+    for row in found.iter_rows(named=True):
+        values = runs.setdefault(row["transport"], {}).setdefault(int(row["round"]), {})
+        values |= {"sessions_mean": float(row["mean"]), "sessions_most": float(row["most"])}
+
+
+def _memory(bench: GatewayBench, runs: Runs) -> None:
+    """Memory for each connection: `bytes_idle_kernel`, `bytes_asked_entry`, ..."""
+    rows = bench.tables["memory"].filter(server=SERVER)
+    for row in rows.iter_rows(named=True):
+        values = runs.setdefault(row["transport"], {}).setdefault(int(row["round"]), {})
+        values[f"bytes_{row['kind']}_{row['part']}"] = row["bytes_per_connection"]
+
+
+def _checks(bench: GatewayBench, runs: Runs) -> None:
+    """Each check as 1 or 0, `S2 fin-on-last`; and `all`, the share that was seen, in percent."""
+    for family, cell in ((4, CHECKS4), (6, CHECKS6)):
+        for row in bench.checks.filter(family=family).iter_rows(named=True):
+            values = runs.setdefault(cell, {}).setdefault(int(row["round"]), {})
+            values[f"{row['id']} {row['check']}"] = float(row["ok"])
+        for values in runs.get(cell, {}).values():
+            values["all"] = 100.0 * sum(values.values()) / len(values)
+
+
+def value(runs: Mapping[str, Measured], cell: str, figure: str) -> float:
+    """A figure of a cell; NaN where this round has none."""
+    return runs[cell].values.get(figure, float("nan"))

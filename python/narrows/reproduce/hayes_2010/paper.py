@@ -1,0 +1,28 @@
+"""The paper as the framework takes it: its runs are read from a folder of the gateway's bench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from narrows.reproduce.hayes_2010.cells import CELLS, ROWS
+from narrows.reproduce.hayes_2010.claims import CLAIMS
+from narrows.reproduce.hayes_2010.figures import figures
+from narrows.reproduce.hayes_2010.measure import not_a_scenario, recorded
+from narrows.reproduce.hayes_2010.tables import tables
+from narrows.reproduce.paper import Paper
+
+PAPER = Paper(
+    key="S",
+    slug="hayes-2010",
+    title='Improving DNS performance using "Stateless" TCP in FreeBSD 9',
+    citation="D. Hayes, M. Rossi, G. Armitage, CAIA Technical Report 101022A, 2010",
+    folder=Path(__file__).parent,
+    cells=CELLS,
+    claims=CLAIMS,
+    rows=ROWS,
+    measure=not_a_scenario,
+    tables=tables,
+    figures=figures,
+    seeds=20,
+    recorded=recorded,
+)

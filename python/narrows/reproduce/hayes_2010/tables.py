@@ -1,0 +1,91 @@
+"""Table I and what Figures 4 to 6 say in numbers, with ours beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from narrows.reproduce.hayes_2010 import published
+from narrows.reproduce.hayes_2010.cells import TITLES
+from narrows.reproduce.hayes_2010.published import RATES, TOP
+from narrows.reproduce.outcome import Table
+
+if TYPE_CHECKING:
+    from narrows.reproduce.outcome import Outcome
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """The tables of whose cells something was measured."""
+    cells = [cell for cell in TITLES if outcome.runs(cell)]
+    if not cells:
+        return []
+    return [_summary(outcome, cells), _curves(outcome, cells)]
+
+
+def _summary(outcome: Outcome, cells: list[str]) -> Table:
+    rows = []
+    for cell in cells:
+        over = _over_udp(outcome, cell)
+        printed = published.OVER_UDP_PERCENT.get(cell, 0.0 if cell == "udp" else None)
+        rows.append(
+            [
+                TITLES[cell],
+                "-" if printed is None else f"{printed:.0f} %",
+                "-" if over is None else f"{over:+.0f} %",
+                _text(published.KERNEL_S.get(cell)),
+                _mean(outcome, cell, f"kernel_{TOP}"),
+                _text(published.TOTAL_S.get(cell)),
+                _mean(outcome, cell, f"total_{TOP}"),
+                _bytes(outcome, cell),
+            ]
+        )
+    return Table(
+        f"Table I and Figures 4 to 6 at {TOP} queries a second: seconds of processor time in ten",
+        [
+            "",
+            "over UDP, paper",
+            "ours",
+            "kernel, paper",
+            "ours",
+            "kernel + server, paper",
+            "ours",
+            "bytes a connection, paper / ours",
+        ],
+        rows,
+        published.INCONSISTENT,
+    )
+
+
+def _curves(outcome: Outcome, cells: list[str]) -> Table:
+    rows = [
+        [str(rate), *(_mean(outcome, cell, f"total_{rate}") for cell in cells)]
+        for rate in RATES
+        if any(outcome.values_at(cell, f"total_{rate}") for cell in cells)
+    ]
+    return Table(
+        "Figure 6: seconds of processor time of kernel and server in ten seconds",
+        ["queries a second", *(TITLES[cell] for cell in cells)],
+        rows,
+    )
+
+
+def _over_udp(outcome: Outcome, cell: str) -> float | None:
+    own = outcome.values_at(cell, f"total_{TOP}")
+    base = outcome.values_at("udp", f"total_{TOP}")
+    if not own or not base:
+        return None
+    return 100.0 * ((sum(own) / len(own)) / (sum(base) / len(base)) - 1.0)
+
+
+def _bytes(outcome: Outcome, cell: str) -> str:
+    printed = published.BYTES.get(cell)
+    figure = "bytes_idle_kernel" if cell == "tcp" else "bytes_asked_entry"
+    return f"{'-' if printed is None else f'{printed:.0f}'} / {_mean(outcome, cell, figure, 0)}"
+
+
+def _mean(outcome: Outcome, cell: str, figure: str, digits: int = 3) -> str:
+    values = outcome.values_at(cell, figure)
+    return f"{sum(values) / len(values):.{digits}f}" if values else "-"
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

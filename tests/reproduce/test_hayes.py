@@ -1,0 +1,218 @@
+"""Hayes, Rossi, Armitage 2010: its claims, read from a folder of the gateway's bench."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from narrows.cli.app import app
+from narrows.reproduce import Verdict, document, reproduce, select
+from narrows.reproduce.hayes_2010 import PAPER, measure, published
+from narrows.reproduce.hayes_2010.claims import CHECKS
+from narrows.reproduce.output import print_outcome
+from narrows.results.gateway_bench import BENCH_TABLES, GatewayBench
+from narrows.results.schema import frame
+
+ROUNDS = (1, 2, 3)
+
+KERNEL_US = {"udp": 18.0, "tcp": 110.0, "gateway": 72.0, "gateway-axfr": 73.0, "gateway-fin": 60.0}
+SERVER_US = {
+    "udp": 98.0,
+    "tcp": 316.0,
+    "gateway": 100.0,
+    "gateway-axfr": 100.0,
+    "gateway-fin": 90.0,
+}
+"""Microseconds a query: the paper's seconds at 500 queries a second, in 5000 queries."""
+
+
+def rows(ok: bool = True) -> dict[str, list[dict[str, Any]]]:
+    """A bench in which everything is as the paper says, but for noise of a percent."""
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in BENCH_TABLES}
+    for arm, kernel_us in KERNEL_US.items():
+        rates = (published.TOP,) if arm == "gateway-fin" else published.RATES
+        for rate in rates:
+            for number in ROUNDS:
+                queries, noise = 10 * rate, 1.0 + 0.01 * (number - 2)
+                found["intervals"].append(
+                    {
+                        "server": "bind",
+                        "transport": arm,
+                        "rate_per_s": float(rate),
+                        "round": number,
+                        "started_s": 0.0,
+                        "length_s": 10.0,
+                        "kernel_s": kernel_us * noise * queries / 1e6,
+                        "server_s": SERVER_US[arm] * noise * queries / 1e6,
+                        "gateway_s": 0.0,
+                        "others_s": 0.0,
+                        "generator_s": 1.0,
+                        "offered": queries,
+                        "answered": queries,
+                        "answered_in_time": queries,
+                        "lost": 0,
+                        "failed": 0,
+                        "unsent": 0,
+                        "p50_us": 100.0,
+                        "p90_us": 150.0,
+                        "p99_us": 200.0,
+                        "max_us": 300.0,
+                    }
+                )
+    arms = {"gateway": ("asked", "entry", 72.0), "tcp": ("idle", "kernel", 648.0)}
+    for arm, (kind, part, size) in arms.items():
+        for number in ROUNDS:
+            where = {"server": "bind", "transport": arm, "round": number}
+            own = [(kind, part, size)] + ([("asked", "gateway", 80.0)] if arm == "gateway" else [])
+            found["memory"] += [
+                {
+                    **where,
+                    "kind": kind,
+                    "part": part,
+                    "connections": 1000,
+                    "bytes_per_connection": size,
+                }
+                for kind, part, size in own
+            ]
+            found["sessions"] += [
+                {**where, "rate_per_s": 500.0, "t_s": 0.1 * n, "sessions": n} for n in range(23)
+            ]
+    found["checks"] = [
+        {"id": id, "round": number, "check": name, "family": family, "ok": ok, "detail": ""}
+        for id, checks in CHECKS.items()
+        for name, _ in checks
+        for family in (4, 6)
+        for number in ROUNDS
+    ]
+    return found
+
+
+def bench(found: dict[str, list[dict[str, Any]]]) -> GatewayBench:
+    return GatewayBench(
+        settings={"name": "bench-gateway", "form": "full"},
+        seed=1,
+        status="complete",
+        stopped="end",
+        end_s=60.0,
+        tables={
+            name: frame(
+                table, {c.name: [row[c.name] for row in found[name]] for c in table.columns}
+            )
+            for name, table in BENCH_TABLES.items()
+        },
+        narrows="0.1.0",
+        host={"kernel": "6.18", "processor": "a processor", "servers": {"named": "BIND 9.18"}},
+    )
+
+
+@pytest.fixture(scope="module")
+def as_published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bench") / "gateway-1"
+    bench(rows()).save(folder)
+    return folder
+
+
+def test_every_id_of_the_paper_is_there() -> None:
+    ids = [claim.id for claim in PAPER.claims]
+    assert list(dict.fromkeys(ids)) == [f"S{number}" for number in range(1, 11)]
+    keys = [claim.key for claim in PAPER.claims]
+    assert len(keys) == len(set(keys))
+    names = {cell.name for cell in PAPER.cells}
+    assert all(set(claim.cells) <= names for claim in PAPER.claims)
+
+
+def test_the_compared_percentages_follow_from_the_seconds() -> None:
+    over = published.OVER_UDP_PERCENT
+    assert over["tcp"] == pytest.approx(267.2, abs=0.1)
+    assert 100 * (published.TOTAL_S["gateway"] / published.TOTAL_S["udp"] - 1) == pytest.approx(
+        over["gateway"], abs=0.5
+    )
+
+
+def test_what_is_as_published_holds(as_published: Path) -> None:
+    outcome = reproduce(PAPER, recorded=as_published)
+    verdicts = {judged.claim.key: judged.verdict for judged in outcome.judged()}
+    assert {key: v for key, v in verdicts.items() if v is not Verdict.HOLDS} == {}
+    assert outcome.backend == "kernel"
+    assert "Linux 6.18, a processor" in outcome.source
+
+
+def test_a_check_that_fails_in_one_round_fails() -> None:
+    found = rows()
+    found["checks"][0]["ok"] = False
+    runs = measure.figures(bench(found))
+    name = f"S1 {CHECKS['S1'][0][0]}"
+    assert [runs["checks-4"][number][name] for number in ROUNDS] == [0.0, 1.0, 1.0]
+    assert runs["checks-4"][1]["all"] < 100.0
+    assert runs["checks-6"][1]["all"] == 100.0
+
+
+def test_fin_on_the_reply_is_another_reading(as_published: Path) -> None:
+    outcome = reproduce(PAPER, rows=PAPER.rows, recorded=as_published)
+    (judged,) = (
+        judged
+        for judged in outcome.judged()
+        if judged.claim.id == "S6" and "stateless TCP over UDP" in judged.claim.metric
+    )
+    (row,) = PAPER.rows
+    interval, _ = judged.rows[row.name]
+    assert judged.interval is not None and interval is not None
+    assert judged.interval.mean == pytest.approx(48.3, abs=0.1)
+    assert interval.mean == pytest.approx(29.3, abs=0.1)
+
+
+def test_what_was_not_measured_is_not_tested(tmp_path: Path) -> None:
+    found = rows()
+    found["intervals"] = [row for row in found["intervals"] if row["transport"] in ("udp", "tcp")]
+    found |= {"checks": [], "memory": [], "sessions": []}
+    partial = replace(bench(found), status="partial", stopped="bind gateway: it does not build")
+    partial.save(tmp_path / "one")
+    outcome = reproduce(PAPER, recorded=tmp_path / "one")
+    assert not outcome.complete
+    assert "it is partial: bind gateway" in outcome.source
+    verdicts = {judged.claim.key: judged.verdict for judged in outcome.judged()}
+    gateway = [v for (_, metric), v in verdicts.items() if "stateless" in metric]
+    assert set(gateway) == {Verdict.NOT_TESTED}
+    assert Verdict.HOLDS in verdicts.values()
+
+
+def test_without_a_measurement_it_says_how_to_get_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(measure, "BENCH", tmp_path / "nothing")
+    outcome = reproduce(PAPER)
+    assert {judged.verdict for judged in outcome.judged()} == {Verdict.NOT_TESTED}
+    text = io.StringIO()
+    print_outcome(outcome, text)
+    assert "There is no measurement: sudo make bench-gateway" in " ".join(text.getvalue().split())
+    assert json.loads(json.dumps(document([outcome])))["status"] == "partial"
+
+
+def test_tables_and_figures_show_both(as_published: Path) -> None:
+    outcome = reproduce(PAPER, recorded=as_published)
+    summary, curves = PAPER.tables(outcome)
+    stateless = next(row for row in summary.rows if row[0] == "stateless TCP")
+    assert stateless[1:3] == ["48 %", "+48 %"]
+    assert [row[0] for row in curves.rows] == [str(rate) for rate in published.RATES]
+    assert [shown.name for shown in PAPER.figures(outcome)] == [
+        f"hayes-2010-figure-{number}" for number in (4, 5, 6)
+    ]
+
+
+def test_the_command_reads_the_folder_that_it_is_given(as_published: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    done = CliRunner().invoke(
+        app, ["reproduce", "S", "--json", "--bench", str(as_published), "--out", out]
+    )
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "out" / "report.html").exists()
+    (claims,) = [PAPER.claims for paper, _ in select(["S"]) if paper is PAPER]
+    found = json.loads(done.stdout)["claims"]
+    assert len(found) == len(claims)
+    assert {claim["backend"] for claim in found} == {"kernel"}
