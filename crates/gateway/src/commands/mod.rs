@@ -2,14 +2,20 @@
 //!
 //! Exit codes: 0 done, 1 a fault while running, 2 refused before anything was touched.
 
+mod check;
 mod detach;
 mod options;
 mod run;
+#[cfg(feature = "ebpf")]
+mod status;
+#[cfg(feature = "ebpf")]
+mod top;
 
 use std::fmt;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use narrows_gateway::config::Config;
 
 /// Why a command ends without having done its work.
 #[derive(Debug)]
@@ -18,6 +24,8 @@ pub(crate) enum Failure {
     Refused(String),
     /// A fault while running: exit code 1.
     Fault(String),
+    /// What there is to say is said: exit code 2.
+    Quiet,
 }
 
 impl Failure {
@@ -40,6 +48,12 @@ pub(crate) fn main() -> ExitCode {
         Some(("run", matches)) => {
             options::config(matches).and_then(|(config, source)| run::run(&config, &source))
         }
+        Some((name @ ("status" | "top"), matches)) => {
+            options::config(matches).and_then(|(config, _)| show(name, &config, matches))
+        }
+        Some(("check", matches)) => {
+            options::config(matches).and_then(|(config, _)| check::check(&config, matches))
+        }
         Some(("detach", matches)) => {
             options::config(matches).and_then(|(config, _)| detach::detach(&config))
         }
@@ -49,12 +63,26 @@ pub(crate) fn main() -> ExitCode {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Refused(text)) => (text, 2),
         Err(Failure::Fault(text)) => (text, 1),
+        Err(Failure::Quiet) => return ExitCode::from(2),
     };
     eprintln!("error: {text}");
     ExitCode::from(code)
 }
 
+/// `status` and `top`.
+#[cfg(feature = "ebpf")]
+fn show(name: &str, config: &Config, matches: &ArgMatches) -> Result<(), Failure> {
+    if name == "top" { top::top(config, matches) } else { status::status(config, matches) }
+}
+
+#[cfg(not(feature = "ebpf"))]
+fn show(_: &str, _: &Config, _: &ArgMatches) -> Result<(), Failure> {
+    Err(Failure::refused(BUILT_WITHOUT))
+}
+
 fn command() -> Command {
+    let json =
+        || Arg::new("json").long("json").action(ArgAction::SetTrue).help("print one JSON object");
     Command::new("narrows-gateway")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Stateless TCP in front of any DNS server")
@@ -62,6 +90,31 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(options::with_settings(
             Command::new("run").about("Serves an interface's DNS over TCP, in the foreground"),
+        ))
+        .subcommand(options::with_settings(
+            Command::new("check")
+                .about("Says what kernel and interface can do and what a run would use; touches nothing")
+                .arg(json()),
+        ))
+        .subcommand(options::with_place(
+            Command::new("status")
+                .about("Shows what the gateway of an interface does now")
+                .arg(json())
+                .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("show counters that are zero, too"))
+                .arg(options::interval_flag("1 s")),
+        ))
+        .subcommand(options::with_place(
+            Command::new("top")
+                .about("Shows the same again and again, with the busiest sources")
+                .arg(options::interval_flag("2 s"))
+                .arg(
+                    Arg::new("times")
+                        .long("times")
+                        .short('n')
+                        .value_name("N")
+                        .value_parser(clap::value_parser!(u64))
+                        .help("end after so many pictures"),
+                ),
         ))
         .subcommand(options::with_place(
             Command::new("detach")
@@ -95,11 +148,9 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The flag `--json`.
-#[allow(dead_code, reason = "for the commands that show something")]
-pub(crate) fn json_flag() -> Arg {
-    Arg::new("json").long("json").action(ArgAction::SetTrue).help("print one JSON object")
-}
+/// Why commands that look at the in-kernel data path do not work.
+#[cfg(not(feature = "ebpf"))]
+pub(crate) const BUILT_WITHOUT: &str = "this narrows-gateway was built without the in-kernel data path; hint: make gateway builds it with";
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,14 @@
 //! Flags: one for each key of the configuration, and the file that they are laid over.
 
 use std::path::PathBuf;
+#[cfg(feature = "ebpf")]
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use narrows_gateway::config::table::{KEYS, Key};
 use narrows_gateway::config::{Config, ConfigError, read_file, with_flags};
+#[cfg(feature = "ebpf")]
+use narrows_units::{Span, parse_span};
 
 use super::Failure;
 
@@ -49,6 +53,31 @@ pub(crate) fn config(matches: &ArgMatches) -> Result<(Config, Source), Failure> 
     let config = source.read().map_err(Failure::refused)?;
     config.validate_interface().map_err(Failure::refused)?;
     Ok((config, source))
+}
+
+/// `--interval SPAN`.
+pub(crate) fn interval_flag(default: &'static str) -> Arg {
+    Arg::new("interval")
+        .long("interval")
+        .value_name("SPAN")
+        .default_value(default)
+        .help("the time that rates are taken over")
+}
+
+/// What `--interval` says.
+#[cfg(feature = "ebpf")]
+pub(crate) fn interval(matches: &ArgMatches) -> Result<Duration, Failure> {
+    let text = matches.get_one::<String>("interval").map_or("1 s", String::as_str);
+    let refused = |what: String| {
+        Failure::refused(format!(
+            "--interval: {what}; hint: a span of at most 1 h, such as \"2 s\""
+        ))
+    };
+    let span = parse_span(text).map_err(|error| refused(format!("{text:?} {error}")))?;
+    if span > Span::from_secs(3600) {
+        return Err(refused(format!("{text:?} is out of range")));
+    }
+    Ok(Duration::from_nanos(span.as_ps() / 1000))
 }
 
 fn with_keys(command: Command, wanted: impl Fn(&Key) -> bool) -> Command {

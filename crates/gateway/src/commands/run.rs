@@ -91,6 +91,7 @@ fn reload(path: &mut dyn DataPath, config: &mut Config, source: &Source) {
         Err(Failure::Refused(why) | Failure::Fault(why)) => {
             log(Level::Error, "configuration not taken", json!({ "why": why }));
         }
+        Err(Failure::Quiet) => {}
     }
 }
 

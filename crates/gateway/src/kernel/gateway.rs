@@ -348,9 +348,11 @@ pub fn detach(config: &Config) -> Result<bool, KernelError> {
 
 impl About {
     fn of(config: &Config, mode: XdpMode) -> Self {
-        let settings = crate::config::table::KEYS
-            .iter()
-            .map(|key| (key.name.to_owned(), Value::from(key.show(config))));
+        let settings = crate::config::table::KEYS.iter().map(|key| {
+            // TOML as the table shows it is JSON, too.
+            let shown = key.show(config);
+            (key.name.to_owned(), serde_json::from_str(&shown).unwrap_or(Value::String(shown)))
+        });
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
             layout: load::layout(),

@@ -1,0 +1,238 @@
+//! `narrows-gateway check`: what this kernel and interface can do, and what a run would use. Touches nothing.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use clap::ArgMatches;
+use narrows_gateway::config::{Config, Mode};
+use narrows_gateway::filters::{self, Finding};
+use narrows_gateway::interface::{Interface, local_addresses};
+use narrows_gateway::server;
+use serde_json::{Value, json};
+
+use super::Failure;
+
+/// One thing that was looked at.
+struct Item {
+    name: &'static str,
+    /// How it is, in words.
+    words: String,
+    value: Value,
+}
+
+/// All that was found.
+#[derive(Default)]
+struct Report {
+    items: Vec<Item>,
+    /// What a run would refuse for.
+    problems: Vec<String>,
+    /// What an operator should know.
+    warnings: Vec<String>,
+    /// The data path that would be used.
+    mode: Option<&'static str>,
+}
+
+impl Report {
+    fn item(&mut self, name: &'static str, words: impl Into<String>, value: impl Into<Value>) {
+        self.items.push(Item { name, words: words.into(), value: value.into() });
+    }
+
+    #[cfg(feature = "ebpf")]
+    fn yes_no(&mut self, name: &'static str, value: bool, note: &str) {
+        self.item(name, format!("{} ({note})", if value { "yes" } else { "no" }), value);
+    }
+}
+
+pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure> {
+    let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
+    let mut report = Report::default();
+    let kernel = nix::sys::utsname::uname()
+        .map(|about| about.release().to_string_lossy().into_owned())
+        .unwrap_or_default();
+    report.item("kernel", kernel.as_str(), kernel.as_str());
+    let state = if interface.up { "up" } else { "down" };
+    report.item(
+        "interface",
+        format!("{}, MTU {}, {state}", interface.name, interface.mtu),
+        json!({ "name": interface.name, "mtu": interface.mtu, "up": interface.up }),
+    );
+    if !interface.up {
+        report.warnings.push(format!(
+            "{} is down; hint: ip link set dev {} up",
+            interface.name, interface.name
+        ));
+    }
+    kernel_path(config, &interface, &mut report);
+    servers(config, &mut report);
+    let found = packet_filters(config.port);
+    report.warnings.extend(found.iter().map(ToString::to_string));
+    let ok = report.problems.is_empty();
+    let text = if matches.get_flag("json") { as_json(&report, &found) } else { as_text(&report) };
+    println!("{}", text.trim_end());
+    if ok { Ok(()) } else { Err(Failure::Quiet) }
+}
+
+#[cfg(not(feature = "ebpf"))]
+fn kernel_path(config: &Config, _: &Interface, report: &mut Report) {
+    report.item("in-kernel data path", "no (built without it)", false);
+    match config.mode {
+        Mode::Auto | Mode::User => report.mode = Some("user"),
+        mode => report.problems.push(format!("mode {mode}: {}", super::BUILT_WITHOUT)),
+    }
+}
+
+#[cfg(feature = "ebpf")]
+fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
+    use narrows_gateway::kernel::features::Features;
+    use narrows_gateway::kernel::links::program_name;
+    use narrows_gateway::kernel::{Gateway, KernelError};
+
+    match Features::of(interface) {
+        Ok(features) => {
+            report.yes_no("BTF", features.btf, "types of the kernel, for kfuncs");
+            report.yes_no("TCX", features.tcx, "links for tc, Linux 6.6");
+            report.yes_no("bpf_cast_to_kern_ctx", features.cast_to_kern_ctx, "Linux 6.2");
+            report.yes_no(
+                "bpf_sk_assign_tcp_reqsk",
+                features.assign_reqsk,
+                "hand-off to the kernel's TCP, Linux 6.9",
+            );
+            report.yes_no("Ethernet", features.ethernet, "headers of the interface's frames");
+            let native = match features.native {
+                Some(true) => "yes (the driver has it)",
+                Some(false) => "no (the driver lacks it: generic XDP)",
+                None => "unknown (kernels before 6.3 do not tell: it would be tried)",
+            };
+            report.item("native XDP", native, features.native);
+            let cookies = features.syncookies;
+            report.item(
+                "tcp_syncookies",
+                cookies.map_or("unknown".into(), |value| value.to_string()),
+                cookies,
+            );
+            let there = features.xdp.program.map(|(id, _)| program_name(id));
+            report.item("XDP program", there.clone().unwrap_or_else(|| "none".into()), there);
+        }
+        Err(error) => report.problems.push(error.to_string()),
+    }
+    match Gateway::probe(config, interface) {
+        Ok(_) if config.mode == Mode::User => report.mode = Some("user"),
+        Ok(modes) => report.mode = modes.first().map(|mode| mode.name()),
+        Err(KernelError::Feature { feature, hint })
+            if matches!(config.mode, Mode::Auto | Mode::User) =>
+        {
+            report.mode = Some("user");
+            report.warnings.push(format!(
+                "no {feature}: the user-space data path would be used; hint: {hint}"
+            ));
+        }
+        Err(error) => report.problems.push(error.to_string()),
+    }
+}
+
+/// Whether the server is here, answers over UDP, and listens on TCP.
+fn servers(config: &Config, report: &mut Report) {
+    let here = local_addresses().unwrap_or_default();
+    let wait = Duration::from_nanos(config.server_wait.as_ps() / 1000).min(Duration::from_secs(3));
+    let mut all = Vec::new();
+    let mut words = Vec::new();
+    for &address in &config.servers {
+        let place = SocketAddr::new(address, config.port);
+        let local = here.contains(&address);
+        if !local {
+            report.problems.push(format!("{address} is no address of this machine"));
+        }
+        let udp = server::answers(place, wait);
+        if let Err(error) = &udp {
+            report.problems.push(error.to_string());
+        }
+        let tcp = server::listens(place);
+        if !tcp {
+            report.warnings.push(format!(
+                "{place} does not listen on TCP: zone transfers, long replies and second queries on a connection, which the kernel takes over, will fail"
+            ));
+        }
+        let yes = |value: bool| if value { "yes" } else { "NO" };
+        words.push(format!(
+            "{place} (here: {}, UDP: {}, TCP: {})",
+            yes(local),
+            yes(udp.is_ok()),
+            yes(tcp)
+        ));
+        all.push(json!({ "address": address, "here": local, "udp": udp.is_ok(), "tcp": tcp }));
+    }
+    if all.is_empty() {
+        words.push("not named; hint: --server looks at one".into());
+    }
+    report.item("servers", words.join(", "), all);
+}
+
+/// Rules of nftables and iptables about the port. Where the tools are missing, so are the rules, as a rule.
+fn packet_filters(port: u16) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut seen = false;
+    for (program, name) in [("iptables-save", "iptables"), ("ip6tables-save", "ip6tables")] {
+        if let Some(text) = output(program, &[]) {
+            seen |= text.contains("(nf_tables)");
+            found.extend(filters::iptables(name, &text, port));
+        }
+    }
+    if let Some(text) = output("nft", &["-j", "list", "ruleset"]) {
+        if let Ok(ruleset) = serde_json::from_str(&text) {
+            found.extend(filters::nft(&ruleset, port, seen));
+        }
+    }
+    found
+}
+
+/// What a program prints; `None` where it is missing or fails.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    ["", "/usr/sbin/", "/sbin/"].iter().find_map(|folder| {
+        let result = Command::new(format!("{folder}{program}"))
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output()
+            .ok()?;
+        result.status.success().then(|| String::from_utf8_lossy(&result.stdout).into_owned())
+    })
+}
+
+fn as_text(report: &Report) -> String {
+    let mut text = String::new();
+    for item in &report.items {
+        let _ = writeln!(text, "{:<24} {}", item.name, item.words);
+    }
+    for warning in &report.warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    for problem in &report.problems {
+        let _ = writeln!(text, "problem: {problem}");
+    }
+    let verdict = match report.mode {
+        Some(mode) if report.problems.is_empty() => format!("a run would use: {mode}"),
+        _ => "a run would be refused".into(),
+    };
+    let _ = writeln!(text, "{verdict}");
+    text
+}
+
+fn as_json(report: &Report, found: &[Finding]) -> String {
+    let facts: serde_json::Map<String, Value> = report
+        .items
+        .iter()
+        .map(|item| (item.name.replace([' ', '-'], "_").to_lowercase(), item.value.clone()))
+        .collect();
+    let bypassed: Vec<Value> = found
+        .iter()
+        .filter(|finding| finding.bypassed)
+        .map(|finding| json!({ "place": finding.place, "rule": finding.rule }))
+        .collect();
+    json!({
+        "mode": report.mode.filter(|_| report.problems.is_empty()),
+        "facts": facts, "bypassed": bypassed, "warnings": report.warnings, "problems": report.problems,
+    })
+    .to_string()
+}
