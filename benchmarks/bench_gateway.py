@@ -86,7 +86,7 @@ def run(form: plan.Form, names: list[str]) -> GatewayBench:
     clock = time.monotonic()
     stopped, failed = "end", []
     programs = build()
-    with tempfile.TemporaryDirectory(prefix="bench-gateway-") as folder, Lab() as lab:
+    with tempfile.TemporaryDirectory(prefix="bench-gateway-") as folder, Lab(Path(folder)) as lab:
         generator = Generator(programs.dnsload)
         # The servers' own users must get at their files.
         Path(folder).chmod(0o755)

@@ -14,6 +14,8 @@ from gateway.lab import LabError, Link, run
 START_S = 20.0
 """How long it may take until it serves."""
 
+PINS = Path("/sys/fs/bpf/narrows-gateway")
+
 ARMS: dict[str, dict[str, object]] = {
     "gateway": {"axfr_detect": False},
     "gateway-axfr": {"axfr_detect": True},
@@ -58,8 +60,9 @@ class Gateway:
 
     @property
     def pins(self) -> Path:
-        """Where its maps and programs are pinned."""
-        return Path("/sys/fs/bpf/narrows-gateway") / self.link.server_interface
+        """Where its maps and programs are pinned: names of interfaces repeat among namespaces."""
+        (found,) = PINS.glob(f"{self.link.server_interface}@*")
+        return found
 
     def log(self) -> str:
         """What it said."""

@@ -58,6 +58,7 @@ def missing_programs() -> list[str]:
         "nsenter": "util-linux",
         "sysctl": "procps",
         "bpftool": "bpftool",
+        "clang": "clang",
     }
     return [package for program, package in packages.items() if shutil.which(program) is None]
 
@@ -107,7 +108,9 @@ class Link:
 class Lab:
     """The namespaces of one run of the bench; removes what it made, also after a failure."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
+        """`folder` is for what is compiled."""
+        self._folder = folder
         self.prefix = f"nrw-bench-{os.getpid()}"
         self.client_namespace = f"{self.prefix}-clients"
         self.links: list[Link] = []
@@ -115,6 +118,7 @@ class Lab:
 
     def __enter__(self) -> Lab:
         try:
+            self._pass = _compiled(self._folder)
             own_session()
             run_first()
             self._namespace(self.client_namespace)
@@ -154,6 +158,10 @@ class Lab:
         )
         self._interface(made.namespace, ours, [made.server], [made.server6], SERVER_CORE)
         self._interface(self.client_namespace, theirs, made.clients, made.clients6, CLIENT_CORE)
+        run(
+            *("ip", "-n", self.client_namespace, "link", "set", "dev", theirs),
+            *("xdp", "obj", str(self._pass), "sec", "xdp"),
+        )
         # Nobody asks for a neighbour while we measure.
         for namespace, interface, peer, addresses in (
             (made.namespace, ours, (self.client_namespace, theirs), made.clients + made.clients6),
@@ -189,6 +197,15 @@ class Lab:
 
     def _sysctl(self, namespace: str, key: str, value: str) -> None:
         run(*_inside(namespace), "sysctl", "-q", "-w", f"{key}={value}")
+
+
+def _compiled(folder: Path) -> Path:
+    """The program of the clients' interfaces."""
+    built = folder / "pass.o"
+    source = Path(__file__).parent / "pass.bpf.c"
+    include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
+    run("clang", "-O2", "-g", "-target", "bpf", include, "-c", str(source), "-o", str(built))
+    return built
 
 
 def napi_threads(interface: str) -> list[int]:
