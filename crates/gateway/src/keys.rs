@@ -2,7 +2,9 @@
 //!
 //! An *epoch* is the wall clock's seconds since 1970 divided by the setting `rotation`, rounded down. Its key is two words,
 //!
-//!     k_i = SipHash-2-4(secret, "narrows-gateway cookie key" | epoch, 8 bytes, big-endian | i, 1 byte),  i = 0, 1
+//! ```text
+//! k_i = SipHash-2-4(secret, "narrows-gateway cookie key" | epoch, 8 bytes, big-endian | i, 1 byte),  i = 0, 1
+//! ```
 //!
 //! with the secret's 16 bytes as SipHash's key (the first 8 are its k0, the next its k1, little-endian). The key of
 //! the present epoch makes cookies, and that of the epoch before is accepted too.

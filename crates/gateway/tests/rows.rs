@@ -175,7 +175,7 @@ mod cache {
             client.client.set_port(100 * round + 3);
             assert!(matches!(client.say(&client.data()), Said::Query(_)));
             client.now.boot += Duration::from_secs(31);
-            client.core.poll(client.now);
+            client.core.poll(client.now, &mut Vec::new());
             assert_eq!(client.core.flows().count(), 0);
         }
     }
@@ -784,6 +784,18 @@ mod data_on_an_entry {
     }
 
     #[test]
+    fn closing_a_second_query_is_answered_with_rst() {
+        for fin in [0, 1] {
+            let (mut client, segments) = Conversation::replied(close_fin(), 100);
+            let end = segments[0].payload.len() as u32;
+            let second = client.data_at(client.length(), end + fin, b"second");
+            let answer = segment(client.say(&second));
+            assert_eq!((answer.flags, answer.seq), (RST, second.ack));
+            assert_eq!(client.flow(), None);
+        }
+    }
+
+    #[test]
     fn slow_the_query_is_left_to_the_kernel() {
         let mut client = Conversation::asked(settings());
         assert_eq!(client.answer(20_000).0, ReplyVerdict::HandOff);
@@ -1179,30 +1191,46 @@ mod adoption {
 mod time {
     use super::*;
 
+    /// What is put out when nothing was seen for so long; nothing is a millisecond before.
     #[track_caller]
-    fn kept_for(mut client: Conversation, seconds: u64) {
-        client.now.boot += Duration::from_secs(seconds);
-        client.core.poll(client.now);
-        assert!(client.flow().is_some());
+    fn after(client: &mut Conversation, seconds: u64) -> Vec<Segment> {
+        let (flow, mut out) = (client.flow(), Vec::new());
+        client.now.boot += Duration::from_secs(seconds) - Duration::from_millis(1);
+        client.core.poll(client.now, &mut out);
+        assert_eq!((client.flow(), out.len()), (flow, 0));
         client.now.boot += Duration::from_millis(1);
-        client.core.poll(client.now);
-        assert_eq!(client.flow(), None);
-        assert_eq!(client.count(Counter::Expired), 1);
+        client.core.poll(client.now, &mut out);
+        assert_ne!(client.flow(), flow);
+        out.iter().map(|packet| Segment::read(packet)).collect()
     }
 
     #[test]
-    fn removes_entries_that_are_unused() {
-        kept_for(Conversation::open(Settings { syncache: true, ..settings() }), 3);
-        kept_for(Conversation::asked(settings()), 3);
-        let mut slow = Conversation::asked(settings());
+    fn removes_entries_that_wait_for_others() {
+        let cached = Conversation::open(Settings { syncache: true, ..settings() });
+        let asked = Conversation::asked(settings());
+        let mut slow = asked.clone();
         slow.answer(20_000);
-        kept_for(slow, 3);
+        for mut client in [cached, asked, slow] {
+            assert_eq!(after(&mut client, 3), []);
+            assert_eq!(client.flow(), None);
+            assert_eq!(client.count(Counter::Expired), 1);
+        }
+    }
+
+    #[test]
+    fn closes_idle_connections_and_keeps_them_until_their_cookie_is_dead() {
         let (replied, segments) = Conversation::replied(settings(), 100);
-        kept_for(replied.clone(), 64);
-        kept_for(Conversation::replied(close_fin(), 100).0, 64);
-        let mut idle = replied;
+        let mut idle = replied.clone();
         idle.say(&idle.ack(idle.length(), segments[0].payload.len() as u32));
-        kept_for(idle, 10);
+        for mut client in [replied, idle] {
+            let fins = after(&mut client, 10);
+            assert_eq!(fins.len(), 1);
+            assert_eq!((fins[0].flags, fins[0].payload.len()), (FIN | ACK, 0));
+            assert_eq!((fins[0].seq, fins[0].ack), (segments[0].next(), segments[0].ack));
+            assert_eq!(state(&client), Some(State::Closing));
+            assert_eq!(after(&mut client, 64), []);
+            assert_eq!(client.flow(), None);
+        }
     }
 
     #[test]

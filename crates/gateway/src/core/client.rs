@@ -116,6 +116,17 @@ pub(super) fn answer(ends: Connection, flow: &Flow) -> Outgoing {
     }
 }
 
+/// Our FIN alone, behind the reply.
+pub(super) fn fin(ends: Connection, flow: &Flow) -> Vec<u8> {
+    let header = Outgoing {
+        seq: flow.end(),
+        ack: if flow.query_unacked { flow.query_seq } else { flow.client_next },
+        flags: Flags::FIN | Flags::ACK,
+        ..answer(ends, flow)
+    };
+    header.packet(&[])
+}
+
 /// One segment of a client, on its way to a verdict.
 struct Client<'a> {
     core: &'a mut Core,
@@ -323,6 +334,10 @@ impl Client<'_> {
                 self.fin_and_ack(Counter::Closed)
             }
             State::Closing if !data => self.on_last_fin(flow),
+            State::Closing if next && (at_end || segment.ack == flow.end().wrapping_add(1)) => {
+                self.core.remove(&self.key);
+                self.reset(Counter::Closed)
+            }
             State::Slow if data && first => self.hand_off(Reason::Reply),
             _ => self.drop(Counter::Strange),
         }

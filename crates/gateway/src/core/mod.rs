@@ -150,22 +150,31 @@ impl Core {
         self.settings.keys = keys;
     }
 
-    /// Removes the entries whose time is over. Once a second is often enough.
-    pub fn poll(&mut self, now: Now) {
+    /// Removes the entries whose time is over, and closes idle connections, for whose clients the IP packets are
+    /// that are put out. Once a second is often enough.
+    pub fn poll(&mut self, now: Now, out: &mut Vec<Vec<u8>>) {
         let over = |flow: &Flow| {
             let unused = milliseconds(now).wrapping_sub(flow.seen_ms);
             let time = match flow.state {
                 State::Syn | State::Query | State::Slow => self.settings.timeout,
-                State::Idle => self.settings.idle,
-                State::Replied | State::Closing => cookie::LIFE,
+                State::Replied | State::Idle => self.settings.idle,
+                State::Closing => cookie::LIFE,
             };
-            u128::from(unused) > time.as_millis()
+            u128::from(unused) >= time.as_millis()
         };
-        let over: Vec<_> =
-            self.flows.iter().filter(|(_, flow)| over(flow)).map(|(key, _)| key).collect();
-        for key in over {
-            self.remove(&key);
-            self.count(Counter::Expired);
+        let over: Vec<_> = self.flows.iter().filter(|(_, flow)| over(flow)).collect();
+        for (key, mut flow) in over {
+            if matches!(flow.state, State::Replied | State::Idle) {
+                flow.state = State::Closing;
+                let client = SocketAddr::new(key.client, key.port);
+                let server = self.settings.servers[usize::from(key.server)];
+                let server = SocketAddr::new(server, self.settings.port);
+                out.push(client::fin(Connection { client, server }, &flow));
+                self.keep(now, key, flow);
+            } else {
+                self.remove(&key);
+                self.count(Counter::Expired);
+            }
         }
     }
 

@@ -25,8 +25,8 @@ use super::settings::Plain;
 use super::types::{flow, flow_key};
 use crate::core::segment::Outgoing;
 
-/// How long a connection's closing may take before its entry goes.
-pub const CLOSING_MS: u32 = 5000;
+/// How long a connection's closing may take before its entry goes: until its cookie is dead (PROTOCOL.md, "Time").
+pub const CLOSING_MS: u32 = 64_000;
 /// FINs of one sweep at most, so that many connections that fall idle at once are closed over some seconds.
 const FINS: usize = 4096;
 

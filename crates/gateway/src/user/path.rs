@@ -116,7 +116,9 @@ impl<L: Link> DataPath<L> {
         }
         if now.boot >= self.swept_at + SWEEP {
             self.swept_at = now.boot;
-            self.core.poll(now);
+            self.core.poll(now, &mut self.out);
+            // FINs of idle connections, lost here as they may be on the way: the client closes later.
+            self.out.clear();
             self.upstream.expire(now.boot.saturating_sub(self.core.settings().timeout));
         }
         Ok(())
