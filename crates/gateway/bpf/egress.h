@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "dns.h"
 #include "packet.h"
 #include "segment.h"
 #include "gather.h"
@@ -14,7 +15,6 @@
 #define DNS_HEADER 12
 #define DNS_QR 0x8000
 #define DNS_TC 0x0200
-#define OPT_BARE 11 /* root, type, class, TTL, no options */
 
 /* A UDP datagram, or a fragment of one, on its way out. */
 struct datagram {
@@ -142,7 +142,7 @@ static __always_inline bool flow_answered(struct flow *flow, __u8 state, __u8 fi
 
 /* The reply cannot be sent as a whole by us: the kernel's TCP is to answer the query. It gets it back from the ring,
  * as the client's segment on its way in, in the packet that held the reply. */
-static __always_inline int to_kernel(struct __sk_buff *ctx, const struct datagram *d, struct flow *flow, __u16 port)
+static __always_inline int to_kernel(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d, struct flow *flow)
 {
 	struct sending o = {};
 	struct ring_head *head = ring_top();
@@ -156,11 +156,12 @@ static __always_inline int to_kernel(struct __sk_buff *ctx, const struct datagra
 		return swallow();
 	}
 	count(COUNT_TO_KERNEL_REPLY);
-	if (!head || !ring || !ring_holds(head, position) || !WITHIN(length, 1, 2048))
+	if (!head || !ring || !ring_holds(head, position) || !WITHIN(length, 1, QUERY_MAX))
 		return swallow(); /* the client sends it again */
+	large_name_add(s, ring + ring_offset(position), length, bpf_ktime_get_boot_ns());
 
 	segment_addresses(&o, d->v6, (const __be32 *)d->gather.client, (const __be32 *)d->from.address);
-	segment_ports(&o, d->port, bpf_htons(port), flow->flags & FLOW_TIMESTAMPS, flow->client_tsval, flow->tsval);
+	segment_ports(&o, d->port, bpf_htons(s->port), flow->flags & FLOW_TIMESTAMPS, flow->client_tsval, flow->tsval);
 	o.h.tcp.seq = bpf_htonl(flow->query_seq);
 	o.h.tcp.ack = bpf_htonl(flow->server_seq);
 	o.h.tcp.flags = FLAG_ACK | FLAG_PSH | (flow->flags & FLOW_CLIENT_FIN ? FLAG_FIN : 0);
@@ -194,12 +195,14 @@ static long several_send(__u32 index, struct several *l)
 	if (!ring || !WITHIN(at, 0, 65535) || !WITHIN(mss, 1, SUM_MAX))
 		return 1;
 	l->o.h.tcp.seq = bpf_htonl(l->seq + at);
-	/* The clone passes this program again, which lets it go, as it is no datagram. */
-	if (segment_write(l->ctx, &l->o, ring, (l->offset & (RING_SIZE - 1)) + at, mss) ||
-	    bpf_clone_redirect(l->ctx, l->ctx->ifindex, 0)) {
+	if (segment_write(l->ctx, &l->o, ring, (l->offset & (RING_SIZE - 1)) + at, mss)) {
 		l->failed = true;
 		return 1;
 	}
+	/* The clone passes this program again, which lets it go, as it is no datagram. One that does not get through is
+	 * a lost segment, as on any link: the client asks for it again. */
+	if (bpf_clone_redirect(l->ctx, l->ctx->ifindex, 0))
+		count(COUNT_REPLY_FAILED);
 	l->sent = at + mss;
 	return 0;
 }
@@ -218,7 +221,7 @@ static __always_inline __u32 segment_limit(const struct settings *s, const struc
 static __always_inline bool too_large(const struct settings *s, const struct flow *flow, bool v6, __u32 length)
 {
 	if (flow->flags & FLOW_EDNS_ADDED)
-		length -= OPT_BARE;
+		length -= DNS_OPT;
 	return length > 65533 || length + 2 > flow->window ||
 	       length + 2 > segment_limit(s, flow, v6) * s->max_segments;
 }
@@ -234,16 +237,16 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	if (!WITHIN(length, DNS_HEADER, 65535))
 		return swallow();
 	if (flow->flags & FLOW_EDNS_ADDED) {
-		__u8 *opt = ring + offset + 2 + length - OPT_BARE;
+		__u8 *opt = ring + offset + 2 + length - DNS_OPT;
 		__u8 *additional = ring + offset + 2 + 10;
 		__u16 records = additional[0] << 8 | additional[1];
 
-		if (length < DNS_HEADER + OPT_BARE || !records || opt[0] || opt[1] || opt[2] != 41 || opt[9] || opt[10])
-			return to_kernel(ctx, d, flow, s->port);
+		if (length < DNS_HEADER + DNS_OPT || !records || opt[0] || opt[1] || opt[2] != 41 || opt[9] || opt[10])
+			return to_kernel(ctx, s, d, flow);
 		records--;
 		additional[0] = records >> 8;
 		additional[1] = records;
-		length -= OPT_BARE;
+		length -= DNS_OPT;
 	}
 	ring[offset] = length >> 8;
 	ring[offset + 1] = length;
@@ -257,6 +260,7 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	/* In this order: with a reply_length the ring holds it at `stored`. */
 	flow->stored = position;
 	flow->acked = flow->server_seq;
+	flow->seen_ms = bpf_ktime_get_boot_ns() / 1000000;
 	*(volatile __u16 *)&flow->reply_length = length;
 	fin = flow->state == FLOW_CLOSING ? FLAG_FIN : 0;
 
@@ -385,7 +389,7 @@ int gateway_egress(struct __sk_buff *ctx)
 	length = d.length - UDP_HEADER;
 	if (d.dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d.v6, length)) {
 		gather_drop(&d);
-		return to_kernel(ctx, &d, flow, s->port);
+		return to_kernel(ctx, s, &d, flow);
 	}
 	head = ring_top();
 	ring = ring_bytes();

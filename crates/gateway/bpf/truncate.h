@@ -5,28 +5,8 @@
  */
 #pragma once
 
-#define NAME_MAX 255
-/* Header, name, type and class, OPT. */
-#define TRUNCATED_MAX (DNS_HEADER + NAME_MAX + 4 + OPT_BARE)
-
-/* Where the question of the message in the ring ends, of `length` bytes; 0 if it has not exactly one, or that makes no sense. */
-static __always_inline __u32 question_end(const __u8 *message, __u32 length)
-{
-	__u32 at = DNS_HEADER;
-
-	if (message[4] || message[5] != 1)
-		return 0;
-	for (int labels = 0; labels < 128 && at < DNS_HEADER + NAME_MAX; labels++) {
-		__u8 label = message[at];
-
-		if (label > 63)
-			return 0; /* a question's name is not compressed */
-		at += 1 + label;
-		if (!label)
-			return at + 4 <= length ? at + 4 : 0;
-	}
-	return 0;
-}
+/* Header, name, type and class. */
+#define TRUNCATED_MAX (DNS_HEADER + DNS_NAME_MAX + 4)
 
 /* A datagram of the server that is no entry's. */
 static __always_inline int other_client(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d)
@@ -35,7 +15,7 @@ static __always_inline int other_client(struct __sk_buff *ctx, const struct sett
 	__u32 length = d->length - UDP_HEADER, first = d->bytes - UDP_HEADER, at, end, offset, bytes, l4;
 	struct ring_head *head = ring_top();
 	__u8 *ring = ring_bytes(), *message;
-	__u8 opt[OPT_BARE] = {};
+	__u8 opt[DNS_OPT] = {};
 	enum summing sum;
 	__be16 udp[4];
 	__u64 total;
@@ -47,22 +27,27 @@ static __always_inline int other_client(struct __sk_buff *ctx, const struct sett
 	if (!head || !ring || sum == SUM_ODD || !WITHIN(first, DNS_HEADER, 65535))
 		return TC_ACT_UNSPEC;
 
-	/* The ring is where it is put together. */
-	offset = ring_offset(ring_take(head, TRUNCATED_MAX));
-	message = ring + offset;
-	bytes = first < DNS_HEADER + NAME_MAX + 4 ? first : DNS_HEADER + NAME_MAX + 4;
-	if (!WITHIN(bytes, DNS_HEADER, DNS_HEADER + NAME_MAX + 4) ||
+	/* The ring is where it is put together, as queries are: behind room for its length. */
+	offset = ring_offset(ring_take(head, DNS_PREFIX + TRUNCATED_MAX + DNS_OPT));
+	message = ring + offset + DNS_PREFIX;
+	bytes = first < TRUNCATED_MAX ? first : TRUNCATED_MAX;
+	if (!WITHIN(bytes, DNS_HEADER, TRUNCATED_MAX) ||
 	    bpf_skb_load_bytes(ctx, d->l4 + UDP_HEADER, message, bytes))
 		return TC_ACT_UNSPEC;
-	end = question_end(message, bytes);
-	if (!WITHIN(end, DNS_HEADER, DNS_HEADER + NAME_MAX + 4))
+	if (dns_u16(message + 4) != 1)
+		return TC_ACT_UNSPEC;
+	end = question_length((struct query_room *)(ring + offset), DNS_PREFIX + bytes);
+	if (!end)
+		return TC_ACT_UNSPEC;
+	end += DNS_HEADER;
+	if (!WITHIN(end, DNS_HEADER, TRUNCATED_MAX))
 		return TC_ACT_UNSPEC;
 	/* Of a fragmented reply the end is not here yet, and so not its OPT either. */
-	at = d->l4 + UDP_HEADER + length - OPT_BARE;
-	if (!d->more && (message[10] || message[11]) && !bpf_skb_load_bytes(ctx, at, opt, OPT_BARE) && !opt[0] && !opt[1] &&
+	at = d->l4 + UDP_HEADER + length - DNS_OPT;
+	if (!d->more && length >= end + DNS_OPT && (message[10] || message[11]) && !bpf_skb_load_bytes(ctx, at, opt, DNS_OPT) && !opt[0] && !opt[1] &&
 	    opt[2] == 41 && !opt[9] && !opt[10]) {
-		__builtin_memcpy(message + end, opt, OPT_BARE);
-		end += OPT_BARE;
+		__builtin_memcpy(message + end, opt, DNS_OPT);
+		end += DNS_OPT;
 		message[11] = 1;
 	} else {
 		message[11] = 0;
@@ -82,7 +67,7 @@ static __always_inline int other_client(struct __sk_buff *ctx, const struct sett
 	if (sum == SUM_PARTIAL) {
 		udp[3] = sum_fold(total);
 	} else {
-		udp[3] = ~sum_fold(total + udp[0] + udp[1] + udp[2] + sum_ring(offset, end));
+		udp[3] = ~sum_fold(total + udp[0] + udp[1] + udp[2] + sum_ring(offset + DNS_PREFIX, end));
 		if (!udp[3])
 			udp[3] = 0xffff; /* RFC 768: 0 would say that there is none */
 	}
