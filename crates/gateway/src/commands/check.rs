@@ -12,7 +12,7 @@ use narrows_gateway::interface::{Interface, local_addresses};
 use narrows_gateway::server;
 use serde_json::{Value, json};
 
-use super::Failure;
+use super::{Failure, put};
 
 /// One thing that was looked at.
 struct Item {
@@ -70,7 +70,7 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
     report.warnings.extend(found.iter().map(ToString::to_string));
     let ok = report.problems.is_empty();
     let text = if matches.get_flag("json") { as_json(&report, &found) } else { as_text(&report) };
-    println!("{}", text.trim_end());
+    put(&text);
     if ok { Ok(()) } else { Err(Failure::Quiet) }
 }
 

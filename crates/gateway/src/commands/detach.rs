@@ -2,14 +2,14 @@
 
 use narrows_gateway::config::Config;
 
-use super::Failure;
+use super::{Failure, put};
 
 #[cfg(feature = "ebpf")]
 pub(crate) fn detach(config: &Config) -> Result<(), Failure> {
     if narrows_gateway::kernel::gateway::detach(config).map_err(Failure::refused)? {
-        println!("detached from {}", config.interface);
+        put(&format!("detached from {}", config.interface));
     } else {
-        println!("nothing was attached to {}", config.interface);
+        put(&format!("nothing was attached to {}", config.interface));
     }
     Ok(())
 }
@@ -17,9 +17,9 @@ pub(crate) fn detach(config: &Config) -> Result<(), Failure> {
 #[cfg(not(feature = "ebpf"))]
 pub(crate) fn detach(config: &Config) -> Result<(), Failure> {
     // The user-space path leaves nothing behind when its process ends.
-    println!(
+    put(&format!(
         "nothing was attached to {}: this narrows-gateway was built without the in-kernel data path",
         config.interface
-    );
+    ));
     Ok(())
 }

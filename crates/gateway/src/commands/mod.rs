@@ -12,6 +12,7 @@ mod status;
 mod top;
 
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -67,6 +68,12 @@ pub(crate) fn main() -> ExitCode {
     };
     eprintln!("error: {text}");
     ExitCode::from(code)
+}
+
+/// Data for stdout. A reader that has gone, as head(1) does, is no fault.
+pub(crate) fn put(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
 }
 
 /// `status` and `top`.
@@ -127,7 +134,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            print!("{error}");
+            put(&error.to_string());
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

@@ -1,23 +1,27 @@
 //! `narrows-gateway run`: refuses with the machine untouched, or serves until it is told to end.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use narrows_gateway::config::{Config, Mode, OnExit};
 use narrows_gateway::interface::{Interface, local_addresses};
 use narrows_gateway::keys::Secret;
 use narrows_gateway::log::{Level, log, set_level};
+use narrows_gateway::metrics::{Metrics, Snapshot};
 use narrows_gateway::server::{self, ServerError};
 use narrows_gateway::signals::{Request, Signals};
+use narrows_gateway::{privileges, systemd};
 use serde_json::json;
 
-use super::Failure;
 use super::options::Source;
+use super::{Failure, put};
 
 /// A data path that runs: the daemon's view of it.
 pub(crate) trait DataPath {
     /// Its mode as `status` shows it.
     fn mode(&self) -> &'static str;
+    /// What metrics tell.
+    fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure>;
     /// About once a second: keys, clocks, entries whose time is over.
     fn tick(&mut self, config: &Config) -> Result<(), Failure>;
     /// A configuration that was read again.
@@ -35,11 +39,18 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
     let secret = secret(config)?;
     check_servers(config)?;
+    // Before attaching: a port that is taken is refused like anything else.
+    let listener = config.metrics.map(listen).transpose()?;
     let mut path = start(config, &interface, secret)?;
+    // Before any thread: each has privileges of its own.
+    privileges::drop_all().map_err(Failure::fault)?;
+    let metrics = listener.map(Metrics::serve).transpose().map_err(Failure::fault)?;
 
-    println!("{}", ready(config, &interface, path.mode()));
+    put(&ready(config, &interface, path.mode()).to_string());
+    systemd::notify("READY=1");
     log(Level::Info, "started", json!({ "interface": config.interface, "mode": path.mode() }));
-    let how = serve(path.as_mut(), config.clone(), source, &signals)?;
+    let how = serve(path.as_mut(), config.clone(), source, &signals, metrics.as_ref())?;
+    systemd::notify("STOPPING=1");
     path.end(how)?;
     log(
         Level::Info,
@@ -55,6 +66,7 @@ fn serve(
     mut config: Config,
     source: &Source,
     signals: &Signals,
+    metrics: Option<&Metrics>,
 ) -> Result<OnExit, Failure> {
     loop {
         match signals.wait(Duration::from_secs(1)).map_err(Failure::fault)? {
@@ -63,7 +75,13 @@ fn serve(
             Some(Request::Reload) => reload(path, &mut config, source),
             None => {}
         }
-        if let Err(Failure::Fault(why) | Failure::Refused(why)) = path.tick(&config) {
+        let ticked = path.tick(&config).and_then(|()| {
+            if let Some(metrics) = metrics {
+                metrics.tell(path.snapshot(&config)?);
+            }
+            Ok(())
+        });
+        if let Err(Failure::Fault(why) | Failure::Refused(why)) = ticked {
             log(Level::Error, "tick failed", json!({ "why": why }));
         }
     }
@@ -130,6 +148,12 @@ fn check_servers(config: &Config) -> Result<(), Failure> {
         server::answers(SocketAddr::new(address, config.port), wait).map_err(Failure::refused)?;
     }
     Ok(())
+}
+
+fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).map_err(|error| {
+        Failure::refused(format!("metrics: {address}: {error}; hint: name a free port"))
+    })
 }
 
 /// The line that says that everything is in place.
@@ -214,6 +238,19 @@ struct InKernel {
 impl DataPath for InKernel {
     fn mode(&self) -> &'static str {
         self.gateway.mode().name()
+    }
+
+    fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure> {
+        use narrows_gateway::kernel::sweep::STATES;
+        let states = STATES.iter().copied().zip(self.gateway.swept().states).skip(1).collect();
+        Ok(Snapshot {
+            interface: config.interface.clone(),
+            mode: self.mode().into(),
+            counters: self.gateway.counters().map_err(Failure::fault)?,
+            states,
+            room: config.cache.connections.into(),
+            active: config.active,
+        })
     }
 
     fn tick(&mut self, config: &Config) -> Result<(), Failure> {

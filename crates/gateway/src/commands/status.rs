@@ -14,7 +14,7 @@ use narrows_gateway::kernel::{KernelError, View};
 use narrows_gateway::keys::unix_s;
 use serde_json::{Value, json};
 
-use super::{Failure, options};
+use super::{Failure, options, put};
 
 /// All counters at a moment.
 pub(crate) struct Sample {
@@ -52,10 +52,13 @@ pub(crate) fn status(config: &Config, matches: &ArgMatches) -> Result<(), Failur
     let rows = Sample::take(&view).map_err(Failure::fault)?.since(first.as_ref());
     let entries = view.entries().map_err(Failure::fault)?;
     if matches.get_flag("json") {
-        println!("{}", object(&view, &interface, &rows, &entries)?);
+        put(&object(&view, &interface, &rows, &entries)?.to_string());
     } else {
-        print!("{}", head(&view, &interface, &entries)?);
-        print!("{}", table(&rows, matches.get_flag("all")));
+        put(&format!(
+            "{}{}",
+            head(&view, &interface, &entries)?,
+            table(&rows, matches.get_flag("all"))
+        ));
     }
     Ok(())
 }

@@ -1,0 +1,205 @@
+//! Metrics for Prometheus: the OpenMetrics text format, over HTTP on a loopback port.
+//!
+//! The text is prometheus-client's, the project's own library for Rust. Of HTTP it takes no more than a scrape needs
+//! (RFC 9112): one request a connection, `GET /metrics`. Figures are those of the daemon's last tick, at most a second old.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use crate::core::Counter;
+
+/// What is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The interface.
+    pub interface: String,
+    /// The data path.
+    pub mode: String,
+    /// All counters.
+    pub counters: Vec<(Counter, u64)>,
+    /// Connections that sent a query, by state.
+    pub states: Vec<(&'static str, u64)>,
+    /// Connections that there is room for.
+    pub room: u64,
+    /// Whether packets are served rather than passed.
+    pub active: bool,
+}
+
+/// The endpoint: told a snapshot now and then, it answers with the latest.
+#[derive(Debug)]
+pub struct Metrics {
+    shared: Arc<Mutex<Snapshot>>,
+    address: SocketAddr,
+}
+
+impl Metrics {
+    /// Answers on a socket that listens, in a thread of its own, until the process ends.
+    ///
+    /// # Errors
+    ///
+    /// Where the system has no thread for it.
+    pub fn serve(listener: TcpListener) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Mutex::new(Snapshot::default()));
+        let theirs = Arc::clone(&shared);
+        std::thread::Builder::new().name("metrics".into()).spawn(move || {
+            for connection in listener.incoming().flatten() {
+                let snapshot = theirs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                // A reader that goes away early has its reasons.
+                let _ = answer(connection, snapshot);
+            }
+        })?;
+        Ok(Self { shared, address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What is told from now on.
+    pub fn tell(&self, snapshot: Snapshot) {
+        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        for &(counter, value) in &self.counters {
+            let metric = ConstCounter::new(value);
+            let text = counter.text();
+            metric.encode(encoder.encode_descriptor(
+                counter.name(),
+                text,
+                None,
+                metric.metric_type(),
+            )?)?;
+        }
+        let one = ConstGauge::new(0i64);
+        let help = "connections that sent a query, by state";
+        let mut states = encoder.encode_descriptor("connections", help, None, one.metric_type())?;
+        for &(state, n) in &self.states {
+            ConstGauge::new(n.cast_signed()).encode(states.encode_family(&[("state", state)])?)?;
+        }
+        let gauges = [
+            ("connections_room", "connections that there is room for", self.room.cast_signed()),
+            ("active", "1: packets are served; 0: they pass", i64::from(self.active)),
+        ];
+        for (name, help, value) in gauges {
+            let metric = ConstGauge::new(value);
+            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The text of a snapshot.
+fn text(snapshot: Snapshot) -> String {
+    let labels = [("interface", snapshot.interface.clone()), ("mode", snapshot.mode.clone())];
+    let labels = labels.into_iter().map(|(name, value)| (name.into(), value.into()));
+    let mut registry = Registry::with_prefix_and_labels("narrows_gateway", labels);
+    registry.register_collector(Box::new(snapshot));
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = encode(&mut text, &registry);
+    text
+}
+
+fn answer(mut connection: TcpStream, snapshot: Snapshot) -> io::Result<()> {
+    connection.set_read_timeout(Some(PATIENCE))?;
+    connection.set_write_timeout(Some(PATIENCE))?;
+    let end = Instant::now() + PATIENCE;
+    let mut request = Vec::new();
+    let mut chunk = [0; 1024];
+    while !request.windows(4).any(|window| window == b"\r\n\r\n") {
+        let length = connection.read(&mut chunk)?;
+        if length == 0 || request.len() > REQUEST_MAX || Instant::now() > end {
+            return Ok(());
+        }
+        request.extend_from_slice(&chunk[..length]);
+    }
+    let line = request.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|&byte| byte == b' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+    let (status, kind, body) = match (method, path) {
+        (b"GET", b"/metrics") => ("200 OK", OPEN_METRICS, text(snapshot)),
+        (b"GET", _) => ("404 Not Found", "text/plain", "see /metrics\n".into()),
+        _ => ("405 Method Not Allowed", "text/plain", "GET alone\n".into()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    connection.write_all(head.as_bytes())?;
+    connection.write_all(body.as_bytes())
+}
+
+/// What one request may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of a request at most.
+const REQUEST_MAX: usize = 8192;
+/// OpenMetrics 1.0.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serve() -> Metrics {
+        Metrics::serve(TcpListener::bind("127.0.0.1:0").expect("a free port")).expect("a thread")
+    }
+
+    fn ask(address: SocketAddr, request: &str) -> String {
+        let mut connection = TcpStream::connect(address).expect("it listens");
+        connection.write_all(request.as_bytes()).expect("it reads");
+        let mut reply = String::new();
+        connection.read_to_string(&mut reply).expect("it answers");
+        reply
+    }
+
+    #[test]
+    fn a_scrape_gets_the_latest_snapshot() {
+        let metrics = serve();
+        metrics.tell(Snapshot {
+            interface: "eth0".into(),
+            mode: "native".into(),
+            counters: vec![(Counter::Syn, 7), (Counter::Query, 5)],
+            states: vec![("query", 2), ("idle", 3)],
+            room: 100,
+            active: true,
+        });
+        let reply = ask(metrics.address(), "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
+        let labels = "interface=\"eth0\",mode=\"native\"";
+        for line in [
+            "# TYPE narrows_gateway_syn counter".into(),
+            format!("narrows_gateway_syn_total{{{labels}}} 7"),
+            format!("narrows_gateway_connections{{{labels},state=\"idle\"}} 3"),
+            format!("narrows_gateway_active{{{labels}}} 1"),
+            "# EOF".into(),
+        ] {
+            assert!(reply.lines().any(|other| other == line), "{line} is not in\n{reply}");
+        }
+    }
+
+    #[test]
+    fn other_requests_are_refused() {
+        let metrics = serve();
+        assert!(ask(metrics.address(), "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(
+            ask(metrics.address(), "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405")
+        );
+        assert!(ask(metrics.address(), "\r\n\r\n").starts_with("HTTP/1.1 405"));
+    }
+}
