@@ -291,7 +291,7 @@ mod packets {
         let syn = client.syn();
         let mut elsewhere = syn.clone();
         elsewhere.to.set_port(54);
-        let mut other = syn.clone();
+        let mut other = syn;
         other.to.set_ip([192, 0, 2, 54].into());
         let datagram = Datagram { from: client.client, to: client.server, message: vec![0; 40] };
         for packet in [elsewhere.packet(), other.packet(), datagram.packet()] {

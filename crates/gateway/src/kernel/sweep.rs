@@ -1,9 +1,8 @@
 //! Entries whose time is over: removed, or closed with a FIN.
 //!
-//! The programs have no timers. Once a second this looks at all entries: a query that the server does not answer goes
-//! after `timeout` (the client sends it again and gets a new entry by its cookie), a connection that is silent after
-//! its reply is closed with a FIN after `idle`, and one that is being closed goes after [`CLOSING`], for the rest of its
-//! closing needs no entry (PROTOCOL.md, "The verdicts").
+//! The programs have no timers. Once a second this looks at all entries, by PROTOCOL.md, "Time": a query that the server
+//! does not answer goes after `timeout` (the client sends it again and gets a new entry by its cookie), a connection that is
+//! silent after its reply is closed with a FIN after `idle`, and one that is being closed goes after [`CLOSING_MS`].
 //!
 //! An entry is read, judged and written while the programs may change it. It is read again just before, and written
 //! only if it is the same and still there, so the window is a few microseconds after seconds of silence; what can happen in it
