@@ -1,16 +1,65 @@
 #!/bin/sh
-# Installs the programs that some tests call, where CI is set: there, no test may skip.
+# Installs what some tests call, where CI is set: there, no test may skip. Debian and Ubuntu.
+#
+# The DNS servers are for the tests alone: no daemon is started by their installation, none is enabled for
+# the next boot, and what was there before stays as it was.
 set -eu
 
 missing=""
-command -v tshark >/dev/null 2>&1 || missing="$missing tshark"
+services=""
+need() { # need COMMAND PACKAGE [SERVICE]
+    command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || {
+        missing="$missing $2"
+        services="$services ${3:-}"
+    }
+}
+
+# Captures.
+need tshark tshark
+# The gateway's eBPF programs, and libbpf, which is built from source.
+need clang clang
+need make make
+need cc gcc
+need pkg-config pkg-config
+[ -e /usr/include/libelf.h ] || missing="$missing libelf-dev"
+[ -e /usr/include/zlib.h ] || missing="$missing zlib1g-dev"
+[ -e /usr/include/linux/bpf.h ] || missing="$missing linux-libc-dev"
+# The gateway's tests: servers, clients and what makes networks.
+need nsd nsd nsd.service
+need named bind9 named.service
+need dnssec-signzone bind9-utils
+need knotd knot knot.service
+need unbound unbound unbound.service
+need dig bind9-dnsutils
+need kdig knot-dnsutils
+need dnsperf dnsperf
+need tcpdump tcpdump
+need ip iproute2
+need ethtool ethtool
 [ -n "$missing" ] || exit 0
 
 as_root=""
 [ "$(id -u)" -eq 0 ] || as_root=sudo
-export DEBIAN_FRONTEND=noninteractive
+
+# invoke-rc.d asks this file whether a package's script may start its daemon; 101 is no.
+policy=/usr/sbin/policy-rc.d
+put_back() {
+    $as_root rm -f $policy
+    [ ! -e $policy.before-tests ] || $as_root mv $policy.before-tests $policy
+}
+trap put_back EXIT
+trap 'exit 1' HUP INT TERM
+[ ! -e $policy ] || $as_root mv $policy $policy.before-tests
+printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null
+$as_root chmod 755 $policy
+
 # shellcheck disable=SC2086 # one word a package
 {
-    $as_root apt-get update -qq
-    $as_root apt-get install -y -qq --no-install-recommends $missing
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+    $as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get install -y -qq \
+        -o DPkg::Lock::Timeout=300 --no-install-recommends $missing
 }
+if [ -n "$(printf %s "$services" | tr -d ' ')" ] && command -v systemctl >/dev/null 2>&1; then
+    # shellcheck disable=SC2086 # one word a service
+    $as_root systemctl disable --quiet $services || true
+fi

@@ -1,0 +1,1 @@
+"""The gateway in front of real servers, and the kernel's TCP beside it: one body, two arms."""

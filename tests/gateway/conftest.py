@@ -1,0 +1,145 @@
+"""A network with all servers, each at an address of its own and at one behind the gateway."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import gateway, servers, xdp, zones
+from .network import Network, network
+from .segments import Peer, Tap, tap
+from .unruly import Unruly, unruly
+
+KINDS = tuple(servers.PROGRAMS)
+UNRULY = ("unruly", "no-tcp")
+"""A server of the tests' own, and another of them that has no TCP."""
+PLACES = KINDS + UNRULY
+ARMS = ("kernel", "gateway")
+INSTALL = "install it with: sh tools/install_test_tools.sh"
+TOOLS = ("ip", "ethtool", "nsenter", "dnssec-signzone", "cc")
+
+
+@dataclass
+class Lab:
+    """Running servers, and where they are."""
+
+    network: Network
+    servers: dict[str, servers.Server]
+    unruly: Unruly
+    gateway: gateway.Gateway | None
+
+    def address(self, kind: str, arm: str, version: int = 4) -> str:
+        """Where a server answers: by the kernel's TCP, or through the gateway."""
+        if arm == "gateway" and self.gateway is None:
+            pytest.skip(gateway.absent())
+        return address(kind, arm, version)
+
+    def counter(self, name: str) -> int:
+        """A counter of the gateway."""
+        assert self.gateway is not None
+        return self.gateway.counters()[name]
+
+
+def address(kind: str, arm: str, version: int = 4) -> str:
+    """The address of a server, by its place in the list and the arm."""
+    last = 10 * (1 + ARMS.index(arm)) + PLACES.index(kind)
+    return f"192.0.2.{last}" if version == 4 else f"2001:db8::{last}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips all of it, with the reason, where the machine cannot run it."""
+    reason = None
+    if os.geteuid() != 0:
+        reason = "needs root: network namespaces; run as root: make test"
+    elif absent := [tool for tool in TOOLS if not shutil.which(tool)]:
+        reason = f"{absent[0]} is not installed; {INSTALL}"
+    elif gone := servers.missing():
+        reason = f"the server {gone[0]} is not installed; {INSTALL}"
+    if reason:
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@contextlib.contextmanager
+def laboratory(
+    folder: Path,
+    kinds: tuple[str, ...] = KINDS,
+    mtu: int = 1500,
+    offload: bool = True,
+    wired: bool = False,
+    options: tuple[str, ...] = (),
+) -> Iterator[Lab]:
+    """A network with servers, and the gateway with these options if it is built."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = zones.write(folder / "zones")
+    plain = [address(kind, "kernel", v) for kind in kinds for v in (4, 6)]
+    behind = [address(kind, "gateway", v) for kind in kinds for v in (4, 6)]
+    both = [[address(kind, arm) for arm in ARMS] for kind in UNRULY]
+    plain += [addresses[0] for addresses in both]
+    behind += [addresses[1] for addresses in both]
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(network(plain + behind, mtu, offload, wired))
+        at_server = (net.client, net.client_link)
+        if net.wire is not None and net.wire_links is not None:
+            at_server = (net.wire, net.wire_links[1])
+        stack.enter_context(xdp.passing(*at_server))
+        started = {}
+        for kind in kinds:
+            where = [address(kind, arm, v) for arm in ARMS for v in (4, 6)]
+            server = servers.serve(kind, net.server, folder / kind, files, where)
+            started[kind] = stack.enter_context(server)
+        odd = unruly(net.server, both[0] + both[1], both[0])
+        odd_server = stack.enter_context(odd)
+        running = None
+        if gateway.program() is not None:
+            running = stack.enter_context(
+                gateway.running(net.server, net.server_link, behind, folder / "gateway", options)
+            )
+        yield Lab(net, started, odd_server, running)
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """The network that most tests share."""
+    with laboratory(tmp_path_factory.mktemp("lab") / "main") as made:
+        yield made
+
+
+@pytest.fixture(params=ARMS)
+def arm(request: pytest.FixtureRequest) -> str:
+    """Each test runs on the kernel's TCP too: what it asks must hold there."""
+    return str(request.param)
+
+
+@pytest.fixture
+def line(lab: Lab) -> Iterator[Tap]:
+    """The client's end of the line, for segments by hand."""
+    with tap(lab.network) as made:
+        yield made
+
+
+PeerMaker = Callable[..., Peer]
+
+
+@pytest.fixture
+def peer(lab: Lab, arm: str, line: Tap) -> PeerMaker:
+    """Makes clients by hand: of which server, IPv4 or IPv6, and whatever else a Peer has."""
+
+    def make(kind: str = "nsd", version: int = 4, **fields: Any) -> Peer:
+        return Peer(line, lab.address(kind, arm, version), **fields)
+
+    return make
+
+
+@pytest.fixture(params=[4, 6], ids=["ipv4", "ipv6"])
+def version(request: pytest.FixtureRequest) -> int:
+    """IPv4 or IPv6."""
+    return int(request.param)

@@ -1,0 +1,101 @@
+"""The gateway as a process, found where it was built."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .network import Namespace
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+@functools.cache
+def program() -> Path | None:
+    """The newest that was built, or the one that NARROWS_GATEWAY names."""
+    if named := os.environ.get("NARROWS_GATEWAY"):
+        return Path(named)
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or CHECKOUT / "target")
+    built = [target / profile / "narrows-gateway" for profile in ("release", "debug")]
+    found = [path for path in built if path.exists()]
+    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def absent() -> str:
+    """Why a test of the gateway cannot run."""
+    return "narrows-gateway is not built; build it with: make gateway"
+
+
+@dataclass
+class Gateway:
+    """A running gateway."""
+
+    space: Namespace
+    link: str
+    folder: Path
+    words: Sequence[str]
+    process: subprocess.Popen[bytes]
+
+    def command(self, name: str, *words: str) -> str:
+        """Another of its commands, in the same place."""
+        return self.space.run(str(program()), name, *words)
+
+    def status(self) -> dict[str, Any]:
+        """What `narrows-gateway status` knows."""
+        text = self.command("status", "--interface", self.link, "--json")
+        return dict(json.loads(text))
+
+    def counters(self) -> dict[str, int]:
+        """How often each verdict fell."""
+        return {name: int(value) for name, value in self.status()["counters"].items()}
+
+    def stop(self) -> None:
+        """Ends the process as systemd does; what it attached stays."""
+        self.process.terminate()
+        self.process.wait(10)
+
+
+def start(space: Namespace, words: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Starts it, and waits until it says that it is attached."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "log"
+    with path.open("ab") as log:
+        begin = log.tell()
+        process = space.start(words, log, stdin=subprocess.DEVNULL)
+    until = time.monotonic() + 20
+    while b"attached" not in path.read_bytes()[begin:]:
+        if process.poll() is not None or time.monotonic() > until:
+            process.kill()
+            raise RuntimeError(f"the gateway did not start: {path.read_text()[-2000:]}")
+        time.sleep(0.05)
+    return process
+
+
+@contextlib.contextmanager
+def running(
+    space: Namespace,
+    link: str,
+    addresses: Sequence[str],
+    folder: Path,
+    options: Sequence[str] = (),
+) -> Iterator[Gateway]:
+    """Runs the gateway before those addresses until the block ends."""
+    words = [str(program()), "run", "--interface", link, *options]
+    for address in addresses:
+        words += ["--server", address]
+    process = start(space, words, folder)
+    gateway = Gateway(space, link, folder, words, process)
+    try:
+        yield gateway
+    finally:
+        if gateway.process.poll() is None:
+            gateway.stop()
+        space.run(str(program()), "detach", "--interface", link, check=False)

@@ -1,0 +1,203 @@
+"""Network namespaces with a virtual link between them: a client's, a server's, perhaps a wire.
+
+All names start with `nrw-e2e-<pid>`, and the namespaces go when the tests end, however they end: a
+namespace takes its links with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+CLONE_NEWNET = 0x40000000
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+# BIND, NSD and so on: each answers at two addresses, of which the gateway stands before one.
+CLIENT_MAC, SERVER_MAC = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
+CLIENT = "192.0.2.1"
+CLIENT6 = "2001:db8::1"
+ROUTED = "198.18.0.0/15"
+"""Behind the client (RFC 2544, C.2.2): no kernel owns these, so none resets what they get."""
+ROUTED6 = "2001:db8:f::/48"
+
+# What makes the kernel's TCP the same in each run, whatever the machine's settings are. Reno is the
+# one congestion control that every namespace may choose.
+SETTINGS = {
+    "net/ipv4/tcp_congestion_control": "reno",
+    "net/ipv4/tcp_no_metrics_save": "1",
+    "net/ipv4/tcp_syncookies": "1",
+    # NSD 4.6 never goes on after a write that took a part of its reply.
+    "net/ipv4/tcp_wmem": "4096 262144 4194304",
+    "net/ipv4/tcp_syn_retries": "10",
+    "net/ipv4/tcp_tw_reuse": "1",
+    "net/ipv4/ip_local_port_range": "1024 65000",
+    "net/ipv6/conf/all/accept_dad": "0",
+    "net/ipv6/conf/default/accept_dad": "0",
+    "net/ipv6/conf/default/accept_ra": "0",
+    "net/ipv6/conf/default/router_solicitations": "0",
+    "net/ipv4/icmp_ratelimit": "0",
+}
+
+COUNT = itertools.count()
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """A network namespace, by its name in /run/netns."""
+
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """The file that stands for it."""
+        return Path("/run/netns") / self.name
+
+    def command(self, *words: str) -> list[str]:
+        """A command line that runs inside; the mounts, and so the BPF file system, stay."""
+        return ["nsenter", f"--net={self.path}", *words]
+
+    def run(self, *words: str, check: bool = True, **options: Any) -> str:
+        """Runs a command inside, and gives what it said."""
+        done = subprocess.run(
+            self.command(*words), capture_output=True, text=True, timeout=120, **options
+        )
+        if check and done.returncode:
+            raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    def start(
+        self, words: Sequence[str], log: IO[bytes] | int, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Starts a command inside."""
+        return subprocess.Popen(self.command(*words), stdout=log, stderr=log, **options)
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """This thread is inside; sockets that are made meanwhile stay there."""
+        home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        there = os.open(self.path, os.O_RDONLY)
+        try:
+            enter(there)
+            try:
+                yield
+            finally:
+                enter(home)
+        finally:
+            os.close(there)
+            os.close(home)
+
+    def settings(self, values: dict[str, str]) -> None:
+        """Writes to /proc/sys; what this kernel does not have is left."""
+        with self.inside():
+            for name, value in values.items():
+                path = Path("/proc/sys") / name
+                if path.exists():
+                    path.write_text(value)
+
+    def statistic(self, group: str, name: str) -> int:
+        """A counter of /proc/net/snmp, such as Udp InDatagrams."""
+        with self.inside():
+            lines = Path("/proc/thread-self/net/snmp").read_text().splitlines()
+        names, values = (line.split() for line in lines if line.startswith(f"{group}: "))
+        return int(values[names.index(name)])
+
+
+def enter(namespace: int) -> None:
+    """Puts this thread into a namespace, by its file."""
+    if LIBC.setns(namespace, CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+@dataclass
+class Network:
+    """A client's and a server's namespace with a link between them."""
+
+    client: Namespace
+    server: Namespace
+    client_link: str
+    server_link: str
+    wire: Namespace | None = None
+    """Between the two, where a wire that loses packets stands there."""
+    wire_links: tuple[str, str] | None = None
+    """The wire's end at the client, and at the server."""
+    made: list[Namespace] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def network(
+    servers: Sequence[str], mtu: int = 1500, offload: bool = True, wired: bool = False
+) -> Iterator[Network]:
+    """Makes a network; `servers` are the addresses at the server's end.
+
+    No segment is longer than the MTU anywhere, as on a line between two machines. With `offload`
+    the links take TCP and UDP checksums for their own work, as most network cards do, without it
+    the stack completes them.
+    `wired` puts a third namespace between the two, whose ends are joined by nothing yet.
+    """
+    number = f"{os.getpid()}-{next(COUNT)}"
+    short = number.replace("-", "x")  # 15 characters at most
+    made: list[Namespace] = []
+
+    def namespace(end: str) -> Namespace:
+        space = Namespace(f"nrw-e2e-{number}-{end}")
+        subprocess.run(["ip", "netns", "add", space.name], check=True)
+        made.append(space)
+        space.settings(SETTINGS)
+        space.run("ip", "link", "set", "lo", "up")
+        return space
+
+    def veth(a: Namespace, link_a: str, b: Namespace, link_b: str) -> None:
+        a.run("ip", "link", "add", link_a, "type", "veth", "peer", "name", link_b, "netns", b.name)
+        for space, link in ((a, link_a), (b, link_b)):
+            space.run("ip", "link", "set", link, "mtu", str(mtu))
+            off = ["tso", "gso", "gro"] if offload else ["tso", "gso", "gro", "tx"]
+            words = [word for name in off for word in (name, "off")]
+            space.run("ethtool", "-K", link, *words)
+            space.run("ip", "link", "set", link, "up")
+
+    try:
+        client, server = namespace("c"), namespace("s")
+        client_link, server_link = f"nc{short}", f"ns{short}"
+        made_network = Network(client, server, client_link, server_link, made=made)
+        if wired:
+            wire = namespace("w")
+            links = f"nx{short}", f"ny{short}"
+            veth(client, client_link, wire, links[0])
+            veth(wire, links[1], server, server_link)
+            made_network.wire, made_network.wire_links = wire, links
+        else:
+            veth(client, client_link, server, server_link)
+        client.run("ip", "link", "set", client_link, "address", CLIENT_MAC.hex(":"))
+        server.run("ip", "link", "set", server_link, "address", SERVER_MAC.hex(":"))
+        for address, prefix in ((CLIENT, "/24"), (CLIENT6, "/64")):
+            client.run("ip", "addr", "add", address + prefix, "dev", client_link, *nodad(address))
+        for address in servers:
+            prefix = "/64" if ":" in address else "/24"
+            server.run("ip", "addr", "add", address + prefix, "dev", server_link, *nodad(address))
+        server.run("ip", "route", "add", ROUTED, "via", CLIENT)
+        server.run("ip", "route", "add", ROUTED6, "via", CLIENT6)
+        # Neighbours stand from the start: no test waits for, or loses, a neighbour discovery.
+        for here, link, mac, addresses in (
+            (client, client_link, SERVER_MAC, list(servers)),
+            (server, server_link, CLIENT_MAC, [CLIENT, CLIENT6]),
+        ):
+            for address in addresses:
+                words = ["lladdr", mac.hex(":"), "dev", link]
+                here.run("ip", "neigh", "replace", address, *words)
+        yield made_network
+    finally:
+        for space in reversed(made):
+            subprocess.run(["ip", "netns", "del", space.name], check=False)
+
+
+def nodad(address: str) -> list[str]:
+    """Has an IPv6 address usable at once."""
+    return ["nodad"] if ":" in address else []

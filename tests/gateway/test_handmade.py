@@ -1,0 +1,570 @@
+"""One connection by hand: what breaks naive stateless TCP, on the kernel's TCP as well."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+
+import dns.edns
+import pytest
+
+from . import zones
+from .clients import ask, prefixed, query
+from .conftest import Lab, PeerMaker
+from .segments import ACK, FIN, MODULUS, NOP, PSH, RST, SYN, Peer
+
+SMALL = query(zones.size_name(300))
+"""Its reply fits in one segment."""
+LARGE = query(zones.size_name(4000))
+"""Its reply takes several."""
+
+
+@pytest.fixture
+def expected(lab: Lab) -> dict[bytes, bytes]:
+    """What NSD gives to both queries over the kernel's TCP."""
+    address = lab.address("nsd", "kernel")
+    return {message: ask(lab.network.client, address, message) for message in (SMALL, LARGE)}
+
+
+def close(client: Peer) -> None:
+    """The client closes first, in order; afterwards there is nothing left of the connection."""
+    client.send(flags=FIN | ACK)
+    while True:
+        segment = client.expect()
+        assert not segment.flags & RST, str(segment)
+        client.ack = max(client.ack, segment.next)
+        if segment.flags & FIN:
+            break
+    client.send()
+    client.quiet()
+
+
+# Handshakes.
+
+
+def test_a_syn_ack_has_what_was_offered(peer: PeerMaker, version: int) -> None:
+    client = peer(version=version)
+    answer = client.connect()
+    assert answer.mss == (1460 if version == 4 else 1440)
+    assert answer.sack_permitted
+    assert answer.timestamps is not None
+    assert answer.timestamps[1] == client.tsval
+    assert answer.window_scale is not None
+
+
+def test_a_syn_without_options_gets_none_but_the_mss(peer: PeerMaker) -> None:
+    client = peer(mss=None, window_scale=None, sack=False, timestamps=False)
+    answer = client.connect()
+    assert answer.timestamps is None
+    assert answer.window_scale is None
+    assert not answer.sack_permitted
+    client.send(prefixed(SMALL), ACK | PSH)
+    assert len(client.reply()) >= 300
+
+
+def test_the_ack_of_the_handshake_may_be_lost(
+    peer: PeerMaker, expected: dict[bytes, bytes]
+) -> None:
+    client = peer()
+    client.connect(acknowledge=False)
+    client.send(prefixed(SMALL), ACK | PSH)
+    assert client.reply() == expected[SMALL]
+
+
+def test_a_syn_that_comes_again_is_answered_again(
+    peer: PeerMaker, expected: dict[bytes, bytes]
+) -> None:
+    client = peer()
+    first = client.connect(acknowledge=False)
+    client.send(flags=SYN, options=client.syn(), seq=(client.seq - 1) % MODULUS, ack=0)
+    again = client.expect(SYN | ACK)
+    assert (again.seq, again.ack) == (first.seq, first.ack)
+    client.send(prefixed(SMALL), ACK | PSH)
+    assert client.reply() == expected[SMALL]
+
+
+# Queries in unusual segments.
+
+
+def test_a_split_length_prefix(peer: PeerMaker, expected: dict[bytes, bytes]) -> None:
+    client = peer()
+    client.connect()
+    stream = prefixed(SMALL)
+    client.send(stream[:1], ACK | PSH)
+    client.receive(0.1)
+    client.send(stream[1:], ACK | PSH)
+    assert client.reply() == expected[SMALL]
+
+
+@pytest.mark.parametrize("cut", [2, 3, 14, 20])
+def test_a_split_query(peer: PeerMaker, expected: dict[bytes, bytes], cut: int) -> None:
+    client = peer()
+    client.connect()
+    stream = prefixed(SMALL)
+    client.send(stream[:cut], ACK | PSH)
+    client.send(stream[cut:], ACK | PSH)
+    assert client.reply() == expected[SMALL]
+
+
+def test_a_query_byte_by_byte(peer: PeerMaker, expected: dict[bytes, bytes], version: int) -> None:
+    client = peer(version=version)
+    client.connect()
+    for byte in prefixed(SMALL):
+        client.send(bytes([byte]), ACK | PSH)
+    assert client.reply() == expected[SMALL]
+
+
+def test_the_second_part_comes_first(peer: PeerMaker, expected: dict[bytes, bytes]) -> None:
+    client = peer()
+    client.connect()
+    stream = prefixed(SMALL)
+    begin = client.seq
+    client.send(stream[10:], ACK | PSH, seq=(begin + 10) % MODULUS)
+    client.receive(0.1)
+    client.send(stream[:10], ACK | PSH)
+
+    def again() -> None:
+        client.send(stream, ACK | PSH, seq=begin)
+
+    client.seq = (begin + len(stream)) % MODULUS
+    assert client.reply(again=again) == expected[SMALL]
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_several_queries_in_a_segment(peer: PeerMaker, count: int) -> None:
+    client = peer()
+    client.connect()
+    queries = [query(zones.size_name(100), id=i + 1) for i in range(count)]
+    client.send(b"".join(map(prefixed, queries)), ACK | PSH)
+    assert ids(client, count) == set(range(1, count + 1))
+
+
+def test_pipelined_queries(peer: PeerMaker) -> None:
+    client = peer()
+    client.connect()
+    sent = [
+        client.send(prefixed(query(zones.size_name(100), id=i + 1)), ACK | PSH) for i in range(5)
+    ]
+
+    def again() -> None:
+        """As any TCP: what is not acknowledged is sent again, from the first on."""
+        for segment in sent:
+            if segment.seq == client.seen[-1].ack:
+                client.send(segment.payload, ACK | PSH, seq=segment.seq)
+
+    assert ids(client, 5, again) == set(range(1, 6))
+
+
+def ids(client: Peer, count: int, again: object = lambda: None) -> set[int]:
+    """The IDs of as many replies, which may share segments."""
+    begin, stream, found = client.ack, {}, set()  # type: ignore[var-annotated]
+    for _ in range(200):
+        segment = client.receive(0.2)
+        if segment is None:
+            again()  # type: ignore[operator]
+            continue
+        assert not segment.flags & RST
+        if segment.payload:
+            stream[(segment.seq - begin) % MODULUS] = segment.payload
+        have = b"".join(stream[at] for at in sorted(stream))
+        client.ack = (begin + len(have)) % MODULUS
+        if segment.payload:
+            client.send()
+        found = set()
+        while len(have) > 2 and len(have) >= 2 + int.from_bytes(have[:2]):
+            found.add(int.from_bytes(have[2:4]))
+            have = have[2 + int.from_bytes(have[:2]) :]
+        if len(found) == count:
+            return found
+    raise AssertionError(f"replies to {found} of {count} alone")
+
+
+@pytest.mark.parametrize("first", [SMALL, LARGE], ids=["small", "large"])
+def test_a_second_query_on_the_connection(
+    peer: PeerMaker, expected: dict[bytes, bytes], version: int, first: bytes
+) -> None:
+    client = peer(version=version)
+    client.connect()
+    for message in (first, SMALL, LARGE, SMALL):
+        client.send(prefixed(message), ACK | PSH)
+        assert client.reply() == expected[message]
+    close(client)
+
+
+# Closing.
+
+
+@pytest.mark.parametrize("message", [SMALL, LARGE], ids=["small", "large"])
+def test_the_client_closes_in_order(
+    peer: PeerMaker, expected: dict[bytes, bytes], message: bytes
+) -> None:
+    client = peer()
+    client.connect()
+    client.send(prefixed(message), ACK | PSH)
+    assert client.reply() == expected[message]
+    close(client)
+
+
+def test_a_close_without_a_query(peer: PeerMaker) -> None:
+    client = peer()
+    client.connect()
+    close(client)
+
+
+@pytest.mark.parametrize("kind", ["nsd", "bind", "knot", "unbound"])
+@pytest.mark.parametrize("size", [300, 4000])
+def test_half_close(lab: Lab, peer: PeerMaker, kind: str, size: int) -> None:
+    """The client has no more to ask, and still waits for its reply."""
+    message = query(zones.size_name(size))
+    client = peer(kind)
+    client.connect()
+    client.send(prefixed(message), ACK | PSH)
+    client.send(flags=FIN | ACK)
+    address = lab.address(kind, "kernel")
+    assert client.reply() == ask(lab.network.client, address, message)
+    finish(client)
+
+
+@pytest.mark.parametrize("kind", ["nsd", "bind", "knot", "unbound"])
+@pytest.mark.parametrize("size", [300, 4000])
+def test_fin_with_the_query(lab: Lab, peer: PeerMaker, kind: str, size: int) -> None:
+    message = query(zones.size_name(size))
+    client = peer(kind)
+    client.connect()
+    client.send(prefixed(message), ACK | PSH | FIN)
+    address = lab.address(kind, "kernel")
+    assert client.reply() == ask(lab.network.client, address, message)
+    finish(client)
+
+
+def finish(client: Peer) -> None:
+    """The client's FIN has gone out: the server's comes, and is acknowledged."""
+    while not any(segment.flags & FIN for segment in client.seen):
+        client.expect()
+    last = next(segment for segment in client.seen if segment.flags & FIN)
+    assert last.ack == client.seq
+    client.ack = last.next
+    client.send()
+    client.quiet()
+
+
+def test_the_port_is_used_again_after_an_orderly_close(
+    peer: PeerMaker, expected: dict[bytes, bytes]
+) -> None:
+    first = peer()
+    first.connect()
+    first.send(prefixed(SMALL), ACK | PSH)
+    assert first.reply() == expected[SMALL]
+    close(first)
+    second = peer(port=first.port)
+    second.seq = (first.seq + 100_000) % MODULUS
+    second.connect()
+    second.send(prefixed(LARGE), ACK | PSH)
+    assert second.reply() == expected[LARGE]
+
+
+def test_a_reset_ends_the_connection(peer: PeerMaker) -> None:
+    client = peer()
+    client.connect()
+    client.send(prefixed(SMALL), ACK | PSH)
+    client.reply()
+    client.send(flags=RST)
+    client.quiet()
+    client.send(prefixed(SMALL), ACK | PSH, seq=(client.seq + 50) % MODULUS)
+    assert client.expect().flags & RST
+
+
+def test_a_blind_reset_is_ignored(peer: PeerMaker, expected: dict[bytes, bytes]) -> None:
+    client = peer()
+    client.connect()
+    client.send(prefixed(SMALL), ACK | PSH)
+    client.reply()
+    client.send(flags=RST, seq=(client.seq + 1_000_000) % MODULUS)
+    client.send(prefixed(LARGE), ACK | PSH)
+    assert client.reply() == expected[LARGE]
+
+
+# Windows and segment sizes.
+
+
+@pytest.mark.parametrize("timestamps", [True, False], ids=["timestamps", "plain"])
+@pytest.mark.parametrize("mss", [88, 256, 536, 537, 1001, 1220, 1399, 1459, 1460])
+def test_no_segment_is_longer_than_the_clients_mss(
+    peer: PeerMaker, expected: dict[bytes, bytes], mss: int, timestamps: bool
+) -> None:
+    client = peer(mss=mss, timestamps=timestamps)
+    client.connect()
+    client.send(prefixed(LARGE), ACK | PSH)
+    assert client.reply() == expected[LARGE]
+    longest = max(len(segment.payload) for segment in client.seen)
+    assert longest <= mss - 12 * timestamps
+
+
+@pytest.mark.parametrize("window", [100, 1000, 3000])
+def test_a_reply_above_the_window(
+    peer: PeerMaker, expected: dict[bytes, bytes], window: int
+) -> None:
+    client = peer(window_scale=None, window=window)
+    client.connect()
+    client.send(prefixed(LARGE), ACK | PSH)
+    begin = client.ack
+    assert client.reply(timeout=20) == expected[LARGE]
+    # Nothing ever went beyond what had been acknowledged, plus the window.
+    edge = begin
+    for segment in client.seen:
+        if segment.payload:
+            assert (segment.next - begin) % MODULUS <= (edge - begin) % MODULUS + window
+            edge = max(edge, segment.next)
+
+
+def test_a_zero_window_that_opens_later(peer: PeerMaker, expected: dict[bytes, bytes]) -> None:
+    client = peer()
+    client.connect()
+    client.window = 0
+    query_sent = client.send(prefixed(SMALL), ACK | PSH)
+    while (segment := client.receive(0.5)) is not None:
+        assert len(segment.payload) <= 1, "more than a window probe"
+    client.window = 65535
+    client.send()
+
+    def again() -> None:
+        if not any(segment.ack == client.seq for segment in client.seen):
+            client.send(query_sent.payload, ACK | PSH, seq=query_sent.seq)
+
+    assert client.reply(again=again) == expected[SMALL]
+
+
+# What is lost, comes twice, or out of order: the client alone recovers.
+
+
+@pytest.mark.parametrize("message", [SMALL, LARGE], ids=["small", "large"])
+def test_a_query_that_comes_again_gets_the_same_reply(
+    peer: PeerMaker, expected: dict[bytes, bytes], message: bytes
+) -> None:
+    client = peer()
+    client.connect()
+    sent = client.send(prefixed(message), ACK | PSH)
+    assert client.reply(acknowledge=False) == expected[message]
+    client.ack = (client.ack - 2 - len(expected[message])) % MODULUS
+
+    def again() -> None:
+        client.send(sent.payload, ACK | PSH, seq=sent.seq)
+
+    again()
+    assert client.reply(again=again) == expected[message]
+
+
+@pytest.mark.parametrize("lost", range(6))
+def test_each_segment_of_a_reply_may_be_lost(
+    peer: PeerMaker, expected: dict[bytes, bytes], lost: int
+) -> None:
+    client = peer(mss=1000)
+    client.connect()
+    sent = client.send(prefixed(LARGE), ACK | PSH)
+
+    def again() -> None:
+        if all(segment.ack != client.seq for segment in client.seen):
+            client.send(sent.payload, ACK | PSH, seq=sent.seq)
+
+    assert client.reply(again=again, lose={lost}) == expected[LARGE]
+
+
+def test_all_segments_but_the_last_are_lost(peer: PeerMaker, expected: dict[bytes, bytes]) -> None:
+    client = peer(mss=1000)
+    client.connect()
+    sent = client.send(prefixed(LARGE), ACK | PSH)
+
+    def again() -> None:
+        if all(segment.ack != client.seq for segment in client.seen):
+            client.send(sent.payload, ACK | PSH, seq=sent.seq)
+
+    assert client.reply(timeout=20, again=again, lose=set(range(4))) == expected[LARGE]
+
+
+def test_duplicate_acknowledgements_bring_the_segment(
+    peer: PeerMaker, expected: dict[bytes, bytes]
+) -> None:
+    """RFC 5681, section 3.2: three of them, long before any time-out."""
+    client = peer(mss=1000)
+    client.connect()
+    client.send(prefixed(LARGE), ACK | PSH)
+    segments = []
+    while (segment := client.receive(0.15)) is not None:
+        if segment.payload and segment.seq not in {s.seq for s in segments}:
+            segments.append(segment)
+    first = min(segments, key=lambda s: (s.seq - client.ack) % MODULUS)
+    assert first.seq == client.ack
+    # The second was lost; the first is acknowledged, then again for each that came after.
+    client.ack = first.next
+    for _ in range(5):
+        client.send()
+    while (segment := client.expect()).seq != client.ack or not segment.payload:
+        pass
+
+
+def test_an_answer_to_a_segment_with_a_wrong_checksum_never_comes(peer: PeerMaker) -> None:
+    client = peer()
+    client.connect()
+    client.send(prefixed(SMALL), ACK | PSH, checksum=0xBEEF, seq=client.seq)
+    client.quiet(0.3)
+
+
+# What stands before and behind the TCP header.
+
+
+@pytest.mark.parametrize(
+    "options",
+    [NOP * 4, NOP * 3 + b"\0", b"\x94\x04\0\0", NOP * 40],
+    ids=["nop", "end", "alert", "40"],
+)
+def test_ipv4_options(peer: PeerMaker, expected: dict[bytes, bytes], options: bytes) -> None:
+    client = peer(ip_options=options)
+    client.connect()
+    for message in (SMALL, LARGE):
+        client.send(prefixed(message), ACK | PSH)
+        assert client.reply() == expected[message]
+
+
+def extension(next_header: int, length: int = 8) -> bytes:
+    """An IPv6 hop-by-hop or destination header with an option for experiments (RFC 4727, 3.4).
+
+    Its type, 0x1e, is one that is skipped if unknown. Linux drops what has over 7 bytes of padding.
+    """
+    return bytes([next_header, length // 8 - 1, 0x1E, length - 4]) + bytes(length - 4)
+
+
+@pytest.mark.parametrize(
+    ("first", "headers"),
+    [
+        (0, extension(6)),
+        (60, extension(6, 24)),
+        (0, extension(60) + extension(6)),
+    ],
+    ids=["hop-by-hop", "destination", "both"],
+)
+def test_ipv6_extension_headers(
+    peer: PeerMaker, expected: dict[bytes, bytes], first: int, headers: bytes
+) -> None:
+    client = peer(version=6, first_header=first, ip_options=headers)
+    client.connect()
+    for message in (SMALL, LARGE):
+        client.send(prefixed(message), ACK | PSH)
+        assert client.reply() == expected[message]
+
+
+@pytest.mark.parametrize("padding", [1, 6, 46])
+def test_bytes_behind_the_packet_are_ignored(
+    peer: PeerMaker, expected: dict[bytes, bytes], padding: int
+) -> None:
+    """Ethernet pads frames to 60 bytes, not always with zeros."""
+    client = peer(timestamps=False)
+    dirt = bytes(itertools.islice(itertools.cycle(b"\xa5\x5a\xff"), padding))
+    client.send(flags=SYN, options=client.syn(), padding=dirt)
+    client.ack = client.expect(SYN | ACK).next
+    client.send(padding=dirt)
+    client.send(prefixed(SMALL), ACK | PSH, padding=dirt)
+    assert client.reply() == expected[SMALL]
+    client.send(flags=FIN | ACK, padding=dirt)
+    assert client.expect(FIN | ACK).ack == client.seq
+
+
+# EDNS.
+
+
+def options(name: str) -> list[dns.edns.Option]:
+    """EDNS options by the names of the tests."""
+    code, length = {"odd": (65001, 13), "empty": (65001, 0), "padding": (12, 201), "nsid": (3, 0)}[
+        name
+    ]
+    return [dns.edns.GenericOption(code, bytes(length))]
+
+
+@pytest.mark.parametrize("kind", ["nsd", "bind", "knot", "unbound"])
+@pytest.mark.parametrize("name", ["odd", "empty", "padding", "nsid"])
+def test_edns_options_of_any_length(lab: Lab, peer: PeerMaker, kind: str, name: str) -> None:
+    for size, edns in itertools.product((300, 1200), (512, 1232, 4096)):
+        message = query(zones.size_name(size), edns=edns, options=options(name))
+        client = peer(kind)
+        client.connect()
+        client.send(prefixed(message), ACK | PSH)
+        address = lab.address(kind, "kernel")
+        assert client.reply() == ask(lab.network.client, address, message)
+
+
+# The server.
+
+
+@pytest.mark.parametrize("kind", ["twice", "slow", "once", "other-id", "garbage"])
+@pytest.mark.parametrize("size", [200, 6000])
+def test_servers_that_answer_oddly(lab: Lab, peer: PeerMaker, kind: str, size: int) -> None:
+    message = query(f"{kind}.{size}.{next(NUMBERS)}.test", edns=1232)
+    client = peer("unruly")
+    client.connect()
+    sent = client.send(prefixed(message), ACK | PSH)
+
+    def again() -> None:
+        if all(segment.ack != client.seq for segment in client.seen):
+            client.send(sent.payload, ACK | PSH, seq=sent.seq)
+
+    reply = client.reply(again=again)
+    assert reply == ask(lab.network.client, lab.address("unruly", "kernel"), message)
+    client.quiet(0.3)
+    message = query("plain.100.test")
+    client.send(prefixed(message), ACK | PSH)
+    assert client.reply() == ask(lab.network.client, lab.address("unruly", "kernel"), message)
+
+
+@pytest.mark.parametrize("lost", range(5))
+def test_two_different_replies_are_never_mixed(
+    lab: Lab, peer: PeerMaker, arm: str, lost: int
+) -> None:
+    name = f"changing.4000.{next(NUMBERS)}.test"
+    client = peer("unruly", mss=1000)
+    client.connect()
+    sent = client.send(prefixed(query(name, edns=1232)), ACK | PSH)
+
+    def again() -> None:
+        if all(segment.ack != client.seq for segment in client.seen):
+            client.send(sent.payload, ACK | PSH, seq=sent.seq)
+
+    reply = client.reply(again=again, lose={lost})
+    numbers = {reply[at : at + 8] for at in number_places(reply)}
+    assert len(numbers) == 1
+    if arm == "gateway":
+        assert lab.unruly.asked[name + "."] == 1
+
+
+def number_places(reply: bytes) -> list[int]:
+    """Where the eight digits stand in the strings of a changing reply."""
+    places = []
+    for at in range(len(reply) - 8):
+        if reply[at] == 240 and reply[at + 1 : at + 9].isdigit():
+            places += range(at + 1, at + 1 + 240, 8)
+    assert len(places) > 300
+    return places
+
+
+NUMBERS = itertools.count()
+
+
+def test_many_connections_with_the_same_id(peer: PeerMaker, expected: dict[bytes, bytes]) -> None:
+    clients = [peer() for _ in range(50)]
+    for client in clients:
+        client.connect()
+    for client in clients:
+        # Each reads its own; what is for others meanwhile goes by.
+        client.send(prefixed(SMALL), ACK | PSH)
+        assert client.reply() == expected[SMALL]
+
+
+def test_timestamps_are_echoed(peer: PeerMaker) -> None:
+    """RFC 7323, section 4.3: TSecr is the TSval of the segment that is acknowledged."""
+    client = peer()
+    client.connect()
+    client.tsval = 123_456
+    client.send(prefixed(SMALL), ACK | PSH)
+    client.reply()
+    reply = next(segment for segment in client.seen if segment.payload)
+    assert reply.timestamps is not None
+    assert reply.timestamps[1] == 123_456
+    assert struct.pack(">I", reply.timestamps[0]) == struct.pack(">I", client.tsecr)
