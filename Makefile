@@ -29,6 +29,7 @@ check: setup lint ## Fast checks: linters and the tests that take seconds
 test: setup lint ## Everything that CI runs (with CI set: installs what tests need, none may skip)
 	@test -z "$$CI" || sh tools/install_test_tools.sh
 	cargo test --locked -q
+	sh tools/test_gateway.sh
 	$(BIN)/pytest -q
 	$(BIN)/python tools/check_wheel.py
 

@@ -14,6 +14,7 @@ import pytest
 
 from . import gateway, servers, xdp, zones
 from .network import Network, network
+from .programs import Wire, wire
 from .segments import Peer, Tap, tap
 from .unruly import Unruly, unruly
 
@@ -34,6 +35,8 @@ class Lab:
     servers: dict[str, servers.Server]
     unruly: Unruly
     gateway: gateway.Gateway | None
+    wire: Wire | None = None
+    """What joins the two ends, where a wire does."""
 
     def address(self, kind: str, arm: str, version: int = 4) -> str:
         """Where a server answers: by the kernel's TCP, or through the gateway."""
@@ -76,6 +79,7 @@ def laboratory(
     offload: bool = True,
     wired: bool = False,
     options: tuple[str, ...] = (),
+    clients: tuple[str, ...] = (),
 ) -> Iterator[Lab]:
     """A network with servers, and the gateway with these options if it is built."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,11 +90,12 @@ def laboratory(
     plain += [addresses[0] for addresses in both]
     behind += [addresses[1] for addresses in both]
     with contextlib.ExitStack() as stack:
-        net = stack.enter_context(network(plain + behind, mtu, offload, wired))
+        net = stack.enter_context(network(plain + behind, mtu, offload, wired, clients))
         at_server = (net.client, net.client_link)
         if net.wire is not None and net.wire_links is not None:
             at_server = (net.wire, net.wire_links[1])
         stack.enter_context(xdp.passing(*at_server))
+        joined = stack.enter_context(wire(net)) if wired else None
         started = {}
         for kind in kinds:
             where = [address(kind, arm, v) for arm in ARMS for v in (4, 6)]
@@ -103,7 +108,7 @@ def laboratory(
             running = stack.enter_context(
                 gateway.running(net.server, net.server_link, behind, folder / "gateway", options)
             )
-        yield Lab(net, started, odd_server, running)
+        yield Lab(net, started, odd_server, running, joined)
 
 
 @pytest.fixture(scope="session")
@@ -130,13 +135,21 @@ PeerMaker = Callable[..., Peer]
 
 
 @pytest.fixture
-def peer(lab: Lab, arm: str, line: Tap) -> PeerMaker:
+def peer(lab: Lab, arm: str, line: Tap) -> Iterator[PeerMaker]:
     """Makes clients by hand: of which server, IPv4 or IPv6, and whatever else a Peer has."""
+    made = 0
 
     def make(kind: str = "nsd", version: int = 4, **fields: Any) -> Peer:
+        nonlocal made
+        made += 1
         return Peer(line, lab.address(kind, arm, version), **fields)
 
-    return make
+    through = arm == "gateway" and lab.gateway is not None
+    before = lab.counter("syn") if through else 0
+    yield make
+    assert not through or lab.counter("syn") >= before + made, (
+        "it was not the gateway that answered"
+    )
 
 
 @pytest.fixture(params=[4, 6], ids=["ipv4", "ipv6"])

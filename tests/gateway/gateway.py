@@ -6,6 +6,8 @@ import contextlib
 import functools
 import json
 import os
+import re
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +27,8 @@ def program() -> Path | None:
         return Path(named)
     target = Path(os.environ.get("CARGO_TARGET_DIR") or CHECKOUT / "target")
     built = [target / profile / "narrows-gateway" for profile in ("release", "debug")]
-    found = [path for path in built if path.exists()]
+    # The object with the eBPF programs, and in it this name, is there with the feature `ebpf` alone.
+    found = [p for p in built if p.exists() and b"bpf_sk_assign_tcp_reqsk" in p.read_bytes()]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
 
@@ -48,19 +51,35 @@ class Gateway:
         """Another of its commands, in the same place."""
         return self.space.run(str(program()), name, *words)
 
-    def status(self) -> dict[str, Any]:
-        """What `narrows-gateway status` knows."""
-        text = self.command("status", "--interface", self.link, "--json")
-        return dict(json.loads(text))
+    def dump(self, name: str) -> list[Any]:
+        """What is in one of its maps."""
+        (pins,) = Path("/sys/fs/bpf/narrows-gateway").glob(f"{self.link}@*")
+        words = ["bpftool", "-j", "map", "dump", "pinned", str(pins / name)]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        return list(json.loads(done.stdout))
 
     def counters(self) -> dict[str, int]:
-        """How often each verdict fell."""
-        return {name: int(value) for name, value in self.status()["counters"].items()}
+        """How often each verdict fell, from the map itself."""
+        dump = self.dump("counters")
+        values = [sum(int(cpu["value"]) for cpu in entry["formatted"]["values"]) for entry in dump]
+        return dict(zip(counter_names(), values, strict=True))
 
-    def stop(self) -> None:
-        """Ends the process as systemd does; what it attached stays."""
-        self.process.terminate()
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Ends the process."""
+        self.process.send_signal(how)
         self.process.wait(10)
+
+    def restart(self, how: signal.Signals) -> None:
+        """Ends the process so, and starts it again."""
+        self.end(how)
+        self.process = start(self.space, self.words, self.folder)
+
+
+@functools.cache
+def counter_names() -> list[str]:
+    """The names, in the order of the map."""
+    text = (CHECKOUT / "crates/gateway/bpf/types.h").read_text()
+    return [name.lower() for name in re.findall(r"^\tX\((\w+),", text, re.MULTILINE)]
 
 
 def start(space: Namespace, words: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
@@ -71,7 +90,7 @@ def start(space: Namespace, words: Sequence[str], folder: Path) -> subprocess.Po
         begin = log.tell()
         process = space.start(words, log, stdin=subprocess.DEVNULL)
     until = time.monotonic() + 20
-    while b"attached" not in path.read_bytes()[begin:]:
+    while b'"ready"' not in path.read_bytes()[begin:]:
         if process.poll() is not None or time.monotonic() > until:
             process.kill()
             raise RuntimeError(f"the gateway did not start: {path.read_text()[-2000:]}")
@@ -97,5 +116,5 @@ def running(
         yield gateway
     finally:
         if gateway.process.poll() is None:
-            gateway.stop()
+            gateway.end()
         space.run(str(program()), "detach", "--interface", link, check=False)

@@ -133,9 +133,13 @@ class Network:
 
 @contextlib.contextmanager
 def network(
-    servers: Sequence[str], mtu: int = 1500, offload: bool = True, wired: bool = False
+    servers: Sequence[str],
+    mtu: int = 1500,
+    offload: bool = True,
+    wired: bool = False,
+    clients: Sequence[str] = (),
 ) -> Iterator[Network]:
-    """Makes a network; `servers` are the addresses at the server's end.
+    """Makes a network; `servers` are the addresses of the server, `clients` more of the client.
 
     No segment is longer than the MTU anywhere, as on a line between two machines. With `offload`
     the links take TCP and UDP checksums for their own work, as most network cards do, without it
@@ -177,17 +181,19 @@ def network(
             veth(client, client_link, server, server_link)
         client.run("ip", "link", "set", client_link, "address", CLIENT_MAC.hex(":"))
         server.run("ip", "link", "set", server_link, "address", SERVER_MAC.hex(":"))
-        for address, prefix in ((CLIENT, "/24"), (CLIENT6, "/64")):
-            client.run("ip", "addr", "add", address + prefix, "dev", client_link, *nodad(address))
-        for address in servers:
-            prefix = "/64" if ":" in address else "/24"
-            server.run("ip", "addr", "add", address + prefix, "dev", server_link, *nodad(address))
+        for here, link, addresses in (
+            (client, client_link, [CLIENT, CLIENT6, *clients]),
+            (server, server_link, list(servers)),
+        ):
+            for address in addresses:
+                prefix = "/64" if ":" in address else "/24"
+                here.run("ip", "addr", "add", address + prefix, "dev", link, *nodad(address))
         server.run("ip", "route", "add", ROUTED, "via", CLIENT)
         server.run("ip", "route", "add", ROUTED6, "via", CLIENT6)
         # Neighbours stand from the start: no test waits for, or loses, a neighbour discovery.
         for here, link, mac, addresses in (
             (client, client_link, SERVER_MAC, list(servers)),
-            (server, server_link, CLIENT_MAC, [CLIENT, CLIENT6]),
+            (server, server_link, CLIENT_MAC, [CLIENT, CLIENT6, *clients]),
         ):
             for address in addresses:
                 words = ["lladdr", mac.hex(":"), "dev", link]

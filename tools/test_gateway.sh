@@ -1,0 +1,21 @@
+#!/bin/sh
+# Builds narrows-gateway with the in-kernel data path, lints it and runs its tests.
+#
+# Without what this needs it says SKIP; where CI is set, nothing may skip.
+set -eu
+
+skip() {
+    [ -z "${CI:-}" ] || { echo "error: $1, and CI is set" >&2; exit 1; }
+    echo "SKIP: tests of the gateway's eBPF programs: $1" >&2
+    exit 0
+}
+install="install it with: sh tools/install_test_tools.sh"
+command -v clang >/dev/null 2>&1 || skip "clang is not installed; $install"
+[ -e /usr/include/libelf.h ] || skip "libelf-dev is not installed; $install"
+[ "$(uname -s)" = Linux ] || skip "they are for Linux"
+[ "$(id -u)" -eq 0 ] || skip "loading them needs root; run as root: make test"
+
+cargo clippy --locked -q -p narrows-gateway --features ebpf --all-targets -- -D warnings
+cargo test --locked -q -p narrows-gateway --features ebpf
+# The end-to-end tests take the newest binary that has the programs.
+cargo build --locked -q -p narrows-gateway --features ebpf
