@@ -27,7 +27,7 @@ def program() -> Path | None:
         return Path(named)
     target = Path(os.environ.get("CARGO_TARGET_DIR") or CHECKOUT / "target")
     built = [target / profile / "narrows-gateway" for profile in ("release", "debug")]
-    # The object with the eBPF programs, and in it this name, is there with the feature `ebpf` alone.
+    # The object with the eBPF programs, and in it this name, needs the feature `ebpf`.
     found = [p for p in built if p.exists() and b"bpf_sk_assign_tcp_reqsk" in p.read_bytes()]
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
 

@@ -19,6 +19,8 @@ from .network import LIBC, Namespace
 SYS_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
 PROG_LOAD, LINK_CREATE = 5, 28
 PROG_TYPE_XDP, ATTACH_XDP = 6, 37
+XDP_HAS_FRAGS = 1 << 5
+"""Without it, frames of more than a page keep the program out."""
 # r0 = XDP_PASS; exit
 INSTRUCTIONS = struct.pack("<BBhi", 0xB7, 0, 0, 2) + struct.pack("<BBhi", 0x95, 0, 0, 0)
 
@@ -38,6 +40,7 @@ def passing(space: Namespace, link: str) -> Iterator[None]:
     code = ctypes.create_string_buffer(INSTRUCTIONS)
     text = ctypes.create_string_buffer(b"GPL")
     head = struct.pack("<IIQQ", PROG_TYPE_XDP, 2, ctypes.addressof(code), ctypes.addressof(text))
+    head += struct.pack("<IIQII", 0, 0, 0, 0, XDP_HAS_FRAGS)
     program = bpf(PROG_LOAD, head)
     try:
         with space.inside():
