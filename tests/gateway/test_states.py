@@ -1,0 +1,327 @@
+"""The gateway's process, its modes and its limits: each in a network of its own."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from . import gateway, zones
+from .clients import ask, ask_udp, connect, prefixed, query, receive
+from .conftest import Lab, laboratory
+from .segments import ACK, FIN, PSH, RST, SYN, Peer, Tap, tap
+from .test_handmade import nothing_new
+
+Maker = Callable[..., AbstractContextManager[Lab]]
+SMALL, LARGE = query(zones.size_name(300)), query(zones.size_name(4000))
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Maker:
+    """Makes a network with NSD and the gateway with some options."""
+    if gateway.program() is None:
+        pytest.skip(gateway.absent())
+
+    def made(*options: str, **other: object) -> AbstractContextManager[Lab]:
+        return laboratory(tmp_path / "lab", ("nsd",), options=options, **other)  # type: ignore[arg-type]
+
+    return made
+
+
+def behind(lab: Lab, version: int = 4) -> str:
+    """NSD's address behind the gateway."""
+    return lab.address("nsd", "gateway", version)
+
+
+def expected(lab: Lab, message: bytes) -> bytes:
+    """The kernel's reply."""
+    return ask(lab.network.client, lab.address("nsd", "kernel"), message)
+
+
+def serves(lab: Lab) -> None:
+    """Sizes, both IP versions, and a second query, through the gateway."""
+    before = lab.counter("query")
+    for version in (4, 6):
+        for size in (60, 300, 1200, 1470, 2000, 4000, 9000):
+            message = query(zones.size_name(size))
+            assert ask(lab.network.client, behind(lab, version), message) == expected(lab, message)
+        with connect(lab.network.client, behind(lab, version)) as stream:
+            for message in (SMALL, LARGE, SMALL):
+                stream.sendall(prefixed(message))
+                assert receive(stream) == expected(lab, message)
+    assert lab.counter("query") > before
+
+
+# Modes.
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--mode", "generic"),
+        ("--mode", "native"),
+        ("--syncache-active", "true"),
+        ("--edns-size", "65500", "--max-segments", "64"),
+        ("--max-segments", "1"),
+        ("--edns-size", "512"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("offload", [True, False], ids=["offload", "whole-checksums"])
+def test_modes(make: Maker, options: tuple[str, ...], offload: bool) -> None:
+    with make(*options, offload=offload) as lab:
+        serves(lab)
+
+
+@pytest.mark.parametrize("mtu", [1280, 1400, 9000])
+def test_sizes_of_frames(make: Maker, mtu: int) -> None:
+    with make("--edns-size", "65500", "--max-segments", "64", mtu=mtu) as lab:
+        serves(lab)
+
+
+def test_closing_with_fin(make: Maker) -> None:
+    """As in the paper: the FIN is on the last segment of each reply."""
+    with make("--close", "fin") as lab, tap(lab.network) as line:
+        for message, mss in ((SMALL, 1460), (LARGE, 1460), (LARGE, 536)):
+            client = Peer(line, behind(lab), mss=mss)
+            client.connect()
+            sent = client.send(prefixed(message), ACK | PSH)
+            assert client.reply(acknowledge=False) == expected(lab, message)
+            data = [segment for segment in client.seen if segment.payload]
+            assert [bool(segment.flags & FIN) for segment in data] == [False] * (len(data) - 1) + [
+                True
+            ]
+            client.send()
+            client.send(flags=FIN | ACK)
+            assert client.expect(ACK).ack == client.seq or client.expect(ACK).ack == client.seq
+            nothing_new(client)
+            assert sent.payload == prefixed(message)
+
+
+def test_no_more_state_than_the_syn_cache_may_have(make: Maker) -> None:
+    options = ("--syncache-active", "true", "--syncache-cachelimit", "40")
+    with make(*options, "--syncache-bucketlimit", "30") as lab, tap(lab.network) as line:
+        clients = [Peer(line, behind(lab)) for _ in range(200)]
+        for client in clients:
+            client.connect()
+        assert lab.gateway is not None
+        assert len(lab.gateway.dump("flows")) <= 41
+        assert lab.counter("syn_cache_full") >= 150
+        for client in clients:
+            client.send(prefixed(SMALL), ACK | PSH)
+            assert client.reply() == expected(lab, SMALL)
+
+
+# S9.
+
+
+def test_udp_replies_are_truncated_above_a_size(make: Maker) -> None:
+    with make("--truncate-over", "1000") as lab:
+        for version in (4, 6):
+            for size, edns in ((300, None), (1200, 4096), (4000, 4096)):
+                message = query(zones.size_name(size), edns=edns)
+                address = lab.address("nsd", "kernel", version)
+                whole = ask_udp(lab.network.client, address, message)
+                reply = ask_udp(lab.network.client, behind(lab, version), message)
+                assert whole is not None
+                assert reply is not None
+                if len(whole) <= 1000:
+                    assert reply == whole
+                else:
+                    assert reply[2] & 2, "TC"
+                    assert len(reply) < 100
+                    assert reply[6:10] == bytes(4), "no answer, no authority"
+                    assert reply[12 : len(message) - 11] == message[12 : len(message) - 11]
+            words = ["dig", "+bufsize=4096", "+nocookie", f"@{behind(lab, version)}", "TXT"]
+            shown = lab.network.client.run(*words, zones.size_name(4000))
+            assert "Truncated, retrying in TCP mode" in shown
+            assert "status: NOERROR" in shown
+        assert lab.counter("truncated") >= 4
+        serves(lab)
+
+
+# Limits.
+
+
+def test_a_full_map_serves_the_newest(make: Maker) -> None:
+    with make("--cache-connections", "64") as lab:
+        streams = []
+        for i in range(400):
+            stream = connect(lab.network.client, behind(lab), timeout=5)
+            stream.sendall(prefixed(query(f"x{i}.w.{zones.ZONE}")))
+            receive(stream)
+            streams.append(stream)
+        for i in range(400):
+            stream = connect(lab.network.client, lab.address("unruly", "gateway"), timeout=5)
+            stream.sendall(prefixed(query(f"quiet.60.{i}.test")))
+            streams.append(stream)
+        for i in range(200):
+            message = query(f"y{i}.w.{zones.ZONE}")
+            assert ask(lab.network.client, behind(lab), message) == expected(lab, message)
+        for stream in streams:
+            stream.close()
+
+
+def test_rates_of_a_source(make: Maker) -> None:
+    options = ("--limits-syn-rate", "10", "--limits-syn-burst", "20")
+    with make(*options) as lab, tap(lab.network) as line:
+        clients = [Peer(line, behind(lab)) for _ in range(60)]
+        for client in clients:
+            line.send(client.segment(flags=SYN, options=client.syn()))
+        answered = 0
+        while line.receive(0.3, lambda segment: segment.flags == SYN | ACK):
+            answered += 1
+        assert 20 <= answered <= 30
+        assert lab.counter("syn_limited") >= 30
+        # Another source is not kept from anything.
+        other = Peer(line, behind(lab), address="198.18.7.7")
+        other.connect()
+        other.send(prefixed(SMALL), ACK | PSH)
+        assert other.reply() == expected(lab, SMALL)
+
+
+# The server has no TCP.
+
+
+def test_without_a_listener_single_queries_are_answered(make: Maker) -> None:
+    with make() as lab, tap(lab.network) as line:
+        address = lab.address("no-tcp", "gateway")
+        message = query("plain.500.test")
+        reply = ask(lab.network.client, address, message)
+        assert len(reply) > 400
+        # What the kernel would have to take ends, as it does where nobody listens.
+        client = Peer(line, address)
+        client.connect()
+        client.send(prefixed(message)[:1], ACK | PSH)
+        while (segment := client.receive(1)) is not None:
+            if segment.flags & RST:
+                break
+        assert segment is not None
+        assert lab.counter("adopt_failed") >= 1
+
+
+# Vlans: this kernel's may have no such devices, and drops the frames after XDP.
+
+
+@pytest.mark.parametrize("vlan", [(5,), (5, 7)], ids=["one", "two"])
+def test_vlan_tags_are_kept(make: Maker, vlan: tuple[int, ...]) -> None:
+    with make() as lab, tap(lab.network) as line:
+        client = Peer(line, behind(lab), vlan=vlan)
+        answer = client.connect()
+        assert answer.vlan == vlan
+        client.seq += 1000
+        client.send(prefixed(SMALL), ACK | PSH, seq=client.seq)
+        answer = client.expect()
+        assert answer.flags & RST, "no cookie of these numbers"
+        assert answer.vlan == vlan
+
+
+# The cookie's age.
+
+
+def test_a_connection_made_before_the_slots_change(make: Maker) -> None:
+    """Slots are 32 seconds of the wall clock; a cookie is good until the end of the next."""
+    with make() as lab, tap(lab.network) as line:
+        time.sleep(max(0.0, 30.5 - time.time() % 32))
+        clients = [Peer(line, behind(lab), timestamps=stamps) for stamps in (True, False) * 3]
+        for client in clients:
+            client.connect()
+        time.sleep(34 - (time.time() % 32))
+        for client in clients:
+            client.send(prefixed(SMALL), ACK | PSH)
+            assert client.reply() == expected(lab, SMALL)
+
+
+def test_an_old_cookie_is_refused(make: Maker) -> None:
+    with make() as lab, tap(lab.network) as line:
+        client = Peer(line, behind(lab))
+        client.connect()
+        before = lab.counter("query")
+        client.send(prefixed(SMALL), ACK | PSH, ack=(client.ack + 1) % (1 << 32))
+        assert client.expect().flags & RST
+        client.send(prefixed(SMALL), ACK | PSH, ack=(client.ack ^ 0x8000_0000))
+        assert client.expect().flags & RST
+        assert lab.counter("query") == before
+
+
+# The process.
+
+
+def mid_flow(line: Tap, lab: Lab) -> Callable[[], None]:
+    """Connections in several states; what is given goes on with them."""
+    shaken, asked, idle, adopted = (Peer(line, behind(lab)) for _ in range(4))
+    slow = Peer(line, lab.address("unruly", "gateway"))
+    for client in (shaken, asked, idle, adopted, slow):
+        client.connect()
+    for client in (idle, adopted):
+        client.send(prefixed(SMALL), ACK | PSH)
+        client.reply()
+    adopted.send(prefixed(SMALL), ACK | PSH)
+    adopted.reply()
+    slow_query = query("slow.200.1.test")
+    slow_sent = slow.send(prefixed(slow_query), ACK | PSH)
+    asked_sent = asked.send(prefixed(LARGE), ACK | PSH)
+
+    def again(client: Peer, payload: bytes, seq: int) -> Callable[[], None]:
+        def send() -> None:
+            if all(segment.ack != client.seq for segment in client.seen):
+                client.send(payload, ACK | PSH, seq=seq)
+
+        return send
+
+    def goes_on() -> None:
+        shaken.send(prefixed(SMALL), ACK | PSH)
+        assert shaken.reply() == expected(lab, SMALL)
+        assert asked.reply(again=again(asked, asked_sent.payload, asked_sent.seq)) == expected(
+            lab, LARGE
+        )
+        for client in (idle, adopted):
+            client.send(prefixed(LARGE), ACK | PSH)
+            assert client.reply() == expected(lab, LARGE)
+        reply = slow.reply(again=again(slow, slow_sent.payload, slow_sent.seq))
+        assert reply[:2] == slow_query[:2]
+
+    return goes_on
+
+
+@pytest.mark.parametrize("how", ["keep", "SIGUSR2", "SIGKILL"])
+def test_a_restart_drops_no_connection(make: Maker, how: str) -> None:
+    options = ("--on-exit", "keep") if how == "keep" else ()
+    with make(*options) as lab, tap(lab.network) as line:
+        assert lab.gateway is not None
+        ending = signal.SIGTERM if how == "keep" else signal.Signals[how]
+        goes_on = mid_flow(line, lab)
+        lab.gateway.restart(ending)
+        goes_on()
+        # While no process is there, the kernel goes on by itself.
+        goes_on = mid_flow(line, lab)
+        lab.gateway.end(ending)
+        serves(lab)
+        goes_on()
+        lab.gateway.process = gateway.start(
+            lab.gateway.space, lab.gateway.words, lab.gateway.folder
+        )
+        serves(lab)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
+def test_detach_leaves_the_machine_as_it_was(make: Maker, how: signal.Signals) -> None:
+    with make() as lab:
+        assert lab.gateway is not None
+        net, pins = lab.network, Path("/sys/fs/bpf/narrows-gateway")
+        assert list(pins.glob(f"{net.server_link}@*"))
+        lab.gateway.end(how)
+        if how == signal.SIGKILL:
+            lab.gateway.command("detach", "--interface", net.server_link)
+        assert not list(pins.glob(f"{net.server_link}@*"))
+        assert "xdp" not in net.server.run("ip", "link", "show", net.server_link)
+        shown = net.server.run("bpftool", "net", "show", "dev", net.server_link)
+        assert "tcx" not in shown
+        for message in (SMALL, LARGE):
+            assert ask(net.client, behind(lab), message) == expected(lab, message)
+        lab.gateway.process = gateway.start(net.server, lab.gateway.words, lab.gateway.folder)
+        serves(lab)
