@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from . import gateway, servers, xdp, zones
+from .clients import ask, query
 from .network import Network, network
 from .programs import Wire, wire
 from .segments import Peer, Tap, tap
@@ -25,6 +26,11 @@ PLACES = KINDS + UNRULY
 ARMS = ("kernel", "gateway")
 INSTALL = "install it with: sh tools/install_test_tools.sh"
 TOOLS = ("ip", "ethtool", "nsenter", "dnssec-signzone", "cc")
+
+SMALL = query(zones.size_name(300))
+"""Its reply fits in one segment."""
+LARGE = query(zones.size_name(4000))
+"""Its reply takes several."""
 
 
 @dataclass
@@ -156,3 +162,10 @@ def peer(lab: Lab, arm: str, line: Tap) -> Iterator[PeerMaker]:
 def version(request: pytest.FixtureRequest) -> int:
     """IPv4 or IPv6."""
     return int(request.param)
+
+
+@pytest.fixture
+def expected(lab: Lab) -> dict[bytes, bytes]:
+    """What NSD gives to both queries over the kernel's TCP."""
+    address = lab.address("nsd", "kernel")
+    return {message: ask(lab.network.client, address, message) for message in (SMALL, LARGE)}

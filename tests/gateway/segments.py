@@ -12,6 +12,7 @@ import select
 import socket
 import struct
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
@@ -200,6 +201,8 @@ class Tap:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
             self.socket.bind((net.client_link, 3))
         self.socket.setblocking(False)
+        self.waiting: deque[Segment] = deque(maxlen=5000)
+        """What came and was not asked for yet."""
 
     def close(self) -> None:
         """Lets go of the line."""
@@ -214,6 +217,10 @@ class Tap:
         self, timeout: float, wanted: Callable[[Segment], bool] = lambda _: True
     ) -> Segment | None:
         """The next segment that is wanted, or None after that many seconds."""
+        for segment in self.waiting:
+            if wanted(segment):
+                self.waiting.remove(segment)
+                return segment
         until = time.monotonic() + timeout
         while True:
             ready = select.select([self.socket], [], [], max(0, until - time.monotonic()))[0]
@@ -227,8 +234,11 @@ class Tap:
                     if status & VLAN_VALID:
                         vlan = (tag & 0xFFF,)
             segment = parse(completed(frame), vlan)
-            if segment is not None and wanted(segment):
+            if segment is None:
+                continue
+            if wanted(segment):
                 return segment
+            self.waiting.append(segment)
 
 
 def completed(frame: bytes) -> bytes:

@@ -12,12 +12,11 @@ import pytest
 
 from . import gateway, zones
 from .clients import ask, ask_udp, connect, prefixed, query, receive
-from .conftest import Lab, laboratory
+from .conftest import LARGE, SMALL, Lab, laboratory
 from .segments import ACK, FIN, PSH, RST, SYN, Peer, Tap, tap
 from .test_handmade import nothing_new
 
 Maker = Callable[..., AbstractContextManager[Lab]]
-SMALL, LARGE = query(zones.size_name(300)), query(zones.size_name(4000))
 
 
 @pytest.fixture
@@ -37,7 +36,7 @@ def behind(lab: Lab, version: int = 4) -> str:
     return lab.address("nsd", "gateway", version)
 
 
-def expected(lab: Lab, message: bytes) -> bytes:
+def from_kernel(lab: Lab, message: bytes) -> bytes:
     """The kernel's reply."""
     return ask(lab.network.client, lab.address("nsd", "kernel"), message)
 
@@ -48,11 +47,13 @@ def serves(lab: Lab) -> None:
     for version in (4, 6):
         for size in (60, 300, 1200, 1470, 2000, 4000, 9000):
             message = query(zones.size_name(size))
-            assert ask(lab.network.client, behind(lab, version), message) == expected(lab, message)
+            assert ask(lab.network.client, behind(lab, version), message) == from_kernel(
+                lab, message
+            )
         with connect(lab.network.client, behind(lab, version)) as stream:
             for message in (SMALL, LARGE, SMALL):
                 stream.sendall(prefixed(message))
-                assert receive(stream) == expected(lab, message)
+                assert receive(stream) == from_kernel(lab, message)
     assert lab.counter("query") > before
 
 
@@ -65,9 +66,9 @@ def serves(lab: Lab) -> None:
         ("--mode", "generic"),
         ("--mode", "native"),
         ("--syncache-active", "true"),
-        ("--edns-size", "65500", "--max-segments", "64"),
+        ("--edns-size", "65500 B", "--max-segments", "64"),
         ("--max-segments", "1"),
-        ("--edns-size", "512"),
+        ("--edns-size", "512 B"),
     ],
     ids=" ".join,
 )
@@ -79,7 +80,7 @@ def test_modes(make: Maker, options: tuple[str, ...], offload: bool) -> None:
 
 @pytest.mark.parametrize("mtu", [1280, 1400, 9000])
 def test_sizes_of_frames(make: Maker, mtu: int) -> None:
-    with make("--edns-size", "65500", "--max-segments", "64", mtu=mtu) as lab:
+    with make("--edns-size", "65500 B", "--max-segments", "64", mtu=mtu) as lab:
         serves(lab)
 
 
@@ -90,7 +91,7 @@ def test_closing_with_fin(make: Maker) -> None:
             client = Peer(line, behind(lab), mss=mss)
             client.connect()
             sent = client.send(prefixed(message), ACK | PSH)
-            assert client.reply(acknowledge=False) == expected(lab, message)
+            assert client.reply(acknowledge=False) == from_kernel(lab, message)
             data = [segment for segment in client.seen if segment.payload]
             assert [bool(segment.flags & FIN) for segment in data] == [False] * (len(data) - 1) + [
                 True
@@ -113,14 +114,14 @@ def test_no_more_state_than_the_syn_cache_may_have(make: Maker) -> None:
         assert lab.counter("syn_cache_full") >= 150
         for client in clients:
             client.send(prefixed(SMALL), ACK | PSH)
-            assert client.reply() == expected(lab, SMALL)
+            assert client.reply() == from_kernel(lab, SMALL)
 
 
 # S9.
 
 
 def test_udp_replies_are_truncated_above_a_size(make: Maker) -> None:
-    with make("--truncate-over", "1000") as lab:
+    with make("--truncate-over", "1000 B") as lab:
         for version in (4, 6):
             for size, edns in ((300, None), (1200, 4096), (4000, 4096)):
                 message = query(zones.size_name(size), edns=edns)
@@ -148,20 +149,20 @@ def test_udp_replies_are_truncated_above_a_size(make: Maker) -> None:
 
 
 def test_a_full_map_serves_the_newest(make: Maker) -> None:
-    with make("--cache-connections", "64") as lab:
+    with make("--cache-connections", "1024") as lab:
         streams = []
-        for i in range(400):
+        for i in range(1500):
             stream = connect(lab.network.client, behind(lab), timeout=5)
             stream.sendall(prefixed(query(f"x{i}.w.{zones.ZONE}")))
             receive(stream)
             streams.append(stream)
-        for i in range(400):
+        for i in range(1500):
             stream = connect(lab.network.client, lab.address("unruly", "gateway"), timeout=5)
             stream.sendall(prefixed(query(f"quiet.60.{i}.test")))
             streams.append(stream)
         for i in range(200):
             message = query(f"y{i}.w.{zones.ZONE}")
-            assert ask(lab.network.client, behind(lab), message) == expected(lab, message)
+            assert ask(lab.network.client, behind(lab), message) == from_kernel(lab, message)
         for stream in streams:
             stream.close()
 
@@ -181,7 +182,7 @@ def test_rates_of_a_source(make: Maker) -> None:
         other = Peer(line, behind(lab), address="198.18.7.7")
         other.connect()
         other.send(prefixed(SMALL), ACK | PSH)
-        assert other.reply() == expected(lab, SMALL)
+        assert other.reply() == from_kernel(lab, SMALL)
 
 
 # The server has no TCP.
@@ -233,7 +234,7 @@ def test_a_connection_made_before_the_slots_change(make: Maker) -> None:
         time.sleep(34 - (time.time() % 32))
         for client in clients:
             client.send(prefixed(SMALL), ACK | PSH)
-            assert client.reply() == expected(lab, SMALL)
+            assert client.reply() == from_kernel(lab, SMALL)
 
 
 def test_an_old_cookie_is_refused(make: Maker) -> None:
@@ -275,13 +276,13 @@ def mid_flow(line: Tap, lab: Lab) -> Callable[[], None]:
 
     def goes_on() -> None:
         shaken.send(prefixed(SMALL), ACK | PSH)
-        assert shaken.reply() == expected(lab, SMALL)
-        assert asked.reply(again=again(asked, asked_sent.payload, asked_sent.seq)) == expected(
+        assert shaken.reply() == from_kernel(lab, SMALL)
+        assert asked.reply(again=again(asked, asked_sent.payload, asked_sent.seq)) == from_kernel(
             lab, LARGE
         )
         for client in (idle, adopted):
             client.send(prefixed(LARGE), ACK | PSH)
-            assert client.reply() == expected(lab, LARGE)
+            assert client.reply() == from_kernel(lab, LARGE)
         reply = slow.reply(again=again(slow, slow_sent.payload, slow_sent.seq))
         assert reply[:2] == slow_query[:2]
 
@@ -322,6 +323,6 @@ def test_detach_leaves_the_machine_as_it_was(make: Maker, how: signal.Signals) -
         shown = net.server.run("bpftool", "net", "show", "dev", net.server_link)
         assert "tcx" not in shown
         for message in (SMALL, LARGE):
-            assert ask(net.client, behind(lab), message) == expected(lab, message)
+            assert ask(net.client, behind(lab), message) == from_kernel(lab, message)
         lab.gateway.process = gateway.start(net.server, lab.gateway.words, lab.gateway.folder)
         serves(lab)
