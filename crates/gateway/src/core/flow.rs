@@ -76,7 +76,7 @@ pub struct Flow {
     pub query_unacked: bool,
     /// The client's window scale; 15: none.
     pub client_wscale: u8,
-    /// How often `acked` was repeated; [`RECOVERING`] once a segment was sent again.
+    /// How often `acked` was repeated; 255 once a segment was sent again.
     pub repeats: u8,
 }
 
