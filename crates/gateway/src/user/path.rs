@@ -1,8 +1,9 @@
 //! What happens to each packet and each answer: the core decides, and here is done what it says.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use narrows_wire::tcp::{Flags, Options};
@@ -20,6 +21,9 @@ use crate::core::{Connection, Core, Counter, Now, ReplyVerdict, Settings, Verdic
 const BURST: usize = 256;
 /// How often entries and queries are looked through for those whose time is over.
 const SWEEP: Duration = Duration::from_secs(1);
+
+/// How long a closing connection's entry stays: as long as its cookie (PROTOCOL.md).
+const LINGER: Duration = Duration::from_secs(64);
 
 /// What the user-space path is told beyond the core's [`Settings`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +58,7 @@ pub struct DataPath<L> {
     relay: Relay,
     poller: Poller,
     counters: PathCounters,
+    peers: Peers,
     swept_at: Duration,
     buffer: Vec<u8>,
     out: Vec<Vec<u8>>,
@@ -74,6 +79,7 @@ impl<L: Link> DataPath<L> {
             poller.add(descriptor, Token::Link)?;
         }
         Ok(Self {
+            peers: Peers::new(settings.flows, settings.idle + LINGER),
             core: Core::new(settings),
             upstream: Upstream::new(path.upstream, path.queries)?,
             relay: Relay::new(path.relays),
@@ -117,8 +123,13 @@ impl<L: Link> DataPath<L> {
         if now.boot >= self.swept_at + SWEEP {
             self.swept_at = now.boot;
             self.core.poll(now, &mut self.out);
-            // FINs of idle connections, lost here as they may be on the way: the client closes later.
-            self.out.clear();
+            let fins = std::mem::take(&mut self.out);
+            for fin in &fins {
+                if let Some(&peer) = read(fin).and_then(|fin| self.peers.find(fin.ip.destination)) {
+                    self.link.send(fin, peer)?;
+                }
+            }
+            self.peers.age(now.boot);
             self.upstream.expire(now.boot.saturating_sub(self.core.settings().timeout));
         }
         Ok(())
@@ -201,6 +212,7 @@ impl<L: Link> DataPath<L> {
             self.relay.forget(&connection);
             let server = self.server(&connection);
             let asker = Asker { connection, peer };
+            self.peers.note(connection.client.ip(), peer);
             let mut message = datagram.message.to_vec();
             match self.upstream.ask(server, asker, &mut message, now.boot) {
                 Asked::Sent(None) => {}
@@ -295,6 +307,41 @@ impl<L: Link> DataPath<L> {
     }
 }
 
+/// Where the clients with entries are, for the FINs that the core sends of its own accord.
+///
+/// Kept in two generations, of which the older goes when the younger is as old as an entry can be.
+#[derive(Debug)]
+struct Peers {
+    young: HashMap<IpAddr, Peer>,
+    old: HashMap<IpAddr, Peer>,
+    born_at: Duration,
+    limit: usize,
+    life: Duration,
+}
+
+impl Peers {
+    fn new(limit: usize, life: Duration) -> Self {
+        Self { young: HashMap::new(), old: HashMap::new(), born_at: Duration::ZERO, limit, life }
+    }
+
+    fn note(&mut self, client: IpAddr, peer: Peer) {
+        if self.young.len() < self.limit || self.young.contains_key(&client) {
+            self.young.insert(client, peer);
+        }
+    }
+
+    fn find(&self, client: IpAddr) -> Option<&Peer> {
+        self.young.get(&client).or_else(|| self.old.get(&client))
+    }
+
+    fn age(&mut self, now: Duration) {
+        if now.saturating_sub(self.born_at) >= self.life {
+            self.old = std::mem::take(&mut self.young);
+            self.born_at = now;
+        }
+    }
+}
+
 fn read(packet: &[u8]) -> Option<Segment<'_>> {
     let ip = Ip::read(packet).ok()??;
     let is_tcp = ip.protocol == crate::core::packet::TCP && ip.fragment.is_none();
@@ -334,3 +381,6 @@ fn outgoing(connection: Connection, segment: &stream::Segment<'_>) -> Vec<u8> {
     };
     header.packet(&payload)
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,9 @@
 //! (timestamps, window scale), RFC 5961 (resets and SYNs inside the window).
 //!
 //! Differences from the sources:
-//! - Segments that come out of order are not kept (RFC 9293, 3.10.7.4 allows it): clients send queries,
-//!   which are short. The duplicate ACK goes out at once, so that the client sends again.
+//! - Of segments that come before their turn at most [`AHEAD`] are kept (RFC 9293, 3.10.7.4 allows less), and no FIN.
+//! - Round trips are measured with one segment at a time and Karn's algorithm, also where there are timestamps:
+//!   after lost ACKs these measure the time-out (RFC 7323, 4.1 allows either).
 //! - Every segment with data is acknowledged at once (RFC 9293, 3.8.6.3 lets it wait).
 //! - SACK blocks that the client sends are not used; recovery is NewReno's, one segment each round trip.
 //! - The timer's least value is Linux's 200 ms (`TCP_RTO_MIN`) and not one second (RFC 6298, 2.4).
@@ -30,6 +31,9 @@ pub const SEND_BUFFER: usize = 131_072;
 
 /// A connection that has something to say, and whose client acknowledges nothing new for so long, is given up.
 pub const STALLED: Duration = Duration::from_secs(120);
+
+/// Segments kept that came before their turn.
+pub const AHEAD: usize = 64;
 
 /// Our window scale where the client offers one (PROTOCOL.md).
 const OUR_SCALE: u8 = 7;
@@ -118,6 +122,8 @@ pub struct Stream {
 
     /// From the client, in order, not yet read.
     received: VecDeque<u8>,
+    /// What came before its turn: sequence numbers and bytes.
+    ahead: Vec<(u32, Vec<u8>)>,
     /// To the client, from `snd_una` on.
     unsent: VecDeque<u8>,
     client_fin: bool,
@@ -140,7 +146,7 @@ pub struct Stream {
     rtt: Option<(Duration, Duration)>,
     rto: Duration,
     timer: Option<Duration>,
-    /// Without timestamps: the end and the moment of the segment that is being timed (Karn).
+    /// The end and the moment of the segment that is being timed; none that was sent twice (Karn's algorithm).
     timed: Option<(u32, Duration)>,
     /// When the client last acknowledged anything new, or had nothing to acknowledge before.
     moved_at: Duration,
@@ -187,6 +193,7 @@ impl Stream {
             scale: at.scale.map(|scale| scale.min(14)), // RFC 7323, 2.3
             timestamps: at.timestamps.map(|(ours, recent)| Timestamps { ours, since: now, recent }),
             received: VecDeque::new(),
+            ahead: Vec::new(),
             unsent: VecDeque::new(),
             client_fin: false,
             finishing: false,
@@ -361,44 +368,50 @@ impl Stream {
     }
 
     fn handle_data(&mut self, segment: &Segment<'_>) {
-        let length = segment.len();
-        if length == 0 && !segment.has(FIN) {
+        if segment.len() == 0 && !segment.has(FIN) {
             return;
         }
         self.ack_due = true;
-        if self.client_fin || before(self.rcv_nxt, segment.seq) {
-            return; // after its FIN, or a gap before it
+        if self.client_fin {
+            return;
         }
-        let known = self.rcv_nxt.wrapping_sub(segment.seq) as usize;
-        let (first, second) = segment.payload;
-        let room = RECEIVE_BUFFER - self.received.len();
-        let fresh = length.saturating_sub(known);
-        let taken = fresh.min(room);
-        self.received.extend(first.iter().chain(second).skip(known).take(taken));
-        self.rcv_nxt = self.rcv_nxt.wrapping_add(taken as u32);
-        if segment.has(FIN) && taken == fresh {
+        let bytes = [segment.payload.0, segment.payload.1].concat();
+        if before(self.rcv_nxt, segment.seq) {
+            let known = self.ahead.iter().any(|(seq, _)| *seq == segment.seq);
+            if !known && !bytes.is_empty() && self.ahead.len() < AHEAD {
+                self.ahead.push((segment.seq, bytes));
+            }
+            return;
+        }
+        let whole = self.receive(segment.seq, &bytes);
+        if segment.has(FIN) && whole {
             self.client_fin = true;
+            self.ahead.clear();
             self.rcv_nxt = self.rcv_nxt.wrapping_add(1);
+            return;
+        }
+        while let Some(at) = self.ahead.iter().position(|(seq, _)| !before(self.rcv_nxt, *seq)) {
+            let (seq, bytes) = self.ahead.swap_remove(at);
+            self.receive(seq, &bytes);
         }
     }
 
-    /// RFC 6298, 3 and 4.
+    /// Takes bytes that begin at RCV.NXT or before it, as far as there is room. Says whether nothing is left out.
+    fn receive(&mut self, seq: u32, bytes: &[u8]) -> bool {
+        let known = self.rcv_nxt.wrapping_sub(seq) as usize;
+        let fresh = bytes.get(known..).unwrap_or_default();
+        let taken = fresh.len().min(RECEIVE_BUFFER - self.received.len());
+        self.received.extend(&fresh[..taken]);
+        self.rcv_nxt = self.rcv_nxt.wrapping_add(taken as u32);
+        taken == fresh.len()
+    }
+
+    /// RFC 6298, 2 and 3.
     fn measure(&mut self, segment: &Segment<'_>, now: Duration) {
-        let sample = match (&self.timestamps, segment.timestamps) {
-            (Some(ours), Some((_, echo))) => {
-                let value = self.timestamp(ours, now);
-                Some(Duration::from_millis(u64::from(value.wrapping_sub(echo))))
-                    .filter(|sample| *sample <= STALLED)
-            }
-            _ => match self.timed {
-                Some((end, sent_at)) if !before(segment.ack, end) => {
-                    self.timed = None;
-                    Some(now.saturating_sub(sent_at))
-                }
-                _ => None,
-            },
+        let Some((_, sent_at)) = self.timed.take_if(|(end, _)| !before(segment.ack, *end)) else {
+            return;
         };
-        let Some(sample) = sample else { return };
+        let sample = now.saturating_sub(sent_at);
         self.rtt = Some(match self.rtt {
             None => (sample, sample / 2),
             Some((smoothed, variation)) => {
@@ -527,9 +540,7 @@ impl Stream {
             ACK | if stop == self.unsent.len() { PSH } else { 0 } | if fin { FIN } else { 0 };
         if before(self.snd_max, end) {
             self.snd_max = end;
-            if self.timed.is_none() && self.timestamps.is_none() {
-                self.timed = Some((end, now));
-            }
+            self.timed.get_or_insert((end, now));
         }
         let (first, second) = self.unsent.as_slices();
         let split = first.len();
@@ -682,9 +693,12 @@ mod tests {
         stream.handle_segment(&from_client(CLIENT, SERVER, ACK, b"abc"), ms(1));
         stream.handle_segment(&from_client(CLIENT.wrapping_add(1), SERVER, ACK, b"bcde"), ms(1));
         assert_eq!(stream.received(), b"abcde");
-        stream.handle_segment(&from_client(CLIENT.wrapping_add(9), SERVER, ACK, b"late"), ms(1));
+        stream.handle_segment(&from_client(CLIENT.wrapping_add(7), SERVER, ACK, b"hi"), ms(1));
         assert_eq!(stream.received(), b"abcde");
         assert_eq!(sent(&mut stream, ms(1))[0].0.ack, CLIENT.wrapping_add(5));
+        stream.handle_segment(&from_client(CLIENT.wrapping_add(4), SERVER, ACK, b"efg"), ms(1));
+        assert_eq!(stream.received(), b"abcdefghi", "what came before its turn has been kept");
+        assert_eq!(sent(&mut stream, ms(1))[0].0.ack, CLIENT.wrapping_add(9));
     }
 
     /// RFC 6928: ten segments, and no more until an acknowledgement comes.
