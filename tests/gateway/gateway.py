@@ -64,6 +64,11 @@ class Gateway:
         values = [sum(int(cpu["value"]) for cpu in entry["formatted"]["values"]) for entry in dump]
         return dict(zip(counter_names(), values, strict=True))
 
+    def resident(self) -> int:
+        """Bytes of memory that the process has."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Ends the process."""
         self.process.send_signal(how)

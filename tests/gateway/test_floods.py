@@ -1,0 +1,157 @@
+"""Crowds and floods: what is no query costs no memory, and what is forged reaches no server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from . import gateway, zones
+from .clients import ask, connect, prefixed, query
+from .conftest import Lab, address, laboratory
+from .crowd import Job, Outcome, ask_all
+from .programs import flood, flooding
+
+OPTIONS = ("--limits-syn-rate", "0", "--limits-query-rate", "0")
+SECONDS = 5.0
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A network with NSD and BIND, and the gateway without limits for a source."""
+    if gateway.program() is None:
+        pytest.skip(gateway.absent())
+    folder = tmp_path_factory.mktemp("floods") / "lab"
+    with laboratory(folder, ("nsd", "bind"), options=OPTIONS) as made:
+        yield made
+
+
+def memory() -> int:
+    """What the kernel holds for its own objects and for what programs mapped, in bytes."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    sizes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+    return 1024 * (sizes["Slab"] + sizes["Percpu"] + sizes["VmallocUsed"])
+
+
+def sockets(lab: Lab) -> int:
+    """TCP sockets of the server's end, of any state."""
+    shown = lab.network.server.run("ss", "-Hant")
+    return len(shown.splitlines())
+
+
+def fresh(lab: Lab, count: int, server: str, tag: str) -> list[Outcome]:
+    """As many queries for names never asked before, each on a connection of its own."""
+    jobs = [Job(server, query(f"{tag}{i}.w.{zones.ZONE}")) for i in range(count)]
+    return ask_all(lab.network.client, jobs, 20, apart=0.001)
+
+
+def share(outcomes: list[Outcome], part: float) -> float:
+    """The time within which that part of them was answered, in ms."""
+    times = sorted(outcome.seconds for outcome in outcomes)
+    return 1000 * times[min(len(times) - 1, int(part * len(times)))]
+
+
+def test_100_000_connections_without_a_query_cost_nothing(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half of them half-open, half established and idle."""
+    assert lab.gateway is not None
+    server = address("nsd", "gateway")
+    fresh(lab, 20, server, "warm")
+    time.sleep(1)
+    before = memory(), len(lab.gateway.dump("flows")), sockets(lab), lab.gateway.resident()
+    opened = flood(lab.network, "open", server, 100_000, 60.0)
+    after = memory(), len(lab.gateway.dump("flows")), sockets(lab), lab.gateway.resident()
+    outcomes = fresh(lab, 1000, server, "among")
+    grown = after[0] - before[0]
+    with capsys.disabled():
+        print(
+            f"\n{opened.sent} SYNs, {opened.answers} SYN/ACKs, {opened.acknowledged} established "
+            f"in {opened.seconds:.1f} s; entries {before[1]} -> {after[1]}, sockets {before[2]} -> "
+            f"{after[2]}, kernel memory {grown / 1024:+.0f} KiB, process "
+            f"{(after[3] - before[3]) / 1024:+.0f} KiB; then 1000 queries: "
+            f"median {share(outcomes, 0.5):.1f} ms, 99 % within {share(outcomes, 0.99):.1f} ms"
+        )
+    assert opened.sent == 100_000
+    assert opened.answers >= 99_000
+    assert opened.acknowledged >= 49_000
+    assert after[1] <= before[1]
+    assert after[2] <= before[2]
+    # A kernel's request socket has 300 bytes, so 100,000 connections would show.
+    assert grown < 10 << 20
+    assert [outcome.error for outcome in outcomes if outcome.error] == []
+
+
+@pytest.mark.parametrize("kind", ["syn", "ack", "query"])
+def test_a_flood(lab: Lab, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """From addresses that are made up, as fast as one core can. What is real is answered."""
+    server = address("nsd", "gateway")
+    nsd = lab.servers["nsd"]
+    forged = prefixed(query(f"forged.w.{zones.ZONE}")) if kind == "query" else b""
+    asked, given = nsd.queries(), lab.counter("query")
+    count = 300
+    with flooding(lab.network, kind, server, SECONDS, query=forged) as process:
+        time.sleep(0.5)
+        outcomes = fresh(lab, count, server, kind)
+        out, _ = process.communicate(timeout=SECONDS + 20)
+    sent = json.loads(out)
+    time.sleep(0.5)
+    reached, through = nsd.queries() - asked, lab.counter("query") - given
+    good = [outcome for outcome in outcomes if not outcome.error]
+    with capsys.disabled():
+        print(
+            f"\n{kind} flood: {sent['sent'] / sent['seconds']:,.0f} segments a second; {len(good)} "
+            f"of {count} queries answered, median {share(good, 0.5):.1f} ms, 99 % within "
+            f"{share(good, 0.99):.1f} ms; the server saw {reached} queries"
+        )
+    assert sent["sent"] > 10_000
+    assert len(good) == count
+    # What was asked for reached the server, some of it twice where a client asked again; no more.
+    again = lab.counter("query_again")
+    assert through == count
+    assert reached <= count + again
+
+
+def test_bind_answers_with_200_idle_connections(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its `tcp-clients` is 150: over the kernel's TCP these take all of them."""
+    answered = {}
+    for arm in ("kernel", "gateway"):
+        server = address("bind", arm)
+        with contextlib.ExitStack() as idle:
+            for _ in range(200):
+                with lab.network.client.inside():
+                    stream = idle.enter_context(socket.socket())
+                stream.setblocking(False)
+                # Where BIND has its 150, some of these never get through.
+                stream.connect_ex((server, 53))
+            time.sleep(3)
+            jobs = [Job(server, query(f"{arm}{i}.w.{zones.ZONE}")) for i in range(20)]
+            outcomes = ask_all(lab.network.client, jobs, 2)
+        answered[arm] = sum(not outcome.error for outcome in outcomes)
+    with capsys.disabled():
+        print(f"\nof 20 queries, with 200 idle connections: {answered}")
+    assert answered["kernel"] < 20
+    assert answered["gateway"] == 20
+
+
+def test_idle_connections_after_a_query_are_no_sockets(lab: Lab) -> None:
+    """One query each, and then silence: they are entries of the gateway."""
+    server = address("nsd", "gateway")
+    before = sockets(lab)
+    with contextlib.ExitStack() as idle:
+        for i in range(300):
+            stream = idle.enter_context(connect(lab.network.client, server))
+            stream.sendall(prefixed(query(f"i{i}.w.{zones.ZONE}")))
+            assert len(stream.recv(4096)) > 20
+        assert sockets(lab) <= before
+        message = query(zones.size_name(300))
+        assert ask(lab.network.client, server, message) == ask(
+            lab.network.client, address("nsd", "kernel"), message
+        )
