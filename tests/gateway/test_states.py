@@ -214,10 +214,8 @@ def test_vlan_tags_are_kept(make: Maker, vlan: tuple[int, ...]) -> None:
         client = Peer(line, behind(lab), vlan=vlan)
         answer = client.connect()
         assert answer.vlan == vlan
-        client.seq += 1000
-        client.send(prefixed(SMALL), ACK | PSH, seq=client.seq)
-        answer = client.expect()
-        assert answer.flags & RST, "no cookie of these numbers"
+        client.send(flags=FIN | ACK)
+        answer = client.expect(FIN | ACK)
         assert answer.vlan == vlan
 
 
@@ -243,9 +241,8 @@ def test_an_old_cookie_is_refused(make: Maker) -> None:
         client.connect()
         before = lab.counter("query")
         client.send(prefixed(SMALL), ACK | PSH, ack=(client.ack + 1) % (1 << 32))
-        assert client.expect().flags & RST
         client.send(prefixed(SMALL), ACK | PSH, ack=(client.ack ^ 0x8000_0000))
-        assert client.expect().flags & RST
+        client.quiet()
         assert lab.counter("query") == before
 
 

@@ -10,6 +10,8 @@
 #define COOKIE_SLOT_NS 32000000000ULL
 #define COOKIE_MAC 0x07ffffff
 #define COOKIE_TAG 0xfff
+/* 0 in a SYN/ACK's TSval, 1 in those of an entry's segments: a client that echoes it has had one of them. */
+#define COOKIE_HEARD (1 << 12)
 #define MSS_MIN 88
 #define MSS_MAX 16383
 
@@ -116,7 +118,7 @@ static __always_inline int cookie_check(const struct settings *settings, struct 
 
 	if (timestamps) {
 		/* Never made by us: a class, the bit that is 0, or an MSS below the least. */
-		if (class || tsecr & 1 << 12 || tsecr >> 18 < MSS_MIN)
+		if (class || tsecr & COOKIE_HEARD || tsecr >> 18 < MSS_MIN)
 			return 0;
 		message->offer = bpf_htonl(tsecr & ~(__u32)COOKIE_TAG);
 	} else {

@@ -107,7 +107,9 @@ static __always_inline enum fate answer_from(struct verdict *v, const struct flo
 /* All that the client has sent is acknowledged. */
 static __always_inline enum fate answer_ack(struct verdict *v, struct flow *flow)
 {
-	flow->flags &= ~FLOW_QUERY_UNACKED;
+	/* Of the client's FIN too: that this is lost nothing would say, so it is sent as often as it is missed. */
+	if (flow->state != FLOW_CLOSING || !(flow->flags & FLOW_CLIENT_FIN))
+		flow->flags &= ~FLOW_QUERY_UNACKED;
 	return answer_from(v, flow, v->w->in.ack, flow->client_next);
 }
 
@@ -287,7 +289,7 @@ static __always_inline enum fate on_first_data(struct verdict *v, const struct o
 		flow_note_fin(&fresh);
 	if (v->w->in.offer.timestamps) {
 		fresh.client_tsval = v->w->in.tsval;
-		fresh.tsval = v->w->in.tsecr;
+		fresh.tsval = v->w->in.tsecr | COOKIE_HEARD;
 	}
 	fresh.dns_id = v->w->query.id;
 	if (!v->w->query.opt)
@@ -325,6 +327,8 @@ static __always_inline enum fate on_reply_missed(struct verdict *v, struct flow 
 	if (offset > length)
 		offset = 0;
 	flow_note(v, flow);
+	flow->acked = flow->server_seq + offset;
+	flow->repeats = FLOW_RECOVERING;
 	if (answer_again(v, flow, offset))
 		return FATE_ANSWER;
 	/* Asking the server again could give another reply, of which a part would be mixed with this one. */
@@ -372,11 +376,17 @@ static __always_inline enum fate on_data(struct verdict *v)
 		/* A second query: the connection is one that stays, and tc ingress gives it to the kernel. */
 		if (next && at_end && v->w->in.length)
 			return pass(COUNT_TO_KERNEL_SECOND);
-		/* The client is done, and so are we. */
+		/* The client is done, and so are we. The entry stays until it has our FIN. */
 		if (next && at_end) {
-			flow_remove(v);
-			count(COUNT_CLOSED);
-			return answer_fin(v);
+			flow->state = FLOW_CLOSING;
+			/* Who acknowledges our FIN has the acknowledgement that comes with it. */
+			flow->flags &= ~FLOW_QUERY_UNACKED;
+			flow_note(v, flow);
+			flow_note_fin(flow);
+			count(COUNT_ACK);
+			answer_ack(v, flow);
+			v->w->answer.flags |= FLAG_FIN;
+			return FATE_ANSWER;
 		}
 		break;
 
@@ -384,6 +394,12 @@ static __always_inline enum fate on_data(struct verdict *v)
 		if (v->w->in.length) {
 			if (first)
 				return on_reply_missed(v, flow);
+			/* A second query, behind our FIN: nobody will answer it. */
+			if (next && (at_end || v->w->in.ack == flow_end(flow) + 1)) {
+				flow_remove(v);
+				count(COUNT_CLOSED);
+				return answer_reset(v);
+			}
 			break;
 		}
 		/* The client's FIN, or that again as our ACK of it was lost. */
@@ -396,6 +412,8 @@ static __always_inline enum fate on_data(struct verdict *v)
 			flow_remove(v);
 			count(COUNT_CLOSED);
 		} else {
+			if (at_end)
+				v->w->answer.flags |= FLAG_FIN;
 			count(COUNT_ACK);
 		}
 		return FATE_ANSWER;
@@ -428,13 +446,17 @@ static __always_inline enum fate on_ack(struct verdict *v)
 		return FATE_DROP;
 
 	if (offset < length + closing) {
-		/* The same ACK again and again: segments behind a lost one (RFC 5681 section 3.2). */
-		if (v->w->in.ack != flow->acked) {
-			flow->acked = v->w->in.ack;
-			flow->repeats = 0;
-		} else if (flow->repeats < 255) {
+		/* The same ACK again and again: segments behind a lost one (RFC 5681 section 3.2). From then on each
+		 * that acknowledges a part tells of the next hole (RFC 6582 section 3.2). */
+		if (v->w->in.ack == flow->acked && flow->repeats != FLOW_RECOVERING) {
 			again = ++flow->repeats == 3;
+		} else if (offset > flow->acked - flow->server_seq) {
+			flow->acked = v->w->in.ack;
+			again = flow->repeats == FLOW_RECOVERING;
+			flow->repeats = 0;
 		}
+		if (again)
+			flow->repeats = FLOW_RECOVERING;
 	}
 	if (offset == length && flow->state == FLOW_REPLIED)
 		flow->state = FLOW_IDLE;
@@ -493,14 +515,13 @@ static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *
 		return on_data(v);
 	if (kernel_has(ctx, in))
 		return pass(COUNT_KERNEL_HAS_IT);
-	/* Of a connection that is over, or that never was. */
 	if (pure_ack)
 		return drop(COUNT_UNKNOWN_ACK);
-	if (!in->length) {
-		count(COUNT_UNKNOWN_FIN);
-		return answer_fin(v);
-	}
-	count(COUNT_UNKNOWN_DATA);
+	count(in->length ? COUNT_UNKNOWN_DATA : COUNT_UNKNOWN_FIN);
+	/* Of a new connection, perhaps, whose first data was lost or overtaken. */
+	if (!in->offer.timestamps || !(in->tsecr & COOKIE_HEARD))
+		return FATE_DROP;
+	/* Of a connection that is over. */
 	return answer_reset(v);
 }
 

@@ -85,8 +85,9 @@ struct flow {
 	__u8 state;
 	__u8 flags;
 	__u8 client_wscale; /* 15: none */
-	__u8 repeats;	    /* of the same ACK */
+	__u8 repeats;	    /* of the same ACK; FLOW_RECOVERING once a segment was sent again */
 };
+#define FLOW_RECOVERING 255
 
 /* The ring that holds queries and replies until newer ones need the room: a byte store that is filled
  * in units, and room at its end for one more reply and, behind any place in it, one more copy of the
@@ -113,8 +114,8 @@ struct source {
 	X(HANDSHAKE_ACK, "ACKs of handshakes; dropped, as they say nothing new")                   \
 	X(ACK, "ACKs on entries")                                                                  \
 	X(UNKNOWN_ACK, "ACKs of nothing known; dropped")                                           \
-	X(UNKNOWN_FIN, "FINs of nothing known; answered with FIN and ACK")                         \
-	X(UNKNOWN_DATA, "data with neither a right cookie nor a connection; answered with RST")    \
+	X(UNKNOWN_FIN, "FINs of nothing known; dropped, or answered with RST")                         \
+	X(UNKNOWN_DATA, "data of nothing known; dropped, or answered with RST")    \
 	X(RESET, "RSTs that removed an entry")                                                     \
 	X(ODD_FLAGS, "SYNs with other flags; dropped")                                             \
 	X(QUERY, "queries given to the server")                                                    \

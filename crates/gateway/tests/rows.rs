@@ -247,28 +247,34 @@ mod unknown {
         dropped(&mut client, &ack, Counter::UnknownAck);
     }
 
-    #[test]
-    fn a_fin_is_answered_with_fin_and_ack() {
-        let mut client = Conversation::open(settings());
-        let fin = client.fin(50, 90);
-        let answer = segment(client.say(&fin));
-        assert_eq!(answer.flags, FIN | ACK);
-        assert_eq!((answer.seq, answer.ack), (fin.ack, fin.seq.wrapping_add(1)));
-        let (tsval, tsecr) = fin.timestamps.expect("timestamps");
-        assert_eq!(answer.timestamps, Some((tsecr, tsval)));
-        assert_eq!(client.count(Counter::UnknownFin), 1);
+    fn heard(segment: Segment) -> Segment {
+        Segment { timestamps: segment.timestamps.map(|(a, b)| (a, b | 4096)), ..segment }
     }
 
     #[test]
-    fn data_is_answered_with_rst() {
+    fn data_or_a_fin_of_who_has_heard_of_us_is_answered_with_rst() {
         let mut client = Conversation::open(settings());
-        for flags in [ACK, ACK | FIN] {
-            let data = Segment { flags, ..client.data_at(50, 90, b"data") };
+        for (flags, payload) in [(ACK, &b"data"[..]), (ACK | FIN, b"data"), (ACK | FIN, b"")] {
+            let data = heard(Segment { flags, ..client.data_at(50, 90, payload) });
             let answer = segment(client.say(&data));
             assert_eq!((answer.flags, answer.seq, answer.ack), (RST, data.ack, 0));
             assert_eq!((answer.window, answer.timestamps), (0, None));
         }
         assert_eq!(client.count(Counter::UnknownData), 2);
+        assert_eq!(client.count(Counter::UnknownFin), 1);
+    }
+
+    /// They may belong to a connection whose first data was lost or overtaken.
+    #[test]
+    fn another_fin_and_other_data_are_dropped() {
+        let mut client = Conversation::open(settings());
+        let fin = client.fin(50, 90);
+        dropped(&mut client, &fin, Counter::UnknownFin);
+        for flags in [ACK, ACK | FIN] {
+            let data = Segment { flags, ..client.data_at(50, 0, b"data") };
+            dropped(&mut client, &data, Counter::UnknownData);
+        }
+        assert!(matches!(client.say(&client.data()), Said::Query(_)));
     }
 
     #[test]
@@ -752,12 +758,23 @@ mod data_on_an_entry {
 
     #[test]
     fn idle_a_bare_fin_is_answered_with_fin_and_ack() {
-        let (mut client, segments) = Conversation::replied(settings(), 100);
-        let fin = client.fin(client.length(), segments[0].payload.len() as u32);
-        let answer = segment(client.say(&fin));
-        assert_eq!((answer.flags, answer.seq, answer.ack), (FIN | ACK, fin.ack, fin.next()));
-        assert_eq!(client.flow(), None);
-        assert_eq!(client.count(Counter::Closed), 1);
+        for size in [100, 4000] {
+            let (mut client, segments) = Conversation::replied(settings(), size);
+            let end = segments.iter().map(|s| s.payload.len() as u32).sum::<u32>();
+            // Ours may be lost: then the client's comes again.
+            for _ in 0..2 {
+                let fin = client.fin(client.length(), end);
+                let answer = segment(client.say(&fin));
+                assert_eq!(
+                    (answer.flags, answer.seq, answer.ack),
+                    (FIN | ACK, fin.ack, fin.next())
+                );
+                assert_eq!(state(&client), Some(State::Closing));
+            }
+            assert_eq!(client.say(&client.ack(client.length() + 1, end + 1)), DROP);
+            assert_eq!(client.flow(), None);
+            assert_eq!(client.count(Counter::Closed), 1);
+        }
     }
 
     #[test]
@@ -774,10 +791,10 @@ mod data_on_an_entry {
         let (mut client, segments) = Conversation::replied(close_fin(), 100);
         let end = segments[0].payload.len() as u32;
         // Before it has our FIN, again, and with it.
-        for (ack, gone) in [(end, false), (end, false), (end + 1, true)] {
+        for (ack, flags, gone) in [(5, ACK, false), (end, FIN | ACK, false), (end + 1, ACK, true)] {
             let fin = client.fin(client.length(), ack);
             let answer = segment(client.say(&fin));
-            assert_eq!((answer.flags, answer.seq, answer.ack), (ACK, fin.ack, fin.next()));
+            assert_eq!((answer.flags, answer.seq, answer.ack), (flags, fin.ack, fin.next()));
             assert_eq!(client.flow().is_none(), gone);
         }
         assert_eq!(client.count(Counter::Closed), 1);
@@ -957,7 +974,10 @@ mod replies {
                 assert_eq!((segment.flags, segment.ack), (ACK | PSH, client.data().next()));
                 assert_eq!(segment.seq, client.cookie.wrapping_add(1));
                 assert_eq!(segment.window, if plain { 65_535 } else { 511 });
-                assert_eq!(segment.timestamps, client.tsval.map(|next| (client.tsecr, next - 1)));
+                assert_eq!(
+                    segment.timestamps,
+                    client.tsval.map(|next| (client.tsecr | 4096, next - 1))
+                );
             }
         }
     }
@@ -1029,7 +1049,8 @@ mod replies {
             let again = Segment::read(&out[0]);
             assert_eq!(again.payload, query);
             let mut asked = client.data();
-            asked.timestamps = Some((client.flow().expect("an entry").client_tsval, client.tsecr));
+            asked.timestamps =
+                Some((client.flow().expect("an entry").client_tsval, client.tsecr | 4096));
             assert_eq!(again, asked);
             assert_eq!(state(&client), Some(State::Slow));
             assert_eq!(client.say_bytes(&out[0]), hand_off(Reason::Reply));

@@ -2,7 +2,7 @@
 
 use narrows_wire::tcp::{Flags, Options};
 
-use super::cookie::{self, Handshake, NO_SCALE, Offer};
+use super::cookie::{self, HEARD, Handshake, NO_SCALE, Offer};
 use super::dns::Query;
 use super::flow::{Flow, FlowKey, RECOVERING, State};
 use super::packet::{self, Ip, Malformed, Segment};
@@ -165,10 +165,19 @@ impl Client<'_> {
                     Verdict::Pass
                 }
                 None if pure_ack => self.drop(Counter::UnknownAck),
-                None if segment.payload.is_empty() => self.fin_and_ack(Counter::UnknownFin),
-                None => self.reset(Counter::UnknownData),
+                None => self.on_unknown(),
             },
         }
+    }
+
+    /// Data or FIN of nothing known: of a connection that is over, if the client has heard of us, and otherwise
+    /// perhaps of a new one, whose first data was lost or overtaken.
+    fn on_unknown(&mut self) -> Verdict {
+        let segment = self.segment;
+        let heard = segment.options.timestamps.is_some_and(|(_, tsecr)| tsecr & HEARD != 0);
+        let fin = segment.payload.is_empty();
+        let counter = if fin { Counter::UnknownFin } else { Counter::UnknownData };
+        if heard { self.reset(counter) } else { self.drop(counter) }
     }
 
     /// "SYN, without ACK, FIN, RST", and "SYN with another of these".
@@ -260,7 +269,7 @@ impl Client<'_> {
         let segment = self.segment;
         self.core.remove(&self.key);
         if segment.payload.is_empty() {
-            return self.fin_and_ack(Counter::Closed);
+            return self.fin_and_ack();
         }
         let Some(query) = Query::read(segment.payload) else {
             return self.hand_off(Reason::Unusual);
@@ -285,7 +294,7 @@ impl Client<'_> {
             flow.note_fin();
         }
         if let Some((tsval, tsecr)) = segment.options.timestamps {
-            (flow.client_tsval, flow.tsval) = (tsval, tsecr);
+            (flow.client_tsval, flow.tsval) = (tsval, tsecr | HEARD);
         }
         flow.note(segment);
         flow.query_length = length;
@@ -330,10 +339,18 @@ impl Client<'_> {
             }
             State::Replied | State::Idle if data && next && at_end => self.hand_off(Reason::Second),
             State::Replied | State::Idle if next && at_end => {
-                self.core.remove(&self.key);
-                self.fin_and_ack(Counter::Closed)
+                flow.state = State::Closing;
+                // Who acknowledges our FIN has the acknowledgement that comes with it.
+                flow.query_unacked = false;
+                self.on_fin(flow)
             }
-            State::Closing if !data => self.on_last_fin(flow),
+            State::Closing if !data => {
+                let noted = u32::from(flow.client_fin);
+                match segment.seq == flow.client_next.wrapping_sub(noted) {
+                    true => self.on_fin(flow),
+                    false => self.drop(Counter::Strange),
+                }
+            }
             State::Closing if next && (at_end || segment.ack == flow.end().wrapping_add(1)) => {
                 self.core.remove(&self.key);
                 self.reset(Counter::Closed)
@@ -401,32 +418,33 @@ impl Client<'_> {
     /// An ACK of all that the client has sent, for a query that is in doubt.
     fn acknowledge_query(&mut self, mut flow: Flow) -> Verdict {
         flow.note(self.segment);
-        flow.query_unacked = false;
+        // Of the client's FIN too: that this is lost nothing would say, so it is sent as often as it is missed.
+        flow.query_unacked &= flow.state == State::Closing && flow.client_fin;
         self.core.keep(self.now, self.key, flow);
         let header =
             Outgoing { seq: self.segment.ack, ack: flow.client_next, ..answer(self.ends(), &flow) };
         self.transmit(&header)
     }
 
-    /// "CLOSING, bare FIN", its first and the same again.
-    fn on_last_fin(&mut self, mut flow: Flow) -> Verdict {
+    /// The client's FIN, its first or the same again, in state CLOSING.
+    fn on_fin(&mut self, mut flow: Flow) -> Verdict {
         let segment = self.segment;
-        let again = flow.client_fin && segment.seq == flow.client_next.wrapping_sub(1);
-        let first = !flow.client_fin && segment.seq == flow.client_next;
-        if !again && !first {
-            return self.drop(Counter::Strange);
-        }
         flow.note(segment);
         flow.note_fin();
-        flow.query_unacked = false;
         if segment.ack == flow.end().wrapping_add(1) {
             self.core.remove(&self.key);
             self.core.count(Counter::Closed);
         } else {
             self.core.keep(self.now, self.key, flow);
+            self.core.count(Counter::Ack);
         }
-        let header =
-            Outgoing { seq: segment.ack, ack: flow.client_next, ..answer(self.ends(), &flow) };
+        let ours = if segment.ack == flow.end() { Flags::FIN } else { 0 };
+        let header = Outgoing {
+            seq: segment.ack,
+            ack: flow.client_next,
+            flags: Flags::ACK | ours,
+            ..answer(self.ends(), &flow)
+        };
         self.transmit(&header)
     }
 
@@ -492,8 +510,8 @@ impl Client<'_> {
     }
 
     /// FIN and ACK, by the segment alone.
-    fn fin_and_ack(&mut self, counter: Counter) -> Verdict {
-        self.core.count(counter);
+    fn fin_and_ack(&mut self) -> Verdict {
+        self.core.count(Counter::Closed);
         let segment = self.segment;
         let timestamps = segment.options.timestamps.map(|(tsval, tsecr)| (tsecr, tsval));
         let header = Outgoing {

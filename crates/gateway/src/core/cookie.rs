@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! ISN   = [ slot & 1 : 1 | class : 4 | mac : 27 ]
-//! TSval = [ MSS : 14 | window scale : 4 | SACK : 1 | 0 : 1 | tag : 12 ]
+//! TSval = [ MSS : 14 | window scale : 4 | SACK : 1 | HEARD : 1 | tag : 12 ]
 //! ```
 //!
 //! Unlike Linux's (`net/ipv4/syncookies.c`, 6.1), which knows four classes of MSS, it keeps the client's own where there
@@ -40,6 +40,9 @@ pub(super) struct Handshake {
     /// The client's initial sequence number.
     pub(super) client_isn: u32,
 }
+
+/// 0 in a SYN/ACK's timestamp, 1 in those of an entry's segments: a client that echoes it has had one of them.
+pub(super) const HEARD: u32 = 1 << 12;
 
 /// What the SYN/ACK carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,5 +2,6 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
 
+pub mod client;
 pub mod conversation;
 pub mod packets;

@@ -1,0 +1,263 @@
+//! A client's TCP, small and complete (RFC 9293, 6298): it opens, sends one query, puts the reply together and closes,
+//! and sends again what is not acknowledged. It keeps segments that come out of order, and holds every byte that
+//! comes against the bytes that came before.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use super::packets::{ACK, FIN, PSH, RST, SYN, Segment};
+
+/// What the client does with its end of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// Closes when it has the reply.
+    AfterReply,
+    /// Sends its FIN with the query.
+    WithQuery,
+    /// Sends its FIN right behind the query.
+    BehindQuery,
+    /// Leaves the connection open.
+    Never,
+}
+
+/// How a client's TCP is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub client: SocketAddr,
+    pub server: SocketAddr,
+    pub isn: u32,
+    pub mss: u16,
+    pub timestamps: bool,
+    pub wscale: Option<u8>,
+    pub closing: Closing,
+}
+
+/// Where a client is. Times are milliseconds.
+#[derive(Clone)]
+pub struct Client {
+    setup: Setup,
+    query: Vec<u8>,
+    /// Sequence numbers relative to the first byte of either side.
+    peer: Option<u32>,
+    tsecr: u32,
+    acked: u32,
+    sent: u32,
+    /// What has come, by place; in order up to `received`.
+    pieces: BTreeMap<u32, Vec<u8>>,
+    pub received: Vec<u8>,
+    /// Where the other side's FIN is.
+    peer_fin: Option<u32>,
+    rto: u64,
+    pub timer: Option<u64>,
+    /// A RST that counts came.
+    pub reset: bool,
+    gave_up: bool,
+}
+
+/// The first time-out, and the longest.
+const RTO: (u64, u64) = (250, 60_000);
+
+impl Client {
+    pub fn new(setup: Setup, query: Vec<u8>) -> Self {
+        Self {
+            setup,
+            query,
+            peer: None,
+            tsecr: 0,
+            acked: 0,
+            sent: 0,
+            pieces: BTreeMap::new(),
+            received: Vec::new(),
+            peer_fin: None,
+            rto: RTO.0,
+            timer: None,
+            reset: false,
+            gave_up: false,
+        }
+    }
+
+    /// Whether it has the whole reply, as its two bytes of length count it.
+    pub fn has_reply(&self) -> bool {
+        match self.received[..] {
+            [high, low, ..] => {
+                self.received.len() >= 2 + usize::from(u16::from_be_bytes([high, low]))
+            }
+            _ => false,
+        }
+    }
+
+    /// Where it is, in a few words.
+    pub fn state(&self) -> String {
+        let (acked, sent, received) = (self.acked, self.sent, self.received.len());
+        let pieces: Vec<_> = self.pieces.iter().map(|(at, piece)| (at, piece.len())).collect();
+        format!(
+            "{acked} of {sent} acknowledged, {received} received, FIN {:?}, {pieces:?}",
+            self.peer_fin
+        )
+    }
+
+    /// Whether nothing is left to be done.
+    pub fn is_done(&self) -> bool {
+        let closed = self.setup.closing == Closing::Never
+            || (self.peer_fin.is_some_and(|fin| fin < self.expected())
+                // Without timestamps nobody tells a client that is closing when the entry is gone: it gives up by itself.
+                && (self.acked == self.length() + 1 || !self.setup.timestamps));
+        self.reset || self.gave_up || (self.has_reply() && closed)
+    }
+
+    /// The user waits no longer.
+    pub fn give_up(&mut self) {
+        self.gave_up = true;
+    }
+
+    /// Opens, or sends again what is not acknowledged.
+    pub fn on_timer(&mut self, now: u64, out: &mut Vec<Segment>) {
+        self.timer = Some(now + self.rto);
+        self.rto = (self.rto * 2).min(RTO.1);
+        if self.peer.is_none() {
+            let mss = Some(self.setup.mss);
+            let syn = self.segment(now, SYN, self.setup.isn, &[]);
+            let (wscale, sack) = (self.setup.wscale, self.setup.timestamps);
+            out.push(Segment { mss, wscale, sack, ack: 0, ..syn });
+        } else if self.acked < self.length() {
+            let fin = if self.setup.closing == Closing::WithQuery { FIN } else { 0 };
+            let unacked = self.query[self.acked as usize..].to_vec();
+            out.push(self.segment(now, ACK | PSH | fin, self.at(self.acked), &unacked));
+        } else if self.acked < self.sent {
+            out.push(self.segment(now, ACK | FIN, self.at(self.acked), &[]));
+        } else {
+            self.timer = None;
+        }
+    }
+
+    /// Takes a segment of the other side.
+    pub fn on_segment(&mut self, now: u64, segment: &Segment, out: &mut Vec<Segment>) {
+        if self.reset {
+            return;
+        }
+        if let Some((tsval, _)) = segment.timestamps {
+            assert!(self.setup.timestamps, "timestamps that were not offered");
+            // RFC 7323, section 5.3: what is older than before is not taken, but answered.
+            if self.peer.is_some() && (tsval.wrapping_sub(self.tsecr) as i32) < 0 {
+                out.push(self.segment(now, ACK, self.at(self.sent), &[]));
+                return;
+            }
+            self.tsecr = tsval;
+        }
+        let Some(peer) = self.peer else {
+            if segment.flags == SYN | ACK && segment.ack == self.at(0) {
+                self.peer = Some(segment.seq);
+                self.rto = RTO.0;
+                out.push(self.segment(now, ACK, self.at(0), &[]));
+                self.ask(now, out);
+            }
+            return;
+        };
+        let place = segment.seq.wrapping_sub(peer).wrapping_sub(1);
+        if segment.flags & RST != 0 {
+            // RFC 9293, section 3.10.7.4: elsewhere in the window it would be challenged.
+            self.reset = place == self.expected();
+            return;
+        }
+        if segment.flags & SYN != 0 {
+            out.push(self.segment(now, ACK, self.at(self.sent), &[]));
+            return;
+        }
+        let acked = segment.ack.wrapping_sub(self.at(0));
+        assert!(acked <= self.sent, "{acked} bytes acknowledged of {}", self.sent);
+        if acked > self.acked {
+            self.acked = acked;
+            self.rto = RTO.0;
+            self.timer = (acked < self.sent).then_some(now + self.rto);
+        }
+        if segment.flags & FIN != 0 {
+            let fin = place + segment.payload.len() as u32;
+            assert!(self.peer_fin.is_none_or(|before| before == fin), "two places of the FIN");
+            self.peer_fin = Some(fin);
+        }
+        self.take(place, &segment.payload);
+        if !segment.payload.is_empty() || segment.flags & FIN != 0 {
+            out.push(self.segment(now, ACK, self.at(self.sent), &[]));
+        }
+        let close = self.setup.closing == Closing::AfterReply && self.has_reply();
+        if close && self.sent == self.length() {
+            self.sent += 1;
+            out.push(self.segment(now, ACK | FIN, self.at(self.length()), &[]));
+            self.timer = Some(now + self.rto);
+        }
+    }
+
+    fn ask(&mut self, now: u64, out: &mut Vec<Segment>) {
+        let fin = if self.setup.closing == Closing::WithQuery { FIN } else { 0 };
+        out.push(self.segment(now, ACK | PSH | fin, self.at(0), &self.query.clone()));
+        if self.setup.closing == Closing::BehindQuery {
+            out.push(self.segment(now, ACK | FIN, self.at(self.length()), &[]));
+        }
+        let fins = matches!(self.setup.closing, Closing::WithQuery | Closing::BehindQuery);
+        self.sent = self.length() + u32::from(fins);
+        self.timer = Some(now + self.rto);
+    }
+
+    /// Keeps data; what came before at the same place must be the same.
+    fn take(&mut self, place: u32, payload: &[u8]) {
+        // What does not touch the window is an old connection's.
+        if place > 1 << 20 {
+            return;
+        }
+        for (&other, piece) in &self.pieces {
+            let (from, to) = (
+                place.max(other),
+                (place as usize + payload.len()).min(other as usize + piece.len()) as u32,
+            );
+            // What was in order is with the application: TCP looks at it no more.
+            let from = from.max(self.received.len() as u32);
+            if from < to {
+                let ours = &payload[(from - place) as usize..(to - place) as usize];
+                let theirs = &piece[(from - other) as usize..(to - other) as usize];
+                assert!(ours == theirs, "two replies in one, at {from}");
+            }
+        }
+        let piece = self.pieces.entry(place).or_default();
+        if piece.len() < payload.len() {
+            *piece = payload.to_vec();
+        }
+        for (&place, piece) in &self.pieces {
+            let have = self.received.len();
+            if (place as usize) <= have && place as usize + piece.len() > have {
+                self.received.extend(&piece[have - place as usize..]);
+            }
+        }
+    }
+
+    /// What it expects next, behind the FIN once it and all before it have come.
+    fn expected(&self) -> u32 {
+        let received = self.received.len() as u32;
+        received + u32::from(self.peer_fin == Some(received))
+    }
+
+    fn length(&self) -> u32 {
+        self.query.len() as u32
+    }
+
+    /// The sequence number of this byte of the query.
+    fn at(&self, place: u32) -> u32 {
+        self.setup.isn.wrapping_add(1).wrapping_add(place)
+    }
+
+    fn segment(&self, now: u64, flags: u8, seq: u32, payload: &[u8]) -> Segment {
+        let peer = self.peer.unwrap_or(0);
+        Segment {
+            from: self.setup.client,
+            to: self.setup.server,
+            seq,
+            ack: peer.wrapping_add(1).wrapping_add(self.expected()),
+            flags,
+            window: 65_535,
+            mss: None,
+            wscale: None,
+            sack: false,
+            timestamps: self.setup.timestamps.then_some((now as u32, self.tsecr)),
+            payload: payload.to_vec(),
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! What holds for every conversation, whatever the network does to it, and for every packet, whoever sent it.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use common::client::{Client, Closing, Setup};
+use common::conversation::{Conversation, settings};
+use common::packets::{Datagram, Segment, prefixed, query, reply};
+use narrows_gateway::core::{Core, Counter, Now, ReplyVerdict, Settings, Verdict};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+
+/// A number below `n`.
+fn below(random: &mut Pcg32, n: u32) -> u32 {
+    ((u64::from(random.next_u32()) * u64::from(n)) >> 32) as u32
+}
+
+fn chance(random: &mut Pcg32, percent: u32) -> bool {
+    below(random, 100) < percent
+}
+
+/// What a network does, each way, in percent of the packets.
+#[derive(Clone, Copy, Debug)]
+struct Network {
+    loss: u32,
+    reordering: u32,
+    duplication: u32,
+}
+
+#[derive(Debug)]
+enum Event {
+    ToClient(Segment),
+    ToGateway(Vec<u8>),
+    ToServer(Vec<u8>),
+    FromServer(Vec<u8>),
+    Timer,
+    Poll,
+}
+
+/// A client, the network, the gateway and a server that never gives the same reply twice.
+struct World {
+    core: Core,
+    client: Client,
+    setup: Setup,
+    random: Pcg32,
+    network: Network,
+    now: u64,
+    agenda: BTreeMap<(u64, u64), Event>,
+    events: u64,
+    /// The timer that is on the agenda.
+    planned: Option<u64>,
+    reply_bytes: usize,
+    replies: u8,
+    /// What was sent first.
+    expected: Option<Vec<u8>>,
+    finished_at: Option<u64>,
+}
+
+impl World {
+    fn new(seed: u64, network: Network) -> Self {
+        let mut random = Pcg32::seed_from_u64(seed);
+        let v6 = chance(&mut random, 50);
+        let mss = [536, 1220, 1380, 1440, 1460, 8960][below(&mut random, 6) as usize];
+        let timestamps = chance(&mut random, 50);
+        let closing =
+            [Closing::AfterReply, Closing::WithQuery, Closing::BehindQuery, Closing::Never]
+                [below(&mut random, 4) as usize];
+        let setup = Setup {
+            client: if v6 { "[2001:db8:7::7]:40000" } else { "198.51.100.7:40000" }
+                .parse()
+                .expect("an address"),
+            server: if v6 { "[2001:db8::53]:53" } else { "192.0.2.53:53" }
+                .parse()
+                .expect("an address"),
+            isn: random.next_u32(),
+            mss,
+            timestamps,
+            wscale: (timestamps && chance(&mut random, 50)).then_some(7),
+            closing,
+        };
+        let settings = Settings {
+            close_fin: chance(&mut random, 50),
+            syncache: chance(&mut random, 25),
+            mss4: 8960,
+            mss6: 8940,
+            ..settings()
+        };
+        // As much as we send ourselves: ten segments, and what a window of 65535 takes.
+        // Without timestamps 1380 becomes its class, 1360.
+        let step = u32::from(if mss == 1380 { 1360 } else { mss.min(8940) }) - 12;
+        let most = (10 * step - 2).min(65_535 - 2);
+        let reply_bytes = 60 + below(&mut random, most - 60 + 1) as usize;
+        let edns = chance(&mut random, 50).then_some(1232);
+        let asked = query(random.next_u32() as u16, "www.example.com", 16, edns);
+        Self {
+            core: Core::new(settings),
+            client: Client::new(setup, asked),
+            setup,
+            random,
+            network,
+            now: 1_000_000,
+            agenda: BTreeMap::new(),
+            events: 0,
+            planned: None,
+            reply_bytes,
+            replies: 0,
+            expected: None,
+            finished_at: None,
+        }
+    }
+
+    /// Runs until all is done and has come to rest. How many milliseconds the client needed.
+    fn run(mut self) -> Outcome {
+        let start = self.now;
+        self.client.timer = Some(start);
+        self.plan(0, Event::Timer);
+        self.plan(1000, Event::Poll);
+        while let Some(((at, _), event)) = self.agenda.pop_first() {
+            self.now = at;
+            assert!(at < start + 1_800_000, "stuck: {:?}, {}", self.setup, self.client.state());
+            self.on(event);
+            if self.client.has_reply() {
+                let expected = self.expected.as_ref().expect("a reply was sent");
+                assert!(self.client.received == *expected, "another reply than was sent");
+            }
+            // No user waits for so long.
+            if at >= start + PATIENCE {
+                self.client.give_up();
+            }
+            if self.client.is_done() && self.finished_at.is_none() {
+                self.finished_at = Some(at);
+            }
+        }
+        Outcome {
+            milliseconds: self.finished_at.map(|at| at - start),
+            whole: self.client.has_reply(),
+            reset: self.client.reset,
+            core: self.core,
+        }
+    }
+
+    fn on(&mut self, event: Event) {
+        let mut out = Vec::new();
+        let mut segments = Vec::new();
+        match event {
+            Event::Timer => {
+                // Others were set before and are void.
+                if self.client.timer == Some(self.now) {
+                    self.client.on_timer(self.now, &mut segments);
+                }
+            }
+            Event::ToClient(segment) => {
+                self.client.on_segment(self.now, &segment, &mut segments);
+            }
+            Event::ToGateway(packet) => match self.core.on_client(self.time(), &packet, &mut out) {
+                Verdict::Transmit => out.iter().for_each(|packet| self.to_client(packet)),
+                Verdict::Query => {
+                    let server_takes = 1 + u64::from(below(&mut self.random, 400));
+                    let message = Datagram::read(&out[0]).message;
+                    self.plan(server_takes, Event::ToServer(message));
+                }
+                Verdict::Drop => {}
+                verdict => panic!("{verdict:?} for {:?}", Segment::read(&packet)),
+            },
+            Event::ToServer(message) => {
+                self.replies += 1;
+                let fill = self.replies.wrapping_mul(37);
+                self.on(Event::FromServer(reply(&message, self.reply_bytes, fill)));
+            }
+            Event::FromServer(message) => {
+                let datagram = Datagram { from: self.setup.server, to: self.setup.client, message };
+                let time = self.time();
+                match self.core.on_reply(time, &datagram.packet(), &mut out) {
+                    ReplyVerdict::Sent => {
+                        let sent: Vec<u8> =
+                            out.iter().flat_map(|packet| Segment::read(packet).payload).collect();
+                        self.expected.get_or_insert(sent);
+                        out.iter().for_each(|packet| self.to_client(packet));
+                    }
+                    // The entry is gone, or has its reply.
+                    ReplyVerdict::Drop | ReplyVerdict::Pass => {}
+                    verdict => panic!("{verdict:?}"),
+                }
+            }
+            Event::Poll => {
+                let time = self.time();
+                self.core.poll(time, &mut out);
+                out.iter().for_each(|packet| self.to_client(packet));
+                // When nothing else is planned but this, all has come to rest.
+                if !self.agenda.is_empty() || self.core.flows().count() > 0 {
+                    self.plan(1000, Event::Poll);
+                }
+            }
+        }
+        for segment in segments {
+            for delay in self.fate() {
+                self.plan(delay, Event::ToGateway(segment.packet()));
+            }
+        }
+        if self.client.is_done() {
+            self.client.timer = None;
+        }
+        if self.client.timer != self.planned {
+            self.planned = self.client.timer;
+            if let Some(at) = self.planned {
+                self.plan(at - self.now, Event::Timer);
+            }
+        }
+    }
+
+    fn to_client(&mut self, packet: &[u8]) {
+        let segment = Segment::read(packet);
+        let room = usize::from(self.setup.mss) - if self.setup.timestamps { 12 } else { 0 };
+        assert!(segment.payload.len() <= room, "more than the client's MSS");
+        for delay in self.fate() {
+            self.plan(delay, Event::ToClient(segment.clone()));
+        }
+    }
+
+    /// When a packet arrives: not at all, once, or twice.
+    fn fate(&mut self) -> Vec<u64> {
+        let Network { loss, reordering, duplication } = self.network;
+        let random = &mut self.random;
+        let copies = 1 + usize::from(chance(random, duplication));
+        (0..copies)
+            .filter_map(|_| {
+                let late = if chance(random, reordering) { below(random, 40) } else { 0 };
+                (!chance(random, loss)).then_some(u64::from(10 + late))
+            })
+            .collect()
+    }
+
+    fn plan(&mut self, delay: u64, event: Event) {
+        self.events += 1;
+        self.agenda.insert((self.now + delay, self.events), event);
+    }
+
+    fn time(&self) -> Now {
+        let boot = Duration::from_millis(self.now);
+        Now { boot, wall: boot + Duration::from_secs(1_700_000_000) }
+    }
+}
+
+/// When a user gives up, in milliseconds.
+const PATIENCE: u64 = 120_000;
+
+struct Outcome {
+    milliseconds: Option<u64>,
+    whole: bool,
+    reset: bool,
+    core: Core,
+}
+
+/// Conversations of this network; gives how many ended with a RST before the reply was whole.
+fn conversations(seeds: std::ops::Range<u64>, network: Network) -> u64 {
+    let mut cut = 0;
+    for seed in seeds {
+        let outcome = World::new(seed, network).run();
+        assert!(outcome.milliseconds.is_some(), "seed {seed} never ended");
+        assert!(
+            outcome.whole || outcome.reset || outcome.milliseconds >= Some(PATIENCE),
+            "seed {seed}: neither a reply nor a RST"
+        );
+        assert_eq!(outcome.core.flows().count(), 0, "seed {seed}: entries are left");
+        cut += u64::from(!outcome.whole);
+    }
+    cut
+}
+
+#[test]
+fn on_a_good_network_every_reply_comes_as_it_was_sent() {
+    let network = Network { loss: 0, reordering: 0, duplication: 0 };
+    assert_eq!(conversations(0..300, network), 0);
+}
+
+#[test]
+fn on_a_network_that_reorders_and_duplicates_too() {
+    let network = Network { loss: 0, reordering: 25, duplication: 25 };
+    assert_eq!(conversations(1000..1400, network), 0);
+}
+
+#[test]
+fn on_a_network_that_loses_some_packets_too() {
+    for loss in [1, 5, 10] {
+        let network = Network { loss, reordering: 5, duplication: 5 };
+        assert_eq!(conversations(2000..2200, network), 0, "{loss} %");
+    }
+}
+
+/// Here a client may back off for longer than its cookie is right; then it is told so, if it has timestamps.
+#[test]
+fn on_a_network_that_loses_a_quarter_each_way_replies_come_or_a_rst_does() {
+    let network = Network { loss: 25, reordering: 25, duplication: 25 };
+    let cut = conversations(3000..3600, network);
+    assert!(cut <= 3, "{cut} of 600");
+}
+
+/// Sources that are not verified get no more bytes than they sent, but for the SYN/ACK.
+#[test]
+fn nothing_is_amplified() {
+    let mut random = Pcg32::seed_from_u64(5);
+    let mut core = Core::new(settings());
+    let mut answered = 0;
+    for _ in 0..20_000 {
+        let segment = stray(&mut random);
+        let packet = segment.packet();
+        let mut out = Vec::new();
+        let verdict = core.on_client(Now::default(), &packet, &mut out);
+        if segment.flags & common::packets::SYN == 0 {
+            let bytes: usize = out.iter().map(Vec::len).sum();
+            assert!(bytes <= packet.len(), "{verdict:?} {bytes} for {}: {segment:?}", packet.len());
+            answered += usize::from(verdict == Verdict::Transmit);
+        }
+    }
+    assert!(answered > 500, "FINs and data are answered: {answered}");
+    assert_eq!(core.flows().count(), 0, "no forged packet makes an entry");
+    assert_eq!(core.counters().get(Counter::Query), 0);
+}
+
+/// A segment of any kind from nobody we know.
+fn stray(random: &mut Pcg32) -> Segment {
+    let v6 = chance(random, 50);
+    let port = 1024 + below(random, 60_000) as u16;
+    let from: std::net::IpAddr = if v6 {
+        std::net::Ipv6Addr::from(u128::from(random.next_u64()) << 64 | 1).into()
+    } else {
+        std::net::Ipv4Addr::from(random.next_u32() | 1 << 24).into()
+    };
+    let to = if v6 { "[2001:db8::53]:53" } else { "192.0.2.53:53" };
+    let payload = match below(random, 3) {
+        0 => Vec::new(),
+        1 => query(random.next_u32() as u16, "www.example.com", 1, None),
+        _ => (0..below(random, 1460)).map(|_| random.next_u32() as u8).collect(),
+    };
+    Segment {
+        from: (from, port).into(),
+        to: to.parse().expect("an address"),
+        seq: random.next_u32(),
+        ack: random.next_u32(),
+        flags: below(random, 32) as u8,
+        window: random.next_u32() as u16,
+        mss: chance(random, 30).then(|| random.next_u32() as u16),
+        wscale: chance(random, 30).then(|| below(random, 16) as u8),
+        sack: chance(random, 30),
+        timestamps: chance(random, 50).then(|| (random.next_u32(), random.next_u32())),
+        payload,
+    }
+}
+
+/// Bytes that are no packets, and packets with some bytes changed: nothing panics, and what is malformed or has
+/// a wrong checksum changes nothing.
+#[test]
+fn broken_packets_change_nothing() {
+    let mut random = Pcg32::seed_from_u64(6);
+    let (mut client, _) = Conversation::replied(settings(), 3000);
+    let whole = [
+        client.syn().packet(),
+        client.data().packet(),
+        client.ack(client.length(), 1448).packet(),
+        client.fin(client.length(), 3002).packet(),
+        client.data_at(client.length(), 3002, b"more").packet(),
+        Conversation::new(settings()).over_ipv6().syn().packet(),
+    ];
+    let (mut malformed, mut wrong) = (0, 0);
+    for _ in 0..60_000 {
+        let mut packet = if chance(&mut random, 20) {
+            (0..below(&mut random, 120)).map(|_| random.next_u32() as u8).collect()
+        } else {
+            whole[below(&mut random, whole.len() as u32) as usize].clone()
+        };
+        for _ in 0..below(&mut random, 4) {
+            if let Some(byte) = pick(&mut random, &mut packet) {
+                *byte = random.next_u32() as u8;
+            }
+        }
+        if chance(&mut random, 20) {
+            packet.truncate(below(&mut random, 1 + packet.len() as u32) as usize);
+        }
+        let before: Vec<_> = client.core.flows().collect();
+        let counters = client.core.counters().clone();
+        let mut out = Vec::new();
+        let verdict = client.core.on_client(client.now, &packet, &mut out);
+        let counted = |counter| client.count(counter) - counters.get(counter);
+        if counted(Counter::Malformed) + counted(Counter::BadChecksum) > 0 {
+            malformed += counted(Counter::Malformed);
+            wrong += counted(Counter::BadChecksum);
+            assert_eq!(client.core.flows().collect::<Vec<_>>(), before, "{packet:x?}");
+            assert!(out.is_empty());
+            let passes = counted(Counter::Malformed) > 0;
+            assert_eq!(verdict, if passes { Verdict::Pass } else { Verdict::Drop });
+        }
+        // What the bytes may do as a server's datagram is harmless too.
+        client.core.on_reply(client.now, &packet, &mut out);
+        client.core.adopt(client.now, &packet);
+        if client.core.flows().count() != 1 {
+            let (again, _) = Conversation::replied(settings(), 3000);
+            client = again;
+        }
+    }
+    assert!(
+        malformed > 5000 && wrong > 5000,
+        "{malformed} malformed, {wrong} with a wrong checksum"
+    );
+}
+
+fn pick<'a>(random: &mut Pcg32, bytes: &'a mut [u8]) -> Option<&'a mut u8> {
+    let at = below(random, (bytes.len() as u32).max(1)) as usize;
+    bytes.get_mut(at)
+}
+
+/// The same seed, the same conversation.
+#[test]
+fn runs_repeat() {
+    let network = Network { loss: 25, reordering: 25, duplication: 25 };
+    for seed in 0..20 {
+        let [a, b] = [(); 2].map(|()| World::new(seed, network).run());
+        assert_eq!(a.milliseconds, b.milliseconds);
+        assert_eq!(a.core.counters(), b.core.counters());
+    }
+}
+
+/// Replies are what the server sent, with their length: one by one, for sizes around each boundary.
+#[test]
+fn replies_of_every_length_are_whole() {
+    for size in (60..4500).step_by(7).chain(1440..1460).chain(2880..2900) {
+        let mut client = Conversation::asked(settings());
+        let message = reply(&client.at_server(), size, 3);
+        let (verdict, out) = client.answer_with(&message);
+        assert_eq!(verdict, ReplyVerdict::Sent);
+        let payloads = out.iter().flat_map(|packet| Segment::read(packet).payload);
+        assert!(payloads.eq(prefixed(&message)), "{size} bytes");
+    }
+}
