@@ -40,12 +40,17 @@ impl Features {
             btf.as_ref().is_some_and(|btf| btf.type_by_name::<Func<'_>>(name).is_some())
         };
         let xdp = xdp_state(interface.index)?;
+        let tcx = has_tcx(interface.index);
         Ok(Self {
             btf: btf.is_some(),
             cast_to_kern_ctx: kfunc("bpf_cast_to_kern_ctx"),
             assign_reqsk: kfunc("bpf_sk_assign_tcp_reqsk"),
-            tcx: has_tcx(interface.index),
-            native: xdp.features.map(|features| features & NETDEV_XDP_ACT_BASIC != 0),
+            tcx,
+            // Kernels with TCX tell; a driver that tells nothing there has none.
+            native: match xdp.features {
+                Some(features) => Some(features & NETDEV_XDP_ACT_BASIC != 0),
+                None => tcx.then_some(false),
+            },
             ethernet: interface.is_ethernet(),
             syncookies: std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies")
                 .ok()

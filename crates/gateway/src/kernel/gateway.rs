@@ -480,18 +480,17 @@ fn attach(
 ) -> Result<(Vec<Link>, XdpMode), KernelError> {
     let mut why = KernelError::refused("attaching", "no mode");
     let mut first = None;
-    for &mode in modes {
+    for (at, &mode) in modes.iter().enumerate() {
         match attach_one(loaded.xdp.as_fd(), interface, Hook::Xdp(mode), pins) {
             Ok(link) => {
                 first = Some((link, mode));
                 break;
             }
             Err(error) => {
-                log(
-                    Level::Error,
-                    "mode refused",
-                    json!({ "mode": mode.name(), "why": error.to_string() }),
-                );
+                if let Some(next) = modes.get(at + 1) {
+                    let fields = json!({ "mode": mode.name(), "next": next.name(), "why": error.to_string() });
+                    log(Level::Error, "mode refused", fields);
+                }
                 why = error;
             }
         }
@@ -519,6 +518,11 @@ fn attach_one(
             Hook::TcIngress => "tc ingress".into(),
             Hook::TcEgress => "tc egress".into(),
         };
+        if hook == Hook::Xdp(XdpMode::Native) && error.raw_os_error() == Some(nix::libc::EOPNOTSUPP)
+        {
+            let hint = "--mode generic, or auto".into();
+            return KernelError::Feature { feature: "native XDP in the interface's driver", hint };
+        }
         KernelError::refused(format!("{step} {how} on {}", interface.name), error)
     };
     if let Ok(link) = Link::open(&path) {

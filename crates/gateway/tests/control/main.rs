@@ -1,0 +1,444 @@
+//! Attach, restart, crash, upgrade, detach, and every refusal: on a real kernel, in network namespaces of the test's own.
+#![cfg(feature = "ebpf")]
+
+mod place;
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use place::{Place, SERVER, ask, skip};
+use serde_json::Value;
+
+/// Waits until something holds, at most some seconds.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The command is refused: exit code 2, one line that holds `words`, and the machine as it was.
+fn refused(place: &Place, prefix: &[&str], arguments: &[&str], words: &[&str]) {
+    let before = place.machine();
+    let output = place.command(prefix, &[&["run"], arguments].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "{said}");
+    assert!(
+        said.lines().all(|line| line.starts_with("error: ") || line.starts_with('{')),
+        "{said}"
+    );
+    assert!(errors[0].contains("; hint: "), "{said}");
+    for word in words {
+        assert!(errors[0].contains(word), "{word:?} is not in {said}");
+    }
+    assert!(output.stdout.is_empty());
+    assert_eq!(place.machine(), before, "{arguments:?}");
+}
+
+fn map_id(place: &Place, name: &str) -> Value {
+    let pins = fs::read_dir(place.path("bpf/narrows-gateway"))
+        .expect("pins")
+        .flatten()
+        .next()
+        .expect("a gateway");
+    let output = std::process::Command::new("bpftool")
+        .args(["-j", "map", "show", "pinned"])
+        .arg(pins.path().join(name))
+        .output()
+        .expect("bpftool");
+    let about: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    about["id"].clone()
+}
+
+#[test]
+fn what_stands_in_the_way_is_refused() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let server = ["--server", SERVER];
+    let with = |more: &[&'static str]| [&server[..], more].concat();
+
+    refused(&place, &[], &with(&["--interface", "g1"]), &["no interface \"g1\"", "\"g0\""]);
+    refused(
+        &place,
+        &[],
+        &["--server", "10.77.0.9"],
+        &["10.77.0.9 is no address of this machine", SERVER],
+    );
+    refused(
+        &place,
+        &[],
+        &with(&["--port", "5353", "--server-wait", "200ms"]),
+        &["10.77.0.1:5353 does not answer"],
+    );
+    refused(&place, &[], &[], &["server: is not set"]);
+    refused(&place, &[], &with(&["--timeout", "3"]), &["--timeout", "no unit"]);
+    refused(&place, &[], &with(&["--tiemout", "3 s"]), &["--tiemout", "--timeout"]);
+    refused(&place, &[], &with(&["--secret", "/nowhere"]), &["/nowhere: no such file"]);
+    let port = place.at_server(|| std::net::TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let address = port.local_addr().expect("bound").to_string();
+    refused(&place, &[], &[&server[..], &["--metrics", &address]].concat(), &["metrics", &address]);
+
+    let file = place.path("gateway.toml");
+    fs::write(&file, "interface = \"g0\"\nserver = \"10.77.0.1\"\nsyncache.hashsise = 3\n")
+        .expect("a file");
+    let config = file.to_str().expect("plain").to_owned();
+    refused(&place, &[], &["--config", &config], &["gateway.toml:3", "syncache.hashsize"]);
+
+    let secret = place.path("secret");
+    fs::write(&secret, "00112233445566778899aabbccddeeff").expect("a file");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o644)).expect("ours");
+    refused(
+        &place,
+        &[],
+        &[&server[..], &["--secret", secret.to_str().expect("plain")]].concat(),
+        &["others", "chmod 600"],
+    );
+
+    let none = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"];
+    refused(&place, &none, &server, &["not enough privileges", "CAP_BPF"]);
+}
+
+#[test]
+fn a_kernel_or_interface_without_a_feature_is_named() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    place.at_server(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", "0").expect("root may"));
+    refused(
+        &place,
+        &[],
+        &["--server", SERVER, "--mode", "native"],
+        &["no SYN cookies in the kernel", "tcp_syncookies=1"],
+    );
+    place.at_server(|| fs::write("/proc/sys/net/ipv4/tcp_syncookies", "1").expect("root may"));
+
+    // A driver without XDP, as the loopback's: generic is used, and said.
+    refused(
+        &place,
+        &[],
+        &["--server", SERVER, "--interface", "lo", "--mode", "native"],
+        &["no native XDP in the interface's driver", "hint: --mode generic"],
+    );
+    let run = place.start(&["--interface", "lo"]);
+    assert_eq!(run.ready["mode"], "generic");
+    assert_eq!(run.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn another_program_or_gateway_is_left_alone() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let before = place.machine();
+    fs::create_dir_all(place.path("other")).expect("a folder");
+    let other = place.path("other").to_str().expect("plain").to_owned();
+    let run = place.start(&["--bpffs", &other]);
+    // To whoever looks elsewhere for pins it is a foreign program.
+    refused(
+        &place,
+        &[],
+        &["--server", SERVER],
+        &["has an XDP program already: gateway_xdp", "xdp off"],
+    );
+    let pid = run.pid().to_string();
+    refused(
+        &place,
+        &[],
+        &["--server", SERVER, "--bpffs", &other],
+        &["another narrows-gateway serves g0", &pid],
+    );
+    let detach = place.command(&[], &["detach", "--bpffs", &other]);
+    assert_eq!(detach.status.code(), Some(2), "a daemon serves it");
+    assert_eq!(run.end(Signal::SIGINT), Some(0));
+    assert_eq!(place.machine(), before);
+}
+
+#[test]
+fn it_serves_and_leaves_the_machine_as_it_was() {
+    if skip().is_some() {
+        return;
+    }
+    for (mode, signal) in [("native", Signal::SIGTERM), ("generic", Signal::SIGINT)] {
+        let place = Place::new();
+        let before = place.machine();
+        let run = place.start(&["--mode", mode, "--metrics", "127.0.0.1:9053"]);
+        assert_eq!(run.ready["mode"], mode);
+        assert_ne!(place.machine(), before);
+        ask(&mut place.connect(), "name").expect("a reply");
+        let status = place.status();
+        assert_eq!(
+            (&status["counters"]["query"], &status["counters"]["reply"]),
+            (&1.into(), &1.into()),
+            "{status}"
+        );
+        assert_eq!((&status["attached"], &status["daemon"]), (&true.into(), &run.pid().into()));
+
+        until("metrics tell of the query", || {
+            place.at_server(|| {
+                use std::io::Write;
+                let mut stream =
+                    std::net::TcpStream::connect("127.0.0.1:9053").expect("it listens");
+                stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("it reads");
+                let mut text = String::new();
+                stream.read_to_string(&mut text).expect("it answers");
+                text.contains(&format!(
+                    "narrows_gateway_query_total{{interface=\"g0\",mode=\"{mode}\"}} 1"
+                ))
+            })
+        });
+        let about = fs::read_to_string(format!("/proc/{}/status", run.pid())).expect("procfs");
+        for set in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
+            let line = about.lines().find(|line| line.starts_with(set)).expect("a line");
+            assert!(line.ends_with("\t0000000000000000"), "{line}");
+        }
+        assert!(about.contains("NoNewPrivs:\t1"));
+        assert_eq!(run.end(signal), Some(0));
+        assert_eq!(place.machine(), before);
+    }
+}
+
+#[test]
+fn the_units_capabilities_are_enough() {
+    if skip().is_some() {
+        return;
+    }
+    let unit = include_str!("../../systemd/narrows-gateway.service");
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("CapabilityBoundingSet="))
+        .expect("the line");
+    let set: String = line
+        .split(' ')
+        .map(|name| format!(",+{}", name.trim_start_matches("CAP_").to_lowercase()))
+        .collect();
+    let place = Place::new();
+    let before = place.machine();
+    // The bpf file system is systemd's to mount.
+    let first = place.start(&[]);
+    assert_eq!(first.end(Signal::SIGTERM), Some(0));
+    let run = place
+        .start_as(&["setpriv", "--bounding-set", &format!("-all{set}"), "--no-new-privs"], &[]);
+    ask(&mut place.connect(), "name").expect("a reply");
+    assert_eq!(run.end(Signal::SIGTERM), Some(0));
+    assert_eq!(place.machine(), before);
+}
+
+#[test]
+fn detach_finds_what_a_crash_left() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let before = place.machine();
+    let run = place.start(&[]);
+    assert_eq!(run.end(Signal::SIGKILL), None);
+    // The kernel serves without a daemon, and status says so.
+    ask(&mut place.connect(), "name").expect("a reply");
+    assert_eq!(place.status()["daemon"], Value::Null);
+    assert_eq!(place.status()["attached"], true);
+    assert!(place.command(&[], &["detach"]).status.success());
+    assert_eq!(place.machine(), before);
+    let again = place.command(&[], &["detach"]);
+    assert!(
+        again.status.success()
+            && String::from_utf8_lossy(&again.stdout).starts_with("nothing was attached")
+    );
+    assert_eq!(place.command(&[], &["status"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_restart_or_upgrade_drops_no_connection() {
+    if skip().is_some() {
+        return;
+    }
+    for signal in [Signal::SIGKILL, Signal::SIGUSR2] {
+        let place = Place::new();
+        let before = place.machine();
+        let first = place.start(&[]);
+        let (flows, pid) = (map_id(&place, "flows"), first.pid());
+        let mut answered = place.connect();
+        ask(&mut answered, "first").expect("a reply");
+        let mut shaken = place.connect();
+        until("the query is counted", || place.counter("query") == 1);
+        first.end(signal);
+        let mut between = place.connect();
+        ask(&mut between, "between").expect("a reply without a daemon");
+
+        let second = place.start(&[]);
+        assert_ne!(second.pid(), pid);
+        assert_eq!(map_id(&place, "flows"), flows, "the map goes on");
+        // A second query, which the kernel takes over, and a first one with the cookie of the daemon before.
+        ask(&mut answered, "second").expect("a reply");
+        ask(&mut shaken, "late").expect("a reply");
+        ask(&mut place.connect(), "new").expect("a reply");
+        let counters = place.status()["counters"].clone();
+        assert_eq!(counters["query"], 4, "{counters}");
+        assert_eq!(counters["adopted"], 1, "{counters}");
+        assert_eq!(second.end(Signal::SIGTERM), Some(0));
+        assert_eq!(place.machine(), before);
+    }
+}
+
+#[test]
+fn entries_outlive_a_change_of_their_number() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let first = place.start(&["--cache-connections", "2048", "--cache-ring", "256 KiB"]);
+    let mut stream = place.connect();
+    ask(&mut stream, "first").expect("a reply");
+    until("it is acknowledged", || place.status()["entries"]["idle"] == 1);
+    first.end(Signal::SIGUSR2);
+    let second = place.start(&["--cache-connections", "4096", "--cache-ring", "1 MiB"]);
+    assert_eq!(place.status()["entries_room"], 4096);
+    assert_eq!(place.status()["entries"]["idle"], 1);
+    ask(&mut stream, "second").expect("a reply");
+    ask(&mut place.connect(), "new").expect("a reply");
+    assert_eq!(second.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn on_exit_keep_leaves_it_serving() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let before = place.machine();
+    let run = place.start(&["--on-exit", "keep"]);
+    assert_eq!(run.end(Signal::SIGTERM), Some(0));
+    ask(&mut place.connect(), "name").expect("a reply");
+    assert_eq!(place.counter("query"), 1);
+    assert!(place.command(&[], &["detach"]).status.success());
+    assert_eq!(place.machine(), before);
+}
+
+#[test]
+fn a_configuration_is_read_again() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let file = place.path("gateway.toml");
+    let config = file.to_str().expect("plain").to_owned();
+    let write = |text: &str| fs::write(&file, format!("{text}\nloglevel = 3\n")).expect("a file");
+    write("close = \"keep\"");
+    let run = place.start(&["--config", &config]);
+
+    write("active = false\nedns_size = \"1232 B\"");
+    run.signal(Signal::SIGHUP);
+    until("it is not active", || place.status()["active"] == false);
+    // Everything passes: the server's own TCP answers.
+    ask(&mut place.connect(), "name").expect("a reply");
+    assert_eq!((place.counter("syn"), place.counter("query")), (0, 0));
+
+    write("actve = true");
+    run.signal(Signal::SIGHUP);
+    until("the error is logged", || place.log().contains("configuration not taken"));
+    assert_eq!(place.status()["active"], false);
+
+    write("active = true\ncache.connections = 4096");
+    run.signal(Signal::SIGHUP);
+    until("it is active", || place.status()["active"] == true);
+    until("what needs a restart is named", || place.log().contains("setting needs a restart"));
+    ask(&mut place.connect(), "name").expect("a reply");
+    assert_eq!(place.counter("query"), 1);
+    assert_eq!(run.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn entries_go_when_their_time_is_over() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let run = place.start(&["--timeout", "500 ms", "--idle", "1 s"]);
+    let mut idle = place.connect();
+    ask(&mut idle, "name").expect("a reply");
+    // Closed in order, with a FIN: a read ends without an error.
+    let mut rest = Vec::new();
+    idle.read_to_end(&mut rest).expect("FIN, not RST");
+    assert!(rest.is_empty());
+    drop(idle);
+    until("the client's FIN removes the entry", || place.status()["entries"]["closing"] == 0);
+
+    let mut silent = place.connect();
+    silent.set_read_timeout(Some(Duration::from_millis(1200))).expect("a socket");
+    ask(&mut silent, "silence").expect_err("the server does not answer");
+    until("the query is forgotten", || place.counter("expired") >= 1);
+    assert_eq!(run.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn keys_of_one_secret_are_the_same_after_everything_is_gone() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let secret = place.path("secret");
+    fs::write(&secret, "00112233445566778899aabbccddeeff\n").expect("a file");
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).expect("ours");
+    let path = secret.to_str().expect("plain");
+    let first = place.start(&["--secret", path]);
+    let mut stream = place.connect();
+    // Nothing is left of the first but the cookie that the client holds.
+    assert_eq!(first.end(Signal::SIGTERM), Some(0));
+    let second = place.start(&["--secret", path]);
+    ask(&mut stream, "name").expect("a reply");
+    assert_eq!(place.counter("query"), 1);
+    assert_eq!(second.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn check_touches_nothing() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let before = place.machine();
+    let output = place.command(&[], &["check", "--json", "--server", SERVER]);
+    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said["mode"], "native", "{said}");
+    assert_eq!(said["facts"]["servers"][0]["tcp"], true, "{said}");
+    assert_eq!(said["facts"]["bpf_sk_assign_tcp_reqsk"], true, "{said}");
+    assert_eq!(place.machine(), before);
+
+    let refused = place.command(&[], &["check", "--json", "--server", "10.77.0.9"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let said: Value = serde_json::from_slice(&refused.stdout).expect("JSON");
+    assert_eq!(said["mode"], Value::Null);
+    assert_eq!(place.machine(), before);
+}
+
+#[test]
+fn check_names_rules_that_would_be_bypassed() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let rules = "table inet t { chain c { type filter hook input priority 0; tcp dport 53 ip saddr 192.0.2.0/24 drop; }; }";
+    let set = place.at_server(|| std::process::Command::new("nft").arg(rules).status());
+    match set {
+        Ok(status) if status.success() => {}
+        _ => {
+            eprintln!("SKIP: needs nft; apt-get install nftables");
+            assert!(std::env::var_os("CI").is_none(), "CI must not skip");
+            return;
+        }
+    }
+    let output = place.command(&[], &["check", "--json", "--server", SERVER]);
+    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(said["bypassed"][0]["place"], "nft inet t c", "{said}");
+    assert!(output.status.success(), "a warning is no refusal");
+}

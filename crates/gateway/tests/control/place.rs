@@ -1,0 +1,343 @@
+//! Two network namespaces joined by a veth pair, a DNS server in one, a client in the other, and gateways that run there.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use libbpf_rs::libbpf_sys;
+use narrows_gateway::kernel::links::{Hook, Link, XdpMode};
+use nix::sched::{CloneFlags, setns};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// The server's address, on `g0`.
+pub(crate) const SERVER: &str = "10.77.0.1";
+/// The program.
+pub(crate) const GATEWAY: &str = env!("CARGO_BIN_EXE_narrows-gateway");
+
+/// What a test runs in; gone when it is dropped, also by a panic.
+pub(crate) struct Place {
+    name: String,
+    folder: PathBuf,
+    passes: Option<Link>,
+}
+
+/// A gateway in the foreground.
+pub(crate) struct Run {
+    child: Child,
+    /// Its first line.
+    pub(crate) ready: Value,
+}
+
+/// Says why the tests of this file cannot run here; `None` if they can. In CI they must.
+pub(crate) fn skip() -> Option<&'static str> {
+    let why = if !nix::unistd::geteuid().is_root() {
+        "needs root"
+    } else if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        "needs a kernel with BTF"
+    } else if ["ip", "bpftool"].iter().any(|tool| Command::new(tool).arg("-V").output().is_err()) {
+        "needs ip and bpftool; apt-get install iproute2 bpftool"
+    } else {
+        return None;
+    };
+    eprintln!("SKIP: {why}");
+    assert!(std::env::var_os("CI").is_none(), "CI must not skip: {why}");
+    Some(why)
+}
+
+impl Place {
+    /// Makes it. The server answers over UDP and TCP, but never to names that begin with `s`.
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("nrw-control-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(&name);
+        fs::create_dir_all(folder.join("bpf")).expect("a folder");
+        let mut place = Self { name, folder, passes: None };
+        let (server, client) = (place.name.clone(), place.client_name());
+        for namespace in [&server, &client] {
+            ip(&["netns", "add", namespace]);
+            ip(&["-n", namespace, "link", "set", "lo", "up"]);
+        }
+        ip(&[
+            "-n", &server, "link", "add", "g0", "type", "veth", "peer", "name", "c0", "netns",
+            &client,
+        ]);
+        for (namespace, link, address) in
+            [(&server, "g0", "10.77.0.1/24"), (&client, "c0", "10.77.0.2/24")]
+        {
+            ip(&["-n", namespace, "addr", "add", address, "dev", link]);
+            ip(&["-n", namespace, "link", "set", link, "up"]);
+        }
+        // veth wakes its receiver for frames of XDP_TX only where the receiver has an XDP program, too.
+        place.passes = Some(place.at_client(|| {
+            let index = nix::net::if_::if_nametoindex("c0").expect("c0");
+            Link::create(pass_all().as_fd(), index, Hook::Xdp(XdpMode::Native)).expect("root may")
+        }));
+        place.at_server(serve);
+        place
+    }
+
+    /// Does something in the server's namespace.
+    pub(crate) fn at_server<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        inside(&self.name, work)
+    }
+
+    /// Does something in the client's namespace.
+    pub(crate) fn at_client<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        inside(&self.client_name(), work)
+    }
+
+    /// A path in the test's folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// A command of the program in the server's namespace, to its end, before which `prefix` may change what it runs as.
+    pub(crate) fn command(&self, prefix: &[&str], arguments: &[&str]) -> Output {
+        self.prepare(prefix, arguments).stdin(Stdio::null()).output().expect("nsenter runs")
+    }
+
+    /// `run` for this place's server, with more arguments, until its first line.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Run {
+        self.start_as(&[], arguments)
+    }
+
+    /// The same with a prefix.
+    pub(crate) fn start_as(&self, prefix: &[&str], arguments: &[&str]) -> Run {
+        let log = File::options().create(true).append(true).open(self.path("log")).expect("a log");
+        let all = [&["run", "--server", SERVER, "--loglevel", "3"], arguments].concat();
+        let mut child = self
+            .prepare(prefix, &all)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("nsenter runs");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("it is piped");
+        BufReader::new(out).read_line(&mut line).expect("a line");
+        let ready = serde_json::from_str(&line)
+            .unwrap_or_else(|_| panic!("no ready line but {line:?}; {}", self.log()));
+        Run { child, ready }
+    }
+
+    /// All that gateways logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    /// `status --json`.
+    pub(crate) fn status(&self) -> Value {
+        let output = self.command(&[], &["status", "--json", "--interval", "0"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    /// A counter of `status`.
+    pub(crate) fn counter(&self, name: &str) -> u64 {
+        self.status()["counters"][name].as_u64().expect("a counter")
+    }
+
+    /// What a command must leave as it was: the link with all its attributes, programs, pins, settings of the kernel.
+    pub(crate) fn machine(&self) -> String {
+        let link = self.at_server(|| run("ip", &["-d", "link", "show", "dev", "g0"]));
+        let programs = self.at_server(|| run("bpftool", &["net"]));
+        let pins: Vec<String> = list(&self.path("bpf"));
+        format!("{link}{programs}{pins:?}")
+    }
+
+    /// A connection from the client.
+    pub(crate) fn connect(&self) -> TcpStream {
+        self.at_client(|| {
+            let server: SocketAddr = format!("{SERVER}:53").parse().expect("an address");
+            let stream =
+                TcpStream::connect_timeout(&server, Duration::from_secs(5)).expect("it connects");
+            stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+            stream
+        })
+    }
+
+    fn client_name(&self) -> String {
+        format!("{}c", self.name)
+    }
+
+    fn prepare(&self, prefix: &[&str], arguments: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net=/run/netns/{}", self.name))
+            .args(prefix)
+            .arg(GATEWAY)
+            .args(arguments);
+        if !arguments.contains(&"--interface") {
+            command.args(["--interface", "g0"]);
+        }
+        if !arguments.contains(&"--bpffs") {
+            command.arg("--bpffs").arg(self.path("bpf"));
+        }
+        command
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+        self.passes = None;
+        for name in [&self.name, &self.client_name()] {
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+        }
+        // The last pins go with their file system.
+        for mounted in ["bpf", "other"] {
+            let _ = nix::mount::umount(&self.path(mounted));
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Run {
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.ready["pid"].as_u64().expect("a number") as u32
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid().cast_signed()), signal).expect("it runs");
+    }
+
+    /// Sends it a signal that ends it; its exit code, or `None` where the signal itself ended it.
+    pub(crate) fn end(mut self, signal: Signal) -> Option<i32> {
+        self.signal(signal);
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // Of a test that failed; otherwise it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Asks on a connection, and gets the reply's name and whether it came over UDP.
+pub(crate) fn ask(stream: &mut TcpStream, name: &str) -> std::io::Result<Vec<u8>> {
+    let message = query(name);
+    let mut bytes = (message.len() as u16).to_be_bytes().to_vec();
+    bytes.extend(&message);
+    stream.write_all(&bytes)?;
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut reply = vec![0; u16::from_be_bytes(length).into()];
+    stream.read_exact(&mut reply)?;
+    assert_eq!(reply[2] & 0x80, 0x80, "QR");
+    assert_eq!(reply[12..12 + name.len() + 1], message[12..12 + name.len() + 1]);
+    Ok(reply)
+}
+
+fn query(name: &str) -> Vec<u8> {
+    let mut message = vec![0x12, 0x34, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, name.len() as u8];
+    message.extend(name.bytes());
+    message.extend([0, 0, 1, 0, 1]);
+    message
+}
+
+/// A server that gives each query back as its reply.
+fn serve() {
+    let udp = UdpSocket::bind((SERVER, 53)).expect("port 53");
+    let tcp = TcpListener::bind((SERVER, 53)).expect("port 53");
+    // Both threads end with the test's process; their sockets keep the namespace until then, which is no harm.
+    std::thread::spawn(move || {
+        let mut message = [0; 4096];
+        while let Ok((length, from)) = udp.recv_from(&mut message) {
+            if message[13] != b's' {
+                message[2] |= 0x80;
+                let _ = udp.send_to(&message[..length], from);
+            }
+        }
+    });
+    std::thread::spawn(move || {
+        for mut stream in tcp.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut length = [0; 2];
+                while stream.read_exact(&mut length).is_ok() {
+                    let mut message = vec![0; u16::from_be_bytes(length).into()];
+                    if stream.read_exact(&mut message).is_err() {
+                        return;
+                    }
+                    message[2] |= 0x80;
+                    let _ = stream.write_all(&[&length[..], &message].concat());
+                }
+            });
+        }
+    });
+}
+
+/// Does something in a thread that is in a network namespace.
+fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
+    let namespace = File::open(Path::new("/run/netns").join(name)).expect("the namespace");
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            setns(&namespace, CloneFlags::CLONE_NEWNET).expect("root may");
+            work()
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// An XDP program that passes everything: r0 = XDP_PASS, exit.
+#[allow(unsafe_code, reason = "libbpf's C functions")]
+fn pass_all() -> OwnedFd {
+    let instruction = |code, imm| libbpf_sys::bpf_insn { code, imm, ..Default::default() };
+    let program = [instruction(0xb7, 2), instruction(0x95, 0)];
+    // SAFETY: names that end in zero and as many instructions as are said, alive until the call returns.
+    let fd = unsafe {
+        libbpf_sys::bpf_prog_load(
+            libbpf_sys::BPF_PROG_TYPE_XDP,
+            c"pass".as_ptr(),
+            c"GPL".as_ptr(),
+            program.as_ptr(),
+            program.len() as libbpf_sys::size_t,
+            std::ptr::null_mut(),
+        )
+    };
+    assert!(fd >= 0, "the program loads: {fd}");
+    // SAFETY: a descriptor that was made for us.
+    unsafe { OwnedFd::from_raw_fd(fd) }
+}
+
+fn ip(arguments: &[&str]) {
+    run("ip", arguments);
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn list(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder)
+        .map(|entries| entries.flatten().collect::<Vec<_>>())
+        .unwrap_or_default();
+    let mut all: Vec<String> =
+        entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    // The file system's own, there from its mounting on.
+    all.retain(|name| !name.ends_with(".debug"));
+    all.sort();
+    all
+}
