@@ -117,6 +117,14 @@ impl<P: Packet> Qdisc<P> for AnyQdisc<P> {
         each!(self, queue => queue.ready_at(now))
     }
 
+    fn foresee_enqueue(&self, flow_hashes: &[u64]) {
+        each!(self, queue => queue.foresee_enqueue(flow_hashes));
+    }
+
+    fn foresee_dequeue(&self, show: &mut dyn FnMut(&P)) {
+        each!(self, queue => queue.foresee_dequeue(show));
+    }
+
     #[inline]
     fn backlog(&self) -> Backlog {
         each!(self, queue => queue.backlog())

@@ -1,5 +1,7 @@
 //! TCP connections in the network: both ends, their timers, and the application that sends.
 
+use std::hint::black_box;
+
 use narrows_units::Time;
 
 use crate::agenda::Event;
@@ -186,6 +188,23 @@ impl Connections {
         connection.ends[usize::from(to_receiver)].flush(&cx, packet.route ^ 1, network);
     }
 
+    /// Reads what [`handle_packet`](Self::handle_packet) will need for packets on these routes.
+    pub(crate) fn foresee(&self, routes: &[u32]) {
+        for &route in routes {
+            let connection = &self.connections[(route / 2) as usize];
+            let end = connection.end_of(route);
+            black_box((connection.config, end.armed, end.endpoint.touch()));
+        }
+        for &route in routes {
+            let end = self.connections[(route / 2) as usize].end_of(route);
+            black_box(end.endpoint.touch_sender());
+        }
+        for &route in routes {
+            let end = self.connections[(route / 2) as usize].end_of(route);
+            black_box(end.endpoint.touch_scoreboard());
+        }
+    }
+
     /// A timer's event (`index`: twice the connection, plus one for the receiver).
     pub(crate) fn handle_timer(&mut self, now: Time, index: u32, network: &mut Network) {
         let connection = &mut self.connections[(index / 2) as usize];
@@ -326,6 +345,12 @@ impl Connection {
             },
             window: WindowIntegral::default(),
         }
+    }
+
+    /// The end to which a route leads.
+    #[inline(always)]
+    fn end_of(&self, route: u32) -> &End {
+        &self.ends[usize::from(route.is_multiple_of(2))]
     }
 
     #[inline]

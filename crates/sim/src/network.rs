@@ -1,8 +1,11 @@
 //! The network: links, routes and what is on its way.
 
+mod foresight;
+
 use narrows_qdisc::Dropped;
 use narrows_units::Time;
 
+use self::foresight::Foresight;
 use crate::agenda::{Agenda, Event};
 use crate::captured::{Captured, Frame};
 use crate::link::{Fate, Flights, Gone, Link, Passage, Released, Slot};
@@ -64,6 +67,7 @@ pub(crate) struct Network {
     /// What scheduled links have let go, in order; handled to the end before anything else.
     released: Released,
     releasing: bool,
+    foresight: Foresight,
 }
 
 impl Network {
@@ -104,6 +108,7 @@ impl Network {
             dropped: Vec::new(),
             released: Released::default(),
             releasing: false,
+            foresight: Foresight::new(plan),
         }
     }
 
@@ -151,6 +156,7 @@ impl Network {
 
     /// The next packet in a scheduled link's queue may leave.
     pub(crate) fn release(&mut self, now: Time, link: u32) {
+        self.foresee_departures(link);
         let due_at = self.links[link as usize].release(now, link, &mut self.released);
         self.pass_on(now, link, due_at);
     }

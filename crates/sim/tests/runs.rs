@@ -3,8 +3,8 @@
 mod common;
 
 use common::{
-    add_resolvers, busy_plan, dumbbell, fingerprint, numbers, on_off, pfifo, red_ecn, run, send,
-    table,
+    add_resolvers, busy_plan, dumbbell, fingerprint, numbers, on_off, pfifo, red_ecn, run,
+    run_foreseeing, send, table,
 };
 use narrows_sim::plan::{Draw, Plan, Source};
 use narrows_sim::{Simulation, Stopped};
@@ -26,7 +26,7 @@ fn slices_of_any_length_give_the_same_tables() {
 }
 
 #[test]
-fn shortcuts_change_no_result() {
+fn neither_shortcuts_nor_foresight_change_a_result() {
     let mut unequal = dumbbell(9, 20, pfifo(40));
     on_off(&mut unequal, 64);
     for (index, link) in unequal.links.iter_mut().enumerate().skip(2) {
@@ -48,9 +48,11 @@ fn shortcuts_change_no_result() {
     for plan in [busy_plan(), unequal, equal, legacy, classic, changing] {
         let mut plain = plan.clone();
         plain.collapse = false;
-        let (fast, plain) = (run(plan), run(plain));
+        let (fast, plain, foreseeing) = (run(plan.clone()), run(plain), run_foreseeing(plan));
         assert!(fast.events() <= plain.events(), "{} {}", fast.events(), plain.events());
         assert_eq!(fingerprint(&fast), fingerprint(&plain));
+        assert_eq!(foreseeing.events(), fast.events());
+        assert_eq!(fingerprint(&foreseeing), fingerprint(&fast));
     }
 }
 

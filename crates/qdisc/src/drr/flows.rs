@@ -4,6 +4,8 @@
 //! forgotten, unless the discipline keeps it for what it knows of it. So memory follows the flows
 //! that are active, whatever has passed before.
 
+use core::hint::black_box;
+
 use narrows_units::Bytes;
 
 use super::slab::{List, NIL, Slab};
@@ -15,6 +17,9 @@ use crate::{Backlog, Packet};
 pub(crate) struct Flows<P> {
     slab: Slab<P>,
     flows: Vec<Flow>,
+    /// The round: each flow's neighbours there. Apart from the flows, so that one can go along it
+    /// without these, and it stays in a cache.
+    round: Vec<Neighbours>,
     /// Indices in `flows` that are free.
     free: Vec<u32>,
     table: Table,
@@ -37,10 +42,17 @@ pub(crate) struct Flow {
     pub(crate) deficit: i64,
     list: List,
     packets: u32,
-    /// The next and the last in the round; its own index, or anything, when it is not active.
+}
+
+/// The next and the last in the round; its own index, or anything, when it is not active.
+#[derive(Clone, Copy, Debug)]
+struct Neighbours {
     next: u32,
     before: u32,
 }
+
+/// So many packets are foreseen at once.
+const FORESEEN: usize = 16;
 
 impl Flow {
     /// What the flow is known by.
@@ -66,6 +78,7 @@ impl<P: Packet> Flows<P> {
         Self {
             slab: Slab::new(),
             flows: Vec::new(),
+            round: Vec::new(),
             free: Vec::new(),
             // Another seed than that of the buckets: keys of one bucket must not meet there too.
             table: Table::new(mix(seed, 0x7461_626C_6500_0000)),
@@ -107,15 +120,7 @@ impl<P: Packet> Flows<P> {
     }
 
     fn add(&mut self, key: u64) -> u32 {
-        let flow = Flow {
-            key,
-            bytes: 0,
-            deficit: 0,
-            list: List::EMPTY,
-            packets: 0,
-            next: NIL,
-            before: NIL,
-        };
+        let flow = Flow { key, bytes: 0, deficit: 0, list: List::EMPTY, packets: 0 };
         let index = match self.free.pop() {
             Some(index) => {
                 self.flows[index as usize] = flow;
@@ -123,6 +128,7 @@ impl<P: Packet> Flows<P> {
             }
             None => {
                 self.flows.push(flow);
+                self.round.push(Neighbours { next: NIL, before: NIL });
                 (self.flows.len() - 1) as u32
             }
         };
@@ -209,7 +215,62 @@ impl<P: Packet> Flows<P> {
     #[inline]
     pub(crate) fn end_turn(&mut self) {
         if self.turn != NIL {
-            self.turn = self.flows[self.turn as usize].next;
+            self.turn = self.round[self.turn as usize].next;
+        }
+    }
+
+    /// Reads what [`push`](Self::push) will need for packets with these hashes: [`Qdisc::foresee_enqueue`].
+    ///
+    /// What is read shows where the next has to be read, so it goes in steps, each for all packets.
+    ///
+    /// [`Qdisc::foresee_enqueue`]: crate::Qdisc::foresee_enqueue
+    pub(crate) fn foresee_push(&self, flow_hashes: &[u64]) {
+        for flow_hashes in flow_hashes.chunks(FORESEEN) {
+            let mut nodes = [NIL; FORESEEN];
+            let nodes = &mut nodes[..flow_hashes.len()];
+            for (flow, &flow_hash) in nodes.iter_mut().zip(flow_hashes) {
+                *flow = self.find(self.key(flow_hash)).unwrap_or(NIL);
+            }
+            for node in nodes.iter_mut() {
+                *node = self.flows.get(*node as usize).map_or(NIL, |flow| flow.list.back());
+            }
+            for node in nodes {
+                black_box(self.slab.touch(*node));
+            }
+        }
+    }
+
+    /// Reads what [`pop_front`](Self::pop_front) will need of the flows whose turn is next, and
+    /// shows their first packets: [`Qdisc::foresee_dequeue`].
+    ///
+    /// [`Qdisc::foresee_dequeue`]: crate::Qdisc::foresee_dequeue
+    pub(crate) fn foresee_pop(&self, show: &mut dyn FnMut(&P)) {
+        let mut nodes = [NIL; FORESEEN];
+        let mut count = 0;
+        let mut flow = self.turn;
+        while count < FORESEEN && flow != NIL {
+            nodes[count] = flow;
+            count += 1;
+            flow = self.round[flow as usize].next;
+            if flow == self.turn {
+                break;
+            }
+        }
+        let nodes = &mut nodes[..count];
+        for node in nodes.iter_mut() {
+            *node = self.flows[*node as usize].list.front();
+        }
+        let mut behind = [NIL; FORESEEN];
+        for (behind, &node) in behind.iter_mut().zip(nodes.iter()) {
+            *behind = self.slab.end(node).map_or(NIL, |(_, next)| next);
+        }
+        for node in behind {
+            black_box(self.slab.touch(node));
+        }
+        for &mut node in nodes {
+            if let Some((packet, _)) = self.slab.end(node) {
+                show(packet);
+            }
         }
     }
 
@@ -239,7 +300,7 @@ impl<P: Packet> Flows<P> {
             self.set_ring(flow, flow);
             return;
         }
-        let last = self.flows[self.turn as usize].before;
+        let last = self.round[self.turn as usize].before;
         self.set_ring(last, flow);
         self.set_ring(flow, self.turn);
     }
@@ -248,7 +309,7 @@ impl<P: Packet> Flows<P> {
     #[inline]
     fn leave(&mut self, flow: u32) {
         self.active -= 1;
-        let Flow { next, before, .. } = self.flows[flow as usize];
+        let Neighbours { next, before } = self.round[flow as usize];
         if next == flow {
             self.turn = NIL;
             return;
@@ -261,8 +322,8 @@ impl<P: Packet> Flows<P> {
 
     #[inline]
     fn set_ring(&mut self, flow: u32, next: u32) {
-        self.flows[flow as usize].next = next;
-        self.flows[next as usize].before = flow;
+        self.round[flow as usize].next = next;
+        self.round[next as usize].before = flow;
     }
 }
 
@@ -305,6 +366,33 @@ mod tests {
             let rest: Vec<u64> = (0..4).filter(|&key| key != gone).collect();
             assert_eq!(served(&mut flows), rest);
         }
+    }
+
+    #[test]
+    fn what_is_foreseen_is_the_first_packet_of_each_flow_in_the_order_of_turns() {
+        let mut flows = Flows::new(None, 1);
+        let foreseen = |flows: &Flows<TestPacket>| {
+            flows.foresee_push(&(0..50).collect::<Vec<u64>>());
+            let mut numbers = Vec::new();
+            flows.foresee_pop(&mut |packet| numbers.push(packet.number));
+            numbers
+        };
+        assert_eq!(foreseen(&flows), []);
+        for number in 0..60 {
+            let flow = flows.find_or_add(number % 30);
+            flows.push(flow, TestPacket { number, ..TestPacket::default() });
+            let first = foreseen(&flows);
+            assert_eq!(first, (0..=number.min(FORESEEN as u64 - 1)).collect::<Vec<u64>>());
+        }
+        // The others' turns are over.
+        for _ in 0..25 {
+            let flow = flows.turn().expect("packets wait");
+            flows.end_turn();
+            flows.pop_front(flow);
+        }
+        let expected = (25..41).collect::<Vec<u64>>();
+        assert_eq!(foreseen(&flows), expected);
+        assert_eq!(served(&mut flows).len(), 35);
     }
 
     #[test]

@@ -45,6 +45,14 @@ macro_rules! scheduled {
                 self.scheduler.dequeue(now, dropped)
             }
 
+            fn foresee_enqueue(&self, flow_hashes: &[u64]) {
+                self.scheduler.foresee_enqueue(flow_hashes);
+            }
+
+            fn foresee_dequeue(&self, show: &mut dyn FnMut(&P)) {
+                self.scheduler.foresee_dequeue(show);
+            }
+
             #[inline]
             fn backlog(&self) -> $crate::Backlog {
                 self.scheduler.backlog()

@@ -170,6 +170,14 @@ impl<P: Packet, V: Victim> Qdisc<P> for Scheduler<P, V> {
         Some(packet)
     }
 
+    fn foresee_enqueue(&self, flow_hashes: &[u64]) {
+        self.flows.foresee_push(flow_hashes);
+    }
+
+    fn foresee_dequeue(&self, show: &mut dyn FnMut(&P)) {
+        self.flows.foresee_pop(show);
+    }
+
     #[inline]
     fn backlog(&self) -> Backlog {
         self.flows.backlog()

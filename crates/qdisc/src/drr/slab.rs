@@ -36,6 +36,18 @@ impl List {
     /// No packets.
     pub(crate) const EMPTY: Self = Self { front: NIL, back: NIL };
 
+    /// The node of the first packet, or [`NIL`].
+    #[inline]
+    pub(crate) const fn front(self) -> u32 {
+        self.front
+    }
+
+    /// The node of the last packet, or [`NIL`].
+    #[inline]
+    pub(crate) const fn back(self) -> u32 {
+        self.back
+    }
+
     #[inline]
     pub(crate) const fn is_empty(self) -> bool {
         self.front == NIL
@@ -76,6 +88,25 @@ impl<P> Slab<P> {
         match self.nodes.get(list.front as usize)? {
             Node::Used { packet, .. } => Some(packet),
             Node::Free { .. } => unreachable!("a list holds used nodes"),
+        }
+    }
+
+    /// The packet of a node at an end of its list, and its one neighbour; `None`: no node.
+    #[inline]
+    pub(crate) fn end(&self, index: u32) -> Option<(&P, u32)> {
+        match self.nodes.get(index as usize)? {
+            Node::Used { link, packet } => Some((packet, link ^ NIL)),
+            Node::Free { .. } => unreachable!("a list holds used nodes"),
+        }
+    }
+
+    /// Reads a node, if it is one.
+    #[inline]
+    pub(crate) fn touch(&self, index: u32) -> u32 {
+        match self.nodes.get(index as usize) {
+            Some(Node::Used { link, .. }) => *link,
+            Some(Node::Free { next }) => *next,
+            None => NIL,
         }
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct Agenda {
     /// Entries passed in buckets since then, to find a new one's place.
     steps: u32,
     looked_at: Time,
+    /// Buckets before this one have been [foreseen](Agenda::foresee).
+    foreseen: u64,
 }
 
 const FEWEST_BUCKETS: usize = 1 << 12;
@@ -76,6 +78,9 @@ const LOOK_INTERVAL: u32 = 1 << 14;
 const MOST_STEPS: u32 = 16 * LOOK_INTERVAL;
 /// Narrowest buckets: 2^10 ps, a nanosecond.
 const NARROWEST: u32 = 10;
+/// So many buckets are foreseen at once, and so many of the first entries of each.
+const FORESEEN: usize = 32;
+const FORESEEN_DEPTH: usize = 4;
 /// Width to start with: 2^24 ps, 17 us.
 const INITIAL_SHIFT: u32 = 24;
 
@@ -94,6 +99,7 @@ impl Agenda {
             pops: 0,
             steps: 0,
             looked_at: Time::ZERO,
+            foreseen: 0,
         }
     }
 
@@ -124,6 +130,46 @@ impl Agenda {
             self.adapt(node.at);
         }
         Some((node.at, node.event))
+    }
+
+    /// Whether the wheel has come to what is not foreseen.
+    #[inline(always)]
+    pub(crate) fn is_unforeseen(&self) -> bool {
+        self.current >= self.foreseen
+    }
+
+    /// Puts the next events, as far as they are scheduled by now, on a list: almost all, more or less
+    /// in order. Their entries are read one step after another for all buckets, because what lies in
+    /// memory comes for many hardly later than for one.
+    pub(crate) fn foresee(&mut self, events: &mut Vec<Event>) {
+        let mut entries = [NONE; FORESEEN];
+        let mut count = 0;
+        let mut bucket = self.current;
+        while count < FORESEEN && bucket < self.reach {
+            let slot = self.slot(bucket);
+            let ahead = self.occupied[slot / 64] >> (slot % 64);
+            if ahead == 0 {
+                bucket += 64 - slot as u64 % 64;
+                continue;
+            }
+            bucket += u64::from(ahead.trailing_zeros());
+            entries[count] = self.buckets[self.slot(bucket)].first;
+            count += 1;
+            bucket += 1;
+        }
+        self.foreseen = bucket;
+        for _ in 0..FORESEEN_DEPTH {
+            let mut more = 0;
+            for at in 0..count {
+                let entry = entries[at];
+                events.push(self.store.event(entry));
+                // Without a branch: the processor would have to guess.
+                let next = self.store.next(entry);
+                entries[more] = next;
+                more += usize::from(next != NONE);
+            }
+            count = more;
+        }
     }
 
     /// The place of a bucket in the wheel.
@@ -287,6 +333,7 @@ impl Agenda {
         let tick = self.current / self.buckets_a_tick() + TICKS;
         self.reach = tick * self.buckets_a_tick();
         self.far = Far::new(tick);
+        self.foreseen = self.current;
         for list in lists {
             let mut entry = list.first;
             while entry != NONE {
@@ -305,6 +352,33 @@ mod tests {
     use rand_core::{Rng, SeedableRng};
 
     use super::*;
+
+    /// What is foreseen is what comes, until the next look.
+    #[test]
+    fn foresees_what_comes() {
+        let mut random = rand_pcg::Pcg32::seed_from_u64(1);
+        let mut agenda = Agenda::new();
+        let mut at = 0;
+        for number in 0..20_000 {
+            at += u64::from(random.next_u32() >> 6);
+            agenda.schedule(Time::from_ps(at), Event::new(3, number));
+        }
+        let mut foreseen = Vec::new();
+        let (mut looks, mut surprises, mut popped) = (0, 0, 0);
+        loop {
+            if agenda.is_unforeseen() {
+                foreseen.clear();
+                agenda.foresee(&mut foreseen);
+                looks += 1;
+            }
+            let Some((_, event)) = agenda.pop() else { break };
+            popped += 1;
+            surprises += u32::from(!foreseen.contains(&event));
+        }
+        assert_eq!(popped, 20_000);
+        // Surprises are what comes when the wheel moves on, before one looks, and when it is rebuilt.
+        assert!(looks < popped / 8 && surprises < popped / 16, "{looks} looks, {surprises}");
+    }
 
     /// The agenda against a sorted list, with ties, far events and changing density.
     #[test]

@@ -82,6 +82,11 @@ impl Store {
     }
 
     #[inline(always)]
+    pub(super) fn event(&self, entry: u32) -> Event {
+        self.nodes[entry as usize].event
+    }
+
+    #[inline(always)]
     pub(super) fn at(&self, entry: u32) -> Time {
         self.nodes[entry as usize].at
     }

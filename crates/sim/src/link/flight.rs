@@ -104,6 +104,12 @@ impl Flight {
         ))
     }
 
+    /// The places of the packets that arrive first and last.
+    #[inline(always)]
+    pub(super) const fn ends(&self) -> (u32, u32) {
+        (self.first, self.last)
+    }
+
     /// Finds the place of a packet that arrives before the last one.
     #[cold]
     #[inline(never)]
@@ -128,6 +134,20 @@ impl Flight {
 impl Flights {
     pub(crate) const fn new() -> Self {
         Self { places: Vec::new(), free: NONE }
+    }
+
+    /// The packet at a place that is the first of a list, and the place that follows; `None`: no place.
+    #[inline(always)]
+    pub(crate) fn first(&self, index: u32) -> Option<(&Packet, u32)> {
+        let place = self.places.get(index as usize)?;
+        Some((&place.packet, place.link ^ NONE))
+    }
+
+    /// Reads what a packet needs of the one behind or before it, at `index`, if there is one.
+    #[inline(always)]
+    pub(crate) fn touch(&self, index: u32) -> u32 {
+        // Its first and its last bytes, which may be on two cache lines.
+        self.places.get(index as usize).map_or(0, |place| place.arrives_at[0] ^ place.link)
     }
 
     #[inline(always)]

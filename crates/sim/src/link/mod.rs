@@ -22,6 +22,7 @@ mod scheduled;
 mod simple;
 
 use std::collections::VecDeque;
+use std::hint::black_box;
 
 use narrows_qdisc::{
     DropReason, Dropped, Ecn, Qdisc, Verdict,
@@ -427,6 +428,23 @@ impl Link {
             Queue::Red1993(queue) => context.run(&mut **queue, red::classic::Red::head),
             Queue::Pie(queue) => context.run(&mut **queue, Pie::head),
             Queue::Blue(queue) => context.run(&mut **queue, Blue::head),
+        }
+    }
+
+    /// Reads what every packet needs of the link, but the flight list; gives the places of the first
+    /// and the last packet on that.
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> (u32, u32) {
+        black_box((self.free_at, matches!(self.entry, Entry::Simple(_))));
+        self.flight.ends()
+    }
+
+    /// Reads what a packet needs that the link takes in, beyond [`touch`](Self::touch).
+    #[inline(always)]
+    pub(crate) fn touch_further(&self, flights: &Flights) {
+        black_box(flights.touch(self.flight.ends().1));
+        if let Entry::Simple(waiting) = &self.entry {
+            black_box(waiting.touch());
         }
     }
 

@@ -88,6 +88,8 @@ pub(super) struct Scheduled {
     /// Rate and delay, where they change.
     changes: Option<Changes>,
     queue_overhead: u16,
+    /// So many events are to pass until the queue is asked again what comes.
+    foreseen: u32,
     impairment: Option<Impairment>,
     pub(super) observed: Option<Observed>,
 }
@@ -114,6 +116,9 @@ pub(crate) enum Fate {
     Dropped(DropReason),
 }
 
+/// A queue that foresees nothing is asked after so many departures.
+const FORESEEN: u32 = 16;
+
 /// What has gone and is not yet handled, in order of time for each link.
 #[derive(Debug, Default)]
 pub(crate) struct Released {
@@ -138,6 +143,7 @@ impl Scheduled {
             ring: RingState::new(plan.ring, changes.is_some()),
             changes,
             queue_overhead: plan.framing.queue_overhead.try_into().expect("the plan was checked"),
+            foreseen: 0,
             impairment: Impairment::new(plan, seed),
             observed: observed.then(Observed::default),
         }
@@ -248,6 +254,25 @@ impl Link {
         }
         self.run(now, index, released);
         self.scheduled().arm()
+    }
+
+    /// Reads what [`arrive`](Self::arrive) will need for packets of these flows, if that is for this mode.
+    pub(crate) fn foresee_arrivals(&self, flow_hashes: &[u64]) {
+        if let Entry::Scheduled(scheduled) = &self.entry {
+            scheduled.queue.foresee_enqueue(flow_hashes);
+        }
+    }
+
+    /// Reads what the next calls of [`release`](Self::release) will need, and puts the packets that
+    /// will probably leave then on a list: every so many calls, for all calls until the next time.
+    #[inline]
+    pub(crate) fn foresee_departures(&mut self, packets: &mut Vec<Packet>) {
+        let scheduled = self.scheduled();
+        if scheduled.foreseen == 0 {
+            scheduled.queue.foresee_dequeue(&mut |waiting| packets.push(waiting.packet));
+            scheduled.foreseen = FORESEEN.max(packets.len() as u32);
+        }
+        scheduled.foreseen -= 1;
     }
 
     fn scheduled(&mut self) -> &mut Scheduled {

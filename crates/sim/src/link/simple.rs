@@ -82,6 +82,12 @@ impl Waiting {
         true
     }
 
+    /// Reads what [`enqueue`](Self::enqueue) needs.
+    #[inline(always)]
+    pub(super) fn touch(&self) -> u64 {
+        self.packets.back().map_or(0, |&(_, counted)| self.bytes ^ u64::from(counted))
+    }
+
     #[inline]
     fn admits(&self, counted: u32) -> bool {
         self.limit.admits(self.packets.len(), self.bytes, counted)

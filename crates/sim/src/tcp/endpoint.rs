@@ -79,6 +79,23 @@ impl Endpoint {
         endpoint
     }
 
+    /// Reads what a segment needs, in the order in which one thing shows where the next lies: first
+    /// this, then [`touch_sender`](Self::touch_sender), then [`touch_scoreboard`](Self::touch_scoreboard).
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u32 {
+        self.segments_sent as u32 ^ self.receiver.touch() ^ self.sender.touch()
+    }
+
+    #[inline(always)]
+    pub(crate) fn touch_sender(&self) -> u32 {
+        self.sender.touch_sender()
+    }
+
+    #[inline(always)]
+    pub(crate) fn touch_scoreboard(&self) -> u32 {
+        self.sender.touch_scoreboard()
+    }
+
     /// Opens the connection: the SYN comes from [`poll_transmit`](Self::poll_transmit).
     pub fn connect(&mut self, config: &Config, now: Time) {
         if self.phase != Phase::Closed {

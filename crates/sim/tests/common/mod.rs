@@ -190,6 +190,14 @@ pub(crate) fn run(plan: Plan) -> Simulation {
     simulation
 }
 
+/// Runs a plan to its end, reading ahead of time what events need.
+pub(crate) fn run_foreseeing(plan: Plan) -> Simulation {
+    let mut simulation = Simulation::new(plan).expect("the plan is sound");
+    simulation.set_foresight(true);
+    while !simulation.advance(1_000_000) {}
+    simulation
+}
+
 /// All tables as text, for comparing runs to the bit.
 pub(crate) fn fingerprint(simulation: &Simulation) -> String {
     format!("{:#?}", simulation.tables())

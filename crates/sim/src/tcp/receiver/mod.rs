@@ -132,6 +132,12 @@ impl Receiver {
         }
     }
 
+    /// Reads the first and the last of what a segment needs.
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u32 {
+        self.rcv_nxt.0 ^ u32::from(self.fin_received)
+    }
+
     /// The peer's first data byte is known.
     pub(crate) fn start(&mut self, next: Seq, scaled: bool) {
         self.rcv_nxt = next;

@@ -296,6 +296,33 @@ impl Half {
         }
     }
 
+    /// Reads what a segment needs of the half itself.
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u32 {
+        match self {
+            Self::Silent(silent) => silent.next.0 ^ silent.start.window,
+            Self::Active(_) => 0,
+        }
+    }
+
+    /// Reads what an acknowledgement needs that the half refers to.
+    #[inline(always)]
+    pub(crate) fn touch_sender(&self) -> u32 {
+        match self {
+            Self::Silent(_) => 0,
+            Self::Active(sender) => sender.touch(),
+        }
+    }
+
+    /// Reads what an acknowledgement needs that the sender refers to.
+    #[inline(always)]
+    pub(crate) fn touch_scoreboard(&self) -> u32 {
+        match self {
+            Self::Silent(_) => 0,
+            Self::Active(sender) => sender.board.touch(),
+        }
+    }
+
     /// Whether nothing but acknowledgements can come from this half.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {

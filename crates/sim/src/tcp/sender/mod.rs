@@ -270,6 +270,14 @@ impl Sender {
         }
     }
 
+    /// Reads what an acknowledgement and a new segment need, but the scoreboard: a field of each cache
+    /// line.
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u32 {
+        let last = self.high_seq.0 ^ u32::from(self.inflation) ^ u32::from(self.cwnd_limited);
+        self.snd_una.0 ^ self.rto ^ self.delivered ^ last
+    }
+
     /// The connection is established (`tcp_init_transfer`).
     pub(crate) fn start(&mut self, config: &Config, start: Start) {
         let cx = &Context::of_past(config, start.at_us);

@@ -82,6 +82,13 @@ impl Scoreboard {
         self.tail == self.head
     }
 
+    /// Reads what an acknowledgement and a new segment need.
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u32 {
+        let record = |position| self.records.get(self.slot(position)).map_or(0, |r| r.sent_us);
+        record(self.head) ^ record(self.head.wrapping_add(1)) ^ record(self.tail)
+    }
+
     #[inline]
     fn slot(&self, position: u32) -> usize {
         position as usize & (self.records.len().wrapping_sub(1))
