@@ -74,7 +74,7 @@ static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const st
 		if (!ring || payload > SUM_MAX || stored > RING_SIZE + RING_MARGIN / 2)
 			goto failed;
 		sum += sum_ring(stored, payload);
-		if (!bpf_xdp_adjust_tail(ctx, headers + payload - frame)) {
+		if (!frame_resize(ctx, frame, headers + payload)) {
 			if (bpf_xdp_store_bytes(ctx, headers, ring + stored, payload))
 				goto failed;
 		} else {

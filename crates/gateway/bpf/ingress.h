@@ -15,6 +15,7 @@ enum fate {
 	FATE_DROP,
 	FATE_ANSWER,   /* the answer goes to the client */
 	FATE_DATAGRAM, /* the query goes to the server */
+	FATE_STRANGE,  /* it fits no state of its entry */
 };
 
 /* A segment on its way to a verdict. */
@@ -211,7 +212,7 @@ static __always_inline enum fate on_rst(struct verdict *v)
 		return FATE_PASS;
 	/* A guess: a RST counts within what the client has sent alone (RFC 5961 section 3.2, more strictly). */
 	if (!seq_within(v->w->in.seq, v->flow->query_seq, v->flow->client_next))
-		return drop(COUNT_STRANGE);
+		return FATE_STRANGE;
 	flow_remove(v);
 	return drop(COUNT_RESET);
 }
@@ -323,7 +324,7 @@ static __always_inline enum fate on_reply_missed(struct verdict *v, struct flow 
 	}
 	/* This reply was acknowledged as a whole before. */
 	if (flow->state == FLOW_IDLE)
-		return drop(COUNT_STRANGE);
+		return FATE_STRANGE;
 	if (offset > length)
 		offset = 0;
 	flow_note(v, flow);
@@ -424,7 +425,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 			return pass(COUNT_TO_KERNEL_REPLY);
 		break;
 	}
-	return drop(COUNT_STRANGE);
+	return FATE_STRANGE;
 }
 
 /* "Acknowledgements": a pure ACK on an entry. */
@@ -439,7 +440,7 @@ static __always_inline enum fate on_ack(struct verdict *v)
 	if (flow->state == FLOW_SYN)
 		return drop(COUNT_HANDSHAKE_ACK);
 	if (!seq_within(v->w->in.seq, flow->query_seq, flow->client_next) || (replied && offset > length + 1))
-		return drop(COUNT_STRANGE);
+		return FATE_STRANGE;
 	count(COUNT_ACK);
 	flow_note(v, flow);
 	if (!replied)
@@ -472,8 +473,8 @@ static __always_inline enum fate on_ack(struct verdict *v)
 	return again && answer_again(v, flow, offset) ? FATE_ANSWER : FATE_DROP;
 }
 
-/* A segment of a client to a server address and port. */
-static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *v)
+/* A segment of a client to a server address and port, as far as we know of its connection. */
+static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 {
 	struct incoming *in = &v->w->in;
 	struct flow *flow = v->flow;
@@ -513,9 +514,22 @@ static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *
 		return on_first_data(v, &offer);
 	if (flow)
 		return on_data(v);
+	return FATE_STRANGE;
+}
+
+static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *v)
+{
+	struct incoming *in = &v->w->in;
+	enum fate fate = on_known(ctx, v);
+
+	if (fate != FATE_STRANGE)
+		return fate;
+	/* Also with an entry: a late copy of the first query makes one after the kernel took the connection over. */
 	if (kernel_has(ctx, in))
 		return pass(COUNT_KERNEL_HAS_IT);
-	if (pure_ack)
+	if (v->flow)
+		return drop(COUNT_STRANGE);
+	if (!in->length && !(in->flags & FLAG_FIN))
 		return drop(COUNT_UNKNOWN_ACK);
 	count(in->length ? COUNT_UNKNOWN_DATA : COUNT_UNKNOWN_FIN);
 	/* Of a new connection, perhaps, whose first data was lost or overtaken. */
@@ -586,6 +600,7 @@ int gateway_xdp(struct xdp_md *ctx)
 		return XDP_DROP;
 	case FATE_ANSWER:
 		return answer_send(ctx, frame, w);
+	case FATE_STRANGE: /* never: on_segment knows better */
 	case FATE_DATAGRAM:
 		break;
 	}

@@ -37,8 +37,9 @@ impl Core {
                 return Verdict::Pass;
             }
         };
-        let mut client = Client { core: self, now, key, segment: &segment, out };
-        client.verdict(kernel_has)
+        let mut client = Client { core: self, now, key, segment: &segment, out, strange: false };
+        let verdict = client.verdict();
+        if client.strange { client.beyond(kernel_has) } else { verdict }
     }
 
     /// The segment in an IP packet and its connection, if it is for a server.
@@ -134,10 +135,12 @@ struct Client<'a> {
     key: FlowKey,
     segment: &'a Segment<'a>,
     out: &'a mut Vec<Vec<u8>>,
+    /// It fits nothing that is known of its connection.
+    strange: bool,
 }
 
 impl Client<'_> {
-    fn verdict(&mut self, kernel_has: impl FnOnce(Connection) -> bool) -> Verdict {
+    fn verdict(&mut self) -> Verdict {
         let segment = self.segment;
         let entry = self.core.flows.get(&self.key);
 
@@ -160,22 +163,35 @@ impl Client<'_> {
             None => match self.core.cookie(self.now, segment) {
                 Some(_) if pure_ack => self.drop(Counter::HandshakeAck),
                 Some(offer) => self.on_first_data(offer),
-                None if kernel_has(self.ends()) => {
-                    self.core.count(Counter::KernelHasIt);
-                    Verdict::Pass
-                }
-                None if pure_ack => self.drop(Counter::UnknownAck),
-                None => self.on_unknown(),
+                None => self.strange(),
             },
         }
     }
 
-    /// Data or FIN of nothing known: of a connection that is over, if the client has heard of us, and otherwise
-    /// perhaps of a new one, whose first data was lost or overtaken.
-    fn on_unknown(&mut self) -> Verdict {
+    /// To be looked at by [`Self::beyond`].
+    fn strange(&mut self) -> Verdict {
+        self.strange = true;
+        Verdict::Drop
+    }
+
+    /// What fits nothing: of a connection that the kernel has, that is over, or that never was. There may be an entry too
+    /// where the kernel has it, as a late copy of the first query makes one.
+    fn beyond(&mut self, kernel_has: impl FnOnce(Connection) -> bool) -> Verdict {
         let segment = self.segment;
-        let heard = segment.options.timestamps.is_some_and(|(_, tsecr)| tsecr & HEARD != 0);
         let fin = segment.payload.is_empty();
+        if kernel_has(self.ends()) {
+            self.core.count(Counter::KernelHasIt);
+            return Verdict::Pass;
+        }
+        if self.core.flows.get(&self.key).is_some() {
+            return self.drop(Counter::Strange);
+        }
+        if fin && !segment.has(Flags::FIN) {
+            return self.drop(Counter::UnknownAck);
+        }
+        // Of a connection that is over, if the client has heard of us, and otherwise perhaps of a new one,
+        // whose first data was lost or overtaken.
+        let heard = segment.options.timestamps.is_some_and(|(_, tsecr)| tsecr & HEARD != 0);
         let counter = if fin { Counter::UnknownFin } else { Counter::UnknownData };
         if heard { self.reset(counter) } else { self.drop(counter) }
     }
@@ -260,7 +276,7 @@ impl Client<'_> {
                 self.core.remove(&self.key);
                 self.drop(Counter::Reset)
             }
-            Some(_) => self.drop(Counter::Strange),
+            Some(_) => self.strange(),
         }
     }
 
@@ -348,7 +364,7 @@ impl Client<'_> {
                 let noted = u32::from(flow.client_fin);
                 match segment.seq == flow.client_next.wrapping_sub(noted) {
                     true => self.on_fin(flow),
-                    false => self.drop(Counter::Strange),
+                    false => self.strange(),
                 }
             }
             State::Closing if next && (at_end || segment.ack == flow.end().wrapping_add(1)) => {
@@ -356,7 +372,7 @@ impl Client<'_> {
                 self.reset(Counter::Closed)
             }
             State::Slow if data && first => self.hand_off(Reason::Reply),
-            _ => self.drop(Counter::Strange),
+            _ => self.strange(),
         }
     }
 
@@ -366,7 +382,7 @@ impl Client<'_> {
         let same = segment.payload.len() == usize::from(flow.query_length);
         let query = Query::read(segment.payload).filter(|query| same && query.id() == flow.dns_id);
         let Some(query) = query else {
-            return self.drop(Counter::Strange);
+            return self.strange();
         };
         flow.note(segment);
         if segment.has(Flags::FIN) {
@@ -396,7 +412,7 @@ impl Client<'_> {
         };
         // An IDLE connection's reply was acknowledged as a whole.
         if flow.state == State::Idle {
-            return self.drop(Counter::Strange);
+            return self.strange();
         }
         flow.note(segment);
         flow.acked = flow.server_seq.wrapping_add(offset as u32);
@@ -458,7 +474,7 @@ impl Client<'_> {
         let length = usize::from(flow.reply_length);
         let offset = flow.offset(segment.ack);
         if !flow.is_current(segment.seq) || (replied && offset > length + 1) {
-            return self.drop(Counter::Strange);
+            return self.strange();
         }
         self.core.count(Counter::Ack);
         flow.note(segment);

@@ -4,4 +4,8 @@
 
 pub mod client;
 pub mod conversation;
+#[cfg(feature = "ebpf")]
+pub mod frames;
 pub mod packets;
+#[cfg(feature = "ebpf")]
+pub mod programs;

@@ -1,0 +1,208 @@
+//! The eBPF programs, loaded but attached to nothing, and run on single frames by `bpf_prog_run`.
+
+use std::mem::MaybeUninit;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Map, MapCore, MapFlags, OpenObject, ProgramInput};
+use narrows_gateway::core::Counter;
+use narrows_gateway::kernel::settings::Plain;
+use narrows_gateway::kernel::types::{cookie_key, flow, flow_key, settings, source};
+use narrows_gateway::kernel::{GatewaySkel, GatewaySkelBuilder};
+
+use super::conversation::KEYS;
+
+pub const XDP_DROP: u32 = 1;
+pub const XDP_PASS: u32 = 2;
+pub const XDP_TX: u32 = 3;
+
+/// A small ring, so that tests can go around it.
+pub const RING_SIZE: u32 = 1 << 18;
+pub const RING_UNIT: u32 = 64;
+
+/// The programs with maps of their own.
+pub struct Programs {
+    skel: GatewaySkel<'static>,
+}
+
+impl Programs {
+    /// Loads the XDP program with the settings of [`super::conversation::settings`]. `None`, and a line that says
+    /// what is missing, where this process may not; with CI set it must.
+    pub fn load(name: &str) -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            let hint = "hint: sudo -E cargo test -p narrows-gateway --features ebpf";
+            assert!(std::env::var_os("CI").is_none(), "{name} must run in CI; {hint}");
+            eprintln!("SKIP {name}: bpf_prog_run needs root; {hint}");
+            return None;
+        }
+        let place: &'static mut MaybeUninit<OpenObject> =
+            Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open =
+            GatewaySkelBuilder::default().open(place).expect("the object is well-formed");
+        open.progs.gateway_adopt.set_autoload(false);
+        open.progs.gateway_egress.set_autoload(false);
+        let rodata = open.maps.rodata_data.as_deref_mut().expect("read-only data");
+        let margin = open.maps.ring.value_size() - rodata.RING_SIZE;
+        rodata.RING_SIZE = RING_SIZE;
+        open.maps.ring.set_value_size(RING_SIZE + margin).expect("a size");
+        open.maps.syncache_buckets.set_max_entries(4).expect("a size");
+        let programs = Self { skel: open.load().expect("the verifier takes the program") };
+        for (at, address) in super::conversation::settings().servers.into_iter().enumerate() {
+            programs.add_server(address, at as u8);
+        }
+        programs.set(Self::settings());
+        Some(programs)
+    }
+
+    /// Settings like those of the core's tests, in the middle of a cookie's slot.
+    pub fn settings() -> settings {
+        settings {
+            keys: KEYS.map(|key| cookie_key { k0: key.k0, k1: key.k1 }),
+            wall_offset_ns: 1_700_000_000_000_000_000 - boot_ns(),
+            large_ns: 60_000_000_000,
+            port: 53,
+            mss4: 1460,
+            mss6: 1440,
+            edns_size: 65_500,
+            max_segments: 10,
+            active: 1,
+            axfr_detect: 1,
+            ..settings::default()
+        }
+    }
+
+    pub fn set(&self, settings: settings) {
+        put(&self.skel.maps.settings, &0u32.to_ne_bytes(), settings.bytes());
+    }
+
+    pub fn add_server(&self, address: IpAddr, number: u8) {
+        put(&self.skel.maps.servers, &mapped(address), &[number]);
+    }
+
+    /// Runs the XDP program on a frame. Gives its verdict and the frame after it.
+    pub fn xdp(&self, frame: &[u8]) -> (u32, Vec<u8>) {
+        let mut out = vec![0; 1 << 16];
+        let input =
+            ProgramInput { data_in: Some(frame), data_out: Some(&mut out), ..Default::default() };
+        let output = self.skel.progs.gateway_xdp.test_run(input).expect("the program runs");
+        (output.return_value, output.data.expect("a frame").to_vec())
+    }
+
+    /// How long the program takes on a frame, the mean of `repeat` runs in a row, each on what the one before left.
+    pub fn xdp_time(&self, frame: &[u8], repeat: u32) -> Duration {
+        let input = ProgramInput { data_in: Some(frame), repeat, ..Default::default() };
+        self.skel.progs.gateway_xdp.test_run(input).expect("the program runs").duration
+    }
+
+    /// The count of all CPUs.
+    pub fn count(&self, counter: Counter) -> u64 {
+        let key = (counter as u32).to_ne_bytes();
+        let values = self.skel.maps.counters.lookup_percpu(&key, MapFlags::ANY);
+        let values = values.expect("the map can be read").expect("a counter");
+        values.iter().map(|value| u64::from_ne_bytes(value[..8].try_into().expect("8 bytes"))).sum()
+    }
+
+    /// All counters that are not zero.
+    pub fn counts(&self) -> Vec<(Counter, u64)> {
+        let all = Counter::ALL.iter().map(|&counter| (counter, self.count(counter)));
+        all.filter(|&(_, count)| count > 0).collect()
+    }
+
+    pub fn flow(&self, key: &flow_key) -> Option<flow> {
+        let value = self.skel.maps.flows.lookup(key.bytes(), MapFlags::ANY);
+        value.expect("the map can be read").and_then(|bytes| flow::from_bytes(&bytes))
+    }
+
+    pub fn set_flow(&self, key: &flow_key, flow: &flow) {
+        put(&self.skel.maps.flows, key.bytes(), flow.bytes());
+    }
+
+    /// All entries.
+    pub fn flows(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let map = &self.skel.maps.flows;
+        let value = |key: &[u8]| map.lookup(key, MapFlags::ANY).ok().flatten();
+        map.keys().filter_map(|key| value(&key).map(|value| (key, value))).collect()
+    }
+
+    pub fn remove_flows(&self) {
+        for (key, _) in self.flows() {
+            self.skel.maps.flows.delete(&key).expect("it is there");
+        }
+    }
+
+    /// Entries of the map of sources.
+    pub fn sources(&self) -> Vec<source> {
+        let map = &self.skel.maps.sources;
+        let value = |key: Vec<u8>| map.lookup(&key, MapFlags::ANY).ok().flatten();
+        map.keys().filter_map(value).filter_map(|bytes| source::from_bytes(&bytes)).collect()
+    }
+
+    pub fn remember_large(&self, hash: u64, until_ns: u64) {
+        put(&self.skel.maps.large, &hash.to_ne_bytes(), &until_ns.to_ne_bytes());
+    }
+
+    /// SYN-cache mode: the entries of all buckets, and their sum as the programs keep it.
+    pub fn syncache(&self) -> (Vec<u32>, u32) {
+        let read = |map: &dyn Fn(u32) -> Vec<u8>, at| {
+            u32::from_ne_bytes(map(at)[..4].try_into().expect("4 bytes"))
+        };
+        let buckets = |at: u32| get(&self.skel.maps.syncache_buckets, at);
+        let entries = |at: u32| get(&self.skel.maps.syncache_entries, at);
+        ((0..4).map(|at| read(&buckets, at)).collect(), read(&entries, 0))
+    }
+
+    /// Where the next bytes would be stored, in units.
+    pub fn ring_head(&self) -> u32 {
+        u32::from_ne_bytes(get(&self.skel.maps.ring_head, 0)[..4].try_into().expect("4 bytes"))
+    }
+
+    pub fn set_ring_head(&self, units: u32) {
+        put(&self.skel.maps.ring_head, &0u32.to_ne_bytes(), &units.to_ne_bytes());
+    }
+
+    /// `length` bytes at a position of the ring.
+    pub fn ring(&self, position: u32, length: usize) -> Vec<u8> {
+        let at = ring_offset(position);
+        get(&self.skel.maps.ring, 0)[at..at + length].to_vec()
+    }
+
+    /// Stores bytes as egress does with a reply. Gives their position.
+    pub fn ring_store(&self, bytes: &[u8]) -> u32 {
+        let position = self.ring_head();
+        let mut ring = get(&self.skel.maps.ring, 0);
+        let at = ring_offset(position);
+        ring[at..at + bytes.len()].copy_from_slice(bytes);
+        put(&self.skel.maps.ring, &0u32.to_ne_bytes(), &ring);
+        self.set_ring_head(position.wrapping_add((bytes.len() as u32).div_ceil(RING_UNIT)));
+        position
+    }
+}
+
+/// The boot clock in nanoseconds.
+pub fn boot_ns() -> u64 {
+    let clock = nix::time::ClockId::CLOCK_BOOTTIME;
+    let now = nix::time::clock_gettime(clock).expect("the clock is there");
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+/// An address as 16 bytes.
+pub fn mapped(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+fn ring_offset(position: u32) -> usize {
+    (position.wrapping_mul(RING_UNIT) % RING_SIZE) as usize
+}
+
+fn get(map: &Map<'_>, at: u32) -> Vec<u8> {
+    let value = map.lookup(&at.to_ne_bytes(), MapFlags::ANY);
+    value.expect("the map can be read").expect("an element of an array")
+}
+
+fn put(map: &Map<'_>, key: &[u8], value: &[u8]) {
+    map.update(key, value, MapFlags::ANY).expect("the map takes it");
+}

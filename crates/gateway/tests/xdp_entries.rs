@@ -1,0 +1,954 @@
+//! The XDP program's verdicts on connections that have an entry, by `bpf_prog_run`: PROTOCOL.md, "Data on an entry" and
+//! "Acknowledgements", row by row; rates; the SYN cache; and packets that make no sense. Needs root; says SKIP otherwise.
+
+#![cfg(feature = "ebpf")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::net::{TcpListener, TcpStream};
+
+use common::frames::*;
+use common::packets::{ACK, FIN, PSH, RST, Segment, query};
+use common::programs::{Programs, RING_SIZE, RING_UNIT, XDP_PASS, XDP_TX};
+use narrows_gateway::core::Counter;
+use narrows_gateway::kernel::types::{flow, settings};
+use rand_core::Rng;
+
+/// Loads the programs, or ends the test.
+macro_rules! programs {
+    ($name:literal) => {
+        match Programs::load($name) {
+            Some(programs) => programs,
+            None => return,
+        }
+    };
+}
+
+/// Runs something, and asserts what it counted.
+fn counted<T>(programs: &Programs, counters: &[Counter], run: impl FnOnce() -> T) -> T {
+    let before: Vec<_> = Counter::ALL.iter().map(|&counter| programs.count(counter)).collect();
+    let value = run();
+    for (&counter, before) in Counter::ALL.iter().zip(before) {
+        let expected = counters.iter().filter(|&&one| one == counter).count() as u64;
+        assert_eq!(programs.count(counter) - before, expected, "{counter:?}");
+    }
+    value
+}
+
+fn reply_bytes(length: usize) -> Vec<u8> {
+    (0..length).map(|i| (i * 7 + i / 251) as u8).collect()
+}
+
+/// Every field but when it was seen.
+fn fields(entry: Option<flow>) -> Option<Vec<u32>> {
+    entry.map(|flow| {
+        vec![
+            flow.query_seq,
+            flow.client_next,
+            flow.server_seq,
+            flow.acked,
+            flow.window,
+            flow.tsval,
+            flow.client_tsval,
+            flow.stored,
+            flow.query_length.into(),
+            flow.reply_length.into(),
+            flow.mss.into(),
+            flow.dns_id.into(),
+            flow.state.into(),
+            flow.flags.into(),
+            flow.client_wscale.into(),
+            flow.repeats.into(),
+        ]
+    })
+}
+
+#[test]
+fn a_query_that_comes_again_goes_to_the_server_again() {
+    let programs = programs!("a_query_that_comes_again_goes_to_the_server_again");
+    for client in Client::kinds(&programs) {
+        let mut client = client.open();
+        let data = client.saying.data();
+        let first = client.say(&data);
+        assert!(matches!(first, Came::Query(_)));
+        let again = Segment { window: 300, ..client.saying.data() };
+        assert_eq!(counted(&programs, &[Counter::QueryAgain], || client.say(&again)), first);
+        let entry = client.flow().unwrap();
+        assert_eq!(entry.state, QUERY);
+        assert_eq!(entry.window, if client.saying.tsval.is_some() { 300 << 9 } else { 300 });
+        assert_eq!(entry.client_tsval, again.timestamps.map_or(0, |(tsval, _)| tsval));
+        // Once more, with the FIN that followed.
+        let fin = Segment { flags: ACK | PSH | FIN, ..client.saying.data() };
+        assert_eq!(counted(&programs, &[Counter::QueryAgain], || client.say(&fin)), first);
+        let entry = client.flow().unwrap();
+        assert_eq!((entry.flags & CLIENT_FIN, entry.client_next), (CLIENT_FIN, fin.next()));
+        assert_eq!(counted(&programs, &[Counter::QueryAgain], || client.say(&fin)), first);
+        assert_eq!(client.flow().unwrap().client_next, fin.next(), "one FIN has one number");
+        // Another ID, or another length, in its place: not what the entry is of.
+        for payload in
+            [query(0x4321, "www.example.com", 1, Some(1232)), query(0x1234, "a", 1, None)]
+        {
+            let other = client.saying.data_at(0, 0, &payload);
+            let before = fields(client.flow());
+            assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&other)), Came::Drop);
+            assert_eq!(fields(client.flow()), before);
+        }
+    }
+}
+
+#[test]
+fn while_the_server_is_asked_fin_is_noted_and_more_data_waits() {
+    let programs = programs!("while_the_server_is_asked_fin_is_noted_and_more_data_waits");
+    for client in Client::kinds(&programs) {
+        let mut client = client.asked();
+        let length = client.saying.length();
+        let before = fields(client.flow());
+        let more = client.saying.data_at(length, 0, &query(2, "b.example", 1, None));
+        assert_eq!(counted(&programs, &[Counter::Pipelined], || client.say(&more)), Came::Drop);
+        assert_eq!(fields(client.flow()), before);
+        let fin = client.saying.fin(length, 0);
+        assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&fin)), Came::Drop);
+        let entry = client.flow().unwrap();
+        assert_eq!((entry.flags & CLIENT_FIN, entry.client_next), (CLIENT_FIN, fin.next()));
+        // The FIN again is at another place than the next.
+        assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&fin)), Came::Drop);
+        // Data behind a gap.
+        let far = client.saying.data_at(length + 100, 0, b"far");
+        assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&far)), Came::Drop);
+        // An ACK of what was asked changes nothing but window and timestamp.
+        let ack = client.saying.ack(length, 0);
+        assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
+        assert_eq!(client.flow().unwrap().state, QUERY);
+    }
+}
+
+#[test]
+fn a_reply_is_sent_again_from_where_the_client_misses_it() {
+    let programs = programs!("a_reply_is_sent_again_from_where_the_client_misses_it");
+    let reply = reply_bytes(4001);
+    for (state, end) in [(REPLIED, ACK | PSH), (CLOSING, ACK | PSH | FIN)] {
+        for client in Client::kinds(&programs) {
+            let mut client = client.replied(&reply, state, QUERY_UNACKED);
+            let ours = if client.saying.server.is_ipv6() { 1440 } else { 1460 };
+            let size = if client.saying.tsval.is_some() { ours - 12 } else { ours };
+            for from in [0, 1, 1000, 1448, 2601, 3999, 4000] {
+                let again = client.saying.data_at(0, from, &client.saying.query);
+                let came = counted(&programs, &[Counter::Resent], || client.say(&again));
+                let to = reply.len().min(from as usize + size);
+                let expected = Segment {
+                    flags: if to == reply.len() { end } else { ACK },
+                    payload: reply[from as usize..to].to_vec(),
+                    ..client.segment(from, 0)
+                };
+                assert_eq!(came, Came::Segment(expected), "from {from}");
+            }
+            // An ACK of what was never sent, or before the reply: its first segment.
+            for ack in [u32::MAX, 5000, 0x8000_0000] {
+                let again = client.saying.data_at(0, ack, &client.saying.query);
+                let Came::Segment(segment) = client.say(&again) else { panic!("nothing came") };
+                assert_eq!(segment.seq, client.starts().1);
+                assert_eq!(segment.payload, reply[..size]);
+            }
+            assert_eq!(client.flow().unwrap().state, state);
+        }
+    }
+}
+
+#[test]
+fn the_whole_reply_is_acknowledged_and_so_is_the_query() {
+    let programs = programs!("the_whole_reply_is_acknowledged_and_so_is_the_query");
+    let reply = reply_bytes(3000);
+    for client in Client::kinds(&programs) {
+        let mut client = client.replied(&reply, REPLIED, QUERY_UNACKED);
+        let length = client.saying.length();
+        // The query again, as it was not acknowledged; with all of the reply.
+        for _ in 0..2 {
+            let again = client.saying.data_at(0, 3000, &client.saying.query);
+            let came = counted(&programs, &[Counter::Ack], || client.say(&again));
+            assert_eq!(came, Came::Segment(client.segment(3000, length)));
+            let entry = client.flow().unwrap();
+            assert_eq!((entry.state, entry.flags & QUERY_UNACKED), (IDLE, 0));
+        }
+        // A part of it is missed no more.
+        let late = client.saying.data_at(0, 1000, &client.saying.query);
+        assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&late)), Came::Drop);
+    }
+}
+
+#[test]
+fn a_reply_with_fin_is_closed_in_steps() {
+    let programs = programs!("a_reply_with_fin_is_closed_in_steps");
+    let reply = reply_bytes(300);
+    for client in Client::kinds(&programs) {
+        let mut client = client.replied(&reply, CLOSING, 0);
+        let length = client.saying.length();
+        // The reply has come, our FIN has not.
+        let again = client.saying.data_at(0, 300, &client.saying.query);
+        let came = counted(&programs, &[Counter::Resent], || client.say(&again));
+        let fin = Segment { flags: ACK | FIN, ..client.segment(300, length) };
+        assert_eq!(came, Came::Segment(fin));
+        // Both have, our ACK has not.
+        let again = client.saying.data_at(0, 301, &client.saying.query);
+        let came = counted(&programs, &[Counter::Ack], || client.say(&again));
+        assert_eq!(came, Came::Segment(client.segment(301, length)));
+        assert_eq!(client.flow().unwrap().state, CLOSING);
+        // The client closes before it has our FIN, and says so twice.
+        for _ in 0..2 {
+            let closes = client.saying.fin(length, 300);
+            let came = counted(&programs, &[Counter::Ack], || client.say(&closes));
+            let both = Segment { flags: ACK | FIN, ..client.segment(300, length + 1) };
+            assert_eq!(came, Came::Segment(both));
+            let entry = client.flow().unwrap();
+            assert_eq!(entry.flags & CLIENT_FIN, CLIENT_FIN);
+            assert_eq!(entry.client_next, client.starts().0.wrapping_add(length + 1));
+        }
+        // Our FIN is acknowledged.
+        let last = client.saying.ack(length + 1, 301);
+        let came = counted(&programs, &[Counter::Ack, Counter::Closed], || client.say(&last));
+        assert_eq!(came, Came::Drop);
+        assert_eq!(client.flow().map(|_| ()), None);
+    }
+    for client in Client::kinds(&programs) {
+        // The usual way: the client's FIN acknowledges ours.
+        let mut client = client.replied(&reply, CLOSING, 0);
+        let length = client.saying.length();
+        let closes = client.saying.fin(length, 301);
+        let came = counted(&programs, &[Counter::Closed], || client.say(&closes));
+        assert_eq!(came, Came::Segment(client.segment(301, length + 1)));
+        assert_eq!(client.flow().map(|_| ()), None);
+        // Our ACK of it is lost: who has had a timestamp of ours learns that it is over.
+        let came = counted(&programs, &[Counter::UnknownFin], || client.say(&closes));
+        assert_eq!(came, Came::Drop);
+        client.saying.tsecr |= HEARD;
+        let closes = client.saying.fin(length, 301);
+        let came = counted(&programs, &[Counter::UnknownFin], || client.say(&closes));
+        let timestamps = client.saying.tsval.is_some();
+        assert_eq!(matches!(came, Came::Segment(segment) if segment.flags == RST), timestamps);
+    }
+}
+
+#[test]
+fn a_second_query_is_the_kernels() {
+    let programs = programs!("a_second_query_is_the_kernels");
+    let reply = reply_bytes(200);
+    for state in [REPLIED, IDLE] {
+        for client in Client::kinds(&programs) {
+            let mut client = client.replied(&reply, state, 0);
+            let length = client.saying.length();
+            let second = client.saying.data_at(length, 200, &query(9, "second.example", 1, None));
+            let before = fields(client.flow());
+            let came = counted(&programs, &[Counter::ToKernelSecond], || client.say(&second));
+            assert_eq!(came, Came::Pass);
+            assert_eq!(fields(client.flow()), before, "tc ingress removes it");
+            // One that misses a part of the reply waits until it has it.
+            let second = client.saying.data_at(length, 100, &query(9, "second.example", 1, None));
+            assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&second)), Came::Drop);
+        }
+    }
+}
+
+#[test]
+fn a_client_that_is_done_is_let_go() {
+    let programs = programs!("a_client_that_is_done_is_let_go");
+    let reply = reply_bytes(200);
+    for state in [REPLIED, IDLE] {
+        for client in Client::kinds(&programs) {
+            let mut client = client.replied(&reply, state, QUERY_UNACKED);
+            let length = client.saying.length();
+            let early = client.saying.fin(length, 199);
+            assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&early)), Came::Drop);
+            // The answer may be lost: the same again.
+            for _ in 0..2 {
+                let fin = client.saying.fin(length, 200);
+                let came = counted(&programs, &[Counter::Ack], || client.say(&fin));
+                let expected = Segment { flags: FIN | ACK, ..client.segment(200, length + 1) };
+                assert_eq!(came, Came::Segment(expected));
+                let entry = client.flow().unwrap();
+                assert_eq!((entry.state, entry.flags & CLIENT_FIN), (CLOSING, CLIENT_FIN));
+                assert_eq!(entry.flags & QUERY_UNACKED, 0);
+            }
+            // Its last ACK.
+            let ack = client.saying.ack(length + 1, 201);
+            let counters = [Counter::Ack, Counter::Closed];
+            assert_eq!(counted(&programs, &counters, || client.say(&ack)), Came::Drop);
+            assert_eq!(client.flow().map(|_| ()), None);
+            assert_eq!(counted(&programs, &[Counter::UnknownAck], || client.say(&ack)), Came::Drop);
+        }
+    }
+}
+
+#[test]
+fn a_second_query_behind_our_fin_is_reset() {
+    let programs = programs!("a_second_query_behind_our_fin_is_reset");
+    for ack in [200, 201] {
+        for client in Client::kinds(&programs) {
+            let mut client = client.replied(&reply_bytes(200), CLOSING, 0);
+            let second =
+                client.saying.data_at(client.saying.length(), ack, &query(9, "b.example", 1, None));
+            let came = counted(&programs, &[Counter::Closed], || client.say(&second));
+            let reset = Segment {
+                flags: RST,
+                ack: 0,
+                window: 0,
+                timestamps: None,
+                ..client.segment(ack, 0)
+            };
+            assert_eq!(came, Came::Segment(reset));
+            assert_eq!(client.flow().map(|_| ()), None);
+        }
+    }
+}
+
+#[test]
+fn a_slow_connection_is_the_kernels() {
+    let programs = programs!("a_slow_connection_is_the_kernels");
+    for client in Client::kinds(&programs) {
+        let mut client = client.replied(&[], SLOW, 0);
+        let again = client.saying.data();
+        let came = counted(&programs, &[Counter::ToKernelReply], || client.say(&again));
+        assert_eq!(came, Came::Pass);
+        assert_eq!(client.flow().unwrap().state, SLOW);
+        let ack = client.saying.ack(client.saying.length(), 0);
+        assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
+    }
+}
+
+#[test]
+fn a_port_may_be_used_again() {
+    let programs = programs!("a_port_may_be_used_again");
+    let reply = reply_bytes(300);
+    for state in [QUERY, REPLIED, IDLE, CLOSING, SLOW] {
+        for client in Client::kinds(&programs) {
+            let old = client.replied(&reply, state, 0);
+            let mut client = old.clone();
+            client.saying.isn = 0x1357_9bdf;
+            let mut client = client.open();
+            assert_eq!(fields(client.flow()), fields(old.flow()), "a SYN changes nothing");
+            let data = client.saying.data();
+            let came = counted(&programs, &[Counter::Query], || client.say(&data));
+            assert!(matches!(came, Came::Query(_)), "state {state}");
+            let entry = client.flow().unwrap();
+            assert_eq!((entry.state, entry.query_seq), (QUERY, client.starts().0));
+            assert_eq!(entry.reply_length, 0);
+        }
+    }
+    // Where the new connection is the kernel's, the old entry does not stand in its way.
+    let mut client = Client::new(&programs, false, false).replied(&reply, IDLE, 0);
+    client.saying.isn = 0x1357_9bdf;
+    let mut client = client.open();
+    let data = client.saying.data_at(0, 0, b"\x00");
+    assert_eq!(counted(&programs, &[Counter::ToKernelUnusual], || client.say(&data)), Came::Pass);
+    assert_eq!(client.flow().map(|_| ()), None);
+}
+
+#[test]
+fn what_is_no_longer_in_the_ring_is_reset() {
+    let programs = programs!("what_is_no_longer_in_the_ring_is_reset");
+    let reply = reply_bytes(1000);
+    for client in Client::kinds(&programs) {
+        let mut client = client.replied(&reply, REPLIED, 0);
+        let stored = client.flow().unwrap().stored;
+        // Nearly once around, but for the part that is being overwritten.
+        programs.set_ring_head(stored.wrapping_add((RING_SIZE - 131_072) / RING_UNIT - 1));
+        let again = client.saying.data();
+        assert!(matches!(client.say(&again), Came::Segment(segment) if segment.payload == reply));
+        programs.set_ring_head(stored.wrapping_add((RING_SIZE - 131_072) / RING_UNIT));
+        // By ACKs alone: nothing.
+        for _ in 0..4 {
+            let ack = client.saying.ack(client.saying.length(), 0);
+            assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
+        }
+        let came = counted(&programs, &[Counter::ResendGone], || client.say(&again));
+        let reset =
+            Segment { flags: RST, ack: 0, window: 0, timestamps: None, ..client.segment(0, 0) };
+        assert_eq!(came, Came::Segment(reset));
+        assert_eq!(client.flow().map(|_| ()), None);
+    }
+}
+
+/// At every place around the ring's end, also beyond 2^32 units.
+#[test]
+fn a_reply_is_whole_wherever_it_is_in_the_ring() {
+    let programs = programs!("a_reply_is_whole_wherever_it_is_in_the_ring");
+    let reply = reply_bytes(1400);
+    let units = RING_SIZE / RING_UNIT;
+    for head in (units - 24..units + 2).chain([u32::MAX - 10, u32::MAX, 0]) {
+        programs.remove_flows();
+        let client = Client::new(&programs, false, true).open();
+        programs.set_ring_head(head);
+        let mut client = client.replied(&reply, REPLIED, 0);
+        let came = client.say(&client.saying.data());
+        assert!(matches!(came, Came::Segment(segment) if segment.payload == reply), "{head}");
+    }
+}
+
+#[test]
+fn the_third_repeat_of_an_ack_brings_the_segment() {
+    let programs = programs!("the_third_repeat_of_an_ack_brings_the_segment");
+    let reply = reply_bytes(5000);
+    for client in Client::kinds(&programs) {
+        let mut client = client.replied(&reply, REPLIED, QUERY_UNACKED);
+        let ours = if client.saying.server.is_ipv6() { 1440 } else { 1460 };
+        let size = if client.saying.tsval.is_some() { ours - 12 } else { ours };
+        let again = |from: usize, client: &Client<'_>| {
+            let payload = reply[from..from + size].to_vec();
+            Came::Segment(Segment { payload, ..client.segment(from as u32, 0) })
+        };
+        // The egress program has noted the reply's first byte as acknowledged: so three of it are three repeats.
+        // Of the next number the first is none.
+        for (from, repeats) in [(0, 3), (100, 1), (200, 1)] {
+            for i in 1..=repeats + 5 {
+                let ack = client.saying.ack(0, from as u32);
+                if i == repeats {
+                    let counters = [Counter::Ack, Counter::Resent];
+                    let came = counted(&programs, &counters, || client.say(&ack));
+                    assert_eq!(came, again(from, &client));
+                } else {
+                    assert_eq!(
+                        counted(&programs, &[Counter::Ack], || client.say(&ack)),
+                        Came::Drop
+                    );
+                }
+            }
+        }
+        // An older one, out of order, changes nothing.
+        let old = client.saying.ack(0, 50);
+        assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&old)), Came::Drop);
+        let next = client.saying.ack(0, 1448);
+        assert_eq!(client.say(&next), again(1448, &client));
+        // All of it: the query is acknowledged, once.
+        let length = client.saying.length();
+        let ack = client.saying.ack(length, 5000);
+        let came = counted(&programs, &[Counter::Ack], || client.say(&ack));
+        assert_eq!(came, Came::Segment(client.segment(5000, length)));
+        assert_eq!(client.flow().unwrap().state, IDLE);
+        for _ in 0..5 {
+            assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
+        }
+    }
+}
+
+#[test]
+fn repeats_bring_our_fin_where_that_alone_is_missed() {
+    let programs = programs!("repeats_bring_our_fin_where_that_alone_is_missed");
+    let reply = reply_bytes(500);
+    for client in Client::kinds(&programs) {
+        let mut client = client.replied(&reply, CLOSING, 0);
+        let length = client.saying.length();
+        let ack = client.saying.ack(length, 500);
+        for _ in 0..3 {
+            assert_eq!(client.say(&ack), Came::Drop);
+        }
+        let fin = Segment { flags: ACK | FIN, ..client.segment(500, length) };
+        let Came::Segment(came) = client.say(&ack) else { panic!("no FIN") };
+        assert_eq!(came, Segment { timestamps: came.timestamps, ..fin });
+        // Acknowledged, but the client has not closed yet.
+        let ack = client.saying.ack(length, 501);
+        assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
+        assert_eq!(client.flow().unwrap().state, CLOSING);
+    }
+}
+
+#[test]
+fn acks_that_do_not_fit_change_nothing() {
+    let programs = programs!("acks_that_do_not_fit_change_nothing");
+    let reply = reply_bytes(500);
+    for state in [REPLIED, IDLE, CLOSING] {
+        for client in Client::kinds(&programs) {
+            let mut client = client.replied(&reply, state, 0);
+            let length = client.saying.length();
+            let before = fields(client.flow());
+            for (seq, ack) in [
+                (u32::MAX, 0),
+                (length + 1, 500),
+                (0x8000_0000, 500),
+                (length, u32::MAX),
+                (length, 502),
+                (length, 0x8000_0000),
+            ] {
+                let ack = client.saying.ack(seq, ack);
+                assert_eq!(
+                    counted(&programs, &[Counter::Strange], || client.say(&ack)),
+                    Came::Drop
+                );
+                assert_eq!(fields(client.flow()), before);
+            }
+        }
+    }
+}
+
+/// RFC 7323: a timestamp is noted if it is later, modulo 2^32; the window always is.
+#[test]
+fn windows_and_later_timestamps_are_noted() {
+    let programs = programs!("windows_and_later_timestamps_are_noted");
+    let mut client = Client::new(&programs, false, false);
+    client.saying.tsval = Some(u32::MAX - 2);
+    let mut client = client.replied(&reply_bytes(100), REPLIED, 0);
+    let tsecr = client.saying.tsecr;
+    for (tsval, window, noted) in [(u32::MAX, 7, u32::MAX), (5, 8, 5), (u32::MAX, 9, 5), (3, 0, 5)]
+    {
+        let ack = Segment {
+            timestamps: Some((tsval, tsecr)),
+            window,
+            ..client.saying.ack(client.saying.length(), 50)
+        };
+        client.say(&ack);
+        let entry = client.flow().unwrap();
+        assert_eq!((entry.client_tsval, entry.window), (noted, u32::from(window) << 9));
+    }
+    // Without the option, what was noted stays.
+    let ack = Segment { timestamps: None, ..client.saying.ack(client.saying.length(), 50) };
+    client.say(&ack);
+    assert_eq!(client.flow().unwrap().client_tsval, 5);
+}
+
+#[test]
+fn a_reset_counts_within_what_was_sent() {
+    let programs = programs!("a_reset_counts_within_what_was_sent");
+    let reset = |client: &Client<'_>, seq| Segment { flags: RST, ..client.saying.ack(seq, 0) };
+    for client in Client::kinds(&programs) {
+        let mut none = client.clone().open();
+        let segment = reset(&none, 0);
+        assert_eq!(counted(&programs, &[], || none.say(&segment)), Came::Pass, "the kernel's");
+        let client = client.asked();
+        let entry = client.flow().unwrap();
+        let length = client.saying.length();
+        for seq in [u32::MAX, length + 1, 0x8000_0000] {
+            let mut client = client.clone();
+            let segment = reset(&client, seq);
+            assert_eq!(
+                counted(&programs, &[Counter::Strange], || client.say(&segment)),
+                Came::Drop
+            );
+            assert!(client.flow().is_some());
+        }
+        for (seq, flags) in [(0, RST), (1, RST | ACK), (length, RST | FIN)] {
+            let mut client = client.clone();
+            client.programs.set_flow(&client.key(), &entry);
+            let segment = Segment { flags, ..reset(&client, seq) };
+            assert_eq!(counted(&programs, &[Counter::Reset], || client.say(&segment)), Came::Drop);
+            assert_eq!(client.flow().map(|_| ()), None);
+        }
+    }
+}
+
+/// It may be the second segment of a new connection, whose first was lost; who has had a timestamp of an entry's
+/// segments is of an old one.
+#[test]
+fn what_nobody_knows_is_dropped_unless_it_is_over() {
+    let programs = programs!("what_nobody_knows_is_dropped_unless_it_is_over");
+    for heard in [0, HEARD] {
+        for client in Client::kinds(&programs) {
+            let mut client = client;
+            client.saying.cookie = 0x0bad_0bad;
+            client.saying.tsecr = 0x2222_2222 & !HEARD | heard;
+            let ack = client.saying.ack(5, 6);
+            assert_eq!(counted(&programs, &[Counter::UnknownAck], || client.say(&ack)), Came::Drop);
+            for (segment, counter) in [
+                (client.saying.fin(5, 6), Counter::UnknownFin),
+                (client.saying.data_at(5, 6, b"what"), Counter::UnknownData),
+            ] {
+                let came = counted(&programs, &[counter], || client.say(&segment));
+                let reset = Segment {
+                    flags: RST,
+                    ack: 0,
+                    window: 0,
+                    timestamps: None,
+                    ..client.segment(6, 0)
+                };
+                let over = heard != 0 && client.saying.tsval.is_some();
+                assert_eq!(came, if over { Came::Segment(reset) } else { Came::Drop });
+            }
+            assert!(programs.flows().is_empty());
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_has_is_the_kernels() {
+    let programs = programs!("what_the_kernel_has_is_the_kernels");
+    for address in ["127.0.0.1", "::1"] {
+        let Ok(listener) = TcpListener::bind((address, 0)) else {
+            assert!(address == "::1", "no loopback");
+            continue; // a machine without IPv6
+        };
+        let server = listener.local_addr().unwrap();
+        let stream = TcpStream::connect(server).unwrap();
+        programs.set(settings { port: server.port(), ..Programs::settings() });
+        programs.add_server(server.ip(), server.is_ipv6().into());
+        let mut client = Client::new(&programs, address == "::1", false);
+        client.saying.server = server;
+        client.saying.client = stream.local_addr().unwrap();
+        for segment in
+            [client.saying.ack(9, 9), client.saying.fin(9, 9), client.saying.data_at(9, 9, b"more")]
+        {
+            let came = counted(&programs, &[Counter::KernelHasIt], || client.say(&segment));
+            assert_eq!(came, Came::Pass);
+        }
+        // A late copy of the first query makes an entry, whose state says nothing of the rest.
+        let mut late = client.clone().asked();
+        for segment in [
+            late.saying.ack(5000, 700),
+            late.saying.fin(5000, 700),
+            late.saying.data_at(5000, 700, b"more"),
+            Segment { flags: RST, ..late.saying.ack(5000, 700) },
+        ] {
+            let came = counted(&programs, &[Counter::KernelHasIt], || late.say(&segment));
+            assert_eq!(came, Came::Pass);
+            assert!(late.flow().is_some());
+        }
+        programs.remove_flows();
+        // A listener is no connection.
+        let mut other = client.clone();
+        other.saying.client.set_port(server.port() ^ 1);
+        let ack = other.saying.ack(9, 9);
+        assert_eq!(counted(&programs, &[Counter::UnknownAck], || other.say(&ack)), Came::Drop);
+    }
+}
+
+#[test]
+fn sources_have_rates_of_their_own() {
+    let programs = programs!("sources_have_rates_of_their_own");
+    // One in a minute, and three more at once.
+    let minute = 60_000_000_000;
+    let slow = settings {
+        syn_interval_ns: minute,
+        syn_burst_ns: 2 * minute + minute / 2,
+        query_interval_ns: minute,
+        query_burst_ns: minute / 2,
+        ..Programs::settings()
+    };
+    programs.set(slow);
+    for ipv6 in [false, true] {
+        let client = Client::new(&programs, ipv6, false);
+        let syn = client.saying.syn().packet();
+        for _ in 0..3 {
+            assert!(matches!(client.say_packet(&syn), Came::Segment(_)));
+        }
+        // From another port too, and from another address of the same network in IPv6.
+        let mut same = client.clone();
+        same.saying.client.set_port(1024);
+        if ipv6 {
+            same.saying.client.set_ip("2001:db8:7::ffff:1".parse().unwrap());
+        }
+        for client in [&client, &same] {
+            let syn = client.saying.syn().packet();
+            let came = counted(&programs, &[Counter::SynLimited], || client.say_packet(&syn));
+            assert_eq!(came, Came::Drop);
+        }
+        let mut other = client.clone();
+        let address = if ipv6 { "2001:db8:7:1::7" } else { "198.51.100.8" };
+        other.saying.client.set_ip(address.parse().unwrap());
+        let mut other = other.open();
+        let data = other.saying.data();
+        assert!(matches!(other.say(&data), Came::Query(_)));
+        // A second connection's query, from the same source.
+        other.saying.client.set_port(5353);
+        let mut other = other.open();
+        let (data, head) = (other.saying.data(), programs.ring_head());
+        let came = counted(&programs, &[Counter::QueryLimited], || other.say(&data));
+        assert_eq!(came, Came::Drop);
+        assert_eq!((other.flow().map(|_| ()), programs.ring_head()), (None, head));
+        // What goes to the kernel, and what only closes, is not a query.
+        let half = other.saying.data_at(0, 0, &other.saying.query[..9]);
+        assert_eq!(other.say(&half), Came::Pass);
+    }
+    assert_eq!(programs.sources().len(), 4);
+}
+
+/// SYN-cache mode: 4 buckets, of 2 entries each, 5 in all.
+#[test]
+fn a_syn_cache_is_limited_in_all_and_in_each_bucket() {
+    let programs = programs!("a_syn_cache_is_limited_in_all_and_in_each_bucket");
+    let cache = settings {
+        syncache: 1,
+        syncache_limit: 5,
+        syncache_bucket_limit: 2,
+        ..Programs::settings()
+    };
+    programs.set(cache);
+    let mut clients = Vec::new();
+    for port in 2000..2100 {
+        let mut client = Client::new(&programs, port % 2 == 0, port % 3 == 0);
+        client.saying.client.set_port(port);
+        let client = client.open();
+        clients.push(client);
+        let (buckets, all) = programs.syncache();
+        assert_eq!(buckets.iter().sum::<u32>(), all);
+        assert!(all <= 5 && buckets.iter().all(|&bucket| bucket <= 2), "{buckets:?}");
+        let entries = clients.iter().filter(|client| client.flow().is_some()).count();
+        assert_eq!(entries as u32, all);
+    }
+    assert_eq!(programs.syncache().1, 5);
+    assert_eq!(programs.count(Counter::SynCacheFull), 95);
+    let kept: Vec<_> = clients.iter().filter(|client| client.flow().is_some()).cloned().collect();
+    for (left, mut client) in (0..5).rev().zip(kept) {
+        // The SYN again: the same entry.
+        client.saying.isn = 77;
+        let mut client = client.open();
+        let entry = client.flow().unwrap();
+        assert_eq!((entry.state, entry.query_seq), (1, 78));
+        assert_eq!((entry.server_seq, entry.tsval), (client.starts().1, client.saying.tsecr));
+        let ack = client.saying.ack(0, 0);
+        assert_eq!(counted(&programs, &[Counter::HandshakeAck], || client.say(&ack)), Came::Drop);
+        match left {
+            // Without a look at the cookie: it is a day old here.
+            4 => {
+                let day = 86_400_000_000_000;
+                let now = Programs::settings().wall_offset_ns;
+                programs.set(settings { wall_offset_ns: now + day, ..cache });
+                assert!(matches!(client.say(&client.saying.data()), Came::Query(_)));
+                assert_eq!(client.flow().unwrap().state, QUERY);
+                programs.set(cache);
+            }
+            3 => assert!(matches!(client.say(&client.saying.data()), Came::Query(_))),
+            2 => {
+                let came = client.say(&client.saying.fin(0, 0));
+                assert!(matches!(came, Came::Segment(segment) if segment.flags == FIN | ACK));
+                assert_eq!(client.flow().map(|_| ()), None);
+            }
+            1 => {
+                let reset = Segment { flags: RST, ..client.saying.ack(0, 0) };
+                assert_eq!(client.say(&reset), Came::Drop);
+            }
+            _ => assert_eq!(client.say(&client.saying.data_at(0, 0, b"\x00\x20")), Came::Pass),
+        }
+        assert_eq!(programs.syncache().1, left, "it has left the cache");
+    }
+    // One that found no room is answered by its cookie alone.
+    let mut client = clients.into_iter().find(|client| client.flow().is_none()).unwrap();
+    assert!(matches!(client.say(&client.saying.data()), Came::Query(_)));
+}
+
+/// Frames that the program acts on, with what it takes to have each of them do it.
+fn valid_frames(client: &Client<'_>) -> Vec<Vec<u8>> {
+    let say = &client.saying;
+    let mut frames: Vec<_> = [
+        say.syn(),
+        say.ack(0, 0),
+        say.data(),
+        say.fin(0, 0),
+        Segment { flags: RST, ..say.ack(0, 0) },
+        say.data_at(0, 0, &query(3, "a.example", 1, None)),
+        say.data_at(say.length(), 100, b"more"),
+        say.ack(say.length(), 100),
+        say.fin(say.length(), 100),
+    ]
+    .iter()
+    .map(|segment| client.frame(&segment.packet()))
+    .collect();
+    let mut tagged = client.clone();
+    tagged.tags = vec![[0x88, 0xa8, 0, 1], [0x81, 0, 0, 2]];
+    frames.push(tagged.frame(&say.data().packet()));
+    frames
+}
+
+/// A cut frame says a length that is not there: it passes as it came, and nothing changes.
+#[test]
+fn every_truncation_of_a_valid_frame_passes_and_changes_nothing() {
+    let programs = programs!("every_truncation_of_a_valid_frame_passes_and_changes_nothing");
+    for client in Client::kinds(&programs) {
+        let client = client.open();
+        let with_entry = client.clone().replied(&reply_bytes(100), REPLIED, 0);
+        for entry in [None, with_entry.flow()] {
+            programs.remove_flows();
+            if let Some(entry) = entry {
+                programs.set_flow(&client.key(), &entry);
+            }
+            let (flows, head) = (programs.flows(), programs.ring_head());
+            for frame in valid_frames(&client) {
+                for length in 14..frame.len() {
+                    let cut = &frame[..length];
+                    let malformed = programs.count(Counter::Malformed);
+                    assert_eq!(programs.xdp(cut), (XDP_PASS, cut.to_vec()), "{length} bytes");
+                    // In the tags there is no telling yet.
+                    assert_eq!(programs.count(Counter::Malformed), malformed + 1, "{length} bytes");
+                }
+            }
+            assert_eq!((programs.flows(), programs.ring_head()), (flows, head));
+        }
+    }
+}
+
+#[test]
+fn headers_that_make_no_sense_pass_and_are_counted() {
+    let programs = programs!("headers_that_make_no_sense_pass_and_are_counted");
+    let v4 = Client::new(&programs, false, false);
+    let v6 = Client::new(&programs, true, false);
+    let change = |client: &Client<'_>, changes: &[(usize, u8)]| {
+        let mut packet = client.saying.syn().packet();
+        for &(at, value) in changes {
+            packet[at] = value;
+        }
+        client.frame(&packet)
+    };
+    let malformed = [
+        change(&v4, &[(0, 0x44)]),
+        change(&v4, &[(0, 0x55)]),
+        change(&v4, &[(2, 0), (3, 19)]),
+        change(&v4, &[(2, 0), (3, 39)]),
+        change(&v4, &[(2, 9)]),
+        change(&v4, &[(32, 0x40)]),
+        change(&v4, &[(32, 0xf0)]),
+        change(&v6, &[(0, 0x50)]),
+        change(&v6, &[(5, 19)]),
+        change(&v6, &[(4, 9)]),
+        change(&v6, &[(52, 0x40)]),
+        change(&v6, &[(52, 0xf0)]),
+        // An extension header, by number, that is longer than the packet.
+        change(&v6, &[(6, 0), (41, 200)]),
+        change(&v6, &[(6, 44), (5, 7)]),
+    ];
+    for frame in malformed {
+        let (verdict, after) = counted(&programs, &[Counter::Malformed], || programs.xdp(&frame));
+        assert_eq!((verdict, after), (XDP_PASS, frame));
+    }
+    let others = [
+        change(&v4, &[(6, 0x20)]),
+        change(&v4, &[(7, 1)]),
+        change(&v4, &[(9, 17)]),
+        change(&v4, &[(23, 54)]),
+        change(&v4, &[(19, 54)]),
+        change(&v4, &[(19, 54), (32, 0x40)]),
+        change(&v6, &[(6, 44)]),
+        change(&v6, &[(6, 51)]),
+        change(&v6, &[(6, 58)]),
+        change(&v6, &[(39, 54)]),
+    ];
+    for frame in others {
+        let (verdict, after) = counted(&programs, &[], || programs.xdp(&frame));
+        assert_eq!((verdict, after), (XDP_PASS, frame));
+    }
+    // Seven extension headers are more than anybody sends.
+    let mut packet = v6.saying.syn().packet();
+    for _ in 0..7 {
+        let next = std::mem::replace(&mut packet[6], 60);
+        packet.splice(40..40, [next, 0, 0, 0, 0, 0, 0, 0]);
+        packet[5] += 8;
+    }
+    let frame = v6.frame(&packet);
+    assert_eq!(counted(&programs, &[], || programs.xdp(&frame)), (XDP_PASS, frame));
+}
+
+/// Random changes to valid frames: the program ends each with a verdict, and answers are packets with right checksums.
+#[test]
+fn no_frame_gets_the_program_to_send_nonsense() {
+    let programs = programs!("no_frame_gets_the_program_to_send_nonsense");
+    let mut random = <rand_pcg::Pcg64Mcg as rand_core::SeedableRng>::seed_from_u64(4);
+    let mut answered = 0;
+    for client in Client::kinds(&programs) {
+        let client = client.open();
+        let entry = client.clone().replied(&reply_bytes(3000), REPLIED, QUERY_UNACKED).flow();
+        let frames = valid_frames(&client);
+        for round in 0..4000 {
+            if round % 2 == 0 {
+                programs.set_flow(&client.key(), &entry.unwrap());
+            } else {
+                programs.remove_flows();
+            }
+            let mut frame = frames[random.next_u32() as usize % frames.len()].clone();
+            for _ in 0..=random.next_u32() % 3 {
+                let at = random.next_u32() as usize % frame.len();
+                frame[at] = random.next_u32() as u8;
+            }
+            if random.next_u32() % 4 == 0 {
+                frame.truncate(14.max(random.next_u32() as usize % frame.len()));
+            }
+            if let (XDP_TX, after) = programs.xdp(&frame) {
+                let link = match after[12..14] {
+                    [0x81 | 0x88, _] if after[16] == 0x81 || after[16] == 0x88 => 22,
+                    [0x81 | 0x88, _] => 18,
+                    _ => 14,
+                };
+                Segment::read(&after[link..]);
+                answered += 1;
+            }
+        }
+    }
+    assert!(answered > 500, "{answered} answers");
+    assert_eq!(programs.count(Counter::XdpError), 0);
+}
+
+#[test]
+fn inactive_is_as_if_not_there() {
+    let programs = programs!("inactive_is_as_if_not_there");
+    programs.set(settings { active: 0, ..Programs::settings() });
+    for client in Client::kinds(&programs) {
+        for frame in valid_frames(&client) {
+            assert_eq!(counted(&programs, &[], || programs.xdp(&frame)), (XDP_PASS, frame));
+        }
+    }
+}
+
+/// What a verdict costs, on stderr with `--nocapture`; of those that leave the frame alone as the mean of many runs in a
+/// row, of the others as the median of single ones, less what a single run of nothing takes.
+#[test]
+#[ignore = "a measurement"]
+fn costs() {
+    let programs = programs!("costs");
+    let client = Client::new(&programs, false, false).open();
+    let say = &client.saying;
+    let single = |frame: &[u8], before: &dyn Fn()| {
+        let mut times: Vec<_> = (0..4001)
+            .map(|_| {
+                before();
+                programs.xdp_time(frame, 1).as_nanos()
+            })
+            .collect();
+        times.sort_unstable();
+        times[2000]
+    };
+    let mut udp = client.frame(&say.syn().packet());
+    udp[23] = 17;
+    let nothing = single(&udp, &|| {});
+    let row = |what: &str, frame: &[u8], before: &dyn Fn()| {
+        let alone = programs.xdp(frame).0 == 1;
+        let many = if alone { programs.xdp_time(frame, 1_000_000).as_nanos() } else { 0 };
+        eprintln!(
+            "{what:30} single {:5} ns  many {many:5} ns",
+            single(frame, before) - nothing.min(single(frame, before))
+        );
+    };
+    eprintln!(
+        "nothing of ours, single {nothing} ns, many {} ns",
+        programs.xdp_time(&udp, 1_000_000).as_nanos()
+    );
+    row("SYN", &client.frame(&say.syn().packet()), &|| {});
+    let plain = Client::new(&programs, false, true).open();
+    row("SYN without timestamps", &plain.frame(&plain.saying.syn().packet()), &|| {});
+    row("handshake's ACK", &client.frame(&say.ack(0, 0).packet()), &|| {});
+    row("query", &client.frame(&say.data().packet()), &|| programs.remove_flows());
+    row("query again", &client.frame(&say.data().packet()), &|| {});
+    let replied = client.clone().replied(&reply_bytes(100), REPLIED, 0);
+    let entry = replied.flow().unwrap();
+    let set = || programs.set_flow(&replied.key(), &entry);
+    let length = say.length();
+    row("reply's ACK", &client.frame(&say.ack(length, 100).packet()), &|| {});
+    row("FIN", &client.frame(&say.fin(length, 100).packet()), &set);
+    programs.remove_flows();
+    row("last ACK (unknown)", &client.frame(&say.ack(length + 1, 101).packet()), &|| {});
+    row(
+        "forged cookie, data (RST)",
+        &client.frame(&say.data_at(5, 5, &say.query).packet()),
+        &|| {},
+    );
+    row(
+        "wrong checksum",
+        &{
+            let mut frame = client.frame(&say.data().packet());
+            *frame.last_mut().unwrap() ^= 1;
+            frame
+        },
+        &|| {},
+    );
+    set();
+    row("100 bytes again", &client.frame(&say.data().packet()), &set);
+    let long = client.clone();
+    programs.remove_flows();
+    let long = long.replied(&reply_bytes(1400), REPLIED, 0);
+    let entry = long.flow().unwrap();
+    row("1400 bytes again", &client.frame(&say.data().packet()), &|| {
+        programs.set_flow(&long.key(), &entry);
+    });
+}
