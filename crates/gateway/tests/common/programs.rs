@@ -30,6 +30,20 @@ impl Programs {
     /// Loads the XDP program with the settings of [`super::conversation::settings`]. `None`, and a line that says
     /// what is missing, where this process may not; with CI set it must.
     pub fn load(name: &str) -> Option<Self> {
+        Self::load_some(name, false)
+    }
+
+    /// The same with the programs on tc, in a network namespace of the calling thread: what they send themselves
+    /// goes to its loopback interface.
+    pub fn load_with_tc(name: &str) -> Option<Self> {
+        let programs = Self::load_some(name, true)?;
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("root may");
+        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.expect("ip is there").success());
+        Some(programs)
+    }
+
+    fn load_some(name: &str, tc: bool) -> Option<Self> {
         if !nix::unistd::geteuid().is_root() {
             let hint = "hint: sudo -E cargo test -p narrows-gateway --features ebpf";
             assert!(std::env::var_os("CI").is_none(), "{name} must run in CI; {hint}");
@@ -40,8 +54,9 @@ impl Programs {
             Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open =
             GatewaySkelBuilder::default().open(place).expect("the object is well-formed");
-        open.progs.gateway_adopt.set_autoload(false);
-        open.progs.gateway_egress.set_autoload(false);
+        open.progs.gateway_adopt.set_autoload(tc);
+        open.progs.gateway_egress.set_autoload(tc);
+        open.progs.gateway_xdp.set_autoload(!tc);
         let rodata = open.maps.rodata_data.as_deref_mut().expect("read-only data");
         let margin = open.maps.ring.value_size() - rodata.RING_SIZE;
         rodata.RING_SIZE = RING_SIZE;
@@ -87,6 +102,24 @@ impl Programs {
             ProgramInput { data_in: Some(frame), data_out: Some(&mut out), ..Default::default() };
         let output = self.skel.progs.gateway_xdp.test_run(input).expect("the program runs");
         (output.return_value, output.data.expect("a frame").to_vec())
+    }
+
+    /// Runs the program on tc egress on a frame. Gives its verdict and the frame after it.
+    pub fn egress(&self, frame: &[u8]) -> (i32, Vec<u8>) {
+        tc(&self.skel.progs.gateway_egress, frame)
+    }
+
+    /// The same on tc ingress.
+    pub fn adopt(&self, frame: &[u8]) -> (i32, Vec<u8>) {
+        tc(&self.skel.progs.gateway_adopt, frame)
+    }
+
+    /// Names on the list of large replies, and until when.
+    pub fn large(&self) -> Vec<(u64, u64)> {
+        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes[..8].try_into().expect("8 bytes"));
+        let map = &self.skel.maps.large;
+        let until = |key: &[u8]| map.lookup(key, MapFlags::ANY).ok().flatten();
+        map.keys().filter_map(|key| until(&key).map(|until| (word(&key), word(&until)))).collect()
     }
 
     /// How long the program takes on a frame, the mean of `repeat` runs in a row, each on what the one before left.
@@ -177,6 +210,14 @@ impl Programs {
         self.set_ring_head(position.wrapping_add((bytes.len() as u32).div_ceil(RING_UNIT)));
         position
     }
+}
+
+fn tc(program: &libbpf_rs::ProgramMut<'_>, frame: &[u8]) -> (i32, Vec<u8>) {
+    let mut out = vec![0; 1 << 17];
+    let input =
+        ProgramInput { data_in: Some(frame), data_out: Some(&mut out), ..Default::default() };
+    let output = program.test_run(input).expect("the program runs");
+    (output.return_value as i32, output.data.expect("a frame").to_vec())
 }
 
 /// The boot clock in nanoseconds.

@@ -1,0 +1,693 @@
+//! Each verdict of the programs on tc, one frame at a time.
+
+#![cfg(feature = "ebpf")]
+
+mod common;
+
+use std::net::SocketAddr;
+
+use common::packets::{
+    ACK, Datagram, FIN, PSH, Segment, fragments, prefixed, query, reply as reply_to,
+};
+use common::programs::{Programs, mapped};
+use narrows_gateway::core::Counter;
+use narrows_gateway::kernel::types::{flow, flow_key, settings};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
+
+/// The next program, then as if there were none.
+const NEXT: i32 = -1;
+/// Redirected: into ingress, or, as it was, to nowhere.
+const REDIRECT: i32 = 7;
+
+/// bpf_prog_run puts a frame into one page, behind and before room for the stack's own.
+const PROG_RUN_MAX: usize = 3200;
+
+const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
+const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 53];
+
+const QUERY: u8 = 2;
+const REPLIED: u8 = 3;
+const CLOSING: u8 = 5;
+const SLOW: u8 = 6;
+const TIMESTAMPS: u8 = 1;
+const SACK: u8 = 2;
+const EDNS_ADDED: u8 = 4;
+const CLIENT_FIN: u8 = 8;
+const QUERY_UNACKED: u8 = 16;
+
+const ID: u16 = 0x1234;
+const QUERY_SEQ: u32 = 0xffff_ffe0;
+const REPLY_SEQ: u32 = 0xffff_f000;
+const TSVAL: u32 = 0x1122_3344;
+const CLIENT_TSVAL: u32 = 0x5566_7788;
+
+/// A connection whose query is with the server.
+struct Asked<'a> {
+    programs: &'a Programs,
+    client: SocketAddr,
+    server: SocketAddr,
+    key: flow_key,
+    /// With its two bytes of length.
+    query: Vec<u8>,
+    plain: bool,
+}
+
+impl<'a> Asked<'a> {
+    fn new(programs: &'a Programs, v6: bool, plain: bool) -> Self {
+        Self::changed(programs, v6, plain, |_| {})
+    }
+
+    /// With `change` made to its entry.
+    fn changed(
+        programs: &'a Programs,
+        v6: bool,
+        plain: bool,
+        change: impl FnOnce(&mut flow),
+    ) -> Self {
+        let (client, server, number) = match v6 {
+            false => ("198.51.100.7:40000", "192.0.2.53:53", 0),
+            true => ("[2001:db8:7::7]:40000", "[2001:db8::53]:53", 1),
+        };
+        let (client, server): (SocketAddr, SocketAddr) =
+            (client.parse().expect("an address"), server.parse().expect("an address"));
+        let key = flow_key {
+            client: mapped(client.ip()),
+            port: client.port().to_be(),
+            server: number,
+            zero: 0,
+        };
+        let query = query(ID, "www.example.com", 16, Some(1232));
+        let length = query.len() as u16;
+        let mut entry = flow {
+            query_seq: QUERY_SEQ,
+            client_next: QUERY_SEQ.wrapping_add(length.into()),
+            server_seq: REPLY_SEQ,
+            window: 65_535,
+            tsval: if plain { 0 } else { TSVAL },
+            client_tsval: if plain { 0 } else { CLIENT_TSVAL },
+            stored: programs.ring_store(&query),
+            query_length: length,
+            mss: 1400,
+            dns_id: ID.to_be(),
+            state: QUERY,
+            flags: if plain { 0 } else { TIMESTAMPS | SACK },
+            client_wscale: if plain { 15 } else { 7 },
+            ..flow::default()
+        };
+        change(&mut entry);
+        programs.set_flow(&key, &entry);
+        Self { programs, client, server, key, query, plain }
+    }
+
+    /// IPv4 and IPv6, with timestamps and without.
+    fn kinds(programs: &'a Programs) -> impl Iterator<Item = Self> {
+        [(false, false), (false, true), (true, false), (true, true)]
+            .into_iter()
+            .map(|(v6, plain)| Self::new(programs, v6, plain))
+    }
+
+    fn flow(&self) -> flow {
+        self.programs.flow(&self.key).expect("an entry")
+    }
+
+    /// The server's reply of about `size` bytes.
+    fn reply(&self, size: usize) -> Vec<u8> {
+        reply_to(&self.query[2..], size, 0)
+    }
+
+    fn datagram(&self, message: &[u8]) -> Vec<u8> {
+        Datagram { from: self.server, to: self.client, message: message.to_vec() }.packet()
+    }
+
+    /// What comes of the server's datagram: of its last fragment if it is longer than bpf_prog_run takes.
+    fn answer(&self, message: &[u8]) -> (i32, Vec<u8>) {
+        let parts = fragments(&self.datagram(message), PROG_RUN_MAX);
+        let [parts @ .., last] = &parts[..] else { panic!("a datagram has a fragment") };
+        for part in parts {
+            assert_eq!(self.programs.egress(&frame(part)).0, REDIRECT);
+        }
+        if parts.is_empty() {
+            return self.programs.egress(&frame(&self.datagram(message)));
+        }
+        self.programs.egress(&frame(last))
+    }
+
+    /// The segment of the reply at `offset`, as it must be.
+    fn segment(&self, offset: usize, payload: &[u8], flags: u8, ack: u32) -> Segment {
+        Segment {
+            from: self.server,
+            to: self.client,
+            seq: REPLY_SEQ.wrapping_add(offset as u32),
+            ack,
+            flags,
+            window: if self.plain { 65_535 } else { 511 },
+            mss: None,
+            wscale: None,
+            sack: false,
+            timestamps: (!self.plain).then_some((TSVAL, CLIENT_TSVAL)),
+            payload: payload.to_vec(),
+        }
+    }
+
+    /// The datagram was swallowed, counted as `counter`, and the entry is as it was.
+    #[track_caller]
+    fn swallowed(&self, message: &[u8], counter: Counter) {
+        let (before, entry) = (self.programs.count(counter), self.flow());
+        let (verdict, after) = self.answer(message);
+        assert_eq!((verdict, after), (REDIRECT, frame(&self.datagram(message))));
+        assert_eq!(self.programs.count(counter), before + 1);
+        assert_eq!(state_of(&self.flow()), state_of(&entry));
+    }
+
+    /// The datagram went on as it was, and no entry changed.
+    #[track_caller]
+    fn passed(&self, packet: &[u8]) {
+        let entry = self.flow();
+        assert_eq!(self.programs.egress(&frame(packet)), (NEXT, frame(packet)));
+        assert_eq!(state_of(&self.flow()), state_of(&entry));
+    }
+
+    /// The query came back as the client's segment.
+    #[track_caller]
+    fn left_to_kernel(&self, (verdict, frame): (i32, Vec<u8>)) {
+        assert_eq!(verdict, REDIRECT);
+        assert_eq!(
+            (&frame[..6], &frame[6..12]),
+            (&SERVER_MAC[..], &CLIENT_MAC[..]),
+            "addressed to us"
+        );
+        let again = Segment::read(&frame[14..]);
+        let wanted = Segment {
+            from: self.client,
+            to: self.server,
+            seq: QUERY_SEQ,
+            ack: REPLY_SEQ,
+            flags: again.flags,
+            window: if self.plain { 65_535 } else { 511 },
+            timestamps: (!self.plain).then_some((CLIENT_TSVAL, TSVAL)),
+            payload: self.query.clone(),
+            ..self.segment(0, &[], 0, 0)
+        };
+        assert_eq!(again, wanted);
+        assert_eq!(again.flags & !FIN, ACK | PSH);
+        assert_eq!(self.flow().state, SLOW);
+    }
+}
+
+fn frame(packet: &[u8]) -> Vec<u8> {
+    let kind: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+    [&CLIENT_MAC[..], &SERVER_MAC, &kind, packet].concat()
+}
+
+/// All of an entry that a verdict may change, but for the time.
+fn state_of(flow: &flow) -> (u8, u8, u32, u16, u32) {
+    (flow.state, flow.flags, flow.stored, flow.reply_length, flow.client_next)
+}
+
+/// What goes over the namespace's loopback interface while `run` runs: each frame once, in order.
+fn sent<R>(run: impl FnOnce() -> R) -> (R, Vec<Vec<u8>>) {
+    use std::os::fd::AsRawFd;
+    let tap =
+        socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_NONBLOCK, SockProtocol::EthAll);
+    let tap = tap.expect("root may");
+    let result = run();
+    let mut frames: Vec<Vec<u8>> = Vec::new();
+    let mut bytes = vec![0; 1 << 17];
+    while let Ok(length) = recv(tap.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
+        let frame = bytes[..length].to_vec();
+        // The interface gives back what it sends.
+        if !frames.contains(&frame) {
+            frames.push(frame);
+        }
+    }
+    (result, frames)
+}
+
+#[test]
+fn a_reply_in_one_segment_acknowledges_the_query() {
+    let Some(programs) = Programs::load_with_tc("one segment") else { return };
+    for size in [60, 61, 62, 63, 500, 511, 512, 513, 1024, 1025, 1300] {
+        for asked in Asked::kinds(&programs) {
+            let message = asked.reply(size);
+            let ((verdict, after), others) = sent(|| asked.answer(&message));
+            assert_eq!((verdict, others.len()), (NEXT, 0));
+            let payload = prefixed(&message);
+            let next = QUERY_SEQ.wrapping_add(asked.query.len() as u32);
+            let wanted = asked.segment(0, &payload, ACK | PSH, next);
+            assert_eq!(Segment::read(&after[14..]), wanted);
+            assert_eq!(after[..12], frame(&[0x40])[..12], "link addresses");
+            let entry = asked.flow();
+            assert_eq!((entry.state, usize::from(entry.reply_length)), (REPLIED, payload.len()));
+            assert_eq!(entry.flags & QUERY_UNACKED, 0);
+            assert_eq!(programs.ring(entry.stored, payload.len()), payload);
+        }
+    }
+    assert_eq!(programs.counts(), [(Counter::Reply, 44)]);
+}
+
+#[test]
+fn headers_are_what_the_protocol_says() {
+    let Some(programs) = Programs::load_with_tc("headers") else { return };
+    let asked = Asked::new(&programs, false, false);
+    let (_, after) = asked.answer(&asked.reply(200));
+    assert_eq!(after[14..16], [0x45, 0], "no options, TOS 0");
+    assert_eq!(after[18..24], [0, 0, 0x40, 0, 64, 6], "ID 0, DF, TTL 64, TCP");
+    assert_eq!(after[54..58], [1, 1, 8, 10], "NOP NOP TS");
+    let asked = Asked::new(&programs, true, false);
+    let (_, after) = asked.answer(&asked.reply(200));
+    assert_eq!(after[14..18], [0x60, 0, 0, 0], "class and flow label 0");
+    assert_eq!(after[20..22], [6, 64], "TCP, hop limit 64");
+}
+
+#[test]
+fn an_opt_that_was_added_is_stripped() {
+    let Some(programs) = Programs::load_with_tc("OPT stripped") else { return };
+    for plain in [false, true] {
+        let asked = Asked::changed(&programs, false, plain, |flow| flow.flags |= EDNS_ADDED);
+        let message = asked.reply(200);
+        let (verdict, after) = asked.answer(&message);
+        assert_eq!(verdict, NEXT);
+        let mut bare = message[..message.len() - 11].to_vec();
+        bare[10..12].copy_from_slice(&[0, 0]);
+        assert_eq!(Segment::read(&after[14..]).payload, prefixed(&bare));
+    }
+}
+
+#[test]
+fn an_added_opt_that_is_not_bare_and_last_leaves_the_query_to_the_kernel() {
+    let Some(programs) = Programs::load_with_tc("OPT elsewhere") else { return };
+    let asked = Asked::changed(&programs, false, false, |flow| flow.flags |= EDNS_ADDED);
+    let message = asked.reply(200);
+    let mut spoilt = Vec::new();
+    for (from_end, value) in [(11, 1), (10, 1), (9, 42), (2, 1), (1, 1)] {
+        let mut other = message.clone();
+        let at = other.len() - from_end;
+        other[at] = value;
+        spoilt.push(other);
+    }
+    let mut none = message.clone();
+    none[11] = 0;
+    spoilt.push(none);
+    for message in spoilt {
+        let asked = Asked::changed(&programs, false, false, |flow| flow.flags |= EDNS_ADDED);
+        asked.left_to_kernel(asked.answer(&message));
+    }
+    // An OPT of the client's own may have options.
+    let asked = Asked::new(&programs, false, false);
+    let mut message = message;
+    message.extend([0, 3, 0, 0]);
+    let at = message.len() - 5;
+    message[at] = 4;
+    assert_eq!(asked.answer(&message).0, NEXT);
+}
+
+#[test]
+fn a_client_that_closed_gets_a_fin_with_the_reply() {
+    let Some(programs) = Programs::load_with_tc("FIN noted") else { return };
+    let noted = |flow: &mut flow| {
+        flow.flags |= CLIENT_FIN;
+        flow.client_next = flow.client_next.wrapping_add(1);
+    };
+    let asked = Asked::changed(&programs, false, false, noted);
+    let (_, after) = asked.answer(&asked.reply(200));
+    let segment = Segment::read(&after[14..]);
+    assert_eq!(segment.flags, ACK | PSH | FIN);
+    assert_eq!(segment.ack, QUERY_SEQ.wrapping_add(asked.query.len() as u32 + 1));
+    assert_eq!(asked.flow().state, CLOSING);
+}
+
+#[test]
+fn close_fin_closes_after_each_reply() {
+    let Some(programs) = Programs::load_with_tc("close = fin") else { return };
+    programs.set(settings { close_fin: 1, ..Programs::settings() });
+    let asked = Asked::new(&programs, false, true);
+    let (_, after) = asked.answer(&asked.reply(200));
+    assert_eq!(Segment::read(&after[14..]).flags, ACK | PSH | FIN);
+    assert_eq!(asked.flow().state, CLOSING);
+
+    let asked = Asked::new(&programs, true, false);
+    let message = asked.reply(3000);
+    let ((_, last), others) = sent(|| asked.answer(&message));
+    assert_eq!(Segment::read(&last[14..]).flags, ACK | PSH | FIN);
+    assert!(!others.is_empty());
+    for other in others {
+        assert_eq!(Segment::read(&other[14..]).flags, ACK, "FIN on the last one alone");
+    }
+}
+
+#[test]
+fn a_longer_reply_goes_in_several_segments_that_acknowledge_nothing() {
+    let Some(programs) = Programs::load_with_tc("several segments") else { return };
+    let mut segments = 0;
+    for (client_mss, size) in
+        [(1400, 1399), (1400, 3000), (536, 537), (536, 5000), (88, 700), (9000, 12_000)]
+    {
+        for kind in Asked::kinds(&programs) {
+            let asked = Asked::changed(&programs, kind.server.is_ipv6(), kind.plain, |flow| {
+                flow.mss = client_mss;
+            });
+            let ours = if asked.server.is_ipv6() { 1440 } else { 1460 };
+            let most = usize::from(client_mss.min(ours)) - if asked.plain { 0 } else { 12 };
+            let message = asked.reply(size);
+            let payload = prefixed(&message);
+            let ((verdict, last), mut frames) = sent(|| asked.answer(&message));
+            assert_eq!(verdict, NEXT);
+            frames.push(last);
+            let wanted: Vec<_> = payload.chunks(most).enumerate().collect();
+            assert!(wanted.len() > 1);
+            assert_eq!(frames.len(), wanted.len());
+            for (frame, &(at, part)) in frames.iter().zip(&wanted) {
+                let push = if at + 1 == wanted.len() { PSH } else { 0 };
+                let wanted = asked.segment(at * most, part, ACK | push, QUERY_SEQ);
+                assert_eq!(Segment::read(&frame[14..]), wanted);
+            }
+            segments += wanted.len() as u64;
+            let entry = asked.flow();
+            assert_eq!((entry.state, entry.flags & QUERY_UNACKED), (REPLIED, QUERY_UNACKED));
+            assert_eq!((entry.acked, entry.repeats), (REPLY_SEQ, 0));
+            assert_eq!(programs.ring(entry.stored, payload.len()), payload);
+        }
+    }
+    let wanted = [(Counter::ReplySegmented, 24), (Counter::ReplySegments, segments)];
+    assert_eq!(programs.counts(), wanted);
+}
+
+#[test]
+fn fragments_of_a_reply_are_gathered() {
+    let Some(programs) = Programs::load_with_tc("fragments") else { return };
+    for mtu in [600, 1280, 1500] {
+        for asked in Asked::kinds(&programs) {
+            let message = asked.reply(4001);
+            let parts = fragments(&asked.datagram(&message), mtu);
+            let (last, first) = parts.split_last().expect("some");
+            for part in first {
+                assert_eq!(programs.egress(&frame(part)), (REDIRECT, frame(part)));
+                assert_eq!(asked.flow().state, QUERY);
+            }
+            let ((verdict, end), mut frames) = sent(|| programs.egress(&frame(last)));
+            assert_eq!(verdict, NEXT);
+            frames.push(end);
+            let segments: Vec<_> = frames.iter().map(|frame| Segment::read(&frame[14..])).collect();
+            assert_eq!(segments[0].seq, REPLY_SEQ);
+            let payloads: Vec<_> = segments.into_iter().map(|segment| segment.payload).collect();
+            assert_eq!(payloads.concat(), prefixed(&message));
+        }
+    }
+}
+
+#[test]
+fn fragments_of_two_replies_may_mix() {
+    let Some(programs) = Programs::load_with_tc("mixed fragments") else { return };
+    let (one, other) = (Asked::new(&programs, false, false), Asked::new(&programs, true, false));
+    let messages = [one.reply(3000), other.reply(3300)];
+    let parts = [
+        fragments(&one.datagram(&messages[0]), 1500),
+        fragments(&other.datagram(&messages[1]), 1500),
+    ];
+    assert_eq!((parts[0].len(), parts[1].len()), (3, 3));
+    let ((), frames) = sent(|| {
+        for at in 0..2 {
+            for parts in &parts {
+                assert_eq!(programs.egress(&frame(&parts[at])).0, REDIRECT);
+            }
+        }
+    });
+    assert_eq!(frames.len(), 0);
+    for (parts, message) in parts.iter().zip(&messages) {
+        let ((_, end), mut frames) = sent(|| programs.egress(&frame(&parts[2])));
+        frames.push(end);
+        let payloads = frames.iter().map(|frame| Segment::read(&frame[14..]).payload);
+        assert_eq!(payloads.collect::<Vec<_>>().concat(), prefixed(message));
+    }
+}
+
+#[test]
+fn a_truncated_reply_leaves_the_query_to_the_kernel() {
+    let Some(programs) = Programs::load_with_tc("TC = 1") else { return };
+    for asked in Asked::kinds(&programs) {
+        for size in [60, 1300] {
+            programs.set_flow(&asked.key, &flow { state: QUERY, ..asked.flow() });
+            let mut message = asked.reply(size);
+            message[2] |= 2;
+            asked.left_to_kernel(asked.answer(&message));
+        }
+    }
+    assert_eq!(programs.counts(), [(Counter::ToKernelReply, 8)]);
+    let names = programs.large();
+    assert_eq!(names.len(), 1, "the name is remembered");
+    let left = names[0].1 - common::programs::boot_ns();
+    assert!((50_000_000_000..=60_000_000_000).contains(&left), "for large_ns: {left} ns");
+}
+
+#[test]
+fn a_fin_noted_goes_to_the_kernel_with_the_query() {
+    let Some(programs) = Programs::load_with_tc("FIN to the kernel") else { return };
+    let asked = Asked::changed(&programs, false, false, |flow| flow.flags |= CLIENT_FIN);
+    let mut message = asked.reply(60);
+    message[2] |= 2;
+    let answer = asked.answer(&message);
+    assert_eq!(Segment::read(&answer.1[14..]).flags, ACK | PSH | FIN);
+    asked.left_to_kernel(answer);
+}
+
+#[test]
+fn a_reply_beyond_the_window_or_too_many_segments_is_the_kernels() {
+    let Some(programs) = Programs::load_with_tc("too large") else { return };
+    let whole = Asked::new(&programs, false, true).reply(1000).len() as u32 + 2;
+    let asked = Asked::changed(&programs, false, true, |flow| flow.window = whole);
+    assert_eq!(asked.answer(&asked.reply(1000)).0, NEXT);
+    let asked = Asked::changed(&programs, false, false, |flow| flow.window = whole - 1);
+    let answer = asked.answer(&asked.reply(1000));
+    assert_eq!((answer.0, asked.flow().state), (REDIRECT, SLOW));
+
+    // Ten segments at most.
+    for (size, state) in [(10 * 1388 - 2, REPLIED), (10 * 1388 - 1, SLOW)] {
+        let asked = Asked::new(&programs, false, false);
+        let (_, frames) = sent(|| asked.answer(&asked.reply(size)));
+        assert_eq!(asked.flow().state, state);
+        assert_eq!(frames.len(), if state == REPLIED { 9 } else { 0 });
+    }
+
+    // Seen at the first fragment; the others vanish.
+    let asked = Asked::new(&programs, true, true);
+    let parts = fragments(&asked.datagram(&asked.reply(20_000)), 1500);
+    asked.left_to_kernel(programs.egress(&frame(&parts[0])));
+    for part in &parts[1..] {
+        assert_eq!(programs.egress(&frame(part)), (REDIRECT, frame(part)));
+    }
+    // And not those of the next datagram with this identification.
+    let last = parts.last().expect("some");
+    assert_eq!(programs.egress(&frame(last)), (NEXT, frame(last)));
+}
+
+#[test]
+fn a_query_that_left_the_ring_is_not_put_in_again() {
+    let Some(programs) = Programs::load_with_tc("query gone") else { return };
+    let asked = Asked::new(&programs, false, false);
+    programs.set_ring_head(programs.ring_head().wrapping_add(1 << 12));
+    let mut message = asked.reply(60);
+    message[2] |= 2;
+    let before = frame(&asked.datagram(&message));
+    assert_eq!(asked.answer(&message), (REDIRECT, before));
+    assert_eq!(asked.flow().state, SLOW, "the client sends it again");
+}
+
+#[test]
+fn a_second_reply_is_swallowed() {
+    let Some(programs) = Programs::load_with_tc("second reply") else { return };
+    for state in [REPLIED, 4, CLOSING, SLOW] {
+        let asked = Asked::changed(&programs, false, false, |flow| flow.state = state);
+        asked.swallowed(&asked.reply(300), Counter::ReplyRepeated);
+        let parts = fragments(&asked.datagram(&asked.reply(3000)), 1500);
+        for part in &parts {
+            assert_eq!(programs.egress(&frame(part)), (REDIRECT, frame(part)));
+        }
+        assert_eq!(asked.flow().state, state);
+    }
+}
+
+#[test]
+fn what_is_no_reply_to_an_entry_passes() {
+    let Some(programs) = Programs::load_with_tc("no reply") else { return };
+    for asked in Asked::kinds(&programs) {
+        let message = asked.reply(300);
+        let mut other = message.clone();
+        other[0] ^= 1;
+        asked.passed(&asked.datagram(&other));
+        let mut question = message.clone();
+        question[2] &= 0x7f;
+        asked.passed(&asked.datagram(&question));
+        asked.passed(&asked.datagram(&message[..11]));
+        let (mut port, mut to) = (asked.server, asked.client);
+        port.set_port(5353);
+        asked.passed(&Datagram { from: port, to, message: message.clone() }.packet());
+        to.set_port(40_001);
+        asked.passed(&Datagram { from: asked.server, to, message: message.clone() }.packet());
+        let mut from = asked.client;
+        from.set_port(53);
+        asked.passed(&Datagram { from, to: asked.client, message: message.clone() }.packet());
+        for part in fragments(
+            &Datagram { from: asked.server, to, message: asked.reply(3000) }.packet(),
+            1500,
+        ) {
+            asked.passed(&part);
+        }
+        let segment = asked.segment(0, b"of the kernel's own", ACK, 5);
+        asked.passed(&segment.packet());
+        // A length that says more than there is.
+        let mut packet = asked.datagram(&message);
+        let at = packet.len() - message.len() - 4;
+        packet[at] = 0xff;
+        asked.passed(&packet);
+    }
+    assert_eq!(programs.counts(), []);
+    programs.set(settings { active: 0, ..Programs::settings() });
+    let asked = Asked::new(&programs, false, false);
+    asked.passed(&asked.datagram(&asked.reply(300)));
+}
+
+#[test]
+fn an_entry_of_a_syn_has_no_reply() {
+    let Some(programs) = Programs::load_with_tc("entry SYN") else { return };
+    let asked = Asked::changed(&programs, false, false, |flow| flow.state = 1);
+    asked.passed(&asked.datagram(&asked.reply(300)));
+}
+
+#[test]
+fn truncate_over_shortens_replies_to_others() {
+    let Some(programs) = Programs::load_with_tc("truncate_over") else { return };
+    programs.set(settings { truncate_over: 600, ..Programs::settings() });
+    for asked in Asked::kinds(&programs) {
+        let mut to = asked.client;
+        to.set_port(50_000);
+        let from = asked.server;
+        let datagram = |message: &[u8]| Datagram { from, to, message: message.to_vec() };
+
+        let exact = asked.reply(600);
+        assert_eq!(exact.len(), 600);
+        asked.passed(&datagram(&exact).packet());
+
+        let long = asked.reply(601);
+        let question = asked.query.len() - 2 - 11;
+        let mut short = long[..question].to_vec();
+        short[2] |= 2;
+        short[6..12].copy_from_slice(&[0, 0, 0, 0, 0, 1]);
+        short.extend(&long[long.len() - 11..]);
+        let (verdict, after) = programs.egress(&frame(&datagram(&long).packet()));
+        assert_eq!(verdict, NEXT);
+        assert_eq!(Datagram::read(&after[14..]), datagram(&short));
+
+        // Without OPT at the end.
+        let mut odd = long.clone();
+        let at = odd.len() - 1;
+        odd[at] = 1;
+        short[11] = 0;
+        short.truncate(question);
+        let (_, after) = programs.egress(&frame(&datagram(&odd).packet()));
+        assert_eq!(Datagram::read(&after[14..]), datagram(&short));
+
+        // In fragments.
+        let parts = fragments(&datagram(&asked.reply(4000)).packet(), 1500);
+        let (verdict, after) = programs.egress(&frame(&parts[0]));
+        assert_eq!(verdict, NEXT);
+        assert_eq!(Datagram::read(&after[14..]), datagram(&short));
+        for part in &parts[1..] {
+            assert_eq!(programs.egress(&frame(part)), (REDIRECT, frame(part)));
+        }
+
+        // A question that cannot be read.
+        let mut strange = long;
+        strange[12] = 0xc0;
+        asked.passed(&datagram(&strange).packet());
+    }
+    assert_eq!(programs.counts(), [(Counter::Truncated, 12)]);
+}
+
+#[test]
+fn the_ring_goes_around() {
+    let Some(programs) = Programs::load_with_tc("ring") else { return };
+    let units = common::programs::RING_SIZE / common::programs::RING_UNIT;
+    for before_end in [1, 2, 40] {
+        programs.set_ring_head(0u32.wrapping_sub(before_end + 2 * units));
+        for _ in 0..3 {
+            let asked = Asked::new(&programs, false, false);
+            let message = asked.reply(5000);
+            let ((_, last), mut frames) = sent(|| asked.answer(&message));
+            frames.push(last);
+            let payloads = frames.iter().map(|frame| Segment::read(&frame[14..]).payload);
+            assert_eq!(payloads.collect::<Vec<_>>().concat(), prefixed(&message));
+        }
+    }
+}
+
+mod adoption {
+    use super::*;
+
+    /// The client's next query behind the reply.
+    fn second(asked: &Asked<'_>) -> Segment {
+        Segment {
+            from: asked.client,
+            to: asked.server,
+            seq: asked.flow().client_next,
+            ack: REPLY_SEQ.wrapping_add(asked.flow().reply_length.into()),
+            timestamps: (!asked.plain).then_some((CLIENT_TSVAL, TSVAL)),
+            payload: asked.query.clone(),
+            ..asked.segment(0, &[], ACK | PSH, 0)
+        }
+    }
+
+    // The kernel takes a connection at tc ingress alone, which bpf_prog_run is not: here it refuses each,
+    // which is counted; that it takes them is shown end to end.
+    #[test]
+    fn takes_a_second_query_and_removes_the_entry() {
+        let Some(programs) = Programs::load_with_tc("second query") else { return };
+        for (number, state) in [REPLIED, 4].into_iter().cycle().take(4).enumerate() {
+            let asked = Asked::changed(&programs, number > 1, false, |flow| flow.state = state);
+            let frame = frame(&second(&asked).packet());
+            assert_eq!(programs.adopt(&frame), (NEXT, frame));
+            assert!(programs.flow(&asked.key).is_none());
+        }
+        assert_eq!(programs.counts(), [(Counter::AdoptFailed, 4)]);
+    }
+
+    #[test]
+    fn takes_the_query_of_a_slow_entry() {
+        let Some(programs) = Programs::load_with_tc("entry SLOW") else { return };
+        let asked = Asked::changed(&programs, false, true, |flow| flow.state = SLOW);
+        let later = second(&asked);
+        programs.adopt(&frame(&later.packet()));
+        assert_eq!(asked.flow().state, SLOW, "what comes behind the query waits");
+        let first = Segment { seq: QUERY_SEQ, ack: REPLY_SEQ, ..later };
+        programs.adopt(&frame(&first.packet()));
+        assert!(programs.flow(&asked.key).is_none());
+    }
+
+    #[test]
+    fn leaves_alone_what_is_not_for_the_kernel() {
+        let Some(programs) = Programs::load_with_tc("not adopted") else { return };
+        for state in [QUERY, REPLIED, 4, CLOSING, SLOW] {
+            let asked = Asked::changed(&programs, false, false, |flow| flow.state = state);
+            let good = second(&asked);
+            let mut others = vec![
+                Segment { payload: Vec::new(), ..good.clone() },
+                Segment { payload: Vec::new(), flags: ACK | FIN, ..good.clone() },
+                Segment { flags: 0, ..good.clone() },
+                Segment { flags: 4 | ACK, ..good.clone() },
+                Segment { flags: 2 | ACK, ..good.clone() },
+                Segment { seq: good.seq.wrapping_add(1), ..good.clone() },
+                Segment { ack: good.ack.wrapping_add(1), ..good.clone() },
+            ];
+            if ![REPLIED, 4].contains(&state) {
+                others.push(good.clone());
+            }
+            for mut odd in others {
+                let before = frame(&odd.packet());
+                assert_eq!(programs.adopt(&before), (NEXT, before));
+                assert_eq!(asked.flow().state, state, "{odd:?}");
+                odd.to.set_port(54);
+                programs.adopt(&frame(&odd.packet()));
+            }
+        }
+        assert_eq!(programs.counts(), []);
+    }
+}
