@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import socket
 import struct
 import time
 
@@ -10,7 +11,7 @@ import dns.edns
 import pytest
 
 from . import zones
-from .clients import ask, prefixed, query
+from .clients import ask, connect, prefixed, query, receive
 from .conftest import LARGE, SMALL, Lab, PeerMaker
 from .segments import ACK, FIN, MODULUS, NOP, PSH, RST, SYN, Peer, Segment
 
@@ -263,6 +264,40 @@ def test_the_port_is_used_again_after_an_orderly_close(
     assert second.reply() == expected[LARGE]
 
 
+@pytest.mark.parametrize("state", ["shaken", "asked", "answered", "second"])
+def test_the_port_is_used_again_by_a_client_that_forgot(
+    peer: PeerMaker, expected: dict[bytes, bytes], state: str
+) -> None:
+    """It crashed, and knows nothing of its old connection (RFC 9293, section 3.5.1)."""
+    first = peer("nsd" if state != "asked" else "unruly")
+    first.connect()
+    if state == "asked":
+        first.send(prefixed(query("quiet.60.1.test")), ACK | PSH)
+    if state in ("answered", "second"):
+        first.send(prefixed(SMALL), ACK | PSH)
+        first.reply()
+    if state == "second":
+        first.send(prefixed(SMALL), ACK | PSH)
+        first.reply()
+    second = peer(port=first.port, **({"kind": "unruly"} if state == "asked" else {}))
+    second.seq = (first.seq + 1_000_000) % MODULUS
+    for _ in range(3):
+        syn = second.send(flags=SYN, options=second.syn(), seq=second.seq, ack=0)
+        answer = second.expect()
+        if answer.flags == SYN | ACK:
+            break
+        # What it knows nothing of, it resets; and then it tries again.
+        second.send(flags=RST, seq=answer.ack)
+    assert answer.ack == syn.next
+    second.seq, second.ack = syn.next, answer.next
+    second.tsecr = answer.timestamps[0] if answer.timestamps else 0
+    message = query("plain.100.test") if state == "asked" else SMALL
+    second.send(prefixed(message), ACK | PSH)
+    reply = second.reply()
+    assert reply[:2] == message[:2]
+    assert state == "asked" or reply == expected[SMALL]
+
+
 def test_a_reset_ends_the_connection(peer: PeerMaker) -> None:
     client = peer()
     client.connect()
@@ -456,9 +491,24 @@ def test_many_connections_with_the_same_id(peer: PeerMaker, expected: dict[bytes
     for client in clients:
         client.connect()
     for client in clients:
-        # Each reads its own; what is for others meanwhile goes by.
         client.send(prefixed(SMALL), ACK | PSH)
+    for client in clients:
         assert client.reply() == expected[SMALL]
+
+
+def test_a_udp_client_of_the_same_address_and_port(lab: Lab, arm: str) -> None:
+    """While its TCP query is with the server, which answers the other one first."""
+    net, server = lab.network, lab.address("unruly", arm)
+    with connect(net.client, server) as stream:
+        stream.sendall(prefixed(query("slow.100.1.test", id=1)))
+        with net.client.inside():
+            datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with datagrams:
+            datagrams.settimeout(0.5)
+            datagrams.bind(stream.getsockname())
+            datagrams.sendto(query("plain.100.test", id=2), (server, 53))
+            assert datagrams.recv(512)[:2] == b"\0\2"
+        assert receive(stream)[:2] == b"\0\1"
 
 
 def test_timestamps_are_echoed(peer: PeerMaker) -> None:
