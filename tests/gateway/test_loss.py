@@ -1,0 +1,150 @@
+"""A bad line: whatever is lost, doubled or out of order, each reply comes whole and unchanged."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import statistics
+from collections.abc import Iterator
+
+import pytest
+
+from . import zones
+from .clients import ask, query
+from .conftest import ARMS, Lab, laboratory
+from .crowd import Job, Outcome, ask_all
+from .programs import Conditions, Wire
+
+CLIENTS = tuple(f"192.0.2.{i}" for i in range(100, 220))
+LOSSES = (0.0, 0.01, 0.05, 0.10, 0.25)
+SEGMENTS = (536, 1220, 1460, 8960)
+SIZES = (60, 300, 1400, 4000, 16000, 60000)
+FULL = os.environ.get("NARROWS_GATEWAY_TESTS") == "full"
+"""Also what takes minutes, on the kernel's TCP no less: long replies on the worst line."""
+OPTIONS = ("--edns-size", "65500 B", "--max-segments", "64")
+OPTIONS += ("--limits-syn-rate", "0", "--limits-query-rate", "0")
+
+
+@pytest.fixture(scope="module")
+def bad_line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Wire]]:
+    """A network with a wire in the middle, and frames of up to 9000 bytes."""
+    folder = tmp_path_factory.mktemp("loss") / "lab"
+    made = laboratory(folder, ("nsd",), mtu=9000, wired=True, options=OPTIONS, clients=CLIENTS)
+    with made as lab:
+        assert lab.wire is not None
+        yield lab, lab.wire
+
+
+def classes(addresses: tuple[str, ...] = CLIENTS) -> Iterator[tuple[str, int]]:
+    """Addresses with the wire's number for each."""
+    return ((address, int(address.rsplit(".", 1)[1])) for address in addresses)
+
+
+@pytest.mark.parametrize("size", [300, 4000, 9000])
+def test_each_single_segment_may_be_lost(bad_line: tuple[Lab, Wire], arm: str, size: int) -> None:
+    """Of either direction: the SYN, the query, each segment of the reply, each acknowledgement."""
+    lab, line = bad_line
+    server, message = lab.address("nsd", arm), query(zones.size_name(size))
+    line.set(Conditions())
+    expected = ask(lab.network.client, lab.address("nsd", "kernel"), message)
+    jobs = []
+    places = itertools.product((False, True), range(1, 16))
+    for (address, number), (to_client, place) in zip(classes(), places, strict=False):
+        line.set(Conditions(delay=0.002), number)
+        line.drop(to_client, place, number)
+        jobs.append(Job(server, message, address, 1220, queries=2))
+    outcomes = ask_all(lab.network.client, jobs, 20)
+    assert [outcome.error for outcome in outcomes] == [""] * len(jobs)
+    assert all(outcome.replies == [expected] * 2 for outcome in outcomes)
+    lost = [line.counts(number).lost for (_, number), _ in zip(classes(), jobs, strict=False)]
+    assert sum(lost) > 8
+
+
+def cells() -> list[tuple[float, int, int]]:
+    """Loss, segment size and reply size, without what takes minutes on any TCP."""
+    made = itertools.product(LOSSES, SEGMENTS, SIZES)
+    return [
+        (loss, mss, size)
+        for loss, mss, size in made
+        if FULL or loss * min(size, 60000) / mss <= 1.5
+    ]
+
+
+def test_a_line_that_loses_doubles_and_reorders(
+    bad_line: tuple[Lab, Wire], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Never corrupted, never stuck; how long it takes is printed beside the kernel's TCP."""
+    lab, line = bad_line
+    lab.address("nsd", "gateway")
+    line.set(Conditions())
+    expected = {
+        size: ask(lab.network.client, lab.address("nsd", "kernel"), query(zones.size_name(size)))
+        for size in SIZES
+    }
+    source = {}
+    numbers = classes()
+    for loss, arm in itertools.product(LOSSES, ARMS):
+        address, number = next(numbers)
+        source[loss, arm] = address
+        bad = loss > 0
+        line.set(
+            Conditions(loss, 0.02 * bad, 0.05 * bad, delay=0.002, seed=1000 + int(100 * loss)),
+            number,
+        )
+    repeats = 10 if FULL else 3
+    work = [(cell, arm) for cell in cells() for arm in ARMS for _ in range(repeats)]
+    random.Random(2026).shuffle(work)
+    jobs = {}
+    for index, ((loss, mss, size), arm) in enumerate(work):
+        message = query(zones.size_name(size))
+        jobs[index] = Job(lab.address("nsd", arm), message, source[loss, arm], mss, 2)
+    outcomes = ask_all(lab.network.client, list(jobs.values()), 600 if FULL else 120, apart=0.01)
+    by: dict[tuple[float, int, str], list[Outcome]] = {}
+    bad_ones = []
+    for ((loss, mss, size), arm), outcome in zip(work, outcomes, strict=True):
+        by.setdefault((loss, size, arm), []).append(outcome)
+        if outcome.error or outcome.replies != [expected[size]] * 2:
+            bad_ones.append((loss, mss, size, arm, outcome.error or "corrupted"))
+    with capsys.disabled():
+        print(f"\n{len(jobs)} connections; median latency in ms, kernel's TCP / gateway")
+        print("loss     " + "".join(f"{size:>16}" for size in SIZES))
+        for loss in LOSSES:
+            row = f"{100 * loss:4.0f} %   "
+            for size in SIZES:
+                cell = [by.get((loss, size, arm), []) for arm in ARMS]
+                times = [
+                    f"{1000 * statistics.median(o.seconds for o in one):.1f}" if one else "-"
+                    for one in cell
+                ]
+                row += f"{' / '.join(times):>16}"
+            print(row)
+    assert [one for one in bad_ones if one[3] == "gateway"] == []
+
+
+def test_replies_that_differ_are_never_mixed(bad_line: tuple[Lab, Wire]) -> None:
+    """The server never gives the same reply again; a client gets one of them, whole."""
+    lab, line = bad_line
+    server = lab.address("unruly", "gateway")
+    numbers = list(classes())[:4]
+    for (_, number), loss in zip(numbers, (0.05, 0.10, 0.15, 0.25), strict=True):
+        line.set(Conditions(loss, 0.05, 0.05, delay=0.001, seed=number), number)
+    jobs = [
+        Job(server, query(f"changing.4000.{i}.test", edns=4096), numbers[i % 4][0], 536)
+        for i in range(200)
+    ]
+    outcomes = ask_all(lab.network.client, jobs, 120)
+    assert [outcome.error for outcome in outcomes if outcome.error] == []
+    mixed = [outcome for outcome in outcomes if len(contents(outcome.replies[0])) != 1]
+    assert len(mixed) == 0
+
+
+def contents(reply: bytes) -> set[bytes]:
+    """The numbers in a changing reply."""
+    found = set()
+    at = reply.index(b"\x00\x10\x00\x01")
+    for start in range(at, len(reply) - 240):
+        text = reply[start + 1 : start + 241]
+        if reply[start] == 240 and text.isdigit():
+            found |= {text[i : i + 8] for i in range(0, 240, 8)}
+    return found
