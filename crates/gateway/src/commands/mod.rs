@@ -10,6 +10,7 @@ mod run;
 mod status;
 #[cfg(feature = "ebpf")]
 mod top;
+mod user;
 
 use std::fmt;
 use std::io::Write;

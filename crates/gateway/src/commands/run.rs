@@ -4,22 +4,28 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use narrows_gateway::config::{Config, Mode, OnExit};
-use narrows_gateway::interface::{Interface, local_addresses};
 use narrows_gateway::keys::Secret;
 use narrows_gateway::log::{Level, log, set_level};
 use narrows_gateway::metrics::{Metrics, Snapshot};
-use narrows_gateway::server::{self, ServerError};
 use narrows_gateway::signals::{Request, Signals};
 use narrows_gateway::{privileges, systemd};
 use serde_json::json;
 
 use super::options::Source;
-use super::{Failure, put};
+use super::{Failure, put, user};
 
 /// A data path that runs: the daemon's view of it.
 pub(crate) trait DataPath {
     /// Its mode as `status` shows it.
     fn mode(&self) -> &'static str;
+    /// Starts what runs in threads of its own, once privileges are given up: each thread has its own.
+    fn begin(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+    /// Whether it has ended by itself, so that the daemon has nothing left to do.
+    fn is_over(&self) -> bool {
+        false
+    }
     /// What metrics tell.
     fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure>;
     /// About once a second: keys, clocks, entries whose time is over.
@@ -36,17 +42,16 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     set_level(config.loglevel);
     // Before any thread: they inherit what is blocked.
     let signals = Signals::new().map_err(Failure::fault)?;
-    let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
     let secret = secret(config)?;
-    check_servers(config)?;
     // Before attaching: a port that is taken is refused like anything else.
     let listener = config.metrics.map(listen).transpose()?;
-    let mut path = start(config, &interface, secret)?;
+    let mut path = start(config, secret)?;
     // Before any thread: each has privileges of its own.
     privileges::drop_all().map_err(Failure::fault)?;
     let metrics = listener.map(Metrics::serve).transpose().map_err(Failure::fault)?;
+    path.begin()?;
 
-    put(&ready(config, &interface, path.mode()).to_string());
+    put(&ready(config, path.mode()).to_string());
     systemd::notify("READY=1");
     log(Level::Info, "started", json!({ "interface": config.interface, "mode": path.mode() }));
     let how = serve(path.as_mut(), config.clone(), source, &signals, metrics.as_ref())?;
@@ -82,6 +87,9 @@ fn serve(
             Ok(())
         });
         if let Err(Failure::Fault(why) | Failure::Refused(why)) = ticked {
+            if path.is_over() {
+                return Err(Failure::Fault(why));
+            }
             log(Level::Error, "tick failed", json!({ "why": why }));
         }
     }
@@ -135,7 +143,10 @@ fn secret(config: &Config) -> Result<Option<Secret>, Failure> {
 }
 
 /// Each server address is this machine's, and answers over UDP.
+#[cfg(feature = "ebpf")]
 fn check_servers(config: &Config) -> Result<(), Failure> {
+    use narrows_gateway::interface::local_addresses;
+    use narrows_gateway::server::{self, ServerError};
     let here = local_addresses().map_err(Failure::fault)?;
     for &address in &config.servers {
         if !here.contains(&address) {
@@ -157,44 +168,30 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
 }
 
 /// The line that says that everything is in place.
-fn ready(config: &Config, interface: &Interface, mode: &str) -> serde_json::Value {
+fn ready(config: &Config, mode: &str) -> serde_json::Value {
     json!({
-        "event": "ready", "interface": interface.name, "mode": mode, "pid": std::process::id(),
+        "event": "ready", "interface": config.interface, "mode": mode, "pid": std::process::id(),
         "servers": config.servers, "port": config.port,
     })
 }
 
 /// Starts the data path that the configuration asks for.
-fn start(
-    config: &Config,
-    interface: &Interface,
-    secret: Option<Secret>,
-) -> Result<Box<dyn DataPath>, Failure> {
+fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
     match config.mode {
-        Mode::User => start_user(config, interface, secret),
-        Mode::Native | Mode::Generic | Mode::Auto => start_kernel(config, interface, secret),
+        Mode::User => user::start(config, secret),
+        Mode::Native | Mode::Generic | Mode::Auto => start_kernel(config, secret),
     }
 }
 
-fn start_user(_: &Config, _: &Interface, _: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
-    Err(Failure::refused(
-        "mode: this narrows-gateway has no user-space data path; hint: --mode auto",
-    ))
-}
-
 #[cfg(not(feature = "ebpf"))]
-fn start_kernel(
-    config: &Config,
-    interface: &Interface,
-    secret: Option<Secret>,
-) -> Result<Box<dyn DataPath>, Failure> {
+fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
     if config.mode == Mode::Auto {
         log(
             Level::Error,
             "no in-kernel data path",
             json!({ "why": "built without the feature ebpf", "mode": "user" }),
         );
-        return start_user(config, interface, secret);
+        return user::start(config, secret);
     }
     Err(Failure::refused(format!(
         "mode: {} needs the in-kernel data path, without which this narrows-gateway was built; hint: make gateway builds it with",
@@ -203,13 +200,12 @@ fn start_kernel(
 }
 
 #[cfg(feature = "ebpf")]
-fn start_kernel(
-    config: &Config,
-    interface: &Interface,
-    secret: Option<Secret>,
-) -> Result<Box<dyn DataPath>, Failure> {
+fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
+    use narrows_gateway::interface::Interface;
     use narrows_gateway::kernel::{Gateway, KernelError};
-    match Gateway::start(config, interface, secret.clone()) {
+    let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
+    check_servers(config)?;
+    match Gateway::start(config, &interface, secret.clone()) {
         Ok((gateway, started)) => {
             if started.taken_over {
                 let fields = json!({ "maps": started.reused, "maps_anew": started.replaced });
@@ -223,7 +219,7 @@ fn start_kernel(
                 "no in-kernel data path",
                 json!({ "why": error.to_string(), "mode": "user" }),
             );
-            start_user(config, interface, secret)
+            user::start(config, secret)
         }
         Err(error) => Err(Failure::refused(error)),
     }

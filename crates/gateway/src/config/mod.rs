@@ -67,6 +67,30 @@ pub struct Config {
     pub limits: Limits,
     /// How much is kept.
     pub cache: Cache,
+    /// The user-space data path.
+    pub user: User,
+}
+
+/// The user-space data path, in mode `user`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Where packets come from.
+    pub link: UserLink,
+    /// Where the server answers, over UDP and TCP: one for all server addresses, or one for each in their order.
+    pub upstream: Vec<SocketAddr>,
+    /// Queries that are with the server at once; more are dropped, and come again.
+    pub queries: u32,
+    /// Connections that go on with TCP at once; more are reset.
+    pub relays: u32,
+}
+
+/// Where the user-space data path has its packets from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserLink {
+    /// A TUN device that the gateway makes, into which the server addresses are routed.
+    Tun,
+    /// Packet sockets on an interface that exists.
+    Packet,
 }
 
 /// Which data path is used.
@@ -177,6 +201,7 @@ impl Default for Config {
                 names_for: Span::from_secs(600),
                 ring: Bytes::new(16 << 20),
             },
+            user: User { link: UserLink::Tun, upstream: Vec::new(), queries: 16_384, relays: 1024 },
         }
     }
 }
@@ -209,6 +234,21 @@ impl Config {
             if self.servers[..at].contains(server) {
                 return refuse("server", format!("{server} stands there twice"), "leave one out");
             }
+        }
+        let upstream = &self.user.upstream;
+        if self.mode == Mode::User && upstream.is_empty() {
+            return Err(ConfigError::Missing {
+                key: "user.upstream",
+                example: "--user-upstream 127.0.0.1:5353, where the DNS server listens",
+            });
+        }
+        if upstream.len() > 1 && upstream.len() != self.servers.len() {
+            let what = format!("{} of them for {} servers", upstream.len(), self.servers.len());
+            return refuse("user.upstream", what, "name one for all, or one for each");
+        }
+        if let Some(own) = upstream.iter().find(|to| self.servers.contains(&to.ip())) {
+            let what = format!("{own} is the address that clients use");
+            return refuse("user.upstream", what, "name one that the DNS server itself listens on");
         }
         if self.rotation < Span::from_secs(64) {
             // A cookie is accepted for up to 64 s, and only the present key and the one before are known.

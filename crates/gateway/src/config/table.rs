@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use narrows_units::{Bytes, Span, parse_bytes, parse_span};
 
-use super::{Close, Config, Mode, OnExit};
+use super::{Close, Config, Mode, OnExit, UserLink};
 
 /// A value as it stands in a file or behind a flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -429,6 +429,46 @@ pub static KEYS: &[Key] = &[
         },
         show: |config| show_bytes(config.cache.ring.get()),
     },
+    Key {
+        name: "user.link",
+        placeholder: "KIND",
+        live: false,
+        help: "mode user: tun (the gateway makes a TUN device of the interface's name and routes the server addresses into \
+               it; CAP_NET_ADMIN) or packet (packets as they come in on the interface; CAP_NET_RAW)",
+        set: |config, raw| {
+            one_of(raw, &[("tun", UserLink::Tun), ("packet", UserLink::Packet)])
+                .map(|value| config.user.link = value)
+        },
+        show: |config| quoted(if config.user.link == UserLink::Tun { "tun" } else { "packet" }),
+    },
+    Key {
+        name: "user.upstream",
+        placeholder: "ADDRESS:PORT",
+        live: false,
+        help: "mode user: where the DNS server itself listens, UDP and TCP; one for all server addresses, or one for each",
+        set: |config, raw| sockets(raw).map(|value| config.user.upstream = value),
+        show: |config| {
+            let list: Vec<String> =
+                config.user.upstream.iter().map(|to| quoted(&to.to_string())).collect();
+            format!("[{}]", list.join(", "))
+        },
+    },
+    Key {
+        name: "user.queries",
+        placeholder: "N",
+        live: false,
+        help: "mode user: queries that are with the server at once; more are dropped, and come again",
+        set: |config, raw| whole(raw, 1, 262_144).map(|value| config.user.queries = value),
+        show: |config| config.user.queries.to_string(),
+    },
+    Key {
+        name: "user.relays",
+        placeholder: "N",
+        live: false,
+        help: "mode user: connections that go on with TCP at once, of which one source may have an eighth; more are reset",
+        set: |config, raw| whole(raw, 1, 65_536).map(|value| config.user.relays = value),
+        show: |config| config.user.relays.to_string(),
+    },
 ];
 
 fn wrong(what: impl Into<String>, hint: impl Into<String>) -> Wrong {
@@ -545,6 +585,37 @@ fn addresses(raw: &Raw) -> Result<Vec<IpAddr>, Wrong> {
                     format!("{address} is no address of one server"),
                     "name the address that clients use",
                 ));
+            }
+            Ok(vec![address])
+        }
+    }
+}
+
+fn sockets(raw: &Raw) -> Result<Vec<SocketAddr>, Wrong> {
+    const SUCH: &str = "such as 127.0.0.1:5353 or [::1]:5353";
+    match raw {
+        Raw::List(list) => {
+            let mut all = Vec::new();
+            for item in list {
+                if matches!(item, Raw::List(_)) {
+                    return Err(wrong("is a list in a list", SUCH));
+                }
+                all.extend(sockets(item)?);
+            }
+            Ok(all)
+        }
+        // A whole list behind a flag, as it is shown.
+        Raw::Flag(list) if serde_json::from_str::<Vec<String>>(list).is_ok() => {
+            let items: Vec<String> = serde_json::from_str(list).unwrap_or_default();
+            sockets(&Raw::List(items.into_iter().map(Raw::Text).collect()))
+        }
+        one => {
+            let text = text(one)?;
+            let address: SocketAddr = text
+                .parse()
+                .map_err(|_| wrong(format!("{text:?} is no address and port"), SUCH))?;
+            if address.ip().is_unspecified() || address.ip().is_multicast() || address.port() == 0 {
+                return Err(wrong(format!("{address} is no place of one server"), SUCH));
             }
             Ok(vec![address])
         }

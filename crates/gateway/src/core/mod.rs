@@ -41,7 +41,7 @@ use std::time::Duration;
 pub use adopt::Adoption;
 pub use counters::{Counter, Counters};
 pub use flow::{Flow, FlowKey, State};
-pub use rate::Source;
+pub use rate::{Source, burst_ns, interval_ns};
 pub use settings::{CookieKey, SERVERS_MAX, Settings};
 
 use lru::LruMap;
@@ -148,6 +148,17 @@ impl Core {
     /// Sets new keys; they are known for as long as two slots (64 s) after they stop being the first.
     pub fn set_keys(&mut self, keys: [CookieKey; 2]) {
         self.settings.keys = keys;
+    }
+
+    /// Takes new settings, but for the servers' addresses and the sizes, which stay.
+    pub fn reconfigure(&mut self, settings: Settings) {
+        let old = std::mem::replace(&mut self.settings, settings);
+        self.settings.servers = old.servers;
+        self.settings.flows = old.flows;
+        self.settings.sources = old.sources;
+        self.settings.large = old.large;
+        self.settings.ring = old.ring;
+        self.settings.hashsize = old.hashsize;
     }
 
     /// Removes the entries whose time is over, and closes idle connections, for whose clients the IP packets are

@@ -28,6 +28,16 @@ pub(super) fn conforms(at: &mut u64, now: u64, interval: u64, burst: u64) -> boo
     true
 }
 
+/// The time between two at so many a second, in nanoseconds; 0: no limit.
+pub fn interval_ns(rate: u32) -> u64 {
+    if rate == 0 { 0 } else { (1_000_000_000 / u64::from(rate)).max(1) }
+}
+
+/// How far ahead of now a source may be for a burst of so many. The first of a burst finds it not ahead at all.
+pub fn burst_ns(rate: u32, burst: u32) -> u64 {
+    interval_ns(rate) * u64::from(burst.saturating_sub(1))
+}
+
 /// What stands for a source: an IPv4 address, or the first 64 bits of an IPv6 address.
 pub(super) fn source(client: IpAddr) -> u64 {
     match client {

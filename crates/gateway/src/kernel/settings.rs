@@ -4,6 +4,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::{KernelError, types};
 use crate::config::{Close, Config};
+use crate::core::{burst_ns, interval_ns};
 use crate::interface::Interface;
 use crate::keys::{CookieKey, wall_offset_ns};
 
@@ -92,16 +93,6 @@ pub fn read(map: &MapHandle) -> Result<types::settings, KernelError> {
         .map_err(|error| KernelError::refused("reading the settings", error))?
         .and_then(|bytes| types::settings::from_bytes(&bytes))
         .ok_or_else(|| KernelError::refused("reading the settings", "they are another version's"))
-}
-
-/// GCRA: the time between two, at this rate; 0: no limit.
-fn interval_ns(rate: u32) -> u64 {
-    if rate == 0 { 0 } else { (1_000_000_000 / u64::from(rate)).max(1) }
-}
-
-/// GCRA: how far ahead of now a source may be. The first of a burst finds it not ahead at all.
-fn burst_ns(rate: u32, burst: u32) -> u64 {
-    interval_ns(rate) * u64::from(burst.saturating_sub(1))
 }
 
 #[cfg(test)]

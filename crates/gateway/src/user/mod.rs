@@ -21,6 +21,7 @@ mod path;
 mod poller;
 mod random;
 mod relay;
+pub mod settings;
 pub mod stream;
 mod upstream;
 

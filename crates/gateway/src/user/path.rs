@@ -71,9 +71,8 @@ impl<L: Link> DataPath<L> {
     /// # Errors
     ///
     /// The system's, where it has no epoll or no random numbers.
-    pub fn new(link: L, mut settings: Settings, path: PathSettings) -> io::Result<Self> {
-        settings.mss4 = settings.mss4.min(link.mtu().saturating_sub(40));
-        settings.mss6 = settings.mss6.min(link.mtu().saturating_sub(60));
+    pub fn new(link: L, settings: Settings, path: PathSettings) -> io::Result<Self> {
+        let settings = fitted(settings, link.mtu());
         let poller = Poller::new()?;
         for descriptor in link.descriptors() {
             poller.add(descriptor, Token::Link)?;
@@ -133,6 +132,11 @@ impl<L: Link> DataPath<L> {
             self.upstream.expire(now.boot.saturating_sub(self.core.settings().timeout));
         }
         Ok(())
+    }
+
+    /// Takes new settings, as [`Core::reconfigure`].
+    pub fn reconfigure(&mut self, settings: Settings) {
+        self.core.reconfigure(fitted(settings, self.link.mtu()));
     }
 
     /// The core, for its entries, counters and keys.
@@ -339,6 +343,15 @@ impl Peers {
             self.old = std::mem::take(&mut self.young);
             self.born_at = now;
         }
+    }
+}
+
+/// Segments are no larger than the link carries.
+fn fitted(settings: Settings, mtu: u16) -> Settings {
+    Settings {
+        mss4: settings.mss4.min(mtu.saturating_sub(40)),
+        mss6: settings.mss6.min(mtu.saturating_sub(60)),
+        ..settings
     }
 }
 

@@ -51,6 +51,45 @@ pub trait Link {
     fn mtu(&self) -> u16;
 }
 
+/// Either kind of link to the network.
+#[derive(Debug)]
+pub enum NetworkLink {
+    /// A TUN device.
+    Tun(TunLink),
+    /// Packet sockets.
+    Packet(PacketLink),
+}
+
+impl Link for NetworkLink {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
+        match self {
+            Self::Tun(link) => link.receive(buffer),
+            Self::Packet(link) => link.receive(buffer),
+        }
+    }
+
+    fn send(&mut self, packet: &[u8], to: Peer) -> io::Result<()> {
+        match self {
+            Self::Tun(link) => link.send(packet, to),
+            Self::Packet(link) => link.send(packet, to),
+        }
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            Self::Tun(link) => link.descriptors(),
+            Self::Packet(link) => link.descriptors(),
+        }
+    }
+
+    fn mtu(&self) -> u16 {
+        match self {
+            Self::Tun(link) => link.mtu(),
+            Self::Packet(link) => link.mtu(),
+        }
+    }
+}
+
 /// Why a link cannot be had. Displays as one line that names the mend.
 #[derive(Debug)]
 pub enum LinkError {

@@ -1,0 +1,255 @@
+//! `run` with the user-space data path: opens the link, then serves in a thread of its own.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use narrows_gateway::config::{Config, OnExit, UserLink};
+use narrows_gateway::core::{Counter, Now, Settings, State};
+use narrows_gateway::keys::{Secret, boot_ns, unix_s, wall_offset_ns};
+use narrows_gateway::log::{Level, log};
+use narrows_gateway::metrics::Snapshot;
+use narrows_gateway::server;
+use narrows_gateway::user::link::{NetworkLink, PacketLink, TunLink};
+use narrows_gateway::user::settings::{core_settings, path_settings};
+use narrows_gateway::user::{DataPath as Path, PathCounters};
+use serde_json::json;
+
+use super::Failure;
+use super::run::DataPath;
+
+/// How long the thread waits at most before it looks whether it is to end.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Opens everything that needs privileges; nothing is served before [`DataPath::begin`].
+pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
+    if config.user.upstream.is_empty() {
+        return Err(Failure::refused(
+            "user.upstream: is not set, and the user-space data path needs it; hint: --user-upstream 127.0.0.1:5353, \
+             where the DNS server listens",
+        ));
+    }
+    let secret = secret.map_or_else(Secret::random, Ok).map_err(Failure::refused)?;
+    check_upstream(config)?;
+    let link = match config.user.link {
+        UserLink::Tun => NetworkLink::Tun(
+            TunLink::open(&config.interface, &config.servers).map_err(Failure::refused)?,
+        ),
+        UserLink::Packet => NetworkLink::Packet(
+            PacketLink::open(&config.interface, &config.servers, config.port)
+                .map_err(Failure::refused)?,
+        ),
+    };
+    warn_of_forwarding(config);
+    let settings = settings(config, &secret);
+    let path = Path::new(link, settings, path_settings(config)).map_err(Failure::fault)?;
+    let started = (config.servers.clone(), config.port);
+    Ok(Box::new(InUserSpace {
+        secret,
+        started,
+        path: Some(path),
+        thread: None,
+        shared: Arc::default(),
+    }))
+}
+
+/// The daemon's view of the path.
+struct InUserSpace {
+    secret: Secret,
+    /// What the link was opened for.
+    started: (Vec<IpAddr>, u16),
+    /// Until it begins.
+    path: Option<Path<NetworkLink>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+    shared: Arc<Shared>,
+}
+
+/// What the daemon and the thread tell each other.
+#[derive(Default)]
+struct Shared {
+    end: AtomicBool,
+    told: Mutex<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    /// For the thread, which takes them.
+    settings: Option<Settings>,
+    /// Of the thread, about once a second.
+    counters: Vec<(Counter, u64)>,
+    states: Vec<(&'static str, u64)>,
+    own: PathCounters,
+}
+
+impl Shared {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DataPath for InUserSpace {
+    fn mode(&self) -> &'static str {
+        "user"
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        if let Some(path) = self.path.take() {
+            let shared = Arc::clone(&self.shared);
+            let thread = Builder::new().name("packets".into()).spawn(move || serve(path, &shared));
+            self.thread = Some(thread.map_err(Failure::fault)?);
+        }
+        Ok(())
+    }
+
+    fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure> {
+        let told = self.shared.told();
+        Ok(Snapshot {
+            interface: config.interface.clone(),
+            mode: self.mode().into(),
+            counters: told.counters.clone(),
+            states: told.states.clone(),
+            room: config.cache.connections.into(),
+            active: config.active,
+        })
+    }
+
+    fn tick(&mut self, config: &Config) -> Result<(), Failure> {
+        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
+            return match self.thread.take().map(JoinHandle::join) {
+                Some(Ok(Err(error))) => {
+                    Err(Failure::fault(format!("the data path ended: {error}")))
+                }
+                _ => Err(Failure::fault("the data path ended")),
+            };
+        }
+        let own = self.shared.told().own;
+        log(
+            Level::Debug,
+            "user space",
+            json!({
+                "relays": own.relays, "relays_refused": own.relays_refused,
+                "queries_full": own.queries_full, "strange_answers": own.strange_answers,
+            }),
+        );
+        self.shared.told().settings = Some(settings(config, &self.secret));
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.path.is_none() && self.thread.is_none()
+    }
+
+    fn reconfigure(&mut self, config: &Config, secret: Option<Secret>) -> Result<(), Failure> {
+        if (&config.servers, config.port) != (&self.started.0, self.started.1) {
+            return Err(Failure::refused(
+                "server, port: the user-space data path takes others only when it starts; hint: restart it",
+            ));
+        }
+        if let Some(secret) = secret {
+            self.secret = secret;
+        }
+        self.shared.told().settings = Some(settings(config, &self.secret));
+        Ok(())
+    }
+
+    fn end(self: Box<Self>, _: OnExit) -> Result<(), Failure> {
+        self.shared.end.store(true, Ordering::Relaxed);
+        match self.thread.map(JoinHandle::join) {
+            Some(Ok(Err(error))) => Err(Failure::fault(error)),
+            Some(Err(_)) => Err(Failure::fault("the data path's thread panicked")),
+            Some(Ok(Ok(()))) | None => Ok(()),
+        }
+    }
+}
+
+/// The thread.
+fn serve(mut path: Path<NetworkLink>, shared: &Shared) -> io::Result<()> {
+    let mut told_at = Duration::ZERO;
+    while !shared.end.load(Ordering::Relaxed) {
+        path.turn(TURN, now)?;
+        let boot = now().boot;
+        if boot.saturating_sub(told_at) < Duration::from_millis(500) {
+            continue;
+        }
+        told_at = boot;
+        let mut told = shared.told();
+        if let Some(settings) = told.settings.take() {
+            path.reconfigure(settings);
+        }
+        told.own = path.counters();
+        told.counters = path.core().counters().iter().collect();
+        told.states = STATES.map(|(_, name)| (name, 0)).to_vec();
+        for (_, flow) in path.core().flows() {
+            let at = STATES.iter().position(|(state, _)| *state == flow.state);
+            if let Some((_, count)) = at.and_then(|at| told.states.get_mut(at)) {
+                *count += 1;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The states under the names of `status`.
+const STATES: [(State, &str); 6] = [
+    (State::Syn, "syn"),
+    (State::Query, "query"),
+    (State::Replied, "replied"),
+    (State::Idle, "idle"),
+    (State::Closing, "closing"),
+    (State::Slow, "slow"),
+];
+
+fn now() -> Now {
+    let boot = boot_ns();
+    Now {
+        boot: Duration::from_nanos(boot),
+        wall: Duration::from_nanos(boot.wrapping_add(wall_offset_ns())),
+    }
+}
+
+fn settings(config: &Config, secret: &Secret) -> Settings {
+    core_settings(config, secret.keys(unix_s(), config.rotation))
+}
+
+/// Each place of the server answers over UDP; without TCP, what is unusual cannot be carried there.
+fn check_upstream(config: &Config) -> Result<(), Failure> {
+    let wait = Duration::from_nanos(config.server_wait.as_ps() / 1000);
+    for &to in &config.user.upstream {
+        server::answers(to, wait).map_err(Failure::refused)?;
+        if !server::listens(to) {
+            log(
+                Level::Error,
+                "the server does not listen on TCP",
+                json!({ "server": to, "why": "zone transfers, long replies and further queries need it" }),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What the kernel does beside us with packets of the service, where it forwards or does not.
+fn warn_of_forwarding(config: &Config) {
+    for (v4, name) in [(true, "net.ipv4.ip_forward"), (false, "net.ipv6.conf.all.forwarding")] {
+        let Some(address) = config.servers.iter().find(|address| address.is_ipv4() == v4) else {
+            continue;
+        };
+        let file = format!("/proc/sys/{}", name.replace('.', "/"));
+        let forwards = std::fs::read_to_string(file).is_ok_and(|value| value.trim() != "0");
+        match config.user.link {
+            UserLink::Tun if !forwards => log(
+                Level::Error,
+                "only clients on this machine are served",
+                json!({ "why": format!("{name} is 0"), "hint": format!("sysctl -w {name}=1") }),
+            ),
+            UserLink::Packet if forwards => log(
+                Level::Error,
+                "the kernel may forward the service's packets, too",
+                json!({ "why": format!("{name} is 1"), "hint": format!("ip route add blackhole {address}") }),
+            ),
+            _ => {}
+        }
+    }
+}
