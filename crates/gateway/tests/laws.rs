@@ -155,7 +155,7 @@ impl World {
                 self.client.on_segment(self.now, &segment, &mut segments);
             }
             Event::ToGateway(packet) => match self.core.on_client(self.time(), &packet, &mut out) {
-                Verdict::Transmit => out.iter().for_each(|packet| self.to_client(packet)),
+                Verdict::Transmit => out.iter().for_each(|packet| self.send_to_client(packet)),
                 Verdict::Query => {
                     let server_takes = 1 + u64::from(below(&mut self.random, 400));
                     let message = Datagram::read(&out[0]).message;
@@ -177,7 +177,7 @@ impl World {
                         let sent: Vec<u8> =
                             out.iter().flat_map(|packet| Segment::read(packet).payload).collect();
                         self.expected.get_or_insert(sent);
-                        out.iter().for_each(|packet| self.to_client(packet));
+                        out.iter().for_each(|packet| self.send_to_client(packet));
                     }
                     // The entry is gone, or has its reply.
                     ReplyVerdict::Drop | ReplyVerdict::Pass => {}
@@ -187,7 +187,7 @@ impl World {
             Event::Poll => {
                 let time = self.time();
                 self.core.poll(time, &mut out);
-                out.iter().for_each(|packet| self.to_client(packet));
+                out.iter().for_each(|packet| self.send_to_client(packet));
                 // When nothing else is planned but this, all has come to rest.
                 if !self.agenda.is_empty() || self.core.flows().count() > 0 {
                     self.plan(1000, Event::Poll);
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    fn to_client(&mut self, packet: &[u8]) {
+    fn send_to_client(&mut self, packet: &[u8]) {
         let segment = Segment::read(packet);
         let room = usize::from(self.setup.mss) - if self.setup.timestamps { 12 } else { 0 };
         assert!(segment.payload.len() <= room, "more than the client's MSS");
