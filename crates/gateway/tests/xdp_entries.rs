@@ -881,74 +881,60 @@ fn inactive_is_as_if_not_there() {
     }
 }
 
-/// What a verdict costs, on stderr with `--nocapture`; of those that leave the frame alone as the mean of many runs in a
-/// row, of the others as the median of single ones, less what a single run of nothing takes.
+/// What a verdict costs, on stderr with `--nocapture`: the median of single runs, each with a frame and an entry of its
+/// own, less what a frame of nobody takes.
 #[test]
 #[ignore = "a measurement"]
 fn costs() {
     let programs = programs!("costs");
-    let client = Client::new(&programs, false, false).open();
-    let say = &client.saying;
-    let single = |frame: &[u8], before: &dyn Fn()| {
-        let mut times: Vec<_> = (0..4001)
-            .map(|_| {
-                before();
-                programs.xdp_time(frame, 1).as_nanos()
-            })
-            .collect();
+    let reply = programs.ring_store(&reply_bytes(1400));
+    let median = |mut times: Vec<u128>| {
         times.sort_unstable();
-        times[2000]
+        times[times.len() / 2]
     };
-    let mut udp = client.frame(&say.syn().packet());
-    udp[23] = 17;
-    let nothing = single(&udp, &|| {});
-    let row = |what: &str, frame: &[u8], before: &dyn Fn()| {
-        let alone = programs.xdp(frame).0 == 1;
-        let many = if alone { programs.xdp_time(frame, 1_000_000).as_nanos() } else { 0 };
-        eprintln!(
-            "{what:30} single {:5} ns  many {many:5} ns",
-            single(frame, before) - nothing.min(single(frame, before))
-        );
-    };
-    eprintln!(
-        "nothing of ours, single {nothing} ns, many {} ns",
-        programs.xdp_time(&udp, 1_000_000).as_nanos()
-    );
-    row("SYN", &client.frame(&say.syn().packet()), &|| {});
-    let plain = Client::new(&programs, false, true).open();
-    row("SYN without timestamps", &plain.frame(&plain.saying.syn().packet()), &|| {});
-    row("handshake's ACK", &client.frame(&say.ack(0, 0).packet()), &|| {});
-    row("query", &client.frame(&say.data().packet()), &|| programs.remove_flows());
-    row("query again", &client.frame(&say.data().packet()), &|| {});
-    let replied = client.clone().replied(&reply_bytes(100), REPLIED, 0);
-    let entry = replied.flow().unwrap();
-    let set = || programs.set_flow(&replied.key(), &entry);
-    let length = say.length();
-    row("reply's ACK", &client.frame(&say.ack(length, 100).packet()), &|| {});
-    row("FIN", &client.frame(&say.fin(length, 100).packet()), &set);
-    programs.remove_flows();
-    row("last ACK (unknown)", &client.frame(&say.ack(length + 1, 101).packet()), &|| {});
-    row(
-        "forged cookie, data (RST)",
-        &client.frame(&say.data_at(5, 5, &say.query).packet()),
-        &|| {},
-    );
-    row(
-        "wrong checksum",
-        &{
-            let mut frame = client.frame(&say.data().packet());
-            *frame.last_mut().unwrap() ^= 1;
-            frame
-        },
-        &|| {},
-    );
-    set();
-    row("100 bytes again", &client.frame(&say.data().packet()), &set);
-    let long = client.clone();
-    programs.remove_flows();
-    let long = long.replied(&reply_bytes(1400), REPLIED, 0);
-    let entry = long.flow().unwrap();
-    row("1400 bytes again", &client.frame(&say.data().packet()), &|| {
-        programs.set_flow(&long.key(), &entry);
-    });
+    let mut nobody = Client::new(&programs, false, false).saying.syn().packet();
+    nobody[9] = 17;
+    let nobody = Client::new(&programs, false, false).frame(&nobody);
+    let nothing =
+        median((0..4000).map(|_| programs.xdp_time(&nobody, 1).as_nanos()).collect::<Vec<_>>());
+    let row =
+        |what: &str, ipv6: bool, state: u8, length: u16, say: &dyn Fn(&Client<'_>) -> Segment| {
+            programs.remove_flows();
+            let clients: Vec<_> = (0..4000)
+                .map(|i| {
+                    let mut client = Client::new(&programs, ipv6, false);
+                    client.saying.client.set_port(2000 + i);
+                    let client = client.open();
+                    if state > 0 {
+                        let client = client.asked();
+                        let entry = client.flow().unwrap();
+                        let entry = flow { state, reply_length: length, stored: reply, ..entry };
+                        programs.set_flow(&client.key(), &entry);
+                        return client;
+                    }
+                    client
+                })
+                .collect();
+            let frames: Vec<_> =
+                clients.iter().map(|client| client.frame(&say(client).packet())).collect();
+            let times = frames.iter().map(|frame| programs.xdp_time(frame, 1).as_nanos());
+            let took = median(times.collect());
+            eprintln!("{what:32} {:4} ns", took.saturating_sub(nothing));
+        };
+    eprintln!("a frame of nobody, with the call  {nothing:4} ns");
+    for ipv6 in [false, true] {
+        eprintln!("IPv{}", if ipv6 { 6 } else { 4 });
+        row("SYN", ipv6, 0, 0, &|c| c.saying.syn());
+        row("the handshake's ACK", ipv6, 0, 0, &|c| c.saying.ack(0, 0));
+        row("query", ipv6, 0, 0, &|c| c.saying.data());
+        row("query again", ipv6, QUERY, 0, &|c| c.saying.data());
+        row("the reply's ACK", ipv6, REPLIED, 100, &|c| c.saying.ack(c.saying.length(), 100));
+        row("FIN", ipv6, IDLE, 100, &|c| c.saying.fin(c.saying.length(), 100));
+        row("FIN that answers ours", ipv6, CLOSING, 100, &|c| c.saying.fin(c.saying.length(), 101));
+        row("the last ACK", ipv6, CLOSING, 100, &|c| c.saying.ack(c.saying.length(), 101));
+        row("100 bytes of a reply again", ipv6, REPLIED, 100, &|c| c.saying.data());
+        row("1400 bytes of a reply again", ipv6, REPLIED, 1400, &|c| c.saying.data());
+        row("ACK of nothing known", ipv6, 0, 0, &|c| c.saying.ack(9, 9));
+        row("query with a forged cookie", ipv6, 0, 0, &|c| c.saying.data_at(0, 9, &c.saying.query));
+    }
 }

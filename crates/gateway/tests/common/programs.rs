@@ -44,10 +44,7 @@ impl Programs {
     }
 
     fn load_some(name: &str, tc: bool) -> Option<Self> {
-        if !nix::unistd::geteuid().is_root() {
-            let hint = "hint: sudo -E cargo test -p narrows-gateway --features ebpf";
-            assert!(std::env::var_os("CI").is_none(), "{name} must run in CI; {hint}");
-            eprintln!("SKIP {name}: bpf_prog_run needs root; {hint}");
+        if !may_run(name) {
             return None;
         }
         let place: &'static mut MaybeUninit<OpenObject> =
@@ -218,6 +215,17 @@ fn tc(program: &libbpf_rs::ProgramMut<'_>, frame: &[u8]) -> (i32, Vec<u8>) {
         ProgramInput { data_in: Some(frame), data_out: Some(&mut out), ..Default::default() };
     let output = program.test_run(input).expect("the program runs");
     (output.return_value as i32, output.data.expect("a frame").to_vec())
+}
+
+/// Whether this process may run programs. If not, says what is missing; with CI set it must.
+pub fn may_run(name: &str) -> bool {
+    if nix::unistd::geteuid().is_root() {
+        return true;
+    }
+    let hint = "hint: sudo -E cargo test -p narrows-gateway --features ebpf";
+    assert!(std::env::var_os("CI").is_none(), "{name} must run in CI; {hint}");
+    eprintln!("SKIP {name}: bpf_prog_run needs root; {hint}");
+    false
 }
 
 /// The boot clock in nanoseconds.
