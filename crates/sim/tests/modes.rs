@@ -1,6 +1,7 @@
 //! The two modes of a link: one computes when a packet leaves, the other has an event for it. A
 //! discipline that can run in either gives the same tables.
 
+#[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
 use common::{
