@@ -21,8 +21,13 @@ use crate::plan::Plan;
 /// Routes as lists of links, one after another, each closed by [`END`].
 #[derive(Debug)]
 pub(crate) struct Routes {
-    starts: Vec<u32>,
     hops: Vec<u32>,
+    /// Places that each route takes, the shorter ones with more marks at the end; 0: their lengths
+    /// differ so much that `starts` tells where each begins.
+    stride: u32,
+    starts: Vec<u32>,
+    /// Number of routes.
+    len: usize,
 }
 
 /// Follows the last link of a route: there is a host.
@@ -35,34 +40,50 @@ impl Routes {
     /// Two routes for each connection (data, then acknowledgements), then two for each group of
     /// resolvers (queries, then replies).
     pub(crate) fn new(plan: &Plan) -> Self {
-        let number = 2 * (plan.connections.len() + plan.resolvers.len());
-        let connections = plan.connections.iter().map(|c| c.forward.len() + c.backward.len());
-        let resolvers = plan.resolvers.iter().map(|r| r.forward.len() + r.backward.len());
+        let connections = plan.connections.iter().map(|c| [&c.forward, &c.backward]);
+        let resolvers = plan.resolvers.iter().map(|r| [&r.forward, &r.backward]);
+        let routes = || connections.clone().chain(resolvers.clone()).flatten();
         // Each route ends with a mark.
-        let hops = connections.chain(resolvers).sum::<usize>() + number;
-        let mut routes =
-            Self { starts: Vec::with_capacity(number), hops: Vec::with_capacity(hops) };
-        for connection in &plan.connections {
-            routes.push(&connection.forward);
-            routes.push(&connection.backward);
+        let longest = routes().map(|links| links.len() + 1).max().unwrap_or(0);
+        let sum: usize = routes().map(|links| links.len() + 1).sum();
+        let len = routes().count();
+        let alike = longest * len <= 2 * sum;
+        let mut all = Self {
+            hops: Vec::with_capacity(if alike { longest * len } else { sum }),
+            stride: if alike { longest as u32 } else { 0 },
+            starts: Vec::with_capacity(if alike { 0 } else { len }),
+            len,
+        };
+        for links in routes() {
+            all.push(links);
         }
-        for resolvers in &plan.resolvers {
-            routes.push(&resolvers.forward);
-            routes.push(&resolvers.backward);
-        }
-        routes
+        all
     }
 
     fn push(&mut self, links: &[usize]) {
-        self.starts.push(self.hops.len() as u32);
+        let start = self.hops.len();
         self.hops.extend(links.iter().map(|&link| link as u32));
         self.hops.push(END);
+        if self.stride == 0 {
+            self.starts.push(start as u32);
+        } else {
+            self.hops.resize(start + self.stride as usize, END);
+        }
+    }
+
+    /// Where a route begins in `hops`.
+    #[inline(always)]
+    fn start(&self, route: u32) -> usize {
+        match self.stride {
+            0 => self.starts[route as usize] as usize,
+            stride => route as usize * stride as usize,
+        }
     }
 
     /// Hop number `hop` of a route: a link, or [`END`].
     #[inline]
     pub(crate) fn hop(&self, route: u32, hop: u8) -> u32 {
-        self.hops[self.starts[route as usize] as usize + usize::from(hop)]
+        self.hops[self.start(route) + usize::from(hop)]
     }
 
     /// Tells each link what follows it, where that is the same on all routes: most links need no
@@ -83,7 +104,11 @@ impl Routes {
     }
 
     fn iter(&self) -> impl Iterator<Item = &[u32]> {
-        self.hops.split(|&link| link == END).take(self.starts.len())
+        (0..self.len as u32).map(|route| {
+            let links = &self.hops[self.start(route)..];
+            let end = links.iter().position(|&link| link == END);
+            &links[..end.expect("each route ends with a mark")]
+        })
     }
 }
 

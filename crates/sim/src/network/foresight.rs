@@ -92,6 +92,7 @@ impl Network {
             // Without a packet the event is out of date.
             let Some((packet, behind)) = flights.first(landing.place) else { continue };
             (landing.behind, landing.route) = (behind, packet.route);
+            black_box(packet.bytes);
             landing.next = match links[landing.link as usize].next {
                 VARIES => routes.hop(packet.route, packet.hop),
                 next => next,
@@ -101,7 +102,7 @@ impl Network {
         flow_hashes.clear();
         let mut entered = END;
         for &Landing { place, behind, route, next, .. } in landings.iter() {
-            black_box(flights.touch(place) ^ flights.touch(behind));
+            black_box(flights.touch(behind));
             if next == END {
                 if route < self.first_dns_route {
                     ends.push(route);
