@@ -24,6 +24,7 @@ from gateway.beds import Bed, Beds
 from gateway.lab import Lab, LabError, missing_programs
 from gateway.load import Generator, build
 from gateway.recording import Recording, host
+from gateway.switches import Switches
 from narrows.errors import NarrowsError
 from narrows.results.folder import check_target
 from narrows.results.gateway_bench import GatewayBench
@@ -86,17 +87,22 @@ def run(form: plan.Form, names: list[str]) -> GatewayBench:
     clock = time.monotonic()
     stopped, failed = "end", []
     programs = build()
-    with tempfile.TemporaryDirectory(prefix="bench-gateway-") as folder, Lab(Path(folder)) as lab:
-        generator = Generator(programs.dnsload)
+    with tempfile.TemporaryDirectory(prefix="bench-gateway-") as name:
+        folder = Path(name)
         # The servers' own users must get at their files.
-        Path(folder).chmod(0o755)
-        with Beds(lab, Path(folder), generator, programs.gateway) as beds:
+        folder.chmod(0o755)
+        generator = Generator(programs.dnsload)
+        with (
+            Lab(folder) as lab,
+            Switches(folder) as switches,
+            Beds(lab, folder, generator, programs.gateway) as beds,
+        ):
             try:
                 made = start(beds, names)
                 failed = beds.failed
                 for line in failed:
                     measure.log(f"not measured: {line}")
-                load(form, made, generator, recording, clock)
+                load(form, made, generator, switches, recording, clock)
             except KeyboardInterrupt:
                 stopped = "interrupted"
     return GatewayBench(
@@ -133,7 +139,12 @@ def start(beds: Beds, names: list[str]) -> list[Bed]:
 
 
 def load(
-    form: plan.Form, beds: list[Bed], generator: Generator, recording: Recording, clock: float
+    form: plan.Form,
+    beds: list[Bed],
+    generator: Generator,
+    switches: Switches,
+    recording: Recording,
+    clock: float,
 ) -> None:
     """Measures every interval of the plan."""
     places = {arm: bed for bed in beds for arm in bed.arms}
@@ -144,6 +155,7 @@ def load(
             found = places[interval.arm].measure(
                 interval.arm,
                 generator,
+                switches,
                 rate=interval.rate,
                 seconds=interval.seconds,
                 seed=interval.seed,

@@ -12,6 +12,7 @@ from gateway import front, servers
 from gateway.cpu import Meter, core_busy_s
 from gateway.lab import SERVER_CORE, Lab, LabError, Link, napi_threads
 from gateway.load import Generator
+from gateway.switches import Switches
 
 
 @dataclass(frozen=True)
@@ -51,23 +52,32 @@ class Bed:
         self.server.stop()
 
     def measure(
-        self, arm: Arm, generator: Generator, *, rate: float, seconds: float, seed: int
+        self,
+        arm: Arm,
+        generator: Generator,
+        switches: Switches,
+        *,
+        rate: float,
+        seconds: float,
+        seed: int,
     ) -> dict[str, Any]:
         """One interval: what `dnsload` found, and processor time by part."""
         gateway = [self.gateway.process.pid] if self.gateway is not None else []
+        receivers = napi_threads(self.link.server_interface)
         meters = {
-            "kernel_s": Meter(napi_threads(self.link.server_interface)),
-            "server_s": Meter(self.server.processes),
-            "gateway_s": Meter(gateway),
+            "kernel": Meter(receivers, switches),
+            "server": Meter(self.server.processes, switches),
+            "gateway": Meter(gateway, switches),
         }
-        receiving = Meter(napi_threads(self.link.client_interface))
+        receiving = Meter(napi_threads(self.link.client_interface), switches)
         busy_s = core_busy_s(SERVER_CORE)
         found = generator.run(self.link, arm.load, rate=rate, seconds=seconds, seed=seed)
-        spent = {name: meter.spent_s() for name, meter in meters.items()}
+        spent = {f"{name}_s": meter.spent_s() for name, meter in meters.items()}
         others_s = core_busy_s(SERVER_CORE) - busy_s - sum(spent.values())
         return {
             **found,
             **spent,
+            **{f"{name}_schedstat_s": meter.schedstat_s() for name, meter in meters.items()},
             "others_s": max(0.0, others_s),
             "generator_s": found["cpu_s"] + receiving.spent_s(),
         }

@@ -26,7 +26,8 @@ class Recording:
         arm = _arm(interval.arm)
         where = {**arm, "rate_per_s": interval.rate, "round": interval.round}
         latency = {f"{name}_us": value for name, value in found["latency_us"].items()}
-        spent = ("kernel_s", "server_s", "gateway_s", "others_s", "generator_s")
+        spent = ["kernel_s", "server_s", "gateway_s", "others_s", "generator_s"]
+        spent += [f"{part}_schedstat_s" for part in ("kernel", "server", "gateway")]
         counted = ("offered", "answered", "answered_in_time", "lost", "failed", "unsent")
         self._rows["intervals"].append(
             {

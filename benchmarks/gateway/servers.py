@@ -17,7 +17,6 @@ from pathlib import Path
 
 from gateway import cpu
 from gateway.lab import SERVER_CORE, LabError, Link, run
-from gateway.scheduling import prefer_session
 
 ZONE = "example.net"
 NAMES = 1000
@@ -136,7 +135,6 @@ def settle(server: Server) -> None:
     server.processes = cpu.descendants(server.process.pid)
     for process in server.processes:
         run("taskset", "-a", "-p", "-c", str(SERVER_CORE), str(process))
-        prefer_session(process)
 
 
 def _bind(link: Link, folder: Path, configuration: Path, xdp: bool) -> list[str]:

@@ -45,6 +45,9 @@ _TABLES = (
             Column("kernel_s", _F64, "s", "Processor time of the interface's kernel thread."),
             Column("server_s", _F64, "s", "Processor time of the server's threads."),
             Column("gateway_s", _F64, "s", "Processor time of the gateway's own process."),
+            Column("kernel_schedstat_s", _F64, "s", "The interface's thread, by schedstat."),
+            Column("server_schedstat_s", _F64, "s", "The server's threads, by schedstat."),
+            Column("gateway_schedstat_s", _F64, "s", "The gateway's process, by schedstat."),
             Column("others_s", _F64, "s", "Time that the server's core spent on anything else."),
             Column("generator_s", _F64, "s", "Processor time of the generator."),
             Column("offered", _U64, "queries", "Queries whose time came."),
@@ -227,7 +230,7 @@ class GatewayBench:
             server: Which server.
             transport: Which of its arms.
             rate: Queries a second that were offered.
-            part: `kernel`, `server`, `gateway`, or `total`.
+            part: `kernel`, `server`, `gateway`, `total`, or `schedstat`: the total by schedstat.
         """
         each = rate * PER_S / 1e6
         return [each * value for value in self.us_per_query(server, transport, rate, part)]
@@ -236,7 +239,10 @@ class GatewayBench:
         self, server: str, transport: str, rate: float, part: str = "total"
     ) -> list[float]:
         """Processor time for an answered query, in microseconds, one value a round."""
-        parts = ("kernel", "server", "gateway") if part == "total" else (part,)
+        parts = {
+            "total": ("kernel", "server", "gateway"),
+            "schedstat": ("kernel_schedstat", "server_schedstat", "gateway_schedstat"),
+        }.get(part, (part,))
         spent = pl.sum_horizontal(f"{name}_s" for name in parts)
         rows = self.intervals.filter(
             server=server, transport=transport, rate_per_s=float(rate)
@@ -259,7 +265,7 @@ class GatewayBench:
                 ratio = statistics.median(own) / statistics.median(base)
                 figures[f"over_udp_{name}"] = _rounded(ratio - 1.0)
             at = rows.filter(rate_per_s=rate)
-            for part in ("kernel", "server"):
+            for part in ("kernel", "server", "schedstat"):
                 spent = self.us_per_query(server, transport, rate, part)
                 figures[f"{part}_us_{name}"] = _rounded(statistics.median(spent))
             latencies = at["p50_us"].drop_nulls()
