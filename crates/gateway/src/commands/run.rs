@@ -28,6 +28,8 @@ pub(crate) trait DataPath {
     }
     /// What metrics tell.
     fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure>;
+    /// Whether it still gets packets; where not, the daemon has nothing to do any more.
+    fn is_attached(&self) -> bool;
     /// About once a second: keys, clocks, entries whose time is over.
     fn tick(&mut self, config: &Config) -> Result<(), Failure>;
     /// A configuration that was read again.
@@ -54,9 +56,12 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     put(&ready(config, path.mode()).to_string());
     systemd::notify("READY=1");
     log(Level::Info, "started", json!({ "interface": config.interface, "mode": path.mode() }));
-    let how = serve(path.as_mut(), config.clone(), source, &signals, metrics.as_ref())?;
+    let served = serve(path.as_mut(), config.clone(), source, &signals, metrics.as_ref());
     systemd::notify("STOPPING=1");
-    path.end(how)?;
+    let how = *served.as_ref().unwrap_or(&OnExit::Detach);
+    let ended = path.end(how);
+    served?;
+    ended?;
     log(
         Level::Info,
         "ended",
@@ -79,6 +84,12 @@ fn serve(
             Some(Request::HandOver) => return Ok(OnExit::Keep),
             Some(Request::Reload) => reload(path, &mut config, source),
             None => {}
+        }
+        if !path.is_attached() {
+            return Err(Failure::fault(format!(
+                "{} is gone, or the programs were taken off it; hint: run again, which attaches them",
+                config.interface
+            )));
         }
         let ticked = path.tick(&config).and_then(|()| {
             if let Some(metrics) = metrics {
@@ -249,10 +260,14 @@ impl DataPath for InKernel {
         })
     }
 
+    fn is_attached(&self) -> bool {
+        self.gateway.is_attached()
+    }
+
     fn tick(&mut self, config: &Config) -> Result<(), Failure> {
         self.gateway.refresh(config).map_err(Failure::fault)?;
         let swept = self.gateway.sweep(config).map_err(Failure::fault)?;
-        if swept.expired + swept.closed > 0 {
+        if let Some(swept) = swept.filter(|swept| swept.expired + swept.closed > 0) {
             log(Level::Debug, "swept", json!({ "expired": swept.expired, "closed": swept.closed }));
         }
         Ok(())

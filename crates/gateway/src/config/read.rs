@@ -198,6 +198,31 @@ mod tests {
     }
 
     #[test]
+    fn no_text_makes_it_panic() {
+        use rand_core::Rng;
+        let mut random = rand_pcg::Pcg64Mcg::new(7);
+        let sample = include_str!("../../narrows-gateway.toml").replace("# ", "");
+        for _ in 0..2000 {
+            let mut bytes = sample.clone().into_bytes();
+            for _ in 0..random.next_u32() % 8 + 1 {
+                if bytes.is_empty() {
+                    break;
+                }
+                let at = random.next_u32() as usize % bytes.len();
+                match random.next_u32() % 3 {
+                    0 => bytes[at] = random.next_u32() as u8,
+                    1 => drop(bytes.remove(at)),
+                    _ => bytes.truncate(at + 1),
+                }
+            }
+            if let Err(error) = parse(&String::from_utf8_lossy(&bytes)) {
+                let text = error.to_string();
+                assert!(text.contains("; hint: ") && text.lines().count() == 1, "{text}");
+            }
+        }
+    }
+
+    #[test]
     fn a_file_that_is_not_there_is_named() {
         let error = read_file(Path::new("/nowhere/gateway.toml"), Config::default())
             .expect_err("not there");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
 use narrows_units::Span;
@@ -51,6 +52,7 @@ pub struct Gateway {
     secret: Secret,
     sweeper: Sweeper,
     swept: Swept,
+    sweep_at: Instant,
     _lock: Lock,
 }
 
@@ -173,6 +175,7 @@ impl Gateway {
             secret,
             sweeper,
             swept: Swept::default(),
+            sweep_at: Instant::now(),
             _lock: lock,
         };
         Ok((gateway, started))
@@ -221,16 +224,24 @@ impl Gateway {
         use settings::Plain;
         if present.bytes() != wanted.bytes() {
             settings::write(map, &wanted)?;
+            if (present.keys[0].k0, present.keys[0].k1) != (wanted.keys[0].k0, wanted.keys[0].k1) {
+                log(Level::Info, "a new key makes cookies", json!({}));
+            }
         }
         Ok(())
     }
 
-    /// Removes and closes entries whose time is over; to be called about once a second.
+    /// Removes and closes entries whose time is over; to be called about once a second. Where there are so many
+    /// entries that looking at them takes more than half a percent of a processor, it does so less often: `None`.
     ///
     /// # Errors
     ///
     /// Where the kernel refuses.
-    pub fn sweep(&mut self, config: &Config) -> Result<Swept, KernelError> {
+    pub fn sweep(&mut self, config: &Config) -> Result<Option<Swept>, KernelError> {
+        let started = Instant::now();
+        if started < self.sweep_at {
+            return Ok(None);
+        }
         let ms = |span: Span| u32::try_from(span.as_ps() / 1_000_000_000).unwrap_or(u32::MAX);
         let times = Times {
             now_ms: (boot_ns() / 1_000_000) as u32,
@@ -241,15 +252,27 @@ impl Gateway {
             .into_iter()
             .map(|address| Some(SocketAddr::new(address?, config.port)))
             .collect();
+        let map = |name: &str| {
+            let missing = || KernelError::refused("opening the maps", format!("no map {name}"));
+            self.maps.get(name).ok_or_else(missing)
+        };
         let maps = Maps {
-            flows: self.map("flows")?,
-            syncache_buckets: self.map("syncache_buckets")?,
+            flows: map("flows")?,
+            syncache_buckets: map("syncache_buckets")?,
             syncache_entries: self.maps.get("syncache_entries"),
         };
         let swept = self.sweeper.sweep(&maps, times, &servers)?;
         self.count(Counter::Expired, swept.expired)?;
         self.swept = swept;
-        Ok(swept)
+        self.sweep_at = started + (started.elapsed() * SHARE).min(SWEEP_MAX);
+        Ok(Some(swept))
+    }
+
+    /// Whether all programs are still on the interface: it may be gone, or someone may have taken them off.
+    pub fn is_attached(&self) -> bool {
+        self.links
+            .iter()
+            .all(|link| link.info().is_ok_and(|(index, _)| index == self.interface.index))
     }
 
     /// What the last sweep found.
@@ -308,7 +331,10 @@ impl Gateway {
     /// Where the kernel refuses.
     pub fn detach(self) -> Result<(), KernelError> {
         for link in &self.links {
-            link.detach().map_err(|error| KernelError::refused("detaching", error))?;
+            // One whose interface is gone is detached already.
+            if link.info().is_ok_and(|(interface, _)| interface != 0) {
+                link.detach().map_err(|error| KernelError::refused("detaching", error))?;
+            }
         }
         self.pins.remove_all().map_err(|error| KernelError::refused("removing the pins", error))
     }
@@ -389,6 +415,11 @@ impl About {
         keep(pins, "about", &bytes)
     }
 }
+
+/// A sweep's part of a processor at most: one part in so many.
+const SHARE: u32 = 200;
+/// The longest time between two sweeps.
+const SWEEP_MAX: Duration = Duration::from_secs(5);
 
 /// Room for [`About`], far more than its text.
 const ABOUT_SIZE: usize = 8192;

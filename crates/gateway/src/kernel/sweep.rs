@@ -64,6 +64,8 @@ pub struct Sweeper {
     v4: OwnedFd,
     /// None where the kernel has no IPv6.
     v6: Option<OwnedFd>,
+    /// Whether buckets held anything when they were last counted, or may have before.
+    buckets_used: bool,
 }
 
 /// What becomes of an entry.
@@ -92,7 +94,7 @@ impl Sweeper {
         };
         let v4 = open(AddressFamily::Inet)
             .map_err(|error| KernelError::refused("opening a raw socket", error))?;
-        Ok(Self { v4, v6: open(AddressFamily::Inet6).ok() })
+        Ok(Self { v4, v6: open(AddressFamily::Inet6).ok(), buckets_used: true })
     }
 
     /// Looks at all entries. `servers` are the server addresses by their numbers, with the DNS port.
@@ -101,7 +103,7 @@ impl Sweeper {
     ///
     /// Where the kernel refuses to show them.
     pub fn sweep(
-        &self,
+        &mut self,
         maps: &Maps<'_>,
         times: Times,
         servers: &[Option<SocketAddr>],
@@ -153,7 +155,11 @@ impl Sweeper {
                 Fate::Close => {}
             }
         }
-        recount(maps, &buckets);
+        let used = buckets.iter().any(|&count| count > 0);
+        if used || self.buckets_used {
+            recount(maps, &buckets);
+        }
+        self.buckets_used = used;
         Ok(swept)
     }
 

@@ -309,6 +309,22 @@ fn entries_outlive_a_change_of_their_number() {
 }
 
 #[test]
+fn an_interface_that_goes_ends_the_run() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let run = place.start(&[]);
+    place.at_server(|| {
+        let gone = std::process::Command::new("ip").args(["link", "del", "g0"]).status();
+        assert!(gone.expect("ip").success());
+    });
+    assert_eq!(run.wait(), Some(1));
+    assert!(place.log().contains("error: g0 is gone"), "{}", place.log());
+    assert!(!place.path("bpf/narrows-gateway").exists(), "its pins are removed");
+}
+
+#[test]
 fn on_exit_keep_leaves_it_serving() {
     if skip().is_some() {
         return;

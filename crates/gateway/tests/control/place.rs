@@ -217,6 +217,11 @@ impl Run {
         self.signal(signal);
         self.child.wait().expect("it ends").code()
     }
+
+    /// Its exit code, once it ends of itself.
+    pub(crate) fn wait(mut self) -> Option<i32> {
+        self.child.wait().expect("it ends").code()
+    }
 }
 
 impl Drop for Run {
