@@ -33,6 +33,8 @@ class Outcome:
     seconds: float
     """From the SYN to the last byte of the first reply."""
     error: str = ""
+    port: int = 0
+    """Of the client."""
 
 
 def ask_all(
@@ -80,6 +82,7 @@ async def exchange(stream: socket.socket, job: Job, outcome: Outcome, begin: flo
     """Asks and listens."""
     loop = asyncio.get_running_loop()
     await loop.sock_connect(stream, (job.server, 53))
+    outcome.port = stream.getsockname()[1]
     have = b""
     for _ in range(job.queries):
         await loop.sock_sendall(stream, prefixed(job.message))

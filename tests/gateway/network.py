@@ -36,7 +36,9 @@ SETTINGS = {
     "net/ipv4/tcp_syncookies": "1",
     # NSD 4.6 never goes on after a write that took a part of its reply.
     "net/ipv4/tcp_wmem": "4096 262144 4194304",
-    "net/ipv4/tcp_syn_retries": "10",
+    "net/ipv4/tcp_syn_retries": "20",
+    # Time-outs double up to 2 minutes: on a bad line a few losses in a row would outlast a test.
+    "net/ipv4/tcp_rto_max_ms": "2000",
     "net/ipv4/tcp_tw_reuse": "1",
     "net/ipv4/ip_local_port_range": "1024 65000",
     "net/ipv6/conf/all/accept_dad": "0",
