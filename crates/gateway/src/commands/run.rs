@@ -28,8 +28,6 @@ pub(crate) trait DataPath {
     }
     /// What metrics tell.
     fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure>;
-    /// Whether it still gets packets; where not, the daemon has nothing to do any more.
-    fn is_attached(&self) -> bool;
     /// About once a second: keys, clocks, entries whose time is over.
     fn tick(&mut self, config: &Config) -> Result<(), Failure>;
     /// A configuration that was read again.
@@ -84,12 +82,6 @@ fn serve(
             Some(Request::HandOver) => return Ok(OnExit::Keep),
             Some(Request::Reload) => reload(path, &mut config, source),
             None => {}
-        }
-        if !path.is_attached() {
-            return Err(Failure::fault(format!(
-                "{} is gone, or the programs were taken off it; hint: run again, which attaches them",
-                config.interface
-            )));
         }
         let ticked = path.tick(&config).and_then(|()| {
             if let Some(metrics) = metrics {
@@ -260,11 +252,17 @@ impl DataPath for InKernel {
         })
     }
 
-    fn is_attached(&self) -> bool {
-        self.gateway.is_attached()
+    fn is_over(&self) -> bool {
+        !self.gateway.is_attached()
     }
 
     fn tick(&mut self, config: &Config) -> Result<(), Failure> {
+        if self.is_over() {
+            return Err(Failure::fault(format!(
+                "{} is gone, or the programs were taken off it; hint: run again, which attaches them",
+                config.interface
+            )));
+        }
         self.gateway.refresh(config).map_err(Failure::fault)?;
         let swept = self.gateway.sweep(config).map_err(Failure::fault)?;
         if let Some(swept) = swept.filter(|swept| swept.expired + swept.closed > 0) {
