@@ -10,7 +10,7 @@ use super::settings::CookieKey;
 /// A DNS header.
 pub(super) const HEADER: usize = 12;
 /// An OPT record without options.
-const OPT: usize = 11;
+pub(super) const OPT: usize = 11;
 /// The two bytes of length before a message over TCP (RFC 7766, section 8).
 pub(super) const PREFIX: usize = 2;
 /// Header, root name, type, class.

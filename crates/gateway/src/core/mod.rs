@@ -204,6 +204,14 @@ impl Core {
         self.flows.get(key)
     }
 
+    /// What an entry has in the ring: its query, or its reply once there is one, with the two bytes of length. `None` where
+    /// newer ones took its room.
+    pub fn stored(&self, flow: &Flow) -> Option<&[u8]> {
+        let replied = flow.reply_length > 0;
+        let length = if replied { flow.reply_length } else { flow.query_length };
+        self.ring.at(flow.stored, length.into())
+    }
+
     /// All entries, longest unused first.
     pub fn flows(&self) -> impl Iterator<Item = (FlowKey, Flow)> + '_ {
         self.flows.iter()

@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use narrows_wire::tcp::{Flags, Options};
 
-use super::dns::{PREFIX, Query, Reply};
+use super::dns::{OPT, PREFIX, Query, Reply};
 use super::flow::{Flow, FlowKey, State};
-use super::packet::{Datagram, Fragment, Ip, UDP, u16_at};
+use super::packet::{Datagram, Fragment, Ip, UDP, UDP_BYTES, u16_at};
 use super::segment::{self, Outgoing};
 use super::{Connection, Core, Counter, Now, ReplyVerdict, nanoseconds};
 
@@ -26,7 +26,8 @@ impl Core {
     /// Takes an IP packet that is about to go out. Puts out the packets of [`ReplyVerdict::Sent`],
     /// [`ReplyVerdict::Truncated`] and [`ReplyVerdict::HandOff`].
     ///
-    /// Fragments of a reply are dropped one by one, and the last gives the verdict on the whole. They are expected in
+    /// Fragments of a reply are dropped one by one, and the last gives the verdict on the whole, but that the first one
+    /// tells whether it was truncated or is too long. They are expected in
     /// order and without other fragments between them, as Linux sends them.
     pub fn on_reply(&mut self, now: Now, packet: &[u8], out: &mut Vec<Vec<u8>>) -> ReplyVerdict {
         if !self.settings.active {
@@ -43,7 +44,7 @@ impl Core {
                 Err(_) => ReplyVerdict::Pass,
             },
             Some(fragment) if fragment.offset == 0 => {
-                self.on_first_fragment(server, &ip, fragment, out)
+                self.on_first_fragment(now, server, &ip, fragment, out)
             }
             Some(fragment) => self.on_fragment(now, server, &ip, fragment, out),
         }
@@ -108,13 +109,16 @@ impl Core {
 
     fn on_first_fragment(
         &mut self,
+        now: Now,
         server: u8,
         ip: &Ip<'_>,
         fragment: Fragment,
         out: &mut Vec<Vec<u8>>,
     ) -> ReplyVerdict {
         self.gathering = None;
-        let (Some(header), Some(message)) = (ip.payload.get(..8), ip.payload.get(8..)) else {
+        let (Some(header), Some(message)) =
+            (ip.payload.get(..UDP_BYTES), ip.payload.get(UDP_BYTES..))
+        else {
             return ReplyVerdict::Pass;
         };
         let (from, to, length) = (u16_at(header, 0), u16_at(header, 2), u16_at(header, 4));
@@ -122,15 +126,25 @@ impl Core {
             return ReplyVerdict::Pass;
         }
         let key = FlowKey { client: ip.destination, port: to, server };
+        let ends = Connection {
+            client: SocketAddr::new(ip.destination, to),
+            server: SocketAddr::new(ip.source, from),
+        };
+        let whole = usize::from(length).saturating_sub(UDP_BYTES);
         let (verdict, wanted) = match self.entry_of(&key, message) {
-            Some(flow) if flow.state == State::Query => (ReplyVerdict::Drop, true),
+            Some(flow) if flow.state == State::Query => {
+                if self.is_for_kernel(ends, &flow, message, whole) {
+                    (self.leave_to_kernel(now, key, ends, flow, out), false)
+                } else {
+                    (ReplyVerdict::Drop, true)
+                }
+            }
             Some(_) => {
                 self.count(Counter::ReplyRepeated);
                 (ReplyVerdict::Drop, false)
             }
             None => {
                 let datagram = Datagram { source_port: from, destination_port: to, message };
-                let whole = usize::from(length).saturating_sub(8);
                 match self.truncate(ip, &datagram, whole, out) {
                     ReplyVerdict::Pass => return ReplyVerdict::Pass,
                     verdict => (verdict, false),
@@ -208,22 +222,30 @@ impl Core {
 
     /// The entry with its reply stored in the ring; `None` where the reply is not for us to send.
     fn prepare(&mut self, ends: Connection, flow: &Flow, message: &[u8]) -> Option<Flow> {
-        let reply = Reply::read(message).filter(|reply| !reply.is_truncated())?;
-        let (header, rest) = reply.parts(flow.edns_added)?;
-        let length = u16::try_from(PREFIX + header.len() + rest.len()).ok()?;
-        let segments = usize::from(length).div_ceil(self.payload_max(ends, flow));
-        if u32::from(length) > flow.window || segments > self.settings.max_segments.into() {
+        if self.is_for_kernel(ends, flow, message, message.len()) {
             return None;
         }
+        let (header, rest) = Reply::read(message)?.parts(flow.edns_added)?;
+        let length = u16::try_from(PREFIX + header.len() + rest.len()).ok()?;
         let mut flow = *flow;
         let prefix = (length - PREFIX as u16).to_be_bytes();
         flow.stored = self.ring.store(&[&prefix, &header, rest]);
         flow.reply_length = length;
-        flow.query_unacked = segments > 1;
+        flow.query_unacked = usize::from(length) > self.payload_max(ends, &flow);
         (flow.acked, flow.repeats) = (flow.server_seq, 0);
         let close = flow.client_fin || self.settings.close_fin;
         flow.state = if close { State::Closing } else { State::Replied };
         Some(flow)
+    }
+
+    /// Whether a reply of `length` bytes, of which `start` is there, was truncated, or is longer than what we send.
+    fn is_for_kernel(&self, ends: Connection, flow: &Flow, start: &[u8], length: usize) -> bool {
+        let length = PREFIX + length - if flow.edns_added { OPT.min(length) } else { 0 };
+        let segments = length.div_ceil(self.payload_max(ends, flow));
+        Reply::read(start).is_none_or(|reply| reply.is_truncated())
+            || length > u16::MAX.into()
+            || length > flow.window as usize
+            || segments > self.settings.max_segments.into()
     }
 
     fn send(

@@ -9,3 +9,5 @@ pub mod frames;
 pub mod packets;
 #[cfg(feature = "ebpf")]
 pub mod programs;
+#[cfg(feature = "ebpf")]
+pub mod twin;

@@ -1,0 +1,204 @@
+//! The eBPF programs beside the core: loaded, attached to nothing, run on single frames by `bpf_prog_run`.
+
+use std::mem::MaybeUninit;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapFlags, OpenObject, ProgramInput, ProgramMut};
+use narrows_gateway::core::{Counter, Flow, FlowKey, Now, Settings, State};
+use narrows_gateway::kernel::settings::Plain;
+use narrows_gateway::kernel::types::{cookie_key, flow, flow_key, settings};
+use narrows_gateway::kernel::{GatewaySkel, GatewaySkelBuilder};
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, socket,
+};
+
+/// The programs, in a network namespace of their own, with a line to see what they send besides.
+pub struct Twin {
+    skel: GatewaySkel<'static>,
+    line: std::os::fd::OwnedFd,
+    wall_offset: Duration,
+    ring: usize,
+}
+
+impl Twin {
+    /// Loads the programs with these settings. `None`, and a line that says what is missing, where this process may
+    /// not; with CI set it must.
+    pub fn load(name: &str, settings: &Settings) -> Option<Self> {
+        if !nix::unistd::geteuid().is_root() {
+            let hint = "hint: sudo -E cargo test -p narrows-gateway --features ebpf";
+            assert!(std::env::var_os("CI").is_none(), "{name} must run in CI; {hint}");
+            eprintln!("SKIP {name}: bpf_prog_run needs root; {hint}");
+            return None;
+        }
+        // Of this thread alone; it goes with the thread.
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("a namespace");
+        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.expect("iproute2 is there").success());
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let line = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)
+            .expect("a line");
+
+        let place: &'static mut MaybeUninit<OpenObject> =
+            Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open =
+            GatewaySkelBuilder::default().open(place).expect("the object is well-formed");
+        open.progs.gateway_adopt.set_autoload(false);
+        let rodata = open.maps.rodata_data.as_deref_mut().expect("read-only data");
+        let margin = open.maps.ring.value_size() - rodata.RING_SIZE;
+        rodata.RING_SIZE = settings.ring as u32;
+        open.maps.ring.set_value_size(settings.ring as u32 + margin).expect("a size");
+        open.maps.syncache_buckets.set_max_entries(settings.hashsize).expect("a size");
+        let skel = open.load().expect("the verifier takes the programs");
+        for (at, address) in (0u8..).zip(&settings.servers) {
+            skel.maps.servers.update(&mapped(*address), &[at], MapFlags::ANY).expect("room");
+        }
+        // In the middle of a cookie's slot.
+        let wall_offset = Duration::from_secs(1_700_000_016 / 32 * 32 + 10) - boot();
+        let shared = shared(settings, wall_offset);
+        let zero = 0u32.to_ne_bytes();
+        skel.maps.settings.update(&zero, shared.bytes(), MapFlags::ANY).expect("room");
+        Some(Self { skel, line, wall_offset, ring: settings.ring })
+    }
+
+    /// The time that the programs have.
+    pub fn now(&self) -> Now {
+        let boot = boot();
+        Now { boot, wall: boot + self.wall_offset }
+    }
+
+    /// Runs the XDP program on a frame. Its verdict and the frame after it.
+    pub fn xdp(&mut self, frame: &[u8]) -> (u32, Vec<u8>) {
+        run(&self.skel.progs.gateway_xdp, frame)
+    }
+
+    /// Runs the egress program on a frame. Its verdict, the frame after it, and the frames that it sent before.
+    pub fn egress(&mut self, frame: &[u8]) -> (u32, Vec<u8>, Vec<Vec<u8>>) {
+        let (verdict, after) = run(&self.skel.progs.gateway_egress, frame);
+        let mut sent = Vec::new();
+        let mut bytes = vec![0; 1 << 16];
+        while let Ok((length, from)) =
+            recvfrom::<LinkAddr>(std::os::fd::AsRawFd::as_raw_fd(&self.line), &mut bytes)
+        {
+            // The loopback device shows each frame twice: going out (PACKET_OUTGOING), and coming in.
+            if from.is_some_and(|from| from.pkttype() == 4) {
+                sent.push(bytes[..length].to_vec());
+            }
+        }
+        (verdict, after, sent)
+    }
+
+    /// All counts, in the order of [`Counter::ALL`].
+    pub fn counts(&self) -> Vec<u64> {
+        let count = |counter: &Counter| {
+            let key = (*counter as u32).to_ne_bytes();
+            let cpus = self.skel.maps.counters.lookup_percpu(&key, MapFlags::ANY);
+            let cpus = cpus.expect("the map can be read").expect("a counter");
+            cpus.iter().map(|cpu| u64::from_ne_bytes(cpu[..8].try_into().expect("8 bytes"))).sum()
+        };
+        Counter::ALL.iter().map(count).collect()
+    }
+
+    /// The entry of a connection, as the core would have it.
+    pub fn flow(&self, key: &FlowKey) -> Option<Flow> {
+        let key = flow_key {
+            client: mapped(key.client),
+            port: key.port.to_be(),
+            server: key.server,
+            ..flow_key::default()
+        };
+        let bytes = self.skel.maps.flows.lookup(key.bytes(), MapFlags::ANY);
+        let flow = flow::from_bytes(&bytes.expect("the map can be read")?).expect("an entry");
+        Some(core_flow(&flow))
+    }
+
+    /// How many entries there are.
+    pub fn flows(&self) -> usize {
+        self.skel.maps.flows.keys().count()
+    }
+
+    /// What an entry has in the ring: its query, or its reply once there is one.
+    pub fn stored(&self, flow: &Flow) -> Vec<u8> {
+        let length = if flow.reply_length > 0 { flow.reply_length } else { flow.query_length };
+        let ring = self.skel.maps.ring.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let at = flow.stored as usize * 64 % self.ring;
+        ring.expect("the map can be read").expect("the ring")[at..at + usize::from(length)].to_vec()
+    }
+}
+
+fn run(program: &ProgramMut<'_>, frame: &[u8]) -> (u32, Vec<u8>) {
+    let mut out = vec![0; 1 << 16];
+    let input =
+        ProgramInput { data_in: Some(frame), data_out: Some(&mut out), ..Default::default() };
+    let output = program.test_run(input).expect("the program runs");
+    (output.return_value, output.data.expect("a frame").to_vec())
+}
+
+/// The programs' settings.
+fn shared(core: &Settings, wall_offset: Duration) -> settings {
+    settings {
+        keys: core.keys.map(|key| cookie_key { k0: key.k0, k1: key.k1 }),
+        wall_offset_ns: wall_offset.as_nanos() as u64,
+        syn_interval_ns: core.syn_interval_ns,
+        syn_burst_ns: core.syn_burst_ns,
+        query_interval_ns: core.query_interval_ns,
+        query_burst_ns: core.query_burst_ns,
+        large_ns: core.large_ns,
+        port: core.port,
+        mss4: core.mss4,
+        mss6: core.mss6,
+        edns_size: core.edns_size,
+        max_segments: core.max_segments,
+        truncate_over: core.truncate_over,
+        syncache_limit: core.syncache_limit,
+        syncache_bucket_limit: core.syncache_bucket_limit,
+        active: core.active.into(),
+        close_fin: core.close_fin.into(),
+        syncache: core.syncache.into(),
+        axfr_detect: core.axfr_detect.into(),
+        ..settings::default()
+    }
+}
+
+/// `enum flow_state` and `enum flow_flag` of `bpf/types.h`.
+fn core_flow(flow: &flow) -> Flow {
+    let state =
+        [State::Syn, State::Query, State::Replied, State::Idle, State::Closing, State::Slow];
+    Flow {
+        seen_ms: flow.seen_ms,
+        query_seq: flow.query_seq,
+        client_next: flow.client_next,
+        server_seq: flow.server_seq,
+        acked: flow.acked,
+        window: flow.window,
+        tsval: flow.tsval,
+        client_tsval: flow.client_tsval,
+        stored: flow.stored,
+        query_length: flow.query_length,
+        reply_length: flow.reply_length,
+        mss: flow.mss,
+        dns_id: u16::from_be(flow.dns_id),
+        state: state[usize::from(flow.state) - 1],
+        timestamps: flow.flags & 1 != 0,
+        sack: flow.flags & 2 != 0,
+        edns_added: flow.flags & 4 != 0,
+        client_fin: flow.flags & 8 != 0,
+        query_unacked: flow.flags & 16 != 0,
+        client_wscale: flow.client_wscale,
+        repeats: flow.repeats,
+    }
+}
+
+/// The boot clock.
+fn boot() -> Duration {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
+    now.expect("the clock is there").into()
+}
+
+fn mapped(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}

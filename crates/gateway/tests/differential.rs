@@ -1,0 +1,410 @@
+//! The core and the eBPF programs side by side: the same packets in, the same verdicts, packets, entries and counters out.
+//!
+//! Conversations of several clients are made up from a seed, with much that does not belong into them, and frames are
+//! changed. What may differ: `seen_ms` (the programs read the clock themselves), and where something is in the ring
+//! (egress stores a reply before it knows that the kernel is to send it). Needs root; says SKIP otherwise.
+
+#![cfg(feature = "ebpf")]
+
+mod common;
+
+use std::net::IpAddr;
+
+use common::conversation::{Conversation, settings};
+use common::packets::{ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, query, reply};
+use common::twin::Twin;
+use narrows_gateway::core::{
+    Core, Counter, Counters, Flow, FlowKey, ReplyVerdict, Settings, Verdict,
+};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+
+const XDP_DROP: u32 = 1;
+const XDP_PASS: u32 = 2;
+const XDP_TX: u32 = 3;
+/// On with what the packet is now.
+const TC_UNSPEC: u32 = u32::MAX;
+/// To nowhere, or back into ingress.
+const TC_REDIRECT: u32 = 7;
+
+const STEPS: usize = 2500;
+
+/// One seed's run.
+struct Pair {
+    core: Core,
+    twin: Twin,
+    random: Pcg32,
+    clients: Vec<Client>,
+    /// What happened last, for messages.
+    step: String,
+}
+
+/// A client's side of a conversation, as far as its packets need it.
+struct Client {
+    saying: Conversation,
+    /// Bytes of the reply that was sent last.
+    reply: u32,
+    /// Where the programs had something of it in the ring.
+    stored: Option<u32>,
+}
+
+impl Pair {
+    fn new(name: &str, seed: u64, settings: &Settings) -> Option<Self> {
+        let twin = Twin::load(name, settings)?;
+        let mut random = Pcg32::seed_from_u64(seed);
+        let clients = (0..4).map(|i| client(&mut random, i)).collect();
+        Some(Self { core: Core::new(settings.clone()), twin, random, clients, step: String::new() })
+    }
+
+    fn below(&mut self, n: u32) -> u32 {
+        ((u64::from(self.random.next_u32()) * u64::from(n)) >> 32) as u32
+    }
+
+    fn chance(&mut self, percent: u32) -> bool {
+        self.below(100) < percent
+    }
+
+    fn run(mut self) -> Counters {
+        let mut before = self.twin.counts();
+        for step in 0..STEPS {
+            let at = self.below(self.clients.len() as u32) as usize;
+            if self.chance(20) {
+                self.answer(step, at);
+            } else {
+                self.say(step, at);
+            }
+            self.compare(at, &mut before);
+        }
+        assert_eq!(self.core.flows().count(), self.twin.flows(), "entries");
+        self.core.counters().clone()
+    }
+
+    /// A client says something.
+    fn say(&mut self, step: usize, at: usize) {
+        let segment = self.segment(at);
+        self.step = format!("step {step}, client {at}: {segment:?}");
+        let (mut frame, link) = self.frame(&segment.packet());
+        if self.chance(15) {
+            self.spoil(&mut frame);
+        }
+        let mut out = Vec::new();
+        let now = self.twin.now();
+        let ours = self.core.on_client_frame(now, &frame, |_| false, &mut out);
+        let (verdict, after) = self.twin.xdp(&frame);
+        let expected = match ours {
+            Verdict::Drop => (XDP_DROP, None),
+            Verdict::Pass | Verdict::HandOff(_) => (XDP_PASS, Some(frame.clone())),
+            Verdict::Query => (XDP_PASS, out.pop()),
+            Verdict::Transmit => (XDP_TX, out.pop()),
+        };
+        assert_eq!(verdict, expected.0, "{ours:?}, {}, {frame:x?}", self.step);
+        if let Some(expected) = expected.1 {
+            assert_eq!(hex(&after), hex(&expected), "{ours:?}, {}, {frame:x?}", self.step);
+        }
+        if ours == Verdict::Transmit && segment.flags == SYN {
+            let answer = Segment::read(&after[link..]);
+            let saying = &mut self.clients[at].saying;
+            saying.cookie = answer.seq;
+            saying.tsecr = answer.timestamps.map_or(0, |(tsval, _)| tsval);
+        }
+    }
+
+    /// What a client may say, most of it in its place.
+    fn segment(&mut self, at: usize) -> Segment {
+        let kind = self.below(100);
+        let (part, heard) = (self.below(6), self.chance(50));
+        let (odd, tsval) = (self.random.next_u32(), self.random.next_u32());
+        let client = &mut self.clients[at];
+        let saying = &mut client.saying;
+        saying.tsval = saying.tsval.map(|before| before.wrapping_add(tsval & 3));
+        let (length, end) = (saying.length(), client.reply);
+        let acked = [0, end, end + 1, end / 2, end, end][part as usize];
+        let mut segment = match kind {
+            0..=7 => {
+                // A new connection on the same port, or the same SYN again.
+                if heard {
+                    saying.isn = odd;
+                    client.reply = 0;
+                }
+                saying.syn()
+            }
+            8..=12 => saying.ack(0, 0),
+            13..=35 => saying.data(),
+            36..=40 => Segment { flags: ACK | PSH | FIN, ..saying.data() },
+            41..=45 => saying.data_at(0, acked, &saying.query.clone()),
+            46..=62 => saying.ack(length, acked),
+            63..=67 => saying.ack(length + 1, acked),
+            68..=72 => saying.fin(length, acked),
+            73..=74 => saying.fin(length + 1, acked),
+            75..=76 => saying.fin(0, 0),
+            77..=83 => saying.data_at(length, acked, b"\0\x20and more"),
+            84 => saying.data_at(0, 0, &saying.query.clone()[..7]),
+            85..=86 => {
+                Segment { flags: RST | (ACK * (part as u8 & 1)), ..saying.ack(length - part, 0) }
+            }
+            87 => Segment { flags: odd as u8 & 31, ..saying.data() },
+            88..=90 => Segment { seq: odd, ..saying.data_at(0, acked, b"data of nothing known") },
+            91..=92 => saying.ack(odd & 0xff, odd >> 8 & 0xffff),
+            _ => {
+                // The next query is another one.
+                let names = ["www.example.com", "WWW.example.COM", "a.b.c.example.org", "."];
+                let kinds = [1, 28, 16, 252];
+                let edns = [None, Some(512), Some(1232), Some(65_535)];
+                let pick = |shift: u32| (odd >> shift & 3) as usize;
+                if saying.tsecr & 4096 == 0 {
+                    saying.query = query(
+                        odd as u16,
+                        names[pick(16)],
+                        kinds[pick(18) & pick(20)],
+                        edns[pick(22)],
+                    );
+                }
+                saying.data()
+            }
+        };
+        if let (true, Some((_, tsecr))) = (heard && client.reply > 0, &mut segment.timestamps) {
+            *tsecr |= 4096;
+        }
+        segment
+    }
+
+    /// The server sends a datagram to a client.
+    fn answer(&mut self, step: usize, at: usize) {
+        let most = [300, 300, 1400, 5000, 20_000][self.below(5) as usize];
+        let size = 40 + self.below(most) as usize;
+        let (odd, spoil) = (self.below(100), self.random.next_u32());
+        let saying = &self.clients[at].saying;
+        let mut message = reply(&saying.at_server(), size, odd as u8);
+        match odd {
+            0..=3 => message[2] |= 2,
+            4..=6 => message[0] ^= 1,
+            7 => message[2] &= 0x7f,
+            8..=9 => message.truncate(spoil as usize % message.len()),
+            10..=12 => message.extend([0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]),
+            13..=14 => {
+                let place = spoil as usize % message.len();
+                message[place] ^= 1 << (spoil >> 28 & 7);
+            }
+            _ => {}
+        }
+        self.step = format!("step {step}, reply of {} bytes to client {at}", message.len());
+        let datagram = Datagram { from: saying.server, to: saying.client, message };
+        let packet = datagram.packet();
+        let parts = if packet.len() > 1500 { fragments(&packet, 1500) } else { vec![packet] };
+        for part in parts {
+            self.answer_part(at, &part);
+        }
+    }
+
+    fn answer_part(&mut self, at: usize, packet: &[u8]) {
+        let link = link(packet);
+        let frame = [&link, packet].concat();
+        let mut out = Vec::new();
+        let ours = self.core.on_reply(self.twin.now(), packet, &mut out);
+        let (verdict, after, mut sent) = self.twin.egress(&frame);
+        let expected = match ours {
+            ReplyVerdict::Sent | ReplyVerdict::Truncated | ReplyVerdict::Pass => TC_UNSPEC,
+            ReplyVerdict::Drop | ReplyVerdict::HandOff => TC_REDIRECT,
+        };
+        assert_eq!(verdict, expected, "{ours:?}, {}", self.step);
+        let (to, from) = (&link[..6], &link[6..12]);
+        match ours {
+            ReplyVerdict::Sent | ReplyVerdict::Truncated => {
+                sent.push(after);
+                let expected: Vec<_> =
+                    out.iter().map(|packet| hex(&[&link, &packet[..]].concat())).collect();
+                let sent: Vec<_> = sent.iter().map(|frame| hex(frame)).collect();
+                assert_eq!(sent, expected, "{}", self.step);
+                if ours == ReplyVerdict::Sent {
+                    let bytes = out.iter().map(|packet| Segment::read(packet).payload.len() as u32);
+                    self.clients[at].reply = bytes.sum();
+                }
+            }
+            ReplyVerdict::HandOff => {
+                let expected = [from, to, &link[12..], &out[0]].concat();
+                assert_eq!(hex(&after), hex(&expected), "{}", self.step);
+            }
+            ReplyVerdict::Pass => assert_eq!(hex(&after), hex(&frame), "{}", self.step),
+            ReplyVerdict::Drop => assert!(sent.is_empty(), "{}", self.step),
+        }
+    }
+
+    /// Counters, and the client's entry.
+    fn compare(&mut self, at: usize, before: &mut Vec<u64>) {
+        let counts = self.twin.counts();
+        for (i, (counter, ours)) in self.core.counters().iter().enumerate() {
+            let name = counter.name();
+            assert_eq!(counts[i], ours, "{name} (was {}), {}", before[i], self.step);
+        }
+        *before = counts;
+        let saying = &self.clients[at].saying;
+        let server = u8::from(saying.server.is_ipv6());
+        let key = FlowKey { client: saying.client.ip(), port: saying.client.port(), server };
+        let (theirs, ours) = (self.twin.flow(&key), self.core.flow(&key));
+        assert_eq!(theirs.map(timeless), ours.map(timeless), "{}", self.step);
+        let client = &mut self.clients[at];
+        let stored = theirs.map(|flow| flow.stored);
+        if let (Some(theirs), Some(ours)) = (theirs, ours) {
+            // Reading it takes the whole ring out of the kernel.
+            if client.stored != stored {
+                let theirs = self.twin.stored(&theirs);
+                assert_eq!(
+                    Some(&theirs[..]),
+                    self.core.stored(&ours),
+                    "in the ring, {}",
+                    self.step
+                );
+            }
+        }
+        client.stored = stored;
+    }
+
+    /// A frame around a client's packet, with VLAN tags or padding now and then, and its link header's length.
+    fn frame(&mut self, packet: &[u8]) -> (Vec<u8>, usize) {
+        let mut frame = link(packet).to_vec();
+        let kind = self.below(20);
+        if kind < 3 {
+            let tags = [0x88, 0xa8, 0, 5, 0x81, 0, 0x20, 6, 0x81, 0, 0, 7];
+            frame.splice(12..12, tags[8 - 4 * kind as usize..].to_vec());
+        }
+        let link = frame.len();
+        frame.extend(packet);
+        if self.chance(10) {
+            let padding = self.below(40) as usize;
+            frame.extend(vec![0x5a; padding]);
+        }
+        (frame, link)
+    }
+
+    /// A frame that is not what its sender made of it.
+    fn spoil(&mut self, frame: &mut Vec<u8>) {
+        match self.below(3) {
+            0 => {
+                let length = 14 + self.below(frame.len() as u32 - 14);
+                frame.truncate(length as usize);
+            }
+            1 => {
+                // In the headers, most likely.
+                for _ in 0..=self.below(3) {
+                    let at = 12 + self.below(60) as usize;
+                    if let Some(byte) = frame.get_mut(at) {
+                        *byte ^= 1 << (self.random.next_u32() & 7);
+                    }
+                }
+            }
+            _ => {
+                let at = self.below(frame.len() as u32) as usize;
+                frame[at] = self.random.next_u32() as u8;
+            }
+        }
+    }
+}
+
+fn client(random: &mut Pcg32, i: u16) -> Client {
+    let mut saying = Conversation::new(settings());
+    if i % 2 == 1 {
+        saying = saying.over_ipv6();
+    }
+    if i % 4 >= 2 {
+        saying = saying.plain();
+    }
+    saying.client.set_port(40_000 + i);
+    saying.isn = random.next_u32();
+    saying.mss = [Some(1460), Some(1220), None, Some(8960), Some(40)][usize::from(i % 5)];
+    saying.query = query(i, "www.example.com", 1, (i < 4).then_some(1232));
+    Client { saying, reply: 0, stored: None }
+}
+
+/// The link header of a packet between two stations.
+fn link(packet: &[u8]) -> [u8; 14] {
+    let [high, low] = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+    [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, high, low]
+}
+
+/// An entry without what the clock and the ring's history decide.
+fn timeless(flow: Flow) -> Flow {
+    Flow { seen_ms: 0, stored: 0, ..flow }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Several seeds with these settings, each in a thread, as each needs a network namespace of its own. All that can be
+/// counted here must have happened, but for `never`.
+fn side_by_side(name: &'static str, settings: &Settings, never: &[Counter]) {
+    let mut quiet = Counter::ALL.to_vec();
+    quiet.retain(|counter| !NOWHERE.contains(counter) && !never.contains(counter));
+    for seed in 0..3 {
+        let settings = settings.clone();
+        let run = move || Pair::new(name, seed, &settings).map(Pair::run);
+        let Some(counters) = std::thread::spawn(run).join().expect("the same on both sides") else {
+            return;
+        };
+        quiet.retain(|&counter| counters.get(counter) == 0);
+    }
+    assert_eq!(quiet, [], "never happened");
+}
+
+/// What needs other surroundings: the sweeper, sockets, tc ingress, a kernel that refuses something, a ring that is full.
+const NOWHERE: [Counter; 8] = [
+    Counter::QueryNoRoom,
+    Counter::Expired,
+    Counter::KernelHasIt,
+    Counter::Adopted,
+    Counter::AdoptFailed,
+    Counter::ReplyFailed,
+    Counter::ResendGone,
+    Counter::XdpError,
+];
+const LIMITS: [Counter; 2] = [Counter::SynLimited, Counter::QueryLimited];
+
+#[test]
+fn kept_connections_are_treated_alike() {
+    let never = [&LIMITS[..], &[Counter::SynCacheFull, Counter::Truncated]].concat();
+    side_by_side("kept_connections_are_treated_alike", &base(), &never);
+}
+
+#[test]
+fn closed_connections_are_treated_alike() {
+    let settings = Settings { close_fin: true, axfr_detect: false, edns_size: 1232, ..base() };
+    let closed = [Counter::ToKernelSecond, Counter::ToKernelTransfer];
+    let never = [&LIMITS[..], &closed, &[Counter::SynCacheFull, Counter::Truncated]].concat();
+    side_by_side("closed_connections_are_treated_alike", &settings, &never);
+}
+
+#[test]
+fn the_syn_cache_is_filled_alike() {
+    let settings =
+        Settings { syncache: true, syncache_limit: 2, syncache_bucket_limit: 1, ..base() };
+    let never = [&LIMITS[..], &[Counter::Truncated]].concat();
+    side_by_side("the_syn_cache_is_filled_alike", &settings, &never);
+}
+
+/// Rates of so long an interval that the clock's steps do not matter, and truncation of UDP replies.
+#[test]
+fn rates_and_truncation_are_alike() {
+    let settings = Settings {
+        syn_interval_ns: 1_000_000_000_000_000,
+        syn_burst_ns: 45_000_000_000_000_000,
+        query_interval_ns: 1_000_000_000_000_000,
+        query_burst_ns: 15_000_000_000_000_000,
+        truncate_over: 200,
+        large_ns: 0,
+        ..base()
+    };
+    let never = [Counter::SynCacheFull, Counter::ToKernelLarge];
+    side_by_side("rates_and_truncation_are_alike", &settings, &never);
+}
+
+fn base() -> Settings {
+    Settings { hashsize: 4, ring: 1 << 22, flows: 65_536, mss4: 1460, mss6: 1440, ..settings() }
+}
+
+/// The addresses of both families, so that a change of the fixtures is seen here.
+#[test]
+fn clients_are_of_both_families() {
+    let mut random = Pcg32::seed_from_u64(0);
+    let families: Vec<_> = (0..8).map(|i| client(&mut random, i).saying.client.ip()).collect();
+    assert!(families.iter().any(IpAddr::is_ipv4) && families.iter().any(IpAddr::is_ipv6));
+}
