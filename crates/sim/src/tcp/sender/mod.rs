@@ -99,28 +99,22 @@ pub(crate) struct Sender {
     /// When the timer fires; `Time::MAX`: never.
     timer_at: Time,
     board: Scoreboard,
+    /// Duplicate acknowledgements in a row, and segments that they add to the window (classic).
+    dupacks: u16,
+    inflation: u16,
+    delivered: u32,
     /// Bytes written and not yet sent; `u64::MAX`: no end.
     unsent: u64,
     pub(crate) bytes_acked: u64,
-    /// Eight times the smoothed round trip; 0: no sample yet.
-    srtt_us: u32,
-    mdev_us: u32,
-    mdev_max_us: u32,
-    rttvar_us: u32,
-    rtt_seq: Seq,
-    /// `u32::MAX`: no sample yet.
-    min_rtt_us: u32,
-    delivered: u32,
-    /// Segments marked lost, retransmissions included.
-    lost: u32,
+    last_sent_us: u32,
+    /// New segments since `poll` began to send.
+    burst: u32,
     cwnd_usage_seq: Seq,
     max_packets_out: u32,
     cwnd_used: u32,
     cwnd_stamp_us: u32,
-    last_sent_us: u32,
-    /// New segments since `poll` began to send.
-    burst: u32,
-    rack: Rack,
+    small_end: Seq,
+    high_seq: Seq,
     cwnd_limited: bool,
     fin_queued: bool,
     fin_sent: bool,
@@ -133,10 +127,20 @@ pub(crate) struct Sender {
     probe_out: bool,
     /// Given up.
     pub(crate) failed: bool,
+    // Round trips, and what only some settings need.
+    /// Eight times the smoothed round trip; 0: no sample yet.
+    srtt_us: u32,
+    mdev_us: u32,
+    mdev_max_us: u32,
+    rttvar_us: u32,
+    rtt_seq: Seq,
+    /// `u32::MAX`: no sample yet.
+    min_rtt_us: u32,
+    /// Segments marked lost, retransmissions included.
+    lost: u32,
+    rack: Rack,
     highest_sack: Seq,
-    small_end: Seq,
     // Trouble.
-    high_seq: Seq,
     /// Meaningful while `may_undo`.
     undo_from: Seq,
     /// Negative: no retransmission yet.
@@ -153,9 +157,6 @@ pub(crate) struct Sender {
     probe_end: Seq,
     retransmit_hint: u32,
     dsack_dups: u32,
-    /// Duplicate acknowledgements in a row, and segments that they add to the window (classic).
-    dupacks: u16,
-    inflation: u16,
     pub(crate) cubic: Cubic,
     tally: Tally,
 }
@@ -274,8 +275,7 @@ impl Sender {
     /// line.
     #[inline(always)]
     pub(crate) fn touch(&self) -> u32 {
-        let last = self.high_seq.0 ^ u32::from(self.inflation) ^ u32::from(self.cwnd_limited);
-        self.snd_una.0 ^ self.rto ^ self.delivered ^ last
+        self.snd_una.0 ^ self.rto ^ self.burst ^ u32::from(self.probe_out)
     }
 
     /// The connection is established (`tcp_init_transfer`).
