@@ -102,7 +102,7 @@ def run(form: plan.Form, names: list[str]) -> GatewayBench:
                 failed = beds.failed
                 for line in failed:
                     measure.log(f"not measured: {line}")
-                load(form, made, generator, switches, recording, clock)
+                load(form, made, generator, switches, recording, clock, failed)
             except KeyboardInterrupt:
                 stopped = "interrupted"
     return GatewayBench(
@@ -145,6 +145,7 @@ def load(
     switches: Switches,
     recording: Recording,
     clock: float,
+    failed: list[str],
 ) -> None:
     """Measures every interval of the plan."""
     places = {arm: bed for bed in beds for arm in bed.arms}
@@ -152,15 +153,22 @@ def load(
         measure.log(f"{part.name}: {len(part.arms)} arms, {part.length_s / 60:.1f} minutes of load")
         for interval in plan.intervals(part, SEED):
             started_s = time.monotonic() - clock
-            found = places[interval.arm].measure(
-                interval.arm,
-                generator,
-                switches,
-                rate=interval.rate,
-                seconds=interval.seconds,
-                seed=interval.seed,
-            )
-            recording.interval(interval, started_s, found)
+            try:
+                found = places[interval.arm].measure(
+                    interval.arm,
+                    generator,
+                    switches,
+                    rate=interval.rate,
+                    seconds=interval.seconds,
+                    seed=interval.seed,
+                    flood=interval.flood,
+                )
+            except LabError as error:
+                # What was measured so far is worth more than the rest.
+                failed.append(f"{interval.arm} at {interval.rate:g} q/s: {error}")
+                measure.log(f"not measured: {failed[-1]}")
+            else:
+                recording.interval(interval, started_s, found)
 
 
 def table(bench: GatewayBench) -> str:

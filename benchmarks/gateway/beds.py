@@ -39,6 +39,8 @@ class Bed:
     link: Link
     gateway: front.Gateway | None
     transports: Sequence[str]
+    folder: Path
+    """Where compiled programs are."""
 
     @property
     def arms(self) -> list[Arm]:
@@ -60,6 +62,7 @@ class Bed:
         rate: float,
         seconds: float,
         seed: int,
+        flood: bool = False,
     ) -> dict[str, Any]:
         """One interval: what `dnsload` found, and processor time by part."""
         gateway = [self.gateway.process.pid] if self.gateway is not None else []
@@ -71,7 +74,10 @@ class Bed:
         }
         receiving = Meter(napi_threads(self.link.client_interface), switches)
         busy_s = core_busy_s(SERVER_CORE)
-        found = generator.run(self.link, arm.load, rate=rate, seconds=seconds, seed=seed)
+        if flood:
+            found = generator.flood(self.link, self.folder, rate=rate, seconds=seconds)
+        else:
+            found = generator.run(self.link, arm.load, rate=rate, seconds=seconds, seed=seed)
         spent = {f"{name}_s": meter.spent_s() for name, meter in meters.items()}
         others_s = core_busy_s(SERVER_CORE) - busy_s - sum(spent.values())
         return {
@@ -135,7 +141,7 @@ class Beds:
     ) -> Bed:
         link = self.lab.link(f"{server}-{name}")
         running = servers.start(server, link, self.folder / f"{server}-{name}", xdp=xdp)
-        bed = Bed(running, link, None, transports)
+        bed = Bed(running, link, None, transports, self.folder)
         self.made.append(bed)
         try:
             self.generator.wait_for(link, "udp")

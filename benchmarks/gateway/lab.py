@@ -64,6 +64,7 @@ def missing_programs() -> list[str]:
         "sysctl": "procps",
         "bpftool": "bpftool",
         "clang": "clang",
+        "kxdpgun": "knot-dnsutils",
     }
     return [package for program, package in packages.items() if shutil.which(program) is None]
 
@@ -98,6 +99,12 @@ class Link:
         """The clients' IPv6 addresses."""
         return [f"fd18:{self.number}::{10 + index}" for index in range(CLIENTS)]
 
+    def attach_client_program(self, folder: Path | None) -> None:
+        """The clients' interface passes everything in XDP; None: no XDP there any more."""
+        to = ["off"] if folder is None else ["obj", str(folder / "pass.o"), "sec", "xdp"]
+        interface = ["link", "set", "dev", self.client_interface]
+        run("ip", "-n", self.client_namespace, *interface, "xdp", *to)
+
     def at_server(self, *command: str, core: int = SERVER_CORE) -> list[str]:
         """The command as it runs in the server's namespace, on the servers' core.
 
@@ -123,7 +130,7 @@ class Lab:
 
     def __enter__(self) -> Lab:
         try:
-            self._pass = compiled("pass", self._folder)
+            compiled("pass", self._folder)
             self._namespace(self.client_namespace)
             # A client that is done with a connection forgets it: what waits in TIME_WAIT costs the
             # generator, and is no part of what is measured.
@@ -168,10 +175,7 @@ class Lab:
         ):
             word = f"echo {value} > {polled}/{file}"
             run("ip", "netns", "exec", self.client_namespace, "sh", "-c", word)
-        run(
-            *("ip", "-n", self.client_namespace, "link", "set", "dev", theirs),
-            *("xdp", "obj", str(self._pass), "sec", "xdp"),
-        )
+        made.attach_client_program(self._folder)
         # Nobody asks for a neighbour while we measure.
         for namespace, interface, peer, addresses in (
             (made.namespace, ours, (self.client_namespace, theirs), made.clients + made.clients6),

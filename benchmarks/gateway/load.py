@@ -1,8 +1,10 @@
-"""The load: `dnsload` (crates/gateway/examples/dnsload), pinned to the clients' core."""
+"""The load, on the clients' core: `dnsload` (an example of crates/gateway), and `kxdpgun`."""
 
 from __future__ import annotations
 
 import json
+import re
+import resource
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.lab import LabError, Link
+from gateway.lab import LabError, Link, run
 from gateway.servers import NAMES, ZONE
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +93,46 @@ class Generator:
         """A load from start to end; gives what `dnsload` found."""
         return finish(self.start(link, transport, rate=rate, seconds=seconds, seed=seed))
 
+    def flood(self, link: Link, folder: Path, *, rate: float, seconds: float) -> dict[str, Any]:
+        """More connections than a client with real sockets can make: `kxdpgun` makes its own.
+
+        It needs the interface's XDP hook for itself, and is of Knot's project.
+
+        Raises:
+            LabError: It failed.
+        """
+        questions = folder / "kxdpgun"
+        questions.write_text("".join(f"h{n:07}.{ZONE}. A E\n" for n in range(NAMES)))
+        length = max(1, round(seconds))
+        command = ["kxdpgun", "--tcp", "-t", str(length), "-Q", f"{rate:.0f}", "-F", "0"]
+        command += ["-I", link.client_interface, "-l", f"{link.clients[0]}/32"]
+        link.attach_client_program(None)
+        try:
+            with processor_time() as own:
+                said = run(*link.at_client(*command, "-i", str(questions), link.server))
+        finally:
+            # It leaves its own where it is interrupted.
+            link.attach_client_program(None)
+            link.attach_client_program(folder)
+        counts = {
+            name: int(number) for name, number in re.findall(r"total (\w+):\s+(\d+) \(", said)
+        }
+        if not counts.keys() >= {"SYNs", "replies"}:
+            raise LabError("kxdpgun said nothing of SYNs and replies")
+        planned = round(rate * length)
+        return {
+            "took_s": float(length),
+            "offered": planned,
+            "answered": counts["replies"],
+            "answered_in_time": counts["replies"],
+            "lost": max(0, counts["SYNs"] - counts["replies"]),
+            "failed": 0,
+            "unsent": max(0, planned - counts["SYNs"]),
+            "cpu_s": own[0],
+            "latency_us": dict.fromkeys(("p50", "p90", "p99", "max")),
+            "histogram_us": [],
+        }
+
     def wait_for(self, link: Link, transport: str, seconds: float = 20.0) -> None:
         """Waits until the server answers.
 
@@ -124,6 +166,16 @@ class Generator:
             process.stdin.close()
             process.stdout.read()
             process.wait()
+
+
+@contextmanager
+def processor_time() -> Iterator[list[float]]:
+    """Seconds that children took which ended within the block, as the list's one element."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = [0.0]
+    yield found
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found[0] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def finish(process: subprocess.Popen[str]) -> dict[str, Any]:

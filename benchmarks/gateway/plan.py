@@ -27,6 +27,8 @@ class Part:
     rates: tuple[float, ...]
     rounds: int
     seconds: float
+    flood: bool = False
+    """Whether connections come from a generator without sockets."""
 
     @property
     def length_s(self) -> float:
@@ -43,6 +45,7 @@ class Interval:
     round: int
     seconds: float
     seed: int
+    flood: bool
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,10 @@ class Form:
     """Connections that are opened to see what they cost."""
 
 
-FULL = Form("full", PAPER_RATES, 20, 10.0, (500.0, 5000.0), 10, 5.0, (10_000.0, 20_000.0), 5, 5000)
-QUICK = Form("quick", (100.0, 500.0), 3, 1.5, (500.0, 5000.0), 2, 1.0, (20_000.0,), 1, 1000)
+FULL = Form(
+    "full", PAPER_RATES, 20, 10.0, (500.0, 5000.0), 10, 5.0, (20_000.0, 40_000.0, 60_000.0), 5, 5000
+)
+QUICK = Form("quick", (100.0, 500.0), 3, 1.5, (500.0, 5000.0), 2, 1.0, (50_000.0,), 1, 1000)
 
 
 def parts(form: Form, arms: Sequence[Arm]) -> list[Part]:
@@ -79,7 +84,14 @@ def parts(form: Form, arms: Sequence[Arm]) -> list[Part]:
         Part("the paper's rates", paper, form.rates, form.rounds, form.seconds),
         Part("the paper's highest rate", others, slow, form.fast_rounds, form.fast_seconds),
         Part("beyond", tuple(arms), fast, form.fast_rounds, form.fast_seconds),
-        Part("saturation", connecting, form.saturating, form.saturating_rounds, form.fast_seconds),
+        Part(
+            "saturation",
+            connecting,
+            form.saturating,
+            form.saturating_rounds,
+            form.fast_seconds,
+            True,
+        ),
     ]
     return [part for part in found if part.length_s > 0]
 
@@ -93,6 +105,7 @@ def intervals(part: Part, seed: int) -> list[Interval]:
         order.shuffle(turn)
         # Arms of a round and rate get the same arrivals.
         found += [
-            Interval(arm, rate, number, part.seconds, seed * 1000 + number) for arm, rate in turn
+            Interval(arm, rate, number, part.seconds, seed * 1000 + number, part.flood)
+            for arm, rate in turn
         ]
     return found
