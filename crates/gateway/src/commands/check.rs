@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::ArgMatches;
-use narrows_gateway::config::{Config, Mode};
+use narrows_gateway::config::{Config, Mode, UserLink};
 use narrows_gateway::filters::{self, Finding};
 use narrows_gateway::interface::{Interface, local_addresses};
 use narrows_gateway::server;
@@ -46,12 +46,32 @@ impl Report {
 }
 
 pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure> {
-    let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
+    // Without a server it says what kernel and interface can do.
+    if !config.servers.is_empty() {
+        config.validate().map_err(Failure::refused)?;
+    }
     let mut report = Report::default();
     let kernel = nix::sys::utsname::uname()
         .map(|about| about.release().to_string_lossy().into_owned())
         .unwrap_or_default();
     report.item("kernel", kernel.as_str(), kernel.as_str());
+    if config.mode == Mode::User {
+        user_path(config, &mut report);
+    } else {
+        let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
+        interface_is(&interface, &mut report);
+        kernel_path(config, &interface, &mut report);
+        servers(config, &mut report);
+    }
+    let found = packet_filters(config.port);
+    report.warnings.extend(found.iter().map(ToString::to_string));
+    let ok = report.problems.is_empty();
+    let text = if matches.get_flag("json") { as_json(&report, &found) } else { as_text(&report) };
+    put(&text);
+    if ok { Ok(()) } else { Err(Failure::Quiet) }
+}
+
+fn interface_is(interface: &Interface, report: &mut Report) {
     let state = if interface.up { "up" } else { "down" };
     report.item(
         "interface",
@@ -64,15 +84,70 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
             interface.name, interface.name
         ));
     }
-    kernel_path(config, &interface, &mut report);
-    servers(config, &mut report);
-    let found = packet_filters(config.port);
-    report.warnings.extend(found.iter().map(ToString::to_string));
-    let ok = report.problems.is_empty();
-    let text = if matches.get_flag("json") { as_json(&report, &found) } else { as_text(&report) };
-    put(&text);
-    if ok { Ok(()) } else { Err(Failure::Quiet) }
 }
+
+/// What mode `user` needs: a link, addresses that the kernel does not answer at, a server elsewhere.
+fn user_path(config: &Config, report: &mut Report) {
+    match config.user.link {
+        UserLink::Tun => {
+            let device = std::path::Path::new("/dev/net/tun").exists();
+            report.item(
+                "link",
+                if device { "tun (/dev/net/tun is there)" } else { "tun (NO /dev/net/tun)" },
+                "tun",
+            );
+            if !device {
+                report.problems.push(
+                    "there is no /dev/net/tun; hint: modprobe tun, or --user-link packet".into(),
+                );
+            }
+            if Interface::find(&config.interface).is_ok() {
+                report.problems.push(format!(
+                    "interface {:?} exists, and the gateway makes its own; hint: name a new one, such as dns0",
+                    config.interface
+                ));
+            }
+        }
+        UserLink::Packet => {
+            report.item("link", "packet", "packet");
+            match Interface::find(&config.interface) {
+                Ok(interface) => interface_is(&interface, report),
+                Err(error) => report.problems.push(error.to_string()),
+            }
+        }
+    }
+    let here = local_addresses().unwrap_or_default();
+    for address in config.servers.iter().filter(|address| here.contains(address)) {
+        report.problems.push(format!(
+            "{address} is an address of this machine, at which the kernel answers; hint: mode user needs one of its own"
+        ));
+    }
+    let wait = waits(config);
+    for &place in &config.user.upstream {
+        if let Err(error) = server::answers(place, wait) {
+            report.problems.push(error.to_string());
+        }
+        if !server::listens(place) {
+            report.warnings.push(format!("{place} does not listen on TCP: {FAILS}"));
+        }
+    }
+    if config.user.upstream.is_empty() {
+        report
+            .problems
+            .push("user.upstream is not set; hint: --user-upstream 127.0.0.1:5353".into());
+    }
+    let upstream: Vec<String> = config.user.upstream.iter().map(ToString::to_string).collect();
+    report.item("upstream", upstream.join(", "), upstream);
+    report.mode = Some("user");
+}
+
+/// How long a server may take, here where nobody wants to wait long.
+fn waits(config: &Config) -> Duration {
+    Duration::from_nanos(config.server_wait.as_ps() / 1000).min(Duration::from_secs(3))
+}
+
+/// What a server without TCP costs.
+const FAILS: &str = "zone transfers, long replies and second queries on a connection, which go on with TCP, will fail";
 
 #[cfg(not(feature = "ebpf"))]
 fn kernel_path(config: &Config, _: &Interface, report: &mut Report) {
@@ -135,7 +210,7 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
 /// Whether the server is here, answers over UDP, and listens on TCP.
 fn servers(config: &Config, report: &mut Report) {
     let here = local_addresses().unwrap_or_default();
-    let wait = Duration::from_nanos(config.server_wait.as_ps() / 1000).min(Duration::from_secs(3));
+    let wait = waits(config);
     let mut all = Vec::new();
     let mut words = Vec::new();
     for &address in &config.servers {
@@ -150,9 +225,7 @@ fn servers(config: &Config, report: &mut Report) {
         }
         let tcp = server::listens(place);
         if !tcp {
-            report.warnings.push(format!(
-                "{place} does not listen on TCP: zone transfers, long replies and second queries on a connection, which the kernel takes over, will fail"
-            ));
+            report.warnings.push(format!("{place} does not listen on TCP: {FAILS}"));
         }
         let yes = |value: bool| if value { "yes" } else { "NO" };
         words.push(format!(

@@ -438,6 +438,27 @@ fn check_touches_nothing() {
 }
 
 #[test]
+fn check_says_what_the_user_space_path_needs() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let asked = |arguments: &[&str]| {
+        let all =
+            [&["check", "--json", "--mode", "user", "--user-link", "packet"], arguments].concat();
+        let output = place.command(&[], &all);
+        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (output.status.code(), said)
+    };
+    let (code, said) = asked(&["--server", SERVER, "--user-upstream", "10.77.0.1:53"]);
+    assert_eq!(code, Some(2), "the address is the machine's own: {said}");
+    let (code, said) = asked(&["--server", "192.0.2.53", "--user-upstream", "10.77.0.1:53"]);
+    assert_eq!((code, &said["mode"]), (Some(0), &"user".into()), "{said}");
+    let (code, said) = asked(&["--server", "192.0.2.53"]);
+    assert_eq!(code, Some(2), "no upstream: {said}");
+}
+
+#[test]
 fn check_names_rules_that_would_be_bypassed() {
     if skip().is_some() {
         return;
