@@ -36,6 +36,7 @@ need dnsperf dnsperf
 need tcpdump tcpdump
 need ip iproute2
 need ethtool ethtool
+need bpftool bpftool
 [ -n "$missing" ] || exit 0
 
 as_root=""

@@ -25,7 +25,8 @@ UNRULY = ("unruly", "no-tcp")
 PLACES = KINDS + UNRULY
 ARMS = ("kernel", "gateway")
 INSTALL = "install it with: sh tools/install_test_tools.sh"
-TOOLS = ("ip", "ethtool", "nsenter", "dnssec-signzone", "cc")
+TOOLS = ("ip", "ss", "ethtool", "nsenter", "bpftool", "dnssec-signzone", "cc")
+TOOLS += ("dig", "kdig", "dnsperf")
 
 SMALL = query(zones.size_name(300))
 """Its reply fits in one segment."""

@@ -51,12 +51,23 @@ class Gateway:
         """Another of its commands, in the same place."""
         return self.space.run(str(program()), name, *words)
 
+    @property
+    def pins(self) -> Path:
+        """Where its maps and attachments are pinned."""
+        (pins,) = Path("/sys/fs/bpf/narrows-gateway").glob(f"{self.link}@*")
+        return pins
+
     def dump(self, name: str) -> list[Any]:
         """What is in one of its maps."""
-        (pins,) = Path("/sys/fs/bpf/narrows-gateway").glob(f"{self.link}@*")
-        words = ["bpftool", "-j", "map", "dump", "pinned", str(pins / name)]
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
-        return list(json.loads(done.stdout))
+        return list(bpftool("map", "dump", "pinned", str(self.pins / name)))
+
+    def map_bytes(self) -> int:
+        """Memory of all its maps."""
+        pinned = [path for path in self.pins.iterdir() if path.name in MAPS]
+        assert len(pinned) >= 5
+        return sum(
+            int(bpftool("map", "show", "pinned", str(path))["bytes_memlock"]) for path in pinned
+        )
 
     def counters(self) -> dict[str, int]:
         """How often each verdict fell, from the map itself."""
@@ -78,6 +89,15 @@ class Gateway:
         """Ends the process so, and starts it again."""
         self.end(how)
         self.process = start(self.space, self.words, self.folder)
+
+
+MAPS = {"flows", "ring", "ring_head", "sources", "large", "settings", "syncache_buckets"}
+
+
+def bpftool(*words: str) -> Any:
+    """What bpftool knows."""
+    done = subprocess.run(["bpftool", "-j", *words], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
 
 
 @functools.cache
