@@ -620,6 +620,42 @@ fn the_ring_goes_around() {
     }
 }
 
+/// Medians of 4000 runs of the egress program, each cold, with a call before it; less what a segment of the kernel's own
+/// takes. The checksum is made whole here; where it is left to the interface, making room before the IP header
+/// takes its place (a copy of the packet's head).
+#[test]
+#[ignore = "a measurement"]
+fn costs() {
+    let Some(programs) = Programs::load_with_tc("costs") else { return };
+    let median = |frames: &mut dyn Iterator<Item = Vec<u8>>| {
+        let mut times: Vec<_> =
+            frames.map(|frame| programs.egress_time(&frame).as_nanos()).collect();
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    let asked = Asked::new(&programs, false, false);
+    let segment = frame(&asked.segment(0, &[0; 100], ACK, 5).packet());
+    let nothing = median(&mut (0..4000).map(|_| segment.clone()));
+    eprintln!("a segment of the kernel's own, with the call {nothing:4} ns");
+    let row = |what: &str, cost: u128| eprintln!("{what:44} {:4} ns", cost.saturating_sub(nothing));
+    let mut to = asked.client;
+    to.set_port(50_000);
+    let other = Datagram { from: asked.server, to, message: asked.reply(100) };
+    let other = frame(&other.packet());
+    row("a datagram to a UDP client", median(&mut (0..4000).map(|_| other.clone())));
+    for (v6, plain) in [(false, false), (false, true), (true, false)] {
+        for size in [100, 1300, 2700] {
+            let cost = median(&mut (0..4000).map(|_| {
+                let asked = Asked::new(&programs, v6, plain);
+                frame(&asked.datagram(&asked.reply(size)))
+            }));
+            let family = if v6 { "IPv6" } else { "IPv4" };
+            let options = if plain { "" } else { ", timestamps" };
+            row(&format!("{size} bytes, {family}{options}"), cost);
+        }
+    }
+}
+
 mod adoption {
     use super::*;
 

@@ -106,7 +106,13 @@ impl Programs {
         tc(&self.skel.progs.gateway_egress, frame)
     }
 
-    /// The same on tc ingress.
+    /// How long that takes.
+    pub fn egress_time(&self, frame: &[u8]) -> Duration {
+        let input = ProgramInput { data_in: Some(frame), ..Default::default() };
+        self.skel.progs.gateway_egress.test_run(input).expect("the program runs").duration
+    }
+
+    /// Runs the program on tc ingress on a frame. Gives its verdict and the frame after it.
     pub fn adopt(&self, frame: &[u8]) -> (i32, Vec<u8>) {
         tc(&self.skel.progs.gateway_adopt, frame)
     }
