@@ -1,13 +1,14 @@
-//! What clients send: the tables of PROTOCOL.md, "The verdicts", row by row.
+//! What clients send, but for SYNs (`syn.rs`): the tables of PROTOCOL.md, "The verdicts", row by row.
 
 use narrows_wire::tcp::{Flags, Options};
 
-use super::cookie::{self, HEARD, Handshake, NO_SCALE, Offer};
+use super::cookie::{self, HEARD, Handshake, Offer};
 use super::dns::Query;
 use super::flow::{Flow, FlowKey, RECOVERING, State};
 use super::packet::{self, Ip, Malformed, Segment};
 use super::rate;
-use super::segment::{self, Outgoing, WINDOW, WSCALE};
+use super::segment::{self, Outgoing, WINDOW};
+use super::send::answer;
 use super::{Connection, Core, Counter, Now, Reason, Verdict, nanoseconds};
 
 impl Core {
@@ -70,70 +71,14 @@ impl Core {
         let tsecr = segment.options.timestamps.map(|(_, tsecr)| tsecr);
         cookie::check(&self.settings.keys, handshake, segment.ack.wrapping_sub(1), tsecr, now.wall)
     }
-
-    /// The part of a connection's reply from `offset` on that fits one segment; `None` where it is no longer there.
-    pub(super) fn reply_segment(
-        &self,
-        ends: Connection,
-        flow: &Flow,
-        offset: usize,
-    ) -> Option<Vec<u8>> {
-        let length = usize::from(flow.reply_length);
-        let reply = self.ring.at(flow.stored, length)?;
-        let end = (offset + self.payload_max(ends, flow)).min(length);
-        let mut flags = Flags::ACK;
-        if end == length {
-            flags |= if offset < length { Flags::PSH } else { 0 };
-            flags |= if flow.state == State::Closing { Flags::FIN } else { 0 };
-        }
-        let header = Outgoing {
-            seq: flow.server_seq.wrapping_add(offset as u32),
-            ack: if flow.query_unacked { flow.query_seq } else { flow.client_next },
-            flags,
-            ..answer(ends, flow)
-        };
-        Some(header.packet(&reply[offset..end]))
-    }
-
-    /// The largest payload of a segment to the client.
-    pub(super) fn payload_max(&self, ends: Connection, flow: &Flow) -> usize {
-        let ours = if ends.client.is_ipv4() { self.settings.mss4 } else { self.settings.mss6 };
-        let options = answer(ends, flow).options.bytes();
-        usize::from(flow.mss.min(ours)).saturating_sub(options).max(1)
-    }
-}
-
-/// The headers that all our segments on an entry share.
-pub(super) fn answer(ends: Connection, flow: &Flow) -> Outgoing {
-    let timestamps = flow.timestamps.then_some((flow.tsval, flow.client_tsval));
-    Outgoing {
-        from: ends.server,
-        to: ends.client,
-        seq: 0,
-        ack: 0,
-        flags: Flags::ACK,
-        window: if flow.scaled() { WINDOW >> WSCALE } else { WINDOW },
-        options: Options { timestamps, ..Options::default() },
-    }
-}
-
-/// Our FIN alone, behind the reply.
-pub(super) fn fin(ends: Connection, flow: &Flow) -> Vec<u8> {
-    let header = Outgoing {
-        seq: flow.end(),
-        ack: if flow.query_unacked { flow.query_seq } else { flow.client_next },
-        flags: Flags::FIN | Flags::ACK,
-        ..answer(ends, flow)
-    };
-    header.packet(&[])
 }
 
 /// One segment of a client, on its way to a verdict.
-struct Client<'a> {
-    core: &'a mut Core,
-    now: Now,
-    key: FlowKey,
-    segment: &'a Segment<'a>,
+pub(super) struct Client<'a> {
+    pub(super) core: &'a mut Core,
+    pub(super) now: Now,
+    pub(super) key: FlowKey,
+    pub(super) segment: &'a Segment<'a>,
     out: &'a mut Vec<Vec<u8>>,
     /// It fits nothing that is known of its connection.
     strange: bool,
@@ -194,78 +139,6 @@ impl Client<'_> {
         let heard = segment.options.timestamps.is_some_and(|(_, tsecr)| tsecr & HEARD != 0);
         let counter = if fin { Counter::UnknownFin } else { Counter::UnknownData };
         if heard { self.reset(counter) } else { self.drop(counter) }
-    }
-
-    /// "SYN, without ACK, FIN, RST", and "SYN with another of these".
-    fn on_syn(&mut self, entry: Option<Flow>) -> Verdict {
-        let segment = self.segment;
-        if segment.flags.0 & (Flags::ACK | Flags::FIN | Flags::RST) != 0 {
-            return self.drop(Counter::OddFlags);
-        }
-        let (interval, burst) =
-            (self.core.settings.syn_interval_ns, self.core.settings.syn_burst_ns);
-        if !self.conforms(|source| &mut source.syn_at, interval, burst) {
-            return self.drop(Counter::SynLimited);
-        }
-
-        let v4 = self.key.client.is_ipv4();
-        let options = segment.options;
-        let timestamps = options.timestamps.is_some();
-        let offer = Offer {
-            // RFC 9293, section 3.7.1.
-            mss: options.mss.unwrap_or(if v4 { 536 } else { 1220 }),
-            timestamps,
-            wscale: options.window_scale.filter(|_| timestamps).map_or(NO_SCALE, |s| s.min(14)),
-            sack: timestamps && options.sack_permitted,
-        }
-        .kept();
-        let settings = &self.core.settings;
-        let handshake = Handshake {
-            client: segment.client(),
-            server: segment.server(),
-            client_isn: segment.seq,
-        };
-        let cookie = cookie::make(settings.keys[0], handshake, offer, self.now.wall);
-        let ours = Options {
-            mss: Some(if v4 { settings.mss4 } else { settings.mss6 }),
-            window_scale: (offer.wscale != NO_SCALE).then_some(WSCALE),
-            sack_permitted: offer.sack,
-            timestamps: options.timestamps.map(|(tsval, _)| (cookie.tsval, tsval)),
-            ..Options::default()
-        };
-        if self.core.settings.syncache {
-            self.cache_syn(entry, cookie, offer);
-        }
-        self.core.count(Counter::Syn);
-        let header = Outgoing {
-            from: segment.server(),
-            to: segment.client(),
-            seq: cookie.isn,
-            ack: segment.seq.wrapping_add(1),
-            flags: Flags::SYN | Flags::ACK,
-            window: WINDOW,
-            options: ours,
-        };
-        self.transmit(&header)
-    }
-
-    /// SYN-cache mode: an entry SYN, where there is room.
-    fn cache_syn(&mut self, entry: Option<Flow>, cookie: cookie::Cookie, offer: Offer) {
-        let core = &*self.core;
-        let bucket = core.buckets[core.bucket(&self.key)];
-        match entry.map(|flow| flow.state) {
-            Some(State::Syn) => {}
-            None if core.in_buckets < core.settings.syncache_limit
-                && bucket < core.settings.syncache_bucket_limit => {}
-            None => return self.core.count(Counter::SynCacheFull),
-            Some(_) => return,
-        }
-        let first = self.segment.seq.wrapping_add(1);
-        let mut flow = Flow::new(State::Syn, first, cookie.isn.wrapping_add(1), offer);
-        flow.tsval = cookie.tsval;
-        flow.client_tsval = self.segment.options.timestamps.map_or(0, |(tsval, _)| tsval);
-        flow.window = self.segment.window.into();
-        self.core.keep(self.now, self.key, flow);
     }
 
     /// The three rows "RST".
@@ -557,12 +430,12 @@ impl Client<'_> {
         self.transmit(&header)
     }
 
-    fn transmit(&mut self, header: &Outgoing) -> Verdict {
+    pub(super) fn transmit(&mut self, header: &Outgoing) -> Verdict {
         self.out.push(header.packet(&[]));
         Verdict::Transmit
     }
 
-    fn drop(&mut self, counter: Counter) -> Verdict {
+    pub(super) fn drop(&mut self, counter: Counter) -> Verdict {
         self.core.count(counter);
         Verdict::Drop
     }
@@ -578,7 +451,7 @@ impl Client<'_> {
         Verdict::HandOff(reason)
     }
 
-    fn conforms(
+    pub(super) fn conforms(
         &mut self,
         at: impl FnOnce(&mut rate::Source) -> &mut u64,
         interval: u64,

@@ -33,7 +33,9 @@ mod rate;
 mod reply;
 mod ring;
 pub(crate) mod segment;
+mod send;
 mod settings;
+mod syn;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -180,7 +182,7 @@ impl Core {
                 let client = SocketAddr::new(key.client, key.port);
                 let server = self.settings.servers[usize::from(key.server)];
                 let server = SocketAddr::new(server, self.settings.port);
-                out.push(client::fin(Connection { client, server }, &flow));
+                out.push(send::fin(Connection { client, server }, &flow));
                 self.keep(now, key, flow);
             } else {
                 self.remove(&key);
@@ -248,21 +250,6 @@ impl Core {
         if self.flows.remove(key).is_some_and(|flow| flow.state == State::Syn) {
             self.leave_bucket(key);
         }
-    }
-
-    fn leave_bucket(&mut self, key: &FlowKey) {
-        let bucket = self.bucket(key);
-        self.buckets[bucket] -= 1;
-        self.in_buckets -= 1;
-    }
-
-    /// The connection's bucket of the SYN cache, by FNV-1a over the key's bytes as `struct flow_key` has them.
-    fn bucket(&self, key: &FlowKey) -> usize {
-        let client = cookie::mapped(key.client).into_iter();
-        let bytes = client.chain(key.port.to_be_bytes()).chain([key.server, 0]);
-        let hash = bytes
-            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-        (hash % self.settings.hashsize) as usize
     }
 }
 
