@@ -140,6 +140,22 @@ static __always_inline bool adopt_agreed(const struct incoming *in, const struct
 	return true;
 }
 
+/* Gives the segment to the listener. Where tcp_sack or tcp_timestamps is switched off, the kernel takes no connection that
+ * has them; it then goes on without, which is better than a RST: nobody must acknowledge selectively, and Linux takes
+ * segments without timestamps (others may drop them, RFC 7323 section 3.2). */
+static __always_inline bool adopt_assign(struct __sk_buff *ctx, struct sock *listener, struct bpf_tcp_req_attrs *attributes)
+{
+	if (!bpf_sk_assign_tcp_reqsk(ctx, listener, attributes, sizeof(*attributes)))
+		return true;
+	if (!attributes->sack_ok && !attributes->tstamp_ok)
+		return false;
+	attributes->sack_ok = 0;
+	if (!bpf_sk_assign_tcp_reqsk(ctx, listener, attributes, sizeof(*attributes)))
+		return true;
+	attributes->tstamp_ok = 0;
+	return !bpf_sk_assign_tcp_reqsk(ctx, listener, attributes, sizeof(*attributes));
+}
+
 SEC("tcx/ingress")
 int gateway_adopt(struct __sk_buff *ctx)
 {
@@ -205,7 +221,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 		attributes.rcv_wscale = WSCALE_OURS;
 	}
 	listener = found ? (struct sock *)bpf_skc_to_tcp_sock(found) : 0;
-	if (listener && !bpf_sk_assign_tcp_reqsk(ctx, listener, &attributes, sizeof(attributes)))
+	if (listener && adopt_assign(ctx, listener, &attributes))
 		count(COUNT_ADOPTED);
 	else
 		count(COUNT_ADOPT_FAILED); /* the kernel answers with RST */
