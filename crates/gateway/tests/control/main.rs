@@ -42,14 +42,9 @@ fn refused(place: &Place, prefix: &[&str], arguments: &[&str], words: &[&str]) {
 }
 
 fn map_id(place: &Place, name: &str) -> Value {
-    let pins = fs::read_dir(place.path("bpf/narrows-gateway"))
-        .expect("pins")
-        .flatten()
-        .next()
-        .expect("a gateway");
     let output = std::process::Command::new("bpftool")
         .args(["-j", "map", "show", "pinned"])
-        .arg(pins.path().join(name))
+        .arg(place.pins().join(name))
         .output()
         .expect("bpftool");
     let about: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -306,6 +301,59 @@ fn entries_outlive_a_change_of_their_number() {
     ask(&mut stream, "second").expect("a reply");
     ask(&mut place.connect(), "new").expect("a reply");
     assert_eq!(second.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn an_upgrade_with_other_structures_begins_with_empty_maps() {
+    if skip().is_some() {
+        return;
+    }
+    use libbpf_rs::{MapCore, MapFlags, MapHandle};
+    let place = Place::new();
+    let before = place.machine();
+    let first = place.start(&[]);
+    ask(&mut place.connect(), "first").expect("a reply");
+    let mut shaken = place.connect();
+    first.end(Signal::SIGUSR2);
+    let flows = map_id(&place, "flows");
+    // As another version would have left it.
+    let about = MapHandle::from_pinned_path(place.pins().join("about")).expect("it is pinned");
+    let text = about.lookup(&[0; 4], MapFlags::ANY).expect("it is read").expect("one element");
+    let at =
+        text.windows(10).position(|window| window == b"\"layout\":\"").expect("the layout") + 10;
+    let mut other = text;
+    other[at] = if other[at] == b'1' { b'2' } else { b'1' };
+    about.update(&[0; 4], &other, MapFlags::ANY).expect("it is written");
+
+    let second = place.start(&[]);
+    assert_ne!(map_id(&place, "flows"), flows);
+    assert_eq!(place.counter("query"), 0, "counters begin anew");
+    // The secret stays, and so do cookies.
+    ask(&mut shaken, "late").expect("a reply");
+    assert_eq!(place.counter("query"), 1);
+    assert_eq!(second.end(Signal::SIGTERM), Some(0));
+    assert_eq!(place.machine(), before);
+}
+
+#[test]
+fn an_interface_that_came_again_is_served_again() {
+    if skip().is_some() {
+        return;
+    }
+    let mut place = Place::new();
+    place.start(&[]).end(Signal::SIGKILL);
+    place.at_server(|| {
+        let gone = std::process::Command::new("ip").args(["link", "del", "g0"]).status();
+        assert!(gone.expect("ip").success());
+    });
+    place.join();
+    let before = place.machine();
+    let run = place.start(&[]);
+    ask(&mut place.connect(), "name").expect("a reply");
+    assert_eq!(place.status()["attached"], true);
+    assert_eq!(run.end(Signal::SIGTERM), Some(0));
+    assert_ne!(place.machine(), before, "the dead links' pins are gone, too");
+    assert!(!place.path("bpf/narrows-gateway").exists());
 }
 
 #[test]

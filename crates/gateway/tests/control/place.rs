@@ -65,6 +65,14 @@ impl Place {
             ip(&["netns", "add", namespace]);
             ip(&["-n", namespace, "link", "set", "lo", "up"]);
         }
+        place.join();
+        place.at_server(serve);
+        place
+    }
+
+    /// Makes the veth pair.
+    pub(crate) fn join(&mut self) {
+        let (server, client) = (self.name.clone(), self.client_name());
         ip(&[
             "-n", &server, "link", "add", "g0", "type", "veth", "peer", "name", "c0", "netns",
             &client,
@@ -76,12 +84,16 @@ impl Place {
             ip(&["-n", namespace, "link", "set", link, "up"]);
         }
         // veth wakes its receiver for frames of XDP_TX only where the receiver has an XDP program, too.
-        place.passes = Some(place.at_client(|| {
+        self.passes = Some(self.at_client(|| {
             let index = nix::net::if_::if_nametoindex("c0").expect("c0");
             Link::create(pass_all().as_fd(), index, Hook::Xdp(XdpMode::Native)).expect("root may")
         }));
-        place.at_server(serve);
-        place
+    }
+
+    /// The folder of the one gateway's pins.
+    pub(crate) fn pins(&self) -> PathBuf {
+        let all = fs::read_dir(self.path("bpf/narrows-gateway")).expect("pins");
+        all.flatten().next().expect("a gateway").path()
     }
 
     /// Does something in the server's namespace.
