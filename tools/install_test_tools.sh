@@ -37,6 +37,10 @@ need tcpdump tcpdump
 need ip iproute2
 need ethtool ethtool
 need bpftool bpftool
+need nft nftables
+# Its man page and its systemd unit.
+need man man-db
+need systemd-analyze systemd
 [ -n "$missing" ] || exit 0
 
 as_root=""
