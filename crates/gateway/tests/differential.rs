@@ -1,7 +1,7 @@
 //! The core and the eBPF programs side by side: the same packets in, the same verdicts, packets, entries and counters out.
 //!
 //! Conversations of several clients are made up from a seed, with much that does not belong into them, and frames are
-//! changed. What may differ: `seen_ms` (the programs read the clock themselves), and where something is in the ring
+//! changed. `DIFFERENTIAL_SEEDS=50` takes so many seeds instead of three. What may differ: `seen_ms` (the programs read the clock themselves), and where something is in the ring
 //! (egress stores a reply before it knows that the kernel is to send it). Needs root; says SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
@@ -268,7 +268,12 @@ impl Pair {
             frame.splice(12..12, tags[8 - 4 * kind as usize..].to_vec());
         }
         let link = frame.len();
-        frame.extend(packet);
+        if self.chance(10) {
+            let more = 1 + self.below(7) as usize;
+            frame.extend(with_more_headers(packet, more));
+        } else {
+            frame.extend(packet);
+        }
         if self.chance(10) {
             let padding = self.below(40) as usize;
             frame.extend(vec![0x5a; padding]);
@@ -321,6 +326,30 @@ fn link(packet: &[u8]) -> [u8; 14] {
     [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, high, low]
 }
 
+/// The packet with `more` words of IPv4 options, or as many IPv6 extension headers of 8 or 16 bytes.
+fn with_more_headers(packet: &[u8], more: usize) -> Vec<u8> {
+    let (header, rest) = packet.split_at(if packet[0] >> 4 == 4 { 20 } else { 40 });
+    let mut header = header.to_vec();
+    let mut between = Vec::new();
+    if header.len() == 20 {
+        between.resize(4 * more, 1);
+        header[0] += more as u8;
+        let length = u16::from_be_bytes([header[2], header[3]]) + between.len() as u16;
+        header[2..4].copy_from_slice(&length.to_be_bytes());
+    } else {
+        let kinds = [0, 60, 43, 60, 60, 43, 60];
+        for (i, words) in (0..more).map(|i| (i, i & 1)) {
+            let next = if i + 1 < more { kinds[i + 1] } else { header[6] };
+            between.extend([next, words as u8]);
+            between.extend(vec![0; 6 + 8 * words]);
+        }
+        header[6] = kinds[0];
+        let length = (between.len() + rest.len()) as u16;
+        header[4..6].copy_from_slice(&length.to_be_bytes());
+    }
+    [&header, &between, rest].concat()
+}
+
 /// An entry without what the clock and the ring's history decide.
 fn timeless(flow: Flow) -> Flow {
     Flow { seen_ms: 0, stored: 0, ..flow }
@@ -335,7 +364,8 @@ fn hex(bytes: &[u8]) -> String {
 fn side_by_side(name: &'static str, settings: &Settings, never: &[Counter]) {
     let mut quiet = Counter::ALL.to_vec();
     quiet.retain(|counter| !NOWHERE.contains(counter) && !never.contains(counter));
-    for seed in 0..3 {
+    let seeds = std::env::var("DIFFERENTIAL_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    for seed in 0..seeds.unwrap_or(3) {
         let settings = settings.clone();
         let run = move || Pair::new(name, seed, &settings).map(Pair::run);
         let Some(counters) = std::thread::spawn(run).join().expect("the same on both sides") else {

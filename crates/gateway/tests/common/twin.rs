@@ -1,7 +1,6 @@
 //! The eBPF programs beside the core: loaded, attached to nothing, run on single frames by `bpf_prog_run`.
 
 use std::mem::MaybeUninit;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -13,6 +12,8 @@ use narrows_gateway::kernel::{GatewaySkel, GatewaySkelBuilder};
 use nix::sys::socket::{
     AddressFamily, LinkAddr, SockFlag, SockProtocol, SockType, recvfrom, socket,
 };
+
+use super::programs::{boot_ns, mapped, may_run};
 
 /// The programs, in a network namespace of their own, with a line to see what they send besides.
 pub struct Twin {
@@ -26,10 +27,7 @@ impl Twin {
     /// Loads the programs with these settings. `None`, and a line that says what is missing, where this process may
     /// not; with CI set it must.
     pub fn load(name: &str, settings: &Settings) -> Option<Self> {
-        if !nix::unistd::geteuid().is_root() {
-            let hint = "hint: sudo -E cargo test -p narrows-gateway --features ebpf";
-            assert!(std::env::var_os("CI").is_none(), "{name} must run in CI; {hint}");
-            eprintln!("SKIP {name}: bpf_prog_run needs root; {hint}");
+        if !may_run(name) {
             return None;
         }
         // Of this thread alone; it goes with the thread.
@@ -192,13 +190,5 @@ fn core_flow(flow: &flow) -> Flow {
 
 /// The boot clock.
 fn boot() -> Duration {
-    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
-    now.expect("the clock is there").into()
-}
-
-fn mapped(address: IpAddr) -> [u8; 16] {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-        IpAddr::V6(address) => address.octets(),
-    }
+    Duration::from_nanos(boot_ns())
 }
