@@ -168,12 +168,12 @@ int gateway_adopt(struct __sk_buff *ctx)
 	struct bpf_sock *found;
 	struct sock *listener;
 	struct settings *s = settings_now();
-	const struct unsent *unsent = unsent_find(ctx);
+	struct unsent unsent;
 	int parsed;
 	__u16 least;
 
-	if (unsent)
-		return unsent_send(ctx, unsent);
+	if (unsent_find(ctx, &unsent))
+		return unsent_send(ctx, &unsent);
 	if (!s || !s->active || !bpf_sk_assign_tcp_reqsk)
 		return TC_ACT_UNSPEC;
 	parsed = adopt_read(ctx, &in, &options);

@@ -14,6 +14,7 @@ struct sk_buff {
 	__u16 csum_start;
 	__u16 csum_offset;
 	__u16 network_header; /* from head */
+	__u16 mac_header;     /* from head */
 	__u8 ip_summed : 2;
 } __attribute__((preserve_access_index));
 #define IP_SUMMED_PARTIAL 3 /* CHECKSUM_PARTIAL */

@@ -9,58 +9,84 @@
 #include "answer.h"
 #include "packet.h"
 
-/* What XDP left, or 0. Nobody else writes there: it is not a part of the packet. */
-static __always_inline struct unsent *unsent_find(struct __sk_buff *ctx)
+/* Whether XDP left something, and what. Nobody else writes there: it is not a part of the packet. It lies before the
+ * link header; data_meta points elsewhere where that is missing, as adopt.h says. */
+static __always_inline bool unsent_find(struct __sk_buff *ctx, struct unsent *unsent)
 {
-	struct unsent *unsent = CONTEXT_FIELD(struct __sk_buff, ctx, data_meta);
+	struct unsent *meta = CONTEXT_FIELD(struct __sk_buff, ctx, data_meta);
+	struct sk_buff *skb;
 
-	if ((void *)(unsent + 1) > packet_start(ctx) || unsent->mark != UNSENT_MARK)
-		return 0;
-	return unsent;
+	if ((void *)(meta + 1) > packet_start(ctx))
+		return false;
+	skb = bpf_cast_to_kern_ctx(ctx);
+	return !bpf_probe_read_kernel(unsent, sizeof(*unsent), skb->head + skb->mac_header - sizeof(*unsent)) &&
+	       unsent->mark == UNSENT_MARK;
+}
+
+/* Where the IP header is; adopt.h says why the link header may be missing. */
+static __always_inline __u32 unsent_network(const struct sk_buff *skb)
+{
+	unsigned long at = (unsigned long)skb->head + skb->network_header - (unsigned long)skb->data;
+
+	asm volatile("" : "+r"(at)); /* pointers are only subtracted in 64 bits */
+	return at;
 }
 
 /* A packet whose checksum is to be finished behind us, from where its TCP header begins (segment.h says more of
  * this): its checksum field gets the sum of the pseudo-header alone. */
-static __always_inline long unsent_checksum(struct __sk_buff *ctx)
+static __always_inline long unsent_checksum(struct __sk_buff *ctx, const struct sk_buff *skb)
 {
-	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
+	__u32 transport = unsent_network(skb);
+	unsigned long start;
 	__be32 ip[10];
-	__u32 bytes;
 	__u16 seed;
 	__u64 sum;
 
 	if (BPF_CORE_READ_BITFIELD(skb, ip_summed) != IP_SUMMED_PARTIAL)
 		return 0;
 	if (ctx->protocol == bpf_htons(TYPE_IPV4)) {
-		bytes = 20;
-		if (bpf_skb_load_bytes(ctx, ETHERNET_HEADER, ip, 20))
+		if (bpf_skb_load_bytes(ctx, transport, ip, 20))
 			return -1;
 		sum = sum_addresses4(ip[3], ip[4], IP_TCP);
+		transport += 20;
 	} else {
-		bytes = 40;
-		if (bpf_skb_load_bytes(ctx, ETHERNET_HEADER, ip, 40))
+		if (bpf_skb_load_bytes(ctx, transport, ip, 40))
 			return -1;
 		sum = sum_addresses6(ip + 2, ip + 6, IP_TCP);
+		transport += 40;
 	}
-	bytes += ETHERNET_HEADER;
-	if (skb->csum_offset != 16 || (unsigned long)skb->head + skb->csum_start != (unsigned long)skb->data + bytes)
+	start = (unsigned long)skb->head + skb->csum_start - (unsigned long)skb->data;
+	asm volatile("" : "+r"(start));
+	if (skb->csum_offset != 16 || start != transport)
 		return -1;
-	seed = sum_fold(sum + bpf_htons(ctx->len - bytes));
-	return bpf_skb_store_bytes(ctx, bytes + 16, &seed, sizeof(seed), 0);
+	seed = sum_fold(sum + bpf_htons(ctx->len - transport));
+	return bpf_skb_store_bytes(ctx, transport + 16, &seed, sizeof(seed), 0);
+}
+
+/* Puts the link header, which XDP has turned around, before a packet that has lost it. */
+static __always_inline long unsent_link(struct __sk_buff *ctx, const struct sk_buff *skb)
+{
+	__u8 link[ETHERNET_HEADER];
+
+	if (unsent_network(skb))
+		return 0;
+	return bpf_probe_read_kernel(link, sizeof(link), skb->head + skb->mac_header) ||
+	       bpf_skb_change_head(ctx, sizeof(link), 0) || bpf_skb_store_bytes(ctx, 0, link, sizeof(link), 0);
 }
 
 /* Appends the payload and sends the segment from where it came. */
 static __always_inline int unsent_send(struct __sk_buff *ctx, const struct unsent *unsent)
 {
 	__u32 position = unsent->position, stored = ring_offset(position) + unsent->offset, payload = unsent->payload;
-	__u32 headers = ctx->len;
+	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	struct ring_head *head = ring_top();
+	__u32 headers = ctx->len;
 	__u8 *bytes = ring_bytes();
 
 	if (!head || !bytes || !WITHIN(payload, 1, SUM_MAX) || !WITHIN(stored, 0, RING_SIZE + RING_MARGIN / 2) ||
 	    bpf_skb_change_tail(ctx, headers + payload, 0) ||
-	    bpf_skb_store_bytes(ctx, headers, bytes + stored, payload, 0) || unsent_checksum(ctx) ||
-	    !ring_holds(head, position)) {
+	    bpf_skb_store_bytes(ctx, headers, bytes + stored, payload, 0) || unsent_checksum(ctx, skb) ||
+	    unsent_link(ctx, skb) || !ring_holds(head, position)) {
 		count(COUNT_XDP_ERROR);
 		return TC_ACT_SHOT;
 	}

@@ -367,6 +367,35 @@ fn what_is_no_longer_in_the_ring_is_reset() {
     }
 }
 
+/// A packet of a test has room for about 3500 bytes: what does not fit is noted before the headers for tc ingress.
+#[test]
+fn a_payload_that_has_no_room_is_left_to_tc() {
+    let programs = programs!("a_payload_that_has_no_room_is_left_to_tc");
+    programs.set(settings { mss4: 8960, mss6: 8940, ..Programs::settings() });
+    let reply = reply_bytes(9000);
+    for client in Client::kinds(&programs) {
+        let mut client = client;
+        client.saying.mss = Some(8960);
+        let client = client.replied(&reply, REPLIED, QUERY_UNACKED);
+        let entry = client.flow().unwrap();
+        let again = client.saying.data_at(0, 500, &client.saying.query).packet();
+        let (verdict, after) =
+            counted(&programs, &[Counter::Resent], || programs.xdp(&client.frame(&again)));
+        assert_eq!(verdict, XDP_PASS);
+        let (note, headers) = after.split_at(16);
+        let word = |at: usize| u32::from_ne_bytes(note[at..at + 4].try_into().unwrap());
+        assert_eq!((word(0), word(4), word(8)), (0x6e61_7772, entry.stored, 500));
+        let payload = &reply[500..500 + word(12) as usize];
+        let largest = u32::from(entry.mss) - if client.saying.tsval.is_some() { 12 } else { 0 };
+        assert_eq!(word(12), largest.min(8500));
+        // Together they are the segment, its lengths and checksum right.
+        let segment = Segment::read(&[&headers[14..], payload].concat());
+        assert_eq!((segment.from, segment.to), (client.saying.server, client.saying.client));
+        assert_eq!(segment.seq, client.starts().1.wrapping_add(500));
+        assert_eq!(segment.payload, payload);
+    }
+}
+
 /// At every place around the ring's end, also beyond 2^32 units.
 #[test]
 fn a_reply_is_whole_wherever_it_is_in_the_ring() {
