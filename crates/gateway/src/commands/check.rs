@@ -153,7 +153,7 @@ const FAILS: &str = "zone transfers, long replies and second queries on a connec
 fn kernel_path(config: &Config, _: &Interface, report: &mut Report) {
     report.item("in-kernel data path", "no (built without it)", false);
     match config.mode {
-        Mode::Auto | Mode::User => report.mode = Some("user"),
+        Mode::Auto | Mode::User => fall_back(config, report),
         mode => report.problems.push(format!("mode {mode}: {}", super::BUILT_WITHOUT)),
     }
 }
@@ -193,17 +193,25 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
         Err(error) => report.problems.push(error.to_string()),
     }
     match Gateway::probe(config, interface) {
-        Ok(_) if config.mode == Mode::User => report.mode = Some("user"),
         Ok(modes) => report.mode = modes.first().map(|mode| mode.name()),
-        Err(KernelError::Feature { feature, hint })
-            if matches!(config.mode, Mode::Auto | Mode::User) =>
-        {
-            report.mode = Some("user");
+        Err(KernelError::Feature { feature, hint }) if config.mode == Mode::Auto => {
+            fall_back(config, report);
             report.warnings.push(format!(
                 "no {feature}: the user-space data path would be used; hint: {hint}"
             ));
         }
         Err(error) => report.problems.push(error.to_string()),
+    }
+}
+
+/// Mode `auto` without the in-kernel path: user space, if it is told where the server is.
+fn fall_back(config: &Config, report: &mut Report) {
+    report.mode = Some("user");
+    if config.user.upstream.is_empty() {
+        report.problems.push(
+            "user.upstream is not set, which mode user needs; hint: --user-upstream 127.0.0.1:5353"
+                .into(),
+        );
     }
 }
 

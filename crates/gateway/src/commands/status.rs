@@ -43,9 +43,9 @@ impl Sample {
 }
 
 pub(crate) fn status(config: &Config, matches: &ArgMatches) -> Result<(), Failure> {
+    let interval = options::interval(matches)?;
     let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
     let view = View::open(config).map_err(Failure::refused)?;
-    let interval = options::interval(matches)?;
     let first =
         if interval.is_zero() { None } else { Some(Sample::take(&view).map_err(Failure::fault)?) };
     std::thread::sleep(interval);

@@ -22,9 +22,9 @@ const SOURCES: usize = 10;
 type Seen = HashSet<(SocketAddr, u32)>;
 
 pub(crate) fn top(config: &Config, matches: &ArgMatches) -> Result<(), Failure> {
+    let interval = options::interval(matches)?.max(Duration::from_millis(100));
     let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
     let view = View::open(config).map_err(Failure::refused)?;
-    let interval = options::interval(matches)?.max(Duration::from_millis(100));
     let times = matches.get_one::<u64>("times").copied().unwrap_or(u64::MAX);
     // SIGINT ends it between two pictures, with the terminal as it was.
     let signals = Signals::new().map_err(Failure::fault)?;

@@ -1,0 +1,100 @@
+//! What the command line says and refuses, without root and without a network.
+
+use std::fs;
+use std::process::{Command, Output};
+
+fn gateway(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_narrows-gateway")).args(arguments).output().expect("it runs")
+}
+
+/// Refused with exit code 2 and one line that holds these words; the line.
+fn refused(arguments: &[&str], words: &[&str]) {
+    let output = gateway(arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    let last = said.lines().last().unwrap_or_default();
+    assert!(last.starts_with("error: ") && last.contains("; hint: "), "{arguments:?}: {said}");
+    assert_eq!(
+        said.lines().filter(|line| !line.starts_with('{')).count(),
+        1,
+        "{arguments:?}: {said}"
+    );
+    for word in words {
+        assert!(last.contains(word), "{word:?} is not in {last}");
+    }
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for arguments in [
+        &["--help"][..],
+        &["--version"],
+        &["run", "--help"],
+        &["status", "--help"],
+        &["help", "check"],
+    ] {
+        let output = gateway(arguments);
+        assert!(output.status.success() && !output.stdout.is_empty(), "{arguments:?}");
+    }
+    let help = String::from_utf8_lossy(&gateway(&["run", "--help"]).stdout).into_owned();
+    for key in narrows_gateway::config::table::KEYS {
+        assert!(help.contains(&format!("--{}", key.flag())), "{}", key.name);
+    }
+}
+
+#[test]
+fn what_the_command_line_lacks_or_has_too_much_is_named() {
+    refused(&["run"], &["interface: is not set"]);
+    refused(&["run", "--interface", "lo"], &["server: is not set", "--server 192.0.2.53"]);
+    refused(&["run", "--interfac", "lo"], &["--interfac", "--interface"]);
+    refused(&["stats"], &["stats", "status"]);
+    #[cfg(feature = "ebpf")]
+    refused(&["status", "--interface", "lo", "--interval", "2"], &["--interval", "no unit"]);
+    refused(&["run", "--interface", "a/b"], &["a/b"]);
+    let server = ["run", "--interface", "lo", "--server"];
+    refused(&[&server[..], &["192.0.2.256"]].concat(), &["--server", "192.0.2.256"]);
+    refused(&[&server[..], &["127.0.0.1", "--server", "127.0.0.1"]].concat(), &["server", "twice"]);
+    refused(&[&server[..], &["127.0.0.1", "--rotation", "1 s"]].concat(), &["rotation", "64 s"]);
+    refused(&[&server[..], &["127.0.0.1", "--loglevel", "7"]].concat(), &["--loglevel", "0 to 3"]);
+}
+
+#[test]
+fn a_bad_file_is_named_with_its_line() {
+    let path = std::env::temp_dir().join(format!("narrows-gateway-{}.toml", std::process::id()));
+    let name = path.to_str().expect("plain").to_owned();
+    for (text, words) in [
+        ("port = 53\ninterfaec = \"eth0\"\n", ["toml:2", "\"interface\""]),
+        ("port = \"53\"\n", ["toml:1", "port: is a string"]),
+        ("[limits]\nquery_rate = -1\n", ["toml:2", "limits.query_rate: -1"]),
+        ("port = 53\n\nport\n", ["toml:3", "TOML"]),
+    ] {
+        fs::write(&path, text).expect("it can be written");
+        refused(&["run", "--config", &name], &words);
+        refused(&["check", "--config", &name], &words);
+    }
+    fs::remove_file(&path).expect("it is ours");
+    refused(&["run", "--config", &name], &[&name, "no such file"]);
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named() {
+    for command in ["check", "status", "top"] {
+        if command != "check" && !cfg!(feature = "ebpf") {
+            continue;
+        }
+        refused(&[command, "--interface", "nowhere0"], &["nowhere0", "nearest"]);
+    }
+}
+
+#[cfg(not(feature = "ebpf"))]
+#[test]
+fn without_the_in_kernel_path_modes_that_need_it_are_refused() {
+    let run = ["run", "--interface", "lo", "--server", "127.0.0.1", "--mode"];
+    for mode in ["native", "generic"] {
+        refused(&[&run[..], &[mode]].concat(), &[mode, "built", "make gateway"]);
+    }
+    refused(&[&run[..], &["auto"]].concat(), &["user.upstream"]);
+    refused(&["status", "--interface", "lo"], &["built without", "make gateway"]);
+    assert!(gateway(&["detach", "--interface", "lo"]).status.success());
+}
