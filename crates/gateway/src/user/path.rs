@@ -17,7 +17,7 @@ use crate::core::packet::{Datagram, Ip, Segment};
 use crate::core::segment::Outgoing;
 use crate::core::{Connection, Core, Counter, Now, ReplyVerdict, Settings, Verdict};
 
-/// Packets, and answers on one socket, that are taken before others have their turn.
+/// Packets that are taken before others have their turn.
 const BURST: usize = 256;
 /// How often entries and queries are looked through for those whose time is over.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -63,6 +63,8 @@ pub struct DataPath<L> {
     buffer: Vec<u8>,
     out: Vec<Vec<u8>>,
     tokens: Vec<Token>,
+    /// The link has nothing to wait for.
+    in_memory: bool,
 }
 
 impl<L: Link> DataPath<L> {
@@ -74,9 +76,10 @@ impl<L: Link> DataPath<L> {
     pub fn new(link: L, settings: Settings, path: PathSettings) -> io::Result<Self> {
         let settings = fitted(settings, link.mtu());
         let poller = Poller::new()?;
-        for descriptor in link.descriptors() {
-            poller.add(descriptor, Token::Link)?;
+        for (at, descriptor) in link.descriptors().into_iter().enumerate() {
+            poller.add(descriptor, Token::Link(at as u32))?;
         }
+        let in_memory = link.descriptors().is_empty();
         Ok(Self {
             peers: Peers::new(settings.flows, settings.idle + LINGER),
             core: Core::new(settings),
@@ -88,6 +91,7 @@ impl<L: Link> DataPath<L> {
             buffer: vec![0; PACKET_MAX],
             out: Vec::new(),
             tokens: Vec::new(),
+            in_memory,
             link,
         })
     }
@@ -104,17 +108,16 @@ impl<L: Link> DataPath<L> {
         let mut tokens = std::mem::take(&mut self.tokens);
         self.poller.wait(wait, &mut tokens)?;
         let now = clock();
-        let mut link_ready = self.link.descriptors().is_empty();
         for token in &tokens {
             match *token {
-                Token::Link => link_ready = true,
+                Token::Link(at) => self.on_packets(now, at as usize)?,
                 Token::Upstream(at) => self.on_answers(now, at)?,
                 Token::Relay(at) => self.pump(now, at as usize)?,
             }
         }
         self.tokens = tokens;
-        if link_ready {
-            self.on_packets(now)?;
+        if self.in_memory {
+            self.on_packets(now, 0)?;
         }
         while let Some(at) = self.relay.due(now.boot) {
             self.pump(now, at)?;
@@ -154,11 +157,11 @@ impl<L: Link> DataPath<L> {
         &mut self.link
     }
 
-    fn on_packets(&mut self, now: Now) -> io::Result<()> {
+    fn on_packets(&mut self, now: Now, from: usize) -> io::Result<()> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut result = Ok(());
         for _ in 0..BURST {
-            match self.link.receive(&mut buffer) {
+            match self.link.receive(from, &mut buffer) {
                 Ok(Some((length, peer))) => result = self.on_packet(now, &buffer[..length], peer),
                 Ok(None) => break,
                 Err(error) => result = Err(error),
@@ -231,17 +234,14 @@ impl<L: Link> DataPath<L> {
         Ok(())
     }
 
+    /// One answer: mostly there is but one on a socket, and the poller tells of more.
     fn on_answers(&mut self, now: Now, at: u32) -> io::Result<()> {
         let mut buffer = std::mem::take(&mut self.buffer);
-        let mut result = Ok(());
-        for _ in 0..BURST {
-            let answer = self.upstream.answer(at, &mut buffer, &mut self.counters.strange_answers);
-            let Some((asker, length)) = answer else { break };
-            result = self.on_answer(now, asker, &buffer[..length]);
-            if result.is_err() {
-                break;
-            }
-        }
+        let answer = self.upstream.answer(at, &mut buffer, &mut self.counters.strange_answers);
+        let result = match answer {
+            Some((asker, length)) => self.on_answer(now, asker, &buffer[..length]),
+            None => Ok(()),
+        };
         self.buffer = buffer;
         result
     }

@@ -10,8 +10,8 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 /// Whose descriptor it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// The link's.
-    Link,
+    /// The link's, by its place in [`super::link::Link::descriptors`].
+    Link(u32),
     /// The socket of [`super::upstream::Upstream`] with this index.
     Upstream(u32),
     /// The server's side of the connection of [`super::relay::Relay`] with this index.
@@ -21,7 +21,7 @@ pub(super) enum Token {
 impl Token {
     fn number(self) -> u64 {
         match self {
-            Self::Link => 0,
+            Self::Link(at) => u64::from(at),
             Self::Upstream(at) => 1 << 32 | u64::from(at),
             Self::Relay(at) => 2 << 32 | u64::from(at),
         }
@@ -29,7 +29,7 @@ impl Token {
 
     fn from_number(number: u64) -> Self {
         match number >> 32 {
-            0 => Self::Link,
+            0 => Self::Link(number as u32),
             1 => Self::Upstream(number as u32),
             _ => Self::Relay(number as u32),
         }

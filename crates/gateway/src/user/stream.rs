@@ -330,7 +330,7 @@ impl Stream {
                 self.resend = true;
                 self.cwnd = self.cwnd.saturating_sub(acked).max(self.mss);
                 if acked >= self.mss {
-                    self.cwnd += self.mss;
+                    self.cwnd = self.cwnd.saturating_add(self.mss);
                 }
             }
             Some(_) => {
@@ -843,6 +843,49 @@ mod tests {
             self.0 ^= self.0 << 25;
             self.0 ^= self.0 >> 27;
             (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % n
+        }
+    }
+
+    /// Whatever comes, nothing panics, buffers keep their bounds, and what was acknowledged once stays so.
+    #[test]
+    fn any_segment_is_survived() {
+        for seed in 1..=300 {
+            let mut chance = Chance(seed * 0x9e37_79b9);
+            let at = Start { window: chance.below(3) as u32 * 3000, ..start(seed % 2 == 0) };
+            let mut stream = Stream::adopt(&at, ms(0));
+            let bytes = vec![7; 3000];
+            let (mut now, mut known) = (ms(0), SERVER);
+            for _ in 0..200 {
+                now += ms(chance.below(400));
+                let near = |chance: &mut Chance, number: u32| match chance.below(8) {
+                    0 => chance.below(1 << 32) as u32,
+                    _ => number.wrapping_add(chance.below(4000) as u32).wrapping_sub(1000),
+                };
+                let payload = &bytes[..chance.below(4) as usize * chance.below(1000) as usize];
+                let segment = Segment {
+                    seq: near(&mut chance, stream.rcv_nxt),
+                    ack: near(&mut chance, stream.snd_una),
+                    // No RST or SYN in most of them.
+                    flags: chance.below(256) as u8 & if chance.below(20) > 0 { 0x19 } else { 0xff },
+                    window: chance.below(65_536) as u16 * chance.below(2) as u16,
+                    timestamps: (chance.below(2) == 0).then(|| (near(&mut chance, 900), 500)),
+                    payload: (payload, &[]),
+                };
+                stream.handle_segment(&segment, now);
+                match chance.below(6) {
+                    0 => drop(stream.write(&bytes)),
+                    1 => stream.consume(stream.received().len()),
+                    2 if chance.below(20) == 0 => stream.finish(),
+                    _ => {}
+                }
+                stream.handle_timeout(now);
+                for (out, data) in sent(&mut stream, now) {
+                    assert!(data.len() <= 1460 && !before(out.seq, known), "{seed}: {out:?}");
+                }
+                assert!(stream.received.len() <= RECEIVE_BUFFER && stream.ahead.len() <= AHEAD);
+                assert!(stream.unsent.len() <= SEND_BUFFER && !before(stream.snd_una, known));
+                known = stream.snd_una;
+            }
         }
     }
 

@@ -30,12 +30,13 @@ pub struct Peer {
 
 /// Packets in, packets out.
 pub trait Link {
-    /// The next packet's length in `buffer` (of [`PACKET_MAX`] bytes) and who sent it; `None` where none waits.
+    /// The next packet's length in `buffer` (of [`PACKET_MAX`] bytes) and who sent it, from the descriptor of this place in
+    /// [`Link::descriptors`]; `None` where none waits there.
     ///
     /// # Errors
     ///
     /// The system's, where the device is gone.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>>;
+    fn receive(&mut self, from: usize, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>>;
 
     /// Sends a packet. What the device has no room for is lost, as on any wire.
     ///
@@ -61,10 +62,10 @@ pub enum NetworkLink {
 }
 
 impl Link for NetworkLink {
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
+    fn receive(&mut self, from: usize, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
         match self {
-            Self::Tun(link) => link.receive(buffer),
-            Self::Packet(link) => link.receive(buffer),
+            Self::Tun(link) => link.receive(from, buffer),
+            Self::Packet(link) => link.receive(from, buffer),
         }
     }
 

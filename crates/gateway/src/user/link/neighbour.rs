@@ -79,7 +79,9 @@ pub(super) fn advertisement(
 
 /// Whether an IPv6 packet is a neighbour solicitation, as far as the filter lets them through.
 pub(super) fn is_solicitation(packet: &[u8]) -> bool {
-    packet.get(6) == Some(&ICMPV6) && packet.get(V6_BYTES) == Some(&SOLICITATION)
+    packet.first().is_some_and(|byte| byte >> 4 == 6)
+        && packet.get(6) == Some(&ICMPV6)
+        && packet.get(V6_BYTES) == Some(&SOLICITATION)
 }
 
 /// The multicast hardware address on which solicitations for `address` come (RFC 4291, 2.7.1; RFC 2464, 7).

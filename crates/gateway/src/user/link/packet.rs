@@ -86,6 +86,10 @@ impl PacketLink {
         Ok(link)
     }
 
+    fn sockets(&self) -> impl Iterator<Item = &OwnedFd> {
+        [&self.ipv4, &self.ipv6, &self.arp].into_iter().flatten()
+    }
+
     fn answer_arp(&self, buffer: &mut [u8]) -> io::Result<()> {
         let (Some(socket), Some(mac)) = (&self.arp, self.mac) else { return Ok(()) };
         while let Some((length, _)) = receive(socket, buffer)? {
@@ -110,21 +114,18 @@ impl PacketLink {
 }
 
 impl Link for PacketLink {
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
-        if let Some(socket) = &self.ipv4 {
-            if let Some(received) = receive(socket, buffer)? {
-                return Ok(Some(received));
-            }
+    fn receive(&mut self, from: usize, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
+        let Some(socket) = self.sockets().nth(from) else { return Ok(None) };
+        if self.arp.as_ref().is_some_and(|arp| arp.as_raw_fd() == socket.as_raw_fd()) {
+            self.answer_arp(buffer)?;
+            return Ok(None);
         }
-        if let Some(socket) = &self.ipv6 {
-            while let Some((length, from)) = receive(socket, buffer)? {
-                if !neighbour::is_solicitation(&buffer[..length]) {
-                    return Ok(Some((length, from)));
-                }
-                self.answer_solicitation(socket, &buffer[..length], from)?;
+        while let Some((length, from)) = receive(socket, buffer)? {
+            if !neighbour::is_solicitation(&buffer[..length]) {
+                return Ok(Some((length, from)));
             }
+            self.answer_solicitation(socket, &buffer[..length], from)?;
         }
-        self.answer_arp(buffer)?;
         Ok(None)
     }
 
@@ -140,7 +141,7 @@ impl Link for PacketLink {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        [&self.ipv4, &self.ipv6, &self.arp].into_iter().flatten().map(AsFd::as_fd).collect()
+        self.sockets().map(AsFd::as_fd).collect()
     }
 
     fn mtu(&self) -> u16 {

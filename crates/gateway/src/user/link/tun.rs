@@ -94,7 +94,7 @@ fn make_tun(device: &File, name: &str) -> io::Result<()> {
 }
 
 impl Link for TunLink {
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
+    fn receive(&mut self, _: usize, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
         match self.device.read(buffer) {
             Ok(length) => Ok(Some((length, Peer::default()))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),

@@ -62,7 +62,7 @@ impl MemoryLink {
 }
 
 impl Link for MemoryLink {
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
+    fn receive(&mut self, _: usize, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
         Ok(self.to_gateway.pop_front().map(|packet| {
             buffer[..packet.len()].copy_from_slice(&packet);
             (packet.len(), Peer::default())
