@@ -19,13 +19,16 @@ from pathlib import Path
 
 import measure
 import narrows
-from gateway import plan, servers
+from gateway import checks, memory, plan, servers
 from gateway.beds import Bed, Beds
 from gateway.lab import Lab, LabError, missing_programs
 from gateway.load import Generator, build
 from gateway.recording import Recording, host
 from gateway.switches import Switches
 from narrows.errors import NarrowsError
+from narrows.report.page import write_figures
+from narrows.reproduce import reproduce
+from narrows.reproduce.hayes_2010 import PAPER
 from narrows.results.folder import check_target
 from narrows.results.gateway_bench import GatewayBench
 
@@ -44,6 +47,8 @@ def main() -> int:
         require()
         bench = run(form, options.servers)
         bench = bench.save(folder)
+        outcome = reproduce(PAPER, recorded=folder)
+        write_figures(PAPER.figures(outcome), folder / "figures")
     except (LabError, NarrowsError) as error:
         print(f"bench_gateway.py: {error}", file=sys.stderr)
         return 2
@@ -102,6 +107,7 @@ def run(form: plan.Form, names: list[str]) -> GatewayBench:
                 failed = beds.failed
                 for line in failed:
                     measure.log(f"not measured: {line}")
+                behaviour(form, beds, made, generator, recording)
                 load(form, made, generator, switches, recording, clock, failed)
             except KeyboardInterrupt:
                 stopped = "interrupted"
@@ -136,6 +142,25 @@ def start(beds: Beds, names: list[str]) -> list[Bed]:
         if name == "knot":
             made.append(beds.xdp(name))
     return [bed for bed in made if bed is not None]
+
+
+def behaviour(
+    form: plan.Form, beds: Beds, made: list[Bed], generator: Generator, recording: Recording
+) -> None:
+    """What BIND's arms do, and what an open connection costs: what needs no quiet machine."""
+    bind = {bed.transports[-1]: bed for bed in made if bed.server.name == "bind"}
+    if bind.keys() >= {"tcp", "gateway", "gateway-axfr", "gateway-fin"}:
+        measure.log("what the gateway does")
+        axfr, fin = bind["gateway-axfr"], bind["gateway-fin"]
+        keep = bind["gateway"]
+        seen = checks.observe(beds, bind["tcp"], keep, axfr, fin, rounds=form.looks)
+        recording.checks(seen)
+    for transport in ("tcp", "gateway"):
+        if transport in bind:
+            measure.log(f"memory and connections at once: {transport}")
+            bed, length = bind[transport], form.seconds
+            memory.measure(bed, generator, recording, form.idle, form.looks)
+            memory.sessions(bed, generator, recording, rate=500, seconds=length, rounds=form.looks)
 
 
 def load(

@@ -65,6 +65,7 @@ def missing_programs() -> list[str]:
         "bpftool": "bpftool",
         "clang": "clang",
         "kxdpgun": "knot-dnsutils",
+        "dig": "bind9-dnsutils",
     }
     return [package for program, package in packages.items() if shutil.which(program) is None]
 
@@ -98,6 +99,16 @@ class Link:
     def clients6(self) -> list[str]:
         """The clients' IPv6 addresses."""
         return [f"fd18:{self.number}::{10 + index}" for index in range(CLIENTS)]
+
+    @property
+    def ghost(self) -> str:
+        """An IPv4 address of the clients' link that no interface has."""
+        return f"198.18.{self.number}.99"
+
+    @property
+    def ghost6(self) -> str:
+        """The same for IPv6."""
+        return f"fd18:{self.number}::99"
 
     def attach_client_program(self, folder: Path | None) -> None:
         """The clients' interface passes everything in XDP; None: no XDP there any more."""
@@ -177,8 +188,9 @@ class Lab:
             run("ip", "netns", "exec", self.client_namespace, "sh", "-c", word)
         made.attach_client_program(self._folder)
         # Nobody asks for a neighbour while we measure.
+        clients = [*made.clients, *made.clients6, made.ghost, made.ghost6]
         for namespace, interface, peer, addresses in (
-            (made.namespace, ours, (self.client_namespace, theirs), made.clients + made.clients6),
+            (made.namespace, ours, (self.client_namespace, theirs), clients),
             (self.client_namespace, theirs, (made.namespace, ours), [made.server, made.server6]),
         ):
             mac = mac_address(*peer)

@@ -65,12 +65,14 @@ class Form:
     saturating_rounds: int
     idle: int
     """Connections that are opened to see what they cost."""
+    looks: int
+    """How often memory, connections at once and what the gateway does are looked at."""
 
 
-FULL = Form(
-    "full", PAPER_RATES, 20, 10.0, (500.0, 5000.0), 10, 5.0, (20_000.0, 40_000.0, 60_000.0), 5, 5000
-)
-QUICK = Form("quick", (100.0, 500.0), 3, 1.5, (500.0, 5000.0), 2, 1.0, (50_000.0,), 1, 1000)
+_FLOODS = (20_000.0, 40_000.0, 60_000.0)
+
+FULL = Form("full", PAPER_RATES, 20, 10.0, (500.0, 5000.0), 10, 5.0, _FLOODS, 5, 5000, 3)
+QUICK = Form("quick", (100.0, 500.0), 3, 1.5, (500.0, 5000.0), 2, 1.0, (50_000.0,), 1, 1000, 2)
 
 
 def parts(form: Form, arms: Sequence[Arm]) -> list[Part]:

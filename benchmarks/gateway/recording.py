@@ -43,14 +43,16 @@ class Recording:
             for upper, queries in found["histogram_us"]
         ]
 
-    def session(self, arm: Arm, rate: float, t_s: float, sessions: int) -> None:
+    def session(self, arm: Arm, rate: float, number: int, t_s: float, sessions: int) -> None:
         """How many connections an arm held state for."""
-        row = {**_arm(arm), "rate_per_s": rate, "t_s": t_s, "sessions": sessions}
+        row = {**_arm(arm), "rate_per_s": rate, "round": number, "t_s": t_s, "sessions": sessions}
         self._rows["sessions"].append(row)
 
-    def memory(self, arm: Arm, kind: str, part: str, connections: int, each: float) -> None:
+    def memory(
+        self, arm: Arm, number: int, kind: str, part: str, connections: int, each: float
+    ) -> None:
         """Memory for each of some open connections."""
-        row = {**_arm(arm), "kind": kind, "part": part}
+        row = {**_arm(arm), "round": number, "kind": kind, "part": part}
         row |= {"connections": connections, "bytes_per_connection": each}
         self._rows["memory"].append(row)
 

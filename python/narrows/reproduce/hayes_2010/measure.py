@@ -114,13 +114,11 @@ def _memory(bench: GatewayBench, runs: Runs) -> None:
 
 
 def _checks(bench: GatewayBench, runs: Runs) -> None:
-    """Each check as 1 or 0, `S2 fin-on-last`; and `all`, the share that was seen, in percent."""
+    """Each check as 1 or 0, such as `S2 fin-on-last`."""
     for family, cell in ((4, CHECKS4), (6, CHECKS6)):
         for row in bench.checks.filter(family=family).iter_rows(named=True):
             values = runs.setdefault(cell, {}).setdefault(int(row["round"]), {})
             values[f"{row['id']} {row['check']}"] = float(row["ok"])
-        for values in runs.get(cell, {}).values():
-            values["all"] = 100.0 * sum(values.values()) / len(values)
 
 
 def value(runs: Mapping[str, Measured], cell: str, figure: str) -> float:

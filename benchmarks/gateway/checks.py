@@ -1,0 +1,203 @@
+"""What the gateway does, as S1 to S4 and S9 of Hayes, Rossi, Armitage 2010 say it; looked for here.
+
+The names are those of `narrows.reproduce.hayes_2010.claims.CHECKS`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gateway.beds import Bed, Beds
+from gateway.lab import LabError, run
+from gateway.servers import ZONE
+from gateway.wire import ACK, FIN, PSH, SYN, Ghost, Segment, query
+
+SYNS = 1000
+TXT, A = 16, 1
+
+Row = dict[str, Any]
+Note = Callable[[str, str, bool, str], None]
+
+
+def observe(beds: Beds, plain: Bed, keep: Bed, axfr: Bed, fin: Bed, *, rounds: int) -> list[Row]:
+    """All checks, over IPv4 and IPv6; the beds are of one server, alone and behind the gateway."""
+    rows: list[Row] = []
+    cut = beds.behind(keep.server.name, "gateway-truncate", truncate_over="512 B")
+    for number in range(1, rounds + 1):
+        for family in (4, 6):
+
+            def note(id: str, check: str, ok: bool, detail: str = "") -> None:
+                row = {"id": id, "round": number, "check": check, "family": family}  # noqa: B023
+                rows.append({**row, "ok": ok, "detail": detail})
+
+            _segments(keep, family, note)
+            _fin(fin, family, note)
+            _settings(keep, note)
+            _transfer(axfr, plain, family, note)
+            if cut is not None:
+                _truncation(cut, plain, family, note)
+    return rows
+
+
+def _segments(bed: Bed, family: int, note: Note) -> None:
+    gateway = bed.gateway
+    assert gateway is not None, "the bed is behind one"
+    ghost = Ghost(bed.link, family)
+    try:
+        tcp, udp = _received(bed, "Tcp", "InSegs"), _datagrams(bed, family)
+        opened = ghost.open()
+        note("S1", "syn-answered", opened is not None, "")
+        entries = gateway.entries()
+        for port in range(30_000, 30_000 + SYNS):
+            ghost.send(SYN, port, port=port)
+        answered = sum(1 for segment in ghost.receive(0.3) if segment.flags & SYN)
+        kept = gateway.entries()
+        note("S1", "no-state", kept == entries and answered > 0, f"{answered} answers, {kept} kept")
+        note("S1", "fin-answered", *_closed(ghost))
+        opened = ghost.open()
+        replies = _ask(ghost, opened, "h0000001", A)
+        data = b"".join(s.payload for s in replies)
+        whole = len(data) > 2 and int.from_bytes(data[:2], "big") == len(data) - 2
+        note("S1", "translated", whole and _datagrams(bed, family) > udp, f"{len(data)} bytes")
+        seen = _received(bed, "Tcp", "InSegs") - tcp
+        note("S2", "ack-dropped", seen == 0, f"{seen} segments reached the kernel's TCP")
+        asked = (opened or (0, 0))[0] + len(query(f"h0000001.{ZONE}", A, 1))
+        note("S2", "query-acknowledged", any(s.ack == asked for s in replies), _shown(replies))
+        early = bool(replies) and not replies[0].payload and replies[0].ack == asked
+        note("S2", "acknowledged-at-once", early, _shown(replies))
+        opened, counted = ghost.open(), gateway.counters()
+        segments = [s for s in _ask(ghost, opened, "large", TXT) if s.payload]
+        # Counted by the gateway: the clients' interface may have joined them again.
+        more = gateway.counters()
+        sent = more["reply_segments"] - counted["reply_segments"]
+        parts = {s.seq: s.payload for s in segments}
+        data = b"".join(parts[seq] for seq in sorted(parts))
+        whole = len(data) > 2 and int.from_bytes(data[:2], "big") == len(data) - 2
+        note("S2", "reply-segmented", whole and sent > 1, f"{sent} segments, {len(data)} bytes")
+        before = gateway.entries()
+        if opened is not None:
+            seq = opened[0] + len(query(f"large.{ZONE}", TXT, 1))
+            ghost.send(ACK, seq, opened[1] + len(data))
+            ghost.send(FIN | ACK, seq, opened[1] + len(data))
+            list(ghost.receive(0.2))
+            # The FIN that came back is acknowledged.
+            ghost.send(ACK, seq + 1, opened[1] + len(data) + 1)
+            list(ghost.receive(0.2))
+        after = gateway.entries()
+        note("S2", "entry-removed", after == before - 1, f"{before} entries, then {after}")
+    finally:
+        ghost.close()
+
+
+def _closed(ghost: Ghost) -> tuple[bool, str]:
+    """Whether a FIN that follows the handshake is acknowledged."""
+    opened = ghost.open()
+    if opened is None:
+        return False, "no SYN/ACK"
+    seq, ack = opened
+    ghost.send(FIN | ACK, seq, ack)
+    answers = [segment for segment in ghost.receive(0.3) if segment.port == ghost.port]
+    return any(s.flags & ACK and s.ack == seq + 1 for s in answers), _shown(answers)
+
+
+def _fin(bed: Bed, family: int, note: Note) -> None:
+    ghost = Ghost(bed.link, family)
+    try:
+        segments = [s for s in _ask(ghost, ghost.open(), "large", TXT) if s.payload]
+        first, last = segments[:-1], segments[-1:]
+        right = bool(last) and bool(last[0].flags & FIN) and not any(s.flags & FIN for s in first)
+        note("S2", "fin-on-last", right, _shown(segments))
+    finally:
+        ghost.close()
+
+
+def _settings(bed: Bed, note: Note) -> None:
+    """The settings' names and defaults, as the program says them of itself."""
+    assert bed.gateway is not None, "the bed is behind one"
+    text = " ".join(run(str(bed.gateway.program), "run", "--help").split())
+    found = dict(re.findall(r"--([a-z-]+) <[^>]*> .*?\[default: ([^\]]*)\]", text))
+    names = ("timeout", "loglevel", "port", "active", "axfr-detect")
+    cache = ("syncache-hashsize", "syncache-cachelimit", "syncache-bucketlimit")
+    missing = [name for name in (*names, *cache) if name not in found]
+    note("S3", "names", not missing, f"missing: {missing}" if missing else "")
+    # 3000 ticks of a thousandth of a second.
+    wanted = {"timeout": "3 s", "loglevel": "1", "port": "53"}
+    wanted |= {"syncache-hashsize": "512", "syncache-bucketlimit": "30"}
+    other = {name: found.get(name) for name in wanted if found.get(name) != wanted[name]}
+    note("S3", "defaults", not other, f"{other}" if other else "")
+    for check, name in (("default-active", "active"), ("default-axfr-detect", "axfr-detect")):
+        note("S3", check, found.get(name) == "false", f"{name} = {found.get(name)}")
+
+
+def _transfer(bed: Bed, plain: Bed, family: int, note: Note) -> None:
+    assert bed.gateway is not None, "the bed is behind one"
+    before = bed.gateway.counters().get("to_kernel_transfer", 0)
+    ours = _dig(bed, family, "AXFR", ZONE)
+    taken = bed.gateway.counters().get("to_kernel_transfer", 0) - before
+    note("S4", "transfer-detected", taken == 1, f"{taken} transfers left to the kernel")
+    theirs = _dig(plain, family, "AXFR", ZONE)
+    whole = len(ours) > 100 and ours == theirs
+    note("S4", "transfer-whole", whole, f"{len(ours)} records of {len(theirs)}")
+
+
+def _truncation(bed: Bed, plain: Bed, family: int, note: Note) -> None:
+    name = f"large.{ZONE}"
+    said = run(*_dig_command(bed, family), "+notcp", "+ignore", "+bufsize=4096", name, "TXT")
+    flags = re.search(r"flags: ([a-z ]+);", said)
+    cut = flags is not None and "tc" in flags[1].split()
+    note("S9", "truncated", cut, flags[1] if flags else "no answer")
+    ours = _dig(bed, family, "TXT", name, "+notcp", "+bufsize=4096")
+    theirs = _dig(plain, family, "TXT", name, "+tcp")
+    note("S9", "retried", len(ours) > 1 and ours == theirs, f"{len(ours)} of {len(theirs)} records")
+
+
+def _ask(ghost: Ghost, opened: tuple[int, int] | None, host: str, kind: int) -> list[Segment]:
+    """What comes after a query on a connection."""
+    if opened is None:
+        return []
+    seq, ack = opened
+    ghost.send(ACK | PSH, seq, ack, query(f"{host}.{ZONE}", kind, 4242))
+    return [segment for segment in ghost.receive(0.3) if segment.port == ghost.port]
+
+
+def _dig_command(bed: Bed, family: int) -> list[str]:
+    server = bed.link.server if family == 4 else bed.link.server6
+    return bed.link.at_client("dig", f"@{server}", "+tries=1", "+time=3", "+nocookie")
+
+
+def _dig(bed: Bed, family: int, kind: str, name: str, *more: str) -> list[str]:
+    """The records of an answer, in order of text."""
+    try:
+        said = run(*_dig_command(bed, family), "+noall", "+answer", *more, name, kind)
+    except LabError:
+        return []
+    lines = [" ".join(line.split()) for line in said.splitlines()]
+    return sorted(line for line in lines if line and not line.startswith(";"))
+
+
+def _received(bed: Bed, group: str, name: str) -> int:
+    """A counter of the kernel in the server's namespace (/proc/net/snmp)."""
+    text = Path(f"/proc/{bed.server.process.pid}/net/snmp").read_text()
+    names, values = (line.split() for line in text.splitlines() if line.startswith(f"{group}:"))
+    return int(values[names.index(name)])
+
+
+def _datagrams(bed: Bed, family: int) -> int:
+    if family == 4:
+        return _received(bed, "Udp", "InDatagrams")
+    text = Path(f"/proc/{bed.server.process.pid}/net/snmp6").read_text()
+    return int(dict(line.split() for line in text.splitlines())["Udp6InDatagrams"])
+
+
+def _shown(segments: list[Segment]) -> str:
+    """Segments in few words: flags and bytes."""
+    letters = ((SYN, "S"), (FIN, "F"), (4, "R"), (PSH, "P"), (ACK, "."))
+    words = [
+        "".join(letter for flag, letter in letters if segment.flags & flag)
+        + str(len(segment.payload))
+        for segment in segments
+    ]
+    return " ".join(words)
