@@ -131,6 +131,9 @@ static __always_inline int answer_again(struct verdict *v, const struct flow *fl
 		if (flow->state == FLOW_CLOSING)
 			v->w->answer.flags |= FLAG_FIN;
 	}
+	/* The client's FIN is acknowledged with ours: it must not be left waiting for that. */
+	if (flow->flags & FLOW_CLIENT_FIN && !(flow->flags & FLOW_QUERY_UNACKED) && !(v->w->answer.flags & FLAG_FIN))
+		v->w->answer.ack--;
 	v->w->answer.position = flow->stored;
 	v->w->answer.offset = offset;
 	v->w->answer.payload = size;
@@ -405,6 +408,9 @@ static __always_inline enum fate on_data(struct verdict *v)
 		}
 		/* The client's FIN, or that again as our ACK of it was lost. */
 		if (flow->flags & FLOW_CLIENT_FIN ? v->w->in.seq != flow->client_next - 1 : !next)
+			break;
+		/* Half-closed, and it misses some of the reply: with our ACK it would ask for that no more. */
+		if (!at_end && v->w->in.ack != flow_end(flow) + 1)
 			break;
 		flow_note(v, flow);
 		flow_note_fin(flow);

@@ -90,7 +90,7 @@ impl World {
         // As much as we send ourselves: ten segments, and what a window of 65535 takes.
         // Without timestamps 1380 becomes its class, 1360.
         let step = u32::from(if mss == 1380 { 1360 } else { mss.min(8940) }) - 12;
-        let most = (10 * step - 2).min(65_535 - 2);
+        let most = (10 * step - 2).min(65_400);
         let reply_bytes = 60 + below(&mut random, most - 60 + 1) as usize;
         let edns = chance(&mut random, 50).then_some(1232);
         let asked = query(random.next_u32() as u16, "www.example.com", 16, edns);
@@ -293,8 +293,9 @@ fn on_a_network_that_loses_some_packets_too() {
 #[test]
 fn on_a_network_that_loses_a_quarter_each_way_replies_come_or_a_rst_does() {
     let network = Network { loss: 25, reordering: 25, duplication: 25 };
-    let cut = conversations(3000..3600, network);
-    assert!(cut <= 3, "{cut} of 600");
+    // The second range has conversations that were once stuck: FINs were acknowledged before the reply was whole.
+    let cut = conversations(3000..3600, network) + conversations(41_900..42_100, network);
+    assert!(cut <= 4, "{cut} of 800; of 10,000 it was 15");
 }
 
 /// Sources that are not verified get no more bytes than they sent, but for the SYN/ACK.

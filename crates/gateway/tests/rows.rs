@@ -791,7 +791,9 @@ mod data_on_an_entry {
         let (mut client, segments) = Conversation::replied(close_fin(), 100);
         let end = segments[0].payload.len() as u32;
         // Before it has our FIN, again, and with it.
-        for (ack, flags, gone) in [(5, ACK, false), (end, FIN | ACK, false), (end + 1, ACK, true)] {
+        let early = client.fin(client.length(), 5);
+        dropped(&mut client, &early, Counter::Strange);
+        for (ack, flags, gone) in [(end, FIN | ACK, false), (end + 1, ACK, true)] {
             let fin = client.fin(client.length(), ack);
             let answer = segment(client.say(&fin));
             assert_eq!((answer.flags, answer.seq, answer.ack), (flags, fin.ack, fin.next()));
@@ -1243,11 +1245,12 @@ mod time {
         let (replied, segments) = Conversation::replied(settings(), 100);
         let mut idle = replied.clone();
         idle.say(&idle.ack(idle.length(), segments[0].payload.len() as u32));
-        for mut client in [replied, idle] {
+        let query_seq = replied.isn.wrapping_add(1);
+        for (mut client, ack) in [(replied, query_seq), (idle, segments[0].ack)] {
             let fins = after(&mut client, 10);
             assert_eq!(fins.len(), 1);
             assert_eq!((fins[0].flags, fins[0].payload.len()), (FIN | ACK, 0));
-            assert_eq!((fins[0].seq, fins[0].ack), (segments[0].next(), segments[0].ack));
+            assert_eq!((fins[0].seq, fins[0].ack), (segments[0].next(), ack));
             assert_eq!(state(&client), Some(State::Closing));
             assert_eq!(after(&mut client, 64), []);
             assert_eq!(client.flow(), None);

@@ -214,6 +214,7 @@ impl Client<'_> {
         let next = segment.seq == flow.client_next;
         let data = !segment.payload.is_empty();
         let at_end = segment.ack == flow.end();
+        let complete = at_end || segment.ack == flow.end().wrapping_add(1);
         match flow.state {
             State::Query if data && first => self.on_query_again(flow),
             State::Query if data && next => self.drop(Counter::Pipelined),
@@ -233,14 +234,15 @@ impl Client<'_> {
                 flow.query_unacked = false;
                 self.on_fin(flow)
             }
-            State::Closing if !data => {
+            // Before the end, its ACK would tell a client that misses some of the reply that it need not ask again.
+            State::Closing if !data && complete => {
                 let noted = u32::from(flow.client_fin);
                 match segment.seq == flow.client_next.wrapping_sub(noted) {
                     true => self.on_fin(flow),
                     false => self.strange(),
                 }
             }
-            State::Closing if next && (at_end || segment.ack == flow.end().wrapping_add(1)) => {
+            State::Closing if next && complete => {
                 self.core.remove(&self.key);
                 self.reset(Counter::Closed)
             }

@@ -178,11 +178,11 @@ impl Core {
         let over: Vec<_> = self.flows.iter().filter(|(_, flow)| over(flow)).collect();
         for (key, mut flow) in over {
             if matches!(flow.state, State::Replied | State::Idle) {
-                flow.state = State::Closing;
                 let client = SocketAddr::new(key.client, key.port);
                 let server = self.settings.servers[usize::from(key.server)];
                 let server = SocketAddr::new(server, self.settings.port);
                 out.push(send::fin(Connection { client, server }, &flow));
+                flow.state = State::Closing;
                 self.keep(now, key, flow);
             } else {
                 self.remove(&key);

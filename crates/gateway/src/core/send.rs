@@ -22,9 +22,12 @@ impl Core {
             flags |= if offset < length { Flags::PSH } else { 0 };
             flags |= if flow.state == State::Closing { Flags::FIN } else { 0 };
         }
+        // The client's FIN is acknowledged with ours: it must not be left waiting for that.
+        let fin = u32::from(flow.client_fin && flags & Flags::FIN == 0);
+        let next = flow.client_next.wrapping_sub(fin);
         let header = Outgoing {
             seq: flow.server_seq.wrapping_add(offset as u32),
-            ack: if flow.query_unacked { flow.query_seq } else { flow.client_next },
+            ack: if flow.query_unacked { flow.query_seq } else { next },
             flags,
             ..answer(ends, flow)
         };
@@ -53,11 +56,15 @@ pub(super) fn answer(ends: Connection, flow: &Flow) -> Outgoing {
     }
 }
 
-/// Our FIN alone, behind the reply.
+/// Our FIN alone, behind the reply; a client that may lack some of that is to ask again.
 pub(super) fn fin(ends: Connection, flow: &Flow) -> Vec<u8> {
     let header = Outgoing {
         seq: flow.end(),
-        ack: if flow.query_unacked { flow.query_seq } else { flow.client_next },
+        ack: if flow.state == State::Replied || flow.query_unacked {
+            flow.query_seq
+        } else {
+            flow.client_next
+        },
         flags: Flags::FIN | Flags::ACK,
         ..answer(ends, flow)
     };

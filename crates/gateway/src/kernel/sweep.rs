@@ -209,7 +209,8 @@ fn judge(flow: &flow, times: Times) -> Fate {
 
 /// Our FIN behind the reply. For a client that lacks some of the reply it tells where that ends.
 fn fin(key: &flow_key, flow: &flow, server: SocketAddr) -> Vec<u8> {
-    let unacked = flow.flags & flag::QUERY_UNACKED != 0;
+    // A client that may lack some of the reply is to ask again.
+    let unacked = flow.state == state::REPLIED || flow.flags & flag::QUERY_UNACKED != 0;
     let timestamps =
         (flow.flags & flag::TIMESTAMPS != 0).then_some((flow.tsval, flow.client_tsval));
     let scaled = flow.client_wscale != NO_SCALE && timestamps.is_some();
