@@ -64,7 +64,7 @@ def _segments(bed: Bed, family: int, note: Note) -> None:
         note("S1", "translated", whole and _datagrams(bed, family) > udp, f"{len(data)} bytes")
         seen = _received(bed, "Tcp", "InSegs") - tcp
         note("S2", "ack-dropped", seen == 0, f"{seen} segments reached the kernel's TCP")
-        asked = (opened or (0, 0))[0] + len(query(f"h0000001.{ZONE}", A, 1))
+        asked = ((opened or (0, 0))[0] + len(query(f"h0000001.{ZONE}", A, 1))) % 2**32
         note("S2", "query-acknowledged", any(s.ack == asked for s in replies), _shown(replies))
         early = bool(replies) and not replies[0].payload and replies[0].ack == asked
         note("S2", "acknowledged-at-once", early, _shown(replies))
@@ -100,7 +100,7 @@ def _closed(ghost: Ghost) -> tuple[bool, str]:
     seq, ack = opened
     ghost.send(FIN | ACK, seq, ack)
     answers = [segment for segment in ghost.receive(0.3) if segment.port == ghost.port]
-    return any(s.flags & ACK and s.ack == seq + 1 for s in answers), _shown(answers)
+    return any(s.flags & ACK and s.ack == (seq + 1) % 2**32 for s in answers), _shown(answers)
 
 
 def _fin(bed: Bed, family: int, note: Note) -> None:

@@ -8,6 +8,7 @@ IPv6.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import socket
 import struct
@@ -24,6 +25,8 @@ FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 CLONE_NEWNET = 0x40000000
 ETH_P_ALL = 3
 MSS = 1460
+
+PORTS = itertools.count(20_000)
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Ghost:
         kind = b"\x08\x00" if family == 4 else b"\x86\xdd"
         self._ethernet = _mac(theirs) + _mac(own) + kind
         self._socket = _socket_in(link.client_namespace, link.client_interface)
-        self.port = 20_000
+        self.port = next(PORTS)
 
     def close(self) -> None:
         """Ends it."""
@@ -90,15 +93,16 @@ class Ghost:
 
     def open(self) -> tuple[int, int] | None:
         """A handshake on a new port: what we send and expect next; None: no SYN/ACK came."""
-        self.port += 1
-        seq = 1_000_000 * (self.port % 4000) + 7
+        # A port and sequence numbers that no connection had before.
+        self.port = next(PORTS)
+        seq = int.from_bytes(os.urandom(4), "big")
         self.send(SYN, seq)
         for segment in self.receive():
             if segment.port == self.port and segment.flags & (SYN | ACK) == SYN | ACK:
-                if segment.ack != seq + 1:
+                if segment.ack != (seq + 1) % 2**32:
                     return None
                 self.send(ACK, seq + 1, segment.seq + 1)
-                return seq + 1, (segment.seq + 1) % 2**32
+                return (seq + 1) % 2**32, (segment.seq + 1) % 2**32
         return None
 
     def _packed(self, address: str) -> bytes:

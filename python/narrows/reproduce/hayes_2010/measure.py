@@ -36,7 +36,7 @@ def recorded(folder: Path | None) -> Recorded:
         RunFolderError: The folder cannot be read.
     """
     if folder is None and not (BENCH / RUN_FILE).exists():
-        return Recorded({}, f"There is no measurement: {HINT}.", complete=False)
+        return Recorded({}, f"There is no measurement: {HINT}.")
     bench = GatewayBench.load(folder or BENCH)
     return Recorded(figures(bench), source(bench, own=folder is not None), bench.complete)
 
