@@ -145,12 +145,12 @@ impl<'a> Reply<'a> {
         Some((header, &rest[..rest.len() - OPT]))
     }
 
-    /// Header, question and, if it is the last record and bare, OPT, with TC set (S9). `None` where there is not
-    /// one question that can be read.
-    pub(super) fn truncated(&self) -> Option<Vec<u8>> {
+    /// Header, question and, if the message is `whole` and it is its last record and bare, OPT, with TC set (S9). `None`
+    /// where there is not one question that can be read.
+    pub(super) fn truncated(&self, whole: bool) -> Option<Vec<u8>> {
         let end = (u16_at(self.message, QDCOUNT) == 1).then(|| question_end(self.message))??;
         let mut short = self.message[..end].to_vec();
-        let opt = u16_at(self.message, ARCOUNT) > 0 && self.ends_with_bare_opt(end);
+        let opt = whole && u16_at(self.message, ARCOUNT) > 0 && self.ends_with_bare_opt(end);
         if opt {
             short.extend(&self.message[self.len() - OPT..]);
         }

@@ -96,7 +96,8 @@ impl Core {
         if limit == 0 || length <= limit {
             return ReplyVerdict::Pass;
         }
-        match Reply::read(datagram.message).and_then(|reply| reply.truncated()) {
+        let whole = length == datagram.message.len();
+        match Reply::read(datagram.message).and_then(|reply| reply.truncated(whole)) {
             None => ReplyVerdict::Pass,
             Some(short) => {
                 self.count(Counter::Truncated);
