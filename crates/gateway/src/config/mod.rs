@@ -7,6 +7,7 @@
 mod error;
 mod read;
 pub mod table;
+mod value;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -1,28 +1,16 @@
 //! Every key: its name in the file (and, with `-` for `.` and `_`, as a flag), its kind, its words.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use narrows_units::{Bytes, Span, parse_bytes, parse_span};
+use narrows_units::{Bytes, Span};
 
+pub use super::value::{Raw, Wrong};
+use super::value::{
+    addresses, bytes, one_of, quoted, show_bytes, show_span, sockets, span, text, truth, whole,
+    wrong,
+};
 use super::{Close, Config, Mode, OnExit, UserLink};
-
-/// A value as it stands in a file or behind a flag.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Raw {
-    /// Text behind a flag: any kind may be meant.
-    Flag(String),
-    /// A string of the file.
-    Text(String),
-    /// A whole number of the file.
-    Whole(i64),
-    /// A truth value of the file.
-    Truth(bool),
-    /// An array of the file, or a flag that was given several times.
-    List(Vec<Raw>),
-    /// A kind that no key takes; its name.
-    Other(&'static str),
-}
 
 /// A key.
 #[derive(Debug)]
@@ -37,15 +25,6 @@ pub struct Key {
     pub help: &'static str,
     set: fn(&mut Config, &Raw) -> Result<(), Wrong>,
     show: fn(&Config) -> String,
-}
-
-/// What is wrong with a value, and the mend.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
-    /// What is wrong.
-    pub what: String,
-    /// The mend.
-    pub hint: String,
 }
 
 impl Key {
@@ -470,192 +449,6 @@ pub static KEYS: &[Key] = &[
         show: |config| config.user.relays.to_string(),
     },
 ];
-
-fn wrong(what: impl Into<String>, hint: impl Into<String>) -> Wrong {
-    Wrong { what: what.into(), hint: hint.into() }
-}
-
-fn kind(raw: &Raw) -> &'static str {
-    match raw {
-        Raw::Flag(_) | Raw::Text(_) => "a string",
-        Raw::Whole(_) => "a whole number",
-        Raw::Truth(_) => "true or false",
-        Raw::List(_) => "a list",
-        Raw::Other(name) => name,
-    }
-}
-
-fn text(raw: &Raw) -> Result<String, Wrong> {
-    match raw {
-        Raw::Flag(text) | Raw::Text(text) => Ok(text.clone()),
-        other => Err(wrong(format!("is {}, and takes a string", kind(other)), "put it in quotes")),
-    }
-}
-
-fn truth(raw: &Raw) -> Result<bool, Wrong> {
-    match raw {
-        Raw::Truth(value) => Ok(*value),
-        Raw::Flag(text) if text == "true" => Ok(true),
-        Raw::Flag(text) if text == "false" => Ok(false),
-        Raw::Flag(text) => Err(wrong(format!("is {text:?}"), "true or false")),
-        other => Err(wrong(format!("is {}", kind(other)), "true or false, without quotes")),
-    }
-}
-
-fn whole<N: TryFrom<i64>>(raw: &Raw, least: i64, most: i64) -> Result<N, Wrong> {
-    let hint = format!("a whole number from {least} to {most}");
-    let value = match raw {
-        Raw::Whole(value) => *value,
-        Raw::Flag(text) => text.parse().map_err(|_| wrong(format!("is {text:?}"), hint.clone()))?,
-        other => return Err(wrong(format!("is {}", kind(other)), hint)),
-    };
-    if !(least..=most).contains(&value) {
-        return Err(wrong(format!("{value} is out of range"), hint));
-    }
-    N::try_from(value).map_err(|_| wrong(format!("{value} is out of range"), hint))
-}
-
-fn span(raw: &Raw, least: Span, most: Span) -> Result<Span, Wrong> {
-    let hint = format!("a span from {} to {}, with its unit", show_span(least), show_span(most));
-    let text = match raw {
-        Raw::Flag(text) | Raw::Text(text) => text,
-        Raw::Whole(value) => {
-            return Err(wrong(format!("{value} has no unit"), format!("such as \"{value} s\"")));
-        }
-        other => return Err(wrong(format!("is {}", kind(other)), hint)),
-    };
-    let value =
-        parse_span(text).map_err(|error| wrong(format!("{text:?} {error}"), hint.clone()))?;
-    if value < least || value > most {
-        return Err(wrong(format!("{text:?} is out of range"), hint));
-    }
-    Ok(value)
-}
-
-fn bytes(raw: &Raw, least: u64, most: u64) -> Result<u64, Wrong> {
-    let hint = format!("from {} to {}, with its unit", show_bytes(least), show_bytes(most));
-    let text = match raw {
-        Raw::Flag(text) | Raw::Text(text) => text,
-        Raw::Whole(0) if least == 0 => return Ok(0),
-        Raw::Whole(value) => {
-            return Err(wrong(format!("{value} has no unit"), format!("such as \"{value} B\"")));
-        }
-        other => return Err(wrong(format!("is {}", kind(other)), hint)),
-    };
-    let value =
-        parse_bytes(text).map_err(|error| wrong(format!("{text:?} {error}"), hint.clone()))?.get();
-    if !(least..=most).contains(&value) {
-        return Err(wrong(format!("{text:?} is out of range"), hint));
-    }
-    Ok(value)
-}
-
-fn one_of<T: Copy>(raw: &Raw, names: &[(&str, T)]) -> Result<T, Wrong> {
-    let value = text(raw)?;
-    let known: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
-    names
-        .iter()
-        .find(|(name, _)| *name == value)
-        .map(|(_, value)| *value)
-        .ok_or_else(|| wrong(format!("is {value:?}"), format!("one of {}", known.join(", "))))
-}
-
-fn addresses(raw: &Raw) -> Result<Vec<IpAddr>, Wrong> {
-    match raw {
-        Raw::List(list) => {
-            let mut all = Vec::new();
-            for item in list {
-                if matches!(item, Raw::List(_)) {
-                    return Err(wrong(
-                        "is a list in a list",
-                        "such as [\"192.0.2.53\", \"2001:db8::53\"]",
-                    ));
-                }
-                all.extend(addresses(item)?);
-            }
-            Ok(all)
-        }
-        one => {
-            let text = text(one)?;
-            let address: IpAddr = text.parse().map_err(|_| {
-                wrong(format!("{text:?} is no IP address"), "such as 192.0.2.53 or 2001:db8::53")
-            })?;
-            if address.is_unspecified() || address.is_multicast() {
-                return Err(wrong(
-                    format!("{address} is no address of one server"),
-                    "name the address that clients use",
-                ));
-            }
-            Ok(vec![address])
-        }
-    }
-}
-
-fn sockets(raw: &Raw) -> Result<Vec<SocketAddr>, Wrong> {
-    const SUCH: &str = "such as 127.0.0.1:5353 or [::1]:5353";
-    match raw {
-        Raw::List(list) => {
-            let mut all = Vec::new();
-            for item in list {
-                if matches!(item, Raw::List(_)) {
-                    return Err(wrong("is a list in a list", SUCH));
-                }
-                all.extend(sockets(item)?);
-            }
-            Ok(all)
-        }
-        // A whole list behind a flag, as it is shown.
-        Raw::Flag(list) if serde_json::from_str::<Vec<String>>(list).is_ok() => {
-            let items: Vec<String> = serde_json::from_str(list).unwrap_or_default();
-            sockets(&Raw::List(items.into_iter().map(Raw::Text).collect()))
-        }
-        one => {
-            let text = text(one)?;
-            let address: SocketAddr = text
-                .parse()
-                .map_err(|_| wrong(format!("{text:?} is no address and port"), SUCH))?;
-            if address.ip().is_unspecified() || address.ip().is_multicast() || address.port() == 0 {
-                return Err(wrong(format!("{address} is no place of one server"), SUCH));
-            }
-            Ok(vec![address])
-        }
-    }
-}
-
-fn quoted(text: &str) -> String {
-    // TOML's basic strings share JSON's escapes.
-    serde_json::Value::from(text).to_string()
-}
-
-/// A span as the file has it, in its largest whole unit.
-fn show_span(span: Span) -> String {
-    let ps = span.as_ps();
-    const UNITS: [(&str, u64); 6] = [
-        ("h", 3_600_000_000_000_000),
-        ("min", 60_000_000_000_000),
-        ("s", 1_000_000_000_000),
-        ("ms", 1_000_000_000),
-        ("us", 1_000_000),
-        ("ns", 1_000),
-    ];
-    for (unit, scale) in UNITS {
-        if ps > 0 && ps.is_multiple_of(scale) {
-            return quoted(&format!("{} {unit}", ps / scale));
-        }
-    }
-    quoted(&if ps == 0 { "0 s".into() } else { format!("{ps} ps") })
-}
-
-/// A number of bytes as the file has it.
-fn show_bytes(bytes: u64) -> String {
-    quoted(&match bytes {
-        0 => "0 B".into(),
-        n if n % (1 << 30) == 0 => format!("{} GiB", n >> 30),
-        n if n % (1 << 20) == 0 => format!("{} MiB", n >> 20),
-        n if n % (1 << 10) == 0 && n >= 65_536 => format!("{} KiB", n >> 10),
-        n => format!("{n} B"),
-    })
-}
 
 #[cfg(test)]
 mod tests {

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use narrows_units::Span;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::about::{About, own_secret};
+use super::attach::{attach, pin_maps};
 use super::features::Features;
 use super::links::{self, Hook, Link, XdpMode, program_name};
-use super::load::{self, Loaded};
+use super::load;
 use super::pins::{Lock, Pins};
 use super::sweep::{Maps, Sweeper, Swept, Times};
 use super::{KernelError, settings, view};
@@ -23,23 +24,6 @@ use crate::log::{Level, log};
 
 /// Bytes of one unit of the ring (`RING_UNIT` of `bpf/types.h`).
 pub const RING_UNIT: u32 = 64;
-
-/// What is pinned beside the maps for people and later versions: who attached this, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
-    /// The version that attached or took over last.
-    pub version: String,
-    /// [`load::layout`] of that version.
-    pub layout: u64,
-    /// Its process.
-    pub pid: u32,
-    /// When it started, in seconds since 1970.
-    pub started_at: u64,
-    /// How XDP runs.
-    pub mode: String,
-    /// All settings as they were then, by name.
-    pub settings: Value,
-}
 
 /// A gateway that is attached to an interface. Ends by [`Gateway::detach`]; dropped, it stays attached.
 #[derive(Debug)]
@@ -372,95 +356,10 @@ pub fn detach(config: &Config) -> Result<bool, KernelError> {
     Ok(true)
 }
 
-impl About {
-    fn of(config: &Config, mode: XdpMode) -> Self {
-        let settings = crate::config::table::KEYS.iter().map(|key| {
-            // TOML as the table shows it is JSON, too.
-            let shown = key.show(config);
-            (key.name.to_owned(), serde_json::from_str(&shown).unwrap_or(Value::String(shown)))
-        });
-        Self {
-            version: env!("CARGO_PKG_VERSION").into(),
-            layout: load::layout(),
-            pid: std::process::id(),
-            started_at: unix_s(),
-            mode: mode.name().into(),
-            settings: settings.collect(),
-        }
-    }
-
-    /// Reads it; `None` where there is none, or it is damaged.
-    pub fn read(pins: &Pins) -> Option<Self> {
-        let map = MapHandle::from_pinned_path(pins.path("about")).ok()?;
-        let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
-        let text = bytes.split(|&byte| byte == 0).next()?;
-        let about: Value = serde_json::from_slice(text).ok()?;
-        Some(Self {
-            version: about["version"].as_str()?.into(),
-            layout: u64::from_str_radix(about["layout"].as_str()?, 16).ok()?,
-            pid: about["pid"].as_u64()?.try_into().ok()?,
-            started_at: about["started_at"].as_u64()?,
-            mode: about["mode"].as_str()?.into(),
-            settings: about["settings"].clone(),
-        })
-    }
-
-    fn write(&self, pins: &Pins) -> Result<(), KernelError> {
-        let text = json!({
-            "version": self.version, "layout": format!("{:x}", self.layout), "pid": self.pid,
-            "started_at": self.started_at, "mode": self.mode, "settings": self.settings,
-        });
-        let mut bytes = text.to_string().into_bytes();
-        bytes.resize(ABOUT_SIZE, 0);
-        keep(pins, "about", &bytes)
-    }
-}
-
 /// A sweep's part of a processor at most: one part in so many.
 const SHARE: u32 = 200;
 /// The longest time between two sweeps.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
-
-/// Room for [`About`], far more than its text.
-const ABOUT_SIZE: usize = 8192;
-
-/// The machine's own secret: the one that was kept, or a new one.
-fn own_secret(pins: &Pins) -> Result<Secret, KernelError> {
-    let kept = MapHandle::from_pinned_path(pins.path("secret"))
-        .ok()
-        .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()?)
-        .and_then(|bytes| Some(Secret::from_bytes(*bytes.first_chunk::<16>()?)));
-    if let Some(secret) = kept {
-        return Ok(secret);
-    }
-    let secret =
-        Secret::random().map_err(|error| KernelError::refused("making a secret", error))?;
-    keep(pins, "secret", secret.as_bytes())?;
-    Ok(secret)
-}
-
-/// Keeps bytes beside the pinned maps: a map of one element.
-fn keep(pins: &Pins, name: &str, bytes: &[u8]) -> Result<(), KernelError> {
-    let refused = |error: libbpf_rs::Error| KernelError::refused(format!("pinning {name}"), error);
-    let options = libbpf_sys::bpf_map_create_opts {
-        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
-        ..Default::default()
-    };
-    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    let present =
-        MapHandle::from_pinned_path(pins.path(name)).ok().filter(|map| map.value_size() == size);
-    let map = match present {
-        Some(map) => map,
-        None => {
-            let mut map = MapHandle::create(MapType::Array, Some(name), 4, size, 1, &options)
-                .map_err(refused)?;
-            pins.remove(name);
-            map.pin(pins.path(name)).map_err(refused)?;
-            map
-        }
-    };
-    map.update(&0u32.to_ne_bytes(), bytes, MapFlags::ANY).map_err(refused)
-}
 
 /// Gives each server address its number. Addresses that were there keep theirs, as entries refer to it.
 fn write_servers(map: &MapHandle, servers: &[IpAddr]) -> Result<(), KernelError> {
@@ -502,103 +401,6 @@ pub fn mapped(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// Attaches the three programs, or gives pinned links the new ones.
-fn attach(
-    loaded: &Loaded,
-    interface: &Interface,
-    modes: &[XdpMode],
-    pins: &Pins,
-) -> Result<(Vec<Link>, XdpMode), KernelError> {
-    let mut why = KernelError::refused("attaching", "no mode");
-    let mut first = None;
-    for (at, &mode) in modes.iter().enumerate() {
-        match attach_one(loaded.xdp.as_fd(), interface, Hook::Xdp(mode), pins) {
-            Ok(link) => {
-                first = Some((link, mode));
-                break;
-            }
-            Err(error) => {
-                if let Some(next) = modes.get(at + 1) {
-                    let fields = json!({ "mode": mode.name(), "next": next.name(), "why": error.to_string() });
-                    log(Level::Error, "mode refused", fields);
-                }
-                why = error;
-            }
-        }
-    }
-    let Some((xdp, mode)) = first else { return Err(why) };
-    let mut made = vec![xdp];
-    for (hook, program) in
-        [(Hook::TcIngress, loaded.adopt.as_fd()), (Hook::TcEgress, loaded.egress.as_fd())]
-    {
-        made.push(attach_one(program, interface, hook, pins)?);
-    }
-    Ok((made, mode))
-}
-
-fn attach_one(
-    program: BorrowedFd<'_>,
-    interface: &Interface,
-    hook: Hook,
-    pins: &Pins,
-) -> Result<Link, KernelError> {
-    let path = pins.path(hook.pin());
-    let refused = |step: &str, error: &std::io::Error| {
-        let how = match hook {
-            Hook::Xdp(mode) => format!("XDP ({})", mode.name()),
-            Hook::TcIngress => "tc ingress".into(),
-            Hook::TcEgress => "tc egress".into(),
-        };
-        if hook == Hook::Xdp(XdpMode::Native) && error.raw_os_error() == Some(nix::libc::EOPNOTSUPP)
-        {
-            let hint = "--mode generic, or auto".into();
-            return KernelError::Feature { feature: "native XDP in the interface's driver", hint };
-        }
-        KernelError::refused(format!("{step} {how} on {}", interface.name), error)
-    };
-    if let Ok(link) = Link::open(&path) {
-        let fits = link.info().is_ok_and(|(index, _)| index == interface.index)
-            && has_mode(hook, interface);
-        if fits {
-            link.update(program).map_err(|error| refused("replacing the program of", &error))?;
-            return Ok(link);
-        }
-        // Of an interface that is gone, or in another mode.
-        let _ = link.detach();
-    }
-    pins.remove(hook.pin());
-    let link = Link::create(program, interface.index, hook)
-        .map_err(|error| refused("attaching to", &error))?;
-    link.pin(&path).map_err(|error| refused("pinning", &error))?;
-    Ok(link)
-}
-
-fn has_mode(hook: Hook, interface: &Interface) -> bool {
-    match hook {
-        Hook::Xdp(mode) => links::xdp_state(interface.index)
-            .is_ok_and(|state| state.program.and_then(|(_, present)| present) == Some(mode)),
-        Hook::TcIngress | Hook::TcEgress => true,
-    }
-}
-
-/// Pins maps: new ones take the place of old ones in one step.
-fn pin_maps(loaded: &Loaded, pins: &Pins) -> Result<(), KernelError> {
-    for (name, map) in &loaded.maps {
-        if loaded.reused.contains(name) {
-            continue;
-        }
-        let refused =
-            |error: &dyn std::fmt::Display| KernelError::refused(format!("pinning {name}"), error);
-        // Names with a dot are the file system's own.
-        let new = format!("new_{name}");
-        pins.remove(&new);
-        let mut handle = MapHandle::try_from(map).map_err(|error| refused(&error))?;
-        handle.pin(pins.path(&new)).map_err(|error| refused(&error))?;
-        std::fs::rename(pins.path(&new), pins.path(name)).map_err(|error| refused(&error))?;
-    }
-    Ok(())
-}
-
 /// Loading and attaching need CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (Linux 5.8), or CAP_SYS_ADMIN.
 fn require_privileges() -> Result<(), KernelError> {
     const NEED: &str = "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON are needed to attach, and CAP_NET_RAW to close connections";
@@ -629,17 +431,5 @@ mod tests {
         let v4 = mapped("192.0.2.53".parse().expect("an address"));
         assert_eq!(v4[..12], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff]);
         assert_eq!(v4[12..], [192, 0, 2, 53]);
-    }
-
-    #[test]
-    fn what_is_kept_about_a_gateway_has_room() {
-        let config = Config {
-            servers: vec![
-                "2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff".parse().expect("an address");
-                16
-            ],
-            ..Config::default()
-        };
-        assert!(About::of(&config, XdpMode::Generic).settings.to_string().len() < ABOUT_SIZE / 2);
     }
 }

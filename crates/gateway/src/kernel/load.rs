@@ -69,7 +69,7 @@ pub fn load(config: &Config, pins: &Pins) -> Result<Loaded, KernelError> {
     }
 
     let same_layout = pins.has("about")
-        && super::gateway::About::read(pins).is_some_and(|about| about.layout == layout());
+        && super::about::About::read(pins).is_some_and(|about| about.layout == layout());
     let mut reused = Vec::new();
     let mut replaced = BTreeMap::new();
     for mut map in open.open_object_mut().maps_mut() {

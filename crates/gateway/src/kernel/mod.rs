@@ -4,6 +4,8 @@
 //! three links. A start takes over what it finds there ([`load`], [`links`]), so that a restart, a crash or an upgrade
 //! interrupts nothing: maps that still fit go on, and each link gets its new program in one step.
 
+pub mod about;
+mod attach;
 pub mod features;
 pub mod gateway;
 pub mod links;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::gateway::About;
+use super::about::About;
 use super::links::{Hook, Link, XdpMode};
 use super::pins::Pins;
 use super::scan::scan;

@@ -1,0 +1,129 @@
+//! What is kept beside the pinned maps: who attached the programs and how, and the machine's own secret.
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
+use serde_json::{Value, json};
+
+use super::links::XdpMode;
+use super::pins::Pins;
+use super::{KernelError, load};
+use crate::config::Config;
+use crate::keys::{Secret, unix_s};
+
+/// What is pinned beside the maps for people and later versions: who attached this, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The version that attached or took over last.
+    pub version: String,
+    /// [`load::layout`] of that version.
+    pub layout: u64,
+    /// Its process.
+    pub pid: u32,
+    /// When it started, in seconds since 1970.
+    pub started_at: u64,
+    /// How XDP runs.
+    pub mode: String,
+    /// All settings as they were then, by name.
+    pub settings: Value,
+}
+
+impl About {
+    pub(super) fn of(config: &Config, mode: XdpMode) -> Self {
+        let settings = crate::config::table::KEYS.iter().map(|key| {
+            // TOML as the table shows it is JSON, too.
+            let shown = key.show(config);
+            (key.name.to_owned(), serde_json::from_str(&shown).unwrap_or(Value::String(shown)))
+        });
+        Self {
+            version: env!("CARGO_PKG_VERSION").into(),
+            layout: load::layout(),
+            pid: std::process::id(),
+            started_at: unix_s(),
+            mode: mode.name().into(),
+            settings: settings.collect(),
+        }
+    }
+
+    /// Reads it; `None` where there is none, or it is damaged.
+    pub fn read(pins: &Pins) -> Option<Self> {
+        let map = MapHandle::from_pinned_path(pins.path("about")).ok()?;
+        let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+        let text = bytes.split(|&byte| byte == 0).next()?;
+        let about: Value = serde_json::from_slice(text).ok()?;
+        Some(Self {
+            version: about["version"].as_str()?.into(),
+            layout: u64::from_str_radix(about["layout"].as_str()?, 16).ok()?,
+            pid: about["pid"].as_u64()?.try_into().ok()?,
+            started_at: about["started_at"].as_u64()?,
+            mode: about["mode"].as_str()?.into(),
+            settings: about["settings"].clone(),
+        })
+    }
+
+    pub(super) fn write(&self, pins: &Pins) -> Result<(), KernelError> {
+        let text = json!({
+            "version": self.version, "layout": format!("{:x}", self.layout), "pid": self.pid,
+            "started_at": self.started_at, "mode": self.mode, "settings": self.settings,
+        });
+        let mut bytes = text.to_string().into_bytes();
+        bytes.resize(ABOUT_SIZE, 0);
+        keep(pins, "about", &bytes)
+    }
+}
+
+/// The machine's own secret: the one that was kept, or a new one.
+pub(super) fn own_secret(pins: &Pins) -> Result<Secret, KernelError> {
+    let kept = MapHandle::from_pinned_path(pins.path("secret"))
+        .ok()
+        .and_then(|map| map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()?)
+        .and_then(|bytes| Some(Secret::from_bytes(*bytes.first_chunk::<16>()?)));
+    if let Some(secret) = kept {
+        return Ok(secret);
+    }
+    let secret =
+        Secret::random().map_err(|error| KernelError::refused("making a secret", error))?;
+    keep(pins, "secret", secret.as_bytes())?;
+    Ok(secret)
+}
+
+/// Keeps bytes beside the pinned maps: a map of one element.
+fn keep(pins: &Pins, name: &str, bytes: &[u8]) -> Result<(), KernelError> {
+    let refused = |error: libbpf_rs::Error| KernelError::refused(format!("pinning {name}"), error);
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        ..Default::default()
+    };
+    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let present =
+        MapHandle::from_pinned_path(pins.path(name)).ok().filter(|map| map.value_size() == size);
+    let map = match present {
+        Some(map) => map,
+        None => {
+            let mut map = MapHandle::create(MapType::Array, Some(name), 4, size, 1, &options)
+                .map_err(refused)?;
+            pins.remove(name);
+            map.pin(pins.path(name)).map_err(refused)?;
+            map
+        }
+    };
+    map.update(&0u32.to_ne_bytes(), bytes, MapFlags::ANY).map_err(refused)
+}
+
+/// Room for [`About`], far more than its text.
+const ABOUT_SIZE: usize = 8192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_about_a_gateway_has_room() {
+        let config = Config {
+            servers: vec![
+                "2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff".parse().expect("an address");
+                16
+            ],
+            ..Config::default()
+        };
+        assert!(About::of(&config, XdpMode::Generic).settings.to_string().len() < ABOUT_SIZE / 2);
+    }
+}
