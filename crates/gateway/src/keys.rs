@@ -12,6 +12,7 @@
 use std::fmt;
 use std::fs;
 use std::hash::Hasher;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -46,6 +47,9 @@ pub enum SecretError {
     NoRandom(String),
 }
 
+/// Bytes of the file that are looked at: 32 digits, and room for white space.
+const SECRET_FILE_MAX: u64 = 4096;
+
 impl Secret {
     /// Reads a file of 32 hexadecimal digits; white space counts for nothing.
     ///
@@ -55,11 +59,19 @@ impl Secret {
     pub fn read(path: &Path) -> Result<Self, SecretError> {
         let unreadable =
             |error: &std::io::Error| SecretError::Unreadable(path.into(), error.to_string());
-        let mode = fs::metadata(path).map_err(|error| unreadable(&error))?.permissions().mode();
+        let about = fs::metadata(path).map_err(|error| unreadable(&error))?;
+        if !about.is_file() {
+            // Before its mode: nobody shall be told to chmod a directory or a device.
+            return Err(SecretError::Unreadable(path.into(), "is no regular file".into()));
+        }
+        let mode = about.permissions().mode();
         if mode & 0o077 != 0 {
             return Err(SecretError::Open(path.into()));
         }
-        let bytes = fs::read(path).map_err(|error| unreadable(&error))?;
+        let mut bytes = Vec::new();
+        fs::File::open(path)
+            .and_then(|file| file.take(SECRET_FILE_MAX).read_to_end(&mut bytes))
+            .map_err(|error| unreadable(&error))?;
         Self::parse(&bytes).ok_or_else(|| SecretError::Malformed(path.into()))
     }
 
@@ -69,7 +81,6 @@ impl Secret {
     ///
     /// Where `/dev/urandom` cannot be read.
     pub fn random() -> Result<Self, SecretError> {
-        use std::io::Read;
         let mut bytes = [0; 16];
         fs::File::open("/dev/urandom")
             .and_then(|mut source| source.read_exact(&mut bytes))

@@ -1,5 +1,6 @@
 //! Why a configuration is refused.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why a configuration is refused. Displays as one line that names the place, the key and the mend.
@@ -56,18 +57,32 @@ impl fmt::Display for ConfigError {
             }
             Self::Syntax { place, what } => write!(f, "{place}: {what}; hint: the file is TOML"),
             Self::Unknown { place, key, nearest } => {
+                let key = in_part(key);
                 write!(f, "{place}: there is no key {key:?}; hint: the nearest is {nearest:?}")
             }
             Self::Value { place, key, what, hint } if place.is_empty() => {
+                let what = in_part(what);
                 write!(f, "{key}: {what}; hint: {hint}")
             }
             Self::Value { place, key, what, hint } => {
+                let what = in_part(what);
                 write!(f, "{place}: {key}: {what}; hint: {hint}")
             }
             Self::Missing { key, example } => {
                 write!(f, "{key}: is not set; hint: {example}, or {key} in the file of --config")
             }
         }
+    }
+}
+
+/// Foreign text as a line can hold it: the start and the end of what is long.
+fn in_part(text: &str) -> Cow<'_, str> {
+    let ends = (text.char_indices().nth(100), text.char_indices().nth_back(59));
+    match ends {
+        (Some((start, _)), Some((end, _))) if start < end => {
+            format!("{}...{}", &text[..start], &text[end..]).into()
+        }
+        _ => text.into(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! From text to a [`Config`]: the TOML file, and flags over it.
 
+use std::io::Read;
 use std::path::Path;
 
 use toml::Spanned;
@@ -8,6 +9,9 @@ use toml::de::{DeTable, DeValue};
 use super::table::{KEYS, Key, Raw, key};
 use super::{Config, ConfigError};
 
+/// Bytes of a configuration file at most.
+const FILE_MAX: u64 = 1 << 20;
+
 /// Reads a configuration file over `base`.
 ///
 /// # Errors
@@ -15,8 +19,15 @@ use super::{Config, ConfigError};
 /// Any [`ConfigError`] but [`ConfigError::Missing`]; the first one in the file.
 pub fn read_file(path: &Path, base: Config) -> Result<Config, ConfigError> {
     let place = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| ConfigError::Unreadable { path: place.clone(), why: plain(&error) })?;
+    let unreadable = |why: String| ConfigError::Unreadable { path: place.clone(), why };
+    let mut text = String::new();
+    // One that never ends, as /dev/zero, must not take the memory.
+    std::fs::File::open(path)
+        .and_then(|file| file.take(FILE_MAX + 1).read_to_string(&mut text))
+        .map_err(|error| unreadable(plain(&error)))?;
+    if text.len() as u64 > FILE_MAX {
+        return Err(unreadable(format!("is longer than {FILE_MAX} bytes")));
+    }
     parse_file(&place, &text, base)
 }
 
@@ -227,5 +238,19 @@ mod tests {
         let error = read_file(Path::new("/nowhere/gateway.toml"), Config::default())
             .expect_err("not there");
         assert!(error.to_string().starts_with("/nowhere/gateway.toml: no such file"), "{error}");
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let error = read_file(Path::new("/dev/zero"), Config::default()).expect_err("no end");
+        assert!(error.to_string().starts_with("/dev/zero: is longer than 1048576"), "{error}");
+    }
+
+    #[test]
+    fn a_long_value_is_shown_in_part() {
+        let text = message(&format!("timeout = \"{}\"", "x".repeat(100_000)));
+        assert!(text.len() < 400 && text.contains("hint: "), "{text}");
+        let text = message(&format!("{} = 1", "é".repeat(100_000)));
+        assert!(text.len() < 600 && text.contains("hint: "), "{text}");
     }
 }
