@@ -67,7 +67,7 @@ pub(crate) fn main() -> ExitCode {
         Err(Failure::Fault(text)) => (text, 1),
         Err(Failure::Quiet) => return ExitCode::from(2),
     };
-    eprintln!("error: {text}");
+    tell(&format!("error: {text}\n"));
     ExitCode::from(code)
 }
 
@@ -75,6 +75,11 @@ pub(crate) fn main() -> ExitCode {
 pub(crate) fn put(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
+}
+
+/// Words for stderr. Where that cannot be written (full, closed), the exit code says enough; `eprintln!` would panic.
+fn tell(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// `status` and `top`.
@@ -139,7 +144,7 @@ fn usage(error: &clap::Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            eprint!("{error}");
+            tell(&error.to_string());
             ExitCode::from(2)
         }
         _ => {
@@ -150,7 +155,7 @@ fn usage(error: &clap::Error) -> ExitCode {
                 .find_map(|line| line.strip_prefix("tip: "))
                 .unwrap_or("see narrows-gateway --help")
                 .to_owned();
-            eprintln!("error: {what}; hint: {tip}");
+            tell(&format!("error: {what}; hint: {tip}\n"));
             ExitCode::from(2)
         }
     }
