@@ -98,3 +98,16 @@ fn without_the_in_kernel_path_modes_that_need_it_are_refused() {
     refused(&["status", "--interface", "lo"], &["built without", "make gateway"]);
     assert!(gateway(&["detach", "--interface", "lo"]).status.success());
 }
+
+#[test]
+fn an_exit_code_stays_where_words_cannot_be_written() {
+    for arguments in [&["run"][..], &["check", "--interface", "a/b"], &["stats"], &[]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("the system has it");
+        let status = Command::new(env!("CARGO_BIN_EXE_narrows-gateway"))
+            .args(arguments)
+            .stderr(full)
+            .status()
+            .expect("it runs");
+        assert_eq!(status.code(), Some(2), "{arguments:?}");
+    }
+}
