@@ -35,7 +35,10 @@ impl Features {
     ///
     /// Where the kernel does not tell.
     pub fn of(interface: &Interface) -> Result<Self, KernelError> {
+        // What is missing is told in our words.
+        let printing = libbpf_rs::set_print(None);
         let btf = Btf::from_vmlinux().ok();
+        libbpf_rs::set_print(printing);
         let kfunc = |name: &str| {
             btf.as_ref().is_some_and(|btf| btf.type_by_name::<Func<'_>>(name).is_some())
         };

@@ -104,15 +104,39 @@ impl fmt::Display for KernelError {
 
 impl std::error::Error for KernelError {}
 
+/// The system's words without "(os error 2)", which says the same again.
+fn without_number(text: &str) -> String {
+    match text.split_once(" (os error ") {
+        Some((words, rest)) => {
+            format!("{words}{}", rest.split_once(')').map_or("", |(_, after)| after))
+        }
+        None => text.into(),
+    }
+}
+
 impl KernelError {
     fn refused(step: impl Into<String>, why: impl fmt::Display) -> Self {
         // libbpf-rs puts causes on lines of their own.
         let why: Vec<String> = why
             .to_string()
             .lines()
-            .map(|line| line.trim().to_lowercase())
+            .map(|line| without_number(&line.trim().to_lowercase()))
             .filter(|line| !line.is_empty())
             .collect();
         Self::Refused { step: step.into(), why: why.join(": ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_one_line_without_numbers() {
+        let why = "Too many open files (os error 24) (libbpf: -EMFILE)\n\nCaused by:\n  File exists (os error 17)";
+        assert_eq!(
+            KernelError::refused("opening", why).to_string(),
+            "opening: too many open files (libbpf: -emfile): caused by:: file exists; hint: narrows-gateway check says what this kernel can do"
+        );
     }
 }
