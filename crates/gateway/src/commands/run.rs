@@ -4,9 +4,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use narrows_gateway::config::{Config, Mode, OnExit};
+use narrows_gateway::interface::local_addresses;
 use narrows_gateway::keys::Secret;
 use narrows_gateway::log::{Level, log, set_level};
 use narrows_gateway::metrics::{Metrics, Snapshot};
+use narrows_gateway::server::ServerError;
 use narrows_gateway::signals::{Request, Signals};
 use narrows_gateway::{privileges, systemd};
 use serde_json::json;
@@ -40,11 +42,13 @@ pub(crate) trait DataPath {
 pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     config.validate().map_err(Failure::refused)?;
     set_level(config.loglevel);
-    // Before any thread: they inherit what is blocked.
-    let signals = Signals::new().map_err(Failure::fault)?;
     let secret = secret(config)?;
     // Before attaching: a port that is taken is refused like anything else.
     let listener = config.metrics.map(listen).transpose()?;
+    // Before signals are held back: nothing is attached, so that they may end this wait at once.
+    check_servers(config)?;
+    // Before any thread: they inherit what is blocked.
+    let signals = Signals::new().map_err(Failure::fault)?;
     let mut path = start(config, secret)?;
     // Before any thread: each has privileges of its own.
     privileges::drop_all().map_err(Failure::fault)?;
@@ -102,6 +106,7 @@ fn serve(
 fn reload(path: &mut dyn DataPath, config: &mut Config, source: &Source) {
     let result = source.read().map_err(Failure::refused).and_then(|new| {
         new.validate().map_err(Failure::refused)?;
+        servers_here(&new)?;
         let secret = secret(&new)?;
         let mut merged = new;
         let fixed = keep_fixed(config, &mut merged);
@@ -145,18 +150,34 @@ fn secret(config: &Config) -> Result<Option<Secret>, Failure> {
     config.secret.as_deref().map(Secret::read).transpose().map_err(Failure::refused)
 }
 
-/// Each server address is this machine's, and answers over UDP.
+/// For the in-kernel data path, each server address is this machine's.
+fn servers_here(config: &Config) -> Result<(), Failure> {
+    if config.mode == Mode::User || cfg!(not(feature = "ebpf")) {
+        return Ok(());
+    }
+    let here = local_addresses().map_err(Failure::fault)?;
+    let Some(&address) = config.servers.iter().find(|address| !here.contains(address)) else {
+        return Ok(());
+    };
+    let here = here.iter().filter(|address| !address.is_loopback()).copied().collect();
+    Err(Failure::refused(ServerError::NotHere { address, here }))
+}
+
+#[cfg(not(feature = "ebpf"))]
+fn check_servers(_: &Config) -> Result<(), Failure> {
+    Ok(())
+}
+
+/// For the in-kernel data path: the interface is there, each server address is this machine's, and answers over UDP.
 #[cfg(feature = "ebpf")]
 fn check_servers(config: &Config) -> Result<(), Failure> {
-    use narrows_gateway::interface::local_addresses;
-    use narrows_gateway::server::{self, ServerError};
-    let here = local_addresses().map_err(Failure::fault)?;
-    for &address in &config.servers {
-        if !here.contains(&address) {
-            let here = here.iter().filter(|address| !address.is_loopback()).copied().collect();
-            return Err(Failure::refused(ServerError::NotHere { address, here }));
-        }
+    if config.mode == Mode::User {
+        return Ok(());
     }
+    use narrows_gateway::interface::Interface;
+    use narrows_gateway::server;
+    Interface::find(&config.interface).map_err(Failure::refused)?;
+    servers_here(config)?;
     let wait = Duration::from_nanos(config.server_wait.as_ps() / 1000);
     for &address in &config.servers {
         server::answers(SocketAddr::new(address, config.port), wait).map_err(Failure::refused)?;
@@ -166,7 +187,9 @@ fn check_servers(config: &Config) -> Result<(), Failure> {
 
 fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).map_err(|error| {
-        Failure::refused(format!("metrics: {address}: {error}; hint: name a free port"))
+        let text = error.to_string().to_lowercase();
+        let why = text.split(" (os error").next().unwrap_or(&text);
+        Failure::refused(format!("metrics: {address}: {why}; hint: name a free port"))
     })
 }
 
@@ -207,7 +230,6 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
     use narrows_gateway::interface::Interface;
     use narrows_gateway::kernel::{Gateway, KernelError};
     let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
-    check_servers(config)?;
     match Gateway::start(config, &interface, secret.clone()) {
         Ok((gateway, started)) => {
             if started.taken_over {
