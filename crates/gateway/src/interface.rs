@@ -74,6 +74,32 @@ impl Interface {
         Ok(Self { name: name.into(), index, mtu: mtu.unsigned_abs(), hardware, up })
     }
 
+    /// The name of its driver, such as "veth"; `None` where the system does not tell.
+    #[allow(unsafe_code, reason = "std and nix have no form of this request")]
+    pub fn driver(&self) -> Option<String> {
+        let socket =
+            socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).ok()?;
+        let mut about = [0u8; DRIVER_INFO_BYTES];
+        about[..4].copy_from_slice(&ETHTOOL_GDRVINFO.to_ne_bytes());
+        let mut what = request(&self.name);
+        what.ifr_ifru.ifru_data = about.as_mut_ptr().cast();
+        // SAFETY: the kernel writes a struct ethtool_drvinfo, for which there is room; both live until the call returns.
+        let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut what) };
+        nix::errno::Errno::result(result).ok()?;
+        let name = about[4..36].split(|&byte| byte == 0).next()?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// What native XDP needs of others on this interface, which cannot be seen from here.
+    pub fn caveat_of_native(&self) -> Option<String> {
+        (self.driver()? == "veth").then(|| {
+            format!(
+                "{} is a veth device, and drops what native XDP sends where its other end has no XDP program; hint: --mode generic, unless that end has one",
+                self.name
+            )
+        })
+    }
+
     /// Whether its frames have Ethernet headers, as the in-kernel data path needs.
     pub fn is_ethernet(&self) -> bool {
         self.hardware == libc::ARPHRD_ETHER || self.hardware == libc::ARPHRD_LOOPBACK
@@ -158,15 +184,29 @@ fn nearest(name: &str) -> Option<String> {
 #[allow(unsafe_code, reason = "std and nix have no form of these requests")]
 fn ask(name: &str, request: libc::c_ulong) -> Result<libc::ifreq, nix::Error> {
     let socket = socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    let mut what = self::request(name);
+    // SAFETY: the request takes an ifreq, which lives until the call returns.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &mut what) };
+    nix::errno::Errno::result(result).map(|_| what)
+}
+
+/// A request about an interface.
+#[allow(unsafe_code, reason = "a structure with a union")]
+fn request(name: &str) -> libc::ifreq {
     // SAFETY: ifreq is plain old data, for which zeroes are a value.
     let mut what: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in what.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
         *to = from.cast_signed() as libc::c_char;
     }
-    // SAFETY: the request takes an ifreq, which lives until the call returns.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &mut what) };
-    nix::errno::Errno::result(result).map(|_| what)
+    what
 }
+
+/// linux/sockios.h.
+const SIOCETHTOOL: u32 = 0x8946;
+/// linux/ethtool.h.
+const ETHTOOL_GDRVINFO: u32 = 3;
+/// Bytes of `struct ethtool_drvinfo` (linux/ethtool.h): the command, the driver's name in 32 bytes, and more.
+const DRIVER_INFO_BYTES: usize = 196;
 
 #[cfg(test)]
 mod tests {

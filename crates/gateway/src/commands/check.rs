@@ -193,7 +193,12 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
         Err(error) => report.problems.push(error.to_string()),
     }
     match Gateway::probe(config, interface) {
-        Ok(modes) => report.mode = modes.first().map(|mode| mode.name()),
+        Ok(modes) => {
+            report.mode = modes.first().map(|mode| mode.name());
+            if report.mode == Some("native") {
+                report.warnings.extend(interface.caveat_of_native());
+            }
+        }
         Err(KernelError::Feature { feature, hint }) if config.mode == Mode::Auto => {
             fall_back(config, report);
             report.warnings.push(format!(

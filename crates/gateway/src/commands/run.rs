@@ -228,6 +228,7 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
 #[cfg(feature = "ebpf")]
 fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
     use narrows_gateway::interface::Interface;
+    use narrows_gateway::kernel::links::XdpMode;
     use narrows_gateway::kernel::{Gateway, KernelError};
     let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
     match Gateway::start(config, &interface, secret.clone()) {
@@ -235,6 +236,11 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
             if started.taken_over {
                 let fields = json!({ "maps": started.reused, "maps_anew": started.replaced });
                 log(Level::Info, "taken over", fields);
+            }
+            if gateway.mode() == XdpMode::Native {
+                if let Some(why) = interface.caveat_of_native() {
+                    log(Level::Error, "native XDP may lose replies", json!({ "why": why }));
+                }
             }
             Ok(Box::new(InKernel { gateway }))
         }
