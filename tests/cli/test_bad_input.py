@@ -34,7 +34,7 @@ def one_line(narrows: Narrows, *arguments: str) -> str:
         (["run", "nowhere.toml"], "nowhere.toml", "check the path"),
         (["run", "nowhere.toml", "--set", "seed"], "--set seed", "KEY=VALUE"),
         (["run", "nowhere.toml", "--set", "seed=1", "--set", "seed=2"], "--set seed", "keep one"),
-        (["check", "."], ".", "name a scenario file"),
+        (["check", "."], ".", "name a file in it"),
         (["check", "nowhere.toml"], "nowhere.toml", "check the path"),
         (["reproduce", "H11"], "'H11'", "one of H,"),
         (["reproduce", "H", "--seeds", "1"], "--seeds", "narrows reproduce --help"),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 __all__ = ["main"]
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C, as shells have it; `narrows.cli.failure.Exit` lists all."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,9 +25,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from narrows.cli.app import main as run
     finally:
         signal.signal(signal.SIGINT, before)
-    return run(arguments)
+    code = run(arguments)
+    if code == INTERRUPTED and arguments is None:
+        _exit_at_once(code)
+    return code
 
 
-def _leave() -> None:
+def _exit_at_once(code: int) -> NoReturn:
+    """Ends the process with `code`, after a Ctrl-C whose work is saved.
+
+    CPython (3.11, Python/pythonrun.c, run_eval_code_obj) notes that an interrupt came out of a
+    string that was executed, as modules do while they make dataclasses, and then ends by the signal
+    whatever code is given to `sys.exit`.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _leave() -> NoReturn:
     os.write(2, b"interrupted\n")
-    os._exit(130)
+    os._exit(INTERRUPTED)

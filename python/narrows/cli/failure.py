@@ -44,7 +44,8 @@ def report(error: BaseException) -> Exit:
         # nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
-    if isinstance(error, KeyboardInterrupt):
+    # pydantic, interrupted while it builds a model, raises an error of its own about it.
+    if isinstance(error, KeyboardInterrupt) or _caused_by_interrupt(error):
         say("interrupted")
         return Exit.INTERRUPTED
     if isinstance(error, OSError):
@@ -60,6 +61,10 @@ def report(error: BaseException) -> Exit:
     hint = "please report it with what NARROWS_TRACEBACK=1 shows"
     say(f"error: a defect in narrows: {what}; hint: {hint}")
     return Exit.FAILED
+
+
+def _caused_by_interrupt(error: BaseException) -> bool:
+    return type(error).__name__ == "SchemaError" and "KeyboardInterrupt" in str(error)
 
 
 def say(text: str) -> None:
