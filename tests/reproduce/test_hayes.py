@@ -18,6 +18,7 @@ from narrows.reproduce.hayes_2010.claims import CHECKS
 from narrows.reproduce.output import print_outcome
 from narrows.results.gateway_bench import BENCH_TABLES, GatewayBench
 from narrows.results.schema import frame
+from tests.results.synthetic_bench import interval
 
 ROUNDS = (1, 2, 3)
 
@@ -41,32 +42,14 @@ def rows(ok: bool = True) -> dict[str, list[dict[str, Any]]]:
             for number in ROUNDS:
                 queries, noise = 10 * rate, 1.0 + 0.01 * (number - 2)
                 found["intervals"].append(
-                    {
-                        "server": "bind",
-                        "transport": arm,
-                        "rate_per_s": float(rate),
-                        "round": number,
-                        "started_s": 0.0,
-                        "length_s": 10.0,
-                        "kernel_s": kernel_us * noise * queries / 1e6,
-                        "server_s": SERVER_US[arm] * noise * queries / 1e6,
-                        "gateway_s": 0.0,
-                        "kernel_schedstat_s": 0.0,
-                        "server_schedstat_s": 0.0,
-                        "gateway_schedstat_s": 0.0,
-                        "others_s": 0.0,
-                        "generator_s": 1.0,
-                        "offered": queries,
-                        "answered": queries,
-                        "answered_in_time": queries,
-                        "lost": 0,
-                        "failed": 0,
-                        "unsent": 0,
-                        "p50_us": 100.0,
-                        "p90_us": 150.0,
-                        "p99_us": 200.0,
-                        "max_us": 300.0,
-                    }
+                    interval(
+                        "bind",
+                        arm,
+                        float(rate),
+                        number,
+                        kernel_s=kernel_us * noise * queries / 1e6,
+                        server_s=SERVER_US[arm] * noise * queries / 1e6,
+                    )
                 )
     arms = {"gateway": ("asked", "entry", 72.0), "tcp": ("idle", "kernel", 648.0)}
     for arm, (kind, part, size) in arms.items():

@@ -10,31 +10,10 @@ use std::net::{TcpListener, TcpStream};
 
 use common::frames::*;
 use common::packets::{ACK, FIN, PSH, RST, Segment, query};
-use common::programs::{Programs, RING_SIZE, RING_UNIT, XDP_PASS, XDP_TX};
+use common::programs::{Programs, RING_SIZE, RING_UNIT, XDP_PASS, XDP_TX, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::{flow, settings};
 use rand_core::Rng;
-
-/// Loads the programs, or ends the test.
-macro_rules! programs {
-    ($name:literal) => {
-        match Programs::load($name) {
-            Some(programs) => programs,
-            None => return,
-        }
-    };
-}
-
-/// Runs something, and asserts what it counted.
-fn counted<T>(programs: &Programs, counters: &[Counter], run: impl FnOnce() -> T) -> T {
-    let before: Vec<_> = Counter::ALL.iter().map(|&counter| programs.count(counter)).collect();
-    let value = run();
-    for (&counter, before) in Counter::ALL.iter().zip(before) {
-        let expected = counters.iter().filter(|&&one| one == counter).count() as u64;
-        assert_eq!(programs.count(counter) - before, expected, "{counter:?}");
-    }
-    value
-}
 
 fn reply_bytes(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i * 7 + i / 251) as u8).collect()

@@ -9,32 +9,11 @@ mod common;
 use common::conversation::KEYS;
 use common::frames::*;
 use common::packets::{ACK, FIN, PSH, RST, SYN, Segment, prefixed, query};
-use common::programs::{Programs, RING_UNIT, XDP_DROP, XDP_TX, boot_ns};
+use common::programs::{Programs, RING_UNIT, XDP_DROP, XDP_TX, boot_ns, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
-
-/// Loads the programs, or ends the test.
-macro_rules! programs {
-    ($name:literal) => {
-        match Programs::load($name) {
-            Some(programs) => programs,
-            None => return,
-        }
-    };
-}
-
-/// Runs something, and asserts what it counted.
-fn counted<T>(programs: &Programs, counters: &[Counter], run: impl FnOnce() -> T) -> T {
-    let before: Vec<_> = Counter::ALL.iter().map(|&counter| programs.count(counter)).collect();
-    let value = run();
-    for (&counter, before) in Counter::ALL.iter().zip(before) {
-        let expected = counters.iter().filter(|&&one| one == counter).count() as u64;
-        assert_eq!(programs.count(counter) - before, expected, "{counter:?}");
-    }
-    value
-}
 
 #[test]
 fn a_syn_is_answered_with_what_the_client_can_use() {

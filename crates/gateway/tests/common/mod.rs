@@ -1,6 +1,12 @@
 //! What the tests of the core share: packets by another hand, and a client to have conversations with.
 
-#![allow(dead_code, unreachable_pub, reason = "each test takes what it needs")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    unused_macros,
+    reason = "each test takes what it needs"
+)]
 
 pub mod client;
 pub mod conversation;

@@ -21,6 +21,28 @@ pub const XDP_TX: u32 = 3;
 pub const RING_SIZE: u32 = 1 << 18;
 pub const RING_UNIT: u32 = 64;
 
+/// Loads the programs, or ends the test.
+macro_rules! programs {
+    ($name:literal) => {
+        match $crate::common::programs::Programs::load($name) {
+            Some(programs) => programs,
+            None => return,
+        }
+    };
+}
+pub(crate) use programs;
+
+/// Runs something, and asserts what it counted.
+pub fn counted<T>(programs: &Programs, counters: &[Counter], run: impl FnOnce() -> T) -> T {
+    let before: Vec<_> = Counter::ALL.iter().map(|&counter| programs.count(counter)).collect();
+    let value = run();
+    for (&counter, before) in Counter::ALL.iter().zip(before) {
+        let expected = counters.iter().filter(|&&one| one == counter).count() as u64;
+        assert_eq!(programs.count(counter) - before, expected, "{counter:?}");
+    }
+    value
+}
+
 /// The programs with maps of their own.
 pub struct Programs {
     skel: GatewaySkel<'static>,
