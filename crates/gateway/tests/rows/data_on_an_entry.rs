@@ -1,0 +1,224 @@
+//! PROTOCOL.md, data on an entry, by its state.
+
+use super::*;
+
+#[test]
+fn port_reused() {
+    let (mut client, _) = Conversation::replied(settings(), 100);
+    client.isn = client.isn.wrapping_add(70_000);
+    client.shake_hands();
+    assert!(matches!(client.say(&client.data()), Said::Query(_)));
+    let flow = client.flow().expect("an entry");
+    assert_eq!((flow.state, flow.query_seq), (State::Query, client.isn.wrapping_add(1)));
+}
+
+#[test]
+fn query_the_same_goes_to_the_server_again() {
+    let mut client = Conversation::asked(settings());
+    let entry = client.flow();
+    assert!(matches!(client.say(&client.data()), Said::Query(_)));
+    assert_eq!(client.flow().map(|flow| flow.stored), entry.map(|flow| flow.stored));
+    assert_eq!(client.count(Counter::QueryAgain), 1);
+    let fin = Segment { flags: ACK | FIN, ..client.data() };
+    assert!(matches!(client.say(&fin), Said::Query(_)));
+    assert!(client.flow().expect("an entry").client_fin);
+}
+
+#[test]
+fn query_another_at_its_place_is_dropped() {
+    let mut client = Conversation::asked(settings());
+    let longer = [&client.query[..], b"x"].concat();
+    let other_id = query(0x1235, "www.example.com", 1, Some(1232));
+    for payload in [&longer[..], &client.query.clone()[..5], &other_id] {
+        let segment = client.data_at(0, 0, payload);
+        dropped(&mut client, &segment, Counter::Strange);
+    }
+}
+
+#[test]
+fn query_bare_fin_is_a_half_close() {
+    let mut client = Conversation::asked(settings());
+    let fin = client.fin(client.length(), 0);
+    assert_eq!(client.say(&fin), DROP);
+    let flow = client.flow().expect("an entry");
+    assert!(flow.client_fin);
+    assert_eq!(flow.client_next, fin.next());
+    dropped(&mut client, &fin, Counter::Strange);
+    // The reply acknowledges it and carries ours.
+    let (_, segments) = client.answer(100);
+    assert_eq!(segments[0].flags, ACK | PSH | FIN);
+    assert_eq!(segments[0].ack, fin.next());
+    assert_eq!(state(&client), Some(State::Closing));
+}
+
+#[test]
+fn query_data_behind_is_pipelined() {
+    let mut client = Conversation::asked(settings());
+    let second = client.data_at(client.length(), 0, b"second");
+    dropped(&mut client, &second, Counter::Pipelined);
+}
+
+#[test]
+fn replied_the_query_again_gives_the_segment_at_its_ack() {
+    for settings in [settings(), close_fin()] {
+        let (mut client, segments) = Conversation::replied(settings, 4000);
+        let whole: Vec<u8> = segments.iter().flat_map(|s| s.payload.clone()).collect();
+        for ack in [0, 1448, 2896, 4000, 17] {
+            let data = client.data_at(0, ack, &client.query.clone());
+            let again = segment(client.say(&data));
+            let end = (ack as usize + 1448).min(whole.len());
+            assert_eq!(again.payload, whole[ack as usize..end], "at {ack}");
+            assert_eq!(again.seq, data.ack);
+            assert_eq!(again.ack, segments[0].ack);
+            assert_eq!(
+                again.flags & FIN,
+                if end == whole.len() { segments[2].flags & FIN } else { 0 }
+            );
+        }
+        assert_eq!(client.count(Counter::Resent), 5);
+    }
+}
+
+#[test]
+fn replied_the_query_again_with_another_ack_gives_the_first_segment() {
+    for settings in [settings(), close_fin()] {
+        let (mut client, segments) = Conversation::replied(settings, 4000);
+        for ack in [4003_u32.wrapping_add(1), u32::MAX] {
+            let data = client.data_at(0, ack, &client.query.clone());
+            assert_eq!(segment(client.say(&data)).payload, segments[0].payload);
+        }
+    }
+}
+
+#[test]
+fn closing_the_query_again_at_the_end_gives_our_fin() {
+    let (mut client, segments) = Conversation::replied(close_fin(), 100);
+    let end = segments[0].payload.len() as u32;
+    let again = segment(client.say(&client.data_at(0, end, &client.query.clone())));
+    assert_eq!((again.flags, again.payload.len()), (FIN | ACK, 0));
+    assert_eq!(again.next(), segments[0].next());
+}
+
+#[test]
+fn the_query_again_behind_the_end_is_acknowledged() {
+    for (settings, beyond, after) in
+        [(settings(), 0, State::Idle), (close_fin(), 1, State::Closing)]
+    {
+        let (mut client, segments) = Conversation::replied(settings, 4000);
+        let end = segments.iter().map(|s| s.payload.len() as u32).sum::<u32>() + beyond;
+        for _ in 0..2 {
+            let data = client.data_at(0, end, &client.query.clone());
+            let answer = segment(client.say(&data));
+            assert_eq!((answer.flags, answer.seq), (ACK, data.ack));
+            assert_eq!(answer.ack, data.next());
+            assert!(answer.payload.is_empty());
+            assert_eq!(state(&client), Some(after));
+        }
+    }
+}
+
+#[test]
+fn idle_a_second_query_is_left_to_the_kernel() {
+    for acknowledged in [false, true] {
+        let (mut client, segments) = Conversation::replied(settings(), 100);
+        let end = segments[0].payload.len() as u32;
+        if acknowledged {
+            assert_eq!(client.say(&client.ack(client.length(), end)), DROP);
+            assert_eq!(state(&client), Some(State::Idle));
+        }
+        let second = client.data_at(client.length(), end, b"second");
+        assert_eq!(client.say(&second), hand_off(Reason::Second));
+        assert_eq!(
+            client.core.adopt(client.now, &second.packet()),
+            Some(Adoption {
+                mss: 1460,
+                wscale: Some(9),
+                sack: true,
+                timestamps: second.timestamps.map(|(a, b)| (b, a))
+            })
+        );
+        assert_eq!(client.flow(), None);
+    }
+}
+
+#[test]
+fn idle_a_bare_fin_is_answered_with_fin_and_ack() {
+    for size in [100, 4000] {
+        let (mut client, segments) = Conversation::replied(settings(), size);
+        let end = segments.iter().map(|s| s.payload.len() as u32).sum::<u32>();
+        // Ours may be lost: then the client's comes again.
+        for _ in 0..2 {
+            let fin = client.fin(client.length(), end);
+            let answer = segment(client.say(&fin));
+            assert_eq!((answer.flags, answer.seq, answer.ack), (FIN | ACK, fin.ack, fin.next()));
+            assert_eq!(state(&client), Some(State::Closing));
+        }
+        assert_eq!(client.say(&client.ack(client.length() + 1, end + 1)), DROP);
+        assert_eq!(client.flow(), None);
+        assert_eq!(client.count(Counter::Closed), 1);
+    }
+}
+
+#[test]
+fn replied_a_fin_or_data_before_the_end_is_dropped() {
+    let (mut client, _) = Conversation::replied(settings(), 100);
+    let fin = client.fin(client.length(), 5);
+    dropped(&mut client, &fin, Counter::Strange);
+    let data = client.data_at(client.length(), 5, b"second");
+    dropped(&mut client, &data, Counter::Strange);
+}
+
+#[test]
+fn closing_a_bare_fin_is_acknowledged() {
+    let (mut client, segments) = Conversation::replied(close_fin(), 100);
+    let end = segments[0].payload.len() as u32;
+    // Before it has our FIN, again, and with it.
+    let early = client.fin(client.length(), 5);
+    dropped(&mut client, &early, Counter::Strange);
+    for (ack, flags, gone) in [(end, FIN | ACK, false), (end + 1, ACK, true)] {
+        let fin = client.fin(client.length(), ack);
+        let answer = segment(client.say(&fin));
+        assert_eq!((answer.flags, answer.seq, answer.ack), (flags, fin.ack, fin.next()));
+        assert_eq!(client.flow().is_none(), gone);
+    }
+    assert_eq!(client.count(Counter::Closed), 1);
+}
+
+#[test]
+fn closing_a_second_query_is_answered_with_rst() {
+    for fin in [0, 1] {
+        let (mut client, segments) = Conversation::replied(close_fin(), 100);
+        let end = segments[0].payload.len() as u32;
+        let second = client.data_at(client.length(), end + fin, b"second");
+        let answer = segment(client.say(&second));
+        assert_eq!((answer.flags, answer.seq), (RST, second.ack));
+        assert_eq!(client.flow(), None);
+    }
+}
+
+#[test]
+fn slow_the_query_is_left_to_the_kernel() {
+    let mut client = Conversation::asked(settings());
+    assert_eq!(client.answer(20_000).0, ReplyVerdict::HandOff);
+    let ahead = client.data_at(client.length(), 0, b"more");
+    dropped(&mut client, &ahead, Counter::Strange);
+    assert_eq!(client.say(&client.data()), hand_off(Reason::Reply));
+}
+
+#[test]
+fn a_reply_gone_from_the_ring_ends_the_connection() {
+    let (mut client, _) = Conversation::replied(settings(), 100);
+    let mut others = client.clone();
+    for port in 1..=40 {
+        others.client.set_port(port);
+        others.shake_hands();
+        others.say(&others.data());
+        assert_eq!(others.answer(14_000).0, ReplyVerdict::Sent);
+    }
+    client.core = others.core;
+    let data = client.data();
+    let answer = segment(client.say(&data));
+    assert_eq!((answer.flags, answer.seq), (RST, data.ack));
+    assert_eq!(client.flow(), None);
+    assert_eq!(client.count(Counter::ResendGone), 1);
+}

@@ -1,0 +1,58 @@
+//! Each row of the tables in PROTOCOL.md, as one test named after it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod acknowledgements;
+mod adoption;
+mod cache;
+mod data_on_an_entry;
+mod first_data;
+mod packets;
+mod replies;
+mod rst;
+mod syn;
+mod time;
+mod truncation;
+mod unknown;
+
+use std::time::Duration;
+
+use common::conversation::{Conversation, Said, settings};
+use common::packets::{
+    ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, prefixed, query, reply,
+};
+use narrows_gateway::core::{Adoption, Counter, Reason, ReplyVerdict, Settings, State, Verdict};
+
+const DROP: Said = Said::Nothing(Verdict::Drop);
+const PASS: Said = Said::Nothing(Verdict::Pass);
+
+fn hand_off(reason: Reason) -> Said {
+    Said::Nothing(Verdict::HandOff(reason))
+}
+
+/// The core says nothing and counts `counter` once more; the entry stays as it was.
+#[track_caller]
+fn dropped(conversation: &mut Conversation, segment: &Segment, counter: Counter) {
+    let (before, entry) = (conversation.count(counter), conversation.flow());
+    assert_eq!(conversation.say(segment), DROP);
+    assert_eq!(conversation.count(counter), before + 1, "{}", counter.name());
+    assert_eq!(conversation.flow(), entry);
+}
+
+#[track_caller]
+fn segment(said: Said) -> Segment {
+    match said {
+        Said::Segment(segment) => segment,
+        other => panic!("not a segment: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn state(conversation: &Conversation) -> Option<State> {
+    conversation.flow().map(|flow| flow.state)
+}
+
+fn close_fin() -> Settings {
+    Settings { close_fin: true, ..settings() }
+}

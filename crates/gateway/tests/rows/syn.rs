@@ -1,0 +1,63 @@
+//! PROTOCOL.md, a SYN: answered with a cookie and no state.
+
+use super::*;
+
+#[test]
+fn is_answered_with_a_cookie_and_no_state() {
+    let mut client = Conversation::new(settings());
+    let answer = client.shake_hands();
+    assert_eq!((answer.flags, answer.window), (SYN | ACK, 65_535));
+    assert_eq!(answer.ack, client.isn.wrapping_add(1));
+    assert_eq!((answer.mss, answer.wscale, answer.sack), (Some(1460), Some(7), true));
+    assert_eq!(answer.timestamps.map(|(_, echo)| echo), Some(7000));
+    assert_eq!(client.core.flows().count(), 0);
+    assert_eq!(client.count(Counter::Syn), 1);
+}
+
+#[test]
+fn without_timestamps_offers_nothing_but_an_mss() {
+    let mut client = Conversation::new(settings()).plain();
+    client.wscale = Some(7);
+    let mut syn = client.syn();
+    syn.sack = true;
+    let answer = segment(client.say(&syn));
+    assert_eq!((answer.mss, answer.wscale, answer.sack), (Some(1460), None, false));
+    assert_eq!(answer.timestamps, None);
+}
+
+#[test]
+fn with_ipv6_is_answered_alike() {
+    let answer = Conversation::new(settings()).over_ipv6().shake_hands();
+    assert_eq!(answer.mss, Some(1440));
+}
+
+#[test]
+fn on_an_entry_is_answered_and_the_entry_stays() {
+    let mut client = Conversation::asked(settings());
+    let entry = client.flow();
+    segment(client.say(&client.syn()));
+    assert_eq!(client.flow(), entry);
+}
+
+#[test]
+fn with_another_of_these_is_dropped() {
+    for flags in [SYN | ACK, SYN | FIN, SYN | RST, SYN | ACK | FIN | RST] {
+        let mut client = Conversation::new(settings());
+        let odd = Segment { flags, ..client.syn() };
+        dropped(&mut client, &odd, Counter::OddFlags);
+    }
+}
+
+#[test]
+fn above_the_rate_of_its_source_is_dropped() {
+    let settings =
+        Settings { syn_interval_ns: 1_000_000_000, syn_burst_ns: 2_000_000_000, ..settings() };
+    let mut client = Conversation::new(settings);
+    for _ in 0..3 {
+        segment(client.say(&client.syn()));
+    }
+    let syn = client.syn();
+    dropped(&mut client, &syn, Counter::SynLimited);
+    client.client.set_ip([198, 51, 100, 8].into());
+    segment(client.say(&client.syn()));
+}

@@ -1,0 +1,59 @@
+//! PROTOCOL.md, entries that time removes.
+
+use super::*;
+
+/// What is put out when nothing was seen for so long; nothing is a millisecond before.
+#[track_caller]
+fn after(client: &mut Conversation, seconds: u64) -> Vec<Segment> {
+    let (flow, mut out) = (client.flow(), Vec::new());
+    client.now.boot += Duration::from_secs(seconds) - Duration::from_millis(1);
+    client.core.poll(client.now, &mut out);
+    assert_eq!((client.flow(), out.len()), (flow, 0));
+    client.now.boot += Duration::from_millis(1);
+    client.core.poll(client.now, &mut out);
+    assert_ne!(client.flow(), flow);
+    out.iter().map(|packet| Segment::read(packet)).collect()
+}
+
+#[test]
+fn removes_entries_that_wait_for_others() {
+    let cached = Conversation::open(Settings { syncache: true, ..settings() });
+    let asked = Conversation::asked(settings());
+    let mut slow = asked.clone();
+    slow.answer(20_000);
+    for mut client in [cached, asked, slow] {
+        assert_eq!(after(&mut client, 3), []);
+        assert_eq!(client.flow(), None);
+        assert_eq!(client.count(Counter::Expired), 1);
+    }
+}
+
+#[test]
+fn closes_idle_connections_and_keeps_them_until_their_cookie_is_dead() {
+    let (replied, segments) = Conversation::replied(settings(), 100);
+    let mut idle = replied.clone();
+    idle.say(&idle.ack(idle.length(), segments[0].payload.len() as u32));
+    let query_seq = replied.isn.wrapping_add(1);
+    for (mut client, ack) in [(replied, query_seq), (idle, segments[0].ack)] {
+        let fins = after(&mut client, 10);
+        assert_eq!(fins.len(), 1);
+        assert_eq!((fins[0].flags, fins[0].payload.len()), (FIN | ACK, 0));
+        assert_eq!((fins[0].seq, fins[0].ack), (segments[0].next(), ack));
+        assert_eq!(state(&client), Some(State::Closing));
+        assert_eq!(after(&mut client, 64), []);
+        assert_eq!(client.flow(), None);
+    }
+}
+
+#[test]
+fn a_table_that_is_full_forgets_what_is_longest_unused() {
+    let mut client = Conversation::new(settings());
+    for port in 1..=65 {
+        client.client.set_port(port);
+        client.shake_hands();
+        client.say(&client.data());
+    }
+    assert_eq!(client.core.flows().count(), 64);
+    client.client.set_port(1);
+    assert_eq!(client.flow(), None);
+}
