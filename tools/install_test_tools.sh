@@ -30,6 +30,8 @@ need named bind9 named.service
 need dnssec-signzone bind9-utils
 need knotd knot knot.service
 need unbound unbound unbound.service
+need pdns_server pdns-server pdns.service
+ls /usr/lib/*/pdns/libbindbackend.so >/dev/null 2>&1 || missing="$missing pdns-backend-bind"
 need dig bind9-dnsutils
 need kdig knot-dnsutils
 need dnsperf dnsperf

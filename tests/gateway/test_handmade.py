@@ -12,7 +12,7 @@ import pytest
 
 from . import zones
 from .clients import ask, connect, prefixed, query, receive
-from .conftest import LARGE, SMALL, Lab, PeerMaker
+from .conftest import KINDS, LARGE, SMALL, Lab, PeerMaker
 from .segments import ACK, FIN, MODULUS, NOP, PSH, RST, SYN, Peer, Segment
 
 
@@ -223,7 +223,7 @@ def test_a_close_without_a_query(peer: PeerMaker) -> None:
     close(client)
 
 
-@pytest.mark.parametrize("kind", ["nsd", "bind", "knot", "unbound"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [300, 4000])
 def test_half_close(lab: Lab, peer: PeerMaker, kind: str, size: int) -> None:
     """The client has no more to ask, and still waits for its reply."""
@@ -237,7 +237,7 @@ def test_half_close(lab: Lab, peer: PeerMaker, kind: str, size: int) -> None:
     finish(client, sent)
 
 
-@pytest.mark.parametrize("kind", ["nsd", "bind", "knot", "unbound"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [300, 4000])
 def test_fin_with_the_query(lab: Lab, peer: PeerMaker, kind: str, size: int) -> None:
     message = query(zones.size_name(size))
@@ -448,7 +448,7 @@ def options(name: str) -> list[dns.edns.Option]:
     return [dns.edns.GenericOption(code, bytes(length))]
 
 
-@pytest.mark.parametrize("kind", ["nsd", "bind", "knot", "unbound"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["odd", "empty", "padding", "nsid"])
 def test_edns_options_of_any_length(lab: Lab, peer: PeerMaker, kind: str, name: str) -> None:
     for size, edns in itertools.product((300, 1200), (512, 1232, 4096)):
