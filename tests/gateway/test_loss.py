@@ -16,7 +16,8 @@ from .conftest import ARMS, Lab, laboratory
 from .crowd import Job, Outcome, ask_all
 from .programs import Conditions, Wire
 
-CLIENTS = tuple(f"192.0.2.{i}" for i in range(100, 220))
+NUMBERS = range(100, 220)
+"""Of the clients, and of the wire's classes: the last byte of an address, IPv4 or IPv6."""
 LOSSES = (0.0, 0.01, 0.05, 0.10, 0.25)
 SEGMENTS = (536, 1220, 1460, 8960)
 SIZES = (60, 300, 1400, 4000, 16000, 60000)
@@ -32,27 +33,35 @@ OPTIONS += ("--limits-syn-rate", "0", "--limits-query-rate", "0")
 def bad_line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Lab, Wire]]:
     """A network with a wire in the middle, and frames of up to 9000 bytes."""
     folder = tmp_path_factory.mktemp("loss") / "lab"
-    made = laboratory(folder, ("nsd",), mtu=9000, wired=True, options=OPTIONS, clients=CLIENTS)
+    clients = tuple(client(number, version) for number in NUMBERS for version in (4, 6))
+    made = laboratory(folder, ("nsd",), mtu=9000, wired=True, options=OPTIONS, clients=clients)
     with made as lab:
         assert lab.wire is not None
         yield lab, lab.wire
 
 
-def classes(addresses: tuple[str, ...] = CLIENTS) -> Iterator[tuple[str, int]]:
+def client(number: int, version: int) -> str:
+    """A client's address."""
+    return f"192.0.2.{number}" if version == 4 else f"2001:db8::{number:x}"
+
+
+def classes(version: int = 4) -> Iterator[tuple[str, int]]:
     """Addresses with the wire's number for each."""
-    return ((address, int(address.rsplit(".", 1)[1])) for address in addresses)
+    return ((client(number, version), number) for number in NUMBERS)
 
 
 @pytest.mark.parametrize("size", [300, 4000, 9000])
-def test_each_single_segment_may_be_lost(bad_line: tuple[Lab, Wire], arm: str, size: int) -> None:
+def test_each_single_segment_may_be_lost(
+    bad_line: tuple[Lab, Wire], arm: str, version: int, size: int
+) -> None:
     """Of either direction: the SYN, the query, each segment of the reply, each acknowledgement."""
     lab, line = bad_line
-    server, message = lab.address("nsd", arm), query(zones.size_name(size))
+    server, message = lab.address("nsd", arm, version), query(zones.size_name(size))
     line.set(Conditions())
     expected = ask(lab.network.client, lab.address("nsd", "kernel"), message)
     jobs = []
     places = itertools.product((False, True), range(1, 16))
-    for (address, number), (to_client, place) in zip(classes(), places, strict=False):
+    for (address, number), (to_client, place) in zip(classes(version), places, strict=False):
         line.set(Conditions(delay=0.002), number)
         line.drop(to_client, place, number)
         jobs.append(Job(server, message, address, 1220, queries=2))
@@ -63,14 +72,16 @@ def test_each_single_segment_may_be_lost(bad_line: tuple[Lab, Wire], arm: str, s
     assert sum(lost) > 8
 
 
-def cells() -> list[tuple[float, int, int]]:
+def cells(version: int) -> list[tuple[float, int, int]]:
     """Loss, segment size and reply size, without what takes minutes on any TCP."""
     made = itertools.product(LOSSES, SEGMENTS, SIZES)
+    if version == 6 and not FULL:
+        made = itertools.product(LOSSES, (1220, 8960), (300, 4000, 16000, 60000))
     return [(loss, mss, size) for loss, mss, size in made if FULL or loss * size / mss <= 4]
 
 
 def test_a_line_that_loses_doubles_and_reorders(
-    bad_line: tuple[Lab, Wire], capsys: pytest.CaptureFixture[str]
+    bad_line: tuple[Lab, Wire], version: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Never corrupted, never stuck; how long it takes is printed beside the kernel's TCP."""
     lab, line = bad_line
@@ -81,22 +92,24 @@ def test_a_line_that_loses_doubles_and_reorders(
         for size in SIZES
     }
     source = {}
-    numbers = classes()
+    numbers = classes(version)
     for loss, arm in itertools.product(LOSSES, ARMS):
         address, number = next(numbers)
         source[loss, arm] = address
         bad = loss > 0
         line.set(
-            Conditions(loss, 0.02 * bad, 0.05 * bad, delay=0.002, seed=1000 + int(100 * loss)),
+            Conditions(
+                loss, 0.02 * bad, 0.05 * bad, delay=0.002, seed=100 * version + int(100 * loss)
+            ),
             number,
         )
     repeats = 10 if FULL else 3
-    work = [(cell, arm) for cell in cells() for arm in ARMS for _ in range(repeats)]
+    work = [(cell, arm) for cell in cells(version) for arm in ARMS for _ in range(repeats)]
     random.Random(2026).shuffle(work)
     jobs = {}
     for index, ((loss, mss, size), arm) in enumerate(work):
         message = query(zones.size_name(size))
-        jobs[index] = Job(lab.address("nsd", arm), message, source[loss, arm], mss, 2)
+        jobs[index] = Job(lab.address("nsd", arm, version), message, source[loss, arm], mss, 2)
     outcomes = ask_all(lab.network.client, list(jobs.values()), 600 if FULL else 120, apart=0.01)
     by: dict[tuple[float, int, str], list[Outcome]] = {}
     bad_ones = []
@@ -105,7 +118,9 @@ def test_a_line_that_loses_doubles_and_reorders(
         if outcome.error or outcome.replies != [expected[size]] * 2:
             bad_ones.append((loss, mss, size, arm, outcome.error or "corrupted"))
     with capsys.disabled():
-        print(f"\n{len(jobs)} connections; median latency in ms, kernel's TCP / gateway")
+        print(
+            f"\n{len(jobs)} connections, IPv{version}; median latency in ms, kernel's TCP / gateway"
+        )
         print("loss     " + "".join(f"{size:>16}" for size in SIZES))
         for loss in LOSSES:
             row = f"{100 * loss:4.0f} %   "
