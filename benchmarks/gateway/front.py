@@ -83,6 +83,8 @@ def start(program: Path, link: Link, folder: Path, settings: dict[str, object]) 
         f'interface = "{link.server_interface}"',
         f'server = ["{link.server}", "{link.server6}"]',
         "loglevel = 0",
+        # Both ends of the link have XDP programs; auto takes generic XDP on links of this kind.
+        'mode = "native"',
         *(f"{key} = {json.dumps(value)}" for key, value in settings.items()),
         "[limits]",
         *(f"{key} = {value}" for key, value in LIMITS.items()),

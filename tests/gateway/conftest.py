@@ -87,8 +87,13 @@ def laboratory(
     wired: bool = False,
     options: tuple[str, ...] = (),
     clients: tuple[str, ...] = (),
+    peer_program: bool = True,
 ) -> Iterator[Lab]:
-    """A network with servers, and the gateway with these options if it is built."""
+    """A network with servers, and the gateway with these options if it is built.
+
+    `peer_program` has an XDP program at the other end of the server's link, without which native
+    XDP sends nothing.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     files = zones.write(folder / "zones")
     plain = [address(kind, "kernel", v) for kind in kinds for v in (4, 6)]
@@ -101,7 +106,8 @@ def laboratory(
         at_server = (net.client, net.client_link)
         if net.wire is not None and net.wire_links is not None:
             at_server = (net.wire, net.wire_links[1])
-        stack.enter_context(xdp.passing(*at_server))
+        if peer_program:
+            stack.enter_context(xdp.passing(*at_server))
         joined = stack.enter_context(wire(net)) if wired else None
         started = {}
         for kind in kinds:

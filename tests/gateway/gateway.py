@@ -131,8 +131,10 @@ def running(
     folder: Path,
     options: Sequence[str] = (),
 ) -> Iterator[Gateway]:
-    """Runs the gateway before those addresses until the block ends."""
+    """Runs the gateway before those addresses until the block ends; native if no mode is named."""
     words = [str(program()), "run", "--interface", link, *options]
+    if "--mode" not in options:
+        words += ["--mode", "native"]
     for address in addresses:
         words += ["--server", address]
     process = start(space, words, folder)

@@ -78,6 +78,15 @@ def test_modes(make: Maker, options: tuple[str, ...], offload: bool) -> None:
         serves(lab)
 
 
+@pytest.mark.parametrize("offload", [True, False], ids=["offload", "whole-checksums"])
+def test_as_it_comes(make: Maker, offload: bool) -> None:
+    """Without a mode, and with nothing at the other end of the line that native XDP would need."""
+    with make("--mode", "auto", offload=offload, peer_program=False) as lab:
+        serves(lab)
+        assert lab.gateway is not None
+        assert '"mode":"generic"' in (lab.gateway.folder / "log").read_text()
+
+
 @pytest.mark.parametrize("mtu", [1280, 1400, 9000])
 def test_sizes_of_frames(make: Maker, mtu: int) -> None:
     with make("--edns-size", "65500 B", "--max-segments", "64", mtu=mtu) as lab:

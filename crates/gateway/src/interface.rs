@@ -90,14 +90,10 @@ impl Interface {
         Some(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// What native XDP needs of others on this interface, which cannot be seen from here.
-    pub fn caveat_of_native(&self) -> Option<String> {
-        (self.driver()? == "veth").then(|| {
-            format!(
-                "{} is a veth device, and drops what native XDP sends where its other end has no XDP program; hint: --mode generic, unless that end has one",
-                self.name
-            )
-        })
+    /// Whether it is an end of a veth pair: the other one is woken for what native XDP sends only where it has an XDP
+    /// program, Linux drivers/net/veth.c (`veth_xdp_flush`), which cannot be seen from here.
+    pub fn is_veth(&self) -> bool {
+        self.driver().as_deref() == Some("veth")
     }
 
     /// Whether its frames have Ethernet headers, as the in-kernel data path needs.

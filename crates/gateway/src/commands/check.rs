@@ -195,9 +195,9 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
     match Gateway::probe(config, interface) {
         Ok(modes) => {
             report.mode = modes.first().map(|mode| mode.name());
-            if report.mode == Some("native") {
-                report.warnings.extend(interface.caveat_of_native());
-            }
+            let notice =
+                modes.first().and_then(|&mode| Gateway::notice(config.mode, interface, mode));
+            report.warnings.extend(notice);
         }
         Err(KernelError::Feature { feature, hint }) if config.mode == Mode::Auto => {
             fall_back(config, report);

@@ -228,7 +228,6 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
 #[cfg(feature = "ebpf")]
 fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
     use narrows_gateway::interface::Interface;
-    use narrows_gateway::kernel::links::XdpMode;
     use narrows_gateway::kernel::{Gateway, KernelError};
     let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
     match Gateway::start(config, &interface, secret.clone()) {
@@ -237,10 +236,8 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
                 let fields = json!({ "maps": started.reused, "maps_anew": started.replaced });
                 log(Level::Info, "taken over", fields);
             }
-            if gateway.mode() == XdpMode::Native {
-                if let Some(why) = interface.caveat_of_native() {
-                    log(Level::Error, "native XDP may lose replies", json!({ "why": why }));
-                }
+            if let Some(why) = Gateway::notice(config.mode, &interface, gateway.mode()) {
+                log(Level::Error, "veth", json!({ "mode": gateway.mode().name(), "why": why }));
             }
             Ok(Box::new(InKernel { gateway }))
         }

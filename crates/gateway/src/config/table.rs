@@ -80,8 +80,8 @@ pub static KEYS: &[Key] = &[
         name: "mode",
         placeholder: "MODE",
         live: false,
-        help: "auto (the best that kernel and interface can do), native (XDP in the driver), generic (XDP in the kernel's \
-               receive path) or user (user space, for kernels that can do neither)",
+        help: "auto (native where the driver has it, but for veth devices, else generic), native (XDP in the driver), \
+               generic (XDP in the kernel's receive path) or user (user space, for kernels that can do neither)",
         set: |config, raw| {
             let names = [
                 ("auto", Mode::Auto),

@@ -123,9 +123,39 @@ fn a_kernel_or_interface_without_a_feature_is_named() {
         &["--server", SERVER, "--interface", "lo", "--mode", "native"],
         &["no native XDP in the interface's driver", "hint: --mode generic"],
     );
-    let run = place.start(&["--interface", "lo"]);
+    let run = place.start(&["--interface", "lo", "--mode", "auto"]);
     assert_eq!(run.ready["mode"], "generic");
     assert_eq!(run.end(Signal::SIGTERM), Some(0));
+    assert!(!place.log().contains("veth"), "{}", place.log());
+}
+
+#[test]
+fn auto_serves_whatever_a_veth_devices_other_end_has() {
+    if skip().is_some() {
+        return;
+    }
+    let mut place = Place::new();
+    place.take_program_off_client();
+    let before = place.machine();
+    let run = place.start(&["--mode", "auto", "--loglevel", "1"]);
+    assert_eq!(run.ready["mode"], "generic");
+    ask(&mut place.connect(), "name").expect("a reply");
+    assert_eq!(place.status()["mode"], "generic");
+    let log = place.log();
+    assert_eq!(log.lines().count(), 1, "{log}");
+    let line: Value = serde_json::from_str(&log).expect("JSON");
+    let why = line["why"].as_str().expect("words");
+    assert!(why.contains("g0 is a veth device") && why.contains("hint: --mode native"), "{log}");
+
+    // What was attached in another mode goes on in it, and a mode that is named is the mode that is used.
+    assert_eq!(run.end(Signal::SIGUSR2), Some(0));
+    let named = place.start(&["--mode", "native"]);
+    assert_eq!(named.ready["mode"], "native");
+    assert_eq!(named.end(Signal::SIGUSR2), Some(0));
+    let again = place.start(&["--mode", "auto"]);
+    assert_eq!(again.ready["mode"], "native");
+    assert_eq!(again.end(Signal::SIGTERM), Some(0));
+    assert_eq!(place.machine(), before);
 }
 
 #[test]
@@ -473,9 +503,16 @@ fn check_touches_nothing() {
     let output = place.command(&[], &["check", "--json", "--server", SERVER]);
     let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(output.status.success(), "{said}");
-    assert_eq!(said["mode"], "native", "{said}");
+    assert_eq!(said["mode"], "generic", "{said}");
+    assert!(said["warnings"][0].as_str().is_some_and(|text| text.contains("hint: --mode native")));
+    assert_eq!(said["facts"]["native_xdp"], true, "{said}");
     assert_eq!(said["facts"]["servers"][0]["tcp"], true, "{said}");
     assert_eq!(said["facts"]["bpf_sk_assign_tcp_reqsk"], true, "{said}");
+    assert_eq!(place.machine(), before);
+    let output = place.command(&[], &["check", "--json", "--server", SERVER, "--mode", "native"]);
+    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(said["mode"], "native", "{said}");
+    assert!(said["warnings"][0].as_str().is_some_and(|text| text.contains("hint: --mode generic")));
     assert_eq!(place.machine(), before);
 
     let refused = place.command(&[], &["check", "--json", "--server", "10.77.0.9"]);

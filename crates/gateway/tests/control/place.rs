@@ -90,6 +90,11 @@ impl Place {
         }));
     }
 
+    /// Leaves the client's end as most are: without an XDP program.
+    pub(crate) fn take_program_off_client(&mut self) {
+        self.passes = None;
+    }
+
     /// The folder of the one gateway's pins.
     pub(crate) fn pins(&self) -> PathBuf {
         let all = fs::read_dir(self.path("bpf/narrows-gateway")).expect("pins");
@@ -116,7 +121,7 @@ impl Place {
         self.prepare(prefix, arguments).stdin(Stdio::null()).output().expect("nsenter runs")
     }
 
-    /// `run` for this place's server, with more arguments, until its first line.
+    /// `run` for this place's server, with more arguments, until its first line; in native mode if none is named.
     pub(crate) fn start(&self, arguments: &[&str]) -> Run {
         self.start_as(&[], arguments)
     }
@@ -124,7 +129,12 @@ impl Place {
     /// The same with a prefix.
     pub(crate) fn start_as(&self, prefix: &[&str], arguments: &[&str]) -> Run {
         let log = File::options().create(true).append(true).open(self.path("log")).expect("a log");
-        let all = [&["run", "--server", SERVER, "--loglevel", "3"], arguments].concat();
+        let mut all = [&["run", "--server", SERVER], arguments].concat();
+        for default in [["--mode", "native"], ["--loglevel", "3"]] {
+            if !arguments.contains(&default[0]) {
+                all.extend(default);
+            }
+        }
         let mut child = self
             .prepare(prefix, &all)
             .stdout(Stdio::piped())
