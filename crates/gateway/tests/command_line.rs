@@ -95,6 +95,12 @@ fn without_the_in_kernel_path_modes_that_need_it_are_refused() {
         refused(&[&run[..], &[mode]].concat(), &[mode, "built", "make gateway"]);
     }
     refused(&[&run[..], &["auto"]].concat(), &["user.upstream"]);
+    // What check says of the same.
+    let check = gateway(&["check", "--interface", "lo", "--server", "127.0.0.1"]);
+    let said = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert_eq!(check.status.code(), Some(2), "{said}");
+    assert!(said.contains("problem: user.upstream is not set"), "{said}");
+    assert!(said.ends_with("a run would be refused\n"), "{said}");
     refused(&["status", "--interface", "lo"], &["built without", "make gateway"]);
     assert!(gateway(&["detach", "--interface", "lo"]).status.success());
 }

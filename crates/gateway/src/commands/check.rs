@@ -55,7 +55,10 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
         .map(|about| about.release().to_string_lossy().into_owned())
         .unwrap_or_default();
     report.item("kernel", kernel.as_str(), kernel.as_str());
-    if config.mode == Mode::User {
+    if cfg!(not(feature = "ebpf")) {
+        report.item("in-kernel data path", "no (built without it)", false);
+    }
+    if config.mode == Mode::User || (config.mode == Mode::Auto && cfg!(not(feature = "ebpf"))) {
         user_path(config, &mut report);
     } else {
         let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
@@ -151,18 +154,14 @@ const FAILS: &str = "zone transfers, long replies and second queries on a connec
 
 #[cfg(not(feature = "ebpf"))]
 fn kernel_path(config: &Config, _: &Interface, report: &mut Report) {
-    report.item("in-kernel data path", "no (built without it)", false);
-    match config.mode {
-        Mode::Auto | Mode::User => fall_back(config, report),
-        mode => report.problems.push(format!("mode {mode}: {}", super::BUILT_WITHOUT)),
-    }
+    report.problems.push(format!("mode {}: {}", config.mode, super::BUILT_WITHOUT));
 }
 
 #[cfg(feature = "ebpf")]
 fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
+    use narrows_gateway::kernel::Gateway;
     use narrows_gateway::kernel::features::Features;
     use narrows_gateway::kernel::links::program_name;
-    use narrows_gateway::kernel::{Gateway, KernelError};
 
     match Features::of(interface) {
         Ok(features) => {
@@ -199,24 +198,7 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
                 modes.first().and_then(|&mode| Gateway::notice(config.mode, interface, mode));
             report.warnings.extend(notice);
         }
-        Err(KernelError::Feature { feature, hint }) if config.mode == Mode::Auto => {
-            fall_back(config, report);
-            report.warnings.push(format!(
-                "no {feature}: the user-space data path would be used; hint: {hint}"
-            ));
-        }
         Err(error) => report.problems.push(error.to_string()),
-    }
-}
-
-/// Mode `auto` without the in-kernel path: user space, if it is told where the server is.
-fn fall_back(config: &Config, report: &mut Report) {
-    report.mode = Some("user");
-    if config.user.upstream.is_empty() {
-        report.problems.push(
-            "user.upstream is not set, which mode user needs; hint: --user-upstream 127.0.0.1:5353"
-                .into(),
-        );
     }
 }
 

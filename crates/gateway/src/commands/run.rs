@@ -228,9 +228,9 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
 #[cfg(feature = "ebpf")]
 fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
     use narrows_gateway::interface::Interface;
-    use narrows_gateway::kernel::{Gateway, KernelError};
+    use narrows_gateway::kernel::Gateway;
     let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
-    match Gateway::start(config, &interface, secret.clone()) {
+    match Gateway::start(config, &interface, secret) {
         Ok((gateway, started)) => {
             if started.taken_over {
                 let fields = json!({ "maps": started.reused, "maps_anew": started.replaced });
@@ -241,14 +241,7 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
             }
             Ok(Box::new(InKernel { gateway }))
         }
-        Err(error @ KernelError::Feature { .. }) if config.mode == Mode::Auto => {
-            log(
-                Level::Error,
-                "no in-kernel data path",
-                json!({ "why": error.to_string(), "mode": "user" }),
-            );
-            user::start(config, secret)
-        }
+        // Not user space instead: it needs addresses that are not this machine's, and these are.
         Err(error) => Err(Failure::refused(error)),
     }
 }

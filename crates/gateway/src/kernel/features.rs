@@ -64,25 +64,22 @@ impl Features {
 
     /// The first feature that the in-kernel data path needs and that is not there, with the mend.
     pub fn lacking(&self) -> Option<(&'static str, String)> {
-        let newer = |version: &str| format!("Linux {version} or newer, or --mode user");
+        let newer = |version: &str| format!("Linux {version} or newer, or {USER}");
         if !self.btf {
             Some((
                 "BTF of the kernel (/sys/kernel/btf/vmlinux)",
-                "a kernel with CONFIG_DEBUG_INFO_BTF, or --mode user".into(),
+                format!("a kernel with CONFIG_DEBUG_INFO_BTF, or {USER}"),
             ))
         } else if !self.tcx {
             Some(("links for tc (TCX)", newer("6.6")))
         } else if !self.cast_to_kern_ctx {
             Some(("bpf_cast_to_kern_ctx", newer("6.2")))
         } else if !self.assign_reqsk {
-            Some((
-                "bpf_sk_assign_tcp_reqsk, which hands connections to the kernel's TCP,",
-                newer("6.9"),
-            ))
+            Some(("hand-off to the kernel's TCP (bpf_sk_assign_tcp_reqsk)", newer("6.9")))
         } else if !self.ethernet {
             Some((
                 "Ethernet header on the interface's frames",
-                "an Ethernet interface, or --mode user".into(),
+                format!("an Ethernet interface, or {USER}"),
             ))
         } else if self.syncookies == Some(0) {
             Some((
@@ -95,5 +92,8 @@ impl Features {
     }
 }
 
+/// The way without the in-kernel path, and what it needs that the configuration for that path does not have.
+const USER: &str =
+    "--mode user with --user-upstream and a --server that is no address of this machine";
 /// `NETDEV_XDP_ACT_BASIC`, linux/netdev.h: pass, drop, abort and TX.
 const NETDEV_XDP_ACT_BASIC: u64 = 1;

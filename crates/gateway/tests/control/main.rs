@@ -130,6 +130,34 @@ fn a_kernel_or_interface_without_a_feature_is_named() {
 }
 
 #[test]
+fn auto_does_not_go_on_in_user_space_with_addresses_of_the_machine() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    // A feature that this interface lacks: its frames have no Ethernet header.
+    place.at_server(|| {
+        for words in ["tuntap add mode tun name t0", "link set t0 up"] {
+            let made = std::process::Command::new("ip").args(words.split(' ')).status();
+            assert!(made.expect("ip").success(), "{words}");
+        }
+    });
+    for upstream in [&[][..], &["--user-upstream", "127.0.0.1:5353"]] {
+        let arguments = [&["--server", SERVER, "--interface", "t0"], upstream].concat();
+        let words = [
+            "no Ethernet header",
+            "--mode user with --user-upstream and a --server that is no address of this machine",
+        ];
+        refused(&place, &[], &arguments, &words);
+        let output = place.command(&[], &[&["check", "--json"], &*arguments].concat());
+        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!((output.status.code(), &said["mode"]), (Some(2), &Value::Null), "{said}");
+        let problem = said["problems"][0].as_str().expect("a problem");
+        assert!(words.iter().all(|word| problem.contains(word)), "{said}");
+    }
+}
+
+#[test]
 fn auto_serves_whatever_a_veth_devices_other_end_has() {
     if skip().is_some() {
         return;
