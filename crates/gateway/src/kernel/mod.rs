@@ -63,6 +63,13 @@ pub enum KernelError {
     },
     /// Nothing of ours is attached to the interface.
     NotAttached(String),
+    /// What is pinned is not what this version left: a pin is gone, or another's.
+    Pins {
+        /// What was tried.
+        step: String,
+        /// What is wrong.
+        why: String,
+    },
     /// The kernel refused a step.
     Refused {
         /// What was tried.
@@ -95,6 +102,10 @@ impl fmt::Display for KernelError {
                 f,
                 "no narrows-gateway is attached to {interface}; hint: narrows-gateway run --interface {interface} --server ADDRESS"
             ),
+            Self::Pins { step, why } => write!(
+                f,
+                "{step}: {why}; hint: narrows-gateway run attaches and pins anew, narrows-gateway detach removes what is left"
+            ),
             Self::Refused { step, why } => {
                 write!(f, "{step}: {why}; hint: narrows-gateway check says what this kernel can do")
             }
@@ -114,16 +125,24 @@ fn without_number(text: &str) -> String {
     }
 }
 
+/// A cause in one line, without numbers: libbpf-rs puts causes on lines of their own.
+fn words(why: impl fmt::Display) -> String {
+    let lines: Vec<String> = why
+        .to_string()
+        .lines()
+        .map(|line| without_number(&line.trim().to_lowercase()))
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.join(": ")
+}
+
 impl KernelError {
     fn refused(step: impl Into<String>, why: impl fmt::Display) -> Self {
-        // libbpf-rs puts causes on lines of their own.
-        let why: Vec<String> = why
-            .to_string()
-            .lines()
-            .map(|line| without_number(&line.trim().to_lowercase()))
-            .filter(|line| !line.is_empty())
-            .collect();
-        Self::Refused { step: step.into(), why: why.join(": ") }
+        Self::Refused { step: step.into(), why: words(why) }
+    }
+
+    fn pins(step: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::Pins { step: step.into(), why: words(why) }
     }
 }
 

@@ -22,7 +22,7 @@ pub fn scan<K: Plain, V: Plain>(
     mut on: impl FnMut(&K, &V),
 ) -> Result<(), KernelError> {
     if map.key_size() as usize != size_of::<K>() || map.value_size() as usize != size_of::<V>() {
-        return Err(KernelError::refused("reading a map", "it is another version's"));
+        return Err(KernelError::pins("reading a map", "it is another version's"));
     }
     let mut keys = vec![K::default(); BATCH];
     let mut values = vec![V::default(); BATCH];

@@ -92,7 +92,7 @@ pub fn read(map: &MapHandle) -> Result<types::settings, KernelError> {
     map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
         .map_err(|error| KernelError::refused("reading the settings", error))?
         .and_then(|bytes| types::settings::from_bytes(&bytes))
-        .ok_or_else(|| KernelError::refused("reading the settings", "they are another version's"))
+        .ok_or_else(|| KernelError::pins("reading the settings", "they are another version's"))
 }
 
 #[cfg(test)]

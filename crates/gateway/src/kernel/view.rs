@@ -54,7 +54,7 @@ impl View {
         let mut maps = BTreeMap::new();
         for name in MAPS {
             let map = MapHandle::from_pinned_path(pins.path(name)).map_err(|error| {
-                KernelError::refused(format!("opening {}", pins.path(name).display()), error)
+                KernelError::pins(format!("opening {}", pins.path(name).display()), error)
             })?;
             maps.insert(name, map);
         }

@@ -431,6 +431,44 @@ fn an_interface_that_goes_ends_the_run() {
 }
 
 #[test]
+fn lost_and_foreign_pins_are_named_and_healed() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let before = place.machine();
+    let says = |words: &str| {
+        let status = place.command(&[], &["status", "--interval", "0"]);
+        let said = String::from_utf8_lossy(&status.stderr).into_owned();
+        assert!(matches!(status.status.code(), Some(1 | 2)), "{said}");
+        assert!(said.contains(words), "{said}");
+        assert!(said.contains("hint: narrows-gateway run attaches and pins anew"), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    };
+    place.start(&[]).end(Signal::SIGKILL);
+    fs::remove_file(place.pins().join("flows")).expect("it is pinned");
+    says("flows: no such file or directory");
+    let run = place.start(&[]);
+    ask(&mut place.connect(), "name").expect("a reply");
+    assert_eq!(place.counter("query"), 1);
+    run.end(Signal::SIGKILL);
+
+    // Another map in the place of the settings.
+    fs::remove_file(place.pins().join("settings")).expect("it is pinned");
+    let pin = |map: &str, name: &str| {
+        let done = std::process::Command::new("bpftool")
+            .args(["map", "pin", "id", map])
+            .arg(place.pins().join(name))
+            .status();
+        assert!(done.expect("bpftool").success());
+    };
+    pin(&map_id(&place, "ring_head").to_string(), "settings");
+    says("another version's");
+    assert!(place.command(&[], &["detach"]).status.success());
+    assert_eq!(place.machine(), before);
+}
+
+#[test]
 fn on_exit_keep_leaves_it_serving() {
     if skip().is_some() {
         return;
