@@ -209,6 +209,18 @@ mod tests {
     }
 
     #[test]
+    fn ipv4_written_as_ipv6_is_named_as_ipv4() {
+        assert_eq!(
+            message("server = \"::ffff:10.77.0.1\""),
+            "gateway.toml:1: server: ::ffff:10.77.0.1 stands for the IPv4 address 10.77.0.1; hint: write 10.77.0.1"
+        );
+        assert!(
+            message("user.upstream = \"[::ffff:127.0.0.1]:5353\"")
+                .ends_with("; hint: write 127.0.0.1:5353")
+        );
+    }
+
+    #[test]
     fn no_text_makes_it_panic() {
         use rand_core::Rng;
         let mut random = rand_pcg::Pcg64Mcg::new(7);

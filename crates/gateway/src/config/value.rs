@@ -1,6 +1,6 @@
 //! Values as they stand in a file or behind a flag, to settings and back.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use narrows_units::{Span, parse_bytes, parse_span};
 
@@ -139,6 +139,12 @@ pub(super) fn addresses(raw: &Raw) -> Result<Vec<IpAddr>, Wrong> {
             let address: IpAddr = text.parse().map_err(|_| {
                 wrong(format!("{text:?} is no IP address"), "such as 192.0.2.53 or 2001:db8::53")
             })?;
+            if let Some(v4) = as_ipv4(address) {
+                return Err(wrong(
+                    format!("{address} stands for the IPv4 address {v4}"),
+                    format!("write {v4}"),
+                ));
+            }
             if address.is_unspecified() || address.is_multicast() {
                 return Err(wrong(
                     format!("{address} is no address of one server"),
@@ -173,11 +179,26 @@ pub(super) fn sockets(raw: &Raw) -> Result<Vec<SocketAddr>, Wrong> {
             let address: SocketAddr = text
                 .parse()
                 .map_err(|_| wrong(format!("{text:?} is no address and port"), SUCH))?;
+            if let Some(v4) = as_ipv4(address.ip()) {
+                let port = address.port();
+                return Err(wrong(
+                    format!("{address} stands for the IPv4 address {v4}"),
+                    format!("write {v4}:{port}"),
+                ));
+            }
             if address.ip().is_unspecified() || address.ip().is_multicast() || address.port() == 0 {
                 return Err(wrong(format!("{address} is no place of one server"), SUCH));
             }
             Ok(vec![address])
         }
+    }
+}
+
+/// The IPv4 address that an IPv6 one stands for: `::ffff:192.0.2.53`, RFC 4291 (2.5.5.2). No packet has it.
+fn as_ipv4(address: IpAddr) -> Option<Ipv4Addr> {
+    match address {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped(),
+        IpAddr::V4(_) => None,
     }
 }
 
