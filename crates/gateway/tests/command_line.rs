@@ -78,12 +78,27 @@ fn a_bad_file_is_named_with_its_line() {
 }
 
 #[test]
+fn a_configuration_that_is_no_file_holds_nothing_up() {
+    let folder = std::env::temp_dir().join(format!("nrw-command-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let fifo = folder.join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    for path in [&fifo, &folder] {
+        let name = path.to_str().expect("plain");
+        for command in ["run", "check", "detach"] {
+            refused(&[command, "--config", name], &[name, "is no regular file"]);
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("ours");
+}
+
+#[test]
 fn an_interface_that_is_not_there_is_named() {
-    for command in ["check", "status", "top"] {
-        if command != "check" && !cfg!(feature = "ebpf") {
+    for command in [&["check", "--mode", "native"][..], &["status"], &["top"]] {
+        if command[0] != "check" && !cfg!(feature = "ebpf") {
             continue;
         }
-        refused(&[command, "--interface", "nowhere0"], &["nowhere0", "nearest"]);
+        refused(&[command, &["--interface", "nowhere0"]].concat(), &["nowhere0", "nearest"]);
     }
 }
 

@@ -1,8 +1,11 @@
 //! From text to a [`Config`]: the TOML file, and flags over it.
 
+use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use nix::libc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -20,14 +23,20 @@ const FILE_MAX: u64 = 1 << 20;
 pub fn read_file(path: &Path, base: Config) -> Result<Config, ConfigError> {
     let place = path.display().to_string();
     let unreadable = |why: String| ConfigError::Unreadable { path: place.clone(), why };
-    let mut text = String::new();
-    // One that never ends, as /dev/zero, must not take the memory.
-    std::fs::File::open(path)
-        .and_then(|file| file.take(FILE_MAX + 1).read_to_string(&mut text))
-        .map_err(|error| unreadable(plain(&error)))?;
-    if text.len() as u64 > FILE_MAX {
+    // A FIFO that nobody writes to must not hold it up: opened so, it is empty, and refused below.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = file.map_err(|error| unreadable(plain(&error)))?;
+    let about = file.metadata().map_err(|error| unreadable(plain(&error)))?;
+    if !about.is_file() {
+        return Err(unreadable("is no regular file".into()));
+    }
+    let mut bytes = Vec::new();
+    // Files of /proc say that they are empty: what is read counts.
+    file.take(FILE_MAX + 1).read_to_end(&mut bytes).map_err(|error| unreadable(plain(&error)))?;
+    if bytes.len() as u64 > FILE_MAX {
         return Err(unreadable(format!("is longer than {FILE_MAX} bytes")));
     }
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("is no UTF-8 text".into()))?;
     parse_file(&place, &text, base)
 }
 
@@ -198,17 +207,6 @@ mod tests {
     }
 
     #[test]
-    fn flags_win_over_the_file() {
-        let file = parse("port = 5353\nloglevel = 2").expect("it is right");
-        let flags = vec![(key("port").expect("it exists"), vec!["5300".to_owned()])];
-        let config = with_flags(file, &flags).expect("it is right");
-        assert_eq!((config.port, config.loglevel), (5300, 2));
-        let flags = vec![(key("port").expect("it exists"), vec!["dns".to_owned()])];
-        let error = with_flags(Config::default(), &flags).expect_err("no number").to_string();
-        assert!(error.starts_with("--port: port: is \"dns\""), "{error}");
-    }
-
-    #[test]
     fn ipv4_written_as_ipv6_is_named_as_ipv4() {
         assert_eq!(
             message("server = \"::ffff:10.77.0.1\""),
@@ -218,6 +216,17 @@ mod tests {
             message("user.upstream = \"[::ffff:127.0.0.1]:5353\"")
                 .ends_with("; hint: write 127.0.0.1:5353")
         );
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file = parse("port = 5353\nloglevel = 2").expect("it is right");
+        let flags = vec![(key("port").expect("it exists"), vec!["5300".to_owned()])];
+        let config = with_flags(file, &flags).expect("it is right");
+        assert_eq!((config.port, config.loglevel), (5300, 2));
+        let flags = vec![(key("port").expect("it exists"), vec!["dns".to_owned()])];
+        let error = with_flags(Config::default(), &flags).expect_err("no number").to_string();
+        assert!(error.starts_with("--port: port: is \"dns\""), "{error}");
     }
 
     #[test]
@@ -253,9 +262,29 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_an_end_is_refused() {
-        let error = read_file(Path::new("/dev/zero"), Config::default()).expect_err("no end");
-        assert!(error.to_string().starts_with("/dev/zero: is longer than 1048576"), "{error}");
+    fn what_is_no_regular_file_is_refused_at_once() {
+        let fifo = std::env::temp_dir().join(format!("nrw-config-{}.fifo", std::process::id()));
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+        for path in [&*fifo, Path::new("/"), Path::new("/dev/zero"), Path::new("/dev/null")] {
+            let error = read_file(path, Config::default()).expect_err("no file").to_string();
+            let words = format!("{}: is no regular file; hint: ", path.display());
+            assert!(error.starts_with(&words) && error.lines().count() == 1, "{error}");
+        }
+        std::fs::remove_file(&fifo).expect("it is there");
+    }
+
+    #[test]
+    fn a_file_that_is_too_long_or_no_text_is_refused() {
+        let path = std::env::temp_dir().join(format!("nrw-config-{}.toml", std::process::id()));
+        // A hole: nothing of its 8 GiB is on the disk, and no more than is allowed is read.
+        let long = File::create(&path).expect("a file");
+        long.set_len(8 << 30).expect("a hole");
+        let error = read_file(&path, Config::default()).expect_err("too long").to_string();
+        assert!(error.contains(": is longer than 1048576 bytes; hint: "), "{error}");
+        std::fs::write(&path, b"interface = \"\xff\"").expect("a file");
+        let error = read_file(&path, Config::default()).expect_err("no text").to_string();
+        assert!(error.contains(": is no UTF-8 text; hint: "), "{error}");
+        std::fs::remove_file(&path).expect("it is there");
     }
 
     #[test]
