@@ -43,7 +43,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Answers on a socket that listens, in a thread of its own, until the process ends.
+    /// Answers on a socket that listens, in threads of its own, until the process ends.
     ///
     /// # Errors
     ///
@@ -51,14 +51,20 @@ impl Metrics {
     pub fn serve(listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let shared = Arc::new(Mutex::new(Snapshot::default()));
-        let theirs = Arc::clone(&shared);
-        std::thread::Builder::new().name("metrics".into()).spawn(move || {
-            for connection in listener.incoming().flatten() {
-                let snapshot = theirs.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                // A reader that goes away early has its reasons.
-                let _ = answer(connection, snapshot);
-            }
-        })?;
+        let listener = Arc::new(listener);
+        for _ in 0..AT_ONCE {
+            let (listener, theirs) = (Arc::clone(&listener), Arc::clone(&shared));
+            std::thread::Builder::new().name("metrics".into()).spawn(move || {
+                for connection in listener.incoming() {
+                    match connection {
+                        // A reader that goes away early has its reasons.
+                        Ok(connection) => drop(answer(connection, &theirs)),
+                        // No descriptors left, as a rule, which will not change at once.
+                        Err(_) => std::thread::sleep(Duration::from_millis(100)),
+                    }
+                }
+            })?;
+        }
         Ok(Self { shared, address })
     }
 
@@ -115,7 +121,7 @@ fn text(snapshot: Snapshot) -> String {
     text
 }
 
-fn answer(mut connection: TcpStream, snapshot: Snapshot) -> io::Result<()> {
+fn answer(mut connection: TcpStream, shared: &Mutex<Snapshot>) -> io::Result<()> {
     connection.set_read_timeout(Some(PATIENCE))?;
     connection.set_write_timeout(Some(PATIENCE))?;
     let end = Instant::now() + PATIENCE;
@@ -133,7 +139,10 @@ fn answer(mut connection: TcpStream, snapshot: Snapshot) -> io::Result<()> {
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
     let (status, kind, body) = match (method, path) {
-        (b"GET", b"/metrics") => ("200 OK", OPEN_METRICS, text(snapshot)),
+        (b"GET", b"/metrics") => {
+            let snapshot = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            ("200 OK", OPEN_METRICS, text(snapshot))
+        }
         (b"GET", _) => ("404 Not Found", "text/plain", "see /metrics\n".into()),
         _ => ("405 Method Not Allowed", "text/plain", "GET alone\n".into()),
     };
@@ -145,6 +154,8 @@ fn answer(mut connection: TcpStream, snapshot: Snapshot) -> io::Result<()> {
     connection.write_all(body.as_bytes())
 }
 
+/// Connections that are answered at once; each one that is silent holds one of these for [`PATIENCE`].
+const AT_ONCE: usize = 8;
 /// What one request may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a request at most.
@@ -191,6 +202,18 @@ mod tests {
         ] {
             assert!(reply.lines().any(|other| other == line), "{line} is not in\n{reply}");
         }
+    }
+
+    #[test]
+    fn silent_connections_delay_no_scrape() {
+        let metrics = serve();
+        let silent: Vec<TcpStream> = (0..AT_ONCE - 1)
+            .map(|_| TcpStream::connect(metrics.address()).expect("it listens"))
+            .collect();
+        let started = Instant::now();
+        assert!(ask(metrics.address(), "GET /metrics HTTP/1.1\r\n\r\n").contains(" 200 OK"));
+        assert!(started.elapsed() < PATIENCE / 2, "{:?}", started.elapsed());
+        drop(silent);
     }
 
     #[test]
