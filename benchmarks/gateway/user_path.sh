@@ -4,14 +4,17 @@
 #   cargo build --release -p narrows-gateway --bin narrows-gateway --example dnsload
 #   sudo RATE=5000 SECONDS_EACH=5 ROUNDS=3 benchmarks/gateway/user_path.sh
 #
+# With BEFORE=<another build of narrows-gateway> that one takes turns with this one, as arms tun-before and packet-before.
+# With ARMS="tun packet" those alone are measured.
+#
 # NSD in a network namespace, one query a connection from another, client and server each on a core of its own.
 # Microseconds of CPU a query of NSD, the gateway, and the softirqs of the server's end of the link (threaded NAPI and
 # schedstat); the median of the rounds, in which the arms take turns. Needs root, nsd, iproute2 and ethtool.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 TARGET=${CARGO_TARGET_DIR:-target}/release
-RATE=${RATE:-5000} SECONDS_EACH=${SECONDS_EACH:-5} ROUNDS=${ROUNDS:-3}
-for program in "$TARGET/narrows-gateway" "$TARGET/examples/dnsload"; do
+RATE=${RATE:-5000} SECONDS_EACH=${SECONDS_EACH:-5} ROUNDS=${ROUNDS:-3} ARMS=${ARMS:-udp kernel-tcp tun packet} BEFORE=${BEFORE:-}
+for program in "$TARGET/narrows-gateway" ${BEFORE:+"$BEFORE"} "$TARGET/examples/dnsload"; do
     [ -x "$program" ] || { echo "error: $program is not there; hint: see the head of $0" >&2; exit 2; }
 done
 
@@ -36,7 +39,9 @@ for end in "$client ${link}c" "$server ${link}s"; do
     read -r space name <<< "$end"
     ip -n "$space" link set lo up
     ip -n "$space" link set "$name" up
-    at "$space" ethtool -K "$name" gro on # veth has NAPI with it
+    # veth has NAPI with GRO, and takes packets through it where the sender has no TSO; else each end would do the other's
+    # work in its own send calls.
+    at "$space" ethtool -K "$name" gro on tso off
     ip netns exec "$space" sh -c "echo 1 > /sys/class/net/$name/threaded"
 done
 ip -n "$client" route add 192.0.2.53 via 10.9.0.1
@@ -99,10 +104,10 @@ missing = load["lost"] + load["failed"] + load["unsent"]
 print(arm, f'{int(ns) / 1000 / max(load["answered"], 1):.1f}', load["answered"], missing)
 PY
 }
-begin() { # FLAGS
+begin() { # PROGRAM FLAGS
     # Without a function of the shell, so that the process is the gateway's own.
-    nsenter --net="/run/netns/$server" taskset -c 1 "$TARGET/narrows-gateway" run --mode user --user-upstream 127.0.0.1:5353 \
-        --limits-query-rate 0 --limits-syn-rate 0 "$@" > "$folder/ready" 2> "$folder/log" &
+    nsenter --net="/run/netns/$server" taskset -c 1 "$1" run --mode user --user-upstream 127.0.0.1:5353 \
+        --limits-query-rate 0 --limits-syn-rate 0 "${@:2}" > "$folder/ready" 2> "$folder/log" &
     gateway=$!
     for _ in $(seq 100); do ! grep -q '"ready"' "$folder/ready" || return 0; sleep 0.1; done
     cat "$folder/log" >&2
@@ -115,17 +120,30 @@ end() {
 }
 
 echo "arm, us of CPU a query, answered, not answered"
+gateways=("$TARGET/narrows-gateway" ${BEFORE:+"$BEFORE"})
 for _ in $(seq "$ROUNDS"); do
-    measure udp 10.9.0.1 udp
-    measure kernel-tcp 10.9.0.1 tcp
-    at "$server" sysctl -qw net.ipv4.ip_forward=1
-    begin --interface nrwtun --server 192.0.2.53
-    measure tun 192.0.2.53 tcp
-    end
-    at "$server" sysctl -qw net.ipv4.ip_forward=0
-    begin --user-link packet --interface "${link}s" --server 10.9.0.53
-    measure packet 10.9.0.53 tcp
-    end
+    for arm in $ARMS; do
+        case $arm in
+            udp) measure udp 10.9.0.1 udp ;;
+            kernel-tcp) measure kernel-tcp 10.9.0.1 tcp ;;
+            tun)
+                at "$server" sysctl -qw net.ipv4.ip_forward=1
+                for program in "${gateways[@]}"; do
+                    begin "$program" --interface nrwtun --server 192.0.2.53
+                    measure "tun$([ "$program" != "$BEFORE" ] || echo -before)" 192.0.2.53 tcp
+                    end
+                done
+                ;;
+            packet)
+                at "$server" sysctl -qw net.ipv4.ip_forward=0
+                for program in "${gateways[@]}"; do
+                    begin "$program" --user-link packet --interface "${link}s" --server 10.9.0.53
+                    measure "packet$([ "$program" != "$BEFORE" ] || echo -before)" 10.9.0.53 tcp
+                    end
+                done
+                ;;
+        esac
+    done
 done
 python3 - "$folder/rows" <<'PY'
 import json, pathlib, statistics, sys

@@ -16,6 +16,7 @@
 //!
 //! One thread waits with epoll for all of it: the work for a packet is a few microseconds, in which nothing blocks.
 
+pub mod batch;
 pub mod link;
 mod path;
 mod poller;

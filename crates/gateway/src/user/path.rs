@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use narrows_wire::tcp::{Flags, Options};
 
-use super::link::{Link, PACKET_MAX, Peer};
+use super::batch::{BATCH, Inbox};
+use super::link::{Link, Peer};
 use super::poller::{Poller, Token};
 use super::relay::Relay;
 use super::stream::{self, Start};
@@ -47,6 +48,8 @@ pub struct PathCounters {
     pub relays: u64,
     /// Connections that could not go on with TCP and were reset.
     pub relays_refused: u64,
+    /// Packets that the link had no room for, or refused.
+    pub unsent: u64,
 }
 
 /// The user-space data path.
@@ -60,7 +63,7 @@ pub struct DataPath<L> {
     counters: PathCounters,
     peers: Peers,
     swept_at: Duration,
-    buffer: Vec<u8>,
+    inbox: Inbox,
     out: Vec<Vec<u8>>,
     tokens: Vec<Token>,
     /// The link has nothing to wait for.
@@ -88,7 +91,7 @@ impl<L: Link> DataPath<L> {
             poller,
             counters: PathCounters::default(),
             swept_at: Duration::ZERO,
-            buffer: vec![0; PACKET_MAX],
+            inbox: Inbox::new(),
             out: Vec::new(),
             tokens: Vec::new(),
             in_memory,
@@ -126,15 +129,16 @@ impl<L: Link> DataPath<L> {
             self.swept_at = now.boot;
             self.core.poll(now, &mut self.out);
             let fins = std::mem::take(&mut self.out);
-            for fin in &fins {
-                if let Some(&peer) = read(fin).and_then(|fin| self.peers.find(fin.ip.destination)) {
+            for fin in fins {
+                let to = read(&fin).and_then(|fin| self.peers.find(fin.ip.destination)).copied();
+                if let Some(peer) = to {
                     self.link.send(fin, peer)?;
                 }
             }
             self.peers.age(now.boot);
             self.upstream.expire(now.boot.saturating_sub(self.core.settings().timeout));
         }
-        Ok(())
+        self.flush()
     }
 
     /// Takes new settings, as [`Core::reconfigure`].
@@ -149,7 +153,11 @@ impl<L: Link> DataPath<L> {
 
     /// What only this path counts.
     pub fn counters(&self) -> PathCounters {
-        PathCounters { relays: self.relay.len() as u64, ..self.counters }
+        PathCounters {
+            relays: self.relay.len() as u64,
+            unsent: self.link.unsent(),
+            ..self.counters
+        }
     }
 
     /// The link.
@@ -158,20 +166,32 @@ impl<L: Link> DataPath<L> {
     }
 
     fn on_packets(&mut self, now: Now, from: usize) -> io::Result<()> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let mut result = Ok(());
-        for _ in 0..BURST {
-            match self.link.receive(from, &mut buffer) {
-                Ok(Some((length, peer))) => result = self.on_packet(now, &buffer[..length], peer),
-                Ok(None) => break,
-                Err(error) => result = Err(error),
+        let mut inbox = std::mem::take(&mut self.inbox);
+        let result = self.take_packets(now, from, &mut inbox);
+        self.inbox = inbox;
+        result
+    }
+
+    fn take_packets(&mut self, now: Now, from: usize, inbox: &mut Inbox) -> io::Result<()> {
+        for _ in 0..BURST / BATCH {
+            let more = self.link.receive(from, inbox)?;
+            for at in 0..inbox.len() {
+                let (packet, peer) = inbox.packet(at);
+                self.on_packet(now, packet, peer)?;
             }
-            if result.is_err() {
+            if !more {
                 break;
             }
+            // Those at the head of a long queue do not wait for its end.
+            self.flush()?;
         }
-        self.buffer = buffer;
-        result
+        Ok(())
+    }
+
+    /// Sends what was put aside, to clients and to servers.
+    fn flush(&mut self) -> io::Result<()> {
+        self.upstream.flush();
+        self.link.flush()
     }
 
     fn on_packet(&mut self, now: Now, packet: &[u8], peer: Peer) -> io::Result<()> {
@@ -200,7 +220,7 @@ impl<L: Link> DataPath<L> {
     /// Sends what the core has put out.
     fn transmit(&mut self, peer: Peer) -> io::Result<()> {
         for packet in self.out.drain(..) {
-            self.link.send(&packet, peer)?;
+            self.link.send(packet, peer)?;
         }
         Ok(())
     }
@@ -220,8 +240,7 @@ impl<L: Link> DataPath<L> {
             let server = self.server(&connection);
             let asker = Asker { connection, peer };
             self.peers.note(connection.client.ip(), peer);
-            let mut message = datagram.message.to_vec();
-            match self.upstream.ask(server, asker, &mut message, now.boot) {
+            match self.upstream.ask(server, asker, datagram.message.to_vec(), now.boot) {
                 Asked::Sent(None) => {}
                 Asked::Sent(Some(at)) => {
                     if let Some(descriptor) = self.upstream.descriptor(at) {
@@ -234,16 +253,28 @@ impl<L: Link> DataPath<L> {
         Ok(())
     }
 
-    /// One answer: mostly there is but one on a socket, and the poller tells of more.
     fn on_answers(&mut self, now: Now, at: u32) -> io::Result<()> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let answer = self.upstream.answer(at, &mut buffer, &mut self.counters.strange_answers);
-        let result = match answer {
-            Some((asker, length)) => self.on_answer(now, asker, &buffer[..length]),
-            None => Ok(()),
-        };
-        self.buffer = buffer;
+        let mut inbox = std::mem::take(&mut self.inbox);
+        let result = self.take_answers(now, at, &mut inbox);
+        self.inbox = inbox;
         result
+    }
+
+    fn take_answers(&mut self, now: Now, at: u32, inbox: &mut Inbox) -> io::Result<()> {
+        for _ in 0..BURST / BATCH {
+            let more = self.upstream.receive(at, inbox);
+            for number in 0..inbox.len() {
+                let (message, _) = inbox.packet(number);
+                match self.upstream.accept(at, message) {
+                    Some(asker) => self.on_answer(now, asker, message)?,
+                    None => self.counters.strange_answers += 1,
+                }
+            }
+            if !more {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn on_answer(&mut self, now: Now, asker: Asker, message: &[u8]) -> io::Result<()> {
@@ -288,7 +319,7 @@ impl<L: Link> DataPath<L> {
                     flags: Flags::RST | Flags::ACK,
                     ..stream::Segment::default()
                 };
-                self.link.send(&outgoing(connection, &rst), peer)
+                self.link.send(outgoing(connection, &rst), peer)
             }
         }
     }
@@ -298,7 +329,7 @@ impl<L: Link> DataPath<L> {
         let mut result = Ok(());
         self.relay.pump(at, now.boot, &self.poller, |connection, peer, segment| {
             if result.is_ok() {
-                result = link.send(&outgoing(connection, segment), peer);
+                result = link.send(outgoing(connection, segment), peer);
             }
         })?;
         result

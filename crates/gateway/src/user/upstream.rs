@@ -14,6 +14,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use super::batch::{Inbox, send_all};
 use super::link::Peer;
 use super::random::Random;
 use crate::core::Connection;
@@ -43,6 +44,10 @@ pub(super) struct Upstream {
     asked: HashMap<Connection, (u32, u16)>,
     /// In the order in which they were asked first.
     order: VecDeque<(Duration, (u32, u16), Connection)>,
+    /// The socket of each server that queries go to until the next [`Upstream::flush`].
+    turns: Vec<Option<usize>>,
+    /// Sockets on which something waits to be sent.
+    waiting: Vec<u32>,
     limit: usize,
     random: Random,
 }
@@ -53,6 +58,8 @@ struct Socket {
     uses: u32,
     /// Queries that are open on it.
     open: u32,
+    /// Messages that wait for [`Upstream::flush`].
+    outbox: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -80,6 +87,8 @@ impl Upstream {
     pub(super) fn new(servers: Vec<SocketAddr>, limit: usize) -> io::Result<Self> {
         let sockets = (0..servers.len() * SOCKETS).map(|_| None).collect();
         Ok(Self {
+            turns: vec![None; servers.len()],
+            waiting: Vec::new(),
             servers,
             sockets,
             open: HashMap::new(),
@@ -90,16 +99,16 @@ impl Upstream {
         })
     }
 
-    /// Sends `message` to the server of this number; when its connection has asked the same before, under the
-    /// same ID and port.
+    /// Sends `message`, with the next [`Upstream::flush`], to the server of this number; when its connection has asked the
+    /// same before, under the same ID and port.
     pub(super) fn ask(
         &mut self,
         server: usize,
         asker: Asker,
-        message: &mut [u8],
+        message: Vec<u8>,
         now: Duration,
     ) -> Asked {
-        let Some(question) = question(message) else { return Asked::Failed };
+        let Some(question) = question(&message) else { return Asked::Failed };
         let id = [message[0], message[1]];
         if let Some(&key) = self.asked.get(&asker.connection) {
             let query = self.open.get_mut(&key).expect("what was asked is open");
@@ -129,20 +138,40 @@ impl Upstream {
         Asked::Sent(fresh.then_some(at))
     }
 
-    fn send(&mut self, key: (u32, u16), message: &mut [u8]) {
+    fn send(&mut self, key: (u32, u16), mut message: Vec<u8>) {
         message[..2].copy_from_slice(&key.1.to_be_bytes());
-        if let Some(Socket { socket, .. }) = &self.sockets[key.0 as usize] {
-            // An error may be that of an earlier datagram (ICMP), and then the second call sends.
-            if socket.send(message).is_err() {
-                let _ = socket.send(message);
+        if let Some(socket) = &mut self.sockets[key.0 as usize] {
+            if socket.outbox.is_empty() {
+                self.waiting.push(key.0);
             }
+            socket.outbox.push(message);
         }
     }
 
-    /// One of the server's sockets by chance, and whether it is new.
+    /// Sends what was asked since the last call. What the system does not take is lost, as datagrams are.
+    pub(super) fn flush(&mut self) {
+        self.turns.fill(None);
+        for at in self.waiting.drain(..) {
+            let Some(Socket { socket, outbox, .. }) = &mut self.sockets[at as usize] else {
+                continue;
+            };
+            // An error may be that of an earlier datagram (ICMP), and then another try sends.
+            let mut tries = outbox.len();
+            let refused = |error: io::Error| {
+                let again = tries > 0 && error.kind() != io::ErrorKind::WouldBlock;
+                tries = tries.saturating_sub(1);
+                Ok(again)
+            };
+            let _ = send_all(socket, outbox, &[], refused);
+        }
+    }
+
+    /// One of the server's sockets by chance, the same until [`Upstream::flush`], and whether it is new.
     fn socket(&mut self, server: usize) -> io::Result<(u32, bool)> {
         let server = server.min(self.servers.len() - 1);
-        let at = server * SOCKETS + self.random.next() as usize % SOCKETS;
+        let random = &mut self.random;
+        let at = *self.turns[server]
+            .get_or_insert_with(|| server * SOCKETS + random.next() as usize % SOCKETS);
         if self.sockets[at].as_ref().is_some_and(|socket| socket.uses < USES || socket.open > 0) {
             return Ok((at as u32, false));
         }
@@ -154,34 +183,24 @@ impl Upstream {
         let socket = UdpSocket::bind(any)?; // Linux draws the port (`udp_lib_get_port`)
         socket.connect(to)?;
         socket.set_nonblocking(true)?;
-        self.sockets[at] = Some(Socket { socket, uses: 0, open: 0 });
+        self.sockets[at] = Some(Socket { socket, uses: 0, open: 0, outbox: Vec::new() });
         Ok((at as u32, true))
     }
 
-    /// The next answer on a socket: who asked, and the message's length in `buffer`, with the client's ID. `None` where
-    /// no more waits; what nobody asked for is passed over and counted in `strange`.
-    pub(super) fn answer(
-        &mut self,
-        at: u32,
-        buffer: &mut [u8],
-        strange: &mut u64,
-    ) -> Option<(Asker, usize)> {
-        loop {
-            let socket = self.sockets.get(at as usize)?.as_ref()?;
-            let length = match socket.socket.recv(buffer) {
-                Ok(length) => length,
-                // The server's port is closed (ICMP): no answer, and none of the others' is lost by it.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
-                Err(_) => return None,
-            };
-            match self.accept(at, &mut buffer[..length]) {
-                Some(asker) => return Some((asker, length)),
-                None => *strange += 1,
-            }
+    /// Puts datagrams that wait on a socket into `inbox`. Says whether more may wait.
+    pub(super) fn receive(&self, at: u32, inbox: &mut Inbox) -> bool {
+        let socket = self.sockets.get(at as usize).and_then(Option::as_ref);
+        let more = socket.map(|socket| inbox.receive(&socket.socket, |_, _| Some(Peer::default())));
+        match more {
+            Some(Ok(more)) => more,
+            // The server's port is closed (ICMP): no answer, and none of the others' is lost by it.
+            Some(Err(error)) => error.kind() == io::ErrorKind::ConnectionRefused,
+            None => false,
         }
     }
 
-    fn accept(&mut self, at: u32, message: &mut [u8]) -> Option<Asker> {
+    /// Who asked what this datagram answers, which has the client's ID then; `None` for what nobody asked.
+    pub(super) fn accept(&mut self, at: u32, message: &mut [u8]) -> Option<Asker> {
         let header = message.get(..12)?;
         let key = (at, u16::from_be_bytes([header[0], header[1]]));
         let query = self.open.get(&key)?;
@@ -280,11 +299,16 @@ mod tests {
 
     /// Waits for the next answer on any socket.
     fn wait(upstream: &mut Upstream, strange: &mut u64) -> Option<(Asker, Vec<u8>)> {
-        let mut buffer = [0; 4096];
+        let mut inbox = Inbox::new();
         for _ in 0..100 {
             for at in 0..SOCKETS as u32 {
-                if let Some((asker, length)) = upstream.answer(at, &mut buffer, strange) {
-                    return Some((asker, buffer[..length].to_vec()));
+                upstream.receive(at, &mut inbox);
+                for number in 0..inbox.len() {
+                    let (message, _) = inbox.packet(number);
+                    match upstream.accept(at, message) {
+                        Some(asker) => return Some((asker, message.to_vec())),
+                        None => *strange += 1,
+                    }
                 }
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -298,11 +322,12 @@ mod tests {
         let mut ids = Vec::new();
         for port in 1..=5 {
             // All clients use the same ID, and the same name in letters of another case.
-            let mut message = query(7, "Example.test");
+            let message = query(7, "Example.test");
             assert!(matches!(
-                upstream.ask(0, asker(port), &mut message, Duration::ZERO),
+                upstream.ask(0, asker(port), message, Duration::ZERO),
                 Asked::Sent(_)
             ));
+            upstream.flush();
             let mut buffer = [0; 512];
             let (length, from) = server.recv_from(&mut buffer).expect("the query");
             ids.push([buffer[0], buffer[1]]);
@@ -320,7 +345,8 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_passed_over() {
         let (server, mut upstream) = pair(10);
-        upstream.ask(0, asker(1), &mut query(7, "example.test"), Duration::ZERO);
+        upstream.ask(0, asker(1), query(7, "example.test"), Duration::ZERO);
+        upstream.flush();
         let mut buffer = [0; 512];
         let (length, from) = server.recv_from(&mut buffer).expect("the query");
         let right = &mut buffer[..length];
@@ -345,7 +371,8 @@ mod tests {
         let (server, mut upstream) = pair(10);
         let mut seen = Vec::new();
         for name in ["example.test", "example.test", "other.test"] {
-            upstream.ask(0, asker(1), &mut query(7, name), Duration::ZERO);
+            upstream.ask(0, asker(1), query(7, name), Duration::ZERO);
+            upstream.flush();
             let mut buffer = [0; 512];
             let (length, from) = server.recv_from(&mut buffer).expect("the query");
             seen.push((from.port(), buffer[..length].to_vec()));
@@ -360,19 +387,20 @@ mod tests {
         let (_server, mut upstream) = pair(3);
         let at = |n| Duration::from_secs(n);
         for port in 1..=3 {
-            let asked = upstream.ask(0, asker(port), &mut query(7, "a"), at(port.into()));
+            let asked = upstream.ask(0, asker(port), query(7, "a"), at(port.into()));
             assert!(matches!(asked, Asked::Sent(_)));
         }
-        assert_eq!(upstream.ask(0, asker(4), &mut query(7, "a"), at(4)), Asked::Full);
+        assert_eq!(upstream.ask(0, asker(4), query(7, "a"), at(4)), Asked::Full);
         upstream.expire(at(3));
         assert_eq!((upstream.open.len(), upstream.order.len()), (1, 1));
-        assert!(matches!(upstream.ask(0, asker(4), &mut query(7, "a"), at(4)), Asked::Sent(_)));
+        assert!(matches!(upstream.ask(0, asker(4), query(7, "a"), at(4)), Asked::Sent(_)));
     }
 
     #[test]
     fn sockets_give_way_to_others_with_time() {
         let (server, mut upstream) = pair(10);
-        upstream.ask(0, asker(1), &mut query(7, "a"), Duration::ZERO);
+        upstream.ask(0, asker(1), query(7, "a"), Duration::ZERO);
+        upstream.flush();
         let at = upstream.sockets.iter().position(Option::is_some).expect("one socket");
         let port = |upstream: &Upstream| {
             let socket = upstream.sockets[at].as_ref().expect("it is open");
@@ -381,15 +409,71 @@ mod tests {
         let before = port(&upstream);
         upstream.sockets[at].as_mut().expect("it is open").uses = USES;
         for n in 0..500 {
-            upstream.ask(0, asker(2), &mut query(n, "a"), Duration::ZERO);
+            upstream.ask(0, asker(2), query(n, "a"), Duration::ZERO);
+            upstream.flush();
         }
         assert_eq!(port(&upstream), before, "a query on it is open");
         upstream.expire(Duration::from_secs(9));
         for n in 0..500 {
-            upstream.ask(0, asker(2), &mut query(n, "a"), Duration::ZERO);
+            upstream.ask(0, asker(2), query(n, "a"), Duration::ZERO);
+            upstream.flush();
             upstream.expire(Duration::from_secs(9));
         }
         assert_ne!(port(&upstream), before);
         drop(server);
+    }
+
+    #[test]
+    fn queries_between_two_flushes_go_from_one_socket_with_ids_of_their_own() {
+        let (server, mut upstream) = pair(100);
+        let mut ports = std::collections::BTreeSet::new();
+        for turn in 0..20 {
+            for port in 1..=5 {
+                upstream.ask(0, asker(10 * turn + port), query(7, "a"), Duration::ZERO);
+            }
+            upstream.flush();
+            let mut buffer = [0; 512];
+            let got: Vec<_> = (0..5)
+                .map(|_| {
+                    let (_, from) = server.recv_from(&mut buffer).expect("the query");
+                    (from.port(), [buffer[0], buffer[1]])
+                })
+                .collect();
+            assert!(got.iter().all(|(port, _)| *port == got[0].0), "{got:?}");
+            assert!(got.iter().any(|(_, id)| *id != got[0].1), "{got:?}");
+            ports.insert(got[0].0);
+        }
+        assert!(ports.len() > 4, "{ports:?}");
+    }
+
+    /// A closed port refuses each datagram (ICMP), of which the next call is told.
+    #[test]
+    fn a_server_that_comes_back_is_asked_again() {
+        let (server, mut upstream) = pair(100);
+        let address = server.local_addr().expect("bound");
+        drop(server);
+        let (mut strange, mut inbox) = (0, Inbox::new());
+        for port in 1..=40 {
+            upstream.ask(0, asker(port), query(7, "a"), Duration::ZERO);
+            if port % 4 == 0 {
+                upstream.flush();
+            }
+            for at in 0..SOCKETS as u32 {
+                upstream.receive(at, &mut inbox);
+                assert!(inbox.is_empty());
+            }
+        }
+        let server = UdpSocket::bind(address).expect("its port");
+        server.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
+        for port in 41..=60 {
+            upstream.ask(0, asker(port), query(7, "a"), Duration::ZERO);
+            upstream.flush();
+            let mut buffer = [0; 512];
+            let (length, from) = server.recv_from(&mut buffer).expect("the query");
+            buffer[2] |= 0x80;
+            server.send_to(&buffer[..length], from).expect("sent");
+            let who = wait(&mut upstream, &mut strange).map(|(who, _)| who);
+            assert_eq!((who, strange), (Some(asker(port)), 0));
+        }
     }
 }

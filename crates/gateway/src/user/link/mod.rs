@@ -17,6 +17,8 @@ use std::os::fd::BorrowedFd;
 pub use packet::PacketLink;
 pub use tun::TunLink;
 
+use super::batch::Inbox;
+
 /// The largest IP packet.
 pub const PACKET_MAX: usize = 65_535 + 40;
 
@@ -28,22 +30,36 @@ pub struct Peer {
     length: u8,
 }
 
-/// Packets in, packets out.
+/// Packets in, packets out, many at a time.
 pub trait Link {
-    /// The next packet's length in `buffer` (of [`PACKET_MAX`] bytes) and who sent it, from the descriptor of this place in
-    /// [`Link::descriptors`]; `None` where none waits there.
+    /// Puts packets that wait into `inbox`, each with who sent it, from the descriptor of this place in
+    /// [`Link::descriptors`]. Says whether more may wait there.
     ///
     /// # Errors
     ///
     /// The system's, where the device is gone.
-    fn receive(&mut self, from: usize, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>>;
+    fn receive(&mut self, from: usize, inbox: &mut Inbox) -> io::Result<bool>;
 
-    /// Sends a packet. What the device has no room for is lost, as on any wire.
+    /// Sends a packet, at the latest with [`Link::flush`]. What the device has no room for is lost, as on any wire.
     ///
     /// # Errors
     ///
     /// The system's, where the device is gone.
-    fn send(&mut self, packet: &[u8], to: Peer) -> io::Result<()>;
+    fn send(&mut self, packet: Vec<u8>, to: Peer) -> io::Result<()>;
+
+    /// Sends what waits to be sent.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Link::send`].
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Packets that the device had no room for, or refused.
+    fn unsent(&self) -> u64 {
+        0
+    }
 
     /// What to wait for; none in tests.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
@@ -61,33 +77,45 @@ pub enum NetworkLink {
     Packet(PacketLink),
 }
 
-impl Link for NetworkLink {
-    fn receive(&mut self, from: usize, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
+impl NetworkLink {
+    fn link(&self) -> &dyn Link {
         match self {
-            Self::Tun(link) => link.receive(from, buffer),
-            Self::Packet(link) => link.receive(from, buffer),
+            Self::Tun(link) => link,
+            Self::Packet(link) => link,
         }
     }
 
-    fn send(&mut self, packet: &[u8], to: Peer) -> io::Result<()> {
+    fn link_mut(&mut self) -> &mut dyn Link {
         match self {
-            Self::Tun(link) => link.send(packet, to),
-            Self::Packet(link) => link.send(packet, to),
+            Self::Tun(link) => link,
+            Self::Packet(link) => link,
         }
+    }
+}
+
+impl Link for NetworkLink {
+    fn receive(&mut self, from: usize, inbox: &mut Inbox) -> io::Result<bool> {
+        self.link_mut().receive(from, inbox)
+    }
+
+    fn send(&mut self, packet: Vec<u8>, to: Peer) -> io::Result<()> {
+        self.link_mut().send(packet, to)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.link_mut().flush()
+    }
+
+    fn unsent(&self) -> u64 {
+        self.link().unsent()
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        match self {
-            Self::Tun(link) => link.descriptors(),
-            Self::Packet(link) => link.descriptors(),
-        }
+        self.link().descriptors()
     }
 
     fn mtu(&self) -> u16 {
-        match self {
-            Self::Tun(link) => link.mtu(),
-            Self::Packet(link) => link.mtu(),
-        }
+        self.link().mtu()
     }
 }
 

@@ -20,7 +20,8 @@ use nix::libc;
 
 use super::netlink::Netlink;
 use super::tun::lost;
-use super::{Link, LinkError, Peer, filter, neighbour};
+use super::{Inbox, Link, LinkError, Peer, filter, neighbour};
+use crate::user::batch::{BATCH, send_all};
 
 /// The packet sockets of an interface.
 #[derive(Debug)]
@@ -33,6 +34,16 @@ pub struct PacketLink {
     /// Ours; `None` on links without such addresses, where nobody asks for them.
     mac: Option<Mac>,
     addresses: Vec<IpAddr>,
+    /// What is to be sent, of IPv4 and of IPv6.
+    outboxes: [Outbox; 2],
+    unsent: u64,
+}
+
+/// Packets that wait to be sent, and where they go.
+#[derive(Debug, Default)]
+struct Outbox {
+    packets: Vec<Vec<u8>>,
+    names: Vec<libc::sockaddr_ll>,
 }
 
 impl PacketLink {
@@ -66,6 +77,8 @@ impl PacketLink {
             mtu: interface.mtu.min(65_535) as u16,
             mac,
             addresses: addresses.to_vec(),
+            outboxes: Default::default(),
+            unsent: 0,
         };
         if any(true) {
             link.ipv4 = Some(open(libc::ETH_P_IP, &filter::ipv4(addresses, port))?);
@@ -90,54 +103,79 @@ impl PacketLink {
         [&self.ipv4, &self.ipv6, &self.arp].into_iter().flatten()
     }
 
-    fn answer_arp(&self, buffer: &mut [u8]) -> io::Result<()> {
-        let (Some(socket), Some(mac)) = (&self.arp, self.mac) else { return Ok(()) };
-        while let Some((length, _)) = receive(socket, buffer)? {
-            if let Some((reply, to)) = neighbour::arp_reply(&buffer[..length], &self.addresses, mac)
-            {
-                send(socket, self.interface, libc::ETH_P_ARP, &reply, Peer::of(to))?;
+    /// What waits on a socket: packets for this machine go into `inbox`; neighbours that look for a service address are
+    /// answered, on the same socket.
+    fn receive_from(
+        &self,
+        socket: &OwnedFd,
+        inbox: &mut Inbox,
+        answers: &mut Outbox,
+    ) -> io::Result<bool> {
+        let of_arp = self.arp.as_ref().is_some_and(|arp| arp.as_raw_fd() == socket.as_raw_fd());
+        let keep = |packet: &[u8], from: &libc::sockaddr_ll| {
+            if matches!(from.sll_pkttype, libc::PACKET_OUTGOING | libc::PACKET_OTHERHOST) {
+                return None;
             }
-        }
-        Ok(())
-    }
-
-    fn answer_solicitation(&self, socket: &OwnedFd, packet: &[u8], from: Peer) -> io::Result<()> {
-        let Some(mac) = self.mac else { return Ok(()) };
-        match neighbour::advertisement(packet, &self.addresses, mac) {
-            None => Ok(()),
-            Some((reply, asker)) => {
-                let to = if asker.is_some() { from } else { Peer::of(neighbour::ALL_NODES_MAC) };
-                send(socket, self.interface, libc::ETH_P_IPV6, &reply, to)
+            let peer = Peer { address: from.sll_addr, length: from.sll_halen.min(8) };
+            if !of_arp && !neighbour::is_solicitation(packet) {
+                return Some(peer);
             }
+            let mac = self.mac?;
+            let (answer, protocol, to) = if of_arp {
+                let (answer, to) = neighbour::arp_reply(packet, &self.addresses, mac)?;
+                (answer, libc::ETH_P_ARP, Peer::of(to))
+            } else {
+                let (answer, asker) = neighbour::advertisement(packet, &self.addresses, mac)?;
+                let all = Peer::of(neighbour::ALL_NODES_MAC);
+                (answer, libc::ETH_P_IPV6, if asker.is_some() { peer } else { all })
+            };
+            answers.packets.push(answer);
+            answers.names.push(sockaddr(self.interface, protocol, to));
+            None
+        };
+        match inbox.receive(socket, keep) {
+            Err(error) => match error.raw_os_error() {
+                // ENETDOWN: the interface was set down; it may come up again.
+                Some(libc::EAGAIN | libc::EINTR | libc::ENETDOWN) => Ok(false),
+                _ => Err(error),
+            },
+            more => more,
         }
     }
 }
 
 impl Link for PacketLink {
-    fn receive(&mut self, from: usize, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
-        let Some(socket) = self.sockets().nth(from) else { return Ok(None) };
-        if self.arp.as_ref().is_some_and(|arp| arp.as_raw_fd() == socket.as_raw_fd()) {
-            self.answer_arp(buffer)?;
-            return Ok(None);
-        }
-        while let Some((length, from)) = receive(socket, buffer)? {
-            if !neighbour::is_solicitation(&buffer[..length]) {
-                return Ok(Some((length, from)));
-            }
-            self.answer_solicitation(socket, &buffer[..length], from)?;
-        }
-        Ok(None)
+    fn receive(&mut self, from: usize, inbox: &mut Inbox) -> io::Result<bool> {
+        let mut answers = Outbox::default();
+        let mut unsent = 0;
+        let Some(socket) = self.sockets().nth(from) else { return Ok(false) };
+        let more = self.receive_from(socket, inbox, &mut answers)?;
+        answers.send(socket, &mut unsent)?;
+        self.unsent += unsent;
+        Ok(more)
     }
 
-    fn send(&mut self, packet: &[u8], to: Peer) -> io::Result<()> {
-        let (socket, protocol) = match packet.first().map(|byte| byte >> 4) {
-            Some(4) => (&self.ipv4, libc::ETH_P_IP),
-            _ => (&self.ipv6, libc::ETH_P_IPV6),
-        };
-        match socket {
-            Some(socket) => send(socket, self.interface, protocol, packet, to),
-            None => Ok(()),
+    fn send(&mut self, packet: Vec<u8>, to: Peer) -> io::Result<()> {
+        let is_ipv4 = packet.first().is_some_and(|byte| byte >> 4 == 4);
+        let protocol = if is_ipv4 { libc::ETH_P_IP } else { libc::ETH_P_IPV6 };
+        let outbox = &mut self.outboxes[usize::from(!is_ipv4)];
+        outbox.packets.push(packet);
+        outbox.names.push(sockaddr(self.interface, protocol, to));
+        if outbox.packets.len() < BATCH { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        for (socket, outbox) in [&self.ipv4, &self.ipv6].into_iter().zip(&mut self.outboxes) {
+            match socket {
+                Some(socket) => outbox.send(socket, &mut self.unsent)?,
+                None => outbox.clear(),
+            }
         }
+        Ok(())
+    }
+
+    fn unsent(&self) -> u64 {
+        self.unsent
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
@@ -146,6 +184,29 @@ impl Link for PacketLink {
 
     fn mtu(&self) -> u16 {
         self.mtu
+    }
+}
+
+impl Outbox {
+    /// Sends all; what the device has no room for is lost, and counted.
+    fn send(&mut self, socket: &OwnedFd, unsent: &mut u64) -> io::Result<()> {
+        let refused = |error: io::Error| match error.raw_os_error() {
+            Some(libc::EINTR) => Ok(true),
+            // ENETDOWN: the interface was set down; it may come up again.
+            code if code == Some(libc::ENETDOWN) || lost(&error) => {
+                *unsent += 1;
+                Ok(false)
+            }
+            _ => Err(error),
+        };
+        let result = send_all(socket, &mut self.packets, &self.names, refused);
+        self.clear();
+        result
+    }
+
+    fn clear(&mut self) {
+        self.packets.clear();
+        self.names.clear();
     }
 }
 
@@ -201,68 +262,6 @@ fn set<T>(socket: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) ->
     let pointer = std::ptr::from_ref(value).cast();
     // SAFETY: the value is of this length and lives through the call, as does what sock_fprog points to.
     checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, pointer, length) })
-}
-
-/// A packet for this machine; others on the wire are passed over.
-fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
-    loop {
-        // SAFETY: sockaddr_ll is plain numbers, for which zeros are valid.
-        let mut from: libc::sockaddr_ll = unsafe { zeroed() };
-        let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-        // SAFETY: buffer and address are of the lengths that are given, and live through the call.
-        let received = unsafe {
-            libc::recvfrom(
-                socket.as_raw_fd(),
-                buffer.as_mut_ptr().cast(),
-                buffer.len(),
-                0,
-                (&raw mut from).cast(),
-                &raw mut length,
-            )
-        };
-        if received < 0 {
-            let error = io::Error::last_os_error();
-            return match error.raw_os_error() {
-                Some(libc::EAGAIN) => Ok(None),
-                // The interface was set down; it may come up again.
-                Some(libc::EINTR | libc::ENETDOWN) => Ok(None),
-                _ => Err(error),
-            };
-        }
-        if matches!(from.sll_pkttype, libc::PACKET_OUTGOING | libc::PACKET_OTHERHOST) {
-            continue;
-        }
-        return Ok(Some((
-            received as usize,
-            Peer { address: from.sll_addr, length: from.sll_halen.min(8) },
-        )));
-    }
-}
-
-fn send(
-    socket: &OwnedFd,
-    interface: u32,
-    protocol: i32,
-    packet: &[u8],
-    to: Peer,
-) -> io::Result<()> {
-    let address = sockaddr(interface, protocol, to);
-    // SAFETY: packet and address are of the lengths that are given, and live through the call.
-    let sent = unsafe {
-        libc::sendto(
-            socket.as_raw_fd(),
-            packet.as_ptr().cast(),
-            packet.len(),
-            0,
-            (&raw const address).cast(),
-            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
-        )
-    };
-    if sent >= 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    if lost(&error) || error.raw_os_error() == Some(libc::ENETDOWN) { Ok(()) } else { Err(error) }
 }
 
 fn sockaddr(interface: u32, protocol: i32, to: Peer) -> libc::sockaddr_ll {

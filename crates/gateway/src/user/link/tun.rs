@@ -16,13 +16,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use nix::libc;
 
 use super::netlink::Netlink;
-use super::{Link, LinkError, Peer};
+use super::{Inbox, Link, LinkError, Peer};
 
 /// The device.
 #[derive(Debug)]
 pub struct TunLink {
     device: File,
     mtu: u16,
+    unsent: u64,
 }
 
 impl TunLink {
@@ -71,7 +72,7 @@ impl TunLink {
                 }
             })?;
         }
-        Ok(Self { device, mtu: interface.mtu.min(65_535) as u16 })
+        Ok(Self { device, mtu: interface.mtu.min(65_535) as u16, unsent: 0 })
     }
 }
 
@@ -94,20 +95,27 @@ fn make_tun(device: &File, name: &str) -> io::Result<()> {
 }
 
 impl Link for TunLink {
-    fn receive(&mut self, _: usize, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
-        match self.device.read(buffer) {
+    fn receive(&mut self, _: usize, inbox: &mut Inbox) -> io::Result<bool> {
+        inbox.fill(|buffer| match self.device.read(buffer) {
             Ok(length) => Ok(Some((length, Peer::default()))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
+        })
+    }
+
+    fn send(&mut self, packet: Vec<u8>, _: Peer) -> io::Result<()> {
+        match self.device.write(&packet) {
+            // EIO: the device was set down; it may come up again.
+            Err(error) if lost(&error) || error.raw_os_error() == Some(libc::EIO) => {
+                self.unsent += 1;
+                Ok(())
+            }
+            other => other.map(drop),
         }
     }
 
-    fn send(&mut self, packet: &[u8], _: Peer) -> io::Result<()> {
-        match self.device.write(packet) {
-            // EIO: the device was set down; it may come up again.
-            Err(error) if lost(&error) || error.raw_os_error() == Some(libc::EIO) => Ok(()),
-            other => other.map(drop),
-        }
+    fn unsent(&self) -> u64 {
+        self.unsent
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {

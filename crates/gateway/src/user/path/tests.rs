@@ -62,15 +62,17 @@ impl MemoryLink {
 }
 
 impl Link for MemoryLink {
-    fn receive(&mut self, _: usize, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
-        Ok(self.to_gateway.pop_front().map(|packet| {
-            buffer[..packet.len()].copy_from_slice(&packet);
-            (packet.len(), Peer::default())
-        }))
+    fn receive(&mut self, _: usize, inbox: &mut Inbox) -> io::Result<bool> {
+        inbox.fill(|buffer| {
+            Ok(self.to_gateway.pop_front().map(|packet| {
+                buffer[..packet.len()].copy_from_slice(&packet);
+                (packet.len(), Peer::default())
+            }))
+        })
     }
 
-    fn send(&mut self, packet: &[u8], _: Peer) -> io::Result<()> {
-        self.carry(packet, false);
+    fn send(&mut self, packet: Vec<u8>, _: Peer) -> io::Result<()> {
+        self.carry(&packet, false);
         Ok(())
     }
 
