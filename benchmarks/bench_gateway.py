@@ -34,6 +34,9 @@ from narrows.results.gateway_bench import GatewayBench
 
 SEED = 1
 
+ORDER = ["udp", "tcp", "gateway", "gateway-axfr", "gateway-fin", "xdp-udp", "xdp-tcp"]
+"""Of the table's lines within a server: what is compared with what stands above."""
+
 
 def main() -> int:
     """Measures, prints, and gives the exit code."""
@@ -207,7 +210,8 @@ def table(bench: GatewayBench) -> str:
     rows = []
     for server, arms in bench.summary.items():
         tcp_us = arms.get("tcp", {}).get("us_per_query_5000qps")
-        for transport, figures in arms.items():
+        for transport in sorted(arms, key=ORDER.index):
+            figures = arms[transport]
             over = figures.get("over_udp_500qps")
             most = figures.get("most_per_s")
             us = figures.get("us_per_query_5000qps")
