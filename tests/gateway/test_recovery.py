@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from .clients import prefixed, query
-from .conftest import LARGE, SMALL, Lab, PeerMaker
+from .conftest import LARGE, SMALL, PeerMaker
 from .segments import ACK, MODULUS, PSH
 
 NUMBERS = itertools.count()
@@ -79,9 +79,8 @@ def test_duplicate_acknowledgements_bring_the_segment(
 
 
 @pytest.mark.parametrize("lost", range(5))
-def test_two_different_replies_are_never_mixed(
-    lab: Lab, peer: PeerMaker, arm: str, lost: int
-) -> None:
+def test_two_different_replies_are_never_mixed(peer: PeerMaker, lost: int) -> None:
+    """The gateway may ask again where several segments are lost; it sends the first reply alone."""
     name = f"changing.4000.{next(NUMBERS)}.test"
     client = peer("unruly", mss=1000)
     client.connect()
@@ -94,8 +93,6 @@ def test_two_different_replies_are_never_mixed(
     reply = client.reply(again=again, lose={lost})
     numbers = {reply[at : at + 8] for at in number_places(reply)}
     assert len(numbers) == 1
-    if arm == "gateway":
-        assert lab.unruly.asked[name + "."] == 1
 
 
 def number_places(reply: bytes) -> list[int]:

@@ -226,12 +226,57 @@ static __always_inline bool too_large(const struct settings *s, const struct flo
 	       length + 2 > segment_limit(s, flow, v6) * s->max_segments;
 }
 
+/* Sends `length` bytes of the reply at `offset` in the ring, from byte `begin` (below `length`) on. */
+static __always_inline int reply_send(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
+				      const struct flow *flow, __u8 *ring, __u32 offset, __u32 length, __u32 begin, __u32 ack,
+				      bool partial)
+{
+	__u32 mss = segment_limit(s, flow, d->v6), last = length - begin, sent;
+	struct several l = {};
+
+	segment_addresses(&l.o, d->v6, (const __be32 *)d->from.address, (const __be32 *)d->gather.client);
+	segment_ports(&l.o, bpf_htons(s->port), d->port, flow->flags & FLOW_TIMESTAMPS, flow->tsval, flow->client_tsval);
+	l.o.h.tcp.window = bpf_htons(flow->client_wscale < WSCALE_NONE ? WINDOW_SCALED : WINDOW_PLAIN);
+	l.o.h.tcp.flags = FLAG_ACK;
+	l.o.h.tcp.ack = bpf_htonl(ack);
+	l.o.partial = partial;
+	if (last > mss) {
+		l.ctx = ctx;
+		l.offset = offset;
+		l.seq = flow->server_seq;
+		l.mss = mss;
+		l.sent = begin;
+		if (!WITHIN(mss, 1, SUM_MAX) || segment_room(ctx, &l.o, mss))
+			goto failed;
+		bpf_loop((last - 1) / mss, several_send, &l, 0);
+		sent = *(volatile __u32 *)&l.sent;
+		if (l.failed || sent > 65535 || sent >= length)
+			goto failed;
+		last = length - sent;
+		if (bpf_skb_change_tail(ctx, ETHERNET_HEADER + ip_length(&l.o) + tcp_length(&l.o) + last, 0))
+			goto failed;
+	} else if (segment_room(ctx, &l.o, last)) {
+		goto failed;
+	}
+	sent = length - last;
+	if (!WITHIN(last, 1, SUM_MAX) || !WITHIN(sent, 0, 65535))
+		goto failed;
+	l.o.h.tcp.flags = FLAG_ACK | FLAG_PSH | (flow->state == FLOW_CLOSING ? FLAG_FIN : 0);
+	l.o.h.tcp.seq = bpf_htonl(flow->server_seq + sent);
+	if (segment_write(ctx, &l.o, ring, (offset & (RING_SIZE - 1)) + sent, last))
+		goto failed;
+	return TC_ACT_UNSPEC;
+failed:
+	count(COUNT_REPLY_FAILED); /* the client asks again, and the ring has it */
+	return swallow();
+}
+
 /* Sends the reply whose message of `length` bytes (at least a DNS header) is in the ring, behind room for its length. */
 static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d, struct flow *flow,
 				 __u8 *ring, __u32 position, __u32 length, bool partial)
 {
-	__u32 offset = ring_offset(position), mss = segment_limit(s, flow, d->v6), last, sent, fin;
-	struct several l = {};
+	__u32 offset = ring_offset(position), mss = segment_limit(s, flow, d->v6);
+	int verdict;
 	bool one;
 
 	if (!WITHIN(length, DNS_HEADER, 65535))
@@ -262,47 +307,38 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	flow->acked = flow->server_seq;
 	flow->seen_ms = bpf_ktime_get_boot_ns() / 1000000;
 	*(volatile __u16 *)&flow->reply_length = length;
-	fin = flow->state == FLOW_CLOSING ? FLAG_FIN : 0;
-
-	segment_addresses(&l.o, d->v6, (const __be32 *)d->from.address, (const __be32 *)d->gather.client);
-	segment_ports(&l.o, bpf_htons(s->port), d->port, flow->flags & FLOW_TIMESTAMPS, flow->tsval, flow->client_tsval);
-	l.o.h.tcp.window = bpf_htons(flow->client_wscale < WSCALE_NONE ? WINDOW_SCALED : WINDOW_PLAIN);
-	l.o.h.tcp.flags = FLAG_ACK;
-	l.o.h.tcp.ack = bpf_htonl(one ? flow->client_next : flow->query_seq);
-	l.o.partial = partial;
-	last = length;
-	if (!one) {
-		l.ctx = ctx;
-		l.offset = offset;
-		l.seq = flow->server_seq;
-		l.mss = mss;
-		if (!WITHIN(mss, 1, SUM_MAX) || segment_room(ctx, &l.o, mss))
-			goto failed;
-		bpf_loop((length - 1) / mss, several_send, &l, 0);
-		sent = *(volatile __u32 *)&l.sent;
-		if (l.failed || sent > 65535 || sent >= length)
-			goto failed;
-		count(COUNT_REPLY_SEGMENTED);
-		count_more(COUNT_REPLY_SEGMENTS, (length - 1) / mss + 1);
-		last = length - sent;
-		offset += sent;
-		if (bpf_skb_change_tail(ctx, ETHERNET_HEADER + ip_length(&l.o) + tcp_length(&l.o) + last, 0))
-			goto failed;
-	} else {
-		if (segment_room(ctx, &l.o, last))
-			goto failed;
-		count(COUNT_REPLY);
+	verdict = reply_send(ctx, s, d, flow, ring, offset, length, 0, one ? flow->client_next : flow->query_seq, partial);
+	if (verdict == TC_ACT_UNSPEC) {
+		count(one ? COUNT_REPLY : COUNT_REPLY_SEGMENTED);
+		count_more(COUNT_REPLY_SEGMENTS, one ? 0 : (length - 1) / mss + 1);
 	}
-	if (!WITHIN(last, 1, SUM_MAX))
-		goto failed;
-	l.o.h.tcp.flags = FLAG_ACK | FLAG_PSH | fin;
-	l.o.h.tcp.seq = bpf_htonl(flow->server_seq + length - last);
-	if (segment_write(ctx, &l.o, ring, offset, last))
-		goto failed;
-	return TC_ACT_UNSPEC;
-failed:
-	count(COUNT_REPLY_FAILED); /* the client asks again, and the ring has it */
-	return swallow();
+	return verdict;
+}
+
+/* The server was asked again because the client misses several segments of the reply that the ring has: this packet brings
+ * them, whatever it says itself. */
+static __always_inline int reply_again(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
+				       struct flow *flow)
+{
+	__u32 length = flow->reply_length, begin = flow->acked - flow->server_seq, mss = segment_limit(s, flow, d->v6);
+	enum summing sum = d->more ? SUM_DONE : summing(ctx, d->l4);
+	struct ring_head *head = ring_top();
+	__u8 *ring = ring_bytes();
+	int verdict;
+
+	/* With its neighbours at once, as flow_answered changes it. */
+	__sync_fetch_and_and((__u32 *)&flow->state, ~((__u32)FLOW_AGAIN << 8));
+	if (!(flow->flags & FLOW_QUERY_UNACKED) || !head || !ring || sum == SUM_ODD || !ring_holds(head, flow->stored) ||
+	    !WITHIN(length, 1, 65535) || begin >= length || !WITHIN(begin, 0, 65535)) {
+		count(COUNT_REPLY_REPEATED);
+		return swallow();
+	}
+	flow->seen_ms = bpf_ktime_get_boot_ns() / 1000000;
+	verdict = reply_send(ctx, s, d, flow, ring, ring_offset(flow->stored), length, begin, flow->query_seq,
+			     sum == SUM_PARTIAL);
+	if (verdict == TC_ACT_UNSPEC)
+		count_more(COUNT_RESENT, (length - begin - 1) / mss + 1);
+	return verdict;
 }
 
 /* The first fragment of a reply, or another one. */
@@ -380,9 +416,11 @@ int gateway_egress(struct __sk_buff *ctx)
 	if (!flow || flow->state <= FLOW_SYN || flow->dns_id != d.dns_id || !(d.dns_flags & bpf_htons(DNS_QR)))
 		return other_client(ctx, s, &d);
 	if (flow->state != FLOW_QUERY) {
+		gather_drop(&d);
+		if (flow->flags & FLOW_AGAIN && (flow->state == FLOW_REPLIED || flow->state == FLOW_CLOSING))
+			return reply_again(ctx, s, &d, flow);
 		/* The server answered a repeated query too. */
 		count(COUNT_REPLY_REPEATED);
-		gather_drop(&d);
 		return swallow();
 	}
 

@@ -341,6 +341,19 @@ static __always_inline enum fate on_reply_missed(struct verdict *v, struct flow 
 	return answer_reset(v);
 }
 
+/* Whether the client misses more of a reply than one segment holds. A packet of its own brings it one, and only one of the
+ * server's brings it all: the server is asked again, unless it was already, in vain. */
+static __always_inline bool misses_several(const struct verdict *v, const struct flow *flow)
+{
+	__u32 missing = flow_end(flow) - v->w->in.ack;
+	struct ring_head *head = ring_top();
+
+	return (flow->state == FLOW_REPLIED || flow->state == FLOW_CLOSING) &&
+	       (flow->flags & (FLOW_QUERY_UNACKED | FLOW_AGAIN)) == FLOW_QUERY_UNACKED && missing <= flow->reply_length &&
+	       missing > flow_segment_size(flow, v->w->in.ipv6 ? v->s->mss6 : v->s->mss4) && head &&
+	       ring_holds(head, flow->stored);
+}
+
 /* "Data on an entry": data, FIN or both, but for what begins a new connection. */
 static __always_inline enum fate on_data(struct verdict *v)
 {
@@ -348,6 +361,16 @@ static __always_inline enum fate on_data(struct verdict *v)
 	int first = v->w->in.seq == flow->query_seq, next = v->w->in.seq == flow->client_next;
 	int at_end = v->w->in.ack == flow_end(flow);
 
+	if (first && v->w->in.length == flow->query_length && v->w->in.length && v->w->in.length <= QUERY_MAX &&
+	    misses_several(v, flow) && query_read(scratch_query(v->w), v->w->in.length, &v->w->query) &&
+	    v->w->query.id == flow->dns_id) {
+		flow_note(v, flow);
+		flow->acked = v->w->in.ack;
+		flow->repeats = FLOW_RECOVERING;
+		flow->flags |= FLOW_AGAIN;
+		count(COUNT_QUERY_AGAIN);
+		return FATE_DATAGRAM;
+	}
 	switch (flow->state) {
 	case FLOW_QUERY:
 		if (first && v->w->in.length) {

@@ -65,6 +65,7 @@ enum flow_flag {
 	FLOW_EDNS_ADDED = 4,
 	FLOW_CLIENT_FIN = 8,
 	FLOW_QUERY_UNACKED = 16, /* several segments: the query is acknowledged at the end */
+	FLOW_AGAIN = 32,	 /* the server's next reply brings what is missing of this one */
 };
 
 /* With its key 72 bytes, of the 88 of the paper's entry. */

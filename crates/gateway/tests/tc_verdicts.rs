@@ -34,6 +34,7 @@ const SACK: u8 = 2;
 const EDNS_ADDED: u8 = 4;
 const CLIENT_FIN: u8 = 8;
 const QUERY_UNACKED: u8 = 16;
+const AGAIN: u8 = 32;
 
 const ID: u16 = 0x1234;
 const QUERY_SEQ: u32 = 0xffff_ffe0;
@@ -504,6 +505,64 @@ fn a_second_reply_is_swallowed() {
         }
         assert_eq!(asked.flow().state, state);
     }
+}
+
+#[test]
+fn a_second_reply_that_was_asked_for_brings_what_is_missing_of_the_first() {
+    let Some(programs) = Programs::load_with_tc("second reply asked for") else { return };
+    let first = prefixed(&reply_to(&query(ID, "www.example.com", 16, Some(1232))[2..], 6000, 0));
+    let mut segments = 0;
+    for (state, acked) in [(REPLIED, 0), (REPLIED, 2001), (CLOSING, 4000), (CLOSING, 5900)] {
+        for kind in Asked::kinds(&programs) {
+            let asked = Asked::changed(&programs, kind.server.is_ipv6(), kind.plain, |flow| {
+                flow.state = state;
+                flow.flags |= QUERY_UNACKED | AGAIN;
+                flow.stored = programs.ring_store(&first);
+                flow.reply_length = first.len() as u16;
+                flow.acked = REPLY_SEQ.wrapping_add(acked as u32);
+            });
+            let most = 1400 - if asked.plain { 0 } else { 12 };
+            // Whatever it says itself: a short one, and the first fragment of a long one.
+            let size = if acked == 0 { 3000 } else { 300 };
+            let datagram = asked.datagram(&asked.reply(size));
+            let parts = fragments(&datagram, if acked == 0 { 1500 } else { 65_535 });
+            let ((verdict, last), mut frames) = sent(|| programs.egress(&frame(&parts[0])));
+            assert_eq!(verdict, NEXT);
+            frames.push(last);
+            let wanted: Vec<_> = first[acked..].chunks(most).enumerate().collect();
+            assert_eq!(frames.len(), wanted.len());
+            for (frame, &(at, part)) in frames.iter().zip(&wanted) {
+                let end = PSH | if state == CLOSING { FIN } else { 0 };
+                let flags = ACK | if at + 1 == wanted.len() { end } else { 0 };
+                let wanted = asked.segment(acked + at * most, part, flags, QUERY_SEQ);
+                assert_eq!(Segment::read(&frame[14..]), wanted);
+            }
+            segments += wanted.len() as u64;
+            let entry = asked.flow();
+            assert_eq!(
+                (entry.state, entry.flags & (QUERY_UNACKED | AGAIN)),
+                (state, QUERY_UNACKED)
+            );
+            assert_eq!(programs.counts(), [(Counter::Resent, segments)]);
+            for part in &parts[1..] {
+                assert_eq!(programs.egress(&frame(part)), (REDIRECT, frame(part)));
+            }
+        }
+    }
+    // Acknowledged meanwhile, or gone from the ring: nothing.
+    for (acked, position) in [(first.len() as u32, 0), (0, 1 << 31)] {
+        let asked = Asked::changed(&programs, false, false, |flow| {
+            flow.state = REPLIED;
+            flow.flags |= QUERY_UNACKED | AGAIN;
+            flow.stored = programs.ring_store(&first).wrapping_sub(position);
+            flow.reply_length = first.len() as u16;
+            flow.acked = REPLY_SEQ.wrapping_add(acked);
+        });
+        let datagram = frame(&asked.datagram(&asked.reply(300)));
+        assert_eq!(programs.egress(&datagram), (REDIRECT, datagram));
+        assert_eq!(asked.flow().flags & AGAIN, 0);
+    }
+    assert_eq!(programs.counts(), [(Counter::ReplyRepeated, 2), (Counter::Resent, segments)]);
 }
 
 #[test]

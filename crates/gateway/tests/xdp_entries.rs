@@ -111,6 +111,13 @@ fn a_reply_is_sent_again_from_where_the_client_misses_it() {
             let mut client = client.replied(&reply, state, QUERY_UNACKED);
             let ours = if client.saying.server.is_ipv6() { 1440 } else { 1460 };
             let size = if client.saying.tsval.is_some() { ours - 12 } else { ours };
+            // More than a segment of it: with the server's help, which does not come here.
+            let asks = client.saying.data_at(0, 1, &client.saying.query);
+            let came = counted(&programs, &[Counter::QueryAgain], || client.say(&asks));
+            assert!(matches!(came, Came::Query(_)));
+            let entry = client.flow().unwrap();
+            assert_eq!((entry.state, entry.flags & AGAIN), (state, AGAIN));
+            assert_eq!(entry.acked, client.starts().1.wrapping_add(1));
             for from in [0, 1, 1000, 1448, 2601, 3999, 4000] {
                 let again = client.saying.data_at(0, from, &client.saying.query);
                 let came = counted(&programs, &[Counter::Resent], || client.say(&again));

@@ -84,7 +84,7 @@ pub(super) struct Client<'a> {
     strange: bool,
 }
 
-impl Client<'_> {
+impl<'a> Client<'a> {
     fn verdict(&mut self) -> Verdict {
         let segment = self.segment;
         let entry = self.core.flows.get(&self.key);
@@ -215,6 +215,14 @@ impl Client<'_> {
         let data = !segment.payload.is_empty();
         let at_end = segment.ack == flow.end();
         let complete = at_end || segment.ack == flow.end().wrapping_add(1);
+        if data && first && self.misses_several(&flow) {
+            if let Some(query) = self.same_query(&flow) {
+                flow.note(segment);
+                (flow.acked, flow.repeats, flow.again) = (segment.ack, RECOVERING, true);
+                self.core.keep(self.now, self.key, flow);
+                return self.query(&query, Counter::QueryAgain);
+            }
+        }
         match flow.state {
             State::Query if data && first => self.on_query_again(flow),
             State::Query if data && next => self.drop(Counter::Pipelined),
@@ -251,12 +259,29 @@ impl Client<'_> {
         }
     }
 
+    /// Whether the client misses more of a reply than one segment holds. A packet of its own brings it one, and only
+    /// one of the server's brings it all: the server is asked again, unless it was already, in vain.
+    fn misses_several(&self, flow: &Flow) -> bool {
+        let missing = flow.end().wrapping_sub(self.segment.ack) as usize;
+        matches!(flow.state, State::Replied | State::Closing)
+            && flow.query_unacked
+            && !flow.again
+            && missing <= usize::from(flow.reply_length)
+            && missing > self.core.payload_max(self.ends(), flow)
+            && self.core.ring.at(flow.stored, flow.reply_length.into()).is_some()
+    }
+
+    /// The query of the entry, if that is what this segment has.
+    fn same_query(&self, flow: &Flow) -> Option<Query<'a>> {
+        let payload = self.segment.payload;
+        let same = payload.len() == usize::from(flow.query_length);
+        Query::read(payload).filter(|query| same && query.id() == flow.dns_id)
+    }
+
     /// "QUERY, `seq == query_seq`, same length".
     fn on_query_again(&mut self, mut flow: Flow) -> Verdict {
         let segment = self.segment;
-        let same = segment.payload.len() == usize::from(flow.query_length);
-        let query = Query::read(segment.payload).filter(|query| same && query.id() == flow.dns_id);
-        let Some(query) = query else {
+        let Some(query) = self.same_query(&flow) else {
             return self.strange();
         };
         flow.note(segment);

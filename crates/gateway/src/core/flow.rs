@@ -74,6 +74,8 @@ pub struct Flow {
     pub client_fin: bool,
     /// The reply has several segments, and the query is acknowledged after them.
     pub query_unacked: bool,
+    /// The server's next reply brings what is missing of this one.
+    pub again: bool,
     /// The client's window scale; 15: none.
     pub client_wscale: u8,
     /// How often `acked` was repeated; 255 once a segment was sent again.
@@ -106,6 +108,7 @@ impl Flow {
             edns_added: false,
             client_fin: false,
             query_unacked: false,
+            again: false,
             client_wscale: offer.wscale,
             repeats: 0,
         }

@@ -140,10 +140,7 @@ impl Core {
                     (ReplyVerdict::Drop, true)
                 }
             }
-            Some(_) => {
-                self.count(Counter::ReplyRepeated);
-                (ReplyVerdict::Drop, false)
-            }
+            Some(flow) => (self.again(now, key, ends, flow, out), false),
             None => {
                 let datagram = Datagram { source_port: from, destination_port: to, message };
                 match self.truncate(ip, &datagram, whole, out) {
@@ -212,8 +209,7 @@ impl Core {
         let key = FlowKey { client: ends.client.ip(), port: ends.client.port(), server };
         let flow = self.entry_of(&key, message)?;
         if flow.state != State::Query {
-            self.count(Counter::ReplyRepeated);
-            return Some(ReplyVerdict::Drop);
+            return Some(self.again(now, key, ends, flow, out));
         }
         Some(match self.prepare(ends, &flow, message) {
             Some(flow) => self.send(now, key, ends, flow, out),
@@ -270,6 +266,42 @@ impl Core {
         }
         self.keep(now, key, flow);
         ReplyVerdict::Sent
+    }
+
+    /// A reply to a query that has one. If the server was asked again because the client misses several segments of that
+    /// one, they go out from the ring, whatever the new one says.
+    fn again(
+        &mut self,
+        now: Now,
+        key: FlowKey,
+        ends: Connection,
+        mut flow: Flow,
+        out: &mut Vec<Vec<u8>>,
+    ) -> ReplyVerdict {
+        let missing = flow.offset(flow.acked)..usize::from(flow.reply_length);
+        let asked = flow.again && matches!(flow.state, State::Replied | State::Closing);
+        let before = out.len();
+        if asked {
+            flow.again = false;
+            if flow.query_unacked {
+                let starts = missing.step_by(self.payload_max(ends, &flow));
+                out.extend(starts.filter_map(|offset| self.reply_segment(ends, &flow, offset)));
+            }
+        }
+        match (out.len() - before) as u64 {
+            0 => {
+                if asked {
+                    self.flows.put(key, flow);
+                }
+                self.count(Counter::ReplyRepeated);
+                ReplyVerdict::Drop
+            }
+            segments => {
+                self.counters.add(Counter::Resent, segments);
+                self.keep(now, key, flow);
+                ReplyVerdict::Sent
+            }
+        }
     }
 
     /// State SLOW: the query is put in again as the client's segment, for [`Core::adopt`].

@@ -18,6 +18,7 @@ pub const SACK: u8 = 2;
 pub const EDNS_ADDED: u8 = 4;
 pub const CLIENT_FIN: u8 = 8;
 pub const QUERY_UNACKED: u8 = 16;
+pub const AGAIN: u8 = 32;
 
 /// What came of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]

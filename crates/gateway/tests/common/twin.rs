@@ -183,6 +183,7 @@ fn core_flow(flow: &flow) -> Flow {
         edns_added: flow.flags & 4 != 0,
         client_fin: flow.flags & 8 != 0,
         query_unacked: flow.flags & 16 != 0,
+        again: flow.flags & 32 != 0,
         client_wscale: flow.client_wscale,
         repeats: flow.repeats,
     }

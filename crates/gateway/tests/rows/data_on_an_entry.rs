@@ -59,10 +59,44 @@ fn query_data_behind_is_pipelined() {
 }
 
 #[test]
+fn replied_the_query_again_brings_all_that_is_missing_with_the_server() {
+    for settings in [settings(), close_fin()] {
+        let (mut client, segments) = Conversation::replied(settings, 12_000);
+        let step = segments[0].payload.len() as u32;
+        let data = client.data_at(0, 2 * step, &client.query.clone());
+        assert!(matches!(client.say(&data), Said::Query(_)));
+        assert!(client.flow().expect("an entry").again);
+        // Another reply, even a short one: what the client gets are parts of one.
+        let (verdict, again) = client.answer(100);
+        assert_eq!(verdict, ReplyVerdict::Sent);
+        assert_eq!(again.len(), segments.len() - 2);
+        for (again, first) in again.iter().zip(&segments[2..]) {
+            assert_eq!(
+                (again.seq, again.ack, again.flags, &again.payload),
+                (first.seq, first.ack, first.flags, &first.payload)
+            );
+        }
+        assert_eq!(client.count(Counter::Resent), again.len() as u64);
+        // Once alone.
+        assert_eq!(client.answer(100).0, ReplyVerdict::Drop);
+    }
+}
+
+#[test]
+fn replied_the_query_again_with_one_segment_missing_asks_nobody() {
+    let (mut client, segments) = Conversation::replied(settings(), 4000);
+    let data = client.data_at(0, 2 * 1448, &client.query.clone());
+    assert_eq!(segment(client.say(&data)).payload, segments[2].payload);
+    assert!(!client.flow().expect("an entry").again);
+}
+
+#[test]
 fn replied_the_query_again_gives_the_segment_at_its_ack() {
     for settings in [settings(), close_fin()] {
         let (mut client, segments) = Conversation::replied(settings, 4000);
         let whole: Vec<u8> = segments.iter().flat_map(|s| s.payload.clone()).collect();
+        // Of several the server is asked first; here it does not answer.
+        assert!(matches!(client.say(&client.data()), Said::Query(_)));
         for ack in [0, 1448, 2896, 4000, 17] {
             let data = client.data_at(0, ack, &client.query.clone());
             let again = segment(client.say(&data));
