@@ -92,8 +92,11 @@ def laboratory(
     """A network with servers, and the gateway with these options if it is built.
 
     `peer_program` has an XDP program at the other end of the server's link, without which native
-    XDP sends nothing.
+    XDP sends nothing. With it the mode is native unless `options` say another, as on most network
+    cards.
     """
+    if peer_program and "--mode" not in options:
+        options = ("--mode", "native", *options)
     folder.mkdir(parents=True, exist_ok=True)
     files = zones.write(folder / "zones")
     plain = [address(kind, "kernel", v) for kind in kinds for v in (4, 6)]

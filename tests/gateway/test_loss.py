@@ -7,6 +7,7 @@ import os
 import random
 import statistics
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -133,6 +134,40 @@ def test_a_line_that_loses_doubles_and_reorders(
                 row += f"{' / '.join(times):>16}"
             print(row)
     assert [one for one in bad_ones if one[3] == "gateway"] == []
+
+
+@pytest.mark.parametrize("mode", ["native", "generic"])
+def test_long_replies_to_clients_that_give_up(
+    tmp_path: Path, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """30 segments, of which 7 are lost each time: all that is lost comes with each time-out.
+
+    A client's time-out doubles each time, and ends its connection when it was doubled often enough:
+    here after 27 s.
+    """
+    lossy = tuple(client(number, 4) for number in NUMBERS[:4])
+    made = laboratory(
+        tmp_path / "lab",
+        ("nsd",),
+        mtu=9000,
+        wired=True,
+        options=(*OPTIONS, "--mode", mode),
+        clients=lossy,
+    )
+    with made as lab:
+        assert lab.wire is not None
+        server = lab.address("nsd", "gateway")
+        message = query(zones.size_name(16000))
+        expected = ask(lab.network.client, lab.address("nsd", "kernel"), message)
+        for number in NUMBERS[:4]:
+            lab.wire.set(Conditions(0.25, 0.02, 0.05, delay=0.002, seed=number), number)
+        jobs = [Job(server, message, lossy[i % 4], 536) for i in range(300)]
+        outcomes = ask_all(lab.network.client, jobs, 120, apart=0.01)
+    times = sorted(outcome.seconds for outcome in outcomes)
+    with capsys.disabled():
+        print(f"\n{mode}: median {times[150]:.2f} s, 95 % within {times[285]:.2f} s")
+    assert [outcome.error for outcome in outcomes if outcome.error] == []
+    assert all(outcome.replies == [expected] for outcome in outcomes)
 
 
 def test_replies_that_differ_are_never_mixed(bad_line: tuple[Lab, Wire]) -> None:
