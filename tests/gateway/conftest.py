@@ -99,11 +99,10 @@ def laboratory(
         options = ("--mode", "native", *options)
     folder.mkdir(parents=True, exist_ok=True)
     files = zones.write(folder / "zones")
-    plain = [address(kind, "kernel", v) for kind in kinds for v in (4, 6)]
-    behind = [address(kind, "gateway", v) for kind in kinds for v in (4, 6)]
-    both = [[address(kind, arm) for arm in ARMS] for kind in UNRULY]
-    plain += [addresses[0] for addresses in both]
-    behind += [addresses[1] for addresses in both]
+    everyone = kinds + UNRULY
+    plain = [address(kind, "kernel", v) for kind in everyone for v in (4, 6)]
+    behind = [address(kind, "gateway", v) for kind in everyone for v in (4, 6)]
+    both = [[address(kind, arm, v) for arm in ARMS for v in (4, 6)] for kind in UNRULY]
     with contextlib.ExitStack() as stack:
         net = stack.enter_context(network(plain + behind, mtu, offload, wired, clients))
         at_server = (net.client, net.client_link)

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 import dns.message
 import dns.rrset
 
+from .clients import family
 from .network import Namespace
 
 
@@ -40,12 +41,12 @@ class Unruly:
         self.threads: list[threading.Thread] = []
         with space.inside():
             for address in udp:
-                datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                datagrams = socket.socket(family(address), socket.SOCK_DGRAM)
                 datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
                 datagrams.bind((address, 53))
                 self.serve(self.answer_datagrams, datagrams)
             for address in tcp:
-                listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+                listener = socket.socket(family(address), socket.SOCK_STREAM)
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 listener.bind((address, 53))
                 listener.listen(64)

@@ -111,33 +111,109 @@ __noinline int adopt_cookie(const struct incoming *in, const struct options *opt
 	return cookie_check(s, &who, bpf_ktime_get_boot_ns(), in->ack - 1, options->offer.timestamps, options->tsecr, agreed);
 }
 
-/* What was agreed on with the client of this segment; false if the segment is nothing for the kernel. An entry is
- * removed, as the connection is no longer ours. */
-static __always_inline bool adopt_agreed(const struct incoming *in, const struct options *options, const struct flow_key *key,
-					 struct offer *agreed)
-{
-	struct flow *flow = bpf_map_lookup_elem(&flows, key);
-	bool mine = false;
+/* What becomes of a segment without a socket. */
+enum adoption {
+	ADOPT_NONE, /* nothing for the listener: the stack answers it, or drops it */
+	ADOPT_LATE, /* it comes behind something that the listener must have first: it comes again */
+	ADOPT_IT,
+	ADOPT_JOINED, /* with the query that the ring has before it */
+};
 
-	if (flow) {
-		if (flow->state == FLOW_SLOW)
-			mine = in->seq == flow->query_seq;
-		else if (flow->state == FLOW_REPLIED || flow->state == FLOW_IDLE)
-			mine = in->seq == flow->client_next && in->ack == flow_end(flow);
-		if (mine) {
+/* What becomes of this segment, and what was agreed on with its client. */
+static __always_inline enum adoption adopt_agreed(const struct incoming *in, const struct options *options,
+						  const struct flow *flow, struct offer *agreed)
+{
+	enum adoption adoption = ADOPT_NONE;
+
+	if (flow && in->length) {
+		bool next = in->seq == flow->client_next;
+
+		if (flow_left(flow) && in->ack == flow->server_seq) {
+			if (in->seq == flow->query_seq)
+				adoption = ADOPT_IT;
+			else if (next && !(flow->flags & FLOW_CLIENT_FIN))
+				adoption = ADOPT_JOINED;
+		} else if ((flow->state == FLOW_REPLIED || flow->state == FLOW_IDLE) && next && in->ack == flow_end(flow)) {
+			adoption = ADOPT_IT;
+		}
+		if (adoption != ADOPT_NONE) {
 			agreed->mss = flow->mss;
 			agreed->timestamps = !!(flow->flags & FLOW_TIMESTAMPS);
 			agreed->wscale = flow->client_wscale;
 			agreed->sack = !!(flow->flags & FLOW_SACK);
-		} else if (in->seq == flow->query_seq) {
-			return false;
+			return adoption;
 		}
 	}
-	if (!mine && !adopt_cookie(in, options, agreed))
-		return false;
-	if (flow)
+	if (in->length && !(flow && in->seq == flow->query_seq) && adopt_cookie(in, options, agreed))
+		return ADOPT_IT;
+	return flow && flow->state == FLOW_SLOW ? ADOPT_LATE : ADOPT_NONE;
+}
+
+/* The entry of a connection that the kernel gets: without a reply of ours it stays for that of the server. */
+static __always_inline void adopt_entry(struct flow *flow, const struct flow_key *key, bool from_query)
+{
+	if (from_query) {
+		flow->state = FLOW_KERNEL;
+		flow->seen_ms = bpf_ktime_get_boot_ns() / 1000000;
+	} else {
 		bpf_map_delete_elem(&flows, key);
-	return true;
+	}
+}
+
+/* Puts the query that the ring has at `position` (`first` bytes, which begin at `seq`) before the payload. Both are put
+ * together in the ring, so that the packet's headers stay where they are. */
+__noinline int adopt_join(struct __sk_buff *ctx, const struct incoming *in, __u32 position, __u32 first, __u32 seq)
+{
+	struct ring_head *head = ring_top();
+	__u8 *ring = ring_bytes(), header[TCP_HEADER_MAX] = {};
+	__u32 network, transport, bytes, length, at, joined;
+	__be16 old, new;
+	__be32 be_seq = bpf_htonl(seq);
+	__u16 check = 0;
+	__u64 sum;
+
+	if (!in || !head || !ring)
+		return 0;
+	network = in->network;
+	transport = in->transport;
+	bytes = in->header;
+	length = in->length;
+	if (!WITHIN(first, 1, QUERY_MAX) || !WITHIN(length, 1, SUM_MAX - QUERY_MAX) ||
+	    !WITHIN(bytes, sizeof(struct tcp_header), TCP_HEADER_MAX))
+		return 0;
+	at = ring_offset(ring_take(head, first + length));
+	if (bpf_probe_read_kernel(ring + at, first, ring + ring_offset(position)) || !ring_holds(head, position) ||
+	    bpf_skb_load_bytes(ctx, transport + bytes, ring + at + first, length))
+		return 0;
+	joined = first + length;
+	/* This makes a checksum of the whole packet by the interface (CHECKSUM_COMPLETE) none. */
+	if (bpf_skb_change_tail(ctx, transport + bytes + joined, 0) || !WITHIN(joined, 1, SUM_MAX) ||
+	    bpf_skb_store_bytes(ctx, transport + bytes, ring + at, joined, 0))
+		return 0;
+
+	if (in->ipv6) {
+		new = bpf_htons(transport + bytes + joined - network - 40);
+		if (bpf_skb_store_bytes(ctx, network + 4, &new, sizeof(new), 0))
+			return 0;
+	} else {
+		new = bpf_htons(transport + bytes + joined - network);
+		if (bpf_skb_load_bytes(ctx, network + 2, &old, sizeof(old)) ||
+		    bpf_l3_csum_replace(ctx, network + 10, old, new, sizeof(new)) ||
+		    bpf_skb_store_bytes(ctx, network + 2, &new, sizeof(new), 0))
+			return 0;
+	}
+	/* A whole checksum also where it is left to offloads: it is right for any receiver. */
+	if (bpf_skb_store_bytes(ctx, transport + 4, &be_seq, sizeof(be_seq), 0) ||
+	    bpf_skb_store_bytes(ctx, transport + 16, &check, sizeof(check), 0) ||
+	    bpf_skb_load_bytes(ctx, transport, header, bytes))
+		return 0;
+	sum = in->ipv6 ? sum_addresses6(in->who.client, in->who.server, IP_TCP) :
+			 sum_addresses4(in->who.client[3], in->who.server[3], IP_TCP);
+	sum += bpf_htons(bytes + joined);
+	sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)header, sizeof(header), 0);
+	sum += sum_ring(at, joined);
+	check = ~sum_fold(sum);
+	return !bpf_skb_store_bytes(ctx, transport + 16, &check, sizeof(check), 0);
 }
 
 /* Gives the segment to the listener. Where tcp_sack or tcp_timestamps is switched off, the kernel takes no connection that
@@ -169,7 +245,9 @@ int gateway_adopt(struct __sk_buff *ctx)
 	struct sock *listener;
 	struct settings *s = settings_now();
 	struct unsent unsent;
-	int parsed;
+	enum adoption adoption;
+	int parsed, verdict = TC_ACT_UNSPEC;
+	struct flow *flow;
 	__u16 least;
 
 	if (unsent_find(ctx, &unsent))
@@ -183,8 +261,8 @@ int gateway_adopt(struct __sk_buff *ctx)
 			return TC_ACT_UNSPEC;
 		parsed = adopt_read(ctx, &in, &options);
 	}
-	/* Bare ACKs and FINs never start anything: the data before them did. */
-	if (parsed != PARSED_SEGMENT || !in.length || (in.flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK ||
+	/* Bare ACKs and FINs never start anything: the data before them did. A FIN may come before that. */
+	if (parsed != PARSED_SEGMENT || !(in.length || in.flags & FLAG_FIN) || (in.flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK ||
 	    !flow_key_of(&key, in.who.client, in.who.client_port, in.who.server))
 		return TC_ACT_UNSPEC;
 
@@ -206,8 +284,25 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (found && found->state != BPF_TCP_LISTEN)
 		goto release; /* the kernel has the connection */
 
-	if (!adopt_agreed(&in, &options, &key, &agreed))
+	flow = flow_find(&key);
+	adoption = adopt_agreed(&in, &options, flow, &agreed);
+	if (adoption == ADOPT_NONE)
 		goto release;
+	if (adoption == ADOPT_LATE) {
+		count(COUNT_STRANGE);
+		verdict = TC_ACT_SHOT;
+		goto release;
+	}
+	if (flow) {
+		bool from_query = flow_left(flow) && in.ack == flow->server_seq;
+
+		if (adoption == ADOPT_JOINED && !adopt_join(ctx, &in, flow->stored, flow->query_length, flow->query_seq)) {
+			count(COUNT_XDP_ERROR);
+			verdict = TC_ACT_SHOT;
+			goto release;
+		}
+		adopt_entry(flow, &key, from_query);
+	}
 	attributes.mss = agreed.mss < least ? least : agreed.mss;
 	if (agreed.timestamps && options.offer.timestamps) {
 		attributes.tstamp_ok = 1;
@@ -228,5 +323,5 @@ int gateway_adopt(struct __sk_buff *ctx)
 release:
 	if (found)
 		bpf_sk_release(found);
-	return TC_ACT_UNSPEC;
+	return verdict;
 }

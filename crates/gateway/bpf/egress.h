@@ -114,32 +114,6 @@ static __always_inline void gather_drop(const struct datagram *d)
 
 #include "truncate.h"
 
-/* Takes the entry from QUERY into the next state; false if another reply was faster. The four bytes around the
- * state change as one, as the client's segments may note a FIN at the same moment on another CPU. */
-static __always_inline bool flow_answered(struct flow *flow, __u8 state, __u8 fin_state, __u8 add_flags)
-{
-	union {
-		struct {
-			__u8 state, flags, client_wscale, repeats;
-		};
-		__u32 word;
-	} old, new;
-	__u32 *word = (__u32 *)&flow->state;
-
-	for (int i = 0; i < 8; i++) {
-		old.word = *(volatile __u32 *)word;
-		if (old.state != FLOW_QUERY)
-			return false;
-		new.word = old.word;
-		new.state = old.flags & FLOW_CLIENT_FIN ? fin_state : state;
-		new.flags |= add_flags;
-		new.repeats = 0;
-		if (__sync_val_compare_and_swap(word, old.word, new.word) == old.word)
-			return true;
-	}
-	return false;
-}
-
 /* The reply cannot be sent as a whole by us: the kernel's TCP is to answer the query. It gets it back from the ring,
  * as the client's segment on its way in, in the packet that held the reply. */
 static __always_inline int to_kernel(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d, struct flow *flow)
@@ -151,7 +125,7 @@ static __always_inline int to_kernel(struct __sk_buff *ctx, const struct setting
 	__u8 mac[12];
 	bool scaled = flow->client_wscale < WSCALE_NONE;
 
-	if (!flow_answered(flow, FLOW_SLOW, FLOW_SLOW, 0)) {
+	if (!flow_leave_query(flow, FLOW_SLOW, FLOW_SLOW, 0)) {
 		count(COUNT_REPLY_REPEATED);
 		return swallow();
 	}
@@ -298,7 +272,7 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	length += 2;
 	one = length <= mss;
 
-	if (!flow_answered(flow, s->close_fin ? FLOW_CLOSING : FLOW_REPLIED, FLOW_CLOSING, one ? 0 : FLOW_QUERY_UNACKED)) {
+	if (!flow_leave_query(flow, s->close_fin ? FLOW_CLOSING : FLOW_REPLIED, FLOW_CLOSING, one ? 0 : FLOW_QUERY_UNACKED)) {
 		count(COUNT_REPLY_REPEATED);
 		return swallow();
 	}

@@ -80,6 +80,39 @@ static __always_inline __u16 flow_segment_size(const struct flow *flow, __u16 ou
 	return flow->flags & FLOW_TIMESTAMPS ? mss - 12 : mss;
 }
 
+/* Takes the entry from QUERY into the next state; false if another packet was faster: a reply, or the client's next
+ * query. The four bytes around the state change as one, as the client's segments may note a FIN at the same moment on
+ * another CPU. */
+static __always_inline bool flow_leave_query(struct flow *flow, __u8 state, __u8 fin_state, __u8 add_flags)
+{
+	union {
+		struct {
+			__u8 state, flags, client_wscale, repeats;
+		};
+		__u32 word;
+	} old, new;
+	__u32 *word = (__u32 *)&flow->state;
+
+	for (int i = 0; i < 8; i++) {
+		old.word = *(volatile __u32 *)word;
+		if (old.state != FLOW_QUERY)
+			return false;
+		new.word = old.word;
+		new.state = old.flags & FLOW_CLIENT_FIN ? fin_state : state;
+		new.flags |= add_flags;
+		new.repeats = 0;
+		if (__sync_val_compare_and_swap(word, old.word, new.word) == old.word)
+			return true;
+	}
+	return false;
+}
+
+/* Whether the connection was left to the kernel from its query on. */
+static __always_inline bool flow_left(const struct flow *flow)
+{
+	return flow->state == FLOW_SLOW || flow->state == FLOW_KERNEL;
+}
+
 /* GCRA (ITU-T I.371): whether one more packet is within the rate; then `at` moves on by `interval`. */
 static __always_inline int rate_allows(__u64 *at, __u64 now, __u64 interval, __u64 burst)
 {

@@ -211,7 +211,7 @@ static __always_inline enum fate on_syn(struct verdict *v)
 static __always_inline enum fate on_rst(struct verdict *v)
 {
 	/* It may be for a connection that the kernel has. */
-	if (!v->flow)
+	if (!v->flow || flow_left(v->flow))
 		return FATE_PASS;
 	/* A guess: a RST counts within what the client has sent alone (RFC 5961 section 3.2, more strictly). */
 	if (!seq_within(v->w->in.seq, v->flow->query_seq, v->flow->client_next))
@@ -354,6 +354,16 @@ static __always_inline bool misses_several(const struct verdict *v, const struct
 	       ring_holds(head, flow->stored);
 }
 
+/* More than the one query that is with the server: the kernel's TCP is to answer all of it. What was stored of the first
+ * query is put before the second by tc ingress, where a packet can be given any length. */
+static __always_inline enum fate leave_to_kernel(struct verdict *v, struct flow *flow)
+{
+	if (v->w->in.ack != flow->server_seq || !flow_leave_query(flow, FLOW_SLOW, FLOW_SLOW, 0))
+		return FATE_STRANGE;
+	flow_note(v, flow);
+	return pass(COUNT_TO_KERNEL_PIPELINED);
+}
+
 /* "Data on an entry": data, FIN or both, but for what begins a new connection. */
 static __always_inline enum fate on_data(struct verdict *v)
 {
@@ -374,8 +384,11 @@ static __always_inline enum fate on_data(struct verdict *v)
 	switch (flow->state) {
 	case FLOW_QUERY:
 		if (first && v->w->in.length) {
+			/* Linux puts what it sends again and what comes behind it into one segment. */
+			if (v->w->in.length != flow->query_length)
+				return leave_to_kernel(v, flow);
 			/* The datagram, or the reply, may be lost: the server is asked again. Only a first reply counts. */
-			if (v->w->in.length != flow->query_length || v->w->in.length > QUERY_MAX ||
+			if (v->w->in.length > QUERY_MAX ||
 			    !query_read(scratch_query(v->w), v->w->in.length, &v->w->query) ||
 			    v->w->query.id != flow->dns_id)
 				break;
@@ -385,16 +398,21 @@ static __always_inline enum fate on_data(struct verdict *v)
 			count(COUNT_QUERY_AGAIN);
 			return FATE_DATAGRAM;
 		}
+		/* Nothing comes behind a FIN. */
+		if (!next || flow->flags & FLOW_CLIENT_FIN)
+			break;
 		/* Pipelined: we hold one query at a time. */
-		if (next && v->w->in.length)
-			return drop(COUNT_PIPELINED);
-		/* Half-close: the reply acknowledges it and carries our FIN. */
-		if (next && !(flow->flags & FLOW_CLIENT_FIN)) {
-			flow_note(v, flow);
-			flow_note_fin(flow);
-			return drop(COUNT_ACK);
+		if (v->w->in.length) {
+			struct ring_head *head = ring_top();
+
+			if (!head || !ring_holds(head, flow->stored))
+				break;
+			return leave_to_kernel(v, flow);
 		}
-		break;
+		/* Half-close: the reply acknowledges it and carries our FIN. */
+		flow_note(v, flow);
+		flow_note_fin(flow);
+		return drop(COUNT_ACK);
 
 	case FLOW_REPLIED:
 	case FLOW_IDLE:
@@ -449,9 +467,11 @@ static __always_inline enum fate on_data(struct verdict *v)
 		return FATE_ANSWER;
 
 	case FLOW_SLOW:
-		/* The kernel is to have the connection: its copy of the query was lost, and this is one more. */
-		if (first && v->w->in.length)
-			return pass(COUNT_TO_KERNEL_REPLY);
+	case FLOW_KERNEL:
+		/* The query again, or what comes behind it: the kernel may have its socket at any moment, and until then
+		 * tc ingress knows better, which sees the segments in the same order. */
+		if (v->w->in.ack == flow->server_seq && v->w->in.seq - flow->query_seq <= WINDOW_PLAIN)
+			return pass(COUNT_KERNEL_HAS_IT);
 		break;
 	}
 	return FATE_STRANGE;
@@ -468,7 +488,7 @@ static __always_inline enum fate on_ack(struct verdict *v)
 
 	if (flow->state == FLOW_SYN)
 		return drop(COUNT_HANDSHAKE_ACK);
-	if (!seq_within(v->w->in.seq, flow->query_seq, flow->client_next) || (replied && offset > length + 1))
+	if (flow_left(flow) || !seq_within(v->w->in.seq, flow->query_seq, flow->client_next) || (replied && offset > length + 1))
 		return FATE_STRANGE;
 	count(COUNT_ACK);
 	flow_note(v, flow);
@@ -556,7 +576,7 @@ static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *
 	/* Also with an entry: a late copy of the first query makes one after the kernel took the connection over. */
 	if (kernel_has(ctx, in))
 		return pass(COUNT_KERNEL_HAS_IT);
-	if (v->flow)
+	if (v->flow && v->flow->state != FLOW_KERNEL)
 		return drop(COUNT_STRANGE);
 	if (!in->length && !(in->flags & FLAG_FIN))
 		return drop(COUNT_UNKNOWN_ACK);

@@ -57,6 +57,7 @@ enum flow_state {
 	FLOW_IDLE,    /* the reply is acknowledged */
 	FLOW_CLOSING, /* we sent our FIN */
 	FLOW_SLOW,    /* the kernel is to adopt the connection from its query on */
+	FLOW_KERNEL,  /* it has; the entry keeps the server's late datagrams from the client */
 };
 
 enum flow_flag {
@@ -123,14 +124,14 @@ struct source {
 	X(QUERY_AGAIN, "queries given to the server a second time")                                \
 	X(QUERY_LIMITED, "queries above the rate of their source; dropped")                        \
 	X(QUERY_NO_ROOM, "queries that found no room for an entry; dropped")                       \
-	X(PIPELINED, "data behind a query whose reply is awaited; dropped, it comes again")        \
 	X(STRANGE, "segments that fit no state of their entry; dropped")                           \
 	X(CLOSED, "connections closed in order")                                                   \
 	X(EXPIRED, "entries removed after their time")                                             \
-	X(KERNEL_HAS_IT, "segments of connections that the kernel has; passed")                    \
+	X(KERNEL_HAS_IT, "segments of connections that the kernel has, or is to have; passed")     \
 	X(TO_KERNEL_TRANSFER, "zone transfers left to the kernel")                                 \
 	X(TO_KERNEL_UNUSUAL, "first data that is not one whole query, left to the kernel")         \
 	X(TO_KERNEL_SECOND, "second queries, left to the kernel")                                  \
+	X(TO_KERNEL_PIPELINED, "second queries before the reply to the first; both left to the kernel") \
 	X(TO_KERNEL_LARGE, "queries left to the kernel because their name had a large reply")      \
 	X(TO_KERNEL_REPLY, "queries put to the kernel because the reply was truncated or too long")\
 	X(ADOPTED, "connections that the kernel took over")                                        \
@@ -138,7 +139,7 @@ struct source {
 	X(REPLY, "replies sent in one segment")                                                    \
 	X(REPLY_SEGMENTED, "replies sent in several segments")                                     \
 	X(REPLY_SEGMENTS, "segments of them")                                                      \
-	X(REPLY_REPEATED, "replies that came again from the server; dropped")                      \
+	X(REPLY_REPEATED, "replies that came again from the server, or after the kernel took over; dropped") \
 	X(REPLY_FAILED, "replies that could not be sent: the kernel refused a helper's call")      \
 	X(RESENT, "segments sent again from the ring")                                             \
 	X(RESEND_GONE, "queries sent again whose reply had left the ring; answered with RST")      \

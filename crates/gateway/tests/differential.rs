@@ -22,6 +22,8 @@ use rand_pcg::Pcg32;
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
 const XDP_TX: u32 = 3;
+/// Freed.
+const TC_SHOT: u32 = 2;
 /// On with what the packet is now.
 const TC_UNSPEC: u32 = u32::MAX;
 /// To nowhere, or back into ingress.
@@ -35,6 +37,8 @@ struct Pair {
     twin: Twin,
     random: Pcg32,
     clients: Vec<Client>,
+    /// Second queries that were put behind the first.
+    joined: u32,
     /// What happened last, for messages.
     step: String,
 }
@@ -53,7 +57,14 @@ impl Pair {
         let twin = Twin::load(name, settings)?;
         let mut random = Pcg32::seed_from_u64(seed);
         let clients = (0..4).map(|i| client(&mut random, i)).collect();
-        Some(Self { core: Core::new(settings.clone()), twin, random, clients, step: String::new() })
+        Some(Self {
+            core: Core::new(settings.clone()),
+            twin,
+            random,
+            clients,
+            joined: 0,
+            step: String::new(),
+        })
     }
 
     fn below(&mut self, n: u32) -> u32 {
@@ -76,6 +87,7 @@ impl Pair {
             self.compare(at, &mut before);
         }
         assert_eq!(self.core.flows().count(), self.twin.flows(), "entries");
+        assert!(self.joined > 0, "nothing was joined");
         self.core.counters().clone()
     }
 
@@ -101,11 +113,37 @@ impl Pair {
         if let Some(expected) = expected.1 {
             assert_eq!(hex(&after), hex(&expected), "{ours:?}, {}, {frame:x?}", self.step);
         }
+        if matches!(ours, Verdict::HandOff(_)) && self.chance(60) {
+            self.adopt(&after[link..]);
+        }
         if ours == Verdict::Transmit && segment.flags == SYN {
             let answer = Segment::read(&after[link..]);
             let saying = &mut self.clients[at].saying;
             saying.cookie = answer.seq;
             saying.tsecr = answer.timestamps.map_or(0, |(tsval, _)| tsval);
+        }
+    }
+
+    /// What was left to the kernel goes on to it. Here is no listener that could take it.
+    fn adopt(&mut self, packet: &[u8]) {
+        let now = self.twin.now();
+        let strange = self.core.counters().get(Counter::Strange);
+        let adoption = self.core.adopt(now, packet);
+        let strange = self.core.counters().get(Counter::Strange) > strange;
+        let frame = [&link(packet), packet].concat();
+        let (verdict, after) = self.twin.adopt(&frame);
+        let expected = if strange { TC_SHOT } else { TC_UNSPEC };
+        assert_eq!(verdict, expected, "{adoption:?}, {}", self.step);
+        match adoption.and_then(|adoption| adoption.joined) {
+            None => assert_eq!(hex(&after), hex(&frame), "{}", self.step),
+            Some(joined) => {
+                self.joined += 1;
+                let ours = Segment::read(&joined);
+                assert!(after.ends_with(&ours.payload), "{}", self.step);
+                if is_plain(&frame[14..]) {
+                    assert_eq!(Segment::read(&after[14..]), ours, "{}", self.step);
+                }
+            }
         }
     }
 
@@ -138,7 +176,8 @@ impl Pair {
             73..=74 => saying.fin(length + 1, acked),
             75..=76 => saying.fin(0, 0),
             77..=83 => saying.data_at(length, acked, b"\0\x20and more"),
-            84 => saying.data_at(0, 0, &saying.query.clone()[..7]),
+            84 if odd & 1 == 0 => saying.data_at(0, 0, &saying.query.clone()[..7]),
+            84 => saying.data_at(0, 0, &[&saying.query[..], b"\0\x20and more"].concat()),
             85..=86 => {
                 Segment { flags: RST | (ACK * (part as u8 & 1)), ..saying.ack(length - part, 0) }
             }
@@ -231,7 +270,9 @@ impl Pair {
 
     /// Counters, and the client's entry.
     fn compare(&mut self, at: usize, before: &mut Vec<u64>) {
-        let counts = self.twin.counts();
+        let mut counts = self.twin.counts();
+        counts[Counter::Adopted as usize] +=
+            std::mem::take(&mut counts[Counter::AdoptFailed as usize]);
         for (i, (counter, ours)) in self.core.counters().iter().enumerate() {
             let name = counter.name();
             assert_eq!(counts[i], ours, "{name} (was {}), {}", before[i], self.step);
@@ -350,6 +391,15 @@ fn with_more_headers(packet: &[u8], more: usize) -> Vec<u8> {
     [&header, &between, rest].concat()
 }
 
+/// Whether the packet has a right IP header that the TCP header follows.
+fn is_plain(packet: &[u8]) -> bool {
+    let sum: u32 = packet[..20].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
+    match packet[0] {
+        0x45 => (sum & 0xffff) + (sum >> 16) == 0xffff,
+        _ => packet[0] >> 4 == 6 && packet[6] == 6,
+    }
+}
+
 /// An entry without what the clock and the ring's history decide.
 fn timeless(flow: Flow) -> Flow {
     Flow { seen_ms: 0, stored: 0, ..flow }
@@ -376,12 +426,10 @@ fn side_by_side(name: &'static str, settings: &Settings, never: &[Counter]) {
     assert_eq!(quiet, [], "never happened");
 }
 
-/// What needs other surroundings: the sweeper, sockets, tc ingress, a kernel that refuses something, a ring that is full.
-const NOWHERE: [Counter; 8] = [
+/// What needs other surroundings: the sweeper, sockets, a kernel that refuses something, a ring that is full.
+const NOWHERE: [Counter; 6] = [
     Counter::QueryNoRoom,
     Counter::Expired,
-    Counter::KernelHasIt,
-    Counter::Adopted,
     Counter::AdoptFailed,
     Counter::ReplyFailed,
     Counter::ResendGone,

@@ -18,6 +18,8 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType
 const NEXT: i32 = -1;
 /// Redirected: into ingress, or, as it was, to nowhere.
 const REDIRECT: i32 = 7;
+/// Freed.
+const DROP: i32 = 2;
 
 /// bpf_prog_run puts a frame into one page, behind and before room for the stack's own.
 const PROG_RUN_MAX: usize = 3200;
@@ -29,6 +31,7 @@ const QUERY: u8 = 2;
 const REPLIED: u8 = 3;
 const CLOSING: u8 = 5;
 const SLOW: u8 = 6;
+const KERNEL: u8 = 7;
 const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
 const EDNS_ADDED: u8 = 4;
@@ -746,21 +749,127 @@ mod adoption {
     }
 
     #[test]
-    fn takes_the_query_of_a_slow_entry() {
+    fn takes_the_query_that_was_left_to_the_kernel() {
         let Some(programs) = Programs::load_with_tc("entry SLOW") else { return };
-        let asked = Asked::changed(&programs, false, true, |flow| flow.state = SLOW);
-        let later = second(&asked);
-        programs.adopt(&frame(&later.packet()));
-        assert_eq!(asked.flow().state, SLOW, "what comes behind the query waits");
-        let first = Segment { seq: QUERY_SEQ, ack: REPLY_SEQ, ..later };
-        programs.adopt(&frame(&first.packet()));
-        assert!(programs.flow(&asked.key).is_none());
+        let both = [&query(ID, "www.example.com", 16, Some(1232))[..], b"more"].concat();
+        for (state, plain) in [(SLOW, true), (KERNEL, false)] {
+            for payload in [&both[..both.len() - 4], &both, &both[..3]] {
+                let asked = Asked::changed(&programs, false, plain, |flow| flow.state = state);
+                let payload = payload.to_vec();
+                let first = Segment { seq: QUERY_SEQ, ack: REPLY_SEQ, payload, ..second(&asked) };
+                let first = frame(&first.packet());
+                assert_eq!(programs.adopt(&first), (NEXT, first));
+                assert_eq!(asked.flow().state, KERNEL, "the server's reply may still come");
+            }
+        }
+        assert_eq!(programs.counts(), [(Counter::AdoptFailed, 6)]);
+    }
+
+    #[test]
+    fn puts_the_query_before_a_pipelined_one() {
+        let Some(programs) = Programs::load_with_tc("pipelined") else { return };
+        let units = common::programs::RING_SIZE / common::programs::RING_UNIT;
+        for asked in Asked::kinds(&programs).chain(Asked::kinds(&programs)) {
+            for (turn, size) in [1, 30, 31, 511, 512, 1024, 1400, 3000].into_iter().enumerate() {
+                // Also where one of the two goes over the ring's end.
+                let back = turn as u32 % 3;
+                programs.set_ring_head(0u32.wrapping_sub(units + back));
+                let state = [SLOW, KERNEL][turn & 1];
+                let asked =
+                    Asked::changed(&programs, asked.server.is_ipv6(), asked.plain, |flow| {
+                        flow.state = state;
+                    });
+                let payload: Vec<u8> = (0..size).map(|i| (i * 7) as u8).collect();
+                let flags = ACK | PSH | if turn & 2 == 0 { FIN } else { 0 };
+                let second = Segment { ack: REPLY_SEQ, payload, flags, ..second(&asked) };
+                let mut came = frame(&second.packet());
+                // The Ethernet padding is no part of the query.
+                came.extend(vec![0x5a; turn]);
+                let (verdict, after) = programs.adopt(&came);
+                assert_eq!(verdict, NEXT);
+                let payload = [&asked.query[..], &second.payload].concat();
+                // Reading it checks lengths and checksums.
+                let joined = Segment { seq: QUERY_SEQ, payload, ..second };
+                assert_eq!(Segment::read(&after[14..]), joined);
+                assert_eq!(after, frame(&joined.packet()), "{size}");
+                assert_eq!(asked.flow().state, KERNEL);
+            }
+        }
+        assert_eq!(programs.counts(), [(Counter::AdoptFailed, 64)]);
+    }
+
+    #[test]
+    fn joins_behind_ip_options() {
+        let Some(programs) = Programs::load_with_tc("pipelined, options") else { return };
+        let asked = Asked::changed(&programs, false, false, |flow| flow.state = SLOW);
+        let second = Segment { ack: REPLY_SEQ, ..second(&asked) };
+        let mut came = frame(&second.packet());
+        came.splice(34..34, [1, 1, 1, 0]);
+        came[14] = 0x46;
+        came[17] += 4;
+        let header = |frame: &mut [u8]| {
+            frame[24..26].fill(0);
+            let words =
+                frame[14..38].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+            let sum: u32 = words.sum();
+            let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+            frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        };
+        header(&mut came);
+        let (verdict, after) = programs.adopt(&came);
+        assert_eq!(verdict, NEXT);
+        let payload = [&asked.query[..], &second.payload].concat();
+        let joined = frame(&Segment { seq: QUERY_SEQ, payload, ..second }.packet());
+        let mut right = after.clone();
+        header(&mut right);
+        assert_eq!(after, right, "the header's checksum");
+        assert_eq!(after[38..], joined[34..]);
+        assert_eq!(usize::from(u16::from_be_bytes([after[16], after[17]])), after.len() - 14);
+    }
+
+    #[test]
+    fn what_comes_behind_a_query_waits_for_it() {
+        let Some(programs) = Programs::load_with_tc("behind") else { return };
+        for (state, verdict) in [(SLOW, DROP), (KERNEL, NEXT)] {
+            let asked = Asked::changed(&programs, false, false, |flow| flow.state = state);
+            let next = Segment { ack: REPLY_SEQ, ..second(&asked) };
+            let far = Segment { seq: next.seq.wrapping_add(99), ..next.clone() };
+            let fin = Segment { flags: ACK | FIN, payload: Vec::new(), ..far.clone() };
+            let other = Segment { ack: REPLY_SEQ.wrapping_add(1), ..next.clone() };
+            let inside = Segment { seq: QUERY_SEQ.wrapping_add(3), ..next.clone() };
+            for segment in [far, fin, other, inside] {
+                let before = frame(&segment.packet());
+                assert_eq!(programs.adopt(&before), (verdict, before), "{state}");
+                assert_eq!(asked.flow().state, state);
+            }
+            // Behind the client's FIN nothing comes.
+            let asked = Asked::changed(&programs, false, false, |flow| {
+                flow.state = state;
+                flow.flags |= CLIENT_FIN;
+                flow.client_next = flow.client_next.wrapping_add(1);
+            });
+            let behind = Segment { ack: REPLY_SEQ, ..second(&asked) };
+            assert_eq!(programs.adopt(&frame(&behind.packet())).0, verdict);
+        }
+        assert_eq!(programs.counts(), [(Counter::Strange, 5)]);
+    }
+
+    #[test]
+    fn a_second_query_waits_where_the_first_has_left_the_ring() {
+        let Some(programs) = Programs::load_with_tc("ring gone") else { return };
+        let asked = Asked::changed(&programs, false, false, |flow| flow.state = SLOW);
+        let units = common::programs::RING_SIZE / common::programs::RING_UNIT;
+        programs.set_ring_head(programs.ring_head().wrapping_add(units));
+        let second = Segment { ack: REPLY_SEQ, ..second(&asked) };
+        assert_eq!(programs.adopt(&frame(&second.packet())).0, DROP);
+        assert_eq!(asked.flow().state, SLOW, "the client sends the first again");
+        assert_eq!(programs.counts(), [(Counter::XdpError, 1)]);
     }
 
     #[test]
     fn leaves_alone_what_is_not_for_the_kernel() {
         let Some(programs) = Programs::load_with_tc("not adopted") else { return };
-        for state in [QUERY, REPLIED, 4, CLOSING, SLOW] {
+        for state in [QUERY, REPLIED, 4, CLOSING] {
             let asked = Asked::changed(&programs, false, false, |flow| flow.state = state);
             let good = second(&asked);
             let mut others = vec![

@@ -64,37 +64,32 @@ fn a_query_that_comes_again_goes_to_the_server_again() {
         assert_eq!((entry.flags & CLIENT_FIN, entry.client_next), (CLIENT_FIN, fin.next()));
         assert_eq!(counted(&programs, &[Counter::QueryAgain], || client.say(&fin)), first);
         assert_eq!(client.flow().unwrap().client_next, fin.next(), "one FIN has one number");
-        // Another ID, or another length, in its place: not what the entry is of.
-        for payload in
-            [query(0x4321, "www.example.com", 1, Some(1232)), query(0x1234, "a", 1, None)]
-        {
-            let other = client.saying.data_at(0, 0, &payload);
-            let before = fields(client.flow());
-            assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&other)), Came::Drop);
-            assert_eq!(fields(client.flow()), before);
-        }
+        // Another ID in its place: not what the entry is of.
+        let other = query(0x4321, "www.example.com", 1, Some(1232));
+        let other = client.saying.data_at(0, 0, &other);
+        let before = fields(client.flow());
+        assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&other)), Came::Drop);
+        assert_eq!(fields(client.flow()), before);
     }
 }
 
 #[test]
-fn while_the_server_is_asked_fin_is_noted_and_more_data_waits() {
-    let programs = programs!("while_the_server_is_asked_fin_is_noted_and_more_data_waits");
+fn while_the_server_is_asked_fin_is_noted() {
+    let programs = programs!("while_the_server_is_asked_fin_is_noted");
     for client in Client::kinds(&programs) {
         let mut client = client.asked();
         let length = client.saying.length();
-        let before = fields(client.flow());
-        let more = client.saying.data_at(length, 0, &query(2, "b.example", 1, None));
-        assert_eq!(counted(&programs, &[Counter::Pipelined], || client.say(&more)), Came::Drop);
-        assert_eq!(fields(client.flow()), before);
         let fin = client.saying.fin(length, 0);
         assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&fin)), Came::Drop);
         let entry = client.flow().unwrap();
         assert_eq!((entry.flags & CLIENT_FIN, entry.client_next), (CLIENT_FIN, fin.next()));
         // The FIN again is at another place than the next.
         assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&fin)), Came::Drop);
-        // Data behind a gap.
-        let far = client.saying.data_at(length + 100, 0, b"far");
-        assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&far)), Came::Drop);
+        // Data behind a gap, and behind the FIN.
+        for place in [length + 100, length + 1] {
+            let far = client.saying.data_at(place, 0, b"far");
+            assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&far)), Came::Drop);
+        }
         // An ACK of what was asked changes nothing but window and timestamp.
         let ack = client.saying.ack(length, 0);
         assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
@@ -287,16 +282,78 @@ fn a_second_query_behind_our_fin_is_reset() {
 }
 
 #[test]
-fn a_slow_connection_is_the_kernels() {
-    let programs = programs!("a_slow_connection_is_the_kernels");
+fn a_second_query_while_the_server_is_asked_is_the_kernels() {
+    let programs = programs!("a_second_query_while_the_server_is_asked_is_the_kernels");
+    let second = query(2, "b.example", 1, None);
     for client in Client::kinds(&programs) {
-        let mut client = client.replied(&[], SLOW, 0);
-        let again = client.saying.data();
-        let came = counted(&programs, &[Counter::ToKernelReply], || client.say(&again));
+        let mut client = client.asked();
+        let length = client.saying.length();
+        let before = fields(client.flow());
+        // Of something that was never sent; the first query is not in the ring.
+        let odd = client.saying.data_at(length, 1, &second);
+        assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&odd)), Came::Drop);
+        let head = programs.ring_head();
+        programs.set_ring_head(head.wrapping_add(RING_SIZE / RING_UNIT));
+        let more = client.saying.data_at(length, 0, &second);
+        assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&more)), Came::Drop);
+        assert_eq!(fields(client.flow()), before);
+        programs.set_ring_head(head);
+
+        let came = counted(&programs, &[Counter::ToKernelPipelined], || client.say(&more));
         assert_eq!(came, Came::Pass);
-        assert_eq!(client.flow().unwrap().state, SLOW);
-        let ack = client.saying.ack(client.saying.length(), 0);
-        assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
+        let entry = client.flow().unwrap();
+        assert_eq!((entry.state, entry.client_next), (SLOW, client.saying.data().next()));
+    }
+    // The same in one segment, as Linux sends it again; and the first in parts.
+    for client in Client::kinds(&programs) {
+        let client = client.asked();
+        let both = [&client.saying.query[..], &second].concat();
+        for payload in [&both, &both[..7]] {
+            let mut client = client.clone();
+            let entry = client.flow().unwrap();
+            let again = client.saying.data_at(0, 0, payload);
+            let came = counted(&programs, &[Counter::ToKernelPipelined], || client.say(&again));
+            assert_eq!(came, Came::Pass);
+            assert_eq!(client.flow().unwrap().state, SLOW);
+            programs.set_flow(&client.key(), &entry);
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_was_left_to_the_kernel_is_its() {
+    let programs = programs!("a_connection_that_was_left_to_the_kernel_is_its");
+    for state in [SLOW, KERNEL] {
+        for client in Client::kinds(&programs) {
+            let mut client = client.replied(&[], state, 0);
+            let before = fields(client.flow());
+            let length = client.saying.length();
+            let passed = [
+                client.saying.data(),
+                client.saying.data_at(length, 0, b"second"),
+                client.saying.data_at(length + 700, 0, b"further"),
+                client.saying.fin(length + 700, 0),
+                client.saying.data_at(0, 0, &[7; 1200]),
+            ];
+            for segment in passed {
+                let came = counted(&programs, &[Counter::KernelHasIt], || client.say(&segment));
+                assert_eq!(came, Came::Pass);
+            }
+            let rst = Segment { flags: RST, ..client.saying.ack(length, 0) };
+            assert_eq!(counted(&programs, &[], || client.say(&rst)), Came::Pass);
+            // There is no socket here, which an ACK would need.
+            let ack = client.saying.ack(length, 0);
+            let unknown = if state == SLOW { Counter::Strange } else { Counter::UnknownAck };
+            assert_eq!(counted(&programs, &[unknown], || client.say(&ack)), Came::Drop);
+            // Beyond what the kernel can await before it has said something.
+            for far in
+                [client.saying.data_at(70_000, 0, b"far"), client.saying.data_at(9, 1, b"far")]
+            {
+                let unknown = if state == SLOW { Counter::Strange } else { Counter::UnknownData };
+                assert_eq!(counted(&programs, &[unknown], || client.say(&far)), Came::Drop);
+            }
+            assert_eq!(fields(client.flow()), before);
+        }
     }
 }
 
@@ -304,7 +361,7 @@ fn a_slow_connection_is_the_kernels() {
 fn a_port_may_be_used_again() {
     let programs = programs!("a_port_may_be_used_again");
     let reply = reply_bytes(300);
-    for state in [QUERY, REPLIED, IDLE, CLOSING, SLOW] {
+    for state in [QUERY, REPLIED, IDLE, CLOSING, SLOW, KERNEL] {
         for client in Client::kinds(&programs) {
             let old = client.replied(&reply, state, 0);
             let mut client = old.clone();

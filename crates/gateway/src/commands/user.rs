@@ -193,13 +193,14 @@ fn serve(mut path: Path<NetworkLink>, shared: &Shared) -> io::Result<()> {
 }
 
 /// The states under the names of `status`.
-const STATES: [(State, &str); 6] = [
+const STATES: [(State, &str); 7] = [
     (State::Syn, "syn"),
     (State::Query, "query"),
     (State::Replied, "replied"),
     (State::Idle, "idle"),
     (State::Closing, "closing"),
     (State::Slow, "slow"),
+    (State::Kernel, "kernel"),
 ];
 
 fn now() -> Now {

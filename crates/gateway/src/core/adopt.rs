@@ -1,14 +1,15 @@
 //! What the machine's own TCP takes over: PROTOCOL.md, "Adoption (tc ingress)".
 
-use narrows_wire::tcp::Flags;
+use narrows_wire::tcp::{Flags, Options};
 
 use super::cookie::{NO_SCALE, Offer};
 use super::flow::{Flow, State};
 use super::packet::Segment;
+use super::segment::Outgoing;
 use super::{Core, Counter, Now};
 
 /// What was agreed in the handshake of a connection that is taken over; sequence numbers are those of the segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adoption {
     /// The largest payload that the client takes.
     pub mss: u16,
@@ -18,29 +19,59 @@ pub struct Adoption {
     pub sack: bool,
     /// Our timestamp and the client's.
     pub timestamps: Option<(u32, u32)>,
+    /// The IP packet to begin with in the other's place: with the connection's first query before its payload.
+    pub joined: Option<Vec<u8>>,
 }
 
 impl Core {
     /// Takes an IP packet that [`Core::on_client`] handed off, or that [`Core::on_reply`] put out to be handed off, and
     /// whose connection the machine's own TCP does not have. Gives what that TCP must know to go on from this segment;
-    /// `None` where it is not for it. An entry is removed.
+    /// `None` where it is not for it. An entry is removed, or is in state KERNEL then.
     pub fn adopt(&mut self, now: Now, packet: &[u8]) -> Option<Adoption> {
         let (key, segment) = self.read(packet).ok()??;
         let refused = segment.has(Flags::SYN) || segment.has(Flags::RST);
-        if refused || !segment.has(Flags::ACK) || segment.payload.is_empty() {
+        if refused || !segment.has(Flags::ACK) {
             return None;
         }
-        let offer = match self.flows.get(&key) {
-            Some(flow) if is_for_kernel(&flow, &segment) => Offer {
-                mss: flow.mss,
-                timestamps: flow.timestamps,
-                wscale: flow.client_wscale,
-                sack: flow.sack,
-            },
-            Some(flow) if flow.query_seq == segment.seq => return None,
-            _ => self.cookie(now, &segment)?,
+        let entry = self.flows.get(&key);
+        let mut joined = None;
+        let offer = match entry.and_then(|flow| Some((flow, part_for_kernel(&flow, &segment)?))) {
+            Some((mut flow, part)) => {
+                if part == Part::Second {
+                    let Some(packet) = self.join(&flow, &segment) else {
+                        self.count(Counter::XdpError);
+                        return None;
+                    };
+                    joined = Some(packet);
+                }
+                if flow.is_left() {
+                    flow.state = State::Kernel;
+                    self.keep(now, key, flow);
+                } else {
+                    self.remove(&key);
+                }
+                Offer {
+                    mss: flow.mss,
+                    timestamps: flow.timestamps,
+                    wscale: flow.client_wscale,
+                    sack: flow.sack,
+                }
+            }
+            None => {
+                let others = entry.is_none_or(|flow| flow.query_seq != segment.seq);
+                let offer =
+                    self.cookie(now, &segment).filter(|_| others && !segment.payload.is_empty());
+                let Some(offer) = offer else {
+                    // It comes behind something that the kernel must have first.
+                    if entry.is_some_and(|flow| flow.state == State::Slow) {
+                        self.count(Counter::Strange);
+                    }
+                    return None;
+                };
+                self.remove(&key);
+                offer
+            }
         };
-        self.remove(&key);
         self.count(Counter::Adopted);
         let timestamps = segment.options.timestamps.map(|(tsval, tsecr)| (tsecr, tsval));
         Some(Adoption {
@@ -48,17 +79,51 @@ impl Core {
             wscale: Some(offer.wscale).filter(|&wscale| wscale != NO_SCALE),
             sack: offer.sack,
             timestamps: timestamps.filter(|_| offer.timestamps),
+            joined,
         })
+    }
+
+    /// The segment with the query that the ring has before its payload; `None` where that is gone.
+    fn join(&self, flow: &Flow, segment: &Segment<'_>) -> Option<Vec<u8>> {
+        let payload = [self.stored(flow)?, segment.payload].concat();
+        let header = Outgoing {
+            from: segment.client(),
+            to: segment.server(),
+            seq: flow.query_seq,
+            ack: segment.ack,
+            flags: segment.flags.0,
+            window: segment.window,
+            options: Options { timestamps: segment.options.timestamps, ..Options::default() },
+        };
+        (payload.len() <= JOINED_MAX).then(|| header.packet(&payload))
     }
 }
 
-/// Whether the segment is where the kernel's TCP takes over from this entry.
-fn is_for_kernel(flow: &Flow, segment: &Segment<'_>) -> bool {
+/// Where a segment is that the kernel's TCP takes over from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// It begins what the kernel is to answer.
+    Whole,
+    /// It is behind the query, which the ring has.
+    Second,
+}
+
+/// Which part of what the kernel is to have the segment is, if it may begin with it.
+fn part_for_kernel(flow: &Flow, segment: &Segment<'_>) -> Option<Part> {
+    let next = segment.seq == flow.client_next;
     match flow.state {
-        State::Slow => segment.seq == flow.query_seq,
-        State::Replied | State::Idle => {
-            segment.seq == flow.client_next && segment.ack == flow.end()
+        _ if segment.payload.is_empty() => None,
+        State::Slow | State::Kernel if segment.ack == flow.server_seq => {
+            if segment.seq == flow.query_seq {
+                Some(Part::Whole)
+            } else {
+                (next && !flow.client_fin).then_some(Part::Second)
+            }
         }
-        State::Syn | State::Query | State::Closing => false,
+        State::Replied | State::Idle => (next && segment.ack == flow.end()).then_some(Part::Whole),
+        _ => None,
     }
 }
+
+/// Bytes of a joined payload at most: no packet is longer.
+const JOINED_MAX: usize = 65_000;

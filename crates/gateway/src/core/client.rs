@@ -128,7 +128,8 @@ impl<'a> Client<'a> {
             self.core.count(Counter::KernelHasIt);
             return Verdict::Pass;
         }
-        if self.core.flows.get(&self.key).is_some() {
+        let entry = self.core.flows.get(&self.key);
+        if entry.is_some_and(|flow| flow.state != State::Kernel) {
             return self.drop(Counter::Strange);
         }
         if fin && !segment.has(Flags::FIN) {
@@ -145,6 +146,7 @@ impl<'a> Client<'a> {
     fn on_rst(&mut self, entry: Option<Flow>) -> Verdict {
         match entry {
             None => Verdict::Pass,
+            Some(flow) if flow.is_left() => Verdict::Pass,
             Some(flow) if flow.is_current(self.segment.seq) => {
                 self.core.remove(&self.key);
                 self.drop(Counter::Reset)
@@ -212,7 +214,8 @@ impl<'a> Client<'a> {
             }
         }
         let next = segment.seq == flow.client_next;
-        let data = !segment.payload.is_empty();
+        let length = segment.payload.len();
+        let data = length > 0;
         let at_end = segment.ack == flow.end();
         let complete = at_end || segment.ack == flow.end().wrapping_add(1);
         if data && first && self.misses_several(&flow) {
@@ -224,9 +227,17 @@ impl<'a> Client<'a> {
             }
         }
         match flow.state {
+            // Linux puts what it sends again and what comes behind it into one segment.
+            State::Query if first && data && length != usize::from(flow.query_length) => {
+                self.leave_to_kernel(flow)
+            }
             State::Query if data && first => self.on_query_again(flow),
-            State::Query if data && next => self.drop(Counter::Pipelined),
-            State::Query if next && !flow.client_fin => {
+            // Nothing comes behind a FIN.
+            State::Query if flow.client_fin => self.strange(),
+            State::Query if data && next && self.core.stored(&flow).is_some() => {
+                self.leave_to_kernel(flow)
+            }
+            State::Query if next && !data => {
                 flow.note(segment);
                 flow.note_fin();
                 self.core.keep(self.now, self.key, flow);
@@ -254,7 +265,13 @@ impl<'a> Client<'a> {
                 self.core.remove(&self.key);
                 self.reset(Counter::Closed)
             }
-            State::Slow if data && first => self.hand_off(Reason::Reply),
+            // The query again, or what comes behind it: the kernel may have its socket at any moment.
+            State::Slow | State::Kernel
+                if segment.ack == flow.server_seq
+                    && segment.seq.wrapping_sub(flow.query_seq) <= WINDOW.into() =>
+            {
+                self.hand_off(Reason::Left)
+            }
             _ => self.strange(),
         }
     }
@@ -276,6 +293,17 @@ impl<'a> Client<'a> {
         let payload = self.segment.payload;
         let same = payload.len() == usize::from(flow.query_length);
         Query::read(payload).filter(|query| same && query.id() == flow.dns_id)
+    }
+
+    /// More than the one query that is with the server: the kernel's TCP is to answer all of it.
+    fn leave_to_kernel(&mut self, mut flow: Flow) -> Verdict {
+        if self.segment.ack != flow.server_seq {
+            return self.strange();
+        }
+        flow.state = State::Slow;
+        flow.note(self.segment);
+        self.core.keep(self.now, self.key, flow);
+        self.hand_off(Reason::Pipelined)
     }
 
     /// "QUERY, `seq == query_seq`, same length".
@@ -373,7 +401,7 @@ impl<'a> Client<'a> {
         let replied = matches!(flow.state, State::Replied | State::Idle | State::Closing);
         let length = usize::from(flow.reply_length);
         let offset = flow.offset(segment.ack);
-        if !flow.is_current(segment.seq) || (replied && offset > length + 1) {
+        if flow.is_left() || !flow.is_current(segment.seq) || (replied && offset > length + 1) {
             return self.strange();
         }
         self.core.count(Counter::Ack);
@@ -472,6 +500,8 @@ impl<'a> Client<'a> {
             Reason::Transfer => Counter::ToKernelTransfer,
             Reason::Unusual => Counter::ToKernelUnusual,
             Reason::Second => Counter::ToKernelSecond,
+            Reason::Pipelined => Counter::ToKernelPipelined,
+            Reason::Left => Counter::KernelHasIt,
             Reason::Large => Counter::ToKernelLarge,
             Reason::Reply => Counter::ToKernelReply,
         });

@@ -31,6 +31,8 @@ pub enum State {
     Closing,
     /// The kernel is to adopt the connection from its query on.
     Slow,
+    /// It has; the entry keeps the server's late datagrams from the client.
+    Kernel,
 }
 
 /// A connection's entry. Sequence numbers are those on the wire.
@@ -127,6 +129,11 @@ impl Flow {
     /// Whether window scales were agreed.
     pub(super) fn scaled(&self) -> bool {
         self.client_wscale != NO_SCALE
+    }
+
+    /// Whether the connection was left to the kernel from its query on.
+    pub(super) fn is_left(&self) -> bool {
+        matches!(self.state, State::Slow | State::Kernel)
     }
 
     /// Whether `seq` is from the query's first byte up to what is expected next.

@@ -82,6 +82,10 @@ pub enum Reason {
     Unusual,
     /// A second query.
     Second,
+    /// A second query before the reply to the first.
+    Pipelined,
+    /// The connection was left to it before.
+    Left,
     /// The name had a large reply.
     Large,
     /// The reply was truncated, or too long for segments of ours.
@@ -169,7 +173,7 @@ impl Core {
         let over = |flow: &Flow| {
             let unused = milliseconds(now).wrapping_sub(flow.seen_ms);
             let time = match flow.state {
-                State::Syn | State::Query | State::Slow => self.settings.timeout,
+                State::Syn | State::Query | State::Slow | State::Kernel => self.settings.timeout,
                 State::Replied | State::Idle => self.settings.idle,
                 State::Closing => cookie::LIFE,
             };

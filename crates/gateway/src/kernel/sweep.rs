@@ -37,6 +37,7 @@ mod state {
     pub(super) const IDLE: u8 = 4;
     pub(super) const CLOSING: u8 = 5;
     pub(super) const SLOW: u8 = 6;
+    pub(super) const KERNEL: u8 = 7;
 }
 /// Flags of `enum flow_flag` in `bpf/types.h`.
 mod flag {
@@ -45,7 +46,8 @@ mod flag {
 }
 
 /// The names of states, by their numbers.
-pub const STATES: [&str; 7] = ["free", "syn", "query", "replied", "idle", "closing", "slow"];
+pub const STATES: [&str; 8] =
+    ["free", "syn", "query", "replied", "idle", "closing", "slow", "kernel"];
 
 /// What a sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -200,7 +202,9 @@ fn judge(flow: &flow, times: Times) -> Fate {
     let unused = times.now_ms.wrapping_sub(flow.seen_ms);
     let unused = if unused > u32::MAX / 2 { 0 } else { unused };
     match flow.state {
-        state::SYN | state::QUERY | state::SLOW if unused >= times.timeout_ms => Fate::Remove,
+        state::SYN | state::QUERY | state::SLOW | state::KERNEL if unused >= times.timeout_ms => {
+            Fate::Remove
+        }
         state::REPLIED | state::IDLE if unused >= times.idle_ms => Fate::Close,
         state::CLOSING if unused >= CLOSING_MS => Fate::Remove,
         _ => Fate::Keep,
@@ -276,7 +280,7 @@ mod tests {
 
     #[test]
     fn queries_go_after_the_timeout() {
-        for state in [state::SYN, state::QUERY, state::SLOW] {
+        for state in [state::SYN, state::QUERY, state::SLOW, state::KERNEL] {
             // Across the wrap of the 32 bits, too: the moment is 2000 ms.
             assert_eq!(judge(&of(state, 2_999), TIMES), Fate::Keep);
             assert_eq!(judge(&of(state, 3_000), TIMES), Fate::Remove);

@@ -292,6 +292,7 @@ impl<L: Link> DataPath<L> {
     fn adopt(&mut self, now: Now, packet: &[u8], peer: Peer) -> io::Result<()> {
         self.out.clear();
         let Some(adoption) = self.core.adopt(now, packet) else { return Ok(()) };
+        let packet = adoption.joined.as_deref().unwrap_or(packet);
         let Some(segment) = read(packet) else { return Ok(()) };
         let connection = ends(&segment);
         let settings = self.core.settings();

@@ -42,7 +42,6 @@ impl Twin {
             Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open =
             GatewaySkelBuilder::default().open(place).expect("the object is well-formed");
-        open.progs.gateway_adopt.set_autoload(false);
         let rodata = open.maps.rodata_data.as_deref_mut().expect("read-only data");
         let margin = open.maps.ring.value_size() - rodata.RING_SIZE;
         rodata.RING_SIZE = settings.ring as u32;
@@ -85,6 +84,11 @@ impl Twin {
             }
         }
         (verdict, after, sent)
+    }
+
+    /// Runs the program on tc ingress on a frame. Its verdict and the frame after it.
+    pub fn adopt(&mut self, frame: &[u8]) -> (u32, Vec<u8>) {
+        run(&self.skel.progs.gateway_adopt, frame)
     }
 
     /// All counts, in the order of [`Counter::ALL`].
@@ -161,8 +165,15 @@ fn shared(core: &Settings, wall_offset: Duration) -> settings {
 
 /// `enum flow_state` and `enum flow_flag` of `bpf/types.h`.
 fn core_flow(flow: &flow) -> Flow {
-    let state =
-        [State::Syn, State::Query, State::Replied, State::Idle, State::Closing, State::Slow];
+    let state = [
+        State::Syn,
+        State::Query,
+        State::Replied,
+        State::Idle,
+        State::Closing,
+        State::Slow,
+        State::Kernel,
+    ];
     Flow {
         seen_ms: flow.seen_ms,
         query_seq: flow.query_seq,

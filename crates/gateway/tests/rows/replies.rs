@@ -97,9 +97,11 @@ fn that_are_not_ours_put_the_query_to_the_kernel() {
             Some((client.flow().expect("an entry").client_tsval, client.tsecr | 4096));
         assert_eq!(again, asked);
         assert_eq!(state(&client), Some(State::Slow));
-        assert_eq!(client.say_bytes(&out[0]), hand_off(Reason::Reply));
+        assert_eq!(client.say_bytes(&out[0]), hand_off(Reason::Left));
         assert!(client.core.adopt(client.now, &out[0]).is_some());
-        assert_eq!(client.flow(), None);
+        assert_eq!(state(&client), Some(State::Kernel));
+        // The server answers a query that it got twice.
+        assert_eq!(client.answer_with(&message), (ReplyVerdict::Drop, Vec::new()));
     }
 }
 

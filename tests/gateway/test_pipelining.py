@@ -1,0 +1,247 @@
+"""A second query, and more, while the first is with the server, a resolver that takes its time."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .clients import connect, family, prefixed, query, receive, receive_bytes
+from .conftest import ARMS, Lab, PeerMaker, laboratory
+from .segments import ACK, FIN, MODULUS, PSH, RST, Peer
+
+NUMBERS = itertools.count()
+RETRANSMITTED = 100
+"""Where tcpi_total_retrans is in struct tcp_info (include/uapi/linux/tcp.h, Linux 6.18)."""
+
+
+@pytest.fixture(scope="session", params=["native", "generic", "generic-offload"])
+def place(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Lab]:
+    """The tests' own server alone, with checksums that are whole or left to offloads."""
+    mode = request.param.split("-")[0]
+    folder = tmp_path_factory.mktemp(f"pipelining-{request.param}")
+    options = ("--mode", mode)
+    with laboratory(Path(folder), (), offload=request.param != "generic", options=options) as lab:
+        yield lab
+
+
+def slow(id: int, size: int = 200) -> bytes:
+    """A query that the server answers after 0.6 seconds."""
+    return query(f"slow.{size}.{next(NUMBERS)}.{os.getpid()}.test", id=id)
+
+
+def plain(id: int, size: int = 100) -> bytes:
+    """One that it answers at once."""
+    return query(f"plain.{size}.test", id=id)
+
+
+def retransmitted(stream: socket.socket) -> int:
+    """Segments that the client has sent again."""
+    info = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    return int(struct.unpack_from("=I", info, RETRANSMITTED)[0])
+
+
+@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("size", [200, 6000])
+def test_nothing_waits_for_a_retransmission(place: Lab, arm: str, version: int, size: int) -> None:
+    server = place.address("unruly", arm, version)
+    names = ("to_kernel_pipelined", "adopted", "reply_repeated")
+    before = [place.counter(name) if arm == "gateway" else 0 for name in names]
+    for half_close in (False, True):
+        with connect(place.network.client, server) as stream:
+            with place.network.client.inside():
+                datagrams = socket.socket(family(server), socket.SOCK_DGRAM)
+            with datagrams:
+                datagrams.bind(stream.getsockname())
+                datagrams.setblocking(False)
+                stream.sendall(prefixed(slow(1, size)))
+                stream.sendall(prefixed(plain(2)))
+                if half_close:
+                    stream.shutdown(socket.SHUT_WR)
+                replies = [receive(stream), receive(stream)]
+                assert [reply[:2] for reply in replies] == [b"\0\1", b"\0\2"]
+                assert len(replies[0]) > size - 60
+                if not half_close:
+                    # It is an ordinary connection afterwards.
+                    for id in (3, 4):
+                        stream.sendall(prefixed(plain(id)))
+                        assert receive(stream)[:2] == id.to_bytes(2)
+                    stream.shutdown(socket.SHUT_WR)
+                assert stream.recv(1) == b""
+                assert retransmitted(stream) == 0
+                # Over UDP the server has answered the first query too.
+                with pytest.raises(BlockingIOError):
+                    datagrams.recv(65535)
+    if arm == "gateway":
+        after = [place.counter(name) for name in names]
+        assert [b - a for a, b in zip(before, after, strict=True)] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("apart", [True, False], ids=["one-by-one", "at-once"])
+def test_many_in_a_row(place: Lab, arm: str, apart: bool) -> None:
+    """Those behind the second find the kernel's socket, also where they come in the same moment."""
+    with connect(place.network.client, place.address("unruly", arm)) as stream:
+        stream.sendall(prefixed(slow(0)))
+        rest = [prefixed(plain(id)) for id in range(1, 40)]
+        for part in rest if apart else [b"".join(rest)]:
+            stream.sendall(part)
+        assert [receive(stream)[:2] for _ in range(40)] == [id.to_bytes(2) for id in range(40)]
+        assert retransmitted(stream) == 0
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_long_second_part(place: Lab, arm: str) -> None:
+    """More than a segment behind the first query, and some that is no query yet."""
+    with connect(place.network.client, place.address("unruly", arm)) as stream:
+        stream.sendall(prefixed(slow(0)))
+        rest = b"".join(prefixed(plain(id)) for id in range(1, 300))
+        stream.sendall(rest[:-7])
+        assert [receive(stream)[:2] for _ in range(299)] == [id.to_bytes(2) for id in range(299)]
+        stream.sendall(rest[-7:])
+        assert receive(stream)[:2] == (299).to_bytes(2)
+        assert retransmitted(stream) == 0
+
+
+# By hand.
+
+
+def replies(client: Peer, count: int, again: object = lambda: None) -> list[int]:
+    """The IDs of as many replies, in their order in the stream; what comes is acknowledged."""
+    begin, have = client.ack, b""
+    ids: list[int] = []
+    ahead: dict[int, bytes] = {}
+    for _ in range(60):
+        segment = client.receive(0.2)
+        if segment is None:
+            again()  # type: ignore[operator]
+            continue
+        assert not segment.flags & RST, str(segment)
+        if segment.payload:
+            ahead[(segment.seq - begin) % MODULUS] = segment.payload
+            while (part := ahead.pop(len(have), None)) is not None:
+                have += part
+            client.ack = (begin + len(have)) % MODULUS
+            client.send()
+        ids, at = [], 0
+        while len(have) >= at + 4 and len(have) >= at + 2 + int.from_bytes(have[at : at + 2]):
+            ids.append(int.from_bytes(have[at + 2 : at + 4]))
+            at += 2 + int.from_bytes(have[at : at + 2])
+        if len(ids) == count:
+            assert at == len(have)
+            return ids
+    raise AssertionError(f"replies to {ids} alone; {[str(s) for s in client.seen]}")
+
+
+def test_the_first_again_with_the_second_behind_it(peer: PeerMaker) -> None:
+    """As Linux sends again: in one segment."""
+    client = peer("unruly")
+    client.connect()
+    first, second = prefixed(slow(1)), prefixed(plain(2))
+    begin = client.seq
+    client.send(first, ACK | PSH)
+    client.send(first + second, ACK | PSH, seq=begin)
+    client.seq = (begin + len(first + second)) % MODULUS
+    assert replies(client, 2) == [1, 2]
+
+
+@pytest.mark.parametrize("lost", [{0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}])
+def test_any_of_them_may_be_lost(peer: PeerMaker, lost: set[int]) -> None:
+    client = peer("unruly")
+    client.connect()
+    parts = [prefixed(slow(1)), prefixed(plain(2)), prefixed(plain(3))]
+    sent = []
+    for at, part in enumerate(parts):
+        segment = client.segment(part, ACK | PSH)
+        client.seq = segment.next
+        sent.append(segment)
+        if at not in lost:
+            client.tap.send(segment)
+
+    def again() -> None:
+        """What is not acknowledged, from the first on."""
+        acked = client.seen[-1].ack
+        for segment in sent:
+            if (segment.next - acked) % MODULUS < MODULUS // 2 and segment.next != acked:
+                client.send(segment.payload, ACK | PSH, seq=segment.seq)
+
+    assert replies(client, 3, again) == [1, 2, 3]
+
+
+def test_the_second_comes_before_the_first(peer: PeerMaker) -> None:
+    client = peer("unruly")
+    client.connect()
+    parts = [prefixed(slow(1)), prefixed(plain(2))]
+    sent = []
+    for part in parts:
+        sent.append(client.segment(part, ACK | PSH))
+        client.seq = sent[-1].next
+    client.tap.send(sent[1], sent[0])
+
+    def again() -> None:
+        for segment in sent:
+            if segment.seq == client.seen[-1].ack:
+                client.send(segment.payload, ACK | PSH, seq=segment.seq)
+
+    assert replies(client, 2, again) == [1, 2]
+
+
+def test_copies_change_nothing(peer: PeerMaker) -> None:
+    """Each segment comes twice, and the first once more when the kernel has the connection."""
+    client = peer("unruly")
+    client.connect()
+    sent = []
+    for part in (prefixed(slow(1)), prefixed(plain(2)), prefixed(plain(3))):
+        sent.append(client.send(part, ACK | PSH))
+        client.tap.send(sent[-1])
+    client.receive(0.1)
+    client.tap.send(sent[0])
+    assert replies(client, 3) == [1, 2, 3]
+    client.tap.send(*sent)
+    fin = client.send(flags=FIN | ACK)
+    while (segment := client.expect()).ack != fin.next or not segment.flags & FIN:
+        assert not segment.payload, "something was answered twice"
+
+
+def test_a_reset_reaches_the_kernel(lab: Lab, arm: str, peer: PeerMaker) -> None:
+    client = peer("unruly")
+    client.connect()
+    client.send(prefixed(slow(1)), ACK | PSH)
+    client.send(prefixed(plain(2)), ACK | PSH)
+
+    def there() -> bool:
+        sockets = lab.network.server.run("ss", "-Htn", "sport", "=", ":53")
+        return f":{client.port} " in sockets or f":{client.port}\n" in sockets + "\n"
+
+    for _ in range(20):
+        if there():
+            break
+        client.receive(0.05)
+    assert there()
+    client.send(flags=RST | ACK)
+    client.receive(0.1)
+    assert not there()
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_a_stream_of_pairs(place: Lab, arm: str) -> None:
+    """Hundreds of connections at once, each with two queries in a row."""
+    server, streams = place.address("unruly", arm), []
+    try:
+        for _ in range(100):
+            stream = connect(place.network.client, server)
+            streams.append(stream)
+            stream.sendall(prefixed(slow(1)))
+            stream.sendall(prefixed(plain(2)))
+        for stream in streams:
+            assert receive_bytes(stream, 4)[2:] == b"\0\1"
+    finally:
+        for stream in streams:
+            stream.close()
