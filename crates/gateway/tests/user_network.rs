@@ -157,6 +157,14 @@ impl Network {
         Gateway(process)
     }
 
+    /// What another of the gateway's commands says.
+    fn ask(&self, words: &str) -> Output {
+        inside(&self.gateway, env!("CARGO_BIN_EXE_narrows-gateway"))
+            .args(words.split_whitespace())
+            .output()
+            .expect("it is built")
+    }
+
     /// What a refused run says.
     fn refused(&self, command: &mut Command) -> String {
         let Output { status, stderr, .. } = command.output().expect("it is built");
@@ -360,7 +368,10 @@ fn a_tun_device_serves_clients_elsewhere_and_goes_with_the_gateway() {
     compare(&network, service);
     thousand(&network, service);
     let taken = network.refused(&mut network.run(words));
-    assert!(taken.contains("nrwtun") && taken.contains("exists"), "{taken}");
+    assert!(taken.contains("nrwtun") && taken.contains("serves"), "{taken}");
+    let words_of_link = words.replace("nrwtun", &network.link);
+    let taken = network.refused(&mut network.run(&words_of_link));
+    assert!(taken.contains(&network.link) && taken.contains("exists"), "{taken}");
     gateway.end();
     let left = |network: &Network| {
         let routes = ip(&format!("-n {} route show 192.0.2.53", network.gateway));
@@ -432,4 +443,175 @@ fn what_cannot_work_is_refused_with_the_mend() {
         assert!(line.contains(&format!("CAP_{}", capability.to_uppercase())), "{line}");
     }
     assert!(!ip(&format!("-n {} -o link", network.gateway)).contains("nrwtun"));
+}
+
+#[test]
+fn status_top_and_metrics_show_a_gateway_that_runs_and_detach_names_it() {
+    if !can_run() {
+        return;
+    }
+    let network = Network::new();
+    ip(&format!("-n {} route add 192.0.2.53 via 10.9.0.1", network.client));
+    inside(&network.gateway, "sysctl")
+        .args(["-qw", "net.ipv4.ip_forward=1"])
+        .status()
+        .expect("run");
+    let words = "--interface nrwtun --server 192.0.2.53 --metrics 127.0.0.1:9919 --close fin";
+    let gateway = network.start(words);
+    network.in_client(|| {
+        for n in 0..30 {
+            let mut stream = connect("192.0.2.53:53".parse().expect("an address"));
+            stream.write_all(&query(n, SMALL, 1)).expect("sent");
+            receive(&mut stream);
+        }
+    });
+    // A zone transfer goes on with TCP, and stays while the client does not read it.
+    let _transfer = network.in_client(|| {
+        let mut stream = connect("192.0.2.53:53".parse().expect("an address"));
+        stream.write_all(&query(7, "example.test", AXFR)).expect("sent");
+        receive(&mut stream);
+        stream
+    });
+
+    let output = network.ask("status --interface nrwtun --json --interval 100ms");
+    let status: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&status["mode"], &status["user"]["link"]), (&"user".into(), &"tun".into()));
+    assert_eq!(status["daemon"], gateway.0.id());
+    assert_eq!(
+        (&status["counters"]["query"], &status["counters"]["reply"]),
+        (&30.into(), &30.into())
+    );
+    assert_eq!(status["user"]["relays"], 1);
+    assert_eq!(status["user"]["upstream"][0], "127.0.0.1:5353");
+    assert_eq!(
+        (&status["settings"]["close"], &status["mss"]["ipv4"]),
+        (&"fin".into(), &1460.into())
+    );
+    assert_eq!(status["per_second"]["query"], 0.0);
+    let at_rest: u64 = status["entries"]
+        .as_object()
+        .expect("states")
+        .values()
+        .filter_map(serde_json::Value::as_u64)
+        .sum();
+    assert!(at_rest <= 30, "{status}");
+    assert!(status.get("sources").is_none() && status.get("at_ns").is_none(), "{status}");
+
+    let text =
+        String::from_utf8_lossy(&network.ask("status --interface nrwtun").stdout).into_owned();
+    for part in [
+        "nrwtun: in user space with a TUN device",
+        "closes after the reply",
+        "query ",
+        "1 of 1024 connections with TCP",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+
+    // Pictures of a moment in which queries come.
+    let top = inside(&network.gateway, env!("CARGO_BIN_EXE_narrows-gateway"))
+        .args(["top", "--interface", "nrwtun", "--interval", "1s", "--times", "2"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it is built");
+    network.in_client(|| {
+        for n in 0..40 {
+            let mut stream = connect("192.0.2.53:53".parse().expect("an address"));
+            stream.write_all(&query(n, SMALL, 1)).expect("sent");
+            receive(&mut stream);
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let top =
+        String::from_utf8_lossy(&top.wait_with_output().expect("it ends").stdout).into_owned();
+    let busiest: Vec<&str> = top.lines().filter(|line| line.starts_with("10.9.0.2 ")).collect();
+    let rate =
+        |line: &str| line.split_whitespace().nth(1).and_then(|rate| rate.parse::<f64>().ok());
+    assert!(busiest.iter().any(|line| rate(line).is_some_and(|rate| rate > 1.0)), "{top}");
+
+    // Metrics are those of a second ago at most.
+    let metrics = || {
+        let mut reply = String::new();
+        let space = fs::File::open(format!("/run/netns/{}", network.gateway)).expect("it is there");
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                setns(space, CloneFlags::CLONE_NEWNET).expect("root may");
+                let mut stream = TcpStream::connect("127.0.0.1:9919").expect("it listens");
+                stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("sent");
+                stream.read_to_string(&mut reply).expect("an answer");
+            });
+        });
+        reply
+    };
+    let until = Instant::now() + Duration::from_secs(10);
+    let wanted = "narrows_gateway_query_total{interface=\"nrwtun\",mode=\"user\"} 70";
+    while !metrics().contains(wanted) {
+        assert!(Instant::now() < until, "{}", metrics());
+        thread::sleep(Duration::from_millis(100));
+    }
+
+    // Nobody else is told.
+    let output = inside(&network.gateway, "setpriv")
+        .args(["--reuid=65534", "--clear-groups", env!("CARGO_BIN_EXE_narrows-gateway")])
+        .args(["status", "--interface", "nrwtun"])
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    // Where the binary lies may be closed to others, too.
+    if !said.contains("ermission denied") {
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("root alone"), "{said}");
+    }
+
+    let detach = network.ask("detach --interface nrwtun");
+    let said = String::from_utf8_lossy(&detach.stderr).into_owned();
+    assert_eq!(detach.status.code(), Some(2), "{said}");
+    assert!(said.contains(&format!("kill {}", gateway.0.id())), "{said}");
+
+    drop(gateway); // killed: nothing of it is taken for a gateway that runs
+    assert_eq!(network.ask("status --interface nrwtun").status.code(), Some(2));
+    assert!(network.ask("detach --interface nrwtun").status.success());
+    network.start(words).end();
+}
+
+#[test]
+fn two_gateways_of_an_interface_do_not_get_in_each_others_way() {
+    if !can_run() {
+        return;
+    }
+    let network = Network::new();
+    let words =
+        |last| format!("--user-link packet --interface {} --server 10.9.0.{last}", network.link);
+    let gateway = network.start(&words(53));
+    let line = network.refused(&mut network.run(&words(54)));
+    assert!(line.contains(&gateway.0.id().to_string()) && line.contains("serves"), "{line}");
+    let ask = || {
+        network.in_client(|| {
+            let mut stream = connect("10.9.0.53:53".parse().expect("an address"));
+            stream.write_all(&query(7, SMALL, 1)).expect("sent");
+            receive(&mut stream).len()
+        })
+    };
+    assert!(ask() > 30);
+    gateway.end();
+
+    // A name that another user took keeps the gateway neither from running nor from being watched by its log.
+    let name = format!("narrows-gateway/{}", network.link);
+    let squat = format!(
+        r#"socket(S, AF_UNIX, SOCK_STREAM, 0) && bind(S, pack_sockaddr_un("\0{name}")) && listen(S, 5) or die; $| = 1; print "1"; sleep 60"#
+    );
+    let mut other = inside(&network.gateway, "setpriv")
+        .args(["--reuid=65534", "--clear-groups", "/usr/bin/perl", "-MSocket", "-e", &squat])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut byte = [0];
+    other.stdout.as_mut().expect("a pipe").read_exact(&mut byte).expect("it has the name");
+    let gateway = network.start(&words(53));
+    assert!(ask() > 30);
+    let said = network.ask(&format!("status --interface {}", network.link));
+    assert_ne!(said.status.code(), Some(0));
+    gateway.end();
+    other.kill().expect("it runs");
+    other.wait().expect("it ends");
 }

@@ -1,11 +1,21 @@
 //! `narrows-gateway detach`: removes what a run left on an interface.
 
 use narrows_gateway::config::Config;
+use narrows_gateway::user::publish::{self, PublishError};
 
 use super::{Failure, put};
 
-#[cfg(feature = "ebpf")]
 pub(crate) fn detach(config: &Config) -> Result<(), Failure> {
+    // A gateway in user space leaves nothing behind when its process ends; while it runs, this refuses and names it.
+    if let Some(pid) = publish::running(&config.interface) {
+        let interface = config.interface.clone();
+        return Err(Failure::refused(PublishError::Running { interface, pid }));
+    }
+    from_the_kernel(config)
+}
+
+#[cfg(feature = "ebpf")]
+fn from_the_kernel(config: &Config) -> Result<(), Failure> {
     if narrows_gateway::kernel::gateway::detach(config).map_err(Failure::refused)? {
         put(&format!("detached from {}", config.interface));
     } else {
@@ -15,8 +25,7 @@ pub(crate) fn detach(config: &Config) -> Result<(), Failure> {
 }
 
 #[cfg(not(feature = "ebpf"))]
-pub(crate) fn detach(config: &Config) -> Result<(), Failure> {
-    // The user-space path leaves nothing behind when its process ends.
+fn from_the_kernel(config: &Config) -> Result<(), Failure> {
     put(&format!(
         "nothing was attached to {}: this narrows-gateway was built without the in-kernel data path",
         config.interface

@@ -5,10 +5,9 @@
 mod check;
 mod detach;
 mod options;
+mod picture;
 mod run;
-#[cfg(feature = "ebpf")]
 mod status;
-#[cfg(feature = "ebpf")]
 mod top;
 mod user;
 
@@ -83,14 +82,8 @@ fn tell(text: &str) {
 }
 
 /// `status` and `top`.
-#[cfg(feature = "ebpf")]
 fn show(name: &str, config: &Config, matches: &ArgMatches) -> Result<(), Failure> {
     if name == "top" { top::top(config, matches) } else { status::status(config, matches) }
-}
-
-#[cfg(not(feature = "ebpf"))]
-fn show(_: &str, _: &Config, _: &ArgMatches) -> Result<(), Failure> {
-    Err(Failure::refused(BUILT_WITHOUT))
 }
 
 fn command() -> Command {

@@ -1,13 +1,11 @@
 //! Flags: one for each key of the configuration, and the file that they are laid over.
 
 use std::path::PathBuf;
-#[cfg(feature = "ebpf")]
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use narrows_gateway::config::table::{KEYS, Key};
 use narrows_gateway::config::{Config, ConfigError, read_file, with_flags};
-#[cfg(feature = "ebpf")]
 use narrows_units::{Span, parse_span};
 
 use super::Failure;
@@ -65,7 +63,6 @@ pub(crate) fn interval_flag(default: &'static str) -> Arg {
 }
 
 /// What `--interval` says.
-#[cfg(feature = "ebpf")]
 pub(crate) fn interval(matches: &ArgMatches) -> Result<Duration, Failure> {
     let text = matches.get_one::<String>("interval").map_or("1 s", String::as_str);
     let refused = |what: String| {

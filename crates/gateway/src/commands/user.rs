@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
+use narrows_gateway::config::table::KEYS;
 use narrows_gateway::config::{Config, OnExit, UserLink};
 use narrows_gateway::core::{Counter, Now, Settings, State};
 use narrows_gateway::keys::{Secret, boot_ns, unix_s, wall_offset_ns};
@@ -14,11 +15,13 @@ use narrows_gateway::log::{Level, log};
 use narrows_gateway::metrics::Snapshot;
 use narrows_gateway::server;
 use narrows_gateway::user::link::{NetworkLink, PacketLink, TunLink};
+use narrows_gateway::user::publish::{PublishError, Publisher};
 use narrows_gateway::user::settings::{core_settings, path_settings};
 use narrows_gateway::user::{DataPath as Path, PathCounters};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Failure;
+use super::picture::{About, Picture};
 use super::run::DataPath;
 
 /// How long the thread waits at most before it looks whether it is to end.
@@ -33,6 +36,15 @@ pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn D
         ));
     }
     let secret = secret.map_or_else(Secret::random, Ok).map_err(Failure::refused)?;
+    let publisher = match Publisher::bind(&config.interface) {
+        Ok(publisher) => Some(publisher),
+        Err(error @ PublishError::Running { .. }) => return Err(Failure::refused(error)),
+        // Nobody but root may keep a gateway from running.
+        Err(error) => {
+            log(Level::Error, "status cannot be shown", json!({ "why": error.to_string() }));
+            None
+        }
+    };
     check_upstream(config)?;
     let link = match config.user.link {
         UserLink::Tun => NetworkLink::Tun(
@@ -46,13 +58,19 @@ pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn D
     warn_of_forwarding(config);
     let settings = settings(config, &secret);
     let path = Path::new(link, settings, path_settings(config)).map_err(Failure::fault)?;
+    if let Some(publisher) = &publisher {
+        path.watch(publisher).map_err(Failure::fault)?;
+    }
     let started = (config.servers.clone(), config.port);
     Ok(Box::new(InUserSpace {
         secret,
         started,
-        path: Some(path),
+        path: Some((path, publisher)),
         thread: None,
-        shared: Arc::default(),
+        shared: Arc::new(Shared {
+            end: AtomicBool::new(false),
+            told: Mutex::new(Told { about: about(config), ..Told::default() }),
+        }),
     }))
 }
 
@@ -62,13 +80,12 @@ struct InUserSpace {
     /// What the link was opened for.
     started: (Vec<IpAddr>, u16),
     /// Until it begins.
-    path: Option<Path<NetworkLink>>,
+    path: Option<(Path<NetworkLink>, Option<Publisher>)>,
     thread: Option<JoinHandle<io::Result<()>>>,
     shared: Arc<Shared>,
 }
 
 /// What the daemon and the thread tell each other.
-#[derive(Default)]
 struct Shared {
     end: AtomicBool,
     told: Mutex<Told>,
@@ -76,6 +93,8 @@ struct Shared {
 
 #[derive(Default)]
 struct Told {
+    /// What `status` shows and does not change by itself.
+    about: Picture,
     /// For the thread, which takes them.
     settings: Option<Settings>,
     /// Of the thread, about once a second.
@@ -96,9 +115,10 @@ impl DataPath for InUserSpace {
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        if let Some(path) = self.path.take() {
+        if let Some((path, publisher)) = self.path.take() {
             let shared = Arc::clone(&self.shared);
-            let thread = Builder::new().name("packets".into()).spawn(move || serve(path, &shared));
+            let serve = move || serve(path, publisher.as_ref(), &shared);
+            let thread = Builder::new().name("packets".into()).spawn(serve);
             self.thread = Some(thread.map_err(Failure::fault)?);
         }
         Ok(())
@@ -130,8 +150,9 @@ impl DataPath for InUserSpace {
             Level::Debug,
             "user space",
             json!({
-                "relays": own.relays, "relays_refused": own.relays_refused,
-                "queries_full": own.queries_full, "strange_answers": own.strange_answers,
+                "queries": own.queries, "queries_full": own.queries_full,
+                "strange_answers": own.strange_answers, "relays": own.relays,
+                "relays_refused": own.relays_refused, "unsent": own.unsent,
             }),
         );
         self.shared.told().settings = Some(settings(config, &self.secret));
@@ -151,7 +172,13 @@ impl DataPath for InUserSpace {
         if let Some(secret) = secret {
             self.secret = secret;
         }
-        self.shared.told().settings = Some(settings(config, &self.secret));
+        let mut told = self.shared.told();
+        let started_at = told.about.about.as_ref().map_or(0, |about| about.started_at);
+        told.about = about(config);
+        if let Some(about) = &mut told.about.about {
+            about.started_at = started_at;
+        }
+        told.settings = Some(settings(config, &self.secret));
         Ok(())
     }
 
@@ -166,10 +193,17 @@ impl DataPath for InUserSpace {
 }
 
 /// The thread.
-fn serve(mut path: Path<NetworkLink>, shared: &Shared) -> io::Result<()> {
+fn serve(
+    mut path: Path<NetworkLink>,
+    publisher: Option<&Publisher>,
+    shared: &Shared,
+) -> io::Result<()> {
     let mut told_at = Duration::ZERO;
     while !shared.end.load(Ordering::Relaxed) {
-        path.turn(TURN, now)?;
+        let asked = path.turn(TURN, now)?;
+        if let Some(publisher) = publisher.filter(|_| asked) {
+            publisher.answer(|| status(&mut path, shared.told().about.clone()).to_string());
+        }
         let boot = now().boot;
         if boot.saturating_sub(told_at) < Duration::from_millis(500) {
             continue;
@@ -181,19 +215,90 @@ fn serve(mut path: Path<NetworkLink>, shared: &Shared) -> io::Result<()> {
         }
         told.own = path.counters();
         told.counters = path.core().counters().iter().collect();
-        told.states = STATES.map(|(_, name)| (name, 0)).to_vec();
-        for (_, flow) in path.core().flows() {
-            let at = STATES.iter().position(|(state, _)| *state == flow.state);
-            if let Some((_, count)) = at.and_then(|at| told.states.get_mut(at)) {
-                *count += 1;
-            }
-        }
+        told.states = states(&mut path);
     }
     Ok(())
 }
 
+/// Entries by state.
+fn states(path: &mut Path<NetworkLink>) -> Vec<(&'static str, u64)> {
+    let mut states = STATES.map(|(_, name)| (name, 0)).to_vec();
+    for (_, flow) in path.core().flows() {
+        let at = STATES.iter().position(|(state, _)| *state == flow.state);
+        if let Some((_, count)) = at.and_then(|at| states.get_mut(at)) {
+            *count += 1;
+        }
+    }
+    states
+}
+
+/// What `status` shows, but for what the path knows.
+fn about(config: &Config) -> Picture {
+    let settings = KEYS.iter().map(|key| {
+        // TOML as the table shows it is JSON, too.
+        let shown = key.show(config);
+        (key.name.to_owned(), serde_json::from_str(&shown).unwrap_or(Value::String(shown)))
+    });
+    let link = if config.user.link == UserLink::Tun { "tun" } else { "packet" };
+    Picture {
+        interface: config.interface.clone(),
+        attached: true,
+        about: Some(About {
+            mode: "user".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id().into(),
+            started_at: unix_s(),
+            settings: settings.collect(),
+        }),
+        has_daemon: true,
+        servers: config.servers.clone(),
+        port: config.port,
+        room: config.cache.connections.into(),
+        user: Some(json!({
+            "link": link, "upstream": config.user.upstream,
+            "queries_room": config.user.queries, "relays_room": config.user.relays,
+        })),
+        ..Picture::default()
+    }
+}
+
+/// What `status` shows now.
+fn status(path: &mut Path<NetworkLink>, about: Picture) -> Value {
+    let entries = states(path).into_iter().map(|(state, n)| (state.to_owned(), n)).collect();
+    let (own, sources) = (path.counters(), path.sources(SOURCES));
+    let core = path.core();
+    let settings = core.settings();
+    let mut user = about.user.unwrap_or_default();
+    for (key, n) in [
+        ("queries", own.queries),
+        ("queries_full", own.queries_full),
+        ("strange_answers", own.strange_answers),
+        ("relays", own.relays),
+        ("relays_refused", own.relays_refused),
+        ("unsent", own.unsent),
+    ] {
+        user[key] = n.into();
+    }
+    let picture = Picture {
+        at: now().boot,
+        active: settings.active,
+        close_fin: settings.close_fin,
+        syncache: settings.syncache,
+        axfr_detect: settings.axfr_detect,
+        mss: [settings.mss4, settings.mss6],
+        entries,
+        counters: core.counters().iter().collect(),
+        user: Some(user),
+        ..about
+    };
+    picture.tell(sources)
+}
+
+/// Sources that are told: so many with the most connections, and so many with the most queries.
+const SOURCES: usize = 500;
+
 /// The states under the names of `status`.
-const STATES: [(State, &str); 7] = [
+pub(crate) const STATES: [(State, &str); 7] = [
     (State::Syn, "syn"),
     (State::Query, "query"),
     (State::Replied, "replied"),

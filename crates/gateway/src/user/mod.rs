@@ -20,10 +20,11 @@ pub mod batch;
 pub mod link;
 mod path;
 mod poller;
+pub mod publish;
 mod random;
 mod relay;
 pub mod settings;
 pub mod stream;
 mod upstream;
 
-pub use path::{DataPath, PathCounters, PathSettings};
+pub use path::{DataPath, PathCounters, PathSettings, Source};

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use narrows_wire::tcp::{Flags, Options};
@@ -40,6 +42,8 @@ pub struct PathSettings {
 /// What only this path counts; the rest is in [`Core::counters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathCounters {
+    /// Queries that are with the server now.
+    pub queries: u64,
     /// Queries that were dropped because as many as may be were with the server.
     pub queries_full: u64,
     /// Datagrams that came to the gateway's sockets and answer no query.
@@ -99,20 +103,33 @@ impl<L: Link> DataPath<L> {
         })
     }
 
-    /// Waits at most `wait` for something to do, and does what there is. `clock` is read after the wait.
+    /// Waits for another descriptor besides: [`DataPath::turn`] says when there is something to read. The caller keeps it
+    /// open.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn watch(&self, descriptor: impl AsFd) -> io::Result<()> {
+        self.poller.add(descriptor, Token::Watched)
+    }
+
+    /// Waits at most `wait` for something to do, and does what there is. `clock` is read after the wait. Says whether what
+    /// is watched is ready.
     ///
     /// # Errors
     ///
     /// The link's: the device is gone.
-    pub fn turn(&mut self, wait: Duration, mut clock: impl FnMut() -> Now) -> io::Result<()> {
+    pub fn turn(&mut self, wait: Duration, mut clock: impl FnMut() -> Now) -> io::Result<bool> {
         let start = clock().boot;
         let due = [Some(self.swept_at + SWEEP), self.relay.timeout()].into_iter().flatten().min();
         let wait = due.map_or(wait, |due| wait.min(due.saturating_sub(start)));
         let mut tokens = std::mem::take(&mut self.tokens);
         self.poller.wait(wait, &mut tokens)?;
         let now = clock();
+        let mut watched = false;
         for token in &tokens {
             match *token {
+                Token::Watched => watched = true,
                 Token::Link(at) => self.on_packets(now, at as usize)?,
                 Token::Upstream(at) => self.on_answers(now, at)?,
                 Token::Relay(at) => self.pump(now, at as usize)?,
@@ -130,7 +147,7 @@ impl<L: Link> DataPath<L> {
             self.core.poll(now, &mut self.out);
             let fins = std::mem::take(&mut self.out);
             for fin in fins {
-                let to = read(&fin).and_then(|fin| self.peers.find(fin.ip.destination)).copied();
+                let to = read(&fin).and_then(|fin| self.peers.find(fin.ip.destination));
                 if let Some(peer) = to {
                     self.link.send(fin, peer)?;
                 }
@@ -138,7 +155,8 @@ impl<L: Link> DataPath<L> {
             self.peers.age(now.boot);
             self.upstream.expire(now.boot.saturating_sub(self.core.settings().timeout));
         }
-        self.flush()
+        self.flush()?;
+        Ok(watched)
     }
 
     /// Takes new settings, as [`Core::reconfigure`].
@@ -154,10 +172,32 @@ impl<L: Link> DataPath<L> {
     /// What only this path counts.
     pub fn counters(&self) -> PathCounters {
         PathCounters {
+            queries: self.upstream.open() as u64,
             relays: self.relay.len() as u64,
             unsent: self.link.unsent(),
             ..self.counters
         }
+    }
+
+    /// The client addresses with entries or queries, at most `most` of either kind: those with the most.
+    pub fn sources(&self, most: usize) -> HashMap<IpAddr, Source> {
+        let mut all: HashMap<IpAddr, Source> = HashMap::new();
+        for (key, _) in self.core.flows() {
+            all.entry(key.client).or_default().connections += 1;
+        }
+        for (&client, known) in self.peers.old.iter().chain(&self.peers.young) {
+            all.entry(client).or_default().asked = known.asked;
+        }
+        if all.len() <= most {
+            return all;
+        }
+        let mut kept = HashMap::new();
+        let mut order: Vec<(IpAddr, Source)> = all.into_iter().collect();
+        for by in [|source: &Source| source.connections, |source: &Source| source.asked] {
+            order.sort_unstable_by_key(|(_, source)| std::cmp::Reverse(by(source)));
+            kept.extend(order.iter().take(most).copied());
+        }
+        kept
     }
 
     /// The link.
@@ -343,16 +383,33 @@ impl<L: Link> DataPath<L> {
     }
 }
 
+/// A client's address at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Its entries.
+    pub connections: u64,
+    /// Its queries so far, since it was last silent for as long as an entry lives.
+    pub asked: u64,
+}
+
 /// Where the clients with entries are, for the FINs that the core sends of its own accord.
 ///
 /// Kept in two generations, of which the older goes when the younger is as old as an entry can be.
 #[derive(Debug)]
 struct Peers {
-    young: HashMap<IpAddr, Peer>,
-    old: HashMap<IpAddr, Peer>,
+    young: HashMap<IpAddr, Known>,
+    old: HashMap<IpAddr, Known>,
     born_at: Duration,
     limit: usize,
     life: Duration,
+}
+
+/// A client in [`Peers`].
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    peer: Peer,
+    /// Its queries.
+    asked: u64,
 }
 
 impl Peers {
@@ -361,12 +418,25 @@ impl Peers {
     }
 
     fn note(&mut self, client: IpAddr, peer: Peer) {
-        if self.young.len() < self.limit || self.young.contains_key(&client) {
-            self.young.insert(client, peer);
+        let full = self.young.len() >= self.limit;
+        match self.young.entry(client) {
+            Entry::Occupied(mut known) => {
+                let asked = known.get().asked + 1;
+                known.insert(Known { peer, asked });
+            }
+            Entry::Vacant(place) if !full => {
+                let asked = self.old.get(&client).map_or(0, |known| known.asked) + 1;
+                place.insert(Known { peer, asked });
+            }
+            Entry::Vacant(_) => {}
         }
     }
 
-    fn find(&self, client: IpAddr) -> Option<&Peer> {
+    fn find(&self, client: IpAddr) -> Option<Peer> {
+        self.known(client).map(|known| known.peer)
+    }
+
+    fn known(&self, client: IpAddr) -> Option<&Known> {
         self.young.get(&client).or_else(|| self.old.get(&client))
     }
 

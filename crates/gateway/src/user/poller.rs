@@ -16,6 +16,8 @@ pub(super) enum Token {
     Upstream(u32),
     /// The server's side of the connection of [`super::relay::Relay`] with this index.
     Relay(u32),
+    /// What [`super::DataPath::watch`] was given.
+    Watched,
 }
 
 impl Token {
@@ -24,6 +26,7 @@ impl Token {
             Self::Link(at) => u64::from(at),
             Self::Upstream(at) => 1 << 32 | u64::from(at),
             Self::Relay(at) => 2 << 32 | u64::from(at),
+            Self::Watched => 3 << 32,
         }
     }
 
@@ -31,7 +34,8 @@ impl Token {
         match number >> 32 {
             0 => Self::Link(number as u32),
             1 => Self::Upstream(number as u32),
-            _ => Self::Relay(number as u32),
+            2 => Self::Relay(number as u32),
+            _ => Self::Watched,
         }
     }
 }

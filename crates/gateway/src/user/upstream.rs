@@ -240,6 +240,11 @@ impl Upstream {
         }
     }
 
+    /// Queries that are open.
+    pub(super) fn open(&self) -> usize {
+        self.open.len()
+    }
+
     /// The socket of this index, to wait for.
     pub(super) fn descriptor(&self, at: u32) -> Option<BorrowedFd<'_>> {
         Some(self.sockets.get(at as usize)?.as_ref()?.socket.as_fd())

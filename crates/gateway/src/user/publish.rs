@@ -1,0 +1,243 @@
+//! What a running gateway tells `status` and `top`: one JSON object to each who connects, and the end.
+//!
+//! They meet at a Unix socket in the abstract name space (unix(7)), `narrows-gateway/<interface>`. Like the interface it belongs to
+//! the network namespace, and like a TUN device it goes with the process in whatever way that ends, so that there is no file
+//! to be stale, to be left or to be removed, and no second gateway of the interface. Such a name has no permissions, anyone may take
+//! it or connect: so each side asks the kernel who the other is (SO_PEERCRED), and heeds nobody but root and its own user.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::Duration;
+
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use nix::unistd::Uid;
+use serde_json::Value;
+
+/// Where a gateway is asked what it does.
+#[derive(Debug)]
+pub struct Publisher(UnixListener);
+
+/// Why nothing can be published, or read.
+#[derive(Debug)]
+pub enum PublishError {
+    /// A gateway in user space serves the interface.
+    Running {
+        /// The interface.
+        interface: String,
+        /// Its process.
+        pid: i32,
+    },
+    /// A process of another user, who is not root, has the name.
+    Taken {
+        /// The interface.
+        interface: String,
+        /// The process.
+        pid: i32,
+        /// Its user.
+        uid: u32,
+    },
+    /// The gateway tells root and its own user alone.
+    Denied {
+        /// The interface.
+        interface: String,
+    },
+    /// The system refuses, or there was no sense in what came.
+    System {
+        /// The interface.
+        interface: String,
+        /// The system's words.
+        error: io::Error,
+    },
+}
+
+impl Publisher {
+    /// Takes the interface's name.
+    ///
+    /// # Errors
+    ///
+    /// Where another process has it, or the system refuses.
+    pub fn bind(interface: &str) -> Result<Self, PublishError> {
+        let refused = |error| PublishError::System { interface: interface.into(), error };
+        let listener = match UnixListener::bind_addr(&name(interface).map_err(refused)?) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                return Err(match connect(interface) {
+                    Ok(Some((_, pid))) => {
+                        PublishError::Running { interface: interface.into(), pid }
+                    }
+                    Ok(None) => refused(error),
+                    Err(taken) => taken,
+                });
+            }
+            other => other.map_err(refused)?,
+        };
+        listener.set_nonblocking(true).map_err(refused)?;
+        Ok(Self(listener))
+    }
+
+    /// Tells all who have connected, some at most at a time, and waits for none of them. `text` is asked for where there is
+    /// anyone to tell.
+    pub fn answer(&self, mut text: impl FnMut() -> String) {
+        for _ in 0..AT_ONCE {
+            let Ok((mut stream, _)) = self.0.accept() else { return };
+            if !peer(&stream).is_ok_and(|(uid, _)| trusted(uid)) {
+                continue;
+            }
+            let text = text();
+            // Room for all of it, so that nobody who reads slowly or not at all holds the gateway up.
+            let _ = setsockopt(&stream, sockopt::SndBuf, &(2 * text.len() + 65_536));
+            let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(text.as_bytes()));
+        }
+    }
+}
+
+impl AsFd for Publisher {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What the gateway in user space that serves this interface tells; `None` where there is none.
+///
+/// # Errors
+///
+/// Where it tells this user nothing, does not answer, or is another user's.
+pub fn read(interface: &str) -> Result<Option<Value>, PublishError> {
+    let refused = |error| PublishError::System { interface: interface.into(), error };
+    let Some((mut stream, _)) = connect(interface)? else { return Ok(None) };
+    stream.set_read_timeout(Some(PATIENCE)).map_err(refused)?;
+    let mut text = Vec::new();
+    match stream.read_to_end(&mut text) {
+        // It ended just now.
+        Err(error) if error.kind() == ErrorKind::ConnectionReset && text.is_empty() => Ok(None),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(refused(io::Error::new(
+            ErrorKind::TimedOut,
+            format!("does not answer within {} s", PATIENCE.as_secs()),
+        ))),
+        Err(error) => Err(refused(error)),
+        Ok(0) => Err(PublishError::Denied { interface: interface.into() }),
+        Ok(_) => match serde_json::from_slice(&text) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => Err(refused(error.into())),
+        },
+    }
+}
+
+/// The process of the gateway in user space that serves this interface.
+pub fn running(interface: &str) -> Option<i32> {
+    connect(interface).ok().flatten().map(|(_, pid)| pid)
+}
+
+/// A connection to who has the name and is to be trusted, and its process.
+fn connect(interface: &str) -> Result<Option<(UnixStream, i32)>, PublishError> {
+    let refused = |error| PublishError::System { interface: interface.into(), error };
+    let stream = match UnixStream::connect_addr(&name(interface).map_err(refused)?) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Ok(None),
+        other => other.map_err(refused)?,
+    };
+    let (uid, pid) = peer(&stream).map_err(refused)?;
+    if !trusted(uid) {
+        return Err(PublishError::Taken { interface: interface.into(), pid, uid });
+    }
+    Ok(Some((stream, pid)))
+}
+
+fn name(interface: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("narrows-gateway/{interface}"))
+}
+
+/// The user and the process at the other end, as they were when it was made to listen or connected.
+fn peer(stream: &UnixStream) -> io::Result<(u32, i32)> {
+    let peer = getsockopt(stream, sockopt::PeerCredentials)?;
+    Ok((peer.uid(), peer.pid()))
+}
+
+fn trusted(uid: u32) -> bool {
+    uid == 0 || uid == Uid::effective().as_raw()
+}
+
+impl fmt::Display for PublishError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running { interface, pid } => write!(
+                f,
+                "narrows-gateway {pid} serves {interface} in user space; hint: kill {pid} ends it, and nothing stays of it"
+            ),
+            Self::Taken { interface, pid, uid } => write!(
+                f,
+                "process {pid} of user {uid} has the socket @narrows-gateway/{interface}; hint: end it"
+            ),
+            Self::Denied { interface } => write!(
+                f,
+                "the gateway of {interface} tells its own user and root alone; hint: run as root"
+            ),
+            Self::System { interface, error } => {
+                write!(f, "asking the gateway of {interface}: {error}; hint: see its log")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PublishError {}
+
+/// Who is told before packets have their turn again.
+const AT_ONCE: usize = 4;
+/// How long an answer may take: the gateway looks at each of its connections.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name of this process's own.
+    fn interface(of: &str) -> String {
+        format!("test-{of}-{}", std::process::id())
+    }
+
+    #[test]
+    fn who_asks_is_told_and_nobody_is_there_afterwards() {
+        let interface = interface("told");
+        assert!(read(&interface).expect("nobody").is_none());
+        let publisher = Publisher::bind(&interface).expect("a free name");
+        // More than a socket holds by itself.
+        let text = serde_json::json!({ "a": "x".repeat(300_000) }).to_string();
+        let asker = {
+            let interface = interface.clone();
+            std::thread::spawn(move || read(&interface).expect("an answer"))
+        };
+        let mut told = 0;
+        for _ in 0..500 {
+            publisher.answer(|| {
+                told += 1;
+                text.clone()
+            });
+            if told > 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let value = asker.join().expect("no panic").expect("it runs");
+        assert_eq!(value["a"].as_str().map(str::len), Some(300_000));
+        drop(publisher);
+        assert!(read(&interface).expect("nobody").is_none());
+    }
+
+    #[test]
+    fn a_second_one_is_refused_and_a_silent_one_is_not_waited_for() {
+        let interface = interface("second");
+        let publisher = Publisher::bind(&interface).expect("a free name");
+        let error = Publisher::bind(&interface).expect_err("it is taken");
+        assert!(
+            matches!(error, PublishError::Running { pid, .. } if pid == std::process::id() as i32)
+        );
+        // Whoever looked has gone.
+        publisher.answer(String::new);
+        // Nobody to tell: the call returns.
+        publisher.answer(|| panic!("nobody asked"));
+        let silent = connect(&interface).expect("it listens").expect("it runs");
+        publisher.answer(|| "{}".repeat(1 << 20));
+        drop(silent);
+    }
+}
