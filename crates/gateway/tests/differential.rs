@@ -300,8 +300,9 @@ impl Pair {
         client.stored = stored;
     }
 
-    /// A frame around a client's packet, with VLAN tags or padding now and then, and its link header's length.
+    /// A frame around a client's packet, with VLAN tags, padding or a checksum left to offloads now and then, and its link header's length.
     fn frame(&mut self, packet: &[u8]) -> (Vec<u8>, usize) {
+        let packet = &if self.chance(15) { unfinished(packet) } else { packet.to_vec() };
         let mut frame = link(packet).to_vec();
         let kind = self.below(20);
         if kind < 3 {
@@ -365,6 +366,18 @@ fn client(random: &mut Pcg32, i: u16) -> Client {
 fn link(packet: &[u8]) -> [u8; 14] {
     let [high, low] = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
     [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, high, low]
+}
+
+/// The packet with the sum of the pseudo-header alone for a checksum, as CHECKSUM_PARTIAL leaves it.
+fn unfinished(packet: &[u8]) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    let (addresses, tcp) = if packet[0] >> 4 == 4 { (12..20, 20) } else { (8..40, 40) };
+    let words = packet[addresses].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+    let sum = words.sum::<u32>() + 6 + (packet.len() - tcp) as u32;
+    let sum = (sum & 0xffff) + (sum >> 16);
+    packet[tcp + 16..tcp + 18]
+        .copy_from_slice(&(((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    packet
 }
 
 /// The packet with `more` words of IPv4 options, or as many IPv6 extension headers of 8 or 16 bytes.
