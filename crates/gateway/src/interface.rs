@@ -10,6 +10,8 @@ use nix::libc;
 use nix::net::if_::{if_nameindex, if_nametoindex};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrLike, socket};
 
+use crate::ethtool;
+
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
@@ -74,26 +76,9 @@ impl Interface {
         Ok(Self { name: name.into(), index, mtu: mtu.unsigned_abs(), hardware, up })
     }
 
-    /// The name of its driver, such as "veth"; `None` where the system does not tell.
-    #[allow(unsafe_code, reason = "std and nix have no form of this request")]
-    pub fn driver(&self) -> Option<String> {
-        let socket =
-            socket(AddressFamily::Unix, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None).ok()?;
-        let mut about = [0u8; DRIVER_INFO_BYTES];
-        about[..4].copy_from_slice(&ETHTOOL_GDRVINFO.to_ne_bytes());
-        let mut what = request(&self.name);
-        what.ifr_ifru.ifru_data = about.as_mut_ptr().cast();
-        // SAFETY: the kernel writes a struct ethtool_drvinfo, for which there is room; both live until the call returns.
-        let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut what) };
-        nix::errno::Errno::result(result).ok()?;
-        let name = about[4..36].split(|&byte| byte == 0).next()?;
-        Some(String::from_utf8_lossy(name).into_owned())
-    }
-
-    /// Whether it is an end of a veth pair: the other one is woken for what native XDP sends only where it has an XDP
-    /// program, Linux drivers/net/veth.c (`veth_xdp_flush`), which cannot be seen from here.
+    /// Whether it is an end of a veth pair.
     pub fn is_veth(&self) -> bool {
-        self.driver().as_deref() == Some("veth")
+        ethtool::driver(&self.name).as_deref() == Some("veth")
     }
 
     /// Whether its frames have Ethernet headers, as the in-kernel data path needs.
@@ -188,7 +173,7 @@ fn ask(name: &str, request: libc::c_ulong) -> Result<libc::ifreq, nix::Error> {
 
 /// A request about an interface.
 #[allow(unsafe_code, reason = "a structure with a union")]
-fn request(name: &str) -> libc::ifreq {
+pub(crate) fn request(name: &str) -> libc::ifreq {
     // SAFETY: ifreq is plain old data, for which zeroes are a value.
     let mut what: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in what.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(name.bytes()) {
@@ -196,13 +181,6 @@ fn request(name: &str) -> libc::ifreq {
     }
     what
 }
-
-/// linux/sockios.h.
-const SIOCETHTOOL: u32 = 0x8946;
-/// linux/ethtool.h.
-const ETHTOOL_GDRVINFO: u32 = 3;
-/// Bytes of `struct ethtool_drvinfo` (linux/ethtool.h): the command, the driver's name in 32 bytes, and more.
-const DRIVER_INFO_BYTES: usize = 196;
 
 #[cfg(test)]
 mod tests {

@@ -3,8 +3,10 @@
 //! PROTOCOL.md says what happens on the wire. [`core`] is that protocol as pure Rust: packets in, packets
 //! out, no I/O. `bpf/` is the same in the kernel.
 
+pub mod caveats;
 pub mod config;
 pub mod core;
+pub mod ethtool;
 pub mod filters;
 pub mod interface;
 #[cfg(feature = "ebpf")]

@@ -159,9 +159,10 @@ fn kernel_path(config: &Config, _: &Interface, report: &mut Report) {
 
 #[cfg(feature = "ebpf")]
 fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
+    use narrows_gateway::caveats::Facts;
     use narrows_gateway::kernel::Gateway;
     use narrows_gateway::kernel::features::Features;
-    use narrows_gateway::kernel::links::program_name;
+    use narrows_gateway::kernel::links::{XdpMode, program_name};
 
     match Features::of(interface) {
         Ok(features) => {
@@ -194,9 +195,8 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
     match Gateway::probe(config, interface) {
         Ok(modes) => {
             report.mode = modes.first().map(|mode| mode.name());
-            let notice =
-                modes.first().and_then(|&mode| Gateway::notice(config.mode, interface, mode));
-            report.warnings.extend(notice);
+            let native = report.mode == Some(XdpMode::Native.name());
+            report.warnings.extend(Facts::of(interface).caveats(config.mode, native));
         }
         Err(error) => report.problems.push(error.to_string()),
     }

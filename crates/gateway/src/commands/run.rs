@@ -227,17 +227,21 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
 
 #[cfg(feature = "ebpf")]
 fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
+    use narrows_gateway::caveats::Facts;
     use narrows_gateway::interface::Interface;
     use narrows_gateway::kernel::Gateway;
+    use narrows_gateway::kernel::links::XdpMode;
     let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
+    // Before attaching, which may change some of it.
+    let facts = Facts::of(&interface);
     match Gateway::start(config, &interface, secret) {
         Ok((gateway, started)) => {
             if started.taken_over {
                 let fields = json!({ "maps": started.reused, "maps_anew": started.replaced });
                 log(Level::Info, "taken over", fields);
             }
-            if let Some(why) = Gateway::notice(config.mode, &interface, gateway.mode()) {
-                log(Level::Error, "veth", json!({ "mode": gateway.mode().name(), "why": why }));
+            for what in facts.caveats(config.mode, gateway.mode() == XdpMode::Native) {
+                log(Level::Error, "caveat", json!({ "mode": gateway.mode().name(), "what": what }));
             }
             Ok(Box::new(InKernel { gateway }))
         }

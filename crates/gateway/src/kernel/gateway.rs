@@ -88,23 +88,6 @@ impl Gateway {
         })
     }
 
-    /// What there is to say of a mode that [`Gateway::probe`] gave: on a veth device native XDP may send nothing.
-    pub fn notice(wanted: Mode, interface: &Interface, used: XdpMode) -> Option<String> {
-        let what = match used {
-            XdpMode::Native => "hint: --mode generic, unless that end has one",
-            XdpMode::Generic if wanted == Mode::Auto => {
-                "auto uses generic XDP; hint: --mode native, where that end has one"
-            }
-            XdpMode::Generic => return None,
-        };
-        interface.is_veth().then(|| {
-            format!(
-                "{} is a veth device, which loses what native XDP sends where its other end has no XDP program; {what}",
-                interface.name
-            )
-        })
-    }
-
     /// Attaches the programs, or takes over those that are attached.
     ///
     /// # Errors

@@ -172,8 +172,8 @@ fn auto_serves_whatever_a_veth_devices_other_end_has() {
     let log = place.log();
     assert_eq!(log.lines().count(), 1, "{log}");
     let line: Value = serde_json::from_str(&log).expect("JSON");
-    let why = line["why"].as_str().expect("words");
-    assert!(why.contains("g0 is a veth device") && why.contains("hint: --mode native"), "{log}");
+    let what = line["what"].as_str().expect("words");
+    assert!(what.contains("g0 is a veth device") && what.contains("hint: --mode native"), "{log}");
 
     // What was attached in another mode goes on in it, and a mode that is named is the mode that is used.
     assert_eq!(run.end(Signal::SIGUSR2), Some(0));
@@ -608,6 +608,43 @@ fn check_says_what_the_user_space_path_needs() {
     let output = place.command(&[], &["check", "--mode", "user", "--server", "192.0.2.53"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("user.upstream"), "it is named");
+}
+
+#[test]
+fn check_warns_of_settings_that_cost_connections() {
+    if skip().is_some() {
+        return;
+    }
+    // What each costs, as check says it: whether a second query is answered, and a second one after it.
+    for (name, served) in
+        [("tcp_window_scaling", false), ("tcp_timestamps", true), ("tcp_sack", true)]
+    {
+        let place = Place::new();
+        let warned = || {
+            let all = ["check", "--json", "--server", SERVER, "--mode", "generic"];
+            let output = place.command(&[], &all);
+            let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+            assert!(output.status.success(), "a warning is no refusal: {said}");
+            said["warnings"].as_array().is_some_and(|all| {
+                all.iter().any(|text| text.as_str().is_some_and(|text| text.contains(name)))
+            })
+        };
+        assert!(!warned());
+        let file = format!("/proc/sys/net/ipv4/{name}");
+        place.at_server(|| fs::write(&file, "0").expect("root may"));
+        assert!(warned());
+        let run = place.start(&["--mode", "generic"]);
+        assert!(place.log().contains(&format!("net.ipv4.{name} is 0")), "{}", place.log());
+        let mut stream = place.connect();
+        ask(&mut stream, "first").expect("a reply");
+        stream.set_read_timeout(Some(Duration::from_secs(2))).expect("a socket");
+        assert_eq!(ask(&mut stream, "second").is_ok(), served, "{name}");
+        assert_eq!(place.counter(if served { "adopted" } else { "adopt_failed" }), 1, "{name}");
+        if served {
+            ask(&mut stream, "third").expect("a reply");
+        }
+        assert_eq!(run.end(Signal::SIGTERM), Some(0));
+    }
 }
 
 #[test]
