@@ -32,6 +32,8 @@ struct Report {
     warnings: Vec<String>,
     /// The data path that would be used.
     mode: Option<&'static str>,
+    /// The one that would be used if the driver refuses that.
+    next: Option<&'static str>,
 }
 
 impl Report {
@@ -195,6 +197,7 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
     match Gateway::probe(config, interface) {
         Ok(modes) => {
             report.mode = modes.first().map(|mode| mode.name());
+            report.next = modes.get(1).map(|mode| mode.name());
             let native = report.mode == Some(XdpMode::Native.name());
             report.warnings.extend(Facts::of(interface).caveats(config.mode, native));
         }
@@ -280,7 +283,10 @@ fn as_text(report: &Report) -> String {
         let _ = writeln!(text, "problem: {problem}");
     }
     let verdict = match report.mode {
-        Some(mode) if report.problems.is_empty() => format!("a run would use: {mode}"),
+        Some(mode) if report.problems.is_empty() => match report.next {
+            Some(next) => format!("a run would use: {mode}, or {next} where the driver refuses"),
+            None => format!("a run would use: {mode}"),
+        },
         _ => "a run would be refused".into(),
     };
     let _ = writeln!(text, "{verdict}");

@@ -19,14 +19,26 @@ pub(super) fn attach(
     modes: &[XdpMode],
     pins: &Pins,
 ) -> Result<(Vec<Link>, XdpMode), KernelError> {
+    let (xdp, mode) =
+        first(modes, |mode| attach_one(loaded.xdp.as_fd(), interface, Hook::Xdp(mode), pins))?;
+    let mut made = vec![xdp];
+    for (hook, program) in
+        [(Hook::TcIngress, loaded.adopt.as_fd()), (Hook::TcEgress, loaded.egress.as_fd())]
+    {
+        made.push(attach_one(program, interface, hook, pins)?);
+    }
+    Ok((made, mode))
+}
+
+/// The first mode in which it can be attached; the last one's error where there is none.
+fn first<T>(
+    modes: &[XdpMode],
+    mut attach: impl FnMut(XdpMode) -> Result<T, KernelError>,
+) -> Result<(T, XdpMode), KernelError> {
     let mut why = KernelError::refused("attaching", "no mode");
-    let mut first = None;
     for (at, &mode) in modes.iter().enumerate() {
-        match attach_one(loaded.xdp.as_fd(), interface, Hook::Xdp(mode), pins) {
-            Ok(link) => {
-                first = Some((link, mode));
-                break;
-            }
+        match attach(mode) {
+            Ok(link) => return Ok((link, mode)),
             Err(error) => {
                 if let Some(next) = modes.get(at + 1) {
                     let fields = json!({ "mode": mode.name(), "next": next.name(), "why": error.to_string() });
@@ -36,14 +48,7 @@ pub(super) fn attach(
             }
         }
     }
-    let Some((xdp, mode)) = first else { return Err(why) };
-    let mut made = vec![xdp];
-    for (hook, program) in
-        [(Hook::TcIngress, loaded.adopt.as_fd()), (Hook::TcEgress, loaded.egress.as_fd())]
-    {
-        made.push(attach_one(program, interface, hook, pins)?);
-    }
-    Ok((made, mode))
+    Err(why)
 }
 
 fn attach_one(
@@ -59,10 +64,9 @@ fn attach_one(
             Hook::TcIngress => "tc ingress".into(),
             Hook::TcEgress => "tc egress".into(),
         };
-        if hook == Hook::Xdp(XdpMode::Native) && error.raw_os_error() == Some(nix::libc::EOPNOTSUPP)
-        {
-            let hint = "--mode generic, or auto".into();
-            return KernelError::Feature { feature: "native XDP in the interface's driver", hint };
+        if hook == Hook::Xdp(XdpMode::Native) {
+            let (interface, why) = (interface.name.clone(), super::words(error));
+            return KernelError::Native { interface, why };
         }
         KernelError::refused(format!("{step} {how} on {}", interface.name), error)
     };
@@ -107,4 +111,26 @@ pub(super) fn pin_maps(loaded: &Loaded, pins: &Pins) -> Result<(), KernelError> 
         std::fs::rename(pins.path(&new), pins.path(name)).map_err(|error| refused(&error))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_the_driver_refuses_native_generic_is_used() {
+        let both = [XdpMode::Native, XdpMode::Generic];
+        let refuse = |refused: &'static [XdpMode]| {
+            move |mode: XdpMode| {
+                let why = KernelError::refused(mode.name(), "refused");
+                if refused.contains(&mode) { Err(why) } else { Ok(()) }
+            }
+        };
+        assert_eq!(first(&both, refuse(&[])), Ok(((), XdpMode::Native)));
+        assert_eq!(first(&both, refuse(&[XdpMode::Native])), Ok(((), XdpMode::Generic)));
+        let none = first(&both, refuse(&[XdpMode::Native, XdpMode::Generic]));
+        assert!(none.is_err_and(|error| error.to_string().starts_with("generic: refused")));
+        let named = first(&[XdpMode::Native], refuse(&[XdpMode::Native]));
+        assert!(named.is_err_and(|error| error.to_string().starts_with("native: refused")));
+    }
 }

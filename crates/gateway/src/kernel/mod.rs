@@ -47,6 +47,13 @@ pub enum KernelError {
         /// What can be done.
         hint: String,
     },
+    /// The interface's driver refuses XDP.
+    Native {
+        /// The interface.
+        interface: String,
+        /// The kernel's words.
+        why: String,
+    },
     /// Another program has the interface's XDP hook.
     Occupied {
         /// The interface.
@@ -84,6 +91,10 @@ impl fmt::Display for KernelError {
         match self {
             Self::Privileges(need) => write!(f, "not enough privileges: {need}; hint: run as root"),
             Self::Feature { feature, hint } => write!(f, "no {feature}; hint: {hint}"),
+            Self::Native { interface, why } => write!(
+                f,
+                "no native XDP in the driver of {interface}: {why}; hint: --mode generic, or auto"
+            ),
             Self::Occupied { interface, program } => write!(
                 f,
                 "{interface} has an XDP program already: {program}; hint: ip link set dev {interface} xdp off removes it"

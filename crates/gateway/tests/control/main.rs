@@ -121,7 +121,7 @@ fn a_kernel_or_interface_without_a_feature_is_named() {
         &place,
         &[],
         &["--server", SERVER, "--interface", "lo", "--mode", "native"],
-        &["no native XDP in the interface's driver", "hint: --mode generic"],
+        &["no native XDP in the driver of lo", "hint: --mode generic"],
     );
     let run = place.start(&["--interface", "lo", "--mode", "auto"]);
     assert_eq!(run.ready["mode"], "generic");
