@@ -144,6 +144,7 @@ impl<L: Link> DataPath<L> {
         }
         if now.boot >= self.swept_at + SWEEP {
             self.swept_at = now.boot;
+            self.link.check()?;
             self.core.poll(now, &mut self.out);
             let fins = std::mem::take(&mut self.out);
             for fin in fins {

@@ -56,6 +56,15 @@ pub trait Link {
         Ok(())
     }
 
+    /// Looks whether packets can still come, which no packet would tell. Called about once a second.
+    ///
+    /// # Errors
+    ///
+    /// What has become of the device, and the mend.
+    fn check(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Packets that the device had no room for, or refused.
     fn unsent(&self) -> u64 {
         0
@@ -106,6 +115,10 @@ impl Link for NetworkLink {
         self.link_mut().flush()
     }
 
+    fn check(&mut self) -> io::Result<()> {
+        self.link_mut().check()
+    }
+
     fn unsent(&self) -> u64 {
         self.link().unsent()
     }
@@ -117,6 +130,11 @@ impl Link for NetworkLink {
     fn mtu(&self) -> u16 {
         self.link().mtu()
     }
+}
+
+/// The device is not there any more.
+fn gone(name: &str) -> io::Error {
+    io::Error::other(format!("interface {name} is gone; hint: run again, once it is there"))
 }
 
 /// Why a link cannot be had. Displays as one line that names the mend.

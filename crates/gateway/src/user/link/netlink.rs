@@ -61,34 +61,47 @@ impl Netlink {
         Ok(Some(Interface { index, mtu, address }))
     }
 
-    /// Sets an interface up.
-    pub(super) fn set_up(&mut self, index: u32) -> io::Result<()> {
+    /// Sets an interface up, with room for so many packets that wait.
+    pub(super) fn set_up(&mut self, index: u32, queue: u32) -> io::Result<()> {
         let mut request = vec![0; IFINFOMSG];
         request[4..8].copy_from_slice(&index.to_ne_bytes());
         request[8..12].copy_from_slice(&IFF_UP.to_ne_bytes());
         request[12..16].copy_from_slice(&IFF_UP.to_ne_bytes()); // what is to change
+        attribute(&mut request, IFLA_TXQLEN, &queue.to_ne_bytes());
         self.ask(RTM_NEWLINK, NLM_F_ACK, &request).map(drop)
     }
 
     /// Whether packets for `address` would be delivered to this machine itself. An address without any
     /// route is not.
     pub(super) fn is_local(&mut self, address: IpAddr) -> io::Result<bool> {
+        Ok(self.route(address)?.and_then(|body| body.get(7).copied()) == Some(RTN_LOCAL))
+    }
+
+    /// The interface that packets of this machine for `address` leave by; `None` where they go nowhere.
+    pub(super) fn way_to(&mut self, address: IpAddr) -> io::Result<Option<u32>> {
+        let route = self.route(address)?;
+        let attributes = route.as_ref().and_then(|body| body.get(RTMSG..)).unwrap_or_default();
+        Ok(find(attributes, RTA_OIF).and_then(word))
+    }
+
+    /// The route that the kernel would take.
+    fn route(&mut self, address: IpAddr) -> io::Result<Option<Vec<u8>>> {
         let (family, bytes) = family(address);
         let mut request = vec![0; RTMSG];
         request[0] = family;
         request[1] = bytes.len() as u8 * 8;
         attribute(&mut request, RTA_DST, &bytes);
         match self.ask(RTM_GETROUTE, 0, &request) {
-            Ok(reply) => Ok(reply.and_then(|body| body.get(7).copied()) == Some(RTN_LOCAL)),
             Err(error) => match error.raw_os_error() {
                 Some(
                     nix::libc::ENETUNREACH
                     | nix::libc::EHOSTUNREACH
                     | nix::libc::EACCES
                     | nix::libc::EINVAL,
-                ) => Ok(false),
+                ) => Ok(None),
                 _ => Err(error),
             },
+            route => route,
         }
     }
 
@@ -206,6 +219,7 @@ const RTM_GETROUTE: u16 = 26;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_TXQLEN: u16 = 13;
 const IFF_UP: u32 = 1;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
@@ -229,6 +243,8 @@ mod tests {
         assert_eq!(lo.address, [0; 6]);
         assert!(netlink.is_local("127.0.0.1".parse().expect("an address")).expect("an answer"));
         assert!(netlink.is_local("127.1.2.3".parse().expect("an address")).expect("an answer"));
+        let way = netlink.way_to("127.0.0.1".parse().expect("an address")).expect("an answer");
+        assert_eq!(way, Some(lo.index));
         // TEST-NET-1 (RFC 5737) is nobody's.
         assert!(!netlink.is_local("192.0.2.53".parse().expect("an address")).expect("an answer"));
     }

@@ -20,7 +20,7 @@ use nix::libc;
 
 use super::netlink::Netlink;
 use super::tun::lost;
-use super::{Inbox, Link, LinkError, Peer, filter, neighbour};
+use super::{Inbox, Link, LinkError, Peer, filter, gone, neighbour};
 use crate::user::batch::{BATCH, send_all};
 
 /// The packet sockets of an interface.
@@ -30,6 +30,8 @@ pub struct PacketLink {
     ipv6: Option<OwnedFd>,
     arp: Option<OwnedFd>,
     interface: u32,
+    name: String,
+    netlink: Netlink,
     mtu: u16,
     /// Ours; `None` on links without such addresses, where nobody asks for them.
     mac: Option<Mac>,
@@ -74,6 +76,8 @@ impl PacketLink {
             ipv6: None,
             arp: None,
             interface: interface.index,
+            name: name.into(),
+            netlink,
             mtu: interface.mtu.min(65_535) as u16,
             mac,
             addresses: addresses.to_vec(),
@@ -172,6 +176,14 @@ impl Link for PacketLink {
             }
         }
         Ok(())
+    }
+
+    /// The sockets of an interface that is removed stay silent.
+    fn check(&mut self) -> io::Result<()> {
+        match self.netlink.interface(&self.name)? {
+            Some(interface) if interface.index == self.interface => Ok(()),
+            _ => Err(gone(&self.name)),
+        }
     }
 
     fn unsent(&self) -> u64 {

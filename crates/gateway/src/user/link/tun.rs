@@ -16,14 +16,23 @@ use std::os::unix::fs::OpenOptionsExt;
 use nix::libc;
 
 use super::netlink::Netlink;
-use super::{Inbox, Link, LinkError, Peer};
+use super::{Inbox, Link, LinkError, Peer, gone};
+
+/// Packets that wait in the device while this process does not run. The kernel's 500 are some hundred clients at once, and who
+/// loses a SYN waits for a second.
+const QUEUE: u32 = 4000;
 
 /// The device.
 #[derive(Debug)]
 pub struct TunLink {
     device: File,
+    name: String,
+    index: u32,
     mtu: u16,
     unsent: u64,
+    netlink: Netlink,
+    /// Addresses whose packets the kernel routed into the device at the beginning.
+    routed: Vec<IpAddr>,
 }
 
 impl TunLink {
@@ -62,7 +71,7 @@ impl TunLink {
             .map_err(|error| LinkError::of(error, "rtnetlink", NEEDS))?
             .ok_or_else(|| LinkError::NoInterface { name: name.into() })?;
         netlink
-            .set_up(interface.index)
+            .set_up(interface.index, QUEUE)
             .map_err(|error| LinkError::of(error, "TUN device", NEEDS))?;
         for &address in addresses {
             netlink.add_route(address, interface.index).map_err(|error| {
@@ -72,7 +81,18 @@ impl TunLink {
                 }
             })?;
         }
-        Ok(Self { device, mtu: interface.mtu.min(65_535) as u16, unsent: 0 })
+        let mut into =
+            |address: &IpAddr| netlink.way_to(*address).ok() == Some(Some(interface.index));
+        let routed = addresses.iter().copied().filter(|address| into(address)).collect();
+        Ok(Self {
+            device,
+            name: name.into(),
+            index: interface.index,
+            mtu: interface.mtu.min(65_535) as u16,
+            unsent: 0,
+            netlink,
+            routed,
+        })
     }
 }
 
@@ -99,6 +119,8 @@ impl Link for TunLink {
         inbox.fill(|buffer| match self.device.read(buffer) {
             Ok(length) => Ok(Some((length, Peer::default()))),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            // Somebody removed it.
+            Err(error) if error.raw_os_error() == Some(libc::EBADFD) => Err(gone(&self.name)),
             Err(error) => Err(error),
         })
     }
@@ -112,6 +134,21 @@ impl Link for TunLink {
             }
             other => other.map(drop),
         }
+    }
+
+    /// A device that is set down loses its routes, also when it comes up again, and without privileges they cannot be added.
+    fn check(&mut self) -> io::Result<()> {
+        let Self { netlink, routed, .. } = self;
+        for &address in routed.iter() {
+            if netlink.way_to(address)? != Some(self.index) {
+                return Err(io::Error::other(format!(
+                    "server {address} is not routed into {} any more, which was set down or got another route beside; \
+                     hint: run again, which makes both anew",
+                    self.name
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn unsent(&self) -> u64 {

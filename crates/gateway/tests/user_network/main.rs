@@ -1,273 +1,21 @@
 //! The user-space data path in a network of namespaces, before an unmodified NSD: what clients get through the gateway is
 //! what the kernel's TCP gives them. Needs root, iproute2, util-linux and NSD.
 
+mod hardships;
+mod place;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
-
-static COUNT: AtomicU32 = AtomicU32::new(0);
-
-const SMALL: &str = "www.example.test";
-/// Two segments at least.
-const SEGMENTED: &str = "mid.example.test";
-/// Beyond what NSD sends over UDP here.
-const LARGE: &str = "big.example.test";
-const TXT: u16 = 16;
-const AXFR: u16 = 252;
-
-/// Says SKIP where the machine cannot run this; with CI set that is a failure.
-fn can_run() -> bool {
-    let lacking = if !nix::unistd::geteuid().is_root() {
-        Some("needs root: network namespaces; run as root: make test".to_owned())
-    } else {
-        let there = |tool: &&str| {
-            ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-                .iter()
-                .any(|at| PathBuf::from(at).join(tool).exists())
-        };
-        let tools = ["ip", "nsd", "nsenter", "setpriv"];
-        let gone = tools.iter().find(|tool| !there(tool));
-        gone.map(|tool| {
-            format!("{tool} is not installed; install it with: sh tools/install_test_tools.sh")
-        })
-    };
-    if let Some(why) = &lacking {
-        assert!(std::env::var_os("CI").is_none(), "{why}");
-        eprintln!("SKIP: {why}");
-    }
-    lacking.is_none()
-}
-
-/// A client's and a gateway's namespace with a link between them, and NSD in the latter. All goes with it.
-struct Network {
-    client: String,
-    gateway: String,
-    link: String,
-    folder: PathBuf,
-    nsd: Option<Child>,
-}
-
-impl Network {
-    fn new() -> Self {
-        let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("nrw-user-{}-{n}", std::process::id());
-        let link = format!("nu{}-{n}", std::process::id());
-        let folder = std::env::temp_dir().join(&name);
-        fs::create_dir_all(&folder).expect("a folder");
-        let mut network = Self {
-            client: format!("{name}-c"),
-            gateway: format!("{name}-g"),
-            link,
-            folder,
-            nsd: None,
-        };
-        let (client, gateway, link) = (&network.client, &network.gateway, &network.link);
-        ip(&format!("netns add {client}"));
-        ip(&format!("netns add {gateway}"));
-        ip(&format!("link add {link} netns {client} type veth peer name {link} netns {gateway}"));
-        for (space, last) in [(client, 2), (gateway, 1)] {
-            ip(&format!("-n {space} addr add 10.9.0.{last}/24 dev {link}"));
-            ip(&format!("-n {space} addr add 2001:db8:9::{last}/64 dev {link} nodad"));
-            ip(&format!("-n {space} link set lo up"));
-            ip(&format!("-n {space} link set {link} up"));
-        }
-        network.start_nsd();
-        network
-    }
-
-    fn start_nsd(&mut self) {
-        let folder = self.folder.display();
-        let mut zone = String::from(
-            "$ORIGIN example.test.\n@ 60 IN SOA ns hostmaster 1 3600 600 86400 60\n@ 60 IN NS ns\n\
-             ns 60 IN A 192.0.2.53\nwww 60 IN A 192.0.2.80\n",
-        );
-        for (name, count) in [("mid", 12), ("big", 100)] {
-            for n in 0..count {
-                zone += &format!("{name} 60 IN TXT \"{}{n}\"\n", "x".repeat(200));
-            }
-        }
-        for n in 0..3000 {
-            zone += &format!("h{n} 60 IN A 192.0.2.1\n");
-        }
-        fs::write(self.folder.join("zone"), zone).expect("a file");
-        let config = format!(
-            "server:\n ip-address: 127.0.0.1@5353\n ip-address: 10.9.0.1@5354\n username: \"\"\n chroot: \"\"\n \
-             pidfile: \"{folder}/pid\"\n database: \"\"\n zonesdir: \"{folder}\"\n xfrdfile: \"{folder}/xfrd\"\n \
-             xfrdir: \"{folder}\"\n zonelistfile: \"{folder}/list\"\n server-count: 1\n tcp-count: 400\n \
-             ipv4-edns-size: 4096\n minimal-responses: yes\n rrl-ratelimit: 0\nremote-control:\n control-enable: no\n\
-             zone:\n name: example.test\n zonefile: \"{folder}/zone\"\n provide-xfr: 0.0.0.0/0 NOKEY\n"
-        );
-        fs::write(self.folder.join("nsd.conf"), config).expect("a file");
-        let nsd = inside(&self.gateway, "nsd")
-            .args(["-d", "-c"])
-            .arg(self.folder.join("nsd.conf"))
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("nsd starts");
-        self.nsd = Some(nsd);
-        let until = Instant::now() + Duration::from_secs(20);
-        while !self.in_client(|| TcpStream::connect("10.9.0.1:5354").is_ok()) {
-            assert!(Instant::now() < until, "nsd does not listen");
-            thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// Runs in a thread whose sockets are the client's.
-    fn in_client<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        thread::scope(|scope| {
-            let enter = || {
-                let space =
-                    fs::File::open(format!("/run/netns/{}", self.client)).expect("it is there");
-                setns(space, CloneFlags::CLONE_NEWNET).expect("root may");
-                work()
-            };
-            scope.spawn(enter).join().expect("no panic")
-        })
-    }
-
-    fn run(&self, words: &str) -> Command {
-        let mut command = inside(&self.gateway, env!("CARGO_BIN_EXE_narrows-gateway"));
-        command.args(["run", "--mode", "user"]);
-        if !words.contains("--user-upstream") {
-            command.args(["--user-upstream", "127.0.0.1:5353"]);
-        }
-        command.args(["--limits-syn-rate", "0", "--limits-query-rate", "0"]);
-        command.args(words.split_whitespace());
-        command
-    }
-
-    /// The gateway, once it says that it is ready.
-    fn start(&self, words: &str) -> Gateway {
-        let mut process = self.run(words).stdout(Stdio::piped()).spawn().expect("it is built");
-        let mut line = Vec::new();
-        let mut out = process.stdout.take().expect("a pipe");
-        let mut byte = [0];
-        while !line.ends_with(b"\n") && out.read(&mut byte).expect("a pipe") == 1 {
-            line.push(byte[0]);
-        }
-        let line = String::from_utf8_lossy(&line).into_owned();
-        assert!(line.contains("\"ready\"") && line.contains("\"user\""), "{line}");
-        Gateway(process)
-    }
-
-    /// What another of the gateway's commands says.
-    fn ask(&self, words: &str) -> Output {
-        inside(&self.gateway, env!("CARGO_BIN_EXE_narrows-gateway"))
-            .args(words.split_whitespace())
-            .output()
-            .expect("it is built")
-    }
-
-    /// What a refused run says.
-    fn refused(&self, command: &mut Command) -> String {
-        let Output { status, stderr, .. } = command.output().expect("it is built");
-        let text = String::from_utf8_lossy(&stderr).into_owned();
-        assert_eq!(status.code(), Some(2), "{text}");
-        let line = text.lines().last().unwrap_or_default().to_owned();
-        assert!(line.starts_with("error: ") && line.contains("hint: "), "{text}");
-        line
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        if let Some(mut nsd) = self.nsd.take() {
-            // Its child goes with it: it is told to end, not killed.
-            let pid = nix::unistd::Pid::from_raw(nsd.id().cast_signed());
-            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
-            let _ = nsd.wait();
-        }
-        for space in [&self.client, &self.gateway] {
-            let _ = Command::new("ip").args(["netns", "del", space]).status();
-        }
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-struct Gateway(Child);
-
-impl Gateway {
-    fn end(mut self) {
-        let pid = nix::unistd::Pid::from_raw(self.0.id().cast_signed());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it runs");
-        assert!(self.0.wait().expect("it ends").success());
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn ip(words: &str) -> String {
-    let output = Command::new("ip").args(words.split_whitespace()).output().expect("iproute2");
-    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-/// A command inside a namespace, which becomes it: its process is the command's own.
-fn inside(space: &str, program: &str) -> Command {
-    let mut command = Command::new("nsenter");
-    command.arg(format!("--net=/run/netns/{space}")).arg(program);
-    command
-}
-
-fn query(id: u16, name: &str, kind: u16) -> Vec<u8> {
-    let mut message = vec![0; 14];
-    message[2..4].copy_from_slice(&id.to_be_bytes());
-    message[7] = 1;
-    for label in name.split('.') {
-        message.push(label.len() as u8);
-        message.extend(label.bytes());
-    }
-    message.push(0);
-    message.extend(kind.to_be_bytes());
-    message.extend([0, 1]);
-    let length = (message.len() - 2) as u16;
-    message[..2].copy_from_slice(&length.to_be_bytes());
-    message
-}
-
-fn connect(to: SocketAddr) -> TcpStream {
-    let stream =
-        TcpStream::connect_timeout(&to, Duration::from_secs(10)).expect("an answer to a SYN");
-    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
-    stream.set_nodelay(true).expect("a socket");
-    stream
-}
-
-/// The next message, with its two bytes of length.
-fn receive(stream: &mut TcpStream) -> Vec<u8> {
-    let mut message = vec![0; 2];
-    stream.read_exact(&mut message).expect("a message");
-    message.resize(2 + usize::from(u16::from_be_bytes([message[0], message[1]])), 0);
-    stream.read_exact(&mut message[2..]).expect("a message");
-    message
-}
-
-/// A zone transfer's messages, up to the second SOA: NSD ends each zone with one, whose bytes end a message.
-fn transfer(to: SocketAddr) -> Vec<Vec<u8>> {
-    let mut stream = connect(to);
-    stream.write_all(&query(7, "example.test", AXFR)).expect("sent");
-    stream.shutdown(std::net::Shutdown::Write).expect("half-closed");
-    let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).expect("the server closes");
-    let mut messages = Vec::new();
-    while !bytes.is_empty() {
-        let rest = bytes.split_off(2 + usize::from(u16::from_be_bytes([bytes[0], bytes[1]])));
-        messages.push(std::mem::replace(&mut bytes, rest));
-    }
-    messages
-}
+use place::{
+    AXFR, LARGE, Network, SEGMENTED, SMALL, TXT, can_run, connect, inside, ip, query, receive,
+    transfer,
+};
 
 /// Through the gateway everything is as with the kernel's TCP.
 fn compare(network: &Network, service: [IpAddr; 2]) {
@@ -367,6 +115,7 @@ fn a_tun_device_serves_clients_elsewhere_and_goes_with_the_gateway() {
     let gateway = network.start(words);
     compare(&network, service);
     thousand(&network, service);
+    assert!(ip(&format!("-n {} -o link show nrwtun", network.gateway)).contains("qlen 4000"));
     let taken = network.refused(&mut network.run(words));
     assert!(taken.contains("nrwtun") && taken.contains("serves"), "{taken}");
     let words_of_link = words.replace("nrwtun", &network.link);
