@@ -205,7 +205,11 @@ fn a_full_link_loses_packets_and_no_more() {
     let at = format!("tc -n {} qdisc", network.gateway);
     let tc = |words: &str| Command::new("sh").arg("-c").arg(format!("{at} {words}")).status();
     let slow = format!("add dev {link} root tbf rate 200kbit burst 1600 limit 2000");
-    assert!(tc(&slow).expect("iproute2").success(), "the kernel has tbf");
+    if !tc(&slow).expect("iproute2").success() {
+        assert!(std::env::var_os("CI").is_none(), "the kernel has no tbf");
+        eprintln!("SKIP: needs the queueing discipline tbf; load it with: modprobe sch_tbf");
+        return;
+    }
     let to: SocketAddr = "10.9.0.53:53".parse().expect("an address");
     let home = format!("/run/netns/{}", network.client);
     thread::scope(|scope| {

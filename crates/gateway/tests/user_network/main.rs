@@ -350,7 +350,7 @@ fn two_gateways_of_an_interface_do_not_get_in_each_others_way() {
         r#"socket(S, AF_UNIX, SOCK_STREAM, 0) && bind(S, pack_sockaddr_un("\0{name}")) && listen(S, 5) or die; $| = 1; print "1"; sleep 60"#
     );
     let mut other = inside(&network.gateway, "setpriv")
-        .args(["--reuid=65534", "--clear-groups", "/usr/bin/perl", "-MSocket", "-e", &squat])
+        .args(["--reuid=65534", "--clear-groups", "perl", "-MSocket", "-e", &squat])
         .stdout(Stdio::piped())
         .spawn()
         .expect("it runs");

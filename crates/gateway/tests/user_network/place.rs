@@ -31,7 +31,7 @@ pub(crate) fn can_run() -> bool {
                 .iter()
                 .any(|at| PathBuf::from(at).join(tool).exists())
         };
-        let tools = ["ip", "nsd", "nsenter", "setpriv"];
+        let tools = ["ip", "nsd", "nsenter", "perl", "setpriv", "tc"];
         let gone = tools.iter().find(|tool| !there(tool));
         gone.map(|tool| {
             format!("{tool} is not installed; install it with: sh tools/install_test_tools.sh")
