@@ -150,6 +150,8 @@ fn the_unit_is_sound() {
     ] {
         assert!(unit.contains(needed), "{needed}");
     }
+    // It makes /sys/fs/bpf read-only, also where ReadWritePaths names that: systemd 252, src/core/namespace.c.
+    assert!(!unit.lines().any(|line| line.starts_with("ProtectKernelTunables=")));
     // systemd looks for the program and the manual page, which are not installed here.
     let binary = env!("CARGO_BIN_EXE_narrows-gateway");
     let here = unit
