@@ -202,9 +202,11 @@ static __always_inline bool too_large(const struct settings *s, const struct flo
 
 /* Sends `length` bytes of the reply at `offset` in the ring, from byte `begin` (below `length`) on. */
 static __always_inline int reply_send(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
-				      const struct flow *flow, __u8 *ring, __u32 offset, __u32 length, __u32 begin, __u32 ack,
-				      bool partial)
+				      const struct flow *flow, __u8 *ring, __u32 offset, __u32 length, __u32 begin,
+				      bool partial, bool twice)
 {
+	bool unacked = flow->flags & FLOW_QUERY_UNACKED;
+	__u32 ack = unacked ? flow->query_seq : flow->client_next;
 	__u32 mss = segment_limit(s, flow, d->v6), last = length - begin, sent;
 	struct several l = {};
 
@@ -212,7 +214,8 @@ static __always_inline int reply_send(struct __sk_buff *ctx, const struct settin
 	segment_ports(&l.o, bpf_htons(s->port), d->port, flow->flags & FLOW_TIMESTAMPS, flow->tsval, flow->client_tsval);
 	l.o.h.tcp.window = bpf_htons(flow->client_wscale < WSCALE_NONE ? WINDOW_SCALED : WINDOW_PLAIN);
 	l.o.h.tcp.flags = FLAG_ACK;
-	l.o.h.tcp.ack = bpf_htonl(ack);
+	/* The client's FIN is acknowledged with ours. */
+	l.o.h.tcp.ack = bpf_htonl(ack - (!unacked && flow->flags & FLOW_CLIENT_FIN));
 	l.o.partial = partial;
 	if (last > mss) {
 		l.ctx = ctx;
@@ -237,8 +240,11 @@ static __always_inline int reply_send(struct __sk_buff *ctx, const struct settin
 		goto failed;
 	l.o.h.tcp.flags = FLAG_ACK | FLAG_PSH | (flow->state == FLOW_CLOSING ? FLAG_FIN : 0);
 	l.o.h.tcp.seq = bpf_htonl(flow->server_seq + sent);
+	l.o.h.tcp.ack = bpf_htonl(ack);
 	if (segment_write(ctx, &l.o, ring, (offset & (RING_SIZE - 1)) + sent, last))
 		goto failed;
+	if (twice && bpf_clone_redirect(ctx, ctx->ifindex, 0))
+		count(COUNT_REPLY_FAILED);
 	return TC_ACT_UNSPEC;
 failed:
 	count(COUNT_REPLY_FAILED); /* the client asks again, and the ring has it */
@@ -281,7 +287,7 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	flow->acked = flow->server_seq;
 	flow->seen_ms = bpf_ktime_get_boot_ns() / 1000000;
 	*(volatile __u16 *)&flow->reply_length = length;
-	verdict = reply_send(ctx, s, d, flow, ring, offset, length, 0, one ? flow->client_next : flow->query_seq, partial);
+	verdict = reply_send(ctx, s, d, flow, ring, offset, length, 0, partial, false);
 	if (verdict == TC_ACT_UNSPEC) {
 		count(one ? COUNT_REPLY : COUNT_REPLY_SEGMENTED);
 		count_more(COUNT_REPLY_SEGMENTS, one ? 0 : (length - 1) / mss + 1);
@@ -289,8 +295,8 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	return verdict;
 }
 
-/* The server was asked again because the client misses several segments of the reply that the ring has: this packet brings
- * them, whatever it says itself. */
+/* The server was asked again because the client misses a part of the reply that the ring has: this packet brings that,
+ * whatever it says itself. A segment alone goes twice: the next time-out would take twice as long. */
 static __always_inline int reply_again(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
 				       struct flow *flow)
 {
@@ -302,16 +308,16 @@ static __always_inline int reply_again(struct __sk_buff *ctx, const struct setti
 
 	/* With its neighbours at once, as flow_answered changes it. */
 	__sync_fetch_and_and((__u32 *)&flow->state, ~((__u32)FLOW_AGAIN << 8));
-	if (!(flow->flags & FLOW_QUERY_UNACKED) || !head || !ring || sum == SUM_ODD || !ring_holds(head, flow->stored) ||
+	if (!head || !ring || sum == SUM_ODD || !ring_holds(head, flow->stored) ||
 	    !WITHIN(length, 1, 65535) || begin >= length || !WITHIN(begin, 0, 65535)) {
 		count(COUNT_REPLY_REPEATED);
 		return swallow();
 	}
 	flow->seen_ms = bpf_ktime_get_boot_ns() / 1000000;
-	verdict = reply_send(ctx, s, d, flow, ring, ring_offset(flow->stored), length, begin, flow->query_seq,
-			     sum == SUM_PARTIAL);
+	verdict = reply_send(ctx, s, d, flow, ring, ring_offset(flow->stored), length, begin, sum == SUM_PARTIAL,
+			     length - begin <= mss);
 	if (verdict == TC_ACT_UNSPEC)
-		count_more(COUNT_RESENT, (length - begin - 1) / mss + 1);
+		count_more(COUNT_RESENT, length - begin <= mss ? 2 : (length - begin - 1) / mss + 1);
 	return verdict;
 }
 

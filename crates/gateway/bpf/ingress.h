@@ -341,17 +341,15 @@ static __always_inline enum fate on_reply_missed(struct verdict *v, struct flow 
 	return answer_reset(v);
 }
 
-/* Whether the client misses more of a reply than one segment holds. A packet of its own brings it one, and only one of the
- * server's brings it all: the server is asked again, unless it was already, in vain. */
-static __always_inline bool misses_several(const struct verdict *v, const struct flow *flow)
+/* Whether the client misses a part of a reply that the ring has. A packet of its own brings it one segment, and only one of
+ * the server's brings it all: the server is asked again, unless it was already, in vain. */
+static __always_inline bool misses_some(const struct verdict *v, const struct flow *flow)
 {
 	__u32 missing = flow_end(flow) - v->w->in.ack;
 	struct ring_head *head = ring_top();
 
 	return (flow->state == FLOW_REPLIED || flow->state == FLOW_CLOSING) &&
-	       (flow->flags & (FLOW_QUERY_UNACKED | FLOW_AGAIN)) == FLOW_QUERY_UNACKED && missing <= flow->reply_length &&
-	       missing > flow_segment_size(flow, v->w->in.ipv6 ? v->s->mss6 : v->s->mss4) && head &&
-	       ring_holds(head, flow->stored);
+	       !(flow->flags & FLOW_AGAIN) && missing - 1 < flow->reply_length && head && ring_holds(head, flow->stored);
 }
 
 /* More than the one query that is with the server: the kernel's TCP is to answer all of it. What was stored of the first
@@ -372,7 +370,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 	int at_end = v->w->in.ack == flow_end(flow);
 
 	if (first && v->w->in.length == flow->query_length && v->w->in.length && v->w->in.length <= QUERY_MAX &&
-	    misses_several(v, flow) && query_read(scratch_query(v->w), v->w->in.length, &v->w->query) &&
+	    misses_some(v, flow) && query_read(scratch_query(v->w), v->w->in.length, &v->w->query) &&
 	    v->w->query.id == flow->dns_id) {
 		flow_note(v, flow);
 		flow->acked = v->w->in.ack;

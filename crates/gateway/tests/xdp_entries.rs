@@ -390,7 +390,7 @@ fn what_is_no_longer_in_the_ring_is_reset() {
     let programs = programs!("what_is_no_longer_in_the_ring_is_reset");
     let reply = reply_bytes(1000);
     for client in Client::kinds(&programs) {
-        let mut client = client.replied(&reply, REPLIED, 0);
+        let mut client = client.replied(&reply, REPLIED, AGAIN);
         let stored = client.flow().unwrap().stored;
         // Nearly once around, but for the part that is being overwritten.
         programs.set_ring_head(stored.wrapping_add((RING_SIZE - 131_072) / RING_UNIT - 1));
@@ -419,7 +419,7 @@ fn a_payload_that_has_no_room_is_left_to_tc() {
     for client in Client::kinds(&programs) {
         let mut client = client;
         client.saying.mss = Some(8960);
-        let client = client.replied(&reply, REPLIED, QUERY_UNACKED);
+        let client = client.replied(&reply, REPLIED, QUERY_UNACKED | AGAIN);
         let entry = client.flow().unwrap();
         let again = client.saying.data_at(0, 500, &client.saying.query).packet();
         let (verdict, after) =
@@ -449,7 +449,7 @@ fn a_reply_is_whole_wherever_it_is_in_the_ring() {
         programs.remove_flows();
         let client = Client::new(&programs, false, true).open();
         programs.set_ring_head(head);
-        let mut client = client.replied(&reply, REPLIED, 0);
+        let mut client = client.replied(&reply, REPLIED, AGAIN);
         let came = client.say(&client.saying.data());
         assert!(matches!(came, Came::Segment(segment) if segment.payload == reply), "{head}");
     }

@@ -218,7 +218,7 @@ impl<'a> Client<'a> {
         let data = length > 0;
         let at_end = segment.ack == flow.end();
         let complete = at_end || segment.ack == flow.end().wrapping_add(1);
-        if data && first && self.misses_several(&flow) {
+        if data && first && self.misses_some(&flow) {
             if let Some(query) = self.same_query(&flow) {
                 flow.note(segment);
                 (flow.acked, flow.repeats, flow.again) = (segment.ack, RECOVERING, true);
@@ -276,15 +276,13 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Whether the client misses more of a reply than one segment holds. A packet of its own brings it one, and only
-    /// one of the server's brings it all: the server is asked again, unless it was already, in vain.
-    fn misses_several(&self, flow: &Flow) -> bool {
+    /// Whether the client misses a part of a reply that the ring has. A packet of its own brings it one segment, and
+    /// only one of the server's brings it all: the server is asked again, unless it was already, in vain.
+    fn misses_some(&self, flow: &Flow) -> bool {
         let missing = flow.end().wrapping_sub(self.segment.ack) as usize;
         matches!(flow.state, State::Replied | State::Closing)
-            && flow.query_unacked
             && !flow.again
-            && missing <= usize::from(flow.reply_length)
-            && missing > self.core.payload_max(self.ends(), flow)
+            && (1..=usize::from(flow.reply_length)).contains(&missing)
             && self.core.ring.at(flow.stored, flow.reply_length.into()).is_some()
     }
 

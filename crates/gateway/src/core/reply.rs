@@ -268,8 +268,9 @@ impl Core {
         ReplyVerdict::Sent
     }
 
-    /// A reply to a query that has one. If the server was asked again because the client misses several segments of that
-    /// one, they go out from the ring, whatever the new one says.
+    /// A reply to a query that has one. If the server was asked again because the client misses a part of that one, it
+    /// goes out from the ring, whatever the new one says. A segment alone goes twice: the next time-out would take twice
+    /// as long.
     fn again(
         &mut self,
         now: Now,
@@ -283,9 +284,10 @@ impl Core {
         let before = out.len();
         if asked {
             flow.again = false;
-            if flow.query_unacked {
-                let starts = missing.step_by(self.payload_max(ends, &flow));
-                out.extend(starts.filter_map(|offset| self.reply_segment(ends, &flow, offset)));
+            let starts = missing.step_by(self.payload_max(ends, &flow));
+            out.extend(starts.filter_map(|offset| self.reply_segment(ends, &flow, offset)));
+            if out.len() == before + 1 {
+                out.extend_from_within(before..);
             }
         }
         match (out.len() - before) as u64 {

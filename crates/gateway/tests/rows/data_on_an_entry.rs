@@ -220,11 +220,18 @@ fn replied_the_query_again_brings_all_that_is_missing_with_the_server() {
 }
 
 #[test]
-fn replied_the_query_again_with_one_segment_missing_asks_nobody() {
-    let (mut client, segments) = Conversation::replied(settings(), 4000);
-    let data = client.data_at(0, 2 * 1448, &client.query.clone());
-    assert_eq!(segment(client.say(&data)).payload, segments[2].payload);
-    assert!(!client.flow().expect("an entry").again);
+fn replied_the_query_again_with_one_segment_missing_brings_it_twice() {
+    for (size, ack) in [(300, 0), (4000, 2 * 1448)] {
+        let (mut client, segments) = Conversation::replied(settings(), size);
+        let last = segments.last().expect("a segment");
+        let data = client.data_at(0, ack, &client.query.clone());
+        assert!(matches!(client.say(&data), Said::Query(_)));
+        let (_, again) = client.answer(size);
+        assert_eq!(again.len(), 2);
+        for again in again {
+            assert_eq!((again.seq, again.ack, &again.payload), (last.seq, last.ack, &last.payload));
+        }
+    }
 }
 
 #[test]
