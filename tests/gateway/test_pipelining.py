@@ -6,6 +6,7 @@ import itertools
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,6 +139,37 @@ def replies(client: Peer, count: int, again: object = lambda: None) -> list[int]
             assert at == len(have)
             return ids
     raise AssertionError(f"replies to {ids} alone; {[str(s) for s in client.seen]}")
+
+
+@pytest.mark.parametrize("size", [100, 4000])
+@pytest.mark.parametrize("count", [1, 3])
+def test_queries_that_cross_the_reply(peer: PeerMaker, version: int, size: int, count: int) -> None:
+    """They were sent before the client had it, and nothing is sent again."""
+    client = peer("unruly", version=version)
+    client.connect()
+    client.send(prefixed(plain(1, size)), ACK | PSH)
+    time.sleep(0.1)
+    for id in range(count):
+        client.send(prefixed(plain(2 + id)), ACK | PSH)
+    assert replies(client, 1 + count) == list(range(1, 2 + count))
+    client.send(prefixed(plain(9)), ACK | PSH)
+    assert replies(client, 1) == [9]
+
+
+@pytest.mark.parametrize("size", [100, 4000])
+def test_a_fin_that_crosses_the_reply(peer: PeerMaker, version: int, size: int) -> None:
+    client = peer("unruly", version=version)
+    client.connect()
+    client.send(prefixed(plain(1, size)), ACK | PSH)
+    time.sleep(0.1)
+    fin = client.send(flags=FIN | ACK)
+    assert client.reply()[:2] == b"\0\1"
+    while not any(segment.flags & FIN for segment in client.seen):
+        client.expect()
+    client.ack = max(segment.next for segment in client.seen if segment.flags & FIN)
+    client.send()
+    while all(segment.ack != fin.next for segment in client.seen):
+        client.expect()
 
 
 def test_the_first_again_with_the_second_behind_it(peer: PeerMaker) -> None:

@@ -117,6 +117,7 @@ enum adoption {
 	ADOPT_LATE, /* it comes behind something that the listener must have first: it comes again */
 	ADOPT_IT,
 	ADOPT_JOINED, /* with the query that the ring has before it */
+	ADOPT_AHEAD,  /* with what the ring has of what came before the client had the reply */
 };
 
 /* What becomes of this segment, and what was agreed on with its client. */
@@ -125,10 +126,15 @@ static __always_inline enum adoption adopt_agreed(const struct incoming *in, con
 {
 	enum adoption adoption = ADOPT_NONE;
 
-	if (flow && in->length) {
+	if (flow) {
 		bool next = in->seq == flow->client_next;
 
-		if (flow_left(flow) && in->ack == flow->server_seq) {
+		if ((flow->state == FLOW_REPLIED || flow->state == FLOW_IDLE) && flow->ahead_length &&
+		    in->seq == flow->client_next + flow->ahead_length && in->ack == flow_end(flow)) {
+			adoption = ADOPT_AHEAD;
+		} else if (!in->length) {
+			adoption = ADOPT_NONE;
+		} else if (flow_left(flow) && in->ack == flow->server_seq) {
 			if (in->seq == flow->query_seq)
 				adoption = ADOPT_IT;
 			else if (next && !(flow->flags & FLOW_CLIENT_FIN))
@@ -160,7 +166,7 @@ static __always_inline void adopt_entry(struct flow *flow, const struct flow_key
 	}
 }
 
-/* Puts the query that the ring has at `position` (`first` bytes, which begin at `seq`) before the payload. Both are put
+/* Puts what the ring has at `position` (`first` bytes, which begin at `seq`) before the payload. Both are put
  * together in the ring, so that the packet's headers stay where they are. */
 __noinline int adopt_join(struct __sk_buff *ctx, const struct incoming *in, __u32 position, __u32 first, __u32 seq)
 {
@@ -178,12 +184,13 @@ __noinline int adopt_join(struct __sk_buff *ctx, const struct incoming *in, __u3
 	transport = in->transport;
 	bytes = in->header;
 	length = in->length;
-	if (!WITHIN(first, 1, QUERY_MAX) || !WITHIN(length, 1, SUM_MAX - QUERY_MAX) ||
+	if (!WITHIN(first, 1, AHEAD_MAX) || !WITHIN(length, 0, SUM_MAX - AHEAD_MAX) ||
 	    !WITHIN(bytes, sizeof(struct tcp_header), TCP_HEADER_MAX))
 		return 0;
 	at = ring_offset(ring_take(head, first + length));
-	if (bpf_probe_read_kernel(ring + at, first, ring + ring_offset(position)) || !ring_holds(head, position) ||
-	    bpf_skb_load_bytes(ctx, transport + bytes, ring + at + first, length))
+	if (bpf_probe_read_kernel(ring + at, first, ring + ring_offset(position)) || !ring_holds(head, position))
+		return 0;
+	if (WITHIN(length, 1, SUM_MAX - AHEAD_MAX) && bpf_skb_load_bytes(ctx, transport + bytes, ring + at + first, length))
 		return 0;
 	joined = first + length;
 	/* This makes a checksum of the whole packet by the interface (CHECKSUM_COMPLETE) none. */
@@ -261,9 +268,12 @@ int gateway_adopt(struct __sk_buff *ctx)
 			return TC_ACT_UNSPEC;
 		parsed = adopt_read(ctx, &in, &options);
 	}
-	/* Bare ACKs and FINs never start anything: the data before them did. A FIN may come before that. */
-	if (parsed != PARSED_SEGMENT || !(in.length || in.flags & FLAG_FIN) || (in.flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK ||
+	if (parsed != PARSED_SEGMENT || (in.flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK ||
 	    !flow_key_of(&key, in.who.client, in.who.client_port, in.who.server))
+		return TC_ACT_UNSPEC;
+	flow = flow_find(&key);
+	/* Bare ACKs and FINs start nothing but what was kept: the data before them did. A FIN may come before that. */
+	if (!in.length && !(in.flags & FLAG_FIN) && !(flow && flow->ahead_length))
 		return TC_ACT_UNSPEC;
 
 	if (in.ipv6) {
@@ -284,7 +294,6 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (found && found->state != BPF_TCP_LISTEN)
 		goto release; /* the kernel has the connection */
 
-	flow = flow_find(&key);
 	adoption = adopt_agreed(&in, &options, flow, &agreed);
 	if (adoption == ADOPT_NONE)
 		goto release;
@@ -296,7 +305,8 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (flow) {
 		bool from_query = flow_left(flow) && in.ack == flow->server_seq;
 
-		if (adoption == ADOPT_JOINED && !adopt_join(ctx, &in, flow->stored, flow->query_length, flow->query_seq)) {
+		if ((adoption == ADOPT_JOINED && !adopt_join(ctx, &in, flow->stored, flow->query_length, flow->query_seq)) ||
+		    (adoption == ADOPT_AHEAD && !adopt_join(ctx, &in, flow->ahead, flow->ahead_length, flow->client_next))) {
 			count(COUNT_XDP_ERROR);
 			verdict = TC_ACT_SHOT;
 			goto release;

@@ -60,6 +60,9 @@ static __always_inline __u32 flow_end(const struct flow *flow)
 	return flow->server_seq + flow->reply_length;
 }
 
+/* Bytes that are kept at most of what came behind the query before the client had the reply. */
+#define AHEAD_MAX 4096
+
 /* Our windows (PROTOCOL.md, "The reply"): just below 64 KB either way. */
 #define WSCALE_OURS 7
 #define WSCALE_MAX 14 /* RFC 7323 section 2.3 */

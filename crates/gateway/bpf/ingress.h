@@ -214,7 +214,7 @@ static __always_inline enum fate on_rst(struct verdict *v)
 	if (!v->flow || flow_left(v->flow))
 		return FATE_PASS;
 	/* A guess: a RST counts within what the client has sent alone (RFC 5961 section 3.2, more strictly). */
-	if (!seq_within(v->w->in.seq, v->flow->query_seq, v->flow->client_next))
+	if (!seq_within(v->w->in.seq, v->flow->query_seq, v->flow->client_next + v->flow->ahead_length))
 		return FATE_STRANGE;
 	flow_remove(v);
 	return drop(COUNT_RESET);
@@ -362,6 +362,41 @@ static __always_inline enum fate leave_to_kernel(struct verdict *v, struct flow 
 	return pass(COUNT_TO_KERNEL_PIPELINED);
 }
 
+/* What the client sends behind its query when the reply has left, but has not come to it. The kernel's TCP can have the
+ * connection only when the client has the whole reply; what it said until then is in the ring. */
+static __always_inline enum fate keep_ahead(struct verdict *v, struct flow *flow)
+{
+	__u32 length = v->w->in.length, before = flow->ahead_length, old = flow->ahead, position;
+	struct ring_head *head = ring_top();
+	__u8 *bytes = ring_bytes();
+
+	if (v->w->in.seq == flow->client_next) {
+		/* The same again, or the first. */
+		if (before > length)
+			before = length = 0;
+		else
+			before = 0;
+	}
+	if (!length) {
+		flow_note(v, flow);
+		return drop(COUNT_KEPT);
+	}
+	if (v->w->in.flags & FLAG_FIN || length > QUERY_MAX || before > AHEAD_MAX - QUERY_MAX || !head || !bytes)
+		return FATE_STRANGE;
+	if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY))
+		return drop(COUNT_QUERY_LIMITED);
+	position = ring_take(head, before + length);
+	if (before && (bpf_probe_read_kernel(bytes + ring_offset(position), before, bytes + ring_offset(old)) ||
+		       !ring_holds(head, old)))
+		return FATE_STRANGE;
+	if (bpf_probe_read_kernel(bytes + ring_offset(position) + before, length, scratch_query(v->w)))
+		return FATE_STRANGE;
+	flow->ahead = position;
+	flow->ahead_length = before + length;
+	flow_note(v, flow);
+	return drop(COUNT_KEPT);
+}
+
 /* "Data on an entry": data, FIN or both, but for what begins a new connection. */
 static __always_inline enum fate on_data(struct verdict *v)
 {
@@ -416,6 +451,23 @@ static __always_inline enum fate on_data(struct verdict *v)
 	case FLOW_IDLE:
 		if (first && v->w->in.length)
 			return on_reply_missed(v, flow);
+		/* Behind what was kept: tc ingress puts that before it. */
+		if (flow->ahead_length && at_end && v->w->in.seq == flow->client_next + flow->ahead_length)
+			return pass(COUNT_TO_KERNEL_PIPELINED);
+		if (flow->state == FLOW_REPLIED && v->w->in.ack - flow->server_seq < flow->reply_length && v->w->in.length &&
+		    (next || v->w->in.seq == flow->client_next + flow->ahead_length))
+			return keep_ahead(v, flow);
+		/* The client is done, before it has the reply. Its FIN is acknowledged when it has: until then it is to ask again. */
+		if (flow->state == FLOW_REPLIED && v->w->in.ack - flow->server_seq < flow->reply_length && next) {
+			flow->state = FLOW_CLOSING;
+			flow->flags |= FLOW_QUERY_UNACKED;
+			flow_note(v, flow);
+			flow_note_fin(flow);
+			count(COUNT_ACK);
+			answer_from(v, flow, flow_end(flow), flow->query_seq);
+			v->w->answer.flags |= FLAG_FIN;
+			return FATE_ANSWER;
+		}
 		/* A second query: the connection is one that stays, and tc ingress gives it to the kernel. */
 		if (next && at_end && v->w->in.length)
 			return pass(COUNT_TO_KERNEL_SECOND);
@@ -486,8 +538,12 @@ static __always_inline enum fate on_ack(struct verdict *v)
 
 	if (flow->state == FLOW_SYN)
 		return drop(COUNT_HANDSHAKE_ACK);
-	if (flow_left(flow) || !seq_within(v->w->in.seq, flow->query_seq, flow->client_next) || (replied && offset > length + 1))
+	if (flow_left(flow) || !seq_within(v->w->in.seq, flow->query_seq, flow->client_next + flow->ahead_length) || (replied && offset > length + 1))
 		return FATE_STRANGE;
+	/* The client has the reply: tc ingress makes what was kept of this. */
+	if (replied && !closing && offset == length && flow->ahead_length &&
+	    v->w->in.seq == flow->client_next + flow->ahead_length)
+		return pass(COUNT_TO_KERNEL_PIPELINED);
 	count(COUNT_ACK);
 	flow_note(v, flow);
 	if (!replied)

@@ -69,7 +69,7 @@ enum flow_flag {
 	FLOW_AGAIN = 32,	 /* the server's next reply brings what is missing of this one */
 };
 
-/* With its key 72 bytes, of the 88 of the paper's entry. */
+/* With its key 80 bytes, of the 88 of the paper's entry. */
 struct flow {
 	__u32 seen_ms;	    /* boot clock, when a packet of it last came or went */
 	__u32 query_seq;    /* SYN-cache mode, before the query: client's ISN + 1 */
@@ -88,6 +88,9 @@ struct flow {
 	__u8 flags;
 	__u8 client_wscale; /* 15: none */
 	__u8 repeats;	    /* of the same ACK; FLOW_RECOVERING once a segment was sent again */
+	__u32 ahead;	    /* where in the ring is what came behind the query before the client had the reply */
+	__u16 ahead_length; /* 0: nothing did */
+	__u16 zero;
 };
 #define FLOW_RECOVERING 255
 
@@ -132,6 +135,7 @@ struct source {
 	X(TO_KERNEL_UNUSUAL, "first data that is not one whole query, left to the kernel")         \
 	X(TO_KERNEL_SECOND, "second queries, left to the kernel")                                  \
 	X(TO_KERNEL_PIPELINED, "second queries before the reply to the first; both left to the kernel") \
+	X(KEPT, "second queries kept until the client has the reply to the first")                  \
 	X(TO_KERNEL_LARGE, "queries left to the kernel because their name had a large reply")      \
 	X(TO_KERNEL_REPLY, "queries put to the kernel because the reply was truncated or too long")\
 	X(ADOPTED, "connections that the kernel took over")                                        \

@@ -170,11 +170,13 @@ impl Pair {
             13..=35 => saying.data(),
             36..=40 => Segment { flags: ACK | PSH | FIN, ..saying.data() },
             41..=45 => saying.data_at(0, acked, &saying.query.clone()),
-            46..=62 => saying.ack(length, acked),
+            46..=57 => saying.ack(length, acked),
+            58..=62 => saying.ack(length + 10, acked),
             63..=67 => saying.ack(length + 1, acked),
             68..=72 => saying.fin(length, acked),
             73..=74 => saying.fin(length + 1, acked),
             75..=76 => saying.fin(0, 0),
+            82..=83 => saying.data_at(length + 10, acked, b"and more"),
             77..=83 => saying.data_at(length, acked, b"\0\x20and more"),
             84 if odd & 1 == 0 => saying.data_at(0, 0, &saying.query.clone()[..7]),
             84 => saying.data_at(0, 0, &[&saying.query[..], b"\0\x20and more"].concat()),
@@ -415,7 +417,7 @@ fn is_plain(packet: &[u8]) -> bool {
 
 /// An entry without what the clock and the ring's history decide.
 fn timeless(flow: Flow) -> Flow {
-    Flow { seen_ms: 0, stored: 0, ..flow }
+    Flow { seen_ms: 0, stored: 0, ahead: 0, ..flow }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -459,7 +461,7 @@ fn kept_connections_are_treated_alike() {
 #[test]
 fn closed_connections_are_treated_alike() {
     let settings = Settings { close_fin: true, axfr_detect: false, edns_size: 1232, ..base() };
-    let closed = [Counter::ToKernelSecond, Counter::ToKernelTransfer];
+    let closed = [Counter::ToKernelSecond, Counter::ToKernelTransfer, Counter::Kept];
     let never = [&LIMITS[..], &closed, &[Counter::SynCacheFull, Counter::Truncated]].concat();
     side_by_side("closed_connections_are_treated_alike", &settings, &never);
 }

@@ -804,6 +804,38 @@ mod adoption {
     }
 
     #[test]
+    fn takes_what_was_kept_until_the_client_had_the_reply() {
+        let Some(programs) = Programs::load_with_tc("kept") else { return };
+        let kept: Vec<u8> = (0..3000u32).map(|i| (i * 5) as u8).collect();
+        for state in [REPLIED, 4] {
+            for (v6, plain) in [(false, true), (true, false)] {
+                for (size, kept) in [(0, &kept[..1]), (0, &kept), (40, &kept[..511])] {
+                    let asked = Asked::changed(&programs, v6, plain, |flow| {
+                        (flow.state, flow.reply_length) = (state, 500);
+                        flow.ahead = programs.ring_store(kept);
+                        flow.ahead_length = kept.len() as u16;
+                    });
+                    let next = second(&asked);
+                    let behind = next.seq.wrapping_add(kept.len() as u32);
+                    let last =
+                        Segment { seq: behind, payload: vec![7; size], flags: ACK, ..next.clone() };
+                    // Not before it has the reply.
+                    let early = Segment { ack: last.ack.wrapping_sub(1), ..last.clone() };
+                    let early = frame(&early.packet());
+                    assert_eq!(programs.adopt(&early), (NEXT, early));
+                    let (verdict, after) = programs.adopt(&frame(&last.packet()));
+                    assert_eq!(verdict, NEXT);
+                    let payload = [kept, &last.payload].concat();
+                    let joined = Segment { seq: next.seq, payload, ..last };
+                    assert_eq!(after, frame(&joined.packet()));
+                    assert!(programs.flow(&asked.key).is_none());
+                }
+            }
+        }
+        assert_eq!(programs.counts(), [(Counter::AdoptFailed, 12)]);
+    }
+
+    #[test]
     fn joins_behind_ip_options() {
         let Some(programs) = Programs::load_with_tc("pipelined, options") else { return };
         let asked = Asked::changed(&programs, false, false, |flow| flow.state = SLOW);

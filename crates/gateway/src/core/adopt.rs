@@ -37,8 +37,8 @@ impl Core {
         let mut joined = None;
         let offer = match entry.and_then(|flow| Some((flow, part_for_kernel(&flow, &segment)?))) {
             Some((mut flow, part)) => {
-                if part == Part::Second {
-                    let Some(packet) = self.join(&flow, &segment) else {
+                if part != Part::Whole {
+                    let Some(packet) = self.join(&flow, &segment, part) else {
                         self.count(Counter::XdpError);
                         return None;
                     };
@@ -84,12 +84,16 @@ impl Core {
     }
 
     /// The segment with the query that the ring has before its payload; `None` where that is gone.
-    fn join(&self, flow: &Flow, segment: &Segment<'_>) -> Option<Vec<u8>> {
-        let payload = [self.stored(flow)?, segment.payload].concat();
+    fn join(&self, flow: &Flow, segment: &Segment<'_>, part: Part) -> Option<Vec<u8>> {
+        let (seq, stored) = match part {
+            Part::Ahead => (flow.client_next, self.ring.at(flow.ahead, flow.ahead_length.into())?),
+            Part::Whole | Part::Second => (flow.query_seq, self.stored(flow)?),
+        };
+        let payload = [stored, segment.payload].concat();
         let header = Outgoing {
             from: segment.client(),
             to: segment.server(),
-            seq: flow.query_seq,
+            seq,
             ack: segment.ack,
             flags: segment.flags.0,
             window: segment.window,
@@ -106,12 +110,21 @@ enum Part {
     Whole,
     /// It is behind the query, which the ring has.
     Second,
+    /// It is behind what was kept until the client had the reply.
+    Ahead,
 }
 
 /// Which part of what the kernel is to have the segment is, if it may begin with it.
 fn part_for_kernel(flow: &Flow, segment: &Segment<'_>) -> Option<Part> {
     let next = segment.seq == flow.client_next;
     match flow.state {
+        State::Replied | State::Idle
+            if flow.ahead_length > 0
+                && segment.seq == flow.behind_ahead()
+                && segment.ack == flow.end() =>
+        {
+            Some(Part::Ahead)
+        }
         _ if segment.payload.is_empty() => None,
         State::Slow | State::Kernel if segment.ack == flow.server_seq => {
             if segment.seq == flow.query_seq {

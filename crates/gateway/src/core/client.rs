@@ -3,8 +3,8 @@
 use narrows_wire::tcp::{Flags, Options};
 
 use super::cookie::{self, HEARD, Handshake, Offer};
-use super::dns::Query;
-use super::flow::{Flow, FlowKey, RECOVERING, State};
+use super::dns::{QUERY_MAX, Query};
+use super::flow::{AHEAD_MAX, Flow, FlowKey, RECOVERING, State};
 use super::packet::{self, Ip, Malformed, Segment};
 use super::rate;
 use super::segment::{self, Outgoing, WINDOW};
@@ -246,6 +246,36 @@ impl<'a> Client<'a> {
             State::Replied | State::Idle | State::Closing if data && first => {
                 self.on_reply_missed(flow)
             }
+            State::Replied | State::Idle
+                if flow.ahead_length > 0 && at_end && segment.seq == flow.behind_ahead() =>
+            {
+                self.hand_off(Reason::Pipelined)
+            }
+            State::Replied
+                if data
+                    && (next || segment.seq == flow.behind_ahead())
+                    && flow.offset(segment.ack) < flow.reply_length.into() =>
+            {
+                self.keep_ahead(flow)
+            }
+            // Its FIN is acknowledged when the client has the reply: until then it is to ask again.
+            State::Replied
+                if next && !data && flow.offset(segment.ack) < flow.reply_length.into() =>
+            {
+                flow.state = State::Closing;
+                flow.query_unacked = true;
+                flow.note(segment);
+                flow.note_fin();
+                self.core.keep(self.now, self.key, flow);
+                self.core.count(Counter::Ack);
+                let header = Outgoing {
+                    seq: flow.end(),
+                    ack: flow.query_seq,
+                    flags: Flags::ACK | Flags::FIN,
+                    ..answer(self.ends(), &flow)
+                };
+                self.transmit(&header)
+            }
             State::Replied | State::Idle if data && next && at_end => self.hand_off(Reason::Second),
             State::Replied | State::Idle if next && at_end => {
                 flow.state = State::Closing;
@@ -302,6 +332,40 @@ impl<'a> Client<'a> {
         flow.note(self.segment);
         self.core.keep(self.now, self.key, flow);
         self.hand_off(Reason::Pipelined)
+    }
+
+    /// What the client sends behind its query when the reply has left, but has not come to it.
+    fn keep_ahead(&mut self, mut flow: Flow) -> Verdict {
+        let segment = self.segment;
+        let payload = segment.payload;
+        let mut before = usize::from(flow.ahead_length);
+        if segment.seq == flow.client_next {
+            // The same again, or the first.
+            if before > payload.len() {
+                flow.note(segment);
+                self.core.keep(self.now, self.key, flow);
+                return self.drop(Counter::Kept);
+            }
+            before = 0;
+        }
+        if segment.has(Flags::FIN) || payload.len() > QUERY_MAX || before > AHEAD_MAX - QUERY_MAX {
+            return self.strange();
+        }
+        let settings = &self.core.settings;
+        let (interval, burst) = (settings.query_interval_ns, settings.query_burst_ns);
+        if !self.conforms(|source| &mut source.query_at, interval, burst) {
+            return self.drop(Counter::QueryLimited);
+        }
+        let kept = match before {
+            0 => Some(Vec::new()),
+            _ => self.core.ring.at(flow.ahead, before).map(<[u8]>::to_vec),
+        };
+        let Some(kept) = kept else { return self.strange() };
+        flow.ahead = self.core.ring.store(&[&kept, payload]);
+        flow.ahead_length = (before + payload.len()) as u16;
+        flow.note(segment);
+        self.core.keep(self.now, self.key, flow);
+        self.drop(Counter::Kept)
     }
 
     /// "QUERY, `seq == query_seq`, same length".
@@ -402,9 +466,14 @@ impl<'a> Client<'a> {
         if flow.is_left() || !flow.is_current(segment.seq) || (replied && offset > length + 1) {
             return self.strange();
         }
+        let closing = flow.state == State::Closing;
+        // The client has the reply: the kernel's TCP is to have what was kept.
+        let kept = flow.ahead_length > 0 && segment.seq == flow.behind_ahead();
+        if replied && !closing && offset == length && kept {
+            return self.hand_off(Reason::Pipelined);
+        }
         self.core.count(Counter::Ack);
         flow.note(segment);
-        let closing = flow.state == State::Closing;
         let mut repeat = false;
         if replied && (offset < length || (closing && offset == length)) {
             if segment.ack == flow.acked && flow.repeats != RECOVERING {

@@ -51,6 +51,7 @@ counters! {
     ToKernelUnusual "to_kernel_unusual" "first data that is not one whole query, left to the kernel"
     ToKernelSecond "to_kernel_second" "second queries, left to the kernel"
     ToKernelPipelined "to_kernel_pipelined" "second queries before the reply to the first; both left to the kernel"
+    Kept "kept" "second queries kept until the client has the reply to the first"
     ToKernelLarge "to_kernel_large" "queries left to the kernel because their name had a large reply"
     ToKernelReply "to_kernel_reply" "queries put to the kernel because the reply was truncated or too long"
     Adopted "adopted" "connections that the kernel took over"

@@ -15,7 +15,7 @@ pub(super) const OPT: usize = 11;
 pub(super) const PREFIX: usize = 2;
 /// Header, root name, type, class.
 const QUERY_MIN: usize = PREFIX + HEADER + 5;
-const QUERY_MAX: usize = 1024;
+pub(super) const QUERY_MAX: usize = 1024;
 const NAME_MAX: usize = 255;
 
 const TYPE_OPT: u16 = 41;

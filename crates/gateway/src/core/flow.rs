@@ -82,7 +82,14 @@ pub struct Flow {
     pub client_wscale: u8,
     /// How often `acked` was repeated; 255 once a segment was sent again.
     pub repeats: u8,
+    /// Where in the ring is what came behind the query before the client had the reply.
+    pub ahead: u32,
+    /// How long that is; 0: nothing did.
+    pub ahead_length: u16,
 }
+
+/// Bytes that are kept at most of what came behind the query before the client had the reply.
+pub(super) const AHEAD_MAX: usize = 4096;
 
 /// In `Flow::repeats`: each acknowledgement of a part sends the next one again (RFC 6582, section 3.2, step 3).
 pub(super) const RECOVERING: u8 = 255;
@@ -113,6 +120,8 @@ impl Flow {
             again: false,
             client_wscale: offer.wscale,
             repeats: 0,
+            ahead: 0,
+            ahead_length: 0,
         }
     }
 
@@ -131,6 +140,11 @@ impl Flow {
         self.client_wscale != NO_SCALE
     }
 
+    /// What the client sends next, behind what was kept of it.
+    pub(super) fn behind_ahead(&self) -> u32 {
+        self.client_next.wrapping_add(self.ahead_length.into())
+    }
+
     /// Whether the connection was left to the kernel from its query on.
     pub(super) fn is_left(&self) -> bool {
         matches!(self.state, State::Slow | State::Kernel)
@@ -138,7 +152,7 @@ impl Flow {
 
     /// Whether `seq` is from the query's first byte up to what is expected next.
     pub(super) fn is_current(&self, seq: u32) -> bool {
-        let range = self.client_next.wrapping_sub(self.query_seq);
+        let range = self.behind_ahead().wrapping_sub(self.query_seq);
         seq.wrapping_sub(self.query_seq) <= range
     }
 

@@ -41,7 +41,7 @@ macro_rules! plain {
         unsafe impl Plain for types::$name {}
     )*};
 }
-plain! { settings 112 flow 48 flow_key 20 source 16 }
+plain! { settings 112 flow 56 flow_key 20 source 16 }
 
 /// The programs' settings for a configuration.
 pub fn of(config: &Config, interface: &Interface, keys: [CookieKey; 2]) -> types::settings {

@@ -197,6 +197,8 @@ fn core_flow(flow: &flow) -> Flow {
         again: flow.flags & 32 != 0,
         client_wscale: flow.client_wscale,
         repeats: flow.repeats,
+        ahead: flow.ahead,
+        ahead_length: flow.ahead_length,
     }
 }
 

@@ -339,12 +339,97 @@ fn idle_a_bare_fin_is_answered_with_fin_and_ack() {
 }
 
 #[test]
-fn replied_a_fin_or_data_before_the_end_is_dropped() {
-    let (mut client, _) = Conversation::replied(settings(), 100);
-    let fin = client.fin(client.length(), 5);
-    dropped(&mut client, &fin, Counter::Strange);
+fn replied_a_fin_before_the_end_closes_behind_the_reply() {
+    for size in [100, 4000] {
+        let (mut client, segments) = Conversation::replied(settings(), size);
+        let end = segments.iter().map(|s| s.payload.len() as u32).sum::<u32>();
+        let fin = client.fin(client.length(), 5);
+        let answer = segment(client.say(&fin));
+        let behind = fin.ack.wrapping_add(end - 5);
+        assert_eq!((answer.flags, answer.seq), (FIN | ACK, behind));
+        assert_eq!(answer.ack, client.data().seq, "the query may have to come again");
+        assert_eq!(state(&client), Some(State::Closing));
+        // It does, for the reply; that brings our FIN too.
+        let again = client.data_at(0, end - 9, &client.query.clone());
+        assert!(matches!(client.say(&again), Said::Query(_)));
+        let (_, again) = client.answer(size);
+        assert_eq!((again[0].flags, again[0].payload.len()), (FIN | ACK | PSH, 9));
+        assert_eq!(again[0].ack, client.data().seq);
+        // The client has both: now its FIN is acknowledged.
+        let last = segment(client.say(&client.ack(client.length() + 1, end + 1)));
+        assert_eq!((last.flags, last.ack), (ACK, fin.next()));
+    }
+}
+
+#[test]
+fn replied_data_before_the_end_is_kept_for_the_kernel() {
+    for (size, parts) in [(100, 1), (4000, 1), (100, 3)] {
+        let (mut client, segments) = Conversation::replied(settings(), size);
+        let end = segments.iter().map(|s| s.payload.len() as u32).sum::<u32>();
+        let mut kept = Vec::new();
+        for part in 0..parts {
+            let payload = [b'a' + part; 300];
+            let data = client.data_at(client.length() + kept.len() as u32, 5, &payload);
+            kept.extend(payload);
+            // It may come twice.
+            for _ in 0..=u8::from(part == 0) {
+                assert_eq!(client.say(&data), DROP);
+            }
+            assert_eq!(usize::from(client.flow().expect("an entry").ahead_length), kept.len());
+        }
+        assert_eq!(client.count(Counter::Kept), u64::from(parts) + 1);
+        let behind = client.length() + kept.len() as u32;
+        // What acknowledges a part of the reply, and what comes behind a gap.
+        assert_eq!(client.say(&client.ack(behind, end - 1)), DROP);
+        let far = client.data_at(behind + 1, end, b"far");
+        dropped(&mut client, &far, Counter::Strange);
+        let whole = client.ack(behind, end);
+        let more = client.data_at(behind, end, b"more");
+        let fin = client.fin(behind, end);
+        for last in [whole, more, fin] {
+            let mut client = client.clone();
+            assert_eq!(client.say(&last), hand_off(Reason::Pipelined));
+            let adoption = client.core.adopt(client.now, &last.packet()).expect("for the kernel");
+            let joined = Segment::read(&adoption.joined.expect("what was kept"));
+            let payload = [&kept[..], &last.payload].concat();
+            let seq = client.data_at(client.length(), 0, b"").seq;
+            assert_eq!(joined, Segment { seq, payload, ..last });
+            assert_eq!(client.flow(), None);
+        }
+        // The second query again, as the client's ACK was lost.
+        let again = client.data_at(client.length(), end, &kept);
+        assert_eq!(client.say(&again), hand_off(Reason::Second));
+    }
+}
+
+#[test]
+fn replied_data_that_is_too_much_is_dropped() {
+    let (client, _) = Conversation::replied(settings(), 100);
+    let length = client.length();
+    let fin = Segment { flags: ACK | FIN, ..client.data_at(length, 5, b"last") };
+    for odd in [client.data_at(length, 5, &[0; 1025]), fin] {
+        dropped(&mut client.clone(), &odd, Counter::Strange);
+    }
+    let mut client = client;
+    for part in 0..5 {
+        let data = client.data_at(length + part * 1024, 5, &[0; 1024]);
+        if part < 4 {
+            assert_eq!(client.say(&data), DROP);
+            assert_eq!(client.count(Counter::Kept), u64::from(part) + 1);
+        } else {
+            dropped(&mut client, &data, Counter::Strange);
+        }
+    }
+}
+
+#[test]
+fn replied_data_that_is_kept_counts_for_the_sources_rate() {
+    let limited = Settings { query_interval_ns: 1_000_000_000, query_burst_ns: 0, ..settings() };
+    let (mut client, _) = Conversation::replied(limited, 100);
+    client.now.boot += Duration::from_millis(1500);
     let data = client.data_at(client.length(), 5, b"second");
-    dropped(&mut client, &data, Counter::Strange);
+    assert_eq!(client.say(&data), DROP);
+    dropped(&mut client, &data, Counter::QueryLimited);
 }
 
 #[test]
