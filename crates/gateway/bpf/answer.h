@@ -18,6 +18,7 @@ struct unsent {
 	__u32 position; /* in the ring, of the whole reply */
 	__u32 offset;	/* of the payload in the reply */
 	__u32 payload;
+	__u32 headers; /* length of those of IP and TCP */
 };
 
 /* Loads of context fields that clang must not merge or move. */
@@ -39,13 +40,13 @@ static __always_inline void answer_timestamps(struct answer *a, __u32 tsval, __u
 	a->option[2] = bpf_htonl(tsecr);
 }
 
-/* Gives a frame of `old` bytes another size; what is in it stays at the same distance from its start. */
-static __always_inline long frame_resize(struct xdp_md *ctx, __u32 old, __u32 size)
+/* Gives a frame of `old` bytes another size, with `front` at its front alone; what is in it stays at the same distance from its start. */
+static __always_inline long frame_resize(struct xdp_md *ctx, __u32 old, __u32 size, bool front)
 {
 	__u8 link[ETHERNET_HEADER + VLAN_TAGS_MAX * VLAN_TAG];
 	__s32 more = size - old;
 
-	if (!more || !bpf_xdp_adjust_tail(ctx, more))
+	if (!more || (!front && !bpf_xdp_adjust_tail(ctx, more)))
 		return 0;
 	/* Everything behind the link header is written anew by the caller. */
 	return bpf_xdp_load_bytes(ctx, 0, link, sizeof(link)) || bpf_xdp_adjust_head(ctx, -more) ||
@@ -53,7 +54,7 @@ static __always_inline long frame_resize(struct xdp_md *ctx, __u32 old, __u32 si
 }
 
 /* Sends the answer instead of the packet that came, a frame of `frame` bytes. */
-static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const struct scratch *scratch)
+static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const struct scratch *scratch, bool generic)
 {
 	const struct incoming *in = &scratch->in;
 	const struct answer *a = &scratch->answer;
@@ -74,13 +75,18 @@ static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const st
 		if (!ring || payload > SUM_MAX || stored > RING_SIZE + RING_MARGIN / 2)
 			goto failed;
 		sum += sum_ring(stored, payload);
-		if (!frame_resize(ctx, frame, headers + payload)) {
+		/* In the kernel's receive path Linux notes the end of a frame that was given another one 14 bytes too far back
+		 * (seen with kernel 6.18, bpf_prog_run_generic_xdp), and TCP on the same machine that appends the
+		 * next segment's bytes to such a packet would read 14 others before them. */
+		if (!generic && !frame_resize(ctx, frame, headers + payload, false)) {
 			if (bpf_xdp_store_bytes(ctx, headers, ring + stored, payload))
 				goto failed;
 		} else {
 			struct unsent *unsent;
 
-			if (frame_resize(ctx, frame, headers) || bpf_xdp_adjust_meta(ctx, -(int)sizeof(*unsent)))
+			/* What is behind the headers is tc's to cut off. */
+			if ((frame < headers && frame_resize(ctx, frame, headers, generic)) ||
+			    bpf_xdp_adjust_meta(ctx, -(int)sizeof(*unsent)))
 				goto failed;
 			unsent = CONTEXT_FIELD(struct xdp_md, ctx, data_meta);
 			data = CONTEXT_FIELD(struct xdp_md, ctx, data);
@@ -90,9 +96,10 @@ static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const st
 			unsent->position = a->position;
 			unsent->offset = a->offset;
 			unsent->payload = payload;
+			unsent->headers = ip_bytes + tcp_bytes;
 			verdict = XDP_PASS;
 		}
-	} else if (frame_resize(ctx, frame, headers)) {
+	} else if (frame_resize(ctx, frame, headers, false)) {
 		goto failed;
 	}
 

@@ -702,7 +702,7 @@ int gateway_xdp(struct xdp_md *ctx)
 	case FATE_DROP:
 		return XDP_DROP;
 	case FATE_ANSWER:
-		return answer_send(ctx, frame, w);
+		return answer_send(ctx, frame, w, v.s->generic);
 	case FATE_STRANGE: /* never: on_segment knows better */
 	case FATE_DATAGRAM:
 		break;

@@ -80,7 +80,7 @@ static __always_inline int unsent_send(struct __sk_buff *ctx, const struct unsen
 	__u32 position = unsent->position, stored = ring_offset(position) + unsent->offset, payload = unsent->payload;
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	struct ring_head *head = ring_top();
-	__u32 headers = ctx->len;
+	__u32 headers = unsent_network(skb) + unsent->headers;
 	__u8 *bytes = ring_bytes();
 
 	if (!head || !bytes || !WITHIN(payload, 1, SUM_MAX) || !WITHIN(stored, 0, RING_SIZE + RING_MARGIN / 2) ||

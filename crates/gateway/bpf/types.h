@@ -38,7 +38,8 @@ struct settings {
 	__u8 syncache;			/* 1: an entry for each SYN, as in the paper; 0: cookies alone */
 	__u8 axfr_detect;		/* 1: zone transfers are left to the kernel's TCP */
 	__u8 loglevel;
-	__u8 pad[3];
+	__u8 generic;			/* 1: XDP runs in the kernel's receive path, not in the driver */
+	__u8 pad[2];
 };
 
 /* A connection: the client and which server address. IPv4 as ::ffff:a.b.c.d. */

@@ -445,12 +445,14 @@ fn a_payload_that_has_no_room_is_left_to_tc() {
         let (verdict, after) =
             counted(&programs, &[Counter::Resent], || programs.xdp(&client.frame(&again)));
         assert_eq!(verdict, XDP_PASS);
-        let (note, headers) = after.split_at(16);
+        let (note, frame) = after.split_at(20);
         let word = |at: usize| u32::from_ne_bytes(note[at..at + 4].try_into().unwrap());
         assert_eq!((word(0), word(4), word(8)), (0x6e61_7772, entry.stored, 500));
         let payload = &reply[500..500 + word(12) as usize];
         let largest = u32::from(entry.mss) - if client.saying.tsval.is_some() { 12 } else { 0 };
         assert_eq!(word(12), largest.min(8500));
+        // What is left of the client's packet behind the headers is cut off there.
+        let headers = &frame[..14 + word(16) as usize];
         // Together they are the segment, its lengths and checksum right.
         let segment = Segment::read(&[&headers[14..], payload].concat());
         assert_eq!((segment.from, segment.to), (client.saying.server, client.saying.client));

@@ -136,13 +136,16 @@ impl Gateway {
                 .ok_or_else(|| KernelError::refused("opening the maps", format!("no map {name}")))
         };
         write_servers(map("servers")?, &config.servers)?;
-        settings::write(
-            map("settings")?,
-            &settings::of(config, interface, secret.keys(unix_s(), config.rotation)),
-        )?;
+        let write_settings = |mode| {
+            let keys = secret.keys(unix_s(), config.rotation);
+            settings::write(map("settings")?, &settings::of(config, interface, mode, keys))
+        };
+        // Right in either mode, if slower in one.
+        write_settings(XdpMode::Generic)?;
 
         let taken_over = pins.has(Hook::Xdp(XdpMode::Native).pin());
         let (links, mode) = attach(&loaded, interface, modes, pins)?;
+        write_settings(mode)?;
         loaded.carry_over();
         pin_maps(&loaded, pins)?;
         About::of(config, mode).write(pins)?;
@@ -196,8 +199,12 @@ impl Gateway {
         if let Ok(interface) = Interface::find(&self.interface.name) {
             self.interface.mtu = interface.mtu;
         }
-        let wanted =
-            settings::of(config, &self.interface, self.secret.keys(unix_s(), config.rotation));
+        let wanted = settings::of(
+            config,
+            &self.interface,
+            self.mode,
+            self.secret.keys(unix_s(), config.rotation),
+        );
         let map = self.map("settings")?;
         let mut present = settings::read(map)?;
         // The clocks drift against each other by less than this matters; steps do.

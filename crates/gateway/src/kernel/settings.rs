@@ -2,6 +2,7 @@
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
+use super::links::XdpMode;
 use super::{KernelError, types};
 use crate::config::{Close, Config};
 use crate::core::{burst_ns, interval_ns};
@@ -43,8 +44,13 @@ macro_rules! plain {
 }
 plain! { settings 112 flow 56 flow_key 20 source 16 }
 
-/// The programs' settings for a configuration.
-pub fn of(config: &Config, interface: &Interface, keys: [CookieKey; 2]) -> types::settings {
+/// The programs' settings for a configuration, where XDP runs in this mode.
+pub fn of(
+    config: &Config,
+    interface: &Interface,
+    mode: XdpMode,
+    keys: [CookieKey; 2],
+) -> types::settings {
     let limits = &config.limits;
     let (mss4, mss6) = interface.mss();
     types::settings {
@@ -69,6 +75,7 @@ pub fn of(config: &Config, interface: &Interface, keys: [CookieKey; 2]) -> types
         syncache: config.syncache.active.into(),
         axfr_detect: config.axfr_detect.into(),
         loglevel: config.loglevel,
+        generic: (mode == XdpMode::Generic).into(),
         ..types::settings::default()
     }
 }
@@ -108,6 +115,7 @@ mod tests {
         let settings = of(
             &Config::default(),
             &interface(),
+            XdpMode::Generic,
             [CookieKey { k0: 1, k1: 2 }, CookieKey { k0: 3, k1: 4 }],
         );
         assert_eq!(
@@ -119,7 +127,7 @@ mod tests {
             (settings.active, settings.axfr_detect, settings.syncache, settings.close_fin),
             (1, 1, 0, 0)
         );
-        assert_eq!(settings.syn_interval_ns, 200_000);
+        assert_eq!((settings.syn_interval_ns, settings.generic), (200_000, 1));
     }
 
     #[test]
@@ -139,7 +147,8 @@ mod tests {
 
     #[test]
     fn bytes_and_back() {
-        let settings = of(&Config::default(), &interface(), [CookieKey::default(); 2]);
+        let settings =
+            of(&Config::default(), &interface(), XdpMode::Native, [CookieKey::default(); 2]);
         let back = types::settings::from_bytes(settings.bytes()).expect("the same size");
         assert_eq!(back.bytes(), settings.bytes());
         assert!(types::settings::from_bytes(&[0; 3]).is_none());
