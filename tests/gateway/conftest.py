@@ -14,7 +14,7 @@ import pytest
 
 from . import gateway, servers, xdp, zones
 from .clients import ask, query
-from .network import Network, network
+from .network import Network, join_by_router, network
 from .programs import Wire, wire
 from .segments import Peer, Tap, tap
 from .unruly import Unruly, unruly
@@ -88,12 +88,14 @@ def laboratory(
     options: tuple[str, ...] = (),
     clients: tuple[str, ...] = (),
     peer_program: bool = True,
+    path_mtu: int | None = None,
 ) -> Iterator[Lab]:
     """A network with servers, and the gateway with these options if it is built.
 
     `peer_program` has an XDP program at the other end of the server's link, without which native
     XDP sends nothing. With it the mode is native unless `options` say another, as on most network
-    cards.
+    cards. With `path_mtu` a router stands between both ends, whose link to the client takes no
+    more.
     """
     if peer_program and "--mode" not in options:
         options = ("--mode", "native", *options)
@@ -104,7 +106,10 @@ def laboratory(
     behind = [address(kind, "gateway", v) for kind in everyone for v in (4, 6)]
     both = [[address(kind, arm, v) for arm in ARMS for v in (4, 6)] for kind in UNRULY]
     with contextlib.ExitStack() as stack:
-        net = stack.enter_context(network(plain + behind, mtu, offload, wired, clients))
+        between = wired or path_mtu is not None
+        net = stack.enter_context(network(plain + behind, mtu, offload, between, clients))
+        if path_mtu is not None:
+            join_by_router(net, plain + behind, clients, path_mtu)
         at_server = (net.client, net.client_link)
         if net.wire is not None and net.wire_links is not None:
             at_server = (net.wire, net.wire_links[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
+import json
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -204,6 +205,37 @@ def network(
     finally:
         for space in reversed(made):
             subprocess.run(["ip", "netns", "del", space.name], check=False)
+
+
+def join_by_router(made: Network, servers: Sequence[str], clients: Sequence[str], mtu: int) -> None:
+    """Has the wire's namespace forward; its end at the client takes only `mtu` bytes.
+
+    Both ends' own links stay as they are, and so does what they offer to each other.
+    """
+    assert made.wire is not None
+    assert made.wire_links is not None
+    wire, (to_client, to_server) = made.wire, made.wire_links
+    wire.settings({"net/ipv4/ip_forward": "1", "net/ipv6/conf/all/forwarding": "1"})
+    wire.run("ip", "link", "set", to_client, "mtu", str(mtu))
+    for router in ("192.0.2.254/32", "2001:db8::254/128"):
+        wire.run("ip", "addr", "add", router, "dev", "lo", *nodad(router))
+    for end, link, peer, far in (
+        (made.client, made.client_link, to_client, servers),
+        (made.server, made.server_link, to_server, [CLIENT, CLIENT6, *clients]),
+    ):
+        (about,) = json.loads(wire.run("ip", "-j", "link", "show", "dev", peer))
+        for address in far:
+            end.run("ip", "neigh", "replace", address, "lladdr", about["address"], "dev", link)
+    for link, mac, near in (
+        (to_client, CLIENT_MAC, [CLIENT, CLIENT6, *clients]),
+        (to_server, SERVER_MAC, servers),
+    ):
+        for address in near:
+            if ":" in address and mtu < 1280:
+                continue  # IPv6 has no such links
+            bits = "/128" if ":" in address else "/32"
+            wire.run("ip", "route", "add", address + bits, "dev", link)
+            wire.run("ip", "neigh", "replace", address, "lladdr", mac.hex(":"), "dev", link)
 
 
 def nodad(address: str) -> list[str]:

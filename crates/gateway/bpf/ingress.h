@@ -7,6 +7,7 @@
 #pragma once
 
 #include "answer.h"
+#include "pmtu.h"
 #include "syncache.h"
 
 /* What becomes of a segment. */
@@ -261,7 +262,7 @@ static __always_inline enum fate on_first_data(struct verdict *v, const struct o
 		.acked = v->w->in.ack,
 		.window = (__u32)v->w->in.window << (offer->wscale < WSCALE_NONE ? offer->wscale : 0),
 		.query_length = length,
-		.mss = offer->mss,
+		.mss = path_mss(&v->w->in, offer->mss, v->now),
 		.state = FLOW_QUERY,
 		.flags = (offer->timestamps ? FLOW_TIMESTAMPS : 0) | (offer->sack ? FLOW_SACK : 0),
 		.client_wscale = offer->wscale,
@@ -311,6 +312,22 @@ static __always_inline enum fate on_first_data(struct verdict *v, const struct o
 	return FATE_DATAGRAM;
 }
 
+/* The client misses its reply from `place` on, which is sent again. */
+static __always_inline void flow_missed(struct verdict *v, struct flow *flow, __u32 place)
+{
+	/* RFC 4821 section 7.2, as in Linux (tcp_base_mss); RFC 8200 section 5. */
+	__u32 least = v->w->in.ipv6 ? 1220 : 1024;
+
+	if (flow->acked != place || flow->repeats < FLOW_RECOVERING)
+		flow->repeats = FLOW_RECOVERING;
+	else if (flow->repeats < FLOW_BLACK_HOLE)
+		flow->repeats++;
+	flow->acked = place;
+	/* It may be too long for the path, and no router says so (RFC 2923 section 2.1). */
+	if (flow->repeats == FLOW_BLACK_HOLE && flow_end(flow) - place > least && flow_shorten(flow, our_mss(v), least))
+		count(COUNT_BLACK_HOLE);
+}
+
 /* Data at the query's place, when its reply was sent: the client misses a part of it, our FIN, or our ACK. */
 static __always_inline enum fate on_reply_missed(struct verdict *v, struct flow *flow)
 {
@@ -331,8 +348,7 @@ static __always_inline enum fate on_reply_missed(struct verdict *v, struct flow 
 	if (offset > length)
 		offset = 0;
 	flow_note(v, flow);
-	flow->acked = flow->server_seq + offset;
-	flow->repeats = FLOW_RECOVERING;
+	flow_missed(v, flow, flow->server_seq + offset);
 	if (answer_again(v, flow, offset))
 		return FATE_ANSWER;
 	/* Asking the server again could give another reply, of which a part would be mixed with this one. */
@@ -408,8 +424,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 	    misses_some(v, flow) && query_read(scratch_query(v->w), v->w->in.length, &v->w->query) &&
 	    v->w->query.id == flow->dns_id) {
 		flow_note(v, flow);
-		flow->acked = v->w->in.ack;
-		flow->repeats = FLOW_RECOVERING;
+		flow_missed(v, flow, v->w->in.ack);
 		flow->flags |= FLOW_AGAIN;
 		count(COUNT_QUERY_AGAIN);
 		return FATE_DATAGRAM;
@@ -552,11 +567,11 @@ static __always_inline enum fate on_ack(struct verdict *v)
 	if (offset < length + closing) {
 		/* The same ACK again and again: segments behind a lost one (RFC 5681 section 3.2). From then on each
 		 * that acknowledges a part tells of the next hole (RFC 6582 section 3.2). */
-		if (v->w->in.ack == flow->acked && flow->repeats != FLOW_RECOVERING) {
+		if (v->w->in.ack == flow->acked && flow->repeats < FLOW_RECOVERING) {
 			again = ++flow->repeats == 3;
 		} else if (offset > flow->acked - flow->server_seq) {
 			flow->acked = v->w->in.ack;
-			again = flow->repeats == FLOW_RECOVERING;
+			again = flow->repeats >= FLOW_RECOVERING;
 			flow->repeats = 0;
 		}
 		if (again)
@@ -642,6 +657,31 @@ static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *
 	return answer_reset(v);
 }
 
+/* "Too long for the path": an ICMP message, of a router most likely. */
+static __always_inline enum fate on_icmp(struct xdp_md *ctx, struct verdict *v)
+{
+	struct incoming *in = &v->w->in;
+	__u32 mtu = too_big_read(ctx);
+	struct flow *flow;
+
+	forget();
+	/* What is not about a segment of ours is the kernel's, and so is what tells us nothing new. */
+	if (!mtu || in->who.server_port != bpf_htons(v->s->port) ||
+	    !flow_key_of(&v->w->key, in->who.client, in->who.client_port, in->who.server))
+		return FATE_PASS;
+	flow = flow_find(&v->w->key);
+	if (!flow || (flow->state != FLOW_REPLIED && flow->state != FLOW_CLOSING) ||
+	    in->seq - flow->acked >= flow_end(flow) - flow->acked ||
+	    !flow_shorten(flow, our_mss(v), mtu - (in->ipv6 ? HEADERS6 : HEADERS4)))
+		return FATE_PASS;
+	count(COUNT_PATH_MTU);
+	path_learn(in->who.client, mtu, v->now);
+	flow->repeats = FLOW_RECOVERING;
+	flow_seen(v, flow);
+	/* All that was as long is lost: from the first on that is missing, each acknowledgement brings the next. */
+	return answer_again(v, flow, flow->acked - flow->server_seq) ? FATE_ANSWER : FATE_PASS;
+}
+
 /* What parse_frame left of the options. */
 static __always_inline void options_rest(struct xdp_md *ctx, struct incoming *in)
 {
@@ -665,11 +705,13 @@ int gateway_xdp(struct xdp_md *ctx)
 	__u32 frame = bpf_xdp_get_buff_len(ctx);
 	struct scratch *w = scratch_own();
 	struct verdict v = { .s = settings_now(), .w = w };
+	enum parsed parsed;
 	enum fate fate;
 
 	if (!w || !v.s || !v.s->active)
 		return XDP_PASS;
-	switch (parse_frame(data, end, frame, v.s->port, &w->in)) {
+	parsed = parse_frame(data, end, frame, v.s->port, &w->in);
+	switch (parsed) {
 	case PARSED_OTHER:
 		return XDP_PASS;
 	case PARSED_MALFORMED:
@@ -680,21 +722,27 @@ int gateway_xdp(struct xdp_md *ctx)
 			count(COUNT_MALFORMED);
 		return XDP_PASS;
 	case PARSED_SEGMENT:
+	case PARSED_ICMP:
 		break;
 	}
 	forget();
-	if (!flow_key_of(&w->key, w->in.who.client, w->in.who.client_port, w->in.who.server))
-		return XDP_PASS;
-	if (w->in.unread)
-		options_rest(ctx, &w->in);
+	if (parsed == PARSED_SEGMENT) {
+		if (!flow_key_of(&w->key, w->in.who.client, w->in.who.client_port, w->in.who.server))
+			return XDP_PASS;
+		if (w->in.unread)
+			options_rest(ctx, &w->in);
+	}
 	w->answer.ack = 0;
 	w->answer.window = 0;
 	w->answer.words = 0;
 	w->answer.payload = 0;
 	v.now = bpf_ktime_get_boot_ns();
-	v.flow = flow_find(&w->key);
-
-	fate = on_segment(ctx, &v);
+	if (parsed == PARSED_ICMP) {
+		fate = on_icmp(ctx, &v);
+	} else {
+		v.flow = flow_find(&w->key);
+		fate = on_segment(ctx, &v);
+	}
 	forget();
 	switch (fate) {
 	case FATE_PASS:

@@ -59,6 +59,25 @@ struct {
 	__type(value, struct source);
 } sources SEC(".maps");
 
+/* Clients (IPv4 as ::ffff:a.b.c.d) whose path carries less than the interface. */
+struct path_key {
+	__u8 client[16];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct path_key);
+	__type(value, struct path);
+} paths SEC(".maps");
+
+/* Until when any of them counts (boot clock, ns), so that nobody looks where nothing is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} paths_end SEC(".maps");
+
 /* Names (64 bits of a keyed hash over name in lower case, type and class) with large replies, and until when (boot clock, ns). */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

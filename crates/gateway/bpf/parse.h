@@ -20,9 +20,11 @@
 #define TYPE_VLAN 0x8100
 #define TYPE_VLAN_SERVICE 0x88a8
 #define IPV6_EXTENSIONS_MAX 6
+#define IP_ICMP 1
 #define IP_TCP 6
 #define IP_UDP 17
 #define IP_FRAGMENT 44
+#define IP_ICMP6 58
 
 enum tcp_flag_bit { FLAG_FIN = 1, FLAG_SYN = 2, FLAG_RST = 4, FLAG_PSH = 8, FLAG_ACK = 16 };
 
@@ -62,6 +64,7 @@ enum parsed {
 	PARSED_MALFORMED,     /* a link or IP header that is cut short or makes no sense */
 	PARSED_MALFORMED_TCP, /* the same of a TCP header; who.server says for whom it is */
 	PARSED_SEGMENT,
+	PARSED_ICMP, /* a message of which only where it is and how long is read */
 };
 
 struct cursor {
@@ -92,7 +95,7 @@ static __always_inline enum parsed parse_ipv4(struct cursor *cursor, __u32 frame
 	length = bpf_ntohs(ip->tot_len);
 	if (*(__u8 *)ip >> 4 != 4 || size < sizeof(*ip) || length < size || s->network + length > frame)
 		return PARSED_MALFORMED;
-	if (ip->protocol != IP_TCP || ip->frag_off & bpf_htons(0x3fff))
+	if ((ip->protocol != IP_TCP && ip->protocol != IP_ICMP) || ip->frag_off & bpf_htons(0x3fff))
 		return PARSED_OTHER;
 	address_map4(s->who.client, ip->saddr);
 	address_map4(s->who.server, ip->daddr);
@@ -101,7 +104,7 @@ static __always_inline enum parsed parse_ipv4(struct cursor *cursor, __u32 frame
 	s->ipv6 = 0;
 	s->transport = s->network + size;
 	*rest = length - size;
-	return PARSED_SEGMENT;
+	return ip->protocol == IP_TCP ? PARSED_SEGMENT : PARSED_ICMP;
 }
 
 static __always_inline enum parsed parse_ipv6(struct cursor *cursor, __u32 frame, struct incoming *s, __u32 *rest)
@@ -116,7 +119,7 @@ static __always_inline enum parsed parse_ipv6(struct cursor *cursor, __u32 frame
 	if (*(__u8 *)ip >> 4 != 6 || at + left > frame)
 		return PARSED_MALFORMED;
 	next = ip->nexthdr;
-	for (int i = 0; i <= IPV6_EXTENSIONS_MAX && next != IP_TCP; i++) {
+	for (int i = 0; i <= IPV6_EXTENSIONS_MAX && next != IP_TCP && next != IP_ICMP6; i++) {
 		__u8 *extension;
 		__u32 size;
 
@@ -140,7 +143,7 @@ static __always_inline enum parsed parse_ipv6(struct cursor *cursor, __u32 frame
 	s->ipv6 = 1;
 	s->transport = at;
 	*rest = left;
-	return PARSED_SEGMENT;
+	return next == IP_TCP ? PARSED_SEGMENT : PARSED_ICMP;
 }
 
 /* Reads options that are laid out as most are: NOP NOP TS (RFC 7323 appendix A), and those of Linux' SYNs: MSS,
@@ -203,6 +206,8 @@ static __always_inline enum parsed parse_frame(void *data, void *end, __u32 fram
 		parsed = parse_ipv6(&cursor, frame, s, &rest);
 	else
 		return PARSED_OTHER;
+	if (parsed == PARSED_ICMP)
+		s->length = rest;
 	if (parsed != PARSED_SEGMENT)
 		return parsed;
 

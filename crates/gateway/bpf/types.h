@@ -88,12 +88,13 @@ struct flow {
 	__u8 state;
 	__u8 flags;
 	__u8 client_wscale; /* 15: none */
-	__u8 repeats;	    /* of the same ACK; FLOW_RECOVERING once a segment was sent again */
+	__u8 repeats;	    /* of the same ACK, or how often a segment was sent again: from FLOW_RECOVERING on */
 	__u32 ahead;	    /* where in the ring is what came behind the query before the client had the reply */
 	__u16 ahead_length; /* 0: nothing did */
 	__u16 zero;
 };
-#define FLOW_RECOVERING 255
+#define FLOW_RECOVERING 252 /* once, or an earlier one was */
+#define FLOW_BLACK_HOLE 255 /* the one at `acked` was sent again for the fourth time, or more often */
 
 /* The ring that holds queries and replies until newer ones need the room: a byte store that is filled
  * in units, and room at its end for one more reply and, behind any place in it, one more copy of the
@@ -102,6 +103,13 @@ struct flow {
 #define RING_MARGIN 131072
 struct ring_head {
 	__u32 next; /* in units, ever growing */
+};
+
+/* What the path to a client was found to carry. */
+struct path {
+	__u64 until; /* boot clock, ns; then it may carry more again */
+	__u32 mtu;
+	__u32 zero;
 };
 
 /* Token buckets, kept as the moment at which a full bucket would have been empty (GCRA). */
@@ -148,6 +156,8 @@ struct source {
 	X(REPLY_FAILED, "replies that could not be sent: the kernel refused a helper's call")      \
 	X(RESENT, "segments sent again from the ring")                                             \
 	X(RESEND_GONE, "queries sent again whose reply had left the ring; answered with RST")      \
+	X(PATH_MTU, "messages of routers that made a connection's segments shorter")              \
+	X(BLACK_HOLE, "connections whose segments were made shorter as one got lost again and again") \
 	X(TRUNCATED, "UDP replies rewritten as truncated")                                         \
 	X(XDP_ERROR, "packets that a helper refused to change; dropped")
 

@@ -11,7 +11,9 @@ mod common;
 use std::net::IpAddr;
 
 use common::conversation::{Conversation, settings};
-use common::packets::{ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, query, reply};
+use common::packets::{
+    ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, query, reply, too_big,
+};
 use common::twin::Twin;
 use narrows_gateway::core::{
     Core, Counter, Counters, Flow, FlowKey, ReplyVerdict, Settings, Verdict,
@@ -29,7 +31,7 @@ const TC_UNSPEC: u32 = u32::MAX;
 /// To nowhere, or back into ingress.
 const TC_REDIRECT: u32 = 7;
 
-const STEPS: usize = 2500;
+const STEPS: usize = 3000;
 
 /// One seed's run.
 struct Pair {
@@ -75,27 +77,82 @@ impl Pair {
         self.below(100) < percent
     }
 
-    fn run(mut self) -> Counters {
+    /// Gives what was counted, and how many queries were joined.
+    fn run(mut self) -> (Counters, u32) {
         let mut before = self.twin.counts();
         for step in 0..STEPS {
             let at = self.below(self.clients.len() as u32) as usize;
             if self.chance(20) {
                 self.answer(step, at);
+            } else if self.chance(10) {
+                self.complain(step, at);
+            } else if self.chance(2) {
+                self.nag(step, at);
             } else {
                 self.say(step, at);
             }
             self.compare(at, &mut before);
         }
         assert_eq!(self.core.flows().count(), self.twin.flows(), "entries");
-        assert!(self.joined > 0, "nothing was joined");
-        self.core.counters().clone()
+        (self.core.counters().clone(), self.joined)
     }
 
     /// A client says something.
     fn say(&mut self, step: usize, at: usize) {
         let segment = self.segment(at);
         self.step = format!("step {step}, client {at}: {segment:?}");
-        let (mut frame, link) = self.frame(&segment.packet());
+        let (verdict, answer) = self.hear(&segment.packet());
+        if matches!(verdict, Verdict::HandOff(_)) && self.chance(60) {
+            self.adopt(&answer);
+        }
+        if verdict == Verdict::Transmit && segment.flags == SYN {
+            let answer = Segment::read(&answer);
+            let saying = &mut self.clients[at].saying;
+            saying.cookie = answer.seq;
+            saying.tsecr = answer.timestamps.map_or(0, |(tsval, _)| tsval);
+        }
+    }
+
+    /// A client asks for the same place of its reply again and again.
+    fn nag(&mut self, step: usize, at: usize) {
+        let saying = &self.clients[at].saying;
+        let start = saying.ack(0, 0).ack;
+        let place = self.core.flow(&key(saying)).map_or(0, |flow| flow.acked.wrapping_sub(start));
+        let query = saying.data_at(0, place, &saying.query);
+        for i in 0..6 {
+            self.step = format!("step {step}, client {at} for {place}, time {i}");
+            self.hear(&query.packet());
+        }
+    }
+
+    /// A router says that a segment for a client was too long. Mostly by little, as paths are remembered.
+    fn complain(&mut self, step: usize, at: usize) {
+        let Client { saying, reply, .. } = &self.clients[at];
+        let (from, to) = (saying.server, saying.client);
+        let (start, reply) = (saying.ack(0, 0).ack, *reply);
+        let acked = self.core.flow(&key(saying)).map_or(0, |flow| flow.acked);
+        let seq = match self.below(8) {
+            0 => self.random.next_u32(),
+            1..=3 => start.wrapping_add(self.below(reply + 2)),
+            _ => acked,
+        };
+        let length = if self.chance(30) { self.below(1500) } else { 1220 + self.below(300) };
+        let payload = vec![0; length as usize];
+        let segment = Segment { from, to, seq, payload, ..saying_nothing() };
+        let packet = segment.packet();
+        let mtu = match self.below(20) {
+            0 => [0, 68, 552, 1006, 1280][self.below(5) as usize],
+            1 => packet.len() as u32 + self.below(2),
+            _ => (packet.len() as u32).saturating_sub(1 + self.below(12)),
+        };
+        let quoted = [packet.len(), 576, 48, 28, 47, 27][self.below(6) as usize];
+        self.step = format!("step {step}, {mtu} bytes are too few for {seq} to client {at}");
+        self.hear(&too_big(&packet, mtu, quoted));
+    }
+
+    /// A packet comes in, in a frame that is spoilt now and then. The core's verdict, and the packet as it then is.
+    fn hear(&mut self, packet: &[u8]) -> (Verdict, Vec<u8>) {
+        let (mut frame, link) = self.frame(packet);
         if self.chance(15) {
             self.spoil(&mut frame);
         }
@@ -113,15 +170,7 @@ impl Pair {
         if let Some(expected) = expected.1 {
             assert_eq!(hex(&after), hex(&expected), "{ours:?}, {}, {frame:x?}", self.step);
         }
-        if matches!(ours, Verdict::HandOff(_)) && self.chance(60) {
-            self.adopt(&after[link..]);
-        }
-        if ours == Verdict::Transmit && segment.flags == SYN {
-            let answer = Segment::read(&after[link..]);
-            let saying = &mut self.clients[at].saying;
-            saying.cookie = answer.seq;
-            saying.tsecr = answer.timestamps.map_or(0, |(tsval, _)| tsval);
-        }
+        (ours, after.get(link..).unwrap_or_default().to_vec())
     }
 
     /// What was left to the kernel goes on to it. Here is no listener that could take it.
@@ -281,8 +330,7 @@ impl Pair {
         }
         *before = counts;
         let saying = &self.clients[at].saying;
-        let server = u8::from(saying.server.is_ipv6());
-        let key = FlowKey { client: saying.client.ip(), port: saying.client.port(), server };
+        let key = key(saying);
         let (theirs, ours) = (self.twin.flow(&key), self.core.flow(&key));
         assert_eq!(theirs.map(timeless), ours.map(timeless), "{}", self.step);
         let client = &mut self.clients[at];
@@ -364,6 +412,18 @@ fn client(random: &mut Pcg32, i: u16) -> Client {
     Client { saying, reply: 0, stored: None }
 }
 
+/// Of a client's entry.
+fn key(saying: &Conversation) -> FlowKey {
+    let server = u8::from(saying.server.is_ipv6());
+    FlowKey { client: saying.client.ip(), port: saying.client.port(), server }
+}
+
+/// A segment of a server, for others to fill in.
+fn saying_nothing() -> Segment {
+    let saying = Conversation::new(settings());
+    Segment { from: saying.server, to: saying.client, ..saying.ack(0, 0) }
+}
+
 /// The link header of a packet between two stations.
 fn link(packet: &[u8]) -> [u8; 14] {
     let [high, low] = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
@@ -427,18 +487,19 @@ fn hex(bytes: &[u8]) -> String {
 /// Several seeds with these settings, each in a thread, as each needs a network namespace of its own. All that can be
 /// counted here must have happened, but for `never`.
 fn side_by_side(name: &'static str, settings: &Settings, never: &[Counter]) {
-    let mut quiet = Counter::ALL.to_vec();
+    let (mut quiet, mut joined) = (Counter::ALL.to_vec(), 0);
     quiet.retain(|counter| !NOWHERE.contains(counter) && !never.contains(counter));
     let seeds = std::env::var("DIFFERENTIAL_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     for seed in 0..seeds.unwrap_or(3) {
         let settings = settings.clone();
         let run = move || Pair::new(name, seed, &settings).map(Pair::run);
-        let Some(counters) = std::thread::spawn(run).join().expect("the same on both sides") else {
-            return;
-        };
+        let ran = std::thread::spawn(run).join().expect("the same on both sides");
+        let Some((counters, more)) = ran else { return };
+        joined += more;
         quiet.retain(|&counter| counters.get(counter) == 0);
     }
     assert_eq!(quiet, [], "never happened");
+    assert!(joined > 0, "nothing was joined");
 }
 
 /// What needs other surroundings: the sweeper, sockets, a kernel that refuses something, a ring that is full.

@@ -32,7 +32,7 @@ impl Core {
         }
         let (key, segment) = match self.read(packet) {
             Ok(Some(read)) => read,
-            Ok(None) => return Verdict::Pass,
+            Ok(None) => return self.on_icmp(now, packet, out),
             Err(Malformed) => {
                 self.count(Counter::Malformed);
                 return Verdict::Pass;
@@ -178,7 +178,9 @@ impl<'a> Client<'a> {
             return self.drop(Counter::QueryLimited);
         }
 
-        let mut flow = Flow::new(State::Query, segment.seq, segment.ack, offer);
+        let path = self.core.path_mss(self.now, self.key.client);
+        let mss = path.map_or(offer.mss, |mss| mss.min(offer.mss));
+        let mut flow = Flow::new(State::Query, segment.seq, segment.ack, Offer { mss, ..offer });
         let length = segment.payload.len() as u16;
         flow.client_next = segment.seq.wrapping_add(length.into());
         if segment.has(Flags::FIN) {
@@ -221,7 +223,8 @@ impl<'a> Client<'a> {
         if data && first && self.misses_some(&flow) {
             if let Some(query) = self.same_query(&flow) {
                 flow.note(segment);
-                (flow.acked, flow.repeats, flow.again) = (segment.ack, RECOVERING, true);
+                flow = self.core.missed(self.ends(), flow, segment.ack);
+                flow.again = true;
                 self.core.keep(self.now, self.key, flow);
                 return self.query(&query, Counter::QueryAgain);
             }
@@ -405,8 +408,8 @@ impl<'a> Client<'a> {
             return self.strange();
         }
         flow.note(segment);
-        flow.acked = flow.server_seq.wrapping_add(offset as u32);
-        flow.repeats = RECOVERING;
+        let place = flow.server_seq.wrapping_add(offset as u32);
+        flow = self.core.missed(self.ends(), flow, place);
         match self.core.reply_segment(self.ends(), &flow, offset) {
             Some(packet) => {
                 self.core.keep(self.now, self.key, flow);
@@ -476,12 +479,12 @@ impl<'a> Client<'a> {
         flow.note(segment);
         let mut repeat = false;
         if replied && (offset < length || (closing && offset == length)) {
-            if segment.ack == flow.acked && flow.repeats != RECOVERING {
+            if segment.ack == flow.acked && flow.repeats < RECOVERING {
                 flow.repeats += 1;
                 repeat = flow.repeats == 3;
             } else if offset > flow.offset(flow.acked) {
                 flow.acked = segment.ack;
-                repeat = flow.repeats == RECOVERING;
+                repeat = flow.repeats >= RECOVERING;
                 flow.repeats = 0;
             }
             if repeat {

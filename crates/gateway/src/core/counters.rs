@@ -63,6 +63,8 @@ counters! {
     ReplyFailed "reply_failed" "replies that could not be sent: the kernel refused a helper's call"
     Resent "resent" "segments sent again from the ring"
     ResendGone "resend_gone" "queries sent again whose reply had left the ring; answered with RST"
+    PathMtu "path_mtu" "messages of routers that made a connection's segments shorter"
+    BlackHole "black_hole" "connections whose segments were made shorter as one got lost again and again"
     Truncated "truncated" "UDP replies rewritten as truncated"
     XdpError "xdp_error" "packets that a helper refused to change; dropped"
 }

@@ -80,7 +80,7 @@ pub struct Flow {
     pub again: bool,
     /// The client's window scale; 15: none.
     pub client_wscale: u8,
-    /// How often `acked` was repeated; 255 once a segment was sent again.
+    /// How often `acked` was repeated; 252 to 255 once a segment was sent again.
     pub repeats: u8,
     /// Where in the ring is what came behind the query before the client had the reply.
     pub ahead: u32,
@@ -91,8 +91,10 @@ pub struct Flow {
 /// Bytes that are kept at most of what came behind the query before the client had the reply.
 pub(super) const AHEAD_MAX: usize = 4096;
 
-/// In `Flow::repeats`: each acknowledgement of a part sends the next one again (RFC 6582, section 3.2, step 3).
-pub(super) const RECOVERING: u8 = 255;
+/// In `Flow::repeats`, from here on: each acknowledgement of a part sends the next one again (RFC 6582, section 3.2, step 3).
+pub(super) const RECOVERING: u8 = 252;
+/// In `Flow::repeats`: the segment at `acked` is sent again for the fourth time, or more often.
+pub(super) const BLACK_HOLE: u8 = 255;
 
 impl Flow {
     /// An entry as a client's first data, or its SYN, makes it.

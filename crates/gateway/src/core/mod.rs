@@ -29,6 +29,7 @@ mod flow;
 mod frame;
 mod lru;
 pub(crate) mod packet;
+mod pmtu;
 mod rate;
 mod reply;
 mod ring;
@@ -37,7 +38,7 @@ mod send;
 mod settings;
 mod syn;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 pub use adopt::Adoption;
@@ -125,6 +126,7 @@ pub struct Core {
     sources: LruMap<u64, Source>,
     /// Names with large replies, and until when, in nanoseconds of the boot clock.
     large: LruMap<u64, u64>,
+    paths: LruMap<IpAddr, pmtu::Path>,
     ring: Ring,
     /// SYN-cache mode: entries in each bucket, and in all.
     buckets: Vec<u32>,
@@ -142,6 +144,7 @@ impl Core {
             flows: LruMap::new(settings.flows),
             sources: LruMap::new(settings.sources),
             large: LruMap::new(settings.large),
+            paths: LruMap::new(pmtu::PATHS),
             ring: Ring::new(settings.ring),
             buckets: vec![0; settings.hashsize as usize],
             in_buckets: 0,
@@ -228,7 +231,7 @@ impl Core {
     }
 
     /// Which of the server's addresses this is.
-    fn server(&self, address: std::net::IpAddr) -> Option<u8> {
+    fn server(&self, address: IpAddr) -> Option<u8> {
         self.settings.servers.iter().position(|&server| server == address).map(|at| at as u8)
     }
 

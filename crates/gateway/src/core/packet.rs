@@ -9,6 +9,10 @@ use narrows_wire::tcp::{Flags, Options};
 
 use super::checksum;
 
+/// The number of ICMP as a protocol of IP.
+pub(crate) const ICMP: u8 = 1;
+/// The number of ICMPv6 as a protocol of IP.
+pub(crate) const ICMPV6: u8 = 58;
 /// The number of TCP as a protocol of IP.
 pub(crate) const TCP: u8 = 6;
 /// The number of UDP as a protocol of IP.
@@ -203,11 +207,11 @@ pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from(u16_at(bytes, at)) << 16 | u32::from(u16_at(bytes, at + 2))
 }
 
-fn u128_at(bytes: &[u8], at: usize) -> u128 {
+pub(crate) fn u128_at(bytes: &[u8], at: usize) -> u128 {
     (0..4).fold(0, |bits, word| bits << 32 | u128::from(u32_at(bytes, at + 4 * word)))
 }
 

@@ -1,10 +1,10 @@
 //! IP packets with TCP and UDP, written and read with etherparse, which the gateway does not use.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use etherparse::{
-    IpNumber, Ipv4Header, Ipv6Header, NetSlice, SlicedPacket, TcpHeader, TcpOptionElement,
-    TransportSlice, UdpHeader,
+    Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber, Ipv4Header, Ipv6Header, NetSlice,
+    SlicedPacket, TcpHeader, TcpOptionElement, TransportSlice, UdpHeader, icmpv4,
 };
 use narrows_wire::dns::{Edns, Message, Question};
 
@@ -161,6 +161,26 @@ impl Datagram {
         let at = sum.len() - udp.slice().len() + 6;
         assert_eq!(udp.checksum().to_be_bytes(), sum[at..at + 2], "UDP checksum");
         datagram
+    }
+}
+
+/// What a router says about a packet of which its next link takes only `mtu` bytes: it quotes the first `quoted` bytes.
+pub fn too_big(packet: &[u8], mtu: u32, quoted: usize) -> Vec<u8> {
+    let quoted = &packet[..quoted.min(packet.len())];
+    if packet[0] >> 4 == 4 {
+        let needed =
+            icmpv4::DestUnreachableHeader::FragmentationNeeded { next_hop_mtu: mtu as u16 };
+        let icmp = Icmpv4Header::with_checksum(Icmpv4Type::DestinationUnreachable(needed), quoted);
+        let to = packet[12..16].try_into().expect("4 bytes");
+        let ip = v4([203, 0, 113, 1], to, IpNumber::ICMP, icmp.header_len() + quoted.len());
+        [&ip.to_bytes()[..], &icmp.to_bytes(), quoted].concat()
+    } else {
+        let from = Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, 1).octets();
+        let to = packet[8..24].try_into().expect("16 bytes");
+        let icmp = Icmpv6Header::with_checksum(Icmpv6Type::PacketTooBig { mtu }, from, to, quoted)
+            .expect("it fits");
+        let ip = v6(from, to, IpNumber::IPV6_ICMP, icmp.header_len() + quoted.len());
+        [&ip.to_bytes()[..], &icmp.to_bytes(), quoted].concat()
     }
 }
 

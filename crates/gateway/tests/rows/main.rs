@@ -9,6 +9,7 @@ mod cache;
 mod data_on_an_entry;
 mod first_data;
 mod packets;
+mod pmtu;
 mod replies;
 mod rst;
 mod syn;

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * Path MTU discovery (RFC 1191, RFC 8201): ICMP messages about segments of ours that were too long for a link, and
+ * what paths were found to carry. PROTOCOL.md, "Too long for the path".
+ *
+ * Who cannot see the connection cannot shorten its segments: a message has to quote a sequence number that is on its way
+ * (RFC 5927 section 7).
+ */
+#pragma once
+
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#include "payload.h"
+
+/* RFC 792: the header, and of the packet that was too long its IP header and 8 bytes more. */
+struct too_big4 {
+	__u8 type; /* 3, destination unreachable */
+	__u8 code; /* 4, fragmentation needed and DF set */
+	__be16 checksum;
+	__be16 unused;
+	__be16 mtu; /* RFC 1191 section 4; 0 from routers that are older */
+	struct iphdr ip;
+	__be16 source;
+	__be16 destination;
+	__be32 seq;
+};
+
+/* RFC 4443 section 3.2. */
+struct too_big6 {
+	__u8 type; /* 2, packet too big */
+	__u8 code;
+	__be16 checksum;
+	__be32 mtu;
+	struct ipv6hdr ip;
+	__be16 source;
+	__be16 destination;
+	__be32 seq;
+};
+
+/* The least path MTU that is believed. IPv4: what Linux sends segments of, at least (min_pmtu in its sysctl
+ * documentation); IPv6: what every link carries (RFC 8200 section 5). */
+#define PATH_MTU_MIN4 552
+#define PATH_MTU_MIN6 1280
+/* Headers of ours without TCP options. */
+#define HEADERS4 40
+#define HEADERS6 60
+/* Linux forgets what it learnt after as long (net.ipv4.route.mtu_expires). */
+#define PATH_NS 600000000000ull
+
+/* The largest of RFC 1191's plateaus (section 7.1) below the length of a packet that was too long. */
+static __always_inline __u32 plateau_below(__u32 length)
+{
+	return length > 32000 ? 32000 :
+	       length > 17914 ? 17914 :
+	       length > 8166  ? 8166 :
+	       length > 4352  ? 4352 :
+	       length > 2002  ? 2002 :
+	       length > 1492  ? 1492 :
+	       length > 1006  ? 1006 :
+				PATH_MTU_MIN4;
+}
+
+/* Reads the ICMP message that parse_frame has found: the connection and sequence number of the quoted segment take the place of
+ * the message's own. The path's MTU; 0 if this is another message, or says nothing that can be right. */
+__noinline int too_big_read(struct xdp_md *ctx)
+{
+	struct scratch *scratch = scratch_own();
+	__u32 mtu, was, length, at;
+	struct incoming *in;
+	__u64 sum = 0;
+
+	if (!scratch)
+		return 0;
+	in = &scratch->in;
+	length = in->length;
+	at = in->transport;
+	if (in->ipv6) {
+		struct too_big6 icmp;
+
+		if (length < sizeof(icmp) || bpf_xdp_load_bytes(ctx, at, &icmp, sizeof(icmp)) || icmp.type != 2 ||
+		    *(__u8 *)&icmp.ip >> 4 != 6 || icmp.ip.nexthdr != IP_TCP)
+			return 0;
+		mtu = bpf_ntohl(icmp.mtu);
+		was = sizeof(icmp.ip) + bpf_ntohs(icmp.ip.payload_len);
+		if (mtu < PATH_MTU_MIN6)
+			return 0;
+		sum = sum_addresses6(in->who.client, in->who.server, IP_ICMP6) + bpf_htons(length);
+		for (int i = 0; i < 4; i++)
+			if (in->who.server[i] != icmp.ip.saddr.in6_u.u6_addr32[i])
+				return 0;
+		__builtin_memcpy(in->who.client, &icmp.ip.daddr, sizeof(in->who.client));
+		in->who.server_port = icmp.source;
+		in->who.client_port = icmp.destination;
+		in->seq = bpf_ntohl(icmp.seq);
+	} else {
+		struct too_big4 icmp;
+
+		/* Ours have neither options nor fragments. */
+		if (length < sizeof(icmp) || bpf_xdp_load_bytes(ctx, at, &icmp, sizeof(icmp)) || icmp.type != 3 ||
+		    icmp.code != 4 || *(__u8 *)&icmp.ip != 0x45 || icmp.ip.protocol != IP_TCP ||
+		    icmp.ip.frag_off & bpf_htons(0x3fff) || icmp.ip.saddr != in->who.server[3])
+			return 0;
+		mtu = bpf_ntohs(icmp.mtu);
+		was = bpf_ntohs(icmp.ip.tot_len);
+		if (!mtu)
+			mtu = plateau_below(was);
+		if (mtu < PATH_MTU_MIN4)
+			mtu = PATH_MTU_MIN4;
+		in->who.client[3] = icmp.ip.daddr;
+		in->who.server_port = icmp.source;
+		in->who.client_port = icmp.destination;
+		in->seq = bpf_ntohl(icmp.seq);
+	}
+	/* RFC 5927 section 7.1: smaller than what it was too small for. */
+	if (mtu >= was || sum_fold(sum + packet_sum(ctx, at, length)) != 0xffff)
+		return 0;
+	return mtu;
+}
+
+/* Remembers what the path to a client carries. */
+static __always_inline void path_learn(const __be32 client[4], __u32 mtu, __u64 now)
+{
+	struct path path = { .until = now + PATH_NS, .mtu = mtu };
+	__u32 zero = 0;
+	__u64 *end = bpf_map_lookup_elem(&paths_end, &zero);
+
+	if (end)
+		*end = path.until;
+	bpf_map_update_elem(&paths, client, &path, BPF_ANY);
+}
+
+/* The MSS of a new entry: what the client takes, or less if the path carries less. */
+static __always_inline __u16 path_mss(const struct incoming *in, __u16 mss, __u64 now)
+{
+	__u32 headers = in->ipv6 ? HEADERS6 : HEADERS4, zero = 0;
+	__u64 *end = bpf_map_lookup_elem(&paths_end, &zero);
+	struct path *path;
+
+	/* On most machines no path was ever too narrow. */
+	if (!end || *end <= now)
+		return mss;
+	path = bpf_map_lookup_elem(&paths, in->who.client);
+	if (!path || path->until <= now || path->mtu - headers >= mss)
+		return mss;
+	return path->mtu - headers;
+}
+
+/* Makes the segments of an entry shorter; 0 if they are not longer than that. A reply that then needs several is acknowledged
+ * as one that always did, or nothing would make its client go on asking. */
+static __always_inline int flow_shorten(struct flow *flow, __u16 ours, __u32 mss)
+{
+	if (mss >= flow->mss || mss >= ours)
+		return 0;
+	flow->mss = mss;
+	if (flow->reply_length > flow_segment_size(flow, ours))
+		flow->flags |= FLOW_QUERY_UNACKED;
+	return 1;
+}
