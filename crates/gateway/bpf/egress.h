@@ -184,10 +184,8 @@ static long several_send(__u32 index, struct several *l)
 /* What one segment to this client may carry. */
 static __always_inline __u32 segment_limit(const struct settings *s, const struct flow *flow, bool v6)
 {
-	__u32 ours = v6 ? s->mss6 : s->mss4, mss = flow->mss < ours ? flow->mss : ours;
+	__u32 mss = flow_segment_size(flow, v6 ? s->mss6 : s->mss4);
 
-	if (flow->flags & FLOW_TIMESTAMPS)
-		mss -= 12;
 	return mss > SUM_MAX ? SUM_MAX : mss;
 }
 
@@ -212,7 +210,7 @@ static __always_inline int reply_send(struct __sk_buff *ctx, const struct settin
 
 	segment_addresses(&l.o, d->v6, (const __be32 *)d->from.address, (const __be32 *)d->gather.client);
 	segment_ports(&l.o, bpf_htons(s->port), d->port, flow->flags & FLOW_TIMESTAMPS, flow->tsval, flow->client_tsval);
-	l.o.h.tcp.window = bpf_htons(flow->client_wscale < WSCALE_NONE ? WINDOW_SCALED : WINDOW_PLAIN);
+	l.o.h.tcp.window = bpf_htons(flow_our_window(flow));
 	l.o.h.tcp.flags = FLAG_ACK;
 	/* The client's FIN is acknowledged with ours. */
 	l.o.h.tcp.ack = bpf_htonl(ack - (!unacked && flow->flags & FLOW_CLIENT_FIN));
