@@ -254,9 +254,7 @@ impl Core {
         out: &mut Vec<Vec<u8>>,
     ) -> ReplyVerdict {
         let before = out.len();
-        let step = self.payload_max(ends, &flow);
-        let starts = (0..usize::from(flow.reply_length)).step_by(step);
-        out.extend(starts.filter_map(|offset| self.reply_segment(ends, &flow, offset)));
+        out.extend(self.segments_from(0, ends, &flow));
         match (out.len() - before) as u64 {
             1 => self.count(Counter::Reply),
             segments => {
@@ -266,6 +264,17 @@ impl Core {
         }
         self.keep(now, key, flow);
         ReplyVerdict::Sent
+    }
+
+    /// The reply's segments from the one at byte `offset` on; none where the ring does not have it any more.
+    fn segments_from(
+        &self,
+        offset: usize,
+        ends: Connection,
+        flow: &Flow,
+    ) -> impl Iterator<Item = Vec<u8>> {
+        let offsets = (offset..flow.reply_length.into()).step_by(self.payload_max(ends, flow));
+        offsets.filter_map(move |offset| self.reply_segment(ends, flow, offset))
     }
 
     /// A reply to a query that has one. If the server was asked again because the client misses a part of that one, it
@@ -279,13 +288,11 @@ impl Core {
         mut flow: Flow,
         out: &mut Vec<Vec<u8>>,
     ) -> ReplyVerdict {
-        let missing = flow.offset(flow.acked)..usize::from(flow.reply_length);
         let asked = flow.again && matches!(flow.state, State::Replied | State::Closing);
         let before = out.len();
         if asked {
             flow.again = false;
-            let starts = missing.step_by(self.payload_max(ends, &flow));
-            out.extend(starts.filter_map(|offset| self.reply_segment(ends, &flow, offset)));
+            out.extend(self.segments_from(flow.offset(flow.acked), ends, &flow));
             if out.len() == before + 1 {
                 out.extend_from_within(before..);
             }
