@@ -39,6 +39,8 @@ fn fields(entry: Option<flow>) -> Option<Vec<u32>> {
             flow.flags.into(),
             flow.client_wscale.into(),
             flow.repeats.into(),
+            flow.ahead,
+            flow.ahead_length.into(),
         ]
     })
 }
