@@ -6,6 +6,10 @@ mod common;
 
 use std::net::SocketAddr;
 
+use common::frames::{
+    AGAIN, CLIENT_FIN, CLOSING, EDNS_ADDED, IDLE, KERNEL, QUERY, QUERY_UNACKED, REPLIED, SACK,
+    SLOW, TIMESTAMPS,
+};
 use common::packets::{
     ACK, Datagram, FIN, PSH, Segment, fragments, prefixed, query, reply as reply_to,
 };
@@ -26,18 +30,6 @@ const PROG_RUN_MAX: usize = 3200;
 
 const CLIENT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
 const SERVER_MAC: [u8; 6] = [2, 0, 0, 0, 0, 53];
-
-const QUERY: u8 = 2;
-const REPLIED: u8 = 3;
-const CLOSING: u8 = 5;
-const SLOW: u8 = 6;
-const KERNEL: u8 = 7;
-const TIMESTAMPS: u8 = 1;
-const SACK: u8 = 2;
-const EDNS_ADDED: u8 = 4;
-const CLIENT_FIN: u8 = 8;
-const QUERY_UNACKED: u8 = 16;
-const AGAIN: u8 = 32;
 
 const ID: u16 = 0x1234;
 const QUERY_SEQ: u32 = 0xffff_ffe0;
@@ -499,7 +491,7 @@ fn a_query_that_left_the_ring_is_not_put_in_again() {
 #[test]
 fn a_second_reply_is_swallowed() {
     let Some(programs) = Programs::load_with_tc("second reply") else { return };
-    for state in [REPLIED, 4, CLOSING, SLOW] {
+    for state in [REPLIED, IDLE, CLOSING, SLOW] {
         let asked = Asked::changed(&programs, false, false, |flow| flow.state = state);
         asked.swallowed(&asked.reply(300), Counter::ReplyRepeated);
         let parts = fragments(&asked.datagram(&asked.reply(3000)), 1500);
@@ -744,7 +736,7 @@ mod adoption {
     #[test]
     fn takes_a_second_query_and_removes_the_entry() {
         let Some(programs) = Programs::load_with_tc("second query") else { return };
-        for (number, state) in [REPLIED, 4].into_iter().cycle().take(4).enumerate() {
+        for (number, state) in [REPLIED, IDLE].into_iter().cycle().take(4).enumerate() {
             let asked = Asked::changed(&programs, number > 1, false, |flow| flow.state = state);
             let frame = frame(&second(&asked).packet());
             assert_eq!(programs.adopt(&frame), (NEXT, frame));
@@ -807,7 +799,7 @@ mod adoption {
     fn takes_what_was_kept_until_the_client_had_the_reply() {
         let Some(programs) = Programs::load_with_tc("kept") else { return };
         let kept: Vec<u8> = (0..3000u32).map(|i| (i * 5) as u8).collect();
-        for state in [REPLIED, 4] {
+        for state in [REPLIED, IDLE] {
             for (v6, plain) in [(false, true), (true, false)] {
                 for (size, kept) in [(0, &kept[..1]), (0, &kept), (40, &kept[..511])] {
                     let asked = Asked::changed(&programs, v6, plain, |flow| {
@@ -906,7 +898,7 @@ mod adoption {
     #[test]
     fn leaves_alone_what_is_not_for_the_kernel() {
         let Some(programs) = Programs::load_with_tc("not adopted") else { return };
-        for state in [QUERY, REPLIED, 4, CLOSING] {
+        for state in [QUERY, REPLIED, IDLE, CLOSING] {
             let asked = Asked::changed(&programs, false, false, |flow| flow.state = state);
             let good = second(&asked);
             let mut others = vec![
@@ -918,7 +910,7 @@ mod adoption {
                 Segment { seq: good.seq.wrapping_add(1), ..good.clone() },
                 Segment { ack: good.ack.wrapping_add(1), ..good.clone() },
             ];
-            if ![REPLIED, 4].contains(&state) {
+            if ![REPLIED, IDLE].contains(&state) {
                 others.push(good.clone());
             }
             for mut odd in others {
