@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sched::{CloneFlags, setns};
 use serde_json::Value;
 
-use super::place::{AXFR, Gateway, Network, SMALL, can_run, connect, inside, ip, query, receive};
+use super::place::{AXFR, Gateway, Network, SMALL, can_run, connect, ip, query, receive};
 
 const SERVICE: &str = "192.0.2.53:53";
 
@@ -22,10 +22,7 @@ fn service() -> SocketAddr {
 /// A network whose gateway serves through a TUN device.
 fn with_tun() -> (Network, Gateway) {
     let network = Network::new();
-    ip(&format!("-n {} route add 192.0.2.53 via 10.9.0.1", network.client));
-    let forward =
-        inside(&network.gateway, "sysctl").args(["-qw", "net.ipv4.ip_forward=1"]).status();
-    assert!(forward.expect("it runs").success());
+    network.forward();
     let gateway = network.start("--interface nrwtun --server 192.0.2.53");
     (network, gateway)
 }
@@ -42,10 +39,13 @@ fn ask(to: SocketAddr, wait: Duration) -> std::io::Result<usize> {
     Ok(message.len())
 }
 
+fn status(network: &Network, interface: &str) -> Value {
+    let output = network.ask(&format!("status --interface {interface} --json --interval 0"));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
 fn user(network: &Network, key: &str) -> u64 {
-    let output = network.ask("status --interface nrwtun --json --interval 0");
-    let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    status["user"][key].as_u64().expect("a number")
+    status(network, "nrwtun")["user"][key].as_u64().expect("a number")
 }
 
 #[test]
@@ -153,8 +153,7 @@ fn malformed_packets_change_nothing() {
         }
         ask(service(), Duration::from_secs(2)).expect("an answer");
     });
-    let output = network.ask("status --interface nrwtun --json --interval 0");
-    let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let status = status(&network, "nrwtun");
     assert!(status["counters"]["malformed"].as_u64() > Some(500), "{status}");
     assert!(status["counters"]["bad_checksum"].as_u64() > Some(500), "{status}");
     assert_eq!(status["counters"]["query"], 1, "{status}");
@@ -224,8 +223,7 @@ fn a_full_link_loses_packets_and_no_more() {
             });
         }
     });
-    let output = network.ask(&format!("status --interface {link} --json --interval 0"));
-    let status: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let status = status(&network, link);
     assert!(status["user"]["unsent"].as_u64() > Some(0), "{status}");
     assert!(tc(&format!("del dev {link} root")).expect("iproute2").success());
     network.in_client(|| ask(to, Duration::from_secs(2)).expect("an answer"));

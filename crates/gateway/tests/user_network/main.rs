@@ -99,18 +99,7 @@ fn a_tun_device_serves_clients_elsewhere_and_goes_with_the_gateway() {
     }
     let network = Network::new();
     let service = addresses(["192.0.2.53", "2001:db8:53::53"]);
-    ip(&format!("-n {} route add 192.0.2.53 via 10.9.0.1", network.client));
-    ip(&format!("-n {} route add 2001:db8:53::53 via 2001:db8:9::1", network.client));
-    let forward = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"];
-    assert!(
-        inside(&network.gateway, "sysctl")
-            .arg("-qw")
-            .args(forward)
-            .status()
-            .expect("it runs")
-            .success()
-    );
-
+    network.forward();
     let words = "--interface nrwtun --server 192.0.2.53 --server 2001:db8:53::53";
     let gateway = network.start(words);
     compare(&network, service);
@@ -200,11 +189,7 @@ fn status_top_and_metrics_show_a_gateway_that_runs_and_detach_names_it() {
         return;
     }
     let network = Network::new();
-    ip(&format!("-n {} route add 192.0.2.53 via 10.9.0.1", network.client));
-    inside(&network.gateway, "sysctl")
-        .args(["-qw", "net.ipv4.ip_forward=1"])
-        .status()
-        .expect("run");
+    network.forward();
     let words = "--interface nrwtun --server 192.0.2.53 --metrics 127.0.0.1:9919 --close fin";
     let gateway = network.start(words);
     network.in_client(|| {

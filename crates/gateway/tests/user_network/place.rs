@@ -81,6 +81,17 @@ impl Network {
         network
     }
 
+    /// The gateway's machine routes the service address into a TUN device: the client sends there what is for it.
+    pub(crate) fn forward(&self) {
+        for (service, through) in [("192.0.2.53", "10.9.0.1"), ("2001:db8:53::53", "2001:db8:9::1")]
+        {
+            ip(&format!("-n {} route add {service} via {through}", self.client));
+        }
+        let settings = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"];
+        let status = inside(&self.gateway, "sysctl").arg("-qw").args(settings).status();
+        assert!(status.expect("it runs").success());
+    }
+
     pub(crate) fn start_nsd(&mut self) {
         let folder = self.folder.display();
         let mut zone = String::from(
