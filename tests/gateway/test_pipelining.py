@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -114,7 +114,7 @@ def test_a_long_second_part(place: Lab, arm: str) -> None:
 # By hand.
 
 
-def replies(client: Peer, count: int, again: object = lambda: None) -> list[int]:
+def replies(client: Peer, count: int, again: Callable[[], None] = lambda: None) -> list[int]:
     """The IDs of as many replies, in their order in the stream; what comes is acknowledged."""
     begin, have = client.ack, b""
     ids: list[int] = []
@@ -122,7 +122,7 @@ def replies(client: Peer, count: int, again: object = lambda: None) -> list[int]
     for _ in range(60):
         segment = client.receive(0.2)
         if segment is None:
-            again()  # type: ignore[operator]
+            again()
             continue
         assert not segment.flags & RST, str(segment)
         if segment.payload:
