@@ -70,7 +70,7 @@ enum flow_flag {
 	FLOW_AGAIN = 32,	 /* the server's next reply brings what is missing of this one */
 };
 
-/* With its key 80 bytes, of the 88 of the paper's entry. */
+/* With its key 76 bytes, of which a hash map makes 80; the paper's entry has 88. */
 struct flow {
 	__u32 seen_ms;	    /* boot clock, when a packet of it last came or went */
 	__u32 query_seq;    /* SYN-cache mode, before the query: client's ISN + 1 */
@@ -119,46 +119,46 @@ struct source {
 };
 
 /* Each verdict has its counter. The user side shows them by these names in lower case. */
-#define COUNTERS(X)                                                                                \
-	X(MALFORMED, "headers that make no sense; passed, the kernel drops them")                  \
-	X(BAD_CHECKSUM, "data with a wrong TCP checksum; dropped")                                 \
-	X(SYN, "SYNs answered")                                                                    \
-	X(SYN_LIMITED, "SYNs above the rate of their source; dropped")                             \
-	X(SYN_CACHE_FULL, "SYNs that found no room in the SYN cache and got a cookie alone")       \
-	X(HANDSHAKE_ACK, "ACKs of handshakes; dropped, as they say nothing new")                   \
-	X(ACK, "ACKs on entries")                                                                  \
-	X(UNKNOWN_ACK, "ACKs of nothing known; dropped")                                           \
-	X(UNKNOWN_FIN, "FINs of nothing known; dropped, or answered with RST")                         \
-	X(UNKNOWN_DATA, "data of nothing known; dropped, or answered with RST")    \
-	X(RESET, "RSTs that removed an entry")                                                     \
-	X(ODD_FLAGS, "SYNs with other flags; dropped")                                             \
-	X(QUERY, "queries given to the server")                                                    \
-	X(QUERY_AGAIN, "queries given to the server a second time")                                \
-	X(QUERY_LIMITED, "queries above the rate of their source; dropped")                        \
-	X(QUERY_NO_ROOM, "queries that found no room for an entry; dropped")                       \
-	X(STRANGE, "segments that fit no state of their entry; dropped")                           \
-	X(CLOSED, "connections closed in order")                                                   \
-	X(EXPIRED, "entries removed after their time")                                             \
-	X(KERNEL_HAS_IT, "segments of connections that the kernel has, or is to have; passed")     \
-	X(TO_KERNEL_TRANSFER, "zone transfers left to the kernel")                                 \
-	X(TO_KERNEL_UNUSUAL, "first data that is not one whole query, left to the kernel")         \
-	X(TO_KERNEL_SECOND, "second queries, left to the kernel")                                  \
-	X(TO_KERNEL_PIPELINED, "second queries before the reply to the first; both left to the kernel") \
-	X(KEPT, "second queries kept until the client has the reply to the first")                  \
-	X(TO_KERNEL_LARGE, "queries left to the kernel because their name had a large reply")      \
-	X(TO_KERNEL_REPLY, "queries put to the kernel because the reply was truncated or too long")\
-	X(ADOPTED, "connections that the kernel took over")                                        \
-	X(ADOPT_FAILED, "connections that the kernel did not take: no listener, or no memory")     \
-	X(REPLY, "replies sent in one segment")                                                    \
-	X(REPLY_SEGMENTED, "replies sent in several segments")                                     \
-	X(REPLY_SEGMENTS, "segments of them")                                                      \
+#define COUNTERS(X)                                                                                          \
+	X(MALFORMED, "headers that make no sense; passed, the kernel drops them")                            \
+	X(BAD_CHECKSUM, "data with a wrong TCP checksum; dropped")                                           \
+	X(SYN, "SYNs answered")                                                                              \
+	X(SYN_LIMITED, "SYNs above the rate of their source; dropped")                                       \
+	X(SYN_CACHE_FULL, "SYNs that found no room in the SYN cache and got a cookie alone")                 \
+	X(HANDSHAKE_ACK, "ACKs of handshakes; dropped, as they say nothing new")                             \
+	X(ACK, "ACKs on entries")                                                                            \
+	X(UNKNOWN_ACK, "ACKs of nothing known; dropped")                                                     \
+	X(UNKNOWN_FIN, "FINs of nothing known; dropped, or answered with RST")                               \
+	X(UNKNOWN_DATA, "data of nothing known; dropped, or answered with RST")                              \
+	X(RESET, "RSTs that removed an entry")                                                               \
+	X(ODD_FLAGS, "SYNs with other flags; dropped")                                                       \
+	X(QUERY, "queries given to the server")                                                              \
+	X(QUERY_AGAIN, "queries given to the server a second time")                                          \
+	X(QUERY_LIMITED, "queries above the rate of their source; dropped")                                  \
+	X(QUERY_NO_ROOM, "queries that found no room for an entry; dropped")                                 \
+	X(STRANGE, "segments that fit no state of their entry; dropped")                                     \
+	X(CLOSED, "connections closed in order")                                                             \
+	X(EXPIRED, "entries removed after their time")                                                       \
+	X(KERNEL_HAS_IT, "segments of connections that the kernel has, or is to have; passed")               \
+	X(TO_KERNEL_TRANSFER, "zone transfers left to the kernel")                                           \
+	X(TO_KERNEL_UNUSUAL, "first data that is not one whole query, left to the kernel")                   \
+	X(TO_KERNEL_SECOND, "second queries, left to the kernel")                                            \
+	X(TO_KERNEL_PIPELINED, "second queries before the reply to the first; both left to the kernel")      \
+	X(KEPT, "second queries kept until the client has the reply to the first")                           \
+	X(TO_KERNEL_LARGE, "queries left to the kernel because their name had a large reply")                \
+	X(TO_KERNEL_REPLY, "queries put to the kernel because the reply was truncated or too long")          \
+	X(ADOPTED, "connections that the kernel took over")                                                  \
+	X(ADOPT_FAILED, "connections that the kernel did not take: no listener, or no memory")               \
+	X(REPLY, "replies sent in one segment")                                                              \
+	X(REPLY_SEGMENTED, "replies sent in several segments")                                               \
+	X(REPLY_SEGMENTS, "segments of them")                                                                \
 	X(REPLY_REPEATED, "replies that came again from the server, or after the kernel took over; dropped") \
-	X(REPLY_FAILED, "replies that could not be sent: the kernel refused a helper's call")      \
-	X(RESENT, "segments sent again from the ring")                                             \
-	X(RESEND_GONE, "queries sent again whose reply had left the ring; answered with RST")      \
-	X(PATH_MTU, "messages of routers that made a connection's segments shorter")              \
-	X(BLACK_HOLE, "connections whose segments were made shorter as one got lost again and again") \
-	X(TRUNCATED, "UDP replies rewritten as truncated")                                         \
+	X(REPLY_FAILED, "replies that could not be sent: the kernel refused a helper's call")                \
+	X(RESENT, "segments sent again from the ring")                                                       \
+	X(RESEND_GONE, "queries sent again whose reply had left the ring; answered with RST")                \
+	X(PATH_MTU, "messages of routers that made a connection's segments shorter")                         \
+	X(BLACK_HOLE, "connections whose segments were made shorter as one got lost again and again")        \
+	X(TRUNCATED, "UDP replies rewritten as truncated")                                                   \
 	X(XDP_ERROR, "packets that a helper refused to change; dropped")
 
 enum counter {
