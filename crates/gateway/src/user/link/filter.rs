@@ -7,14 +7,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use nix::libc::sock_filter;
 
-/// IPv4 packets with TCP for `port` at one of `addresses`, no fragments.
+/// IPv4 packets with TCP for `port` at one of `addresses`, no fragments; and what ICMP says there cannot be reached
+/// (RFC 792), which is how routers tell of segments that are too long (RFC 1191).
 pub(super) fn ipv4(addresses: &[IpAddr], port: u16) -> Vec<sock_filter> {
     let mut program = Program::default();
-    program.load(BYTE, 9);
-    program.unless(u32::from(TCP), Goto::Reject);
     program.load(HALF, 6);
     program.bits(0x3fff, Goto::Reject); // more fragments, or an offset
     program.push(LOAD_HEADER_LENGTH, 0, 0, 0);
+    program.load(BYTE, 9);
+    program.push(JUMP_EQUAL, u32::from(ICMP), 0, 3);
+    program.push(LOAD_INDEXED | BYTE, 0, 0, 0);
+    program.unless(u32::from(UNREACHABLE), Goto::Reject);
+    program.push(JUMP, 3, 0, 0);
+    program.unless(u32::from(TCP), Goto::Reject);
     program.push(LOAD_INDEXED | HALF, 2, 0, 0);
     program.unless(u32::from(port), Goto::Reject);
     program.load(WORD, 16);
@@ -24,17 +29,16 @@ pub(super) fn ipv4(addresses: &[IpAddr], port: u16) -> Vec<sock_filter> {
     program.finish(Goto::Reject)
 }
 
-/// IPv6 packets for one of `addresses` that hold TCP, or extension headers and whatever is behind them, and
-/// neighbour solicitations for anybody.
+/// IPv6 packets for one of `addresses` that hold TCP, or extension headers and whatever is behind them, or the message
+/// that a packet was too big (RFC 4443 section 3.2); and neighbour solicitations for anybody.
 pub(super) fn ipv6(addresses: &[IpAddr]) -> Vec<sock_filter> {
     let mut program = Program::default();
     program.load(BYTE, 6);
-    program.push(JUMP_EQUAL, u32::from(ICMPV6), 0, 2);
+    program.push(JUMP_EQUAL, u32::from(ICMPV6), 0, 4);
     program.load(BYTE, 40);
     program.when(u32::from(NEIGHBOUR_SOLICITATION), Goto::Accept);
-    // Of an accumulator that was loaded anew, nothing above matters.
-    program.load(BYTE, 6);
-    program.when(u32::from(ICMPV6), Goto::Reject);
+    program.unless(u32::from(PACKET_TOO_BIG), Goto::Reject);
+    program.push(JUMP, 1, 0, 0);
     program.when(u32::from(UDP), Goto::Reject);
     for address in v6(addresses) {
         let bits = address.to_bits();
@@ -140,15 +144,19 @@ const LOAD_HEADER_LENGTH: u16 = 0xb1; // ldxb 4*([0]&0xf)
 const WORD: u16 = 0x00;
 const HALF: u16 = 0x08;
 const BYTE: u16 = 0x10;
+const JUMP: u16 = 0x05;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_SET: u16 = 0x45;
 const RETURN: u16 = 0x06;
 /// The whole packet.
 const ALL: u32 = u32::MAX;
 
+const ICMP: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
+const UNREACHABLE: u8 = 3;
+const PACKET_TOO_BIG: u8 = 2;
 const NEIGHBOUR_SOLICITATION: u8 = 135;
 
 #[cfg(test)]
@@ -174,6 +182,7 @@ mod tests {
             match (step.code, loaded) {
                 (RETURN, _) => return step.k > 0,
                 (LOAD_HEADER_LENGTH, _) => x = usize::from(packet[0] & 0xf) * 4,
+                (JUMP, _) => at += step.k as usize,
                 (JUMP_EQUAL, _) => at += usize::from(if a == step.k { step.jt } else { step.jf }),
                 (JUMP_SET, _) => at += usize::from(if a & step.k != 0 { step.jt } else { step.jf }),
                 (_, Some(value)) => a = value,
@@ -218,6 +227,25 @@ mod tests {
         assert!(!run(&program, &v4_packet("192.0.2.1", TCP, 54, 0, 0)));
         assert!(!run(&program, &v4_packet("192.0.2.1", TCP, 53, 0, 0x2000)), "a first fragment");
         assert!(!run(&program, &v4_packet("192.0.2.1", TCP, 53, 0, 0x0001)), "a later one");
+    }
+
+    #[test]
+    fn unreachable_and_too_big_pass_and_other_icmp_does_not() {
+        let (four, six) = (ipv4(&addresses(), 53), ipv6(&addresses()));
+        for (kind, options) in [(UNREACHABLE, 0), (UNREACHABLE, 40), (8, 0), (11, 4)] {
+            for (to, ours) in [("192.0.2.2", true), ("192.0.2.3", false)] {
+                let mut packet = v4_packet(to, ICMP, 0, options, 0);
+                packet[20 + options] = kind;
+                assert_eq!(run(&four, &packet), ours && kind == UNREACHABLE, "{to}, {kind}");
+            }
+        }
+        for kind in [1, PACKET_TOO_BIG, 128] {
+            for (to, ours) in [("2001:db8::2", true), ("2001:db8::3", false)] {
+                let mut packet = v6_packet(to, ICMPV6);
+                packet[40] = kind;
+                assert_eq!(run(&six, &packet), ours && kind == PACKET_TOO_BIG, "{to}, {kind}");
+            }
+        }
     }
 
     #[test]
