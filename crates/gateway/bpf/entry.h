@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * XDP: segments of connections that have an entry. PROTOCOL.md, "Data on an entry" and "Acknowledgements", row by row, in
+ * their order.
+ */
+#pragma once
+
+#include "pmtu.h"
+#include "verdict.h"
+
+/* The client misses its reply from `place` on, which is sent again. */
+static __always_inline void flow_missed(struct verdict *v, struct flow *flow, __u32 place)
+{
+	/* RFC 4821 section 7.2, as in Linux (tcp_base_mss); RFC 8200 section 5. */
+	__u32 least = v->w->in.ipv6 ? 1220 : 1024;
+
+	if (flow->acked != place || flow->repeats < FLOW_RECOVERING)
+		flow->repeats = FLOW_RECOVERING;
+	else if (flow->repeats < FLOW_BLACK_HOLE)
+		flow->repeats++;
+	flow->acked = place;
+	/* It may be too long for the path, and no router says so (RFC 2923 section 2.1). */
+	if (flow->repeats == FLOW_BLACK_HOLE && flow_end(flow) - place > least && flow_shorten(flow, our_mss(v), least))
+		count(COUNT_BLACK_HOLE);
+}
+
+/* Data at the query's place, when its reply was sent: the client misses a part of it, our FIN, or our ACK. */
+static __always_inline enum fate on_reply_missed(struct verdict *v, struct flow *flow)
+{
+	__u32 offset = v->w->in.ack - flow->server_seq, length = flow->reply_length;
+	int closing = flow->state == FLOW_CLOSING;
+
+	/* It misses our ACK alone, as that of several segments is held back. */
+	if (offset == length + closing) {
+		if (!closing)
+			flow->state = FLOW_IDLE;
+		flow_note(v, flow);
+		count(COUNT_ACK);
+		return answer_ack(v, flow);
+	}
+	/* This reply was acknowledged as a whole before. */
+	if (flow->state == FLOW_IDLE)
+		return FATE_STRANGE;
+	if (offset > length)
+		offset = 0;
+	flow_note(v, flow);
+	flow_missed(v, flow, flow->server_seq + offset);
+	if (answer_again(v, flow, offset))
+		return FATE_ANSWER;
+	/* Asking the server again could give another reply, of which a part would be mixed with this one. */
+	flow_remove(v);
+	count(COUNT_RESEND_GONE);
+	return answer_reset(v);
+}
+
+/* Whether the client misses a part of a reply that the ring has. A packet of its own brings it one segment, and only one of
+ * the server's brings it all: the server is asked again, unless it was already, in vain. */
+static __always_inline bool misses_some(const struct verdict *v, const struct flow *flow)
+{
+	__u32 missing = flow_end(flow) - v->w->in.ack;
+	struct ring_head *head = ring_top();
+
+	return (flow->state == FLOW_REPLIED || flow->state == FLOW_CLOSING) &&
+	       !(flow->flags & FLOW_AGAIN) && missing - 1 < flow->reply_length && head && ring_holds(head, flow->stored);
+}
+
+/* More than the one query that is with the server: the kernel's TCP is to answer all of it. What was stored of the first
+ * query is put before the second by tc ingress, where a packet can be given any length. */
+static __always_inline enum fate leave_to_kernel(struct verdict *v, struct flow *flow)
+{
+	if (v->w->in.ack != flow->server_seq || !flow_leave_query(flow, FLOW_SLOW, FLOW_SLOW, 0))
+		return FATE_STRANGE;
+	flow_note(v, flow);
+	return pass(COUNT_TO_KERNEL_PIPELINED);
+}
+
+/* What the client sends behind its query when the reply has left, but has not come to it. The kernel's TCP can have the
+ * connection only when the client has the whole reply; what it said until then is in the ring. */
+static __always_inline enum fate keep_ahead(struct verdict *v, struct flow *flow)
+{
+	__u32 length = v->w->in.length, before = flow->ahead_length, old = flow->ahead, position;
+	struct ring_head *head = ring_top();
+	__u8 *bytes = ring_bytes();
+
+	if (v->w->in.seq == flow->client_next) {
+		/* The same again, or the first. */
+		if (before > length)
+			before = length = 0;
+		else
+			before = 0;
+	}
+	if (!length) {
+		flow_note(v, flow);
+		return drop(COUNT_KEPT);
+	}
+	if (v->w->in.flags & FLAG_FIN || length > QUERY_MAX || before > AHEAD_MAX - QUERY_MAX || !head || !bytes)
+		return FATE_STRANGE;
+	if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY))
+		return drop(COUNT_QUERY_LIMITED);
+	position = ring_take(head, before + length);
+	if (before && (bpf_probe_read_kernel(bytes + ring_offset(position), before, bytes + ring_offset(old)) ||
+		       !ring_holds(head, old)))
+		return FATE_STRANGE;
+	if (bpf_probe_read_kernel(bytes + ring_offset(position) + before, length, scratch_query(v->w)))
+		return FATE_STRANGE;
+	flow->ahead = position;
+	flow->ahead_length = before + length;
+	flow_note(v, flow);
+	return drop(COUNT_KEPT);
+}
+
+/* "Data on an entry": data, FIN or both, but for what begins a new connection. */
+static __always_inline enum fate on_data(struct verdict *v)
+{
+	struct flow *flow = v->flow;
+	int first = v->w->in.seq == flow->query_seq, next = v->w->in.seq == flow->client_next;
+	int at_end = v->w->in.ack == flow_end(flow);
+
+	if (first && v->w->in.length == flow->query_length && v->w->in.length && v->w->in.length <= QUERY_MAX &&
+	    misses_some(v, flow) && query_read(scratch_query(v->w), v->w->in.length, &v->w->query) &&
+	    v->w->query.id == flow->dns_id) {
+		flow_note(v, flow);
+		flow_missed(v, flow, v->w->in.ack);
+		flow->flags |= FLOW_AGAIN;
+		count(COUNT_QUERY_AGAIN);
+		return FATE_DATAGRAM;
+	}
+	switch (flow->state) {
+	case FLOW_QUERY:
+		if (first && v->w->in.length) {
+			/* Linux puts what it sends again and what comes behind it into one segment. */
+			if (v->w->in.length != flow->query_length)
+				return leave_to_kernel(v, flow);
+			/* The datagram, or the reply, may be lost: the server is asked again. Only a first reply counts. */
+			if (v->w->in.length > QUERY_MAX ||
+			    !query_read(scratch_query(v->w), v->w->in.length, &v->w->query) ||
+			    v->w->query.id != flow->dns_id)
+				break;
+			flow_note(v, flow);
+			if (v->w->in.flags & FLAG_FIN)
+				flow_note_fin(flow);
+			count(COUNT_QUERY_AGAIN);
+			return FATE_DATAGRAM;
+		}
+		/* Nothing comes behind a FIN. */
+		if (!next || flow->flags & FLOW_CLIENT_FIN)
+			break;
+		/* Pipelined: we hold one query at a time. */
+		if (v->w->in.length) {
+			struct ring_head *head = ring_top();
+
+			if (!head || !ring_holds(head, flow->stored))
+				break;
+			return leave_to_kernel(v, flow);
+		}
+		/* Half-close: the reply acknowledges it and carries our FIN. */
+		flow_note(v, flow);
+		flow_note_fin(flow);
+		return drop(COUNT_ACK);
+
+	case FLOW_REPLIED:
+	case FLOW_IDLE:
+		if (first && v->w->in.length)
+			return on_reply_missed(v, flow);
+		/* Behind what was kept: tc ingress puts that before it. */
+		if (flow->ahead_length && at_end && v->w->in.seq == flow->client_next + flow->ahead_length)
+			return pass(COUNT_TO_KERNEL_PIPELINED);
+		if (flow->state == FLOW_REPLIED && v->w->in.ack - flow->server_seq < flow->reply_length && v->w->in.length &&
+		    (next || v->w->in.seq == flow->client_next + flow->ahead_length))
+			return keep_ahead(v, flow);
+		/* The client is done, before it has the reply. Its FIN is acknowledged when it has: until then it is to ask again. */
+		if (flow->state == FLOW_REPLIED && v->w->in.ack - flow->server_seq < flow->reply_length && next) {
+			flow->state = FLOW_CLOSING;
+			flow->flags |= FLOW_QUERY_UNACKED;
+			flow_note(v, flow);
+			flow_note_fin(flow);
+			count(COUNT_ACK);
+			answer_from(v, flow, flow_end(flow), flow->query_seq);
+			v->w->answer.flags |= FLAG_FIN;
+			return FATE_ANSWER;
+		}
+		/* A second query: the connection is one that stays, and tc ingress gives it to the kernel. */
+		if (next && at_end && v->w->in.length)
+			return pass(COUNT_TO_KERNEL_SECOND);
+		/* The client is done, and so are we. The entry stays until it has our FIN. */
+		if (next && at_end) {
+			flow->state = FLOW_CLOSING;
+			/* Who acknowledges our FIN has the acknowledgement that comes with it. */
+			flow->flags &= ~FLOW_QUERY_UNACKED;
+			flow_note(v, flow);
+			flow_note_fin(flow);
+			count(COUNT_ACK);
+			answer_ack(v, flow);
+			v->w->answer.flags |= FLAG_FIN;
+			return FATE_ANSWER;
+		}
+		break;
+
+	case FLOW_CLOSING:
+		if (v->w->in.length) {
+			if (first)
+				return on_reply_missed(v, flow);
+			/* A second query, behind our FIN: nobody will answer it. */
+			if (next && (at_end || v->w->in.ack == flow_end(flow) + 1)) {
+				flow_remove(v);
+				count(COUNT_CLOSED);
+				return answer_reset(v);
+			}
+			break;
+		}
+		/* The client's FIN, or that again as our ACK of it was lost. */
+		if (flow->flags & FLOW_CLIENT_FIN ? v->w->in.seq != flow->client_next - 1 : !next)
+			break;
+		/* Half-closed, and it misses some of the reply: with our ACK it would ask for that no more. */
+		if (!at_end && v->w->in.ack != flow_end(flow) + 1)
+			break;
+		flow_note(v, flow);
+		flow_note_fin(flow);
+		answer_ack(v, flow);
+		if (v->w->in.ack == flow_end(flow) + 1) {
+			flow_remove(v);
+			count(COUNT_CLOSED);
+		} else {
+			if (at_end)
+				v->w->answer.flags |= FLAG_FIN;
+			count(COUNT_ACK);
+		}
+		return FATE_ANSWER;
+
+	case FLOW_SLOW:
+	case FLOW_KERNEL:
+		/* The query again, or what comes behind it: the kernel may have its socket at any moment, and until then
+		 * tc ingress knows better, which sees the segments in the same order. */
+		if (v->w->in.ack == flow->server_seq && v->w->in.seq - flow->query_seq <= WINDOW_PLAIN)
+			return pass(COUNT_KERNEL_HAS_IT);
+		break;
+	}
+	return FATE_STRANGE;
+}
+
+/* "Acknowledgements": a pure ACK on an entry. */
+static __always_inline enum fate on_ack(struct verdict *v)
+{
+	struct flow *flow = v->flow;
+	__u32 offset = v->w->in.ack - flow->server_seq, length = flow->reply_length;
+	int closing = flow->state == FLOW_CLOSING;
+	int replied = closing || flow->state == FLOW_REPLIED || flow->state == FLOW_IDLE;
+	int again = 0;
+
+	if (flow->state == FLOW_SYN)
+		return drop(COUNT_HANDSHAKE_ACK);
+	if (flow_left(flow) || !seq_within(v->w->in.seq, flow->query_seq, flow->client_next + flow->ahead_length) ||
+	    (replied && offset > length + 1))
+		return FATE_STRANGE;
+	/* The client has the reply: tc ingress makes what was kept of this. */
+	if (replied && !closing && offset == length && flow->ahead_length &&
+	    v->w->in.seq == flow->client_next + flow->ahead_length)
+		return pass(COUNT_TO_KERNEL_PIPELINED);
+	count(COUNT_ACK);
+	flow_note(v, flow);
+	if (!replied)
+		return FATE_DROP;
+
+	if (offset < length + closing) {
+		/* The same ACK again and again: segments behind a lost one (RFC 5681 section 3.2). From then on each
+		 * that acknowledges a part tells of the next hole (RFC 6582 section 3.2). */
+		if (v->w->in.ack == flow->acked && flow->repeats < FLOW_RECOVERING) {
+			again = ++flow->repeats == 3;
+		} else if (offset > flow->acked - flow->server_seq) {
+			flow->acked = v->w->in.ack;
+			again = flow->repeats >= FLOW_RECOVERING;
+			flow->repeats = 0;
+		}
+		if (again)
+			flow->repeats = FLOW_RECOVERING;
+	}
+	if (offset == length && flow->state == FLOW_REPLIED)
+		flow->state = FLOW_IDLE;
+	if (offset == length + closing) {
+		/* The whole reply is there: the client need not send its query again. */
+		if (flow->flags & FLOW_QUERY_UNACKED)
+			return answer_ack(v, flow);
+		if (closing && flow->flags & FLOW_CLIENT_FIN) {
+			flow_remove(v);
+			return drop(COUNT_CLOSED);
+		}
+	}
+	return again && answer_again(v, flow, offset) ? FATE_ANSWER : FATE_DROP;
+}

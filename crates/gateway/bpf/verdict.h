@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * A client's segment on its way to a verdict: what its entry notes of it, and the answers to it.
+ */
+#pragma once
+
+#include "answer.h"
+#include "syncache.h"
+
+/* What becomes of a segment. */
+enum fate {
+	FATE_PASS,     /* to the kernel, as it came */
+	FATE_DROP,
+	FATE_ANSWER,   /* the answer goes to the client */
+	FATE_DATAGRAM, /* the query goes to the server */
+	FATE_STRANGE,  /* it fits no state of its entry */
+};
+
+/* A segment on its way to a verdict. */
+struct verdict {
+	const struct settings *s;
+	struct scratch *w;
+	struct flow *flow; /* the connection's entry, or 0 */
+	__u64 now;	   /* boot clock */
+};
+
+static __always_inline enum fate drop(enum counter which)
+{
+	count(which);
+	return FATE_DROP;
+}
+
+static __always_inline enum fate pass(enum counter which)
+{
+	count(which);
+	return FATE_PASS;
+}
+
+static __always_inline __u16 our_mss(const struct verdict *v)
+{
+	return v->w->in.ipv6 ? v->s->mss6 : v->s->mss4;
+}
+
+static __always_inline void flow_seen(struct verdict *v, struct flow *flow)
+{
+	flow->seen_ms = v->now / 1000000;
+}
+
+/* Notes the window, and the timestamp if it is later (RFC 7323 section 4.3). */
+static __always_inline void flow_note(struct verdict *v, struct flow *flow)
+{
+	flow->window = (__u32)v->w->in.window << (flow->client_wscale < WSCALE_NONE ? flow->client_wscale : 0);
+	if (flow->flags & FLOW_TIMESTAMPS && v->w->in.offer.timestamps && !seq_before(v->w->in.tsval, flow->client_tsval))
+		flow->client_tsval = v->w->in.tsval;
+	flow_seen(v, flow);
+}
+
+static __always_inline void flow_note_fin(struct flow *flow)
+{
+	if (!(flow->flags & FLOW_CLIENT_FIN))
+		flow->client_next++;
+	flow->flags |= FLOW_CLIENT_FIN;
+}
+
+/* The entry is removed. */
+static __always_inline void flow_remove(struct verdict *v)
+{
+	if (v->flow && v->flow->state == FLOW_SYN)
+		syncache_leave(&v->w->key);
+	bpf_map_delete_elem(&flows, &v->w->key);
+}
+
+/* Answers that come of the segment alone. */
+
+static __always_inline enum fate answer_fin(struct verdict *v)
+{
+	v->w->answer.seq = v->w->in.ack;
+	v->w->answer.ack = v->w->in.seq + 1;
+	v->w->answer.flags = FLAG_FIN | FLAG_ACK;
+	v->w->answer.window = WINDOW_PLAIN;
+	if (v->w->in.offer.timestamps)
+		answer_timestamps(&v->w->answer, v->w->in.tsecr, v->w->in.tsval);
+	return FATE_ANSWER;
+}
+
+static __always_inline enum fate answer_reset(struct verdict *v)
+{
+	v->w->answer.seq = v->w->in.ack; /* RFC 9293 section 3.10.7.1 */
+	v->w->answer.flags = FLAG_RST;
+	return FATE_ANSWER;
+}
+
+/* Answers that come of an entry. */
+
+static __always_inline enum fate answer_from(struct verdict *v, const struct flow *flow, __u32 seq, __u32 ack)
+{
+	v->w->answer.seq = seq;
+	v->w->answer.ack = ack;
+	v->w->answer.flags = FLAG_ACK;
+	v->w->answer.window = flow_our_window(flow);
+	if (flow->flags & FLOW_TIMESTAMPS)
+		answer_timestamps(&v->w->answer, flow->tsval, flow->client_tsval);
+	return FATE_ANSWER;
+}
+
+/* All that the client has sent is acknowledged. */
+static __always_inline enum fate answer_ack(struct verdict *v, struct flow *flow)
+{
+	/* Of the client's FIN too: that this is lost nothing would say, so it is sent as often as it is missed. */
+	if (flow->state != FLOW_CLOSING || !(flow->flags & FLOW_CLIENT_FIN))
+		flow->flags &= ~FLOW_QUERY_UNACKED;
+	return answer_from(v, flow, v->w->in.ack, flow->client_next);
+}
+
+/* The reply's segment that begins at `offset`, at most its length; if it is still in the ring. */
+static __always_inline int answer_again(struct verdict *v, const struct flow *flow, __u32 offset)
+{
+	struct ring_head *head = ring_top();
+	__u32 left = flow->reply_length - offset, size = flow_segment_size(flow, our_mss(v));
+
+	if (!head || !ring_holds(head, flow->stored))
+		return 0;
+	answer_from(v, flow, flow->server_seq + offset,
+		    flow->flags & FLOW_QUERY_UNACKED ? flow->query_seq : flow->client_next);
+	if (left <= size) {
+		size = left;
+		if (left)
+			v->w->answer.flags |= FLAG_PSH;
+		if (flow->state == FLOW_CLOSING)
+			v->w->answer.flags |= FLAG_FIN;
+	}
+	/* The client's FIN is acknowledged with ours: it must not be left waiting for that. */
+	if (flow->flags & FLOW_CLIENT_FIN && !(flow->flags & FLOW_QUERY_UNACKED) && !(v->w->answer.flags & FLAG_FIN))
+		v->w->answer.ack--;
+	v->w->answer.position = flow->stored;
+	v->w->answer.offset = offset;
+	v->w->answer.payload = size;
+	count(COUNT_RESENT);
+	return 1;
+}
