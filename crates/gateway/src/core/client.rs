@@ -1,14 +1,14 @@
-//! What clients send, but for SYNs (`syn.rs`): the tables of PROTOCOL.md, "The verdicts", row by row.
+//! What clients send, but for SYNs (`syn.rs`) and what comes on an entry (`entry.rs`): the tables of PROTOCOL.md, "The
+//! verdicts", row by row.
 
 use narrows_wire::tcp::{Flags, Options};
 
 use super::cookie::{self, HEARD, Handshake, Offer};
-use super::dns::{QUERY_MAX, Query};
-use super::flow::{AHEAD_MAX, Flow, FlowKey, RECOVERING, State};
+use super::dns::Query;
+use super::flow::{Flow, FlowKey, State};
 use super::packet::{self, Ip, Malformed, Segment};
 use super::rate;
 use super::segment::{self, Outgoing, WINDOW};
-use super::send::answer;
 use super::{Connection, Core, Counter, Now, Reason, Verdict, nanoseconds};
 
 impl Core {
@@ -79,7 +79,7 @@ pub(super) struct Client<'a> {
     pub(super) now: Now,
     pub(super) key: FlowKey,
     pub(super) segment: &'a Segment<'a>,
-    out: &'a mut Vec<Vec<u8>>,
+    pub(super) out: &'a mut Vec<Vec<u8>>,
     /// It fits nothing that is known of its connection.
     strange: bool,
 }
@@ -114,7 +114,7 @@ impl<'a> Client<'a> {
     }
 
     /// To be looked at by [`Self::beyond`].
-    fn strange(&mut self) -> Verdict {
+    pub(super) fn strange(&mut self) -> Verdict {
         self.strange = true;
         Verdict::Drop
     }
@@ -156,7 +156,7 @@ impl<'a> Client<'a> {
     }
 
     /// "The first data"; `offer` is what the SYN said.
-    fn on_first_data(&mut self, offer: Offer) -> Verdict {
+    pub(super) fn on_first_data(&mut self, offer: Offer) -> Verdict {
         let segment = self.segment;
         self.core.remove(&self.key);
         if segment.payload.is_empty() {
@@ -198,323 +198,7 @@ impl<'a> Client<'a> {
         self.query(&query, Counter::Query)
     }
 
-    /// "Data on an entry": data, FIN or both.
-    fn on_data(&mut self, mut flow: Flow) -> Verdict {
-        let segment = self.segment;
-        let first = segment.seq == flow.query_seq;
-        if flow.state == State::Syn && first && segment.ack == flow.server_seq {
-            return self.on_first_data(Offer {
-                mss: flow.mss,
-                timestamps: flow.timestamps,
-                wscale: flow.client_wscale,
-                sack: flow.sack,
-            });
-        }
-        if !first || flow.state == State::Syn {
-            if let Some(offer) = self.core.cookie(self.now, segment) {
-                return self.on_first_data(offer);
-            }
-        }
-        let next = segment.seq == flow.client_next;
-        let length = segment.payload.len();
-        let data = length > 0;
-        let at_end = segment.ack == flow.end();
-        let complete = at_end || segment.ack == flow.end().wrapping_add(1);
-        if data && first && self.misses_some(&flow) {
-            if let Some(query) = self.same_query(&flow) {
-                flow.note(segment);
-                flow = self.core.missed(self.ends(), flow, segment.ack);
-                flow.again = true;
-                self.core.keep(self.now, self.key, flow);
-                return self.query(&query, Counter::QueryAgain);
-            }
-        }
-        match flow.state {
-            // Linux puts what it sends again and what comes behind it into one segment.
-            State::Query if first && data && length != usize::from(flow.query_length) => {
-                self.leave_to_kernel(flow)
-            }
-            State::Query if data && first => self.on_query_again(flow),
-            // Nothing comes behind a FIN.
-            State::Query if flow.client_fin => self.strange(),
-            State::Query if data && next && self.core.stored(&flow).is_some() => {
-                self.leave_to_kernel(flow)
-            }
-            State::Query if next && !data => {
-                flow.note(segment);
-                flow.note_fin();
-                self.core.keep(self.now, self.key, flow);
-                self.drop(Counter::Ack)
-            }
-            State::Replied | State::Idle | State::Closing if data && first => {
-                self.on_reply_missed(flow)
-            }
-            State::Replied | State::Idle
-                if flow.ahead_length > 0 && at_end && segment.seq == flow.behind_ahead() =>
-            {
-                self.hand_off(Reason::Pipelined)
-            }
-            State::Replied
-                if data
-                    && (next || segment.seq == flow.behind_ahead())
-                    && flow.offset(segment.ack) < flow.reply_length.into() =>
-            {
-                self.keep_ahead(flow)
-            }
-            // Its FIN is acknowledged when the client has the reply: until then it is to ask again.
-            State::Replied
-                if next && !data && flow.offset(segment.ack) < flow.reply_length.into() =>
-            {
-                flow.state = State::Closing;
-                flow.query_unacked = true;
-                flow.note(segment);
-                flow.note_fin();
-                self.core.keep(self.now, self.key, flow);
-                self.core.count(Counter::Ack);
-                let header = Outgoing {
-                    seq: flow.end(),
-                    ack: flow.query_seq,
-                    flags: Flags::ACK | Flags::FIN,
-                    ..answer(self.ends(), &flow)
-                };
-                self.transmit(&header)
-            }
-            State::Replied | State::Idle if data && next && at_end => self.hand_off(Reason::Second),
-            State::Replied | State::Idle if next && at_end => {
-                flow.state = State::Closing;
-                // Who acknowledges our FIN has the acknowledgement that comes with it.
-                flow.query_unacked = false;
-                self.on_fin(flow)
-            }
-            // Before the end, its ACK would tell a client that misses some of the reply that it need not ask again.
-            State::Closing if !data && complete => {
-                let noted = u32::from(flow.client_fin);
-                match segment.seq == flow.client_next.wrapping_sub(noted) {
-                    true => self.on_fin(flow),
-                    false => self.strange(),
-                }
-            }
-            State::Closing if next && complete => {
-                self.core.remove(&self.key);
-                self.reset(Counter::Closed)
-            }
-            // The query again, or what comes behind it: the kernel may have its socket at any moment.
-            State::Slow | State::Kernel
-                if segment.ack == flow.server_seq
-                    && segment.seq.wrapping_sub(flow.query_seq) <= WINDOW.into() =>
-            {
-                self.hand_off(Reason::Left)
-            }
-            _ => self.strange(),
-        }
-    }
-
-    /// Whether the client misses a part of a reply that the ring has. A packet of its own brings it one segment, and
-    /// only one of the server's brings it all: the server is asked again, unless it was already, in vain.
-    fn misses_some(&self, flow: &Flow) -> bool {
-        let missing = flow.end().wrapping_sub(self.segment.ack) as usize;
-        matches!(flow.state, State::Replied | State::Closing)
-            && !flow.again
-            && (1..=usize::from(flow.reply_length)).contains(&missing)
-            && self.core.ring.at(flow.stored, flow.reply_length.into()).is_some()
-    }
-
-    /// The query of the entry, if that is what this segment has.
-    fn same_query(&self, flow: &Flow) -> Option<Query<'a>> {
-        let payload = self.segment.payload;
-        let same = payload.len() == usize::from(flow.query_length);
-        Query::read(payload).filter(|query| same && query.id() == flow.dns_id)
-    }
-
-    /// More than the one query that is with the server: the kernel's TCP is to answer all of it.
-    fn leave_to_kernel(&mut self, mut flow: Flow) -> Verdict {
-        if self.segment.ack != flow.server_seq {
-            return self.strange();
-        }
-        flow.state = State::Slow;
-        flow.note(self.segment);
-        self.core.keep(self.now, self.key, flow);
-        self.hand_off(Reason::Pipelined)
-    }
-
-    /// What the client sends behind its query when the reply has left, but has not come to it.
-    fn keep_ahead(&mut self, mut flow: Flow) -> Verdict {
-        let segment = self.segment;
-        let payload = segment.payload;
-        let mut before = usize::from(flow.ahead_length);
-        if segment.seq == flow.client_next {
-            // The same again, or the first.
-            if before > payload.len() {
-                flow.note(segment);
-                self.core.keep(self.now, self.key, flow);
-                return self.drop(Counter::Kept);
-            }
-            before = 0;
-        }
-        if segment.has(Flags::FIN) || payload.len() > QUERY_MAX || before > AHEAD_MAX - QUERY_MAX {
-            return self.strange();
-        }
-        let settings = &self.core.settings;
-        let (interval, burst) = (settings.query_interval_ns, settings.query_burst_ns);
-        if !self.conforms(|source| &mut source.query_at, interval, burst) {
-            return self.drop(Counter::QueryLimited);
-        }
-        let kept = match before {
-            0 => Some(Vec::new()),
-            _ => self.core.ring.at(flow.ahead, before).map(<[u8]>::to_vec),
-        };
-        let Some(kept) = kept else { return self.strange() };
-        flow.ahead = self.core.ring.store(&[&kept, payload]);
-        flow.ahead_length = (before + payload.len()) as u16;
-        flow.note(segment);
-        self.core.keep(self.now, self.key, flow);
-        self.drop(Counter::Kept)
-    }
-
-    /// "QUERY, `seq == query_seq`, same length".
-    fn on_query_again(&mut self, mut flow: Flow) -> Verdict {
-        let segment = self.segment;
-        let Some(query) = self.same_query(&flow) else {
-            return self.strange();
-        };
-        flow.note(segment);
-        if segment.has(Flags::FIN) {
-            flow.note_fin();
-        }
-        self.core.keep(self.now, self.key, flow);
-        self.query(&query, Counter::QueryAgain)
-    }
-
-    /// The query again, after the reply was sent: the client misses a part of it, our FIN, or our
-    /// acknowledgement.
-    fn on_reply_missed(&mut self, mut flow: Flow) -> Verdict {
-        let segment = self.segment;
-        let length = usize::from(flow.reply_length);
-        let closing = flow.state == State::Closing;
-        let offset = match flow.offset(segment.ack) {
-            offset if offset < length => offset,
-            offset if offset == length + usize::from(closing) => {
-                if !closing {
-                    flow.state = State::Idle;
-                }
-                self.core.count(Counter::Ack);
-                return self.acknowledge_query(flow);
-            }
-            offset if closing && offset == length => offset,
-            _ => 0,
-        };
-        // An IDLE connection's reply was acknowledged as a whole.
-        if flow.state == State::Idle {
-            return self.strange();
-        }
-        flow.note(segment);
-        let place = flow.server_seq.wrapping_add(offset as u32);
-        flow = self.core.missed(self.ends(), flow, place);
-        match self.core.reply_segment(self.ends(), &flow, offset) {
-            Some(packet) => {
-                self.core.keep(self.now, self.key, flow);
-                self.core.count(Counter::Resent);
-                self.out.push(packet);
-                Verdict::Transmit
-            }
-            None => {
-                self.core.remove(&self.key);
-                self.reset(Counter::ResendGone)
-            }
-        }
-    }
-
-    /// An ACK of all that the client has sent, for a query that is in doubt.
-    fn acknowledge_query(&mut self, mut flow: Flow) -> Verdict {
-        flow.note(self.segment);
-        // Of the client's FIN too: that this is lost nothing would say, so it is sent as often as it is missed.
-        flow.query_unacked &= flow.state == State::Closing && flow.client_fin;
-        self.core.keep(self.now, self.key, flow);
-        let header =
-            Outgoing { seq: self.segment.ack, ack: flow.client_next, ..answer(self.ends(), &flow) };
-        self.transmit(&header)
-    }
-
-    /// The client's FIN, its first or the same again, in state CLOSING.
-    fn on_fin(&mut self, mut flow: Flow) -> Verdict {
-        let segment = self.segment;
-        flow.note(segment);
-        flow.note_fin();
-        if segment.ack == flow.end().wrapping_add(1) {
-            self.core.remove(&self.key);
-            self.core.count(Counter::Closed);
-        } else {
-            self.core.keep(self.now, self.key, flow);
-            self.core.count(Counter::Ack);
-        }
-        let ours = if segment.ack == flow.end() { Flags::FIN } else { 0 };
-        let header = Outgoing {
-            seq: segment.ack,
-            ack: flow.client_next,
-            flags: Flags::ACK | ours,
-            ..answer(self.ends(), &flow)
-        };
-        self.transmit(&header)
-    }
-
-    /// "Acknowledgements": a pure ACK on an entry.
-    fn on_ack(&mut self, mut flow: Flow) -> Verdict {
-        let segment = self.segment;
-        if flow.state == State::Syn {
-            return self.drop(Counter::HandshakeAck);
-        }
-        let replied = matches!(flow.state, State::Replied | State::Idle | State::Closing);
-        let length = usize::from(flow.reply_length);
-        let offset = flow.offset(segment.ack);
-        if flow.is_left() || !flow.is_current(segment.seq) || (replied && offset > length + 1) {
-            return self.strange();
-        }
-        let closing = flow.state == State::Closing;
-        // The client has the reply: the kernel's TCP is to have what was kept.
-        let kept = flow.ahead_length > 0 && segment.seq == flow.behind_ahead();
-        if replied && !closing && offset == length && kept {
-            return self.hand_off(Reason::Pipelined);
-        }
-        self.core.count(Counter::Ack);
-        flow.note(segment);
-        let mut repeat = false;
-        if replied && (offset < length || (closing && offset == length)) {
-            if segment.ack == flow.acked && flow.repeats < RECOVERING {
-                flow.repeats += 1;
-                repeat = flow.repeats == 3;
-            } else if offset > flow.offset(flow.acked) {
-                flow.acked = segment.ack;
-                repeat = flow.repeats >= RECOVERING;
-                flow.repeats = 0;
-            }
-            if repeat {
-                flow.repeats = RECOVERING;
-            }
-        }
-        if flow.state == State::Replied && offset == length {
-            flow.state = State::Idle;
-        }
-        if replied && offset == length + usize::from(closing) {
-            if flow.query_unacked {
-                return self.acknowledge_query(flow);
-            }
-            if closing && flow.client_fin {
-                self.core.remove(&self.key);
-                return self.drop(Counter::Closed);
-            }
-        }
-        self.core.keep(self.now, self.key, flow);
-        match repeat.then(|| self.core.reply_segment(self.ends(), &flow, offset)).flatten() {
-            Some(packet) => {
-                self.core.count(Counter::Resent);
-                self.out.push(packet);
-                Verdict::Transmit
-            }
-            None => Verdict::Drop,
-        }
-    }
-
-    fn query(&mut self, query: &Query<'_>, counter: Counter) -> Verdict {
+    pub(super) fn query(&mut self, query: &Query<'_>, counter: Counter) -> Verdict {
         self.core.count(counter);
         let message = query.for_server(self.core.settings.edns_size);
         let segment = self.segment;
@@ -541,7 +225,7 @@ impl<'a> Client<'a> {
     }
 
     /// RST, by the segment alone (RFC 9293, section 3.10.7.1).
-    fn reset(&mut self, counter: Counter) -> Verdict {
+    pub(super) fn reset(&mut self, counter: Counter) -> Verdict {
         self.core.count(counter);
         let header = Outgoing {
             from: self.segment.server(),
@@ -565,7 +249,7 @@ impl<'a> Client<'a> {
         Verdict::Drop
     }
 
-    fn hand_off(&mut self, reason: Reason) -> Verdict {
+    pub(super) fn hand_off(&mut self, reason: Reason) -> Verdict {
         self.core.count(match reason {
             Reason::Transfer => Counter::ToKernelTransfer,
             Reason::Unusual => Counter::ToKernelUnusual,
@@ -594,7 +278,7 @@ impl<'a> Client<'a> {
         conforms
     }
 
-    fn ends(&self) -> Connection {
+    pub(super) fn ends(&self) -> Connection {
         Connection { client: self.segment.client(), server: self.segment.server() }
     }
 }

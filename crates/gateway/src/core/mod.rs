@@ -25,6 +25,7 @@ mod client;
 mod cookie;
 mod counters;
 mod dns;
+mod entry;
 mod flow;
 mod frame;
 mod lru;
