@@ -1,0 +1,127 @@
+//! The XDP program's limits, by `bpf_prog_run`: each source's rates, and the SYN cache's sizes. Needs root; says SKIP
+//! otherwise.
+
+#![cfg(feature = "ebpf")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::frames::*;
+use common::packets::{ACK, FIN, RST, Segment};
+use common::programs::{Programs, counted, programs};
+use narrows_gateway::core::Counter;
+use narrows_gateway::kernel::types::settings;
+
+#[test]
+fn sources_have_rates_of_their_own() {
+    let programs = programs!("sources_have_rates_of_their_own");
+    // One in a minute, and three more at once.
+    let minute = 60_000_000_000;
+    let slow = settings {
+        syn_interval_ns: minute,
+        syn_burst_ns: 2 * minute + minute / 2,
+        query_interval_ns: minute,
+        query_burst_ns: minute / 2,
+        ..Programs::settings()
+    };
+    programs.set(slow);
+    for ipv6 in [false, true] {
+        let client = Client::new(&programs, ipv6, false);
+        let syn = client.saying.syn().packet();
+        for _ in 0..3 {
+            assert!(matches!(client.say_packet(&syn), Came::Segment(_)));
+        }
+        // From another port too, and from another address of the same network in IPv6.
+        let mut same = client.clone();
+        same.saying.client.set_port(1024);
+        if ipv6 {
+            same.saying.client.set_ip("2001:db8:7::ffff:1".parse().unwrap());
+        }
+        for client in [&client, &same] {
+            let syn = client.saying.syn().packet();
+            let came = counted(&programs, &[Counter::SynLimited], || client.say_packet(&syn));
+            assert_eq!(came, Came::Drop);
+        }
+        let mut other = client.clone();
+        let address = if ipv6 { "2001:db8:7:1::7" } else { "198.51.100.8" };
+        other.saying.client.set_ip(address.parse().unwrap());
+        let mut other = other.open();
+        let data = other.saying.data();
+        assert!(matches!(other.say(&data), Came::Query(_)));
+        // A second connection's query, from the same source.
+        other.saying.client.set_port(5353);
+        let mut other = other.open();
+        let (data, head) = (other.saying.data(), programs.ring_head());
+        let came = counted(&programs, &[Counter::QueryLimited], || other.say(&data));
+        assert_eq!(came, Came::Drop);
+        assert_eq!((other.flow().map(|_| ()), programs.ring_head()), (None, head));
+        // What goes to the kernel, and what only closes, is not a query.
+        let half = other.saying.data_at(0, 0, &other.saying.query[..9]);
+        assert_eq!(other.say(&half), Came::Pass);
+    }
+    assert_eq!(programs.sources().len(), 4);
+}
+
+/// SYN-cache mode: 4 buckets, of 2 entries each, 5 in all.
+#[test]
+fn a_syn_cache_is_limited_in_all_and_in_each_bucket() {
+    let programs = programs!("a_syn_cache_is_limited_in_all_and_in_each_bucket");
+    let cache = settings {
+        syncache: 1,
+        syncache_limit: 5,
+        syncache_bucket_limit: 2,
+        ..Programs::settings()
+    };
+    programs.set(cache);
+    let mut clients = Vec::new();
+    for port in 2000..2100 {
+        let mut client = Client::new(&programs, port % 2 == 0, port % 3 == 0);
+        client.saying.client.set_port(port);
+        let client = client.open();
+        clients.push(client);
+        let (buckets, all) = programs.syncache();
+        assert_eq!(buckets.iter().sum::<u32>(), all);
+        assert!(all <= 5 && buckets.iter().all(|&bucket| bucket <= 2), "{buckets:?}");
+        let entries = clients.iter().filter(|client| client.flow().is_some()).count();
+        assert_eq!(entries as u32, all);
+    }
+    assert_eq!(programs.syncache().1, 5);
+    assert_eq!(programs.count(Counter::SynCacheFull), 95);
+    let kept: Vec<_> = clients.iter().filter(|client| client.flow().is_some()).cloned().collect();
+    for (left, mut client) in (0..5).rev().zip(kept) {
+        // The SYN again: the same entry.
+        client.saying.isn = 77;
+        let mut client = client.open();
+        let entry = client.flow().unwrap();
+        assert_eq!((entry.state, entry.query_seq), (1, 78));
+        assert_eq!((entry.server_seq, entry.tsval), (client.starts().1, client.saying.tsecr));
+        let ack = client.saying.ack(0, 0);
+        assert_eq!(counted(&programs, &[Counter::HandshakeAck], || client.say(&ack)), Came::Drop);
+        match left {
+            // Without a look at the cookie: it is a day old here.
+            4 => {
+                let day = 86_400_000_000_000;
+                let now = Programs::settings().wall_offset_ns;
+                programs.set(settings { wall_offset_ns: now + day, ..cache });
+                assert!(matches!(client.say(&client.saying.data()), Came::Query(_)));
+                assert_eq!(client.flow().unwrap().state, QUERY);
+                programs.set(cache);
+            }
+            3 => assert!(matches!(client.say(&client.saying.data()), Came::Query(_))),
+            2 => {
+                let came = client.say(&client.saying.fin(0, 0));
+                assert!(matches!(came, Came::Segment(segment) if segment.flags == FIN | ACK));
+                assert_eq!(client.flow().map(|_| ()), None);
+            }
+            1 => {
+                let reset = Segment { flags: RST, ..client.saying.ack(0, 0) };
+                assert_eq!(client.say(&reset), Came::Drop);
+            }
+            _ => assert_eq!(client.say(&client.saying.data_at(0, 0, b"\x00\x20")), Came::Pass),
+        }
+        assert_eq!(programs.syncache().1, left, "it has left the cache");
+    }
+    // One that found no room is answered by its cookie alone.
+    let mut client = clients.into_iter().find(|client| client.flow().is_none()).unwrap();
+    assert!(matches!(client.say(&client.saying.data()), Came::Query(_)));
+}
