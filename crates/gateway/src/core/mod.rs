@@ -45,6 +45,7 @@ use std::time::Duration;
 pub use adopt::Adoption;
 pub use counters::{Counter, Counters};
 pub use flow::{Flow, FlowKey, State};
+pub(crate) use pmtu::TooBig;
 pub use rate::{Source, burst_ns, interval_ns};
 pub use settings::{CookieKey, SERVERS_MAX, Settings};
 

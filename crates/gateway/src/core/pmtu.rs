@@ -35,16 +35,17 @@ const PLATEAUS: [u16; 7] = [32_000, 17_914, 8166, 4352, 2002, 1492, 1006];
 const ICMP_BYTES: usize = 8;
 
 /// A segment that was too long, as a router quotes it.
-struct TooBig {
-    ends: Connection,
-    seq: u32,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TooBig {
+    pub(crate) ends: Connection,
+    pub(crate) seq: u32,
     /// What the next link takes, less our headers without TCP options.
-    mss: u16,
+    pub(crate) mss: u16,
 }
 
 impl TooBig {
     /// Reads an IP packet; `None` is another message, or one that says nothing that can be right.
-    fn read(ip: &Ip<'_>) -> Option<Self> {
+    pub(crate) fn read(ip: &Ip<'_>) -> Option<Self> {
         let message = ip.payload;
         if ip.fragment.is_some() {
             return None;
@@ -135,11 +136,16 @@ impl Core {
             return None;
         }
         let flow = Flow { repeats: RECOVERING, ..self.shortened(ends, &flow, message.mss)? };
-        self.count(Counter::PathMtu);
-        let until = nanoseconds(now).saturating_add(REMEMBERED);
-        self.paths.put(key.client, Path { until, mss: message.mss });
+        self.learn_path(now, message);
         self.keep(now, key, flow);
         self.reply_segment(ends, &flow, flow.offset(flow.acked))
+    }
+
+    /// Remembers what the path to a client carries, after a message that made a connection's segments shorter.
+    pub(crate) fn learn_path(&mut self, now: Now, message: &TooBig) {
+        self.count(Counter::PathMtu);
+        let until = nanoseconds(now).saturating_add(REMEMBERED);
+        self.paths.put(message.ends.client.ip(), Path { until, mss: message.mss });
     }
 
     /// The entry with shorter segments; `None` where they are not longer than that. A reply that then needs several is
@@ -175,7 +181,7 @@ impl Core {
     }
 
     /// The MSS that the path to a client is known for.
-    pub(super) fn path_mss(&self, now: Now, client: IpAddr) -> Option<u16> {
+    pub(crate) fn path_mss(&self, now: Now, client: IpAddr) -> Option<u16> {
         let path = self.paths.get(&client)?;
         (nanoseconds(now) < path.until).then_some(path.mss)
     }

@@ -18,7 +18,7 @@ use super::stream::{self, Start};
 use super::upstream::{Asked, Asker, Upstream};
 use crate::core::packet::{Datagram, Ip, Segment};
 use crate::core::segment::Outgoing;
-use crate::core::{Connection, Core, Counter, Now, ReplyVerdict, Settings, Verdict};
+use crate::core::{Connection, Core, Counter, Now, ReplyVerdict, Settings, TooBig, Verdict};
 
 /// Packets that are taken before others have their turn.
 const BURST: usize = 256;
@@ -237,6 +237,9 @@ impl<L: Link> DataPath<L> {
 
     fn on_packet(&mut self, now: Now, packet: &[u8], peer: Peer) -> io::Result<()> {
         if self.relay.len() > 0 {
+            if let Some(at) = self.too_long(now, packet) {
+                return self.pump(now, at);
+            }
             if let Some(segment) = read(packet) {
                 // A SYN is the core's also where it is within the connection's window: the client may have begun anew.
                 let known = self.relay.find(&ends(&segment), segment.seq);
@@ -256,6 +259,14 @@ impl<L: Link> DataPath<L> {
             Verdict::Query => self.ask(now, peer),
             Verdict::HandOff(_) => self.adopt(now, packet, peer),
         }
+    }
+
+    /// Which connection that went on with TCP has shorter segments now, as this packet says that the path is narrower.
+    fn too_long(&mut self, now: Now, packet: &[u8]) -> Option<usize> {
+        let message = TooBig::read(&Ip::read(packet).ok()??)?;
+        let at = self.relay.shorten(&message, now.boot)?;
+        self.core.learn_path(now, &message);
+        Some(at)
     }
 
     /// Sends what the core has put out.
@@ -338,11 +349,12 @@ impl<L: Link> DataPath<L> {
         let connection = ends(&segment);
         let settings = self.core.settings();
         let ours = if connection.client.is_ipv4() { settings.mss4 } else { settings.mss6 };
+        let path = self.core.path_mss(now, connection.client.ip()).unwrap_or(ours);
         let start = Start {
             client_next: segment.seq,
             server_next: segment.ack,
             window: u32::from(segment.window) << adoption.wscale.unwrap_or(0).min(14),
-            mss: adoption.mss.min(ours),
+            mss: adoption.mss.min(ours).min(path),
             scale: adoption.wscale,
             timestamps: adoption.timestamps,
         };

@@ -22,7 +22,7 @@ use nix::sys::socket::{
 use super::link::Peer;
 use super::poller::{Interest, Poller, Token};
 use super::stream::{Segment, Start, Stream};
-use crate::core::Connection;
+use crate::core::{Connection, TooBig};
 
 /// A connection on which nothing has come or gone for so long is closed: longer than servers wait (NSD, 120 s),
 /// so that these decide.
@@ -145,6 +145,14 @@ impl Relay {
                 self.sources.remove(&from);
             }
         }
+    }
+
+    /// A router says that a segment was too long for the path, where it is one of a connection's here. Which connection's, if
+    /// its segments are shorter now.
+    pub(super) fn shorten(&mut self, message: &TooBig, now: Duration) -> Option<usize> {
+        let at = *self.by_connection.get(&message.ends)?;
+        let stream = &mut self.entries[at].as_mut()?.stream;
+        stream.shorten(message.seq, message.mss, now).then_some(at)
     }
 
     /// A segment of the client. Afterwards [`Relay::pump`].

@@ -11,6 +11,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use etherparse::icmpv4::DestUnreachableHeader;
+use etherparse::{
+    Icmpv4Header, Icmpv4Type, Icmpv6Header, Icmpv6Type, IpNumber, Ipv4Header, Ipv6Header,
+};
+
 use super::stream::Stream;
 use super::*;
 
@@ -36,6 +41,8 @@ struct Impairment {
     loss_percent: u64,
     duplicate_percent: u64,
     reorder_percent: u64,
+    /// What a router on the way to the clients forwards; 0: anything. It tells the gateway of what it does not.
+    narrow: usize,
 }
 
 impl MemoryLink {
@@ -77,7 +84,11 @@ impl Link for MemoryLink {
     }
 
     fn send(&mut self, packet: Vec<u8>, _: Peer) -> io::Result<()> {
-        self.carry(&packet, false);
+        if (1..packet.len()).contains(&self.impairment.narrow) {
+            self.to_gateway.push_back(too_big(&packet, self.impairment.narrow));
+        } else {
+            self.carry(&packet, false);
+        }
         Ok(())
     }
 
@@ -87,6 +98,31 @@ impl Link for MemoryLink {
 
     fn mtu(&self) -> u16 {
         1500
+    }
+}
+
+/// What a router says of a packet that its next link does not take: it quotes the headers (RFC 1191, RFC 4443).
+fn too_big(packet: &[u8], mtu: usize) -> Vec<u8> {
+    if packet[0] >> 4 == 4 {
+        let quoted = &packet[..28];
+        let needed = DestUnreachableHeader::FragmentationNeeded { next_hop_mtu: mtu as u16 };
+        let icmp = Icmpv4Header::with_checksum(Icmpv4Type::DestinationUnreachable(needed), quoted);
+        let to = packet[12..16].try_into().expect("4 bytes");
+        let ip = Ipv4Header::new(36, 64, IpNumber::ICMP, [203, 0, 113, 1], to).expect("short");
+        [&ip.to_bytes()[..], &icmp.to_bytes(), quoted].concat()
+    } else {
+        let (quoted, kind) = (&packet[..60], Icmpv6Type::PacketTooBig { mtu: mtu as u32 });
+        let destination = packet[8..24].try_into().expect("16 bytes");
+        let ip = Ipv6Header {
+            payload_length: 68,
+            next_header: IpNumber::IPV6_ICMP,
+            hop_limit: 64,
+            source: [0x20; 16],
+            destination,
+            ..Ipv6Header::default()
+        };
+        let icmp = Icmpv6Header::with_checksum(kind, ip.source, destination, quoted);
+        [&ip.to_bytes()[..], &icmp.expect("short").to_bytes(), quoted].concat()
     }
 }
 
@@ -496,6 +532,17 @@ fn a_thousand_clients_of_all_kinds_get_every_byte() {
     assert_eq!(path.counters().relays, 0, "all are closed");
 }
 
+/// Also connections that went on with TCP follow what routers say.
+#[test]
+fn a_narrow_path_costs_nobody_a_byte() {
+    let server = Server::start("127.0.0.1:0");
+    let mut path = path(Impairment { narrow: 1280, ..Impairment::default() }, &server, |_| {});
+    let mut clients = clients(150);
+    run(&mut path, &mut clients, Duration::from_secs(100));
+    check(&clients, &path);
+    assert!(path.core.counters().get(Counter::PathMtu) >= 10);
+}
+
 /// Whoever closes last keeps nothing here, so that a lost ACK of the last FIN leaves a relay waiting: as with a client
 /// that is switched off.
 fn under(impairment: Impairment) -> (Vec<Client>, DataPath<MemoryLink>) {
@@ -512,8 +559,13 @@ fn under(impairment: Impairment) -> (Vec<Client>, DataPath<MemoryLink>) {
 #[test]
 fn loss_and_reordering_cost_nobody_a_byte() {
     for (seed, loss_percent) in [(1, 1), (2, 5), (3, 10)] {
-        let (clients, path) =
-            under(Impairment { seed, loss_percent, duplicate_percent: 2, reorder_percent: 2 });
+        let (clients, path) = under(Impairment {
+            seed,
+            loss_percent,
+            duplicate_percent: 2,
+            reorder_percent: 2,
+            narrow: 0,
+        });
         check(&clients, &path);
     }
 }
@@ -522,8 +574,13 @@ fn loss_and_reordering_cost_nobody_a_byte() {
 /// it has all and only its FIN is under way. Nobody has a wrong byte, and very few miss one.
 #[test]
 fn loss_of_a_quarter_each_way_corrupts_nothing() {
-    let (clients, path) =
-        under(Impairment { seed: 4, loss_percent: 25, duplicate_percent: 2, reorder_percent: 2 });
+    let (clients, path) = under(Impairment {
+        seed: 4,
+        loss_percent: 25,
+        duplicate_percent: 2,
+        reorder_percent: 2,
+        narrow: 0,
+    });
     let short = |client: &Client| client.reset && client.got.len() < client.script.expected.len();
     let (short, whole): (Vec<_>, Vec<_>) = clients.into_iter().partition(short);
     check(&whole, &path);

@@ -89,6 +89,32 @@ fn three_duplicates_send_again() {
     }
 }
 
+/// RFC 1191: what is missing comes again at once in shorter segments, once for all that were too long. RFC 5927, 7: messages about
+/// what is not on its way, or that tell nothing new, change nothing.
+#[test]
+fn what_is_too_long_for_the_path_comes_again_shorter() {
+    for timestamps in [false, true] {
+        let options = if timestamps { 12 } else { 0 };
+        let mut stream = Stream::adopt(&start(timestamps), ms(0));
+        assert!(!stream.shorten(SERVER, 1240, ms(0)), "nothing was sent");
+        stream.write(&[7; 6000]);
+        sent(&mut stream, ms(0));
+        for (seq, mss) in
+            [(SERVER - 1, 1240), (SERVER + 6000, 1240), (SERVER, 1460), (SERVER, 9000)]
+        {
+            assert!(!stream.shorten(seq, mss, ms(1)), "{seq} {mss}");
+        }
+        assert!(sent(&mut stream, ms(2)).is_empty());
+        assert!(stream.shorten(SERVER + 2900, 1240, ms(3)));
+        assert!(!stream.shorten(SERVER, 1240, ms(3)), "one of the others");
+        let again = sent(&mut stream, ms(3));
+        assert_eq!(again[0].0.seq, SERVER);
+        assert!(again[..4].iter().all(|(_, bytes)| bytes.len() == 1240 - options));
+        assert_eq!(again.iter().map(|(_, bytes)| bytes.len()).sum::<usize>(), 6000);
+        assert!(sent(&mut stream, ms(4)).is_empty());
+    }
+}
+
 /// RFC 6298 (5.5): the time-out doubles.
 #[test]
 fn time_outs_double() {

@@ -34,6 +34,24 @@ impl Stream {
         self.resend = true;
     }
 
+    /// A router says that the segment with this sequence number was too long for the path, which takes `mss` bytes of TCP
+    /// options and payload. Says whether it is on its way (RFC 5927, 7) and segments are shorter now: then what is not
+    /// acknowledged is sent again. Nothing was congested (RFC 1191, 6.5), so windows stay.
+    pub fn shorten(&mut self, seq: u32, mss: u16, now: Duration) -> bool {
+        let options = if self.timestamps.is_some() { 12 } else { 0 };
+        let mss = u32::from(mss.max(64)) - options;
+        if seq.wrapping_sub(self.snd_una) >= self.flight() || mss >= self.mss {
+            return false;
+        }
+        self.mss = mss;
+        self.timed = None;
+        self.recover = None;
+        self.duplicates = 0;
+        self.snd_nxt = self.snd_una;
+        self.timer = Some(now + self.rto);
+        true
+    }
+
     /// When [`Stream::handle_timeout`] is to be called.
     pub fn timeout(&self) -> Option<Duration> {
         if self.is_closed() { None } else { self.timer }
