@@ -14,32 +14,6 @@ use common::programs::{Programs, RING_SIZE, RING_UNIT, XDP_PASS, counted, progra
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::{flow, settings};
 
-/// Every field but when it was seen.
-fn fields(entry: Option<flow>) -> Option<Vec<u32>> {
-    entry.map(|flow| {
-        vec![
-            flow.query_seq,
-            flow.client_next,
-            flow.server_seq,
-            flow.acked,
-            flow.window,
-            flow.tsval,
-            flow.client_tsval,
-            flow.stored,
-            flow.query_length.into(),
-            flow.reply_length.into(),
-            flow.mss.into(),
-            flow.dns_id.into(),
-            flow.state.into(),
-            flow.flags.into(),
-            flow.client_wscale.into(),
-            flow.repeats.into(),
-            flow.ahead,
-            flow.ahead_length.into(),
-        ]
-    })
-}
-
 #[test]
 fn a_query_that_comes_again_goes_to_the_server_again() {
     let programs = programs!("a_query_that_comes_again_goes_to_the_server_again");

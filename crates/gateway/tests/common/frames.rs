@@ -21,6 +21,11 @@ pub const CLIENT_FIN: u8 = 8;
 pub const QUERY_UNACKED: u8 = 16;
 pub const AGAIN: u8 = 32;
 
+/// All of an entry but when it was seen.
+pub fn fields(entry: Option<flow>) -> Option<String> {
+    entry.map(|entry| format!("{:?}", flow { seen_ms: 0, ..entry }))
+}
+
 /// A reply of this length, whose bytes tell where they are.
 pub fn reply_bytes(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i * 7 + i / 251) as u8).collect()

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 
 use common::frames::{
     AGAIN, CLIENT_FIN, CLOSING, EDNS_ADDED, IDLE, KERNEL, QUERY, QUERY_UNACKED, REPLIED, SACK,
-    SLOW, TIMESTAMPS,
+    SLOW, TIMESTAMPS, fields,
 };
 use common::packets::{
     ACK, Datagram, FIN, PSH, Segment, fragments, prefixed, query, reply as reply_to,
@@ -156,7 +156,7 @@ impl<'a> Asked<'a> {
         let (verdict, after) = self.answer(message);
         assert_eq!((verdict, after), (REDIRECT, frame(&self.datagram(message))));
         assert_eq!(self.programs.count(counter), before + 1);
-        assert_eq!(state_of(&self.flow()), state_of(&entry));
+        assert_eq!(fields(Some(self.flow())), fields(Some(entry)));
     }
 
     /// The datagram went on as it was, and no entry changed.
@@ -164,7 +164,7 @@ impl<'a> Asked<'a> {
     fn passed(&self, packet: &[u8]) {
         let entry = self.flow();
         assert_eq!(self.programs.egress(&frame(packet)), (NEXT, frame(packet)));
-        assert_eq!(state_of(&self.flow()), state_of(&entry));
+        assert_eq!(fields(Some(self.flow())), fields(Some(entry)));
     }
 
     /// The query came back as the client's segment.
@@ -197,11 +197,6 @@ impl<'a> Asked<'a> {
 fn frame(packet: &[u8]) -> Vec<u8> {
     let kind: [u8; 2] = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
     [&CLIENT_MAC[..], &SERVER_MAC, &kind, packet].concat()
-}
-
-/// All of an entry that a verdict may change, but for the time.
-fn state_of(flow: &flow) -> (u8, u8, u32, u16, u32) {
-    (flow.state, flow.flags, flow.stored, flow.reply_length, flow.client_next)
 }
 
 /// What goes over the namespace's loopback interface while `run` runs: each frame once, in order.
