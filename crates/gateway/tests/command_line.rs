@@ -54,6 +54,8 @@ fn what_the_command_line_lacks_or_has_too_much_is_named() {
     refused(&["run", "--interface", "a/b"], &["a/b"]);
     let server = ["run", "--interface", "lo", "--server"];
     refused(&[&server[..], &["192.0.2.256"]].concat(), &["--server", "192.0.2.256"]);
+    refused(&[&server[..], &["192.0.2.53,192.0.2.54"]].concat(), &["--server A --server B"]);
+    refused(&[&server[..], &["192.0.2.53:53"]].concat(), &["192.0.2.53:53", "port"]);
     refused(&[&server[..], &["127.0.0.1", "--server", "127.0.0.1"]].concat(), &["server", "twice"]);
     refused(&[&server[..], &["127.0.0.1", "--rotation", "1 s"]].concat(), &["rotation", "64 s"]);
     refused(&[&server[..], &["127.0.0.1", "--loglevel", "7"]].concat(), &["--loglevel", "0 to 3"]);
@@ -68,6 +70,7 @@ fn a_bad_file_is_named_with_its_line() {
         ("port = \"53\"\n", ["toml:1", "port: is a string"]),
         ("[limits]\nquery_rate = -1\n", ["toml:2", "limits.query_rate: -1"]),
         ("port = 53\n\nport\n", ["toml:3", "TOML"]),
+        ("port = 53\nmode = native\n", ["toml:2", "in double quotes"]),
     ] {
         fs::write(&path, text).expect("it can be written");
         refused(&["run", "--config", &name], &words);

@@ -55,9 +55,17 @@ impl fmt::Display for ConfigError {
             Self::Unreadable { path, why } => {
                 write!(f, "{path}: {why}; hint: name a file that can be read with --config")
             }
-            Self::Syntax { place, what } => write!(f, "{place}: {what}; hint: the file is TOML"),
+            Self::Syntax { place, what } => {
+                write!(f, "{place}: {what}; hint: the file is TOML, with texts in double quotes")
+            }
             Self::Unknown { place, key, nearest } => {
                 let key = in_part(key);
+                if key == *nearest {
+                    return write!(
+                        f,
+                        "{place}: {key} is a table; hint: [{key}], and its keys below"
+                    );
+                }
                 write!(f, "{place}: there is no key {key:?}; hint: the nearest is {nearest:?}")
             }
             Self::Value { place, key, what, hint } if place.is_empty() => {

@@ -137,7 +137,14 @@ pub(super) fn addresses(raw: &Raw) -> Result<Vec<IpAddr>, Wrong> {
         one => {
             let text = text(one)?;
             let address: IpAddr = text.parse().map_err(|_| {
-                wrong(format!("{text:?} is no IP address"), "such as 192.0.2.53 or 2001:db8::53")
+                let hint = if text.parse::<SocketAddr>().is_ok() {
+                    "the address alone; port is a setting of its own"
+                } else if text.contains([',', ' ']) {
+                    "one address each time: --server A --server B, or server = [\"A\", \"B\"]"
+                } else {
+                    "such as 192.0.2.53 or 2001:db8::53"
+                };
+                wrong(format!("{text:?} is no IP address"), hint)
             })?;
             if let Some(v4) = as_ipv4(address) {
                 return Err(wrong(
