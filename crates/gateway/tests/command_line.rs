@@ -96,6 +96,16 @@ fn a_configuration_that_is_no_file_holds_nothing_up() {
 }
 
 #[test]
+fn check_reads_the_secret_as_run_does() {
+    let arguments = ["--interface", "lo", "--server", "127.0.0.1", "--secret", "/nowhere/secret"];
+    refused(&[&["run"], &arguments[..]].concat(), &["secret: /nowhere/secret: no such file"]);
+    let check = gateway(&[&["check"], &arguments[..]].concat());
+    let said = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert_eq!(check.status.code(), Some(2), "{said}");
+    assert!(said.contains("problem: secret: /nowhere/secret: no such file"), "{said}");
+}
+
+#[test]
 fn an_interface_that_is_not_there_is_named() {
     for command in [&["check", "--mode", "native"][..], &["status"], &["top"]] {
         if command[0] != "check" && !cfg!(feature = "ebpf") {

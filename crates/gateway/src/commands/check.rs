@@ -9,6 +9,7 @@ use clap::ArgMatches;
 use narrows_gateway::config::{Config, Mode, UserLink};
 use narrows_gateway::filters::{self, Finding};
 use narrows_gateway::interface::{Interface, local_addresses};
+use narrows_gateway::keys::Secret;
 use narrows_gateway::server;
 use serde_json::{Value, json};
 
@@ -53,6 +54,9 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
         config.validate().map_err(Failure::refused)?;
     }
     let mut report = Report::default();
+    if let Some(Err(error)) = config.secret.as_deref().map(Secret::read) {
+        report.problems.push(error.to_string());
+    }
     let kernel = nix::sys::utsname::uname()
         .map(|about| about.release().to_string_lossy().into_owned())
         .unwrap_or_default();
