@@ -1,6 +1,8 @@
 //! `narrows-gateway detach`: removes what a run left on an interface.
 
 use narrows_gateway::config::Config;
+#[cfg(feature = "ebpf")]
+use narrows_gateway::interface::Interface;
 use narrows_gateway::user::publish::{self, PublishError};
 
 use super::{Failure, put};
@@ -19,7 +21,11 @@ fn from_the_kernel(config: &Config) -> Result<(), Failure> {
     if narrows_gateway::kernel::gateway::detach(config).map_err(Failure::refused)? {
         put(&format!("detached from {}", config.interface));
     } else {
-        put(&format!("nothing was attached to {}", config.interface));
+        // One that is gone took everything with it; but a name may be mistyped, too.
+        match Interface::find(&config.interface) {
+            Ok(_) => put(&format!("nothing was attached to {}", config.interface)),
+            Err(error) => put(&format!("nothing was attached: {error}")),
+        }
     }
     Ok(())
 }

@@ -336,12 +336,12 @@ impl Gateway {
 ///
 /// # Errors
 ///
-/// [`KernelError::Running`] where a daemon serves it, and where the kernel refuses.
+/// [`KernelError::Running`] where a daemon serves it, [`KernelError::Elsewhere`], and where the kernel refuses.
 pub fn detach(config: &Config) -> Result<bool, KernelError> {
     require_privileges()?;
     let pins = Pins::of(&config.bpffs, &config.interface);
     if !pins.directory().exists() {
-        return Ok(false);
+        return elsewhere(config).map_or(Ok(false), Err);
     }
     let Some(_lock) = pins
         .lock()
@@ -362,6 +362,16 @@ pub fn detach(config: &Config) -> Result<bool, KernelError> {
     }
     pins.remove_all().map_err(|error| KernelError::refused("removing the pins", error))?;
     Ok(true)
+}
+
+/// The error for an interface without pins that has a gateway's XDP program all the same.
+pub(super) fn elsewhere(config: &Config) -> Option<KernelError> {
+    let interface = Interface::find(&config.interface).ok()?;
+    let (id, _) = links::xdp_state(interface.index).ok()?.program?;
+    program_name(id).starts_with("gateway_xdp ").then(|| KernelError::Elsewhere {
+        interface: interface.name,
+        bpffs: config.bpffs.display().to_string(),
+    })
 }
 
 /// A sweep's part of a processor at most: one part in so many.

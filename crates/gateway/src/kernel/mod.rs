@@ -68,6 +68,13 @@ pub enum KernelError {
         /// Its process, where that is known.
         pid: Option<u32>,
     },
+    /// Programs of ours are attached to the interface, and their pins are in another bpf file system.
+    Elsewhere {
+        /// The interface.
+        interface: String,
+        /// Where the pins were looked for.
+        bpffs: String,
+    },
     /// Nothing of ours is attached to the interface.
     NotAttached(String),
     /// What is pinned is not what this version left: a pin is gone, or another's.
@@ -109,6 +116,10 @@ impl fmt::Display for KernelError {
                     None => write!(f, "; hint: end it first"),
                 }
             }
+            Self::Elsewhere { interface, bpffs } => write!(
+                f,
+                "{interface} has a narrows-gateway's programs, whose pins are not in {bpffs}; hint: nsenter --net in place of ip netns exec, or the --bpffs of its run"
+            ),
             Self::NotAttached(interface) => write!(
                 f,
                 "no narrows-gateway is attached to {interface}; hint: narrows-gateway run --interface {interface} --server ADDRESS"

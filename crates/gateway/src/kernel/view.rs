@@ -11,7 +11,7 @@ use super::pins::Pins;
 use super::scan::scan;
 use super::sweep::{STATES, address, client};
 use super::types::{flow, flow_key, settings as Settings};
-use super::{KernelError, settings};
+use super::{KernelError, gateway, settings};
 use crate::config::{Config, SERVERS_MAX};
 use crate::core::Counter;
 use crate::interface::Interface;
@@ -48,7 +48,8 @@ impl View {
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                     KernelError::Privileges("the bpf file system is root's alone")
                 }
-                _ => KernelError::NotAttached(config.interface.clone()),
+                _ => gateway::elsewhere(config)
+                    .unwrap_or_else(|| KernelError::NotAttached(config.interface.clone())),
             });
         }
         let mut maps = BTreeMap::new();

@@ -203,6 +203,13 @@ fn another_program_or_gateway_is_left_alone() {
         &["--server", SERVER],
         &["has an XDP program already: gateway_xdp", "xdp off"],
     );
+    // Neither is it as if there were none.
+    for command in ["status", "detach"] {
+        let output = place.command(&[], &[command]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{command}: {said}");
+        assert!(said.contains("g0 has a narrows-gateway's programs"), "{command}: {said}");
+    }
     let pid = run.pid().to_string();
     refused(
         &place,
