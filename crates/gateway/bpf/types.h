@@ -131,7 +131,7 @@ struct source {
 	X(UNKNOWN_FIN, "FINs of nothing known; dropped, or answered with RST")                               \
 	X(UNKNOWN_DATA, "data of nothing known; dropped, or answered with RST")                              \
 	X(RESET, "RSTs that removed an entry")                                                               \
-	X(ODD_FLAGS, "SYNs with other flags; dropped")                                                       \
+	X(ODD_FLAGS, "SYNs with other flags, segments without any; dropped")                                 \
 	X(QUERY, "queries given to the server")                                                              \
 	X(QUERY_AGAIN, "queries given to the server a second time")                                          \
 	X(QUERY_LIMITED, "queries above the rate of their source; dropped")                                  \

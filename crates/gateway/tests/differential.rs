@@ -350,7 +350,8 @@ impl Pair {
         client.stored = stored;
     }
 
-    /// A frame around a client's packet, with VLAN tags, padding or a checksum left to offloads now and then, and its link header's length.
+    /// A frame around a client's packet, with VLAN tags, padding or a checksum left to offloads now and then, and its link
+    /// header's length.
     fn frame(&mut self, packet: &[u8]) -> (Vec<u8>, usize) {
         let packet = &if self.chance(15) { unfinished(packet) } else { packet.to_vec() };
         let mut frame = link(packet).to_vec();

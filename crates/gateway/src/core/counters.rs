@@ -38,7 +38,7 @@ counters! {
     UnknownFin "unknown_fin" "FINs of nothing known; dropped, or answered with RST"
     UnknownData "unknown_data" "data of nothing known; dropped, or answered with RST"
     Reset "reset" "RSTs that removed an entry"
-    OddFlags "odd_flags" "SYNs with other flags; dropped"
+    OddFlags "odd_flags" "SYNs with other flags, segments without any; dropped"
     Query "query" "queries given to the server"
     QueryAgain "query_again" "queries given to the server a second time"
     QueryLimited "query_limited" "queries above the rate of their source; dropped"
