@@ -1,8 +1,9 @@
 //! The core and the eBPF programs side by side: the same packets in, the same verdicts, packets, entries and counters out.
 //!
 //! Conversations of several clients are made up from a seed, with much that does not belong into them, and frames are
-//! changed. `DIFFERENTIAL_SEEDS=50` takes so many seeds instead of three. What may differ: `seen_ms` (the programs read the clock themselves), and where something is in the ring
-//! (egress stores a reply before it knows that the kernel is to send it). Needs root; says SKIP otherwise.
+//! changed. `DIFFERENTIAL_SEEDS=50` takes so many seeds instead of three. What may differ: `seen_ms` (the programs read
+//! the clock themselves), and where something is in the ring (egress stores a reply before it knows that the kernel is to
+//! send it). Needs root; says SKIP otherwise.
 
 #![cfg(feature = "ebpf")]
 

@@ -1,8 +1,8 @@
 //! What a running gateway tells `status` and `top`: one JSON object to each who connects, and the end.
 //!
-//! They meet at a Unix socket in the abstract name space (unix(7)), `narrows-gateway/<interface>`. Like the interface it belongs to
-//! the network namespace, and like a TUN device it goes with the process in whatever way that ends, so that there is no file
-//! to be stale, to be left or to be removed, and no second gateway of the interface. Such a name has no permissions, anyone may take
+//! They meet at a Unix socket in the abstract name space (unix(7)), `narrows-gateway/<interface>`. Like the interface it
+//! belongs to the network namespace, and like a TUN device it goes with the process in whatever way that ends: there is no
+//! file to be stale or left behind, and no second gateway of the interface. Such a name has no permissions, anyone may take
 //! it or connect: so each side asks the kernel who the other is (SO_PEERCRED), and heeds nobody but root and its own user.
 
 use std::fmt;
