@@ -6,15 +6,29 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
 
-/// What a line is about. A line is written where the setting `loglevel` is at least its number.
+/// What a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Something does not work, or soon will not.
-    Error = 1,
+    /// Something does not work.
+    Error,
+    /// Something works otherwise than one may think, or not for everybody.
+    Warning,
     /// What happens to the gateway: started, settings read again, a key's turn.
-    Info = 2,
+    Info,
     /// What helps to find a fault.
-    Debug = 3,
+    Debug,
+}
+
+impl Level {
+    /// The setting `loglevel` from which on such lines are written, and how they are marked.
+    fn parts(self) -> (u8, &'static str) {
+        match self {
+            Self::Error => (1, "error"),
+            Self::Warning => (1, "warning"),
+            Self::Info => (2, "info"),
+            Self::Debug => (3, "debug"),
+        }
+    }
 }
 
 static LOGLEVEL: AtomicU8 = AtomicU8::new(1);
@@ -26,7 +40,7 @@ pub fn set_level(loglevel: u8) {
 
 /// Writes a line: what happened, and its particulars as an object (`serde_json::json!({..})`).
 pub fn log(level: Level, event: &str, fields: Value) {
-    if (level as u8) <= LOGLEVEL.load(Ordering::Relaxed) {
+    if level.parts().0 <= LOGLEVEL.load(Ordering::Relaxed) {
         let line = line(SystemTime::now(), level, event, fields);
         // Where stderr is gone there is no one to tell.
         let _ = writeln!(std::io::stderr().lock(), "{line}");
@@ -37,7 +51,7 @@ fn line(now: SystemTime, level: Level, event: &str, fields: Value) -> String {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut all = Map::new();
     all.insert("time".into(), (since.as_millis() as f64 / 1000.0).into());
-    all.insert("level".into(), ["error", "info", "debug"][level as usize - 1].into());
+    all.insert("level".into(), level.parts().1.into());
     all.insert("event".into(), event.into());
     if let Value::Object(fields) = fields {
         all.extend(fields);

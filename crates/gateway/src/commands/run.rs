@@ -119,7 +119,7 @@ fn reload(path: &mut dyn DataPath, config: &mut Config, source: &Source) {
             *config = new;
             log(Level::Info, "configuration read again", json!({}));
             for key in fixed {
-                log(Level::Error, "setting needs a restart", json!({ "key": key }));
+                log(Level::Warning, "setting needs a restart", json!({ "key": key }));
             }
         }
         Err(Failure::Refused(why) | Failure::Fault(why)) => {
@@ -213,7 +213,7 @@ fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataPath>, F
 fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataPath>, Failure> {
     if config.mode == Mode::Auto {
         log(
-            Level::Error,
+            Level::Warning,
             "no in-kernel data path",
             json!({ "why": "built without the feature ebpf", "mode": "user" }),
         );
@@ -241,7 +241,11 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
                 log(Level::Info, "taken over", fields);
             }
             for what in facts.caveats(config.mode, gateway.mode() == XdpMode::Native) {
-                log(Level::Error, "caveat", json!({ "mode": gateway.mode().name(), "what": what }));
+                log(
+                    Level::Warning,
+                    "caveat",
+                    json!({ "mode": gateway.mode().name(), "what": what }),
+                );
             }
             Ok(Box::new(InKernel { gateway }))
         }

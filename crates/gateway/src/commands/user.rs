@@ -41,7 +41,7 @@ pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn D
         Err(error @ PublishError::Running { .. }) => return Err(Failure::refused(error)),
         // Nobody but root may keep a gateway from running.
         Err(error) => {
-            log(Level::Error, "status cannot be shown", json!({ "why": error.to_string() }));
+            log(Level::Warning, "status cannot be shown", json!({ "why": error.to_string() }));
             None
         }
     };
@@ -327,7 +327,7 @@ fn check_upstream(config: &Config) -> Result<(), Failure> {
         server::answers(to, wait).map_err(Failure::refused)?;
         if !server::listens(to) {
             log(
-                Level::Error,
+                Level::Warning,
                 "the server does not listen on TCP",
                 json!({ "server": to, "why": "zone transfers, long replies and further queries need it" }),
             );
@@ -346,12 +346,12 @@ fn warn_of_forwarding(config: &Config) {
         let forwards = std::fs::read_to_string(file).is_ok_and(|value| value.trim() != "0");
         match config.user.link {
             UserLink::Tun if !forwards => log(
-                Level::Error,
+                Level::Warning,
                 "only clients on this machine are served",
                 json!({ "why": format!("{name} is 0"), "hint": format!("sysctl -w {name}=1") }),
             ),
             UserLink::Packet if forwards => log(
-                Level::Error,
+                Level::Warning,
                 "the kernel may forward the service's packets, too",
                 json!({ "why": format!("{name} is 1"), "hint": format!("ip route add blackhole {address}") }),
             ),

@@ -42,7 +42,7 @@ fn first<T>(
             Err(error) => {
                 if let Some(next) = modes.get(at + 1) {
                     let fields = json!({ "mode": mode.name(), "next": next.name(), "why": error.to_string() });
-                    log(Level::Error, "mode refused", fields);
+                    log(Level::Warning, "mode refused", fields);
                 }
                 why = error;
             }
