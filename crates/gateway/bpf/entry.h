@@ -119,6 +119,8 @@ static __always_inline enum fate on_data(struct verdict *v)
 	if (first && v->w->in.length == flow->query_length && v->w->in.length && v->w->in.length <= QUERY_MAX &&
 	    misses_some(v, flow) && query_read(scratch_query(v->w), v->w->in.length, &v->w->query) &&
 	    v->w->query.id == flow->dns_id) {
+		if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY))
+			return drop(COUNT_QUERY_LIMITED);
 		flow_note(v, flow);
 		flow_missed(v, flow, v->w->in.ack);
 		flow->flags |= FLOW_AGAIN;
@@ -136,6 +138,8 @@ static __always_inline enum fate on_data(struct verdict *v)
 			    !query_read(scratch_query(v->w), v->w->in.length, &v->w->query) ||
 			    v->w->query.id != flow->dns_id)
 				break;
+			if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY))
+				return drop(COUNT_QUERY_LIMITED);
 			flow_note(v, flow);
 			if (v->w->in.flags & FLAG_FIN)
 				flow_note_fin(flow);

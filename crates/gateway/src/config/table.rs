@@ -341,7 +341,7 @@ pub static KEYS: &[Key] = &[
         name: "limits.query_rate",
         placeholder: "N",
         live: true,
-        help: "queries of one source on new connections that reach the server a second; 0: no limit",
+        help: "queries of one source that reach the server over UDP a second, with those that come again; 0: no limit",
         set: |config, raw| whole(raw, 0, 100_000_000).map(|value| config.limits.query_rate = value),
         show: |config| config.limits.query_rate.to_string(),
     },

@@ -172,9 +172,7 @@ impl<'a> Client<'a> {
         if until.is_some_and(|until| nanoseconds(self.now) < until) {
             return self.hand_off(Reason::Large);
         }
-        let settings = &self.core.settings;
-        let (interval, burst) = (settings.query_interval_ns, settings.query_burst_ns);
-        if !self.conforms(|source| &mut source.query_at, interval, burst) {
+        if !self.query_conforms() {
             return self.drop(Counter::QueryLimited);
         }
 
@@ -260,6 +258,13 @@ impl<'a> Client<'a> {
             Reason::Reply => Counter::ToKernelReply,
         });
         Verdict::HandOff(reason)
+    }
+
+    /// Whether one more query is within the source's rate.
+    pub(super) fn query_conforms(&mut self) -> bool {
+        let settings = &self.core.settings;
+        let (interval, burst) = (settings.query_interval_ns, settings.query_burst_ns);
+        self.conforms(|source| &mut source.query_at, interval, burst)
     }
 
     pub(super) fn conforms(

@@ -35,6 +35,9 @@ impl<'a> Client<'a> {
         let complete = at_end || segment.ack == flow.end().wrapping_add(1);
         if data && first && self.misses_some(&flow) {
             if let Some(query) = self.same_query(&flow) {
+                if !self.query_conforms() {
+                    return self.drop(Counter::QueryLimited);
+                }
                 flow.note(segment);
                 flow = self.core.missed(self.ends(), flow, segment.ack);
                 flow.again = true;
@@ -167,9 +170,7 @@ impl<'a> Client<'a> {
         if segment.has(Flags::FIN) || payload.len() > QUERY_MAX || before > AHEAD_MAX - QUERY_MAX {
             return self.strange();
         }
-        let settings = &self.core.settings;
-        let (interval, burst) = (settings.query_interval_ns, settings.query_burst_ns);
-        if !self.conforms(|source| &mut source.query_at, interval, burst) {
+        if !self.query_conforms() {
             return self.drop(Counter::QueryLimited);
         }
         let kept = match before {
@@ -190,6 +191,9 @@ impl<'a> Client<'a> {
         let Some(query) = self.same_query(&flow) else {
             return self.strange();
         };
+        if !self.query_conforms() {
+            return self.drop(Counter::QueryLimited);
+        }
         flow.note(segment);
         if segment.has(Flags::FIN) {
             flow.note_fin();

@@ -433,6 +433,24 @@ fn replied_data_that_is_kept_counts_for_the_sources_rate() {
 }
 
 #[test]
+fn a_query_that_comes_again_counts_for_the_sources_rate() {
+    let limited = Settings { query_interval_ns: 1_000_000_000, query_burst_ns: 0, ..settings() };
+    let mut client = Conversation::asked(limited.clone());
+    let data = client.data();
+    client.now.boot += Duration::from_millis(500);
+    dropped(&mut client, &data, Counter::QueryLimited);
+    client.now.boot += Duration::from_millis(1000);
+    assert!(matches!(client.say(&data), Said::Query(_)));
+
+    let (mut client, _) = Conversation::replied(limited, 100);
+    let data = client.data();
+    client.now.boot += Duration::from_millis(500);
+    dropped(&mut client, &data, Counter::QueryLimited);
+    client.now.boot += Duration::from_millis(1000);
+    assert!(matches!(client.say(&data), Said::Query(_)));
+}
+
+#[test]
 fn closing_a_bare_fin_is_acknowledged() {
     let (mut client, segments) = Conversation::replied(close_fin(), 100);
     let end = segments[0].payload.len() as u32;
