@@ -133,7 +133,7 @@ struct source {
 	X(RESET, "RSTs that removed an entry")                                                               \
 	X(ODD_FLAGS, "SYNs with other flags, segments without any; dropped")                                 \
 	X(QUERY, "queries given to the server")                                                              \
-	X(QUERY_AGAIN, "queries given to the server a second time")                                          \
+	X(QUERY_AGAIN, "queries given to the server again, as they came again")                              \
 	X(QUERY_LIMITED, "queries above the rate of their source; dropped")                                  \
 	X(QUERY_NO_ROOM, "queries that found no room for an entry; dropped")                                 \
 	X(STRANGE, "segments that fit no state of their entry; dropped")                                     \

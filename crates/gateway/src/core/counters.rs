@@ -40,7 +40,7 @@ counters! {
     Reset "reset" "RSTs that removed an entry"
     OddFlags "odd_flags" "SYNs with other flags, segments without any; dropped"
     Query "query" "queries given to the server"
-    QueryAgain "query_again" "queries given to the server a second time"
+    QueryAgain "query_again" "queries given to the server again, as they came again"
     QueryLimited "query_limited" "queries above the rate of their source; dropped"
     QueryNoRoom "query_no_room" "queries that found no room for an entry; dropped"
     Strange "strange" "segments that fit no state of their entry; dropped"

@@ -102,10 +102,15 @@ impl fmt::Display for KernelError {
                 f,
                 "no native XDP in the driver of {interface}: {why}; hint: --mode generic, or auto"
             ),
-            Self::Occupied { interface, program } => write!(
-                f,
-                "{interface} has an XDP program already: {program}; hint: ip link set dev {interface} xdp off removes it"
-            ),
+            Self::Occupied { interface, program } => {
+                write!(f, "{interface} has an XDP program already: {program}; hint: ")?;
+                // One of ours, whose pins are not where they were looked for. Such a link "xdp off" leaves alone.
+                if program.starts_with("gateway_xdp ") {
+                    write!(f, "nsenter --net in place of ip netns exec, or the --bpffs of its run")
+                } else {
+                    write!(f, "ip link set dev {interface} xdp off removes it")
+                }
+            }
             Self::Running { interface, pid } => {
                 write!(f, "another narrows-gateway serves {interface}")?;
                 match pid {

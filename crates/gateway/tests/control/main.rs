@@ -201,7 +201,7 @@ fn another_program_or_gateway_is_left_alone() {
         &place,
         &[],
         &["--server", SERVER],
-        &["has an XDP program already: gateway_xdp", "xdp off"],
+        &["has an XDP program already: gateway_xdp", "the --bpffs of its run"],
     );
     // Neither is it as if there were none.
     for command in ["status", "detach"] {
