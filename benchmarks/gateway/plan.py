@@ -1,6 +1,7 @@
-"""Which arm is measured when: rounds, in each every arm at every rate once, in a new order.
+"""Which arm is measured when: rounds, in each all rates, and at each rate all arms, in a new order.
 
-A slow minute of the machine so hits all arms alike.
+What is compared is measured one after the other, so that a slow minute of the machine hits all arms
+of a rate alike, and their ratios within a round stand.
 """
 
 from __future__ import annotations
@@ -103,8 +104,11 @@ def intervals(part: Part, seed: int) -> list[Interval]:
     order = random.Random(f"{seed} {part.name}")
     found = []
     for number in range(1, part.rounds + 1):
-        turn = [(arm, rate) for arm in part.arms for rate in part.rates]
-        order.shuffle(turn)
+        turn = [
+            (arm, rate)
+            for rate in order.sample(part.rates, len(part.rates))
+            for arm in order.sample(part.arms, len(part.arms))
+        ]
         # Arms of a round and rate get the same arrivals.
         found += [
             Interval(arm, rate, number, part.seconds, seed * 1000 + number, part.flood)

@@ -47,6 +47,15 @@ def test_rounds_differ_in_order_and_arms_share_arrivals() -> None:
     assert found == plan.intervals(part, seed=1)
 
 
+def test_what_is_compared_is_measured_one_after_the_other() -> None:
+    for part in plan.parts(plan.FULL, ARMS):
+        found = plan.intervals(part, seed=1)
+        for at in range(0, len(found), len(part.arms)):
+            group = found[at : at + len(part.arms)]
+            assert {i.arm for i in group} == set(part.arms)
+            assert len({(i.round, i.rate) for i in group}) == 1
+
+
 def test_the_papers_rates_are_for_its_four_curves() -> None:
     parts = {part.name: part for part in plan.parts(plan.FULL, ARMS)}
     paper = parts["the paper's rates"]

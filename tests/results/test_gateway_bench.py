@@ -78,6 +78,26 @@ def test_medians_over_rounds_are_compared_with_udp() -> None:
     assert "over_udp_500qps" not in figures["udp"]
 
 
+def test_arms_are_compared_within_a_round() -> None:
+    # The machine is slower by half in round 2, and UDP alone was lucky in round 3.
+    slowness = {1: 1.0, 2: 1.5, 3: 1.0}
+    rows = [
+        interval("nsd", transport, 500.0, number, kernel_s=slow * kernel_s, server_s=0.0)
+        for number, slow in slowness.items()
+        for transport, kernel_s in (("udp", 0.1), ("gateway", 0.2), ("tcp", 0.4))
+        if (transport, number) != ("tcp", 3)
+    ]
+    rows[-2]["kernel_s"] = 0.05
+    made = bench(*rows)
+    assert made.ratios("nsd", "gateway", "udp", 500.0) == pytest.approx([2.0, 2.0, 4.0])
+    # Round 3 has no TCP to compare with.
+    assert made.ratios("nsd", "gateway", "tcp", 500.0) == pytest.approx([0.5, 0.5])
+    figures = made.summary["nsd"]
+    assert figures["gateway"]["over_udp_500qps"] == 1.0
+    assert figures["gateway"]["of_tcp_500qps"] == 0.5
+    assert "of_tcp_500qps" not in figures["tcp"]
+
+
 def test_knots_xdp_mode_is_compared_with_its_own_udp() -> None:
     figures = bench(
         interval("knot", "udp", 500.0, 1, server_s=1.0),

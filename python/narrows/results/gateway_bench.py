@@ -244,11 +244,27 @@ class GatewayBench:
             "schedstat": ("kernel_schedstat", "server_schedstat", "gateway_schedstat"),
         }.get(part, (part,))
         spent = pl.sum_horizontal(f"{name}_s" for name in parts)
+        rows = self._answered(server, transport, rate)
+        return rows.select(1e6 * spent / pl.col("answered")).to_series().to_list()
+
+    def ratios(self, server: str, transport: str, base: str, rate: float) -> list[float]:
+        """Processor time for an answered query in units of another arm's, one value a round.
+
+        Arms of a round and rate are measured one after the other: a ratio of these two says more
+        than one of medians on a machine that is slow for minutes.
+        """
+        spent = pl.sum_horizontal("kernel_s", "server_s", "gateway_s") / pl.col("answered")
+        own = self._answered(server, transport, rate).select("round", own=spent)
+        other = self._answered(server, base, rate).select("round", base=spent)
+        both = own.join(other, on="round").sort("round")
+        return both.select(pl.col("own") / pl.col("base")).to_series().to_list()
+
+    def _answered(self, server: str, transport: str, rate: float) -> pl.DataFrame:
+        """The intervals of an arm at a rate in which anything was answered, by round."""
         rows = self.intervals.filter(
             server=server, transport=transport, rate_per_s=float(rate)
         ).sort("round")
-        rows = rows.filter(pl.col("answered") > 0)
-        return rows.select(1e6 * spent / pl.col("answered")).to_series().to_list()
+        return rows.filter(pl.col("answered") > 0)
 
     def _arm(self, server: str, transport: str) -> dict[str, Any]:
         rows = self.intervals.filter(server=server, transport=transport)
@@ -260,10 +276,12 @@ class GatewayBench:
             if not own:
                 continue
             figures[f"us_per_query_{name}"] = _rounded(statistics.median(own))
-            base = self.us_per_query(server, udp, rate)
-            if base and transport != udp:
-                ratio = statistics.median(own) / statistics.median(base)
-                figures[f"over_udp_{name}"] = _rounded(ratio - 1.0)
+            over = self.ratios(server, transport, udp, rate)
+            if over and transport != udp:
+                figures[f"over_udp_{name}"] = _rounded(statistics.median(over) - 1.0)
+            of_tcp = self.ratios(server, transport, "tcp", rate)
+            if of_tcp and transport != "tcp":
+                figures[f"of_tcp_{name}"] = _rounded(statistics.median(of_tcp))
             at = rows.filter(rate_per_s=rate)
             for part in ("kernel", "server", "schedstat"):
                 spent = self.us_per_query(server, transport, rate, part)
