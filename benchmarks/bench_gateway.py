@@ -47,6 +47,8 @@ def main() -> int:
         form = replace(
             form, rounds=options.rounds, fast_rounds=options.rounds, saturating_rounds=few
         )
+    if options.interval:
+        form = replace(form, seconds=options.interval, fast_seconds=options.interval)
     folder = options.out or free_folder(Path("runs"))
     try:
         check_target(folder)
@@ -65,16 +67,25 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line; QUICK=1, ROUNDS and OUT in the environment say the same."""
+    """The command line; QUICK=1, ROUNDS, INTERVAL and OUT in the environment say the same."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", default=bool(os.environ.get("QUICK")))
-    parser.add_argument("--rounds", type=int, default=int(os.environ.get("ROUNDS", "0")))
+    parser.add_argument("--rounds", type=int, default=os.environ.get("ROUNDS", "0"))
+    parser.add_argument(
+        "--interval",
+        type=float,
+        default=os.environ.get("INTERVAL", "0"),
+        help="length of each interval of load, in seconds",
+    )
     out = os.environ.get("OUT")
     parser.add_argument("--out", type=Path, default=Path(out) if out else None)
     parser.add_argument(
         "--servers", nargs="+", choices=list(servers.SERVERS), default=list(servers.SERVERS)
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.rounds < 0 or not 0 <= options.interval < 3600:
+        parser.error("rounds and seconds of an interval (below 3600) must not be negative")
+    return options
 
 
 def require() -> None:
