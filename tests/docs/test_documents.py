@@ -23,6 +23,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "docs/guide.md",
     "docs/queues.md",
+    "docs/measurements.md",
     "docs/run-folder.md",
     "docs/sweeps.md",
     "docs/reference/scenario.md",

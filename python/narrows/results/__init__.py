@@ -9,6 +9,7 @@ from narrows.results.compare import Comparison, compare
 from narrows.results.compare_sweeps import compare_sweeps
 from narrows.results.errors import RunFolderError
 from narrows.results.folder import RUN_FILE
+from narrows.results.measurement import Measurement
 from narrows.results.run import Run
 from narrows.results.schema import FORMAT, TABLES
 from narrows.results.sweep import SWEEP_FILE, Axis, Sweep, SweepRun
@@ -21,6 +22,7 @@ __all__ = [
     "TABLES",
     "Axis",
     "Comparison",
+    "Measurement",
     "Run",
     "RunFolderError",
     "Sweep",

@@ -22,13 +22,25 @@ import polars as pl
 from narrows.results.errors import RunFolderError
 from narrows.results.schema import FORMAT, TABLES, Table, mismatch
 
-__all__ = ["BENCH", "RUN_FILE", "check_target", "parquet", "read", "read_captures", "write"]
+__all__ = [
+    "BENCH",
+    "MEASUREMENTS",
+    "RUN_FILE",
+    "check_target",
+    "parquet",
+    "read",
+    "read_captures",
+    "write",
+]
 
 RUN_FILE = "run.json"
 """What makes a folder a run folder."""
 
 BENCH = "gateway-bench"
 """What run.json says as `backend` where `make bench-gateway` wrote the folder."""
+
+MEASUREMENTS = ("probe", "atlas", "capture")
+"""What run.json says as `backend` where the folder holds a measurement of real servers."""
 
 _CAPTURES = "captures"
 _LARGEST_JSON = 64 * 2**20
@@ -110,10 +122,7 @@ def read(
             has other tables.
     """
     document = _read_document(folder)
-    if (document["backend"] == BENCH) != (schema is not TABLES):
-        what = "is no bench's" if schema is not TABLES else "is a bench's, not a scenario's"
-        hint = "" if schema is not TABLES else "narrows reproduce S --bench reads it"
-        raise RunFolderError(folder, what, hint)
+    _check_kind(folder, document["backend"], schema)
     files = document.get("files", {})
     if not isinstance(files, dict):
         raise RunFolderError(folder / RUN_FILE, "is damaged (files is no object)", _RERUN)
@@ -182,6 +191,18 @@ def _read_document(folder: Path) -> dict[str, Any]:
     if document["status"] not in ("complete", "partial"):
         raise RunFolderError(path, "is damaged (status is neither complete nor partial)", _RERUN)
     return document
+
+
+def _check_kind(folder: Path, backend: str, schema: Mapping[str, Table]) -> None:
+    """Refuses a folder of another kind than the one with these tables."""
+    if backend == BENCH:
+        what, hint, own = "is a bench's", "narrows reproduce S --bench reads it", "intervals"
+    elif backend in MEASUREMENTS:
+        what, hint, own = "is a measurement's", "Measurement.load reads it", "exchanges"
+    else:
+        what, hint, own = "is a scenario's", "narrows compare reads it", "flows"
+    if own not in schema:
+        raise RunFolderError(folder, f"{what} folder, which this does not read", hint)
 
 
 _KEYS: dict[str, tuple[type, ...]] = {

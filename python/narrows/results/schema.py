@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-__all__ = ["FORMAT", "TABLES", "Column", "Table", "frame", "mismatch", "reference"]
+__all__ = [
+    "FORMAT",
+    "TABLES",
+    "Column",
+    "Table",
+    "frame",
+    "mismatch",
+    "reference",
+    "table_reference",
+]
 
 FORMAT = 1
 """Version of the run folder's format; a reader refuses any other."""
@@ -102,7 +111,7 @@ def mismatch(table: Table, found: pl.DataFrame) -> str | None:
 
 def reference() -> str:
     """The tables as Markdown, for docs/run-folder.md."""
-    return "\n".join(_reference(table) for table in TABLES.values())
+    return "\n".join(table_reference(table) for table in TABLES.values())
 
 
 def _series(column: Column, values: Any) -> pl.Series:
@@ -115,7 +124,8 @@ def _series(column: Column, values: Any) -> pl.Series:
     return series if series.dtype == column.dtype else series.cast(column.dtype, strict=True)
 
 
-def _reference(table: Table) -> str:
+def table_reference(table: Table) -> str:
+    """A table as Markdown."""
     lines = [
         f"### `{table.file_name}`",
         "",
@@ -136,12 +146,14 @@ _TEXTS = pl.List(pl.String())
 
 _TYPE_NAMES: dict[pl.DataType, str] = {
     _U8: "u8",
+    pl.UInt16(): "u16",
     _U32: "u32",
     _U64: "u64",
     _F64: "f64",
     _BOOL: "bool",
     _TEXT: "string",
     _TEXTS: "list of strings",
+    pl.List(pl.UInt32): "list of u32",
 }
 
 

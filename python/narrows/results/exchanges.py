@@ -1,0 +1,258 @@
+"""The tables of a measurement: DNS exchanges over real networks, whoever watched them.
+
+`narrows probe`, `narrows import atlas` and `narrows import capture` fill the same tables, so that
+one analysis reads them all. A source leaves null what it cannot know: an Atlas result has no
+segments, a dnstap file has no handshake. docs/measurements.md is generated from this file.
+
+Times of an exchange, over TCP (a new connection; TLS and QUIC likewise)::
+
+    client   SYN -------- SYN/ACK  query ------ first byte ------ last byte of the reply
+             |<- connect_ms ->|    |<--------- query_ms ------------------->|
+             |<----------------------- total_ms --------------------------->|
+
+`total_ms` is what RIPE Atlas calls `rt`: it holds the handshake. Over UDP, and on a connection that
+was there before, it is the same as `query_ms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from narrows.results.schema import Column, Table, table_reference
+
+__all__ = [
+    "CLOSERS",
+    "ENDINGS",
+    "MEASUREMENT_TABLES",
+    "OUTCOMES",
+    "PREFIXES",
+    "STAGES",
+    "TRANSPORTS",
+    "empty",
+    "frame_of",
+    "reference",
+]
+
+OUTCOMES: Mapping[str, str] = {
+    "answered": "a whole DNS message came that answers the query, truncated or an error included",
+    "timeout": "nothing more came in the time that the client waits",
+    "refused": "the server's machine refused: a reset to the SYN, or ICMP port unreachable",
+    "unreachable": "the network said that there is no way there",
+    "reset": "the connection was reset after its handshake",
+    "closed": "the server closed the connection before the reply was whole",
+    "malformed": "what came is no DNS message, or has another length than it says",
+    "mismatched": "a DNS message came that does not answer this query",
+    "handshake-failed": "TLS or QUIC did not come about",
+    "not-asked": "the vantage point did not ask: its own rule or fault, never the server's",
+    "no-reply-seen": "a watcher saw the query and no reply, which may have passed elsewhere",
+    "no-query-seen": "a watcher saw the reply and no query",
+}
+"""What may become of an exchange, and what it means."""
+
+STAGES: Mapping[str, str] = {
+    "connect": "before the connection was there",
+    "secure": "during the TLS handshake",
+    "query": "before the first byte of the reply",
+    "reply": "after the first byte of the reply",
+}
+"""How far an exchange came that was not answered."""
+
+TRANSPORTS = ("udp", "tcp", "tls", "https", "quic")
+"""How a query travels; tables hold no other name."""
+
+PREFIXES: Mapping[str, str] = {
+    "joined": "the length came in one segment with at least the first byte of the message",
+    "alone": "the length came in a segment of its own",
+    "split": "the length's two bytes came in two segments",
+}
+"""How the two-byte length of a reply over TCP was cut (RFC 1035, section 4.2.2)."""
+
+CLOSERS: Mapping[str, str] = {
+    "client": "its FIN or RST was first",
+    "server": "its FIN or RST was first",
+    "neither": "nobody had closed it when the watching ended",
+}
+"""Who ended a connection."""
+
+ENDINGS: Mapping[str, str] = {
+    "fin": "closed in order",
+    "reset": "ended by a reset",
+    "refused": "never came about: refused",
+    "timeout": "never came about: no answer",
+    "open": "was open when the watching ended",
+}
+"""How a connection ended."""
+
+_TEXT, _F64, _BOOL = pl.String(), pl.Float64(), pl.Boolean()
+_U8, _U16, _U32, _U64 = pl.UInt8(), pl.UInt16(), pl.UInt32(), pl.UInt64()
+_SIZES = pl.List(pl.UInt32)
+
+
+def _null(name: str, dtype: pl.DataType, unit: str, doc: str) -> Column:
+    return Column(name, dtype, unit, doc, nullable=True)
+
+
+def _names(of: Mapping[str, str]) -> str:
+    return ", ".join(f"`{name}`" for name in of)
+
+
+_VANTAGE = Column(
+    "vantage", _TEXT, "", "The vantage point: an Atlas probe's number, a source address, a file."
+)
+_TARGET = Column("target", _TEXT, "", "The server as the user or the source names it.")
+_PEER = (
+    _null("server", _TEXT, "", "Its address; null: the source does not say."),
+    _null("port", _U16, "", "Its port."),
+    _null("family", _U8, "", "4 or 6."),
+    Column(
+        "transport", _TEXT, "", ", ".join(f"`{name}`" for name in TRANSPORTS[:-1]) + " or `quic`."
+    ),
+)
+_STARTED = Column(
+    "started_s", _F64, "s", "Unix time at which it began: the SYN, or the query without one."
+)
+
+_TABLES: Sequence[Table] = (
+    Table(
+        "exchanges",
+        "a DNS query and what became of it",
+        (
+            Column("exchange", _U32, "", "Number of the exchange, from 0."),
+            _VANTAGE,
+            _TARGET,
+            *_PEER,
+            _null("connection", _U32, "", "Its row of `connections`; null: none is known."),
+            _null("reused", _BOOL, "", "Whether the connection had carried a query before."),
+            _null("round", _U32, "", "Queries of one round were meant to be compared."),
+            _STARTED,
+            _null("connect_ms", _F64, "ms", "TCP's or QUIC's handshake, where it belongs to this."),
+            _null("secure_ms", _F64, "ms", "TLS's handshake, after TCP's."),
+            _null("first_byte_ms", _F64, "ms", "From the query to the first byte of the reply."),
+            _null("query_ms", _F64, "ms", "From the query to the last byte of the reply."),
+            _null("total_ms", _F64, "ms", "From `started_s` to the last byte of the reply."),
+            Column("outcome", _TEXT, "", "What became of it; the names are listed above."),
+            _null("stage", _TEXT, "", f"Unanswered: how far it came: {_names(STAGES)}."),
+            _null("detail", _TEXT, "", "The source's own words for an outcome."),
+            _null("attempts", _U8, "", "Times that the client asked; times are the last one's."),
+            _null("qname", _TEXT, "", "The name asked for, with its last dot."),
+            _null("qtype", _TEXT, "", "The type asked for, such as `SOA`."),
+            _null("rcode", _TEXT, "", "The reply's code, such as `NOERROR`; `RCODE23` unnamed."),
+            _null("truncated", _BOOL, "", "Whether the reply has TC set."),
+            _null("answers", _U16, "", "Records in the reply's answer section, as it says."),
+            _null("query_bytes", _U32, "bytes", "The query's message, without TCP's length."),
+            _null("reply_bytes", _U32, "bytes", "The reply's message, without TCP's length."),
+            _null("segments", _U32, "segments", "Data segments that brought the reply, each once."),
+            _null("segment_bytes", _SIZES, "bytes", "Payloads of the first eight, in order."),
+            _null("prefix", _TEXT, "", f"How the length was cut: {_names(PREFIXES)}."),
+            _null("query_retransmissions", _U32, "segments", "Segments of the query sent again."),
+            _null("reply_retransmissions", _U32, "segments", "Segments of the reply sent again."),
+            _null("site", _TEXT, "", "Which machine answered, as NSID or hostname.bind say."),
+            _null("measurement", _U64, "", "The source's number of the measurement."),
+            _null("firmware", _U32, "", "The vantage point's firmware at that time."),
+        ),
+    ),
+    Table(
+        "connections",
+        "a connection that was opened for queries, over TCP, TLS, HTTPS or QUIC",
+        (
+            Column("connection", _U32, "", "Number of the connection, from 0."),
+            _VANTAGE,
+            _TARGET,
+            *_PEER,
+            _STARTED,
+            _null("ended_s", _F64, "s", "Unix time of the first FIN or RST."),
+            _null("syn_ms", _F64, "ms", "From the first SYN to the SYN/ACK, where watched."),
+            _null("ack_ms", _F64, "ms", "From the SYN/ACK to the ACK, where watched."),
+            _null("secure_ms", _F64, "ms", "TLS's handshake."),
+            _null("syn_retransmissions", _U32, "segments", "SYNs sent again."),
+            _null("fast_open", _BOOL, "", "Whether the SYN carried data."),
+            Column("exchanges", _U32, "", "Queries that it carried."),
+            _null("ending", _TEXT, "", f"How it ended: {_names(ENDINGS)}."),
+            _null("closed_by", _TEXT, "", f"Who ended it: {_names(CLOSERS)}."),
+            _null("client_bytes", _U64, "bytes", "Payload from the client, each byte once."),
+            _null("server_bytes", _U64, "bytes", "Payload from the server, each byte once."),
+            _null("client_segments", _U32, "segments", "Data segments from the client."),
+            _null("server_segments", _U32, "segments", "Data segments from the server."),
+            _null("client_retransmissions", _U32, "segments", "Segments of its sent again."),
+            _null("server_retransmissions", _U32, "segments", "Segments of its sent again."),
+            _null("mss_bytes", _U32, "bytes", "Largest payload that the server may send."),
+            _null("rtt_ms", _F64, "ms", "Smallest round-trip time that TCP has measured."),
+        ),
+    ),
+    Table(
+        "vantages",
+        "a vantage point",
+        (
+            _VANTAGE,
+            _null("name", _TEXT, "", "What people call it."),
+            _null("address", _TEXT, "", "Its address, as the source gives it."),
+            _null("latitude", _F64, "degrees", "Where it is, north positive."),
+            _null("longitude", _F64, "degrees", "Where it is, east positive."),
+            _null("country", _TEXT, "", "Two letters, ISO 3166."),
+            _null("asn", _U32, "", "Its autonomous system; IPv4's where there are two."),
+            _null("hardware", _TEXT, "", "Such as `v1`, `v2`, `v3`, `anchor` or `software`."),
+        ),
+    ),
+    Table(
+        "skipped",
+        "a kind of record that could not be used",
+        (
+            Column("source", _TEXT, "", "The file, or the server."),
+            _null("transport", _TEXT, "", "Of what, where the record still says."),
+            Column("reason", _TEXT, "", "Why, in a few words, the same for all of a kind."),
+            Column("records", _U64, "", "How many."),
+            _null("first", _TEXT, "", "Where the first is, such as `line 17`."),
+        ),
+    ),
+)
+
+MEASUREMENT_TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}
+"""A measurement's tables by name, in the order of the documentation."""
+
+
+def empty(name: str) -> pl.DataFrame:
+    """A table without rows.
+
+    Examples:
+        >>> empty("skipped").columns
+        ['source', 'transport', 'reason', 'records', 'first']
+    """
+    return pl.DataFrame(schema=MEASUREMENT_TABLES[name].schema)
+
+
+def frame_of(name: str, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """A table from rows; what a row does not name is null.
+
+    Examples:
+        >>> frame_of("vantages", [{"vantage": "10.0.0.1", "country": "NL"}])["country"][0]
+        'NL'
+
+    Raises:
+        ValueError: A row has a name that the table does not know.
+    """
+    schema = MEASUREMENT_TABLES[name].schema
+    for row in rows:
+        unknown = [key for key in row if key not in schema]
+        if unknown:
+            raise ValueError(f"table {name} does not know {unknown[0]}")
+    return pl.DataFrame(list(rows), schema=schema, orient="row", infer_schema_length=None)
+
+
+def reference() -> str:
+    """Names and tables as Markdown, for docs/measurements.md."""
+    lists = (
+        ("Outcomes", OUTCOMES),
+        ("Stages", STAGES),
+        ("Prefixes", PREFIXES),
+        ("Endings", ENDINGS),
+        ("Closers", CLOSERS),
+    )
+    lines: list[str] = []
+    for title, names in lists:
+        lines += [f"### {title}", "", "| name | meaning |", "|---|---|"]
+        lines += [f"| `{name}` | {meaning} |" for name, meaning in names.items()]
+        lines.append("")
+    return "\n".join([*lines, *(table_reference(table) for table in _TABLES)])
