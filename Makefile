@@ -47,8 +47,9 @@ gateway: ## Builds narrows-gateway with the in-kernel data path (needs clang and
 wheel: setup ## Builds a wheel in dist/
 	$(BIN)/maturin build --release --locked --out dist
 
-docs: setup ## Generates the scenario reference and the JSON schema
+docs: setup ## Generates the scenario reference, the JSON schema and the tables of DNS profiles
 	$(BIN)/python tools/scenario_reference.py
+	$(BIN)/python tools/dns_profile_tables.py
 
 bench-sim: setup ## Speed against ns-3 and ns-2 (QUICK=1: under 5 minutes)
 	$(BIN)/python benchmarks/bench_sim.py

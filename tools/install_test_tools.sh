@@ -40,10 +40,24 @@ need ip iproute2
 need ethtool ethtool
 need bpftool bpftool
 need nft nftables
+# What DNS clients and servers do: those that stand above are used too.
+need pdns_recursor pdns-recursor pdns-recursor.service
+need kresd knot-resolver kresd@1.service
+need dnsmasq dnsmasq-base
+need dnsdist dnsdist dnsdist.service
+need musl-gcc musl-tools
+need cc libc6-dev
+need setpriv util-linux
+# systemd-resolved's package would take over /etc/resolv.conf: the program alone is taken out of it.
+ours=/usr/local/lib/narrows-tests
+resolved=yes
+for place in /usr/lib/systemd /lib/systemd $ours; do
+    [ ! -x $place/systemd-resolved ] || resolved=""
+done
 # Its man page and its systemd unit.
 need man man-db
 need systemd-analyze systemd
-[ -n "$missing" ] || exit 0
+[ -n "$missing$resolved" ] || exit 0
 
 as_root=""
 [ "$(id -u)" -eq 0 ] || as_root=sudo
@@ -60,13 +74,20 @@ trap 'exit 1' HUP INT TERM
 printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null
 $as_root chmod 755 $policy
 
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
 # shellcheck disable=SC2086 # one word a package
-{
-    $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq
+[ -z "$missing" ] || {
     $as_root env DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get install -y -qq \
         -o DPkg::Lock::Timeout=300 --no-install-recommends $missing
 }
 if [ -n "$(printf %s "$services" | tr -d ' ')" ] && command -v systemctl >/dev/null 2>&1; then
     # shellcheck disable=SC2086 # one word a service
     $as_root systemctl disable --quiet $services || true
+fi
+if [ -n "$resolved" ]; then
+    folder=$(mktemp -d)
+    (cd "$folder" && apt-get download -qq systemd-resolved && dpkg-deb -x systemd-resolved_*.deb .)
+    $as_root install -D -m 755 "$folder"/*/systemd/systemd-resolved $ours/systemd-resolved ||
+        $as_root install -D -m 755 "$folder"/usr/lib/systemd/systemd-resolved $ours/systemd-resolved
+    rm -rf "$folder"
 fi

@@ -21,6 +21,7 @@ DOCUMENTS = (
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
+    "docs/dns-clients.md",
     "docs/guide.md",
     "docs/queues.md",
     "docs/measurements.md",

@@ -1,0 +1,22 @@
+"""What real DNS clients and servers do, as values that scenarios can name.
+
+Each profile is a TOML file, and each value says where it comes from: a trial with the program
+itself (tests/dns_behaviour), or a page of its documentation. docs/dns-clients.md and
+docs/dns-servers.md show them as tables.
+"""
+
+from narrows.dns_profiles.models import Client, Server, SizeChoice, Sizes
+from narrows.dns_profiles.reading import client, clients, server, servers, sizes, sizes_names
+
+__all__ = [
+    "Client",
+    "Server",
+    "SizeChoice",
+    "Sizes",
+    "client",
+    "clients",
+    "server",
+    "servers",
+    "sizes",
+    "sizes_names",
+]

@@ -1,0 +1,182 @@
+"""The values of a profile: what a client, a server or a zone's messages are like.
+
+Times are seconds and sizes bytes. A profile holds for one server and a name that is asked for once;
+what a client does with several servers is not part of it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = ["Client", "Profile", "Server", "SizeChoice", "Sizes"]
+
+Seconds = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(strict=True, ge=0)]
+DESCRIPTION = {"name", "program", "version", "role", "sources", "notes"}
+"""What needs no source."""
+
+
+class Profile(BaseModel):
+    """What every profile has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    """As a scenario names it; the file's name."""
+    program: str
+    """Which program, and how it was used."""
+    version: str
+    """Of the program that was tried."""
+    sources: dict[str, str]
+    """For each value, the trial or the page that shows it."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know beside the values."""
+
+    @model_validator(mode="after")
+    def _every_value_has_a_source(self) -> Self:
+        keys = set(type(self).model_fields) - DESCRIPTION
+        if lacking := sorted(self.model_fields_set & keys - set(self.sources)):
+            raise ValueError(f"no source for {', '.join(lacking)}")
+        if unknown := sorted(set(self.sources) - keys):
+            raise ValueError(f"sources name no value: {', '.join(unknown)}")
+        return self
+
+
+class Client(Profile):
+    """How a program asks a DNS server, and what it does when that fails."""
+
+    role: Literal["stub", "resolver", "forwarder", "tool"]
+    """A library in a program, a caching resolver, a forwarder, or a tool for people."""
+    edns_bytes: Count
+    """The reply size that it offers over UDP (RFC 6891); 0: it sends no EDNS."""
+    query_extra_bytes: Count
+    """What its query has beside header and question: an OPT record, perhaps a cookie."""
+    timeouts_s: tuple[Seconds, ...]
+    """How long it waits for a reply after each query over UDP; as many as it sends."""
+    gives_up_s: Seconds
+    """When it tells its user that nothing came, from the first query on, if UDP is all it has."""
+    new_port: bool
+    """Whether each attempt comes from a port of its own."""
+    unreachable: Literal["fails", "next", "waits"]
+    """What "port unreachable" does: ends the search, starts the next attempt at once, or
+    nothing."""
+    format_error: Literal["plain", "fails", "never"]
+    """What FORMERR does: it asks again without EDNS, gives up, or never sends EDNS."""
+    fallback_on_truncation: bool
+    """Whether it asks again over TCP when a reply is truncated."""
+    fallback_on_timeout: bool
+    """Whether it tries TCP when all queries over UDP are lost."""
+    fragmented_reply: Literal["taken", "asked-again"]
+    """Whether a reply that came in fragments is used, or asked for again over TCP."""
+    tcp_retries: Literal["none", "tcp", "udp-first"]
+    """What follows a connection that failed: nothing, another connection, or the query over UDP
+    again and then a connection."""
+    tcp_attempts_refused: Count
+    """Connections (SYNs from ports of their own) when each is refused with RST."""
+    tcp_attempts_closed: Count
+    """The same when the server closes after the query, without a reply."""
+    tcp_attempts_reset: Count
+    """The same when it resets after the query."""
+    tcp_attempts_silent: Count
+    """Connections, or queries on the same connection, when no reply comes."""
+    tcp_connect_timeout_s: Seconds | None = None
+    """When it gives up a connection whose SYN is not answered; not given: the kernel decides."""
+    tcp_answer_timeout_s: Seconds | None = None
+    """When it gives up a query on an open connection; not given: never."""
+    reuse: bool
+    """Whether a later query uses a connection that is open."""
+    idle_timeout_s: Seconds | None = None
+    """When it closes a connection without queries; not given: it closes after the reply."""
+    queries_per_connection: Count | None = None
+    """The most; not given: no limit where it reuses, one where not."""
+    pipelining: bool
+    """Whether queries go out on a connection while others wait for their replies."""
+    fast_open: bool
+    """Whether it asks for a TCP Fast Open cookie, and uses it (RFC 7413)."""
+    ecn_on_syn: bool
+    """Whether its SYN offers ECN; the kernel's setting (tcp_ecn), which no client here changes."""
+    one_segment: bool
+    """Whether length and query leave in one segment."""
+    closes: bool
+    """Whether it closes first, after the reply or the idle time-out."""
+
+    @property
+    def attempts(self) -> int:
+        """Queries that it sends over UDP when none is answered.
+
+        Examples:
+            >>> from narrows.dns_profiles import client
+            >>> client("glibc").attempts
+            2
+        """
+        return len(self.timeouts_s)
+
+
+class Server(Profile):
+    """How a server treats its TCP clients, and what it sends over UDP."""
+
+    tcp_connections: Count | None = None
+    """At once, for one process or thread with the default number of them; not given: no limit of
+    its own."""
+    backlog: Count
+    """Connections whose handshake is over and which wait to be accepted, as given to listen();
+    the kernel's somaxconn (4096) is the upper limit."""
+    when_full: Literal["wait", "reject", "oldest"]
+    """A connection above the limit waits in the backlog, is closed at once, or pushes out the one
+    that is idle longest."""
+    idle_timeout_s: Seconds
+    """Of a connection without queries."""
+    first_query_timeout_s: Seconds
+    """Of a connection that has not sent a query yet."""
+    busy_levels: tuple[tuple[float, Seconds], ...] = ()
+    """Shorter idle time-outs: above this share of connections in use, this many seconds."""
+    queries_per_connection: Count | None = None
+    """Then it closes; not given: no limit."""
+    connections_per_client: Count | None = None
+    """For each client address; not given: no limit."""
+    tcp_keepalive: bool
+    """Whether it answers the edns-tcp-keepalive option (RFC 7828) by default."""
+    one_segment: bool
+    """Whether length and reply leave in one segment."""
+    out_of_order: bool
+    """Whether it answers pipelined queries as they are ready, not as they came."""
+    fast_open: bool
+    """Whether it accepts TCP Fast Open as packaged, where the kernel allows it."""
+    udp_bytes: Count
+    """The longest reply over UDP, whatever the client offers."""
+
+
+class SizeChoice(BaseModel):
+    """A kind of query and reply, and how often it comes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: str
+    """What is asked for."""
+    query_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
+    """The DNS message, without the prefix that TCP has."""
+    reply_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
+    """The whole reply, as it comes over TCP."""
+    udp_reply_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
+    """What comes over UDP to a client that offers 1232 bytes; truncated if `truncated`."""
+    truncated: bool = False
+    """Whether the reply over UDP has TC set."""
+    weight: Annotated[float, Field(ge=0)]
+    """Its share is this over the sum of all."""
+
+
+class Sizes(BaseModel):
+    """Sizes of queries and replies of a zone, as a server sent them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    program: str
+    version: str
+    source: str
+    """How they were measured."""
+    weights: str
+    """Where the weights come from; "a choice" where nothing was measured."""
+    choices: Annotated[tuple[SizeChoice, ...], Field(min_length=1)]

@@ -1,0 +1,61 @@
+"""What our server and the line do to a client, one address a client and case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """How queries to one address fare."""
+
+    name: str
+    udp: str = "answer"
+    """answer, truncate, drop, closed (ICMP port unreachable), long (1200 bytes), or
+    format-error to EDNS."""
+    tcp: str = "answer"
+    """answer, refuse (RST), silent, close, reset, or lost (no SYN arrives)."""
+    asks: str = "one"
+    """one query; sequence: five, one after the other; together: ten at once, answered late."""
+    fragments: str = "whole"
+    """Of UDP replies: whole, cut (at 800 bytes), or lost (all but the first)."""
+    watch: float = 20.0
+    """Seconds for which the client is watched."""
+
+
+CASES = (
+    Case("answer"),
+    Case("truncate", udp="truncate"),
+    Case("drop", udp="drop"),
+    Case("dead", udp="drop", tcp="lost"),
+    Case("unreachable", udp="closed", tcp="refuse"),
+    Case("refuse", udp="truncate", tcp="refuse"),
+    Case("silent", udp="truncate", tcp="silent"),
+    Case("close", udp="truncate", tcp="close"),
+    Case("reset", udp="truncate", tcp="reset"),
+    Case("lost", udp="truncate", tcp="lost"),
+    Case("format-error", udp="format-error"),
+    Case("cut", udp="long", fragments="cut"),
+    Case("cut-lost", udp="long", fragments="lost"),
+    Case("sequence", udp="truncate", asks="sequence"),
+    Case("together", udp="truncate", asks="together"),
+)
+NUMBERS = {case.name: number for number, case in enumerate(CASES, 1)}
+
+
+def address(client: int, case: Case) -> str:
+    """Where the server stands for this client and case."""
+    return f"10.53.{client}.{NUMBERS[case.name]}"
+
+
+def zone(case: Case) -> str:
+    """The zone that is asked for, without the last dot."""
+    return f"{case.name}.test"
+
+
+MTU = 800
+"""Where replies are cut."""
+LONG = 1150
+"""Bytes of a reply that is cut: below what every client offers, above that MTU."""
+LATE = 0.5
+"""Seconds that the server takes for each query over TCP where several are asked together."""

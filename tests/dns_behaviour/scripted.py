@@ -1,0 +1,179 @@
+"""A DNS server that answers, or does to its clients what a case says."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import selectors
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+
+import dns.exception
+import dns.flags
+import dns.message
+import dns.rcode
+import dns.rdatatype
+import dns.rrset
+
+from ..gateway.network import Namespace
+from .cases import LATE, LONG, Case
+
+SO_LINGER_RESET = struct.pack("ii", 1, 0)
+
+
+@dataclass
+class Connection:
+    """A TCP connection of a client."""
+
+    case: Case
+    socket: socket.socket
+    buffer: bytes = b""
+
+
+@dataclass
+class Scripted:
+    """Listens at an address a case, in one thread."""
+
+    space: Namespace
+    places: dict[str, Case]
+    """The case that each address stands for."""
+    selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
+    later: list[tuple[float, int, Connection, bytes]] = field(default_factory=list)
+    number: itertools.count[int] = field(default_factory=itertools.count)
+    running: bool = True
+
+    def __post_init__(self) -> None:
+        with self.space.inside():
+            for address, case in self.places.items():
+                if case.udp != "closed":
+                    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                    udp.bind((address, 53))
+                    self.watch(udp, (self.on_datagram, case))
+                if case.tcp != "refuse":
+                    tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+                    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 16)
+                    tcp.bind((address, 53))
+                    tcp.listen(64)
+                    self.watch(tcp, (self.on_connection, case))
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def watch(self, sock: socket.socket, data: object) -> None:
+        """Hears of what comes to a socket."""
+        sock.setblocking(False)
+        self.selector.register(sock, selectors.EVENT_READ, data)
+
+    def run(self) -> None:
+        """Serves."""
+        while self.running:
+            wait = min(0.1, self.later[0][0] - time.monotonic()) if self.later else 0.1
+            for key, _ in self.selector.select(max(0, wait)):
+                handle, about = key.data
+                handle(key.fileobj, about)
+            while self.later and self.later[0][0] <= time.monotonic():
+                _, _, connection, message = heapq.heappop(self.later)
+                self.write(connection, message)
+
+    def on_datagram(self, sock: socket.socket, case: Case) -> None:
+        """A query over UDP."""
+        wire, client = sock.recvfrom(65535)
+        if case.udp == "drop":
+            return
+        with contextlib.suppress(dns.exception.DNSException):
+            sock.sendto(reply(wire, case.udp), client)
+
+    def on_connection(self, sock: socket.socket, case: Case) -> None:
+        """A connection whose handshake is over."""
+        accepted, _ = sock.accept()
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(case, accepted)
+        self.watch(accepted, (self.on_stream, connection))
+
+    def on_stream(self, sock: socket.socket, connection: Connection) -> None:
+        """Bytes of a connection, or its end."""
+        try:
+            data = sock.recv(65535)
+        except OSError:
+            data = b""
+        if not data:
+            self.end(connection)
+            return
+        connection.buffer += data
+        case = connection.case
+        while len(connection.buffer) >= 2:
+            size = int.from_bytes(connection.buffer[:2])
+            if len(connection.buffer) < 2 + size:
+                return
+            query, connection.buffer = (
+                connection.buffer[2 : 2 + size],
+                connection.buffer[2 + size :],
+            )
+            if case.tcp == "close":
+                self.end(connection)
+                return
+            if case.tcp == "reset":
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, SO_LINGER_RESET)
+                self.end(connection)
+                return
+            if case.tcp == "answer":
+                message = reply(query, "answer")
+                if case.asks == "together":
+                    at = time.monotonic() + LATE
+                    heapq.heappush(self.later, (at, next(self.number), connection, message))
+                else:
+                    self.write(connection, message)
+
+    def write(self, connection: Connection, message: bytes) -> None:
+        """A reply, its length before it, in one write."""
+        with contextlib.suppress(OSError):
+            connection.socket.send(len(message).to_bytes(2) + message)
+
+    def end(self, connection: Connection) -> None:
+        """Closes."""
+        if connection.socket.fileno() >= 0:
+            self.selector.unregister(connection.socket)
+            connection.socket.close()
+
+    def close(self) -> None:
+        """Ends the thread, and every socket."""
+        self.running = False
+        self.thread.join()
+        for key in list(self.selector.get_map().values()):
+            key.fileobj.close()  # type: ignore[union-attr]
+        self.selector.close()
+
+
+def reply(wire: bytes, how: str) -> bytes:
+    """What is said to a query."""
+    query = dns.message.from_wire(wire)
+    if how == "format-error" and query.edns >= 0:
+        # RFC 6891, 7: as a server that does not know EDNS.
+        refusal = dns.message.make_response(query)
+        refusal.use_edns(False)
+        refusal.set_rcode(dns.rcode.FORMERR)
+        return refusal.to_wire()
+    answer = dns.message.make_response(query, our_payload=4096)
+    answer.flags |= dns.flags.AA
+    if how == "truncate":
+        answer.flags |= dns.flags.TC
+        return answer.to_wire()
+    question = query.question[0]
+    kind = dns.rdatatype.to_text(question.rdtype)
+    data = {"A": "192.0.2.80", "AAAA": "2001:db8::80"}.get(kind)
+    if data is None:
+        apex = ".".join(question.name.to_text().split(".")[-3:])
+        soa = "ns.test. hostmaster.test. 1 3600 600 86400 60"
+        answer.authority.append(dns.rrset.from_text(apex, 60, "IN", "SOA", soa))
+    else:
+        answer.answer.append(dns.rrset.from_text(question.name, 60, "IN", kind, data))
+    if how == "long":
+        fill = LONG - len(answer.to_wire()) - 12
+        parts = [f'"{"x" * min(255, fill - at)}"' for at in range(0, fill, 256)]
+        name = question.name
+        answer.additional.append(dns.rrset.from_text(name, 60, "IN", "TXT", " ".join(parts)))
+    return answer.to_wire(max_size=65535)

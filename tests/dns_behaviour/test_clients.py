@@ -1,0 +1,180 @@
+"""Each value of a client's profile is what the program does."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from narrows import dns_profiles
+
+from . import observe
+from .conftest import WATCH, Trials
+from .lab import Trial
+from .packets import CWR, ECE, FAST_OPEN
+
+
+def about(shown: float, expected: float) -> bool:
+    """Timers may be late: by their own slack, and by a busy machine."""
+    return expected - 0.15 <= shown <= 1.1 * expected + 0.6
+
+
+@pytest.fixture
+def profile(client: str) -> dns_profiles.Client:
+    """What is said of the client."""
+    return dns_profiles.client(client)
+
+
+@pytest.fixture
+def trial(client: str, trials: Trials) -> dict[str, Trial]:
+    """The client's trials by case."""
+    return {case: trial for (name, case), trial in trials.items() if name == client}
+
+
+def test_query(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    first = observe.udp_queries(trial["answer"])[0]
+    query = observe.message(first)
+    assert query is not None
+    assert max(query.payload, 0) == profile.edns_bytes
+    assert observe.extra_bytes(first) == profile.query_extra_bytes
+
+
+def test_udp_schedule(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    times = [packet.at for packet in observe.udp_queries(trial["drop"])]
+    # BIND sometimes sends one more at the very moment at which it gives up.
+    times = [at for at in times if at < profile.gives_up_s - 0.1 or profile.gives_up_s < 2]
+    seen = [s for s in profile.timeouts_s[:-1] if sum(profile.timeouts_s[:-1]) < WATCH]
+    shown = [later - earlier for earlier, later in pairwise(times)]
+    if seen:
+        assert len(times) == profile.attempts
+    for span, expected in zip(shown, profile.timeouts_s, strict=False):
+        assert about(span, expected), (shown, profile.timeouts_s)
+
+
+def test_gives_up(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    end = observe.told(trial["dead"])
+    if profile.name in ("dnsmasq", "unbound", "systemd-resolved"):
+        # dnsmasq says nothing, Unbound nothing after 1.9 s, resolved nothing before 120 s.
+        assert end is None
+    else:
+        assert end is not None
+        assert about(end, profile.gives_up_s)
+
+
+def test_ports(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    ports = {packet.source_port for packet in observe.udp_queries(trial["drop"])}
+    if profile.attempts > 1:
+        assert (len(ports) > 1) == profile.new_port
+
+
+def test_unreachable(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    assert observe.unreachable(trial["unreachable"]) == profile.unreachable
+
+
+def test_format_error(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    assert observe.format_error(trial["format-error"]) == profile.format_error
+
+
+def test_fallback(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    truncated, cut = trial["truncate"], trial["cut"]
+    assert bool(observe.connections(truncated)) == profile.fallback_on_truncation
+    if profile.fallback_on_truncation:
+        assert all(ask.outcome == "answer" for ask in truncated.asks)
+    again = "asked-again" if observe.connections(cut) else "taken"
+    assert again == profile.fragmented_reply
+    assert all(ask.outcome == "answer" for ask in cut.asks)
+    if sum(profile.timeouts_s) < WATCH:
+        assert bool(observe.connections(trial["drop"])) == profile.fallback_on_timeout
+
+
+def test_lost_fragment_is_a_lost_reply(
+    profile: dns_profiles.Client, trial: dict[str, Trial]
+) -> None:
+    lost, dropped = (observe.udp_queries(trial[case]) for case in ("cut-lost", "drop"))
+    # BIND's seventh query comes as it gives up, or does not.
+    assert abs(len(lost) - len(dropped)) <= (profile.name == "bind")
+    for one, other in zip(lost, dropped, strict=False):
+        assert abs(one.at - other.at) < 0.7
+
+
+@pytest.mark.parametrize("case", ["refuse", "close", "reset"])
+def test_failed_connections(
+    profile: dns_profiles.Client, trial: dict[str, Trial], case: str
+) -> None:
+    expected = {
+        "refuse": profile.tcp_attempts_refused,
+        "close": profile.tcp_attempts_closed,
+        "reset": profile.tcp_attempts_reset,
+    }[case]
+    assert len(observe.connections(trial[case])) == expected
+    assert all(ask.outcome not in ("answer", "silence") for ask in trial[case].asks)
+    # Unbound opens a second connection at once where a Fast Open connect is refused.
+    if expected > 1 and case != "refuse":
+        assert observe.retries(trial[case]) == profile.tcp_retries
+
+
+def test_silent_server(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    silent = trial["silent"]
+    queries = observe.tcp_queries(silent)
+    if profile.tcp_attempts_silent:
+        all_of_them = profile.tcp_attempts_silent * (profile.tcp_answer_timeout_s or 0) < WATCH
+        if all_of_them or observe.told(silent) is not None:
+            assert len(queries) == profile.tcp_attempts_silent
+        shown = observe.answer_timeout(silent, WATCH)
+        if profile.tcp_answer_timeout_s is None:
+            assert shown is None
+        else:
+            assert shown is not None
+            assert about(shown, profile.tcp_answer_timeout_s)
+    else:
+        assert not queries
+
+
+def test_lost_syn(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    shown = observe.connect_timeout(trial["lost"])
+    if profile.tcp_connect_timeout_s is None:
+        assert shown is None
+    elif profile.name == "dnsmasq":
+        # As long as the kernel takes for its retransmissions: 3 s before Linux 6.5.
+        assert shown is not None
+    else:
+        assert shown is not None
+        assert about(shown, profile.tcp_connect_timeout_s)
+
+
+def test_reuse(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    sequence = trial["sequence"]
+    if not profile.fallback_on_truncation:
+        return
+    assert all(ask.outcome == "answer" for ask in sequence.asks)
+    assert len(observe.tcp_queries(sequence)) == 5
+    assert observe.reused(sequence) == profile.reuse
+    assert len(observe.connections(sequence)) == (1 if profile.reuse else 5)
+    idle = observe.idle_timeout(sequence)
+    if not profile.reuse:
+        assert idle is not None
+        assert idle < 0.5
+    elif idle is not None:
+        assert profile.idle_timeout_s is not None
+        assert about(idle, profile.idle_timeout_s)
+    else:
+        assert profile.idle_timeout_s is not None
+        # PowerDNS looks at its idle connections once a minute or so.
+        assert profile.idle_timeout_s > WATCH - 3 or profile.name == "pdns-recursor"
+
+
+def test_pipelining(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    together = trial["together"]
+    if together.asks and profile.fallback_on_truncation:
+        assert all(ask.outcome == "answer" for ask in together.asks)
+        assert observe.pipelined(together) == profile.pipelining
+
+
+def test_segments(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    for case in ("truncate", "sequence"):
+        for syn in observe.connections(trial[case]):
+            # A cookie is asked for or shown with each connection to the same server.
+            assert (syn.option(FAST_OPEN) is not None) == profile.fast_open
+            assert bool(syn.flags & (ECE | CWR)) == profile.ecn_on_syn
+        assert observe.one_segment(trial[case]) == profile.one_segment
+        assert observe.client_closes(trial[case]) == profile.closes

@@ -1,0 +1,97 @@
+"""Writes the tables in docs/dns-clients.md and docs/dns-servers.md from the profiles.
+
+With --check: writes nothing, and exits with 1 where a document is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from narrows import dns_profiles
+from narrows.dns_profiles.models import DESCRIPTION, Profile
+
+ROOT = Path(__file__).parent.parent
+
+
+def shown(value: object, absent: str = "-") -> str:
+    """A value as a cell."""
+    if value is None:
+        return absent
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        cells = [shown(item) for item in value]
+        if len(cells) > 2 and len(set(cells[1:])) == 1:
+            return f"{cells[0]}, then {len(cells) - 1} times {cells[1]}"
+        return ", ".join(cells) or absent
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
+
+
+def table(profiles: list[Profile], first: str) -> list[str]:
+    """One column a profile, one row a value."""
+    names = [profile.name for profile in profiles]
+    lines = [f"| {first} | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    lines += ["| version | " + " | ".join(profile.version for profile in profiles) + " |"]
+    for key in type(profiles[0]).model_fields:
+        if key not in DESCRIPTION:
+            cells = [shown(getattr(profile, key)) for profile in profiles]
+            lines.append(f"| `{key}` | " + " | ".join(cells) + " |")
+    return lines
+
+
+def sources(profiles: list[Profile]) -> list[str]:
+    """Each value's source, and the notes."""
+    lines = []
+    for profile in profiles:
+        lines += ["", f"### {profile.name}", "", f"{profile.program}; version {profile.version}."]
+        lines += [""] if profile.notes else []
+        lines += [f"- {note}" for note in profile.notes]
+        lines += ["", "| value | | shown by |", "|---|---|---|"]
+        for key in type(profile).model_fields:
+            if key in profile.sources:
+                value = shown(getattr(profile, key))
+                lines.append(f"| `{key}` | {value} | {profile.sources[key]} |")
+    return lines
+
+
+def filled(text: str, name: str, lines: list[str]) -> str:
+    """The document with these lines between its two marks."""
+    begin, end = f"<!-- {name}: made by make docs -->\n", f"<!-- end of {name} -->"
+    before, rest = text.split(begin)
+    _, after = rest.split(end)
+    return before + begin + "\n".join(["", *lines, ""]) + "\n" + end + after
+
+
+def documents() -> dict[Path, str]:
+    """The documents as they should be."""
+    clients: list[Profile] = [dns_profiles.client(name) for name in dns_profiles.clients()]
+    servers: list[Profile] = [dns_profiles.server(name) for name in dns_profiles.servers()]
+    made = {}
+    for file, word, profiles in (
+        ("dns-clients.md", "client", clients),
+        ("dns-servers.md", "server", servers),
+    ):
+        path = ROOT / "docs" / file
+        if profiles and path.exists():
+            text = filled(path.read_text(), "table", table(profiles, word))
+            made[path] = filled(text, "sources", sources(profiles))
+    return made
+
+
+def main() -> int:
+    """Returns 1 where --check finds a difference."""
+    stale = [path for path, text in documents().items() if path.read_text() != text]
+    if "--check" in sys.argv[1:]:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is out of date; run: make docs", file=sys.stderr)
+        return 1 if stale else 0
+    for path, text in documents().items():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
