@@ -302,7 +302,9 @@ fn circle(queue: &Queue) -> Plan {
         let (sender, receiver) = (plan.nodes.len(), plan.nodes.len() + 1);
         plan.nodes.extend([format!("s{flow}"), format!("d{flow}")]);
         let first = plan.links.len();
-        let delay = Span::from_us(1_000 + 130 * flow as u64);
+        // With 130 us two packets come to a link from two others at the same picosecond, where the
+        // modes may let either go first.
+        let delay = Span::from_us(1_000 + 131 * flow as u64);
         let access = |name: &str, from, to| {
             link(&format!("{name} {flow}"), from, to, 100, delay, pfifo(1000))
         };

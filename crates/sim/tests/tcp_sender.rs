@@ -5,6 +5,7 @@
 mod tcp_script;
 
 use narrows_sim::tcp::{Config, Congestion, RestartAfterIdle};
+use narrows_units::Span;
 use tcp_script::{MSS, Script, linux, parse, show, stamp};
 
 /// Data segment number `k`, counted from 0, as the endpoint shows it.
@@ -155,11 +156,11 @@ fn rfc8985_reordering_delays_the_verdict() {
 fn rfc8985_7_a_tail_loss_is_probed() {
     let mut client = Script::connected(&linux(), 100.0);
     client.write(3 * u64::from(MSS)).forget();
-    // SRTT 100 ms: 50 jiffies and 2 more, from jiffy 25; the wheel fires at 78.
+    // SRTT 100 ms: 202 ms are 51 jiffies, from jiffy 25; the wheel fires at 77.
     client.at(500.0);
     let sent = client.take_sent();
     let probe = &sent[0];
-    assert_eq!(probe.0, tcp_script::ms(312.0));
+    assert_eq!(probe.0, tcp_script::ms(308.0));
     assert_eq!(show(&probe.1), format!("P. {}:{} ack 1", byte(2), byte(3)));
     assert_eq!(client.endpoint.counters().tail_probes, 1);
 
@@ -170,6 +171,20 @@ fn rfc8985_7_a_tail_loss_is_probed() {
     let sent = client.take_sent();
     assert_eq!(sent[0].0, tcp_script::ms(416.0));
     assert_eq!(client.endpoint.counters().timeouts + client.endpoint.counters().tail_probes, 1);
+}
+
+/// Linux since 6.1.60 (`TCP_TIMEOUT_MIN_US`): 2 ms, whatever a jiffy is.
+#[test]
+fn a_probe_s_slack_is_two_milliseconds_at_any_granularity() {
+    // 21 jiffies of 10 ms from jiffy 10, and the wheel fires one later. 202 jiffies of 1 ms from
+    // jiffy 100 are in level 1 of the wheel: 304 is the next multiple of 8 after 302.
+    for (tick_ms, probe_ms) in [(10, 320.0), (1, 304.0)] {
+        let config = Config { timer_granularity: Span::from_ms(tick_ms), ..linux() };
+        let mut client = Script::connected(&config, 100.0);
+        client.write(3 * u64::from(MSS)).forget();
+        client.at(500.0);
+        assert_eq!(client.take_sent()[0].0, tcp_script::ms(probe_ms), "{tick_ms} ms");
+    }
 }
 
 #[test]

@@ -468,5 +468,5 @@ const DEFAULT_REORDERING: u32 = 3;
 const MOST_REORDERING: u32 = 300;
 /// `TCP_TIMEOUT_FALLBACK`.
 const FALLBACK_RTO: narrows_units::Span = narrows_units::Span::from_secs(3);
-/// `TCP_TIMEOUT_MIN`, in jiffies.
-const SHORTEST_TIMEOUT: u32 = 2;
+/// `TCP_TIMEOUT_MIN_US`: what the timers of RACK and of the tail loss probe add to a round trip.
+const SLACK_US: u32 = 2_000;

@@ -1,13 +1,14 @@
 //! RACK (RFC 8985): a segment is lost when one sent later has arrived and some time has passed.
 //!
-//! Source: Linux 6.1 net/ipv4/tcp_recovery.c.
+//! Source: Linux 6.1.60 and later, net/ipv4/tcp_recovery.c. Before 6.1.60 the reordering timer had
+//! a slack of two jiffies, not of 2 ms.
 //! Differences: the scoreboard is walked in the order of sequence; the kernel keeps a list in the
 //! order of sending, and finds the same segments.
 
 use super::ack::Ack;
 use super::scoreboard::{LOST, RETRANS, RETRANSMITTED, Record, SACKED};
 use super::undo::PERSIST_ROUNDS;
-use super::{SHORTEST_TIMEOUT, Sender, State, Timer, todo};
+use super::{SLACK_US, Sender, State, Timer, todo};
 use crate::tcp::Seq;
 use crate::tcp::clock::{Context, elapsed_us};
 
@@ -92,8 +93,8 @@ impl Sender {
         self.rack.advanced = false;
         let timeout_us = self.rack_detect_loss(cx);
         if timeout_us > 0 {
-            let jiffies = cx.jiffies_in(timeout_us) + SHORTEST_TIMEOUT;
-            self.arm(cx, Timer::Reordering, jiffies);
+            let jiffies = cx.jiffies_in(timeout_us.saturating_add(SLACK_US));
+            self.arm(cx, Timer::Reordering, jiffies.min(self.rto));
         }
         timeout_us > 0
     }

@@ -1,9 +1,11 @@
 //! Tail loss probe (RFC 8985, section 7).
 //!
-//! Source: Linux 6.1 `tcp_schedule_loss_probe`, `tcp_send_loss_probe`, `tcp_process_tlp_ack`.
+//! Source: Linux 6.1.60 and later, net/ipv4/tcp_output.c `tcp_schedule_loss_probe` and
+//! `tcp_send_loss_probe`, net/ipv4/tcp_input.c `tcp_process_tlp_ack`. Before 6.1.60 the slack was
+//! two jiffies, which are 2 ms at HZ 1000 alone.
 
 use super::ack::{Ack, flag};
-use super::{Outgoing, SHORTEST_TIMEOUT, Sender, State, Timer};
+use super::{Outgoing, SLACK_US, Sender, State, Timer};
 use crate::tcp::Seq;
 use crate::tcp::clock::Context;
 use crate::tcp::congestion::Signal;
@@ -23,12 +25,9 @@ impl Sender {
         }
         let mut timeout = if self.srtt_us != 0 {
             // 2 RTT; a lone segment's acknowledgement may be delayed.
-            let slack = if self.packets_out == 1 {
-                cx.span_to_jiffies(cx.config.min_rto)
-            } else {
-                SHORTEST_TIMEOUT
-            };
-            cx.jiffies_in(self.srtt_us >> 2) + slack
+            let slack_us =
+                if self.packets_out == 1 { cx.config.min_rto.as_us() as u32 } else { SLACK_US };
+            cx.jiffies_in((self.srtt_us >> 2).saturating_add(slack_us))
         } else {
             cx.span_to_jiffies(cx.config.initial_rto)
         };
