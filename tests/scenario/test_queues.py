@@ -88,6 +88,7 @@ def inside(queue: dict[str, Any]) -> dict[str, Any]:
                     "ce_threshold": None,
                     "drop_batch": 64,
                     "mtu": 1514,
+                    "when_empty": "forget",
                 }
             },
         ),
@@ -149,6 +150,7 @@ def test_defaults_are_those_of_tc(queue: dict[str, Any], plan: Any) -> None:
         ({"kind": "tdrr", "sample": 3}, "queue.sample: is a number without a unit"),
         ({"kind": "tdrr", "sample": "packets"}, 'queue.sample: "packets" does not start with a'),
         ({"kind": "qsdrr", "when_empty": "forget"}, "queue.when_empty: "),
+        ({"kind": "fq-codel", "when_empty": "undefine"}, "queue.when_empty: "),
         ({**RED_1993, "adaptive": 1}, "queue.adaptive: is not a table"),
         ({**RED_1993, "adaptive": {"alpha": 0.0}}, "queue.adaptive.alpha: must be above 0"),
         ({**RED_1993, "adaptive": {"apha": 1}}, 'did you mean "alpha"?'),

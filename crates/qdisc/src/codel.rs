@@ -1,16 +1,13 @@
 //! CoDel: keeps the least sojourn time of an interval near a target, by dropping or marking at the
 //! head at a rate that rises until it is.
 //!
-//! Source: RFC 8289; Linux 6.1, `include/net/codel.h`, `codel_impl.h` and `net/sched/sch_codel.c`;
-//! tc-codel(8). Where the two differ, this is Linux. They agree on where a dropping state starts
-//! again: at `count - lastcount`, the drops of the last one (the paper of 2012 and ns-2 go on from
-//! `count - 2`).
+//! Source: RFC 8289; Linux 6.1.192, `include/net/codel.h`, `codel_impl.h` and
+//! `net/sched/sch_codel.c`; tc-codel(8). Where the two differ, this is Linux. They agree on where a
+//! dropping state starts again: at `count - lastcount`, the drops of the last one (the paper of 2012
+//! and ns-2 go on from `count - 2`).
 //!
 //! Differences of Linux from the RFC, followed here:
 //! - The dropping state is entered strictly after an interval above the target, not at its end.
-//! - An empty queue ends the dropping state, but not the interval above the target: that ends with
-//!   the next packet that has waited less, or leaves less than an MTU behind. In the RFC it is zero
-//!   from then on.
 //! - 1 / sqrt(count) is a 16-bit fraction, improved by one step of Newton's method for each drop:
 //!   0.5 for 2 (not 0.707), 0.563 for 3 (not 0.577), and within 3 % from 4 on.
 //! - The size of the largest packet, below which CoDel leaves the queue alone, is the device's
@@ -32,6 +29,7 @@ mod control;
 
 use narrows_units::{Bytes, Span, Time};
 
+pub use self::control::WhenEmpty;
 pub(crate) use self::control::{Books, Control, Controlled, Params};
 use crate::stamped::Stamped;
 use crate::storage::Storage;
@@ -117,6 +115,8 @@ impl<P: Packet> Codel<P> {
                 ce_threshold: config.ce_threshold.unwrap_or(Span::MAX),
                 mtu: config.mtu.get(),
                 ecn: config.ecn,
+                // What leaves one queue empty leaves no more than an MTU behind: nothing to keep.
+                when_empty: WhenEmpty::Forget,
             },
             control: Control::default(),
             storage: Storage::new(),

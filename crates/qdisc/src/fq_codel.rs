@@ -1,7 +1,7 @@
 //! FQ-CoDel: hashes flows to queues, serves the queues in turn with new flows first, and has CoDel
 //! control each.
 //!
-//! Source: Linux 6.1, `net/sched/sch_fq_codel.c`; RFC 8290, which describes it; tc-fq_codel(8).
+//! Source: Linux 6.1.192, `net/sched/sch_fq_codel.c`; RFC 8290, which describes it; tc-fq_codel(8).
 //! CoDel is in [`crate::codel`], with its own differences.
 //!
 //! Differences of Linux from the RFC, followed here:
@@ -9,6 +9,13 @@
 //!   not in its own.
 //! - At an overflow half of the bytes of the fattest flow go, not half of its packets, and not
 //!   more than `drop_batch` packets.
+//!
+//! Differences between kernels, a setting here ([`WhenEmpty`]):
+//! - A flow whose queue runs empty forgets since when its packets have waited for more than
+//!   `target`, as in the RFC. Kernels before March 2026 kept it ("net_sched: codel: fix stale state
+//!   for empty flows in fq_codel", 815980fe6dbb; 6.1.192 has it). The next packet of a sparse flow
+//!   that waited for too long, much later, was then taken for the end of a standing queue and
+//!   dropped.
 //!
 //! Differences from Linux:
 //! - The fattest flow is found by a heap, not by a search through all flows; it is the same one:
@@ -25,6 +32,7 @@
 
 use narrows_units::{Bytes, Span, Time};
 
+pub use crate::codel::WhenEmpty;
 use crate::codel::{Books, Control, Controlled, Params};
 use crate::drr::heap::Heap;
 use crate::drr::mix;
@@ -60,6 +68,8 @@ pub struct Config {
     pub drop_batch: u32,
     /// The largest packet: CoDel does not act where no more bytes than this are left behind.
     pub mtu: Bytes,
+    /// What an empty queue does to its interval above `target`.
+    pub when_empty: WhenEmpty,
 }
 
 impl Config {
@@ -107,6 +117,7 @@ impl Default for Config {
             ce_threshold: None,
             drop_batch: 64,
             mtu: Bytes::new(1514),
+            when_empty: WhenEmpty::Forget,
         }
     }
 }
@@ -175,6 +186,7 @@ impl<P: Packet> FqCodel<P> {
                 ce_threshold: config.ce_threshold.unwrap_or(Span::MAX),
                 mtu: config.mtu.get(),
                 ecn: config.ecn,
+                when_empty: config.when_empty,
             },
             slab: Slab::new(),
             flows: vec![flow; config.flows as usize],

@@ -1,6 +1,6 @@
 //! CoDel's control of one queue, without the queue: what `codel_dequeue` does.
 //!
-//! Source: Linux 6.1, `include/net/codel.h` and `include/net/codel_impl.h`; RFC 8289, section 5.
+//! Source: Linux 6.1.192, `include/net/codel.h` and `include/net/codel_impl.h`; RFC 8289, section 5.
 //! The differences are listed at [`super`].
 
 use narrows_units::{Span, Time};
@@ -18,6 +18,23 @@ pub(crate) struct Params {
     /// Bytes.
     pub(crate) mtu: u64,
     pub(crate) ecn: bool,
+    pub(crate) when_empty: WhenEmpty,
+}
+
+/// What becomes of the time since which packets have waited for more than `target`, once their
+/// queue is empty.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum WhenEmpty {
+    /// It is forgotten: RFC 8289, and Linux since March 2026.
+    #[default]
+    Forget,
+    /// It stays until a packet has waited for less, or leaves less than an MTU behind: Linux before.
+    Keep,
 }
 
 /// `struct codel_vars`
@@ -64,6 +81,9 @@ impl Control {
         let mut packet = queue.take();
         if packet.is_none() {
             self.dropping = false;
+            if params.when_empty == WhenEmpty::Forget {
+                self.first_above_time = None;
+            }
             return None;
         }
         let drop = self.should_drop(now, params, packet.as_ref(), queue.backlog());

@@ -196,6 +196,27 @@ fn codel_hits_the_flow_that_queues_and_no_other() {
     assert!(hit[&0] > 50 && !hit.contains_key(&1), "{hit:?}");
 }
 
+/// Linux 815980fe6dbb: a packet a second, each above the target and with another flow's packets
+/// behind it, is no standing queue. Kernels before took it for one: the first packet set the time,
+/// the second was dropped a second later, and so forth.
+#[test]
+fn a_sparse_flow_that_waits_too_long_loses_packets_only_where_the_old_state_is_kept() {
+    for (when_empty, lost) in [(WhenEmpty::Forget, 0), (WhenEmpty::Keep, 5)] {
+        let mut queue = apart(&Config { when_empty, ..Config::default() });
+        let mut dropped = Vec::new();
+        let mut sent = 0;
+        for second in 0..10 {
+            put(&mut queue, at_ms(1000 * second), 0, 1, 100);
+            put(&mut queue, at_ms(1000 * second), 1, 3, 1514);
+            while let Some(packet) = queue.dequeue(at_ms(1000 * second + 6), &mut dropped) {
+                sent += u32::from(packet.flow == 0);
+            }
+        }
+        let dropped = dropped.iter().filter(|(packet, _)| packet.flow == 0).count() as u32;
+        assert_eq!((dropped, sent), (lost, 10 - lost), "{when_empty:?}");
+    }
+}
+
 #[test]
 fn ecn_is_on_and_ce_threshold_marks() {
     let config = Config { ce_threshold: Some(Span::from_ms(1)), ..Config::default() };
@@ -306,6 +327,7 @@ fn any_times_and_sizes_will_do() {
             ce_threshold: (seed % 5 == 0).then_some(Span::ZERO),
             drop_batch: 1 + random.next_u32() % 3,
             mtu: Bytes::new(u64::from(random.next_u32()) * (seed % 2)),
+            when_empty: if seed % 3 == 0 { WhenEmpty::Keep } else { WhenEmpty::Forget },
         };
         let mut queue = FqCodel::new(config, seed);
         let mut now = Time::ZERO;

@@ -38,3 +38,6 @@ class FqCodel(Table):
     """Packets of the fattest flow that an overflow drops at most."""
     mtu: PositiveBytes = 1514
     """The largest packet: nothing is dropped where no more bytes than this are left behind."""
+    when_empty: Literal["forget", "keep"] = "forget"
+    """What becomes of the time since which a flow's packets have waited for more than `target`,
+    once its queue is empty: Linux forgets it since March 2026, and kept it before."""

@@ -15,6 +15,7 @@ fn params() -> Params {
         ce_threshold: Span::MAX,
         mtu: 1514,
         ecn: false,
+        when_empty: WhenEmpty::Forget,
     }
 }
 
