@@ -73,6 +73,8 @@ def test_rates_come_from_the_counters() -> None:
     assert queue["backlog_mean_bytes"] == 150.0
     assert queue["backlog_p95_bytes"] == pytest.approx(285.0)
     assert queue["sojourn_mean_ms"] == pytest.approx((10 * 1 + 30 * 2 + 10 * 6) / 50)
+    # Little's law: packets that left, times how long they stayed, over the time.
+    assert queue["held_mean_packets"] == pytest.approx((10 * 1 + 30 * 2 + 10 * 6) / 1000 / 4.0)
     assert found["links"][LINK]["run"]["utilisation_percent"] == 87.5
     assert "dns_phase" not in found["queues"][LINK]
     assert found["dns"] is None

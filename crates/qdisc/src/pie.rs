@@ -16,8 +16,9 @@
 //! - The probability stops at 1, as in the RFC. Linux means to do the same, but since
 //!   probabilities have 56 bits, its check for an overflow of 64 bits comes too late.
 //! - The timer is caught up with at the next call, with the same result, because nothing that it
-//!   looks at changes in between. It first fires after `tupdate`; in Linux half a second after
-//!   configuration, and then after `tupdate` to a jiffy.
+//!   looks at changes in between. It fires each `tupdate`; in Linux first half a second after
+//!   configuration, and then each `tupdate` rounded up to jiffies and one jiffy more: 15 ms are
+//!   16 ms at HZ 1000, 20 ms at 250, 30 ms at 100.
 //! - Where 32 bits wrap in Linux (a time of 275 s between departures, 16 MB of backlog with the
 //!   estimator), and where a delay of more than 15 min overflows 64 bits, numbers saturate here.
 //! - Random numbers come from a seeded PCG.

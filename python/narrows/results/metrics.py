@@ -97,6 +97,7 @@ _QUEUE: _Known = {
     "backlog_mean_packets": ("backlog, mean", "packets", 1),
     "ring_mean_bytes": ("in the ring, mean", "kB", 1e-3),
     "sojourn_mean_ms": ("time in queue and ring, mean", "ms", 1),
+    "held_mean_packets": ("in queue and ring, mean over time", "packets", 1),
     "drops_total_per_s": ("drops", "1/s", 1),
     "dns_drops_per_s": ("drops of DNS packets", "1/s", 1),
     "marks_total_per_s": ("marks", "1/s", 1),

@@ -153,6 +153,7 @@ def _queue(samples: pl.DataFrame, span: Span) -> dict[str, Any]:
         "backlog_p95_packets": percentile(backlog_packets, 0.95),
         "ring_mean_bytes": _mean(_floats(samples.get_column("ring_bytes"))[within]),
         "sojourn_mean_ms": _sojourn(samples, within),
+        "held_mean_packets": _held(samples, times, within),
         "drops_per_s": {reason: counters.per_second(count) for reason, count in drops.items()},
         "drops_total_per_s": counters.per_second(dropped),
         "dns_drops_per_s": counters.per_second(counters.change("dropped_dns")),
@@ -207,6 +208,14 @@ def _sojourn(samples: pl.DataFrame, within: npt.NDArray[np.bool_]) -> float | No
     use = within & ~np.isnan(means) & (left > 0)
     weight = math.fsum(left[use])
     return math.fsum(means[use] * left[use]) / weight if weight > 0 else None
+
+
+def _held(samples: pl.DataFrame, times: Floats, within: npt.NDArray[np.bool_]) -> float | None:
+    """Packets in queue and ring, mean over time: Little's law, so no sample's phase is in it."""
+    left = np.diff(_floats(samples.get_column("sent_packets")), prepend=0.0)
+    length = math.fsum(np.diff(times, prepend=0.0)[within])
+    stayed_ms = _floats(samples.get_column("sojourn_mean_ms").fill_nan(None).fill_null(0.0))
+    return math.fsum((stayed_ms * left)[within]) * 1e-3 / length if length > 0 else None
 
 
 def _flows(flows: pl.DataFrame, end_s: float) -> dict[str, Any] | None:

@@ -8,6 +8,8 @@
 //! - Random numbers come from a seeded PCG, not from the kernel's pool.
 //! - The adaptive timer fires each 500 ms from time zero; in Linux from the moment of
 //!   configuration, to a jiffy. It is caught up with at the next call, with the same result.
+//! - `adaptive` adapts. With tc 6.1 it does not on Linux 6.1: tc sends the flag in TCA_RED_FLAGS,
+//!   and `sch_red.c` looks for it in TCA_RED_PARMS before it starts the timer.
 //! - Idle time is counted from picoseconds, not nanoseconds, down to whole microseconds.
 //! - `min` must be smaller than `max`; Linux also takes equal ones.
 //! - There are no qevents, no hardware offload, no other child than a byte FIFO, and no change of
