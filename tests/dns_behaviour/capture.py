@@ -1,0 +1,262 @@
+"""Makes the captures and the tables of packets in captures/ again.
+
+    # .venv/bin/python -m tests.dns_behaviour.capture [NAME ...]
+
+Without names it makes all. See captures/README.txt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+
+from ..gateway.network import CLIENT, Namespace, network
+from .lab import KERNEL
+from .packets import FAST_OPEN, Packet, parse, read_pcapng
+from .real_servers import SERVERS, Options, RealServer, serving
+from .real_zones import write
+from .wire import Wire
+
+FOLDER = Path(__file__).parent / "captures"
+DELAY = 0.05
+"""One way: long beside what the machine does to the times."""
+ROUND_TRIP = 2 * DELAY
+ADDRESS, ADDRESS6 = "192.0.2.53", "2001:db8::53"
+UDP_BYTES = 4096
+"""What the servers may send over UDP here; their default is 1232."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What a client is told to do."""
+
+    name: str
+    words: tuple[str, ...]
+    """The command line; `@` stands for the server's address."""
+    before: tuple[str, ...] = ()
+    """What it does before the capture: for a Fast Open cookie."""
+    servers: tuple[str, ...] = tuple(server.name for server in SERVERS)
+    what: str = ""
+
+
+EXCHANGES = (
+    Exchange("udp", ("kdig", "@", "www.plain.test", "A"), what="a query and its reply over UDP"),
+    Exchange(
+        "truncated",
+        ("kdig", "@", "+bufsize=1232", "big.plain.test", "TXT"),
+        what="a truncated reply over UDP, then the query over TCP",
+    ),
+    Exchange(
+        "tcp",
+        ("kdig", "@", "+tcp", "www.plain.test", "A"),
+        what="a query on a TCP connection of its own",
+    ),
+    Exchange(
+        "kept",
+        ("kdig", "@", "+tcp", "+keepopen", *(f"host{i}.plain.test" for i in range(3))),
+        what="three queries, one after the other, on one connection",
+    ),
+    Exchange(
+        "pipelined",
+        ("mdig", "@", "+tcp", *(f"host{i}.plain.test" for i in range(3))),
+        what="three queries at once on one connection",
+    ),
+    Exchange(
+        "large",
+        ("kdig", "@", "+tcp", "big.plain.test", "TXT"),
+        what="a reply of about 3000 bytes over TCP",
+    ),
+    Exchange(
+        "fast-open",
+        ("kdig", "@", "+tcp", "+fastopen", "host1.plain.test"),
+        before=("kdig", "@", "+tcp", "+fastopen", "host0.plain.test"),
+        servers=("knot", "unbound", "dnsdist"),
+        what="a connection that opens with a Fast Open cookie and the query in its SYN",
+    ),
+    Exchange(
+        "fragmented",
+        ("kdig", "@", "+bufsize=4096", "+ignore", "big.plain.test", "TXT"),
+        what="a reply of about 3000 bytes over UDP, in fragments",
+    ),
+    Exchange(
+        "dig-truncated",
+        ("dig", "@", "big.plain.test", "TXT"),
+        servers=("nsd", "bind"),
+        what="the same as truncated, with dig",
+    ),
+    Exchange(
+        "dig-tcp",
+        ("dig", "@", "+tcp", "www.plain.test", "A"),
+        servers=("nsd", "bind"),
+        what="the same as tcp, with dig",
+    ),
+    Exchange(
+        "dig-kept",
+        ("dig", "@", "+tcp", "+keepopen", *(f"host{i}.plain.test" for i in range(3))),
+        servers=("nsd", "bind"),
+        what="the same as kept, with dig",
+    ),
+)
+
+
+@contextlib.contextmanager
+def captured(space: Namespace, link: str, path: Path) -> Iterator[None]:
+    """Writes what passes the link to a pcapng file; it is listening when the block begins."""
+    words = ["dumpcap", "-q", "-i", link, "-w", str(path), "-s", "0", "-f", "ip"]
+    process = subprocess.Popen(space.command(*words), stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            if line.startswith("File:"):
+                break
+        time.sleep(0.1)
+        yield
+        time.sleep(0.3)
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def sequence(packets: Sequence[Packet]) -> list[dict[str, object]]:
+    """The packets as rows: times in round trips from the first one, connections by number."""
+    flows: dict[tuple[int, int], int] = {}
+    rows = []
+    last = 0
+    for packet in packets:
+        if packet.offset:
+            flow = last
+        else:
+            flow = flows.setdefault((packet.protocol, packet.client_port), len(flows) + 1)
+        last = flow
+        cookie = packet.option(FAST_OPEN)
+        rows.append(
+            {
+                "at": round((packet.at - packets[0].at) / ROUND_TRIP, 2),
+                "from": "client" if packet.from_client else "server",
+                "flow": flow,
+                "kind": packet.letters(),
+                "payload": len(packet.payload),
+                "ip": packet.length,
+            }
+            | ({} if cookie is None else {"fast_open": len(cookie)})
+        )
+    return rows
+
+
+def read(path: Path) -> list[Packet]:
+    """The packets of a capture."""
+    client = ip_address(CLIENT).packed
+    packets = [
+        parse(frame, at, from_client=frame[26:30] == client) for at, frame in read_pcapng(path)
+    ]
+    return [packet for packet in packets if packet is not None]
+
+
+def duration(path: Path) -> float:
+    """From the first packet to the last."""
+    packets = read(path)
+    return packets[-1].at - packets[0].at
+
+
+def exchanges_of(server: RealServer, names: Sequence[str] = ()) -> list[Exchange]:
+    """What is captured of a server; of these names alone if there are any."""
+    return [
+        exchange
+        for exchange in EXCHANGES
+        if server.name in exchange.servers
+        and (not names or f"{server.name}-{exchange.name}" in names)
+    ]
+
+
+def run(
+    server: RealServer,
+    exchanges: Sequence[Exchange],
+    files: dict[str, Path],
+    folder: Path,
+    delay: float = DELAY,
+    times: int = 1,
+) -> dict[str, Path]:
+    """Captures exchanges with a server, at the client; gives the files by the exchange's name.
+
+    Of several times it keeps the shortest: other work on the machine only makes them longer.
+    """
+    made = {}
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(network([ADDRESS, ADDRESS6], offload=False, wired=True))
+        for space in (net.client, net.server):
+            space.settings(KERNEL)
+        # Servers may take Fast Open; the default is clients alone.
+        net.server.settings({"net/ipv4/tcp_fastopen": "3"})
+        wire = Wire(net, lambda packet, frame: [frame], delay)
+        stack.callback(wire.close)
+        options = Options(udp_bytes=UDP_BYTES, fast_open=True)
+        stack.enter_context(
+            serving(server, net.server, folder / server.name, files, ADDRESS, options)
+        )
+        for exchange in exchanges:
+            if exchange.before:
+                net.client.run(*place(exchange.before))
+                time.sleep(4 * delay)
+            tries = []
+            for number in range(times):
+                path = folder / f"{server.name}-{exchange.name}-{number}.pcapng"
+                with captured(net.client, net.client_link, path):
+                    net.client.run(*place(exchange.words))
+                    time.sleep(6 * delay)
+                tries.append(path)
+            made[exchange.name] = min(tries, key=duration)
+    return made
+
+
+def place(words: Sequence[str]) -> list[str]:
+    """The command line with the server's address."""
+    return [f"@{ADDRESS}" if word == "@" else word for word in words]
+
+
+def table(server: RealServer, exchange: Exchange, path: Path) -> str:
+    """The packets of a capture as JSON, one a line."""
+    head = {
+        "server": server.name,
+        "version": server.version(),
+        "what": exchange.what,
+        "client": " ".join(exchange.words),
+    }
+    lines = [json.dumps(row) for row in sequence(read(path))]
+    text = json.dumps(head, indent=1)[:-2] + ',\n "packets": [\n  '
+    return text + ",\n  ".join(lines) + "\n ]\n}\n"
+
+
+def make(names: Sequence[str]) -> None:
+    """Makes captures and tables again."""
+    with tempfile.TemporaryDirectory(prefix="nrw-dns-") as temporary:
+        folder = Path(temporary)
+        files = write(folder / "zones")
+        files.pop("root")
+        for server in SERVERS:
+            wanted = exchanges_of(server, names)
+            made = run(server, wanted, files, folder, times=5) if wanted else {}
+            for name, path in made.items():
+                exchange = next(exchange for exchange in wanted if exchange.name == name)
+                target = FOLDER / f"{server.name}-{name}.pcapng"
+                target.write_bytes(path.read_bytes())
+                target.with_suffix(".json").write_text(table(server, exchange, target))
+                print(target.stem)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    make(parser.parse_args().names)
+
+
+if __name__ == "__main__":
+    main()

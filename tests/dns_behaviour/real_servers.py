@@ -1,0 +1,174 @@
+"""Unmodified DNS servers with their defaults; only zones, addresses and paths are told to them."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dns.message
+
+from ..gateway.network import Namespace
+from .clients import installed
+from .real_zones import ZONES
+
+Files = dict[str, Path]
+
+
+@dataclass(frozen=True)
+class RealServer:
+    """A server program."""
+
+    name: str
+    program: str
+    version: Callable[[], str | None]
+    configure: Callable[[Path, Files, str, Options], list[str]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a trial asks for beyond the defaults."""
+
+    udp_bytes: int | None = None
+    """The longest reply over UDP."""
+    fast_open: bool = False
+
+
+DEFAULTS = Options()
+
+
+def nsd(folder: Path, files: Files, address: str, options: Options) -> list[str]:
+    """NSD."""
+    lines = ["server:", f"  ip-address: {address}", '  username: ""', '  chroot: ""']
+    lines += [f'  zonesdir: "{folder}"', '  database: ""', f'  pidfile: "{folder}/pid"']
+    lines += [f'  xfrdfile: "{folder}/xfrd"', f'  zonelistfile: "{folder}/list"']
+    lines += [f'  xfrdir: "{folder}"', "  rrl-ratelimit: 0"]
+    if options.udp_bytes:
+        lines += [f"  ipv4-edns-size: {options.udp_bytes}"]
+    lines += ["remote-control:", "  control-enable: no"]
+    for kind, file in files.items():
+        lines += ["zone:", f'  name: "{ZONES[kind].name or "."}"', f'  zonefile: "{file}"']
+    (folder / "nsd.conf").write_text("\n".join(lines) + "\n")
+    return ["nsd", "-d", "-c", f"{folder}/nsd.conf"]
+
+
+def bind(folder: Path, files: Files, address: str, options: Options) -> list[str]:
+    """BIND, authoritative."""
+    lines = [f'options {{ directory "{folder}"; pid-file "{folder}/pid";']
+    lines += [f"listen-on {{ {address}; }}; listen-on-v6 {{ none; }};", "recursion no;"]
+    lines += ["notify no;", 'session-keyfile "session.key";']
+    if options.udp_bytes:
+        lines += [f"max-udp-size {options.udp_bytes};"]
+    lines += ["};", "controls { };"]
+    for kind, file in files.items():
+        lines += [f'zone "{ZONES[kind].name or "."}" {{ type primary; file "{file}"; }};']
+    (folder / "named.conf").write_text("\n".join(lines) + "\n")
+    return ["named", "-g", "-n", "1", "-c", f"{folder}/named.conf"]
+
+
+def knot(folder: Path, files: Files, address: str, options: Options) -> list[str]:
+    """Knot DNS."""
+    lines = ["server:", f"  listen: {address}@53", f'  rundir: "{folder}"']
+    if options.udp_bytes:
+        lines += [f"  udp-max-payload: {options.udp_bytes}"]
+    if options.fast_open:
+        lines += ["  tcp-fastopen: on"]
+    lines += ["database:", f'  storage: "{folder}"', "control:", f'  listen: "{folder}/sock"']
+    lines += ["log:", "  - target: stderr", "    any: info", "zone:"]
+    for kind, file in files.items():
+        lines += [f'  - domain: "{ZONES[kind].name or "."}"', f'    file: "{file}"']
+    (folder / "knot.conf").write_text("\n".join(lines) + "\n")
+    return ["knotd", "-c", f"{folder}/knot.conf"]
+
+
+def unbound(folder: Path, files: Files, address: str, options: Options) -> list[str]:
+    """Unbound, with the zones as its own, so that it asks nobody."""
+    lines = ["server:", f"  interface: {address}", '  username: ""', '  chroot: ""']
+    lines += [f'  directory: "{folder}"', f'  pidfile: "{folder}/pid"', "  do-daemonize: no"]
+    lines += ["  use-syslog: no", "  access-control: 0.0.0.0/0 allow"]
+    lines += ['  module-config: "iterator"', '  local-zone: "test." nodefault']
+    lines += ["remote-control:", "  control-enable: no"]
+    for kind, file in files.items():
+        lines += ["auth-zone:", f'  name: "{ZONES[kind].name or "."}"', f'  zonefile: "{file}"']
+        lines += ["  for-upstream: no", "  for-downstream: yes"]
+    (folder / "unbound.conf").write_text("\n".join(lines) + "\n")
+    return ["unbound", "-d", "-p", "-c", f"{folder}/unbound.conf"]
+
+
+BEHIND = "127.0.0.53"
+"""Where NSD stands behind dnsdist, in a namespace of its own with it."""
+
+
+def dnsdist(folder: Path, files: Files, address: str, options: Options) -> list[str]:
+    """dnsdist, in front of an NSD on the same machine."""
+    more = "{tcpFastOpenQueueSize=16}" if options.fast_open else "{}"
+    lines = [f"setLocal('{address}', {more})", "setACL({'0.0.0.0/0'})"]
+    lines += [f"newServer({{address='{BEHIND}', healthCheckMode='up'}})"]
+    (folder / "dnsdist.conf").write_text("\n".join(lines) + "\n")
+    return ["dnsdist", "--supervised", "--disable-syslog", "-C", f"{folder}/dnsdist.conf"]
+
+
+SERVERS = (
+    RealServer("nsd", "nsd", installed(["nsd", "-v"]), nsd),
+    RealServer("bind", "named", installed(["named", "-v"]), bind),
+    RealServer("knot", "knotd", installed(["knotd", "--version"]), knot),
+    RealServer("unbound", "unbound", installed(["unbound", "-V"]), unbound),
+    RealServer("dnsdist", "dnsdist", installed(["dnsdist", "--version"]), dnsdist),
+)
+
+
+def missing() -> list[str]:
+    """Programs that are not installed."""
+    programs = [server.program for server in SERVERS] + ["dnssec-signzone"]
+    return [program for program in programs if not shutil.which(program)]
+
+
+@contextlib.contextmanager
+def serving(
+    server: RealServer,
+    space: Namespace,
+    folder: Path,
+    files: Files,
+    address: str,
+    options: Options = DEFAULTS,
+) -> Iterator[None]:
+    """Runs a server at an address; it answers when the block begins."""
+    with contextlib.ExitStack() as stack:
+        if server.name == "dnsdist":
+            behind = next(other for other in SERVERS if other.name == "nsd")
+            inner = serving(behind, space, folder / "behind", files, BEHIND, options)
+            stack.enter_context(inner)
+        folder.mkdir(parents=True, exist_ok=True)
+        words = server.configure(folder, files, address, options)
+        log = stack.enter_context((folder / "log").open("wb"))
+        process = space.start(words, log, stdin=subprocess.DEVNULL)
+        stack.callback(process.wait)
+        # NSD's and Knot's processes end with the first one if it is asked to end.
+        stack.callback(process.terminate)
+        until = time.monotonic() + 20
+        while not answers(space, address):
+            if process.poll() is not None or time.monotonic() > until:
+                text = (folder / "log").read_text(errors="replace")[-1500:]
+                raise RuntimeError(f"{server.name} does not answer: {text}")
+            time.sleep(0.05)
+        yield
+
+
+def answers(space: Namespace, address: str) -> bool:
+    """Whether it has the zone."""
+    query = dns.message.make_query("plain.test", "SOA").to_wire()
+    with space.inside():
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with sock:
+        sock.settimeout(0.2)
+        try:
+            sock.connect((address, 53))
+            sock.send(query)
+            return sock.recv(4096)[3] & 15 == 0
+        except OSError:
+            return False

@@ -1,0 +1,109 @@
+"""The captures say what their tables say, and the servers still do what was captured."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from . import capture, real_servers, real_zones
+from .conftest import INSTALL, cannot
+from .packets import TCP
+
+TABLES = sorted(capture.FOLDER.glob("*.json"))
+Rows = list[dict[str, Any]]
+
+
+def rows_of(path: Path) -> Rows:
+    rows: Rows = json.loads(path.read_text())["packets"]
+    return rows
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_table_is_the_capture(path: Path) -> None:
+    assert capture.sequence(capture.read(path.with_suffix(".pcapng"))) == rows_of(path)
+
+
+def test_every_exchange_is_there() -> None:
+    names = {
+        f"{server.name}-{exchange.name}"
+        for server in real_servers.SERVERS
+        for exchange in capture.exchanges_of(server)
+    }
+    assert {path.stem for path in TABLES} == names
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_round_trips(path: Path) -> None:
+    """UDP takes one round trip; TCP two (RFC 7766, 6.1), with Fast Open one (RFC 7413)."""
+    rows = [row for row in rows_of(path) if row["kind"] != "fragment"]
+    udp = [row for row in rows if row["kind"] == "udp"]
+    tcp = [row for row in rows if row["kind"] != "udp"]
+    if udp:
+        assert udp[1]["from"] == "server"
+        assert abs(udp[1]["at"] - udp[0]["at"] - 1) < 0.3
+    if tcp:
+        assert tcp[0]["kind"] == "S"
+        reply = next(row for row in tcp if row["from"] == "server" and row["payload"])
+        expected = 1 if tcp[0]["payload"] else 2
+        assert abs(reply["at"] - tcp[0]["at"] - expected) < 0.4
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_one_write_a_message(path: Path) -> None:
+    """No segment carries the length alone."""
+    for packet in capture.read(path.with_suffix(".pcapng")):
+        assert packet.protocol != TCP or len(packet.payload) not in (1, 2)
+
+
+def essence(rows: Rows) -> list[tuple[str, str, int]]:
+    """What a busy machine does not change: all but bare acknowledgements, and pushes."""
+    return [
+        (row["from"], row["kind"].replace("P", ""), row["payload"])
+        for row in rows
+        if row["payload"] or row["kind"] not in (".", "P.")
+    ]
+
+
+@pytest.fixture(scope="module")
+def again(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
+    """All exchanges once more, on a shorter line."""
+    if reason := cannot():
+        pytest.skip(reason)
+    absent = real_servers.missing()
+    absent += [tool for tool in ("dumpcap", "kdig", "dig", "mdig") if not shutil.which(tool)]
+    if absent:
+        pytest.skip(f"{absent[0]} is not installed; {INSTALL}")
+    folder = tmp_path_factory.mktemp("captures")
+    files = real_zones.write(folder / "zones")
+    files.pop("root")
+
+    def one(server: real_servers.RealServer) -> dict[str, Rows]:
+        made = capture.run(server, capture.exchanges_of(server), files, folder, delay=0.02)
+        return {
+            f"{server.name}-{name}": capture.sequence(capture.read(path))
+            for name, path in made.items()
+        }
+
+    found: dict[str, Rows] = {}
+    # They wait more than they compute.
+    with ThreadPoolExecutor(len(real_servers.SERVERS)) as pool:
+        for rows in pool.map(one, real_servers.SERVERS):
+            found |= rows
+    return found
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
+def test_the_servers_do_it_again(path: Path, again: dict[str, Rows]) -> None:
+    shown, expected = essence(again[path.stem]), essence(rows_of(path))
+    if path.stem.endswith("pipelined"):
+        # Which messages share a segment depends on when mdig is told of what.
+        for sender in ("client", "server"):
+            sizes = [sum(row[2] for row in rows if row[0] == sender) for rows in (shown, expected)]
+            assert sizes[0] == sizes[1]
+    else:
+        assert shown == expected
