@@ -24,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod brief;
 pub mod dns;
 mod ethernet;
 mod ipv4;
