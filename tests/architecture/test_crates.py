@@ -19,12 +19,14 @@ MAY_USE: dict[str, set[str]] = {
     "narrows-sim": {"narrows-units", "narrows-qdisc"},
     "narrows-wire": set(),
     "narrows-capture": {"narrows-units", "narrows-qdisc", "narrows-sim", "narrows-wire"},
+    "narrows-intake": {"narrows-wire"},
     "narrows-gateway": {"narrows-units", "narrows-wire"},
     "narrows-python": {
         "narrows-units",
         "narrows-qdisc",
         "narrows-sim",
         "narrows-capture",
+        "narrows-intake",
     },
 }
 # The core depends on a random generator and, where asked to, on serde.

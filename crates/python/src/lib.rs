@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 
+mod intake;
 mod quantities;
 mod simulation;
 
@@ -11,6 +12,7 @@ mod simulation;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;
     module.add("build", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+    intake::register(module)?;
     quantities::register(module)?;
     simulation::register(module)
 }

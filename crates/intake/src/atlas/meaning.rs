@@ -1,0 +1,85 @@
+//! What the probes' words mean: transports, errors, numbers.
+//!
+//! Source: `evtdig.c` of the probes' firmware, 4460 to 5080, for the keys of `error`. The outcomes
+//! that they become are those of docs/measurements.md.
+
+use super::record::{Failure, Number, Record, Text, shortened};
+
+/// The transport's name; `None` where it is none that carries DNS.
+pub(super) fn transport<S>(record: &Record<'_, S>, port: Option<u64>) -> Option<&'static str> {
+    let proto = text(&record.proto)?;
+    if proto.eq_ignore_ascii_case("UDP") {
+        return Some("udp");
+    }
+    if !proto.eq_ignore_ascii_case("TCP") {
+        return None;
+    }
+    // DNS over TLS and HTTPS are TCP to the probe; the port, or TLS's version, tells them apart.
+    Some(match (port, &record.sslvers) {
+        (Some(443), _) => "https",
+        (Some(853), _) | (_, Some(_)) => "tls",
+        _ => "tcp",
+    })
+}
+
+/// 4 or 6; NaN where nothing says.
+pub(super) fn family<S>(record: &Record<'_, S>, address: Option<&str>) -> f64 {
+    match (whole(record.af), address) {
+        (Some(4), _) => 4.0,
+        (Some(6), _) => 6.0,
+        (_, Some(address)) if address.contains(':') => 6.0,
+        (_, Some(_)) => 4.0,
+        _ => f64::NAN,
+    }
+}
+
+/// Outcome, stage and the probe's own words of a failure.
+pub(super) fn failure(failure: &Failure<'_>) -> (&'static str, &'static str, String) {
+    let mut detail = String::new();
+    for (key, value) in failure.0.iter().take(3) {
+        if !detail.is_empty() {
+            detail.push_str("; ");
+        }
+        detail.push_str(shortened(key));
+        if !value.is_empty() {
+            detail.push_str(": ");
+            detail.push_str(shortened(value));
+        }
+    }
+    let mut told = ("failed", "");
+    for (key, value) in &failure.0 {
+        let value = value.to_ascii_lowercase();
+        told = match key.as_ref() {
+            "timeout" => ("timeout", ""),
+            "TUCONNECT" if value.contains("refused") => ("refused", "connect"),
+            "TUCONNECT" if value.contains("timed out") => ("timeout", "connect"),
+            "TUCONNECT" if value.contains("reset") => ("refused", "connect"),
+            "TUCONNECT" => ("unreachable", "connect"),
+            // The probe calls it the same whether the connection was reset or closed.
+            "TU_READ_ERR" => ("closed", "query"),
+            "TCPREADSIZE" | "TCPREAD" => ("malformed", "reply"),
+            "idmismatch" => ("mismatched", "reply"),
+            "TU_BAD_ADDR" | "reason" | "TUDNS" | "TUSOCKET" | "TU_OUT_OF_ADDRESS" | "socket"
+            | "getaddrinfo" | "senderror" | "nameserver" => ("not-asked", ""),
+            _ => continue,
+        };
+        // A refusal by the probe itself says more than what stands beside it.
+        if told.0 == "not-asked" {
+            break;
+        }
+    }
+    (told.0, told.1, detail)
+}
+
+/// A text that is there and not empty.
+pub(super) fn text<'a>(field: &'a Option<Text<'_>>) -> Option<&'a str> {
+    field.as_ref().map(|Text(text)| text.as_ref()).filter(|text| !text.is_empty())
+}
+
+/// A number that is whole, not negative and exact as a float.
+pub(super) fn whole(field: Option<Number>) -> Option<u64> {
+    let Number(value) = field?;
+    ((0.0..=MOST_EXACT).contains(&value) && value.fract() == 0.0).then_some(value as u64)
+}
+
+const MOST_EXACT: f64 = 9_007_199_254_740_992.0;

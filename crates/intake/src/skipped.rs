@@ -1,0 +1,44 @@
+//! What a reader could not use: how many of each kind, and one example.
+
+use std::collections::BTreeMap;
+
+/// One kind of thing that was skipped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// How many there were.
+    pub count: u64,
+    /// The first one's number in its file, from 1.
+    pub first: u64,
+    /// What was wrong with the first one.
+    pub example: String,
+}
+
+/// What was skipped, by kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    kinds: BTreeMap<&'static str, Skip>,
+}
+
+impl Skipped {
+    /// Counts one of `kind`: the `number`th record of its file.
+    pub fn add(&mut self, kind: &'static str, number: u64, why: impl FnOnce() -> String) {
+        let skip = self.kinds.entry(kind);
+        let skip = skip.or_insert_with(|| Skip { count: 0, first: number, example: why() });
+        skip.count += 1;
+    }
+
+    /// The kinds in alphabetical order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Skip)> {
+        self.kinds.iter().map(|(kind, skip)| (*kind, skip))
+    }
+
+    /// How many there were of a kind.
+    pub fn count(&self, kind: &str) -> u64 {
+        self.kinds.get(kind).map_or(0, |skip| skip.count)
+    }
+
+    /// How many there were in all.
+    pub fn total(&self) -> u64 {
+        self.kinds.values().map(|skip| skip.count).sum()
+    }
+}

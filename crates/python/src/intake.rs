@@ -1,0 +1,114 @@
+//! Readers of measurements that others made: rows come a chunk at a time, so that Python can show
+//! how far it is and be interrupted.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use narrows_intake::{Column, Columns, Counted, Skipped, atlas, decompressed as decompress};
+use numpy::IntoPyArray;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+/// Adds the classes and functions of this file to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<AtlasReader>()?;
+    module.add_function(wrap_pyfunction!(decompressed, module)?)
+}
+
+type Bytes = Box<dyn Read + Send>;
+
+/// Reads RIPE Atlas results from a file, compressed or not; OSError where it cannot be opened.
+#[pyclass(module = "narrows._core")]
+struct AtlasReader {
+    // pyo3 shares objects between threads; the reader itself stays with one at a time.
+    reader: std::sync::Mutex<atlas::AtlasReader<Bytes>>,
+    bytes: Arc<AtomicU64>,
+}
+
+#[pymethods]
+impl AtlasReader {
+    #[new]
+    fn new(path: PathBuf) -> PyResult<Self> {
+        let (file, bytes) = Counted::new(File::open(path)?);
+        let reader = atlas::AtlasReader::new(decompress(file)?);
+        Ok(Self { reader: reader.into(), bytes })
+    }
+
+    /// The next rows, about `most`, as columns: numbers, or the number of each row's text and the
+    /// texts. None at the end.
+    fn chunk<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let chunk = py.detach(|| self.locked(|reader| reader.next_chunk(most)));
+        chunk.map(|chunk| columns(py, chunk.into_columns())).transpose()
+    }
+
+    /// Bytes of the file that have been read.
+    #[getter]
+    fn bytes_read(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Objects found so far.
+    #[getter]
+    fn records(&self) -> u64 {
+        self.locked(|reader| reader.records())
+    }
+
+    /// What was skipped: kind, how many, number of the first, and what was wrong with it.
+    fn skipped(&self) -> Vec<(&'static str, u64, u64, String)> {
+        self.locked(|reader| listed(reader.skipped()))
+    }
+
+    /// What was odd in rows that were kept, likewise.
+    fn remarks(&self) -> Vec<(&'static str, u64, u64, String)> {
+        self.locked(|reader| listed(reader.remarks()))
+    }
+}
+
+impl AtlasReader {
+    fn locked<T>(&self, work: impl FnOnce(&mut atlas::AtlasReader<Bytes>) -> T) -> T {
+        // A panic in another thread would have left nothing that is unsafe to read.
+        work(&mut self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+/// The first `most` bytes of a file, decompressed; ValueError where it holds more.
+#[pyfunction]
+fn decompressed(py: Python<'_>, path: PathBuf, most: u64) -> PyResult<Bound<'_, PyBytes>> {
+    let bytes = py.detach(|| -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        decompress(File::open(path)?)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    })?;
+    if bytes.len() as u64 > most {
+        return Err(PyValueError::new_err(format!("it holds more than {most} bytes")));
+    }
+    Ok(PyBytes::new(py, &bytes))
+}
+
+fn columns(py: Python<'_>, columns: Columns) -> PyResult<Bound<'_, PyDict>> {
+    let table = PyDict::new(py);
+    for (name, column) in columns {
+        match column {
+            Column::F64(values) => table.set_item(name, values.into_pyarray(py))?,
+            Column::U32(values) => table.set_item(name, values.into_pyarray(py))?,
+            Column::U8(values) => table.set_item(name, values.into_pyarray(py))?,
+            Column::Bool(values) => table.set_item(name, values.into_pyarray(py))?,
+            Column::Names(names) => {
+                let (codes, texts) = names.into_parts();
+                table.set_item(name, (codes.into_pyarray(py), texts))?;
+            }
+        }
+    }
+    Ok(table)
+}
+
+fn listed(skipped: &Skipped) -> Vec<(&'static str, u64, u64, String)> {
+    skipped
+        .iter()
+        .map(|(kind, skip)| (kind, skip.count, skip.first, skip.example.clone()))
+        .collect()
+}
