@@ -19,6 +19,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scenario": {"_core", "errors", "dns_profiles"},
     # A run folder is read without knowing who wrote it.
     "results": {"errors", "_core"},
+    # Readers of what others measured: into the same run folders.
+    "atlas": {"_core", "errors", "results"},
+    "captures": {"_core", "errors", "results"},
+    # Judges measurements, whoever made them.
+    "ratio": {"errors", "results", "report"},
     "backends": {"_core", "errors", "scenario", "results"},
     # Reads run folders only. The language is there to understand the scenario that they hold.
     "report": {"errors", "results", "scenario"},
@@ -34,6 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "report",
         "reproduce",
         "sweeps",
+        "atlas",
+        "captures",
+        "ratio",
         "__init__",
     },
     "__init__": {"_core", "errors", "scenario", "results", "backends", "sweeps"},

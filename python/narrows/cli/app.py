@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from narrows.cli import check, compare, profiles, reproduce, run, schema, sweep, sweep_plot
+from narrows.cli import (
+    check,
+    compare,
+    import_atlas,
+    profiles,
+    reproduce,
+    run,
+    schema,
+    sweep,
+    sweep_plot,
+)
 from narrows.cli.failure import (
     Exit,
     open_standard_streams,
@@ -56,6 +66,7 @@ for _name, _module in (
     ("sweep", sweep),
     ("sweep plot", sweep_plot),
     ("compare", compare),
+    ("import atlas", import_atlas),
     ("reproduce", reproduce),
     ("check", check),
     ("schema", schema),

@@ -11,6 +11,7 @@ import typer
 
 from narrows.cli.complete import backends
 from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.folders import free_folder
 from narrows.cli.options import Json, Quiet, ScenarioFile, Settings, settings
 from narrows.cli.progress import shown
 
@@ -68,7 +69,7 @@ def command(
     from narrows.results import RUN_FILE, summary_table
 
     loaded = narrows.Scenario.load(scenario, set=settings(set))
-    folder = out or _free_folder(Path("runs"), loaded.name)
+    folder = out or free_folder(Path("runs"), loaded.name)
     try:
         with shown(loaded.name, quiet=quiet) as update:
             result = narrows.run(
@@ -109,10 +110,3 @@ def _exit(status: str, stopped: str) -> Exit:
         return Exit.DONE
     say(f"the run is partial: {stopped}")
     return Exit.INTERRUPTED if stopped == "interrupted" else Exit.FAILED
-
-
-def _free_folder(parent: Path, name: str) -> Path:
-    number = 1
-    while (parent / f"{name}-{number}").exists():
-        number += 1
-    return parent / f"{name}-{number}"

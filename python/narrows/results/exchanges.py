@@ -46,6 +46,7 @@ OUTCOMES: Mapping[str, str] = {
     "malformed": "what came is no DNS message, or has another length than it says",
     "mismatched": "a DNS message came that does not answer this query",
     "handshake-failed": "TLS or QUIC did not come about",
+    "failed": "something else, which `detail` names in the source's words",
     "not-asked": "the vantage point did not ask: its own rule or fault, never the server's",
     "no-reply-seen": "a watcher saw the query and no reply, which may have passed elsewhere",
     "no-query-seen": "a watcher saw the reply and no query",

@@ -1,0 +1,183 @@
+"""From files of Atlas results to a measurement.
+
+The extension parses (`crates/intake`); here rows become the tables of a run folder. Rows come in
+chunks, so that progress shows and Ctrl-C keeps what was read.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from narrows import _core
+from narrows.atlas.errors import AtlasError
+from narrows.atlas.probes import read_probes
+from narrows.results import Measurement
+from narrows.results.exchanges import MEASUREMENT_TABLES
+from narrows.results.intake import concatenated, to_frame
+
+__all__ = ["read_atlas"]
+
+Progress = Callable[[float, str], None]
+"""Takes how much is done, 0 to 1, and what is being done."""
+
+_CHUNK = 200_000
+_NO_RESULT = "name files of DNS results; narrows import atlas --download k prints how to get some"
+
+# The same result, downloaded twice.
+_IDENTITY = ("vantage", "measurement", "target", "transport", "started_s", "element", "outcome")
+
+
+def read_atlas(
+    files: Sequence[str | Path],
+    *,
+    probes: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Measurement:
+    """Results of RIPE Atlas as a measurement.
+
+    Files hold what the API, the probes themselves or the daily dumps give: JSON arrays or lines, as
+    they are or compressed (gz, bz2, zst). What cannot be used is counted in the table `skipped`.
+    On Ctrl-C the measurement holds what was read, and says that it is partial.
+
+    Args:
+        files: One or more.
+        probes: The probe archive of about that day: where the probes are.
+        progress: Told how far the reading is.
+
+    Raises:
+        AtlasError: A file cannot be opened, or none of them holds a usable DNS result.
+    """
+    clock = time.perf_counter()
+    places = None if probes is None else read_probes(probes)
+    sizes = [_size(Path(file)) for file in files]
+    reading = _Reading(sum(sizes), progress)
+    status: Literal["complete", "partial"] = "complete"
+    try:
+        for file, size in zip(files, sizes, strict=True):
+            reading.file(Path(file), size)
+    except KeyboardInterrupt:
+        status = "partial"
+    if not reading.chunks and status == "complete":
+        raise AtlasError(Path(files[0]), reading.nothing(len(files)), _NO_RESULT)
+    exchanges = reading.exchanges()
+    return Measurement(
+        source="atlas",
+        settings={
+            "files": [str(file) for file in files],
+            "probes": None if probes is None else str(probes),
+        },
+        status=status,
+        stopped="end" if status == "complete" else "interrupted",
+        length_s=time.perf_counter() - clock,
+        tables={
+            "exchanges": exchanges,
+            "vantages": _vantages(exchanges, places),
+            "skipped": reading.skipped_table(),
+        },
+        narrows=_core.version,
+        findings={"records": reading.records, "remarks": reading.remarks},
+    )
+
+
+class _Reading:
+    """What has been read so far."""
+
+    def __init__(self, total: int, progress: Progress | None) -> None:
+        self.total = max(total, 1)
+        self.progress = progress
+        self.before = 0
+        self.records = 0
+        self.chunks: list[pl.DataFrame] = []
+        self.skipped: list[tuple[str, str | None, str, int, str]] = []
+        self.remarks: list[dict[str, Any]] = []
+
+    def file(self, path: Path, size: int) -> None:
+        """Reads a file to its end."""
+        try:
+            reader = _core.AtlasReader(path)
+        except OSError as error:
+            message = (error.strerror or str(error)).lower()
+            raise AtlasError(path, message, "check the path") from None
+        try:
+            while (chunk := reader.chunk(_CHUNK)) is not None:
+                self.chunks.append(to_frame(chunk, MEASUREMENT_TABLES["exchanges"], _EXTRA))
+                if self.progress is not None:
+                    done = (self.before + reader.bytes_read) / self.total
+                    self.progress(min(done, 1.0), path.name)
+        finally:
+            self._note(path, reader)
+        self.before += size
+
+    def _note(self, path: Path, reader: _core.AtlasReader) -> None:
+        self.records += reader.records
+        for kind, count, first, example in reader.skipped():
+            transport, colon, reason = kind.partition(": ")
+            if not colon or transport not in ("udp", "tcp"):
+                transport, reason = "", kind
+            self.skipped.append(
+                (str(path), transport or None, reason, count, f"record {first}: {example}")
+            )
+        for kind, count, first, example in reader.remarks():
+            self.remarks.append(
+                {"source": str(path), "what": kind, "records": count, "first": first}
+                | {"example": example}
+            )
+
+    def exchanges(self) -> pl.DataFrame:
+        """The table, numbered, without what was downloaded twice."""
+        table = concatenated(self.chunks, MEASUREMENT_TABLES["exchanges"], _EXTRA)
+        again = _repeated(table)
+        if again is not None:
+            count = int(again.sum())
+            self.skipped.append(("all files", None, "the same result again", count, ""))
+            table = table.filter(~again)
+        return table.drop("element").with_columns(
+            exchange=pl.int_range(table.height, dtype=pl.UInt32)
+        )
+
+    def skipped_table(self) -> pl.DataFrame:
+        schema = MEASUREMENT_TABLES["skipped"].schema
+        return pl.DataFrame(self.skipped, schema=schema, orient="row", infer_schema_length=None)
+
+    def nothing(self, files: int) -> str:
+        """Why there is no result, by what was skipped."""
+        where = "it holds" if files == 1 else f"these {files} files hold"
+        if not self.skipped:
+            return f"{where} no DNS result"
+        source, _, reason, count, first = max(self.skipped, key=lambda row: row[3])
+        said = f"{where} no usable DNS result of {self.records} records"
+        place = "" if files == 1 else f" in {source}"
+        return f"{said} ({count}: {reason}{place}; {first})"
+
+
+_EXTRA: Mapping[str, pl.DataType] = {"element": pl.Float64()}
+
+
+def _repeated(table: pl.DataFrame) -> pl.Series | None:
+    """Which rows were there before; None where none were. Rows of no measurement never were."""
+    distinct = table.select(
+        pl.struct(_IDENTITY).is_first_distinct() | pl.col("measurement").is_null()
+    ).to_series()
+    return None if bool(distinct.all()) else ~distinct
+
+
+def _vantages(exchanges: pl.DataFrame, places: pl.DataFrame | None) -> pl.DataFrame:
+    """One row for each vantage point that has rows, with its place where that is known."""
+    schema = MEASUREMENT_TABLES["vantages"].schema
+    known = pl.DataFrame(schema=schema) if places is None else places
+    names = exchanges.select(pl.col("vantage").unique(maintain_order=True))
+    return names.join(known, on="vantage", how="left", maintain_order="left").select(schema.names())
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - follows /dev/stdin and pipes alike
+    except OSError as error:
+        message = (error.strerror or str(error)).lower()
+        raise AtlasError(path, message, "check the path") from None

@@ -1,0 +1,24 @@
+"""Data that narrows may read in its tests but not distribute.
+
+They lie beside the checkout, in `../shared/data`, or where NARROWS_SHARED says. Where they are
+absent their tests skip; with CI set, where nothing may skip, they are not collected.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("NARROWS_SHARED", ROOT.parent / "shared")) / "data"
+REASON = f"{DATA} is absent: these sets may not be distributed (NARROWS_SHARED says where)"
+
+
+def absent(folder: str) -> bool:
+    """Whether a folder of the data is not there."""
+    return not (DATA / folder).is_dir()
+
+
+def not_collected(folder: str, file: str) -> list[str]:
+    """For a conftest's `collect_ignore`."""
+    return [file] if absent(folder) and os.environ.get("CI") else []
