@@ -1,6 +1,8 @@
 """The paper transcribed rightly, its claims, and the comparison with the kernel."""
 
+import csv
 import math
+import statistics
 import tomllib
 from importlib.resources import files
 
@@ -120,15 +122,49 @@ def test_the_kernel_reference_is_whole() -> None:
 def test_what_agreement_with_the_kernel_asks_for() -> None:
     outcome = Outcome(PAPER, PAPER.claims, [1], "sim")
     asked = {(entry.cell, entry.metric): entry for entry in kernel.agreement(outcome)}
-    # The span of the real run (96.81) and the highest virtual one (99.22), widened by 1.5 points.
+    # The span of the runs in virtual time, 98.57 to 99.22, and 0.66 points. Not in it: 96.81, which
+    # is of a real machine's clock.
     first = asked["fifo-300", "first-attempt success"]
-    assert (first.low, first.high) == pytest.approx((95.31, 100.72))
+    assert (first.low, first.high) == pytest.approx((97.91, 99.88))
     # One run in virtual time: 17076 marks in 149.7 s.
     marks = asked["red-200-50-half", "marks"]
     assert marks.reference == pytest.approx((17076 / 149.7,))
-    assert (marks.low, marks.high) == pytest.approx((0.9 * 114.07, 1.1 * 114.07), rel=1e-4)
+    assert (marks.low, marks.high) == pytest.approx((0.977 * 114.07, 1.023 * 114.07), rel=1e-4)
     assert ("red-300-none", "marks") not in asked
     assert all(math.isfinite(entry.low) and entry.low < entry.high for entry in asked.values())
+
+
+def test_the_slack_is_twice_the_kernel_s_deviation_between_seeds() -> None:
+    rows = kernel.reference()
+    for metric in kernel.METRICS:
+        squares, freedom = 0.0, 0
+        for cases in kernel.CASES.values():
+            found = [
+                metric.theirs(rows[case]) for case in cases if rows[case]["clock"] == "virtual"
+            ]
+            values = [value for value in found if value is not None]
+            if len(values) > 2:
+                scale = statistics.fmean(values) if metric.relative else 1.0
+                squares += (len(values) - 1) * (statistics.stdev(values) / scale) ** 2
+                freedom += len(values) - 1
+        twice = 2.0 * math.sqrt(squares / freedom)
+        assert twice <= metric.slack * 1.005, metric.name
+        assert metric.slack <= max(1.05 * twice, 0.1), metric.name
+
+
+def test_arp_decides_the_cell_of_ecn_at_20_ms() -> None:
+    text = (files("narrows.reproduce.harhalakis_2011") / "kernel-arp.csv").read_text("utf-8")
+    rows = list(csv.DictReader(text.splitlines()))
+    for row in rows:
+        assert int(row["queries"]) == sum(int(row[f"att{n}"]) for n in range(1, 6)) + int(
+            row["failed"]
+        ), row["run"]
+    # Fourteen runs with CUBIC and without loss elsewhere, among them the paper's 41.39.
+    found = kernel.with_neighbours()
+    assert (len(found), min(found), max(found)) == (14, 39.43, 51.9)
+    assert kernel.first_attempt(kernel.NEIGHBOURS) == found
+    permanent = [row for row in rows if row["neighbour_entries"] == "permanent"]
+    assert [row["p1"] for row in permanent if "no query" in row["variation"]] == ["0.0", "0.0"]
 
 
 def test_the_reference_says_where_it_comes_from() -> None:

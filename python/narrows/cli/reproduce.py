@@ -106,8 +106,10 @@ def command(
     """Reproduce published experiments: published value, ours with its interval, and a verdict.
 
     A number [bold]holds[/bold] when the 95 % interval of ours (Student's t over seeds) lies inside
-    the claim's tolerance; a worded claim when its inequality holds at 95 %. It [bold]depends[/bold]
-    when a listed sensitivity row flips that.
+    the claim's tolerance; a worded claim when its inequality holds at 95 %. It [bold]fails[/bold]
+    when ours lies wholly on the other side, and is [bold]undecided[/bold] when it overlaps both. It
+    [bold]depends[/bold] when a listed sensitivity row turns one into the other, and is
+    [bold]fitted[/bold] when the published value chose a setting.
     """
     from narrows.reproduce import Progress, document, reproduce, select
     from narrows.reproduce.output import claim_folder, free_folder, print_outcome, write

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from narrows.reproduce.statistics import Interval, deviation_interval, t_interval
+from narrows.reproduce.statistics import (
+    Interval,
+    deviation_interval,
+    scaled_interval,
+    t_interval,
+)
+
+MOST_SEEDS = 10_000
+"""No claim is worth more."""
 
 Series: TypeAlias = tuple[list[float], list[float]]
 """Abscissae and ordinates of a curve."""
@@ -26,7 +34,11 @@ class Verdict(StrEnum):
     DEPENDS = "depends"
     """A listed sensitivity row turns *holds* into *fails*, or the reverse."""
     FAILS = "fails"
-    """Tested, and neither of the two."""
+    """A number: our interval lies wholly outside the tolerance. Worded: contradicted at 95 %."""
+    UNDECIDED = "undecided"
+    """The interval overlaps both sides: more seeds are needed."""
+    FITTED = "fitted"
+    """The published value was used to choose a setting, so that it cannot speak for the rest."""
     NOT_TESTED = "not tested"
     """No run, or too few runs for an interval."""
 
@@ -80,6 +92,12 @@ class Claim:
     worded: Worded | None = None
     statistic: Literal["mean", "deviation"] = "mean"
     """Over the seeds: their mean, or their standard deviation."""
+    fitted: bool = False
+    """Whether a setting was chosen so that this comes out."""
+    note: str = ""
+    """What is not the paper's own words: a derived number, a reading of ours."""
+    reason: str = ""
+    """Why ours differs, where it does and that is known."""
 
     def __post_init__(self) -> None:
         if (self.published is None) != (self.tolerance is None):
@@ -101,19 +119,42 @@ class Claim:
         return deviation_interval(values) if self.statistic == "deviation" else t_interval(values)
 
     def test(self, interval: Interval | None) -> Verdict:
-        """Holds, fails or not tested: the verdict before any sensitivity row is looked at."""
+        """Holds, fails, undecided or not tested: before any sensitivity row is looked at."""
         if interval is None or not math.isfinite(interval.low) or not math.isfinite(interval.high):
             return Verdict.NOT_TESTED
+        low, high = self.accepted
+        if interval.inside(low, high):
+            return Verdict.HOLDS
+        outside = interval.high < low or interval.low > high
+        return Verdict.FAILS if outside else Verdict.UNDECIDED
+
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """The values with which the claim holds, ends included."""
         if self.worded is not None:
-            met = (
-                interval.low >= self.worded.bound
-                if self.worded.relation == "at least"
-                else interval.high <= self.worded.bound
-            )
-            return Verdict.HOLDS if met else Verdict.FAILS
+            if self.worded.relation == "at least":
+                return self.worded.bound, math.inf
+            return -math.inf, self.worded.bound
         assert self.published is not None and self.tolerance is not None, "checked at construction"
-        inside = interval.inside(self.published - self.tolerance, self.published + self.tolerance)
-        return Verdict.HOLDS if inside else Verdict.FAILS
+        return self.published - self.tolerance, self.published + self.tolerance
+
+    def seeds_to_decide(self, interval: Interval) -> int | None:
+        """About how many seeds would decide it if they go on as they are.
+
+        `None`: more than `MOST_SEEDS`, or no number would, because ours lies on the edge.
+        """
+
+        def decided(count: int) -> bool:
+            scaled = scaled_interval(interval, count, self.statistic)
+            return self.test(scaled) is not Verdict.UNDECIDED
+
+        if not decided(MOST_SEEDS):
+            return None
+        few, enough = interval.count, MOST_SEEDS
+        while enough - few > 1:
+            middle = (few + enough) // 2
+            few, enough = (few, middle) if decided(middle) else (middle, enough)
+        return enough
 
 
 @dataclass(frozen=True)
@@ -138,13 +179,19 @@ class Judged:
 
     @property
     def flips(self) -> list[str]:
-        """Names of the sensitivity rows that change the verdict."""
+        """Names of the sensitivity rows that turn *holds* into *fails*, or the reverse."""
         return [
             name
             for name, (_, verdict) in self.rows.items()
-            if (base := self.base(name)) is not verdict
-            and Verdict.NOT_TESTED not in (base, verdict)
+            if {self.base(name), verdict} == {Verdict.HOLDS, Verdict.FAILS}
         ]
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """About how many seeds would decide an undecided claim; `None` for others, or too many."""
+        if self.verdict is not Verdict.UNDECIDED or self.interval is None:
+            return None
+        return self.claim.seeds_to_decide(self.interval)
 
     def base(self, row: str) -> Verdict:
         """The verdict that a sensitivity row is compared with."""
@@ -163,5 +210,8 @@ def judge(
     ones: an interval that is wider for lack of seeds shall flip nothing.
     """
     tested = {name: (row, claim.test(row)) for name, row in (rows or {}).items()}
-    judged = Judged(claim, interval, claim.test(interval), tested, bases or {})
+    verdict = claim.test(interval)
+    judged = Judged(claim, interval, verdict, tested, bases or {})
+    if claim.fitted and verdict in (Verdict.HOLDS, Verdict.UNDECIDED):
+        return replace(judged, verdict=Verdict.FITTED)
     return replace(judged, verdict=Verdict.DEPENDS) if judged.flips else judged

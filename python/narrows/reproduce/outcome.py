@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from narrows.reproduce.claims import Claim, Judged, Measured, Series, judge
+from narrows.reproduce.claims import Claim, Judged, Measured, Series, Verdict, judge
 from narrows.reproduce.paper import Cell, Paper, Row
 from narrows.reproduce.statistics import Interval, t_interval
 
@@ -159,6 +159,9 @@ class Outcome:
         """This paper's part of the JSON document."""
         return {
             "paper": self.paper.slug,
+            "summary": list(self.paper.summary),
+            "seeds": len(self.seeds),
+            "sensitivity_rows": [row.name for row in self.rows],
             "status": "complete" if self.complete else "partial",
             "source": self.source,
             "failures": list(self.failures),
@@ -169,6 +172,7 @@ class Outcome:
                     "title": table.title,
                     "columns": list(table.columns),
                     "rows": [list(row) for row in table.rows],
+                    "note": table.note,
                 }
                 for table in self.paper.tables(self)
             ],
@@ -181,6 +185,10 @@ def document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "status": "complete" if all(outcome.complete for outcome in outcomes) else "partial",
+        "papers": [
+            {key: part[key] for key in ("paper", "summary", "seeds", "sensitivity_rows")}
+            for part in parts
+        ],
         "claims": [claim for part in parts for claim in part["claims"]],
         "agreement": [entry for part in parts for entry in part["agreement"]],
         "failures": [line for part in parts for line in part["failures"]],
@@ -202,10 +210,21 @@ def claim_document(judged: Judged, backend: str) -> dict[str, Any]:
         "tolerance": claim.tolerance,
         "verdict": str(judged.verdict),
         "seeds": interval.count if interval else 0,
+        "seeds_needed": judged.seeds_needed,
         "backend": backend,
         "worded": claim.worded.sentence if claim.worded else None,
+        "relation": claim.worded.relation if claim.worded else None,
+        "bound": claim.worded.bound if claim.worded else None,
         "flipped_by": judged.flips,
+        "note": claim.note,
+        "reason": reason(judged),
     }
+
+
+def reason(judged: Judged) -> str:
+    """Why ours is not what the paper says, where it is not and that is known."""
+    differs = judged.verdict in (Verdict.FAILS, Verdict.DEPENDS, Verdict.UNDECIDED)
+    return judged.claim.reason if differs else ""
 
 
 def cells_to_run(

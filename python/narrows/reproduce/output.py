@@ -14,8 +14,8 @@ from rich.text import Text
 
 from narrows.errors import NarrowsError
 from narrows.report.page import shown_on_page, write_figures, write_page
-from narrows.reproduce.claims import Judged, Verdict
-from narrows.reproduce.outcome import Agreement, Outcome, Table, document
+from narrows.reproduce.claims import MOST_SEEDS, Judged, Verdict
+from narrows.reproduce.outcome import Agreement, Outcome, Table, document, reason
 from narrows.reproduce.statistics import Interval
 from narrows.results import RUN_FILE
 
@@ -26,6 +26,8 @@ _STYLES = {
     Verdict.HOLDS: "green",
     Verdict.DEPENDS: "yellow",
     Verdict.FAILS: "red",
+    Verdict.UNDECIDED: "cyan",
+    Verdict.FITTED: "dim",
     Verdict.NOT_TESTED: "dim",
 }
 
@@ -66,6 +68,8 @@ def print_outcome(outcome: Outcome, to: TextIO) -> None:
     """The paper's tables, the claims with their verdicts, and the agreement with references."""
     console = Console(file=to, highlight=False, width=None if to.isatty() else 140)
     console.print(Text(f"{outcome.paper.title} ({outcome.paper.citation})", style="bold"))
+    for sentence in outcome.paper.summary:
+        console.print(Text(sentence))
     if outcome.source:
         console.print(Text(outcome.source))
     for table in outcome.paper.tables(outcome):
@@ -127,6 +131,16 @@ def verdict_counts(outcome: Outcome) -> str:
     return ", ".join(f"{verdict}: {count}" for verdict, count in counts.items() if count)
 
 
+def verdict_text(judged: Judged) -> str:
+    """The verdict, with what flips it, or with the seeds that it would take."""
+    if judged.verdict is Verdict.UNDECIDED:
+        needed = judged.seeds_needed
+        seeds = f"about {needed}" if needed is not None else f"more than {MOST_SEEDS}"
+        return f"{judged.verdict} ({seeds} seeds would decide)"
+    flips = f" (on {', '.join(judged.flips)})" if judged.flips else ""
+    return f"{judged.verdict}{flips}"
+
+
 def span_text(values: Sequence[float], text: Callable[[float], str]) -> str:
     """Up to two values; of more, the smallest and the largest, and how many there are."""
     if len(values) <= 2:
@@ -150,7 +164,7 @@ def agreement_table(entries: Sequence[Agreement]) -> Table:
             ]
         )
     return Table(
-        "Agreement with the Linux kernel in the same test bed",
+        "Agreement with Linux 6.1 in the same test bed (User-Mode Linux, mostly in virtual time)",
         ["experiment", "figure", "kernel", "asked for", "ours ± 95 %", "off by", "agrees"],
         rows,
     )
@@ -233,7 +247,9 @@ def _claim_cells(judged: Judged) -> dict[str, str]:
         "ours": plus_minus(judged.interval),
         "difference": "" if difference is None else f"{difference:+.2f}",
         "verdict": str(judged.verdict),
-        "flips": ", ".join(judged.flips),
+        "verdict_text": verdict_text(judged),
+        "note": claim.note,
+        "reason": reason(judged),
     }
 
 
@@ -243,7 +259,6 @@ def _claims_table(outcome: Outcome) -> RichTable:
         table.add_column(name, justify="right" if name == "difference" else "left")
     for judged in outcome.judged():
         cells = _claim_cells(judged)
-        flips = f" (on {cells['flips']})" if cells["flips"] else ""
         metric = f"{cells['metric']}, {cells['unit']}" if cells["unit"] else cells["metric"]
         table.add_row(
             cells["id"],
@@ -251,7 +266,7 @@ def _claims_table(outcome: Outcome) -> RichTable:
             cells["published"],
             cells["ours"],
             cells["difference"],
-            Text(cells["verdict"] + flips, style=_STYLES[judged.verdict]),
+            Text(cells["verdict_text"], style=_STYLES[judged.verdict]),
         )
     return table
 

@@ -97,6 +97,8 @@ class Paper:
     """What can be drawn of the runs."""
     agreement: Callable[[Outcome], list[Agreement]] = lambda _: []
     """Ours against other people's measurements of the same test bed."""
+    summary: Sequence[str] = ()
+    """What the paper claims, what was found, and why they differ: a few plain sentences."""
     agreement_cells: frozenset[str] = frozenset()
     """Cells that are run for the agreement table even when no claim needs them."""
     seeds: int = 10

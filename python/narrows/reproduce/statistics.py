@@ -10,8 +10,9 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from narrows.results.student import bisect, t_half_width
+from narrows.results.student import bisect, t_half_width, t_quantile
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,24 @@ def deviation_interval(values: Sequence[float], confidence: float = 0.95) -> Int
         deviation * math.sqrt(freedom / chi_square_quantile(tail, freedom)),
         len(values),
     )
+
+
+def scaled_interval(
+    interval: Interval, count: int, statistic: Literal["mean", "deviation"]
+) -> Interval:
+    """What the 95 % interval would be with `count` values of the same mean and deviation."""
+    if statistic == "deviation":
+        freedom = count - 1
+        return Interval(
+            interval.mean,
+            interval.mean * math.sqrt(freedom / chi_square_quantile(0.975, freedom)),
+            interval.mean * math.sqrt(freedom / chi_square_quantile(0.025, freedom)),
+            count,
+        )
+    # A half-width is t times the deviation over the root of the count.
+    now, then = (t_quantile(0.975, n - 1) / math.sqrt(n) for n in (interval.count, count))
+    half = interval.half_width * then / now
+    return Interval(interval.mean, interval.mean - half, interval.mean + half, count)
 
 
 def standard_error(values: Sequence[float]) -> float:

@@ -1,12 +1,14 @@
-"""Ours against real Linux kernels in the same test bed.
+"""Ours against Linux 6.1 in the same test bed: User-Mode Linux, mostly in virtual time.
 
 kernel-reference.csv holds one run for most cells, in real or virtual time; kernel-virtual.csv holds
-further runs in virtual time, several seeds for some cells. kernel-reference.txt says how both
-came to be.
+further runs in virtual time, several seeds for some cells; kernel-arp.csv holds runs of the cell
+that neighbour resolution decides, with entries as Linux has them and with permanent ones.
+kernel-reference.txt says how all came to be.
 
-The kernel is the judge of the simulator: a cell agrees when first-attempt success lies inside the
-span of the kernel's runs widened by 1.5 points, utilisation within 0.5 points, the mean backlog
-within 5 %, and drops and marks per second of the DNS phase within 10 %.
+The kernel is the judge of the simulator: a figure agrees when it lies inside the span of the
+kernel's runs in virtual time, widened at both ends by two of the kernel's own standard deviations
+between seeds. Runs on a real machine's clock, whose stalls let packets leave in bursts, count only
+where there is no other. The agreement is partly calibrated: README.md, "Agreement with the kernel".
 """
 
 from __future__ import annotations
@@ -67,7 +69,13 @@ class _Metric:
         low, high = min(values), max(values)
         if self.relative:
             return low * (1.0 - self.slack), high * (1.0 + self.slack)
-        return low - self.slack, high + self.slack
+        low, high = low - self.slack, high + self.slack
+        return (max(0.0, low), min(100.0, high)) if self.unit == "%" else (low, high)
+
+
+NEIGHBOURS = "red-200-20-all"
+"""The cell that ARP decides. The simulator knows no ARP, so it is held against the kernel's runs
+with permanent entries, and shown beside those with entries as Linux has them."""
 
 
 def reference() -> dict[str, dict[str, str]]:
@@ -79,8 +87,22 @@ def reference() -> dict[str, dict[str, str]]:
     return rows
 
 
+def with_neighbours() -> list[float]:
+    """First-attempt success in `NEIGHBOURS` with ARP as Linux has it: CUBIC, no loss elsewhere."""
+    text = (files(__package__) / "kernel-arp.csv").read_text(encoding="utf-8")
+    return [
+        float(row["p1"])
+        for row in csv.DictReader(text.splitlines())
+        if row["neighbour_entries"] == "dynamic"
+        and row["run"] != "w_reno"
+        and not any(word in row["variation"] for word in ("loss", "half", "50 ms"))
+    ]
+
+
 def first_attempt(cell: str) -> list[float]:
     """First-attempt success on the kernel in percent, one a run; empty for cells not run there."""
+    if cell == NEIGHBOURS:
+        return with_neighbours()
     rows = reference()
     return [float(rows[case]["p1"]) for case in CASES.get(cell, ())]
 
@@ -98,7 +120,8 @@ def agreement(outcome: Outcome) -> list[Agreement]:
     entries = []
     for cell, cases in CASES.items():
         for metric in METRICS:
-            found = [metric.theirs(rows[case]) for case in cases]
+            virtual = [case for case in cases if rows[case]["clock"] == "virtual"]
+            found = [metric.theirs(rows[case]) for case in virtual or cases]
             values = [value for value in found if value is not None]
             if not values:
                 continue
@@ -129,9 +152,14 @@ def _per_second(name: str) -> Callable[[dict[str, str]], float | None]:
 
 
 METRICS = (
-    _Metric("first-attempt success", "%", "first_attempt", _number("p1"), 1.5, relative=False),
-    _Metric("mean backlog", "bytes", "backlog_bytes", _number("backlog_mean"), 0.05, relative=True),
-    _Metric("utilisation", "%", "utilisation", _number("util", 100.0), 0.5, relative=False),
-    _Metric("drops", "1/s", "drops_per_s", _per_second("drops"), 0.1, relative=True),
-    _Metric("marks", "1/s", "marks_per_s", _per_second("marked"), 0.1, relative=True),
+    _Metric("first-attempt success", "%", "first_attempt", _number("p1"), 0.66, relative=False),
+    _Metric(
+        "mean backlog", "bytes", "backlog_bytes", _number("backlog_mean"), 0.012, relative=True
+    ),
+    # The kernel's is 100 % in every run; the interval's ends are worth a packet or two.
+    _Metric("utilisation", "%", "utilisation", _number("util", 100.0), 0.1, relative=False),
+    _Metric("drops", "1/s", "drops_per_s", _per_second("drops"), 0.044, relative=True),
+    _Metric("marks", "1/s", "marks_per_s", _per_second("marked"), 0.023, relative=True),
 )
+"""The slack is twice the standard deviation between the kernel's seeds, over the five cells that
+have three or more runs in virtual time: 0.33 points, 0.59 %, 0, 2.2 % and 1.1 %."""
