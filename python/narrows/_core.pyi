@@ -1,7 +1,7 @@
 """The compiled half of narrows. Private: numbers, strings, bytes and NumPy tables in and out."""
 
 from os import PathLike
-from typing import final
+from typing import Any, final
 
 import numpy
 from numpy.typing import NDArray
@@ -49,3 +49,42 @@ class AtlasReader:
     def remarks(self) -> list[tuple[str, int, int, str]]: ...
 
 def decompressed(path: str | PathLike[str], most: int) -> bytes: ...
+
+@final
+class DnsClient:
+    def __new__(
+        cls,
+        address: str,
+        port: int,
+        transport: str,
+        source: str | None = None,
+        timeout_s: float = 5.0,
+        reuse: bool = False,
+        watch: bool = True,
+        late_acknowledgements: bool = False,
+    ) -> DnsClient: ...
+    def ask(
+        self,
+        name: str,
+        kind: str,
+        recursion: bool = False,
+        edns: int | None = 1232,
+        nsid: bool = False,
+    ) -> dict[str, Any]: ...
+    def connections(self) -> list[dict[str, Any]]: ...
+    def close(self) -> None: ...
+    @property
+    def watches(self) -> bool: ...
+
+@final
+class Path:
+    def __new__(
+        cls,
+        left: str,
+        right: str,
+        rules: list[tuple[int | None, str | None, str | None, float, float]],
+        seed: int,
+    ) -> Path: ...
+    def run(self) -> None: ...
+    def stop(self) -> None: ...
+    def counts(self) -> tuple[int, int]: ...

@@ -20,6 +20,7 @@ MAY_USE: dict[str, set[str]] = {
     "narrows-wire": set(),
     "narrows-capture": {"narrows-units", "narrows-qdisc", "narrows-sim", "narrows-wire"},
     "narrows-intake": {"narrows-wire"},
+    "narrows-client": {"narrows-wire"},
     "narrows-gateway": {"narrows-units", "narrows-wire"},
     "narrows-python": {
         "narrows-units",
@@ -27,6 +28,7 @@ MAY_USE: dict[str, set[str]] = {
         "narrows-sim",
         "narrows-capture",
         "narrows-intake",
+        "narrows-client",
     },
 }
 # The core depends on a random generator and, where asked to, on serde.

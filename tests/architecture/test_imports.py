@@ -29,6 +29,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"errors", "results", "scenario"},
     # Makes run folders' figures into one table, in many processes.
     "sweeps": {"_core", "errors", "scenario", "results", "backends"},
+    # Asks real servers; writes what a run folder holds.
+    "probe": {"_core", "errors", "results"},
+    # Servers and paths to ask; knows nobody who asks.
+    "lab": {"_core", "errors"},
     "reproduce": {"errors", "scenario", "results", "backends", "report", "__init__"},
     "cli": {
         "_core",
@@ -38,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "backends",
         "report",
         "reproduce",
+        "probe",
         "sweeps",
         "atlas",
         "captures",

@@ -3,6 +3,8 @@
 
 use pyo3::prelude::*;
 
+#[cfg(target_os = "linux")]
+mod client;
 mod intake;
 mod quantities;
 mod simulation;
@@ -13,6 +15,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;
     module.add("build", if cfg!(debug_assertions) { "debug" } else { "release" })?;
     intake::register(module)?;
+    #[cfg(target_os = "linux")]
+    client::register(module)?;
     quantities::register(module)?;
     simulation::register(module)
 }

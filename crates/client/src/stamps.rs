@@ -1,0 +1,166 @@
+//! Time stamps that the kernel puts on packets (Documentation/networking/timestamping.rst).
+//!
+//! Software stamps, in `CLOCK_REALTIME`: a packet that comes is stamped when the kernel takes it
+//! from the device, one that goes when the device's driver gets it. They need no privilege.
+//!
+//! TCP gives the stamp of the last packet that a read took bytes from. Where several packets wait,
+//! the earlier ones' stamps are lost; so a reader has to be quick, or use a raw socket besides.
+
+use std::io::{IoSliceMut, Result};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, SystemTime};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrStorage, TimestampingFlag, recvmsg, setsockopt, sockopt,
+};
+use nix::sys::time::TimeSpec;
+
+/// Has the kernel stamp what comes and goes on this socket.
+pub(crate) fn enable(socket: &impl AsFd) -> Result<()> {
+    let flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
+        // Without the packet itself, which an unprivileged process might not be given.
+        | TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY;
+    Ok(setsockopt(socket, sockopt::Timestamping, &flags)?)
+}
+
+/// What a read gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrival {
+    /// How many bytes; 0 at the stream's end.
+    pub(crate) bytes: usize,
+    /// When the last packet that they came from arrived, as the kernel says; otherwise when they
+    /// were read.
+    pub(crate) at: SystemTime,
+    /// Whether the kernel said so.
+    pub(crate) stamped: bool,
+}
+
+/// Reads what is there; `WouldBlock` where nothing is.
+pub(crate) fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> Result<Arrival> {
+    let mut control = control_space();
+    let mut slices = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let message = recvmsg::<SockaddrStorage>(
+        socket.as_fd().as_raw_fd(),
+        &mut slices,
+        Some(&mut control),
+        flags,
+    )?;
+    let stamp = message.cmsgs().ok().and_then(stamp_in);
+    Ok(Arrival {
+        bytes: message.bytes,
+        at: stamp.unwrap_or_else(SystemTime::now),
+        stamped: stamp.is_some(),
+    })
+}
+
+/// When the packet that was sent last left, if the kernel has said so. Empties the error queue.
+pub(crate) fn departure(socket: &impl AsFd) -> Option<SystemTime> {
+    let mut last = None;
+    // Bounded: what is queued is at most what this socket sent.
+    for _ in 0..MOST_REPORTS {
+        let mut control = control_space();
+        let mut nothing = [0; 64];
+        let mut slices = [IoSliceMut::new(&mut nothing)];
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        let found = recvmsg::<SockaddrStorage>(
+            socket.as_fd().as_raw_fd(),
+            &mut slices,
+            Some(&mut control),
+            flags,
+        );
+        match found {
+            Ok(message) => last = message.cmsgs().ok().and_then(stamp_in).or(last),
+            Err(Errno::EINTR) => {}
+            Err(_) => break,
+        }
+    }
+    last
+}
+
+/// The time from one stamp to another; `None` where the clock was set back between them, or where
+/// it says more than the process's own clock does.
+pub(crate) fn between(from: SystemTime, to: SystemTime, at_most: Duration) -> Option<Duration> {
+    to.duration_since(from).ok().filter(|span| *span <= at_most + SLACK)
+}
+
+fn stamp_in(messages: nix::sys::socket::CmsgIterator<'_>) -> Option<SystemTime> {
+    messages
+        .filter_map(|message| match message {
+            ControlMessageOwned::ScmTimestampsns(stamps) => system_time(stamps.system),
+            _ => None,
+        })
+        .last()
+}
+
+/// Zero is "no stamp": the kernel begins to stamp a moment after the first socket asked for it.
+fn system_time(stamp: TimeSpec) -> Option<SystemTime> {
+    let seconds = u64::try_from(stamp.tv_sec()).ok().filter(|seconds| *seconds > 0)?;
+    let nanos = u32::try_from(stamp.tv_nsec()).ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanos))
+}
+
+fn control_space() -> Vec<u8> {
+    vec![0; CONTROL_BYTES]
+}
+
+/// Room for a stamp message (three timespecs) and an extended error with its address.
+const CONTROL_BYTES: usize = 512;
+
+/// Reports of the error queue that are read at once, at most.
+const MOST_REPORTS: usize = 64;
+
+/// How much longer than the process's own measure a time by stamps may be.
+const SLACK: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::time::Instant;
+
+    #[test]
+    fn the_kernel_stamps_what_comes_and_goes() {
+        let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        let client = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        client.connect(server.local_addr().expect("bound")).expect("connected");
+        server.connect(client.local_addr().expect("bound")).expect("connected");
+        enable(&client).expect("time stamps");
+        let before = SystemTime::now();
+        client.send(b"query").expect("sent");
+        server.recv(&mut [0; 16]).expect("received");
+        // Stamping of what comes begins a little after it was asked for.
+        let mut arrival = None;
+        let clock = Instant::now();
+        while clock.elapsed() < Duration::from_secs(5) {
+            server.send(b"reply").expect("sent");
+            let found = loop {
+                match receive(&client, &mut [0; 16]) {
+                    Ok(found) => break found,
+                    Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+                }
+            };
+            assert_eq!(found.bytes, 5);
+            if found.stamped {
+                arrival = Some(found);
+                break;
+            }
+        }
+        let arrival = arrival.expect("a stamp on what came");
+        let left = departure(&client).expect("a stamp on what went");
+        assert!(before <= left && left <= arrival.at && arrival.at <= SystemTime::now());
+        assert_eq!(departure(&client), None, "it is given once");
+    }
+
+    #[test]
+    fn times_that_the_clock_cannot_mean_are_refused() {
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let later = at + Duration::from_millis(40);
+        assert_eq!(between(at, later, Duration::from_millis(40)), Some(Duration::from_millis(40)));
+        assert_eq!(between(later, at, Duration::from_millis(40)), None);
+        assert_eq!(between(at, later, Duration::from_millis(20)), None);
+    }
+}

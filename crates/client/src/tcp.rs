@@ -1,0 +1,350 @@
+//! Exchanges over TCP (RFC 7766): a connection, and queries on it, each with its two-byte length in
+//! the same segment.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant, SystemTime};
+
+use nix::sys::socket::{MsgFlags, SockType, recv, send};
+
+use crate::client::{Server, unanswered};
+use crate::exchange::{Closer, ConnectionFacts, Ending, Exchange, Outcome, Stage, Times};
+use crate::failed::Failed;
+use crate::query::{NoAnswer, Query};
+use crate::segments::{self, Read, Seen, Watch};
+use crate::socket::{self, Woken};
+use crate::stamps;
+use crate::tcp_info::{TcpInfo, acknowledge_late};
+
+/// A connection that stands.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: OwnedFd,
+    port: u16,
+    facts: ConnectionFacts,
+    late_acknowledgements: bool,
+    /// What a raw socket saw of it.
+    seen: Vec<Seen>,
+    /// Payload that was read, and data segments that had come, so far.
+    bytes_read: u32,
+    segments_counted: Option<u32>,
+}
+
+/// A connection that did not come about.
+#[derive(Debug)]
+pub(crate) struct Unopened {
+    pub(crate) failed: Failed,
+    pub(crate) started: SystemTime,
+    /// `None` where no SYN was sent.
+    pub(crate) facts: Option<Box<ConnectionFacts>>,
+}
+
+impl Connection {
+    /// Opens one.
+    pub(crate) fn open(
+        server: &Server,
+        number: u32,
+        until: Instant,
+        watch: Option<&Watch>,
+    ) -> Result<Self, Unopened> {
+        let unsent = |error: &io::Error| Unopened {
+            failed: Failed::of_system(error),
+            started: SystemTime::now(),
+            facts: None,
+        };
+        let made = socket::towards(server.address, server.source, SockType::Stream, None)
+            .map_err(|error| unsent(&error))?;
+        if let Some(watch) = watch {
+            watch.clear();
+        }
+        let (clock, started) = (Instant::now(), SystemTime::now());
+        let mut facts = ConnectionFacts {
+            number,
+            started,
+            ended: None,
+            syn: None,
+            syn_again: None,
+            secure: None,
+            exchanges: 0,
+            ending: Ending::Timeout,
+            closer: None,
+            client_bytes: None,
+            server_bytes: None,
+            client_segments: None,
+            server_segments: None,
+            client_again: None,
+            mss: None,
+            rtt: None,
+        };
+        let connected = socket::start_connect(&made, server.address)
+            .and_then(|done| if done { Ok(true) } else { await_connection(&made, until) });
+        let elapsed = clock.elapsed();
+        let info = TcpInfo::of(&made);
+        facts.syn_again = info.again;
+        match connected {
+            Ok(true) => {}
+            Ok(false) => {
+                return Err(Unopened {
+                    failed: Failed::timeout(),
+                    started,
+                    facts: Some(Box::new(facts)),
+                });
+            }
+            Err(error) => {
+                let failed = Failed::of_system(&error);
+                if failed.outcome == Outcome::Refused {
+                    facts.ending = Ending::Refused;
+                }
+                return Err(Unopened { failed, started, facts: Some(Box::new(facts)) });
+            }
+        }
+        // TCP's own sample, which a SYN that was sent again does not give (Karn).
+        let sample = info.rtt.filter(|rtt| info.again == Some(0) && *rtt > Duration::ZERO);
+        facts.syn = Some(sample.filter(|rtt| *rtt <= elapsed).unwrap_or(elapsed));
+        facts.ending = Ending::Fin;
+        let port = socket::local_port(&made).unwrap_or(0);
+        Ok(Self {
+            socket: made,
+            port,
+            facts,
+            late_acknowledgements: server.late_acknowledgements,
+            seen: Vec::new(),
+            bytes_read: 0,
+            segments_counted: info.data_segments_in,
+        })
+    }
+
+    /// Whether the server has left it open.
+    pub(crate) fn is_open(&self) -> bool {
+        let mut byte = [0];
+        let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        recv(self.socket.as_raw_fd(), &mut byte, flags) == Err(nix::errno::Errno::EAGAIN)
+    }
+
+    /// Asks on it. A connection on which this failed is of no further use.
+    pub(crate) fn ask(
+        mut self,
+        query: &Query,
+        id: u16,
+        until: Instant,
+        reused: bool,
+        watch: Option<&Watch>,
+    ) -> (Exchange, Self) {
+        let message = query.message(id);
+        let mut framed = Vec::with_capacity(2 + message.len());
+        let length = u16::try_from(message.len()).expect("a query is shorter than 65536 bytes");
+        framed.extend(length.to_be_bytes());
+        framed.extend(&message);
+        let before = TcpInfo::of(&self.socket);
+        if self.late_acknowledgements {
+            acknowledge_late(&self.socket);
+        }
+        let (clock, asked) = (Instant::now(), SystemTime::now());
+        self.facts.exchanges += 1;
+        let came = self.send(&framed).and_then(|()| self.receive(until));
+        let own = clock.elapsed();
+        if let Some(watch) = watch {
+            watch.take(self.port, &mut self.seen);
+        }
+        let begun = if reused { asked } else { self.facts.started };
+        let connection = Some(self.facts.number);
+        let frame = match came {
+            Ok(frame) => frame,
+            Err((stage, failed)) => {
+                self.facts.ended = self.ended();
+                if failed.outcome == Outcome::Reset {
+                    self.facts.ending = Ending::Reset;
+                }
+                if matches!(failed.outcome, Outcome::Reset | Outcome::Closed) {
+                    self.facts.closer = Some(Closer::Server);
+                }
+                let exchange = unanswered(&failed, stage, begun, message.len());
+                let times = Times { connect: self.facts.syn.filter(|_| !reused), ..exchange.times };
+                return (Exchange { reused: Some(reused), connection, times, ..exchange }, self);
+            }
+        };
+        let left = frame.left.filter(|_| frame.stamped).unwrap_or(asked);
+        let since_asked = |at| stamps::between(left, at, own);
+        let times = Times {
+            connect: self.facts.syn.filter(|_| !reused),
+            secure: None,
+            first_byte: since_asked(frame.first_at),
+            query: since_asked(frame.last_at),
+            total: if reused {
+                stamps::between(asked, frame.last_at, own)
+            } else {
+                stamps::between(begun, frame.last_at, own + Duration::from_secs(3600))
+            },
+            by_kernel: frame.left.is_some() && frame.stamped,
+        };
+        let after = TcpInfo::of(&self.socket);
+        let start = self.bytes_read - u32::try_from(frame.bytes).unwrap_or(0);
+        let mut cut = segments::cut(&self.seen, start, 2 + u32::from(frame.length))
+            .unwrap_or_else(|| segments::cut_by_reads(&frame.reads));
+        cut.query_again = after.again.zip(before.again).map(|(now, then)| now.saturating_sub(then));
+        let judged = query.judge(id, &frame.message);
+        let (outcome, detail, reply) = match judged {
+            Ok(reply) => (Outcome::Answered, String::new(), Some(reply)),
+            Err(NoAnswer::Malformed(why)) => (Outcome::Malformed, why, None),
+            Err(NoAnswer::Other) => {
+                (Outcome::Mismatched, "a reply to another query".to_owned(), None)
+            }
+        };
+        let exchange = Exchange {
+            outcome,
+            stage: (outcome != Outcome::Answered).then_some(Stage::Reply),
+            detail,
+            started: begun,
+            times,
+            query_bytes: message.len(),
+            reply,
+            segments: cut,
+            reused: Some(reused),
+            connection,
+        };
+        (exchange, self)
+    }
+
+    /// Closes it and says what it was. Who closed first shows in whether the server's FIN is there.
+    pub(crate) fn close(mut self) -> ConnectionFacts {
+        let info = TcpInfo::of(&self.socket);
+        if self.facts.closer.is_none() {
+            let open = self.is_open();
+            self.facts.closer = Some(if open { Closer::Client } else { Closer::Server });
+            self.facts.ended = if open { Some(SystemTime::now()) } else { self.ended() };
+        }
+        self.facts.client_bytes = info.bytes_out;
+        self.facts.server_bytes = info.bytes_in;
+        self.facts.client_segments = info.data_segments_out;
+        self.facts.server_segments = info.data_segments_in;
+        self.facts.client_again =
+            info.again.map(|again| again.saturating_sub(self.facts.syn_again.unwrap_or(0)));
+        self.facts.mss = info.advertised_mss;
+        self.facts.rtt = info.min_rtt;
+        self.facts
+    }
+
+    /// When the server's FIN or RST came; otherwise now.
+    fn ended(&self) -> Option<SystemTime> {
+        let last = self.seen.iter().find(|segment| segment.fin || segment.reset);
+        Some(last.map_or_else(SystemTime::now, |segment| segment.at))
+    }
+
+    fn send(&self, framed: &[u8]) -> Result<(), (Stage, Failed)> {
+        // A query is smaller than any send buffer: it is taken whole or not at all.
+        let sent = send(self.socket.as_raw_fd(), framed, MsgFlags::MSG_NOSIGNAL);
+        sent.map(drop).map_err(|error| (Stage::Query, Failed::of_system(&error.into())))
+    }
+
+    fn receive(&mut self, until: Instant) -> Result<Frame, (Stage, Failed)> {
+        let mut frame = Frame::empty();
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let stage = if frame.bytes == 0 { Stage::Query } else { Stage::Reply };
+            match socket::readable(&self.socket, until) {
+                Ok(Woken::Ready) => {}
+                Ok(Woken::Report) => {
+                    frame.left = stamps::departure(&self.socket).or(frame.left);
+                    match socket::pending_error(&self.socket) {
+                        Some(error) => return Err((stage, Failed::of_system(&error))),
+                        None => continue,
+                    }
+                }
+                Ok(Woken::Late) => return Err((stage, Failed::timeout())),
+                Err(error) => return Err((stage, Failed::of_system(&error))),
+            }
+            let wanted = buffer.len().min(frame.missing());
+            let arrival = match stamps::receive(&self.socket, &mut buffer[..wanted]) {
+                Ok(arrival) => arrival,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => return Err((stage, Failed::of_system(&error))),
+            };
+            if arrival.bytes == 0 {
+                return Err((stage, Failed::new(Outcome::Closed, "the server closed")));
+            }
+            let counted = TcpInfo::of(&self.socket).data_segments_in;
+            let segments = counted.zip(self.segments_counted).map(|(now, then)| now - then);
+            self.segments_counted = counted;
+            self.bytes_read = self.bytes_read.wrapping_add(arrival.bytes as u32);
+            frame.take(&buffer[..arrival.bytes], arrival, segments);
+            if frame.is_whole() {
+                frame.left = stamps::departure(&self.socket).or(frame.left);
+                return Ok(frame);
+            }
+        }
+    }
+}
+
+/// A reply as it comes: two bytes of length, and the message.
+#[derive(Debug)]
+struct Frame {
+    input: Vec<u8>,
+    /// What was read of it.
+    bytes: usize,
+    length: u16,
+    message: Vec<u8>,
+    /// When the query left.
+    left: Option<SystemTime>,
+    first_at: SystemTime,
+    last_at: SystemTime,
+    stamped: bool,
+    reads: Vec<Read>,
+}
+
+impl Frame {
+    fn empty() -> Self {
+        Self {
+            input: Vec::new(),
+            bytes: 0,
+            length: 0,
+            message: Vec::new(),
+            left: None,
+            first_at: SystemTime::UNIX_EPOCH,
+            last_at: SystemTime::UNIX_EPOCH,
+            stamped: true,
+            reads: Vec::new(),
+        }
+    }
+
+    /// Bytes to read at most: never those of a reply that follows. Before the length is there,
+    /// nobody knows how many; one query at a time is asked, so whatever comes is its reply.
+    fn missing(&self) -> usize {
+        if self.input.len() < 2 { usize::MAX } else { self.whole() - self.input.len() }
+    }
+
+    fn whole(&self) -> usize {
+        2 + usize::from(self.length)
+    }
+
+    fn take(&mut self, bytes: &[u8], arrival: stamps::Arrival, segments: Option<u32>) {
+        if self.bytes == 0 {
+            self.first_at = arrival.at;
+        }
+        self.last_at = arrival.at;
+        self.stamped &= arrival.stamped;
+        self.bytes += bytes.len();
+        self.reads.push(Read { bytes: bytes.len(), segments });
+        self.input.extend(bytes);
+        if let [high, low, ..] = self.input[..] {
+            self.length = u16::from_be_bytes([high, low]);
+        }
+    }
+
+    fn is_whole(&mut self) -> bool {
+        let whole = self.input.len() >= 2 && self.input.len() >= self.whole();
+        if whole {
+            self.message = self.input[2..self.whole()].to_vec();
+        }
+        whole
+    }
+}
+
+fn await_connection(made: &OwnedFd, until: Instant) -> io::Result<bool> {
+    match socket::writable(made, until)? {
+        Woken::Late => Ok(false),
+        Woken::Ready | Woken::Report => match socket::pending_error(made) {
+            Some(error) => Err(error),
+            None => Ok(true),
+        },
+    }
+}
