@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SLOW_FOLDERS = {"cli", "dns_behaviour", "docs", "gateway", "runs"}
+SLOW_FOLDERS = {"cli", "dns_behaviour", "docs", "gateway", "lab", "runs"}
 """Tests here start processes or whole runs, most of them for a second each; `make check` leaves
 them to `make test`."""
 

@@ -1,0 +1,28 @@
+"""A laboratory for DNS servers on one machine: two network namespaces, a path of chosen delays.
+
+A real server, or one that behaves as servers once did, stands at one end; a probe and other clients
+stand at the other. Needs root, /dev/net/tun and iproute2; `missing` says what there is not.
+"""
+
+from __future__ import annotations
+
+from narrows.lab.bed import SERVER, Bed, Link, bed
+from narrows.lab.crowd import Crowd, crowd
+from narrows.lab.needs import LabError, missing
+from narrows.lab.old_server import OldServer
+from narrows.lab.servers import SERVERS, emulated, real
+
+__all__ = [
+    "SERVER",
+    "SERVERS",
+    "Bed",
+    "Crowd",
+    "LabError",
+    "Link",
+    "OldServer",
+    "bed",
+    "crowd",
+    "emulated",
+    "missing",
+    "real",
+]

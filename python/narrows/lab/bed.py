@@ -1,0 +1,111 @@
+"""Two namespaces with a path between them: clients at 10.9.0.0/16, servers at 10.8.0.0/16.
+
+Each client address may be at another distance, so that one namespace stands for many vantage
+points. The path is `narrows._core.Path`: two TUN devices and a thread that carries packets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from narrows import _core
+from narrows.lab.namespace import Namespace, ip, namespace
+from narrows.lab.needs import LabError
+
+__all__ = ["SERVER", "Bed", "Link", "bed"]
+
+SERVER = "10.8.0.1"
+"""The server's address."""
+
+_PROTOCOLS = {"tcp": 6, "udp": 17}
+
+
+@dataclass(frozen=True)
+class Link:
+    """The path of one client."""
+
+    client: str
+    """Its address, of 10.9.0.0/16."""
+    rtt_ms: float
+    loss: float = 0.0
+    """Share of packets that are lost, each way."""
+    tcp_rtt_ms: float | None = None
+    """TCP's own round trip, where it is answered elsewhere than UDP."""
+
+
+@dataclass(frozen=True)
+class Bed:
+    """A path that stands."""
+
+    client: Namespace
+    server: Namespace
+    links: Sequence[Link]
+    path: _core.Path
+
+
+@contextlib.contextmanager
+def bed(
+    links: Sequence[Link], *, servers: Sequence[str] = (SERVER,), seed: int = 1
+) -> Iterator[Bed]:
+    """A path until the block ends.
+
+    Args:
+        links: The clients, each with its distance.
+        servers: The servers' addresses.
+        seed: Which packets are lost.
+
+    Raises:
+        LabError: It cannot be made.
+    """
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(namespace("client"))
+        server = stack.enter_context(namespace("server"))
+        number = client.name.split("-")[3]
+        names = (f"nrwc{os.getpid()}x{number}"[:15], f"nrws{os.getpid()}x{number}"[:15])
+        try:
+            path = _core.Path(*names, _rules(links), seed)
+        except OSError as error:
+            raise LabError(f"TUN device {names[0]}: {error.strerror or error}") from None
+        for space, name, own, other in (
+            (client, names[0], [link.client for link in links], "10.8.0.0/16"),
+            (server, names[1], servers, "10.9.0.0/16"),
+        ):
+            ip("link", "set", name, "netns", space.name)
+            space.ip("link", "set", name, "up", "mtu", "1500", "txqueuelen", "10000")
+            for address in own:
+                space.ip("address", "add", f"{address}/32", "dev", name)
+            space.ip("route", "add", other, "dev", name)
+            # A round trip that the kernel remembers from one connection to the next would change
+            # the next one's behaviour.
+            space.setting("net/ipv4/tcp_no_metrics_save", "1")
+        carrier = threading.Thread(target=_carry, args=(path,), name="path", daemon=True)
+        carrier.start()
+        try:
+            yield Bed(client, server, tuple(links), path)
+        finally:
+            path.stop()
+            carrier.join()
+
+
+def prefer_this_thread() -> None:
+    """Lets this thread run before others where it may: the path must not wait for who measures."""
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+
+
+def _carry(path: _core.Path) -> None:
+    prefer_this_thread()
+    path.run()
+
+
+def _rules(links: Sequence[Link]) -> list[tuple[int | None, str | None, str | None, float, float]]:
+    rules: list[tuple[int | None, str | None, str | None, float, float]] = []
+    for link in links:
+        if link.tcp_rtt_ms is not None:
+            rules.append((_PROTOCOLS["tcp"], link.client, None, link.tcp_rtt_ms / 2, link.loss))
+        rules.append((None, link.client, None, link.rtt_ms / 2, link.loss))
+    return rules

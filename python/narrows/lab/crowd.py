@@ -1,0 +1,90 @@
+"""Other clients of a server: they take its connections while a probe measures.
+
+Each connects, perhaps asks, keeps its connection for a time, leaves, and thinks. A program of its
+own, so that they take no time from the probe's process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from narrows.lab.bed import SERVER, Bed
+
+__all__ = ["Crowd", "crowd", "main"]
+
+QUERY = b"\0\x11\x07\x07\0\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01"
+"""The SOA of the root, with its length."""
+
+PROGRAM = "import sys; from narrows.lab.crowd import main; main(sys.argv[1])"
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Who they are."""
+
+    clients: int
+    source: str
+    """Their address."""
+    hold_s: float = 0.2
+    """How long each keeps its connection after the answer."""
+    think_s: float = 2.0
+    """Mean pause before the next connection; the pauses are drawn from an exponential."""
+    silent: bool = False
+    """Whether they connect and never ask."""
+    server: str = SERVER
+    seed: int = 1
+
+
+@contextlib.contextmanager
+def crowd(bed: Bed, settings: Crowd) -> Iterator[None]:
+    """They come and go until the block ends."""
+    words = [sys.executable, "-c", PROGRAM, json.dumps(asdict(settings))]
+    with tempfile.TemporaryFile() as log:
+        process = bed.client.start(words, log.fileno())
+        try:
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+async def _member(settings: Crowd, number: int) -> None:
+    draw = random.Random(f"{settings.seed} {number}")
+    await asyncio.sleep(draw.uniform(0.0, settings.think_s))
+    while True:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
+            reader, writer = await asyncio.open_connection(
+                settings.server, 53, local_addr=(settings.source, 0)
+            )
+            try:
+                if not settings.silent:
+                    writer.write(QUERY)
+                    async with asyncio.timeout(10.0):
+                        await reader.readexactly(
+                            2 + int.from_bytes(await reader.readexactly(2)) - 2
+                        )
+                await asyncio.sleep(settings.hold_s)
+            finally:
+                writer.close()
+        await asyncio.sleep(draw.expovariate(1.0 / settings.think_s) if settings.think_s else 0.0)
+
+
+async def _everyone(settings: Crowd) -> None:
+    await asyncio.gather(*(_member(settings, number) for number in range(settings.clients)))
+
+
+def main(text: str) -> None:
+    """Comes and goes until the process is ended."""
+    asyncio.run(_everyone(Crowd(**json.loads(text))))

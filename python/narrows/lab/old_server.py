@@ -1,0 +1,234 @@
+"""A DNS server that behaves as servers once did, or as badly as one wants.
+
+What real ones did, and where it is known from:
+
+- NSD until 3.2.13 wrote the two-byte length and the message with two calls of write(2) and left
+  Nagle's algorithm on (Wijnen 2012; its server.c). 3.2.14 writes once, with writev(2).
+- NSD 3.2 takes at most `tcp-count` connections at once. Further ones wait in the kernel, behind
+  listen(2)'s backlog of 5; each has 120 s of idleness.
+- NSD since 4.3 can close what is above the limit instead (`tcp-reject-overflow`).
+
+Runs as a program of its own, so that it takes no time from others (`narrows.lab.emulated` starts
+it). It prints `ready` when it listens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import json
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+__all__ = ["OldServer", "main"]
+
+Writing = Literal["once", "writev", "cork", "two", "two-nodelay", "byte"]
+
+
+@dataclass(frozen=True)
+class OldServer:
+    """How it behaves."""
+
+    address: str = "10.8.0.1"
+    port: int = 53
+    writing: Writing = "two"
+    slots: int = 100
+    """Connections that it serves at once."""
+    overflow: Literal["wait", "close"] = "wait"
+    """What becomes of further ones."""
+    backlog: int = 5
+    idle_s: float = 120.0
+    """How long a connection may be idle."""
+    reply_bytes: int = 745
+    """Length of a reply; the root's SOA had 745 bytes in 2012."""
+    udp_delay_ms: float = 0.0
+    """What it takes over UDP."""
+    tcp_delay_ms: float = 0.0
+    """What it takes over TCP."""
+    tcp: bool = True
+    """Whether it listens for TCP."""
+    closes: bool = False
+    """Whether it closes connections where a query comes."""
+
+    def text(self) -> str:
+        """As the program takes it."""
+        return json.dumps(asdict(self))
+
+
+def reply(query: bytes, size: int) -> bytes:
+    """A reply of `size` bytes: the root's SOA, and text that fills it up (RFC 1035, section 4)."""
+    end = 12
+    while end < len(query) and query[end]:
+        end += 1 + query[end]
+    question = query[12 : end + 5]
+    soa = (
+        b"\0" + struct.pack("!HHIH", 6, 1, 86_400, 22) + b"\0\0" + struct.pack("!5I", 1, 2, 3, 4, 5)
+    )
+    fixed = 12 + len(question) + len(soa)
+    text = b""
+    # A TXT record costs 11 bytes, and each string in it one.
+    room = size - fixed - 11
+    more = 0
+    if room > 0:
+        more = 1
+        while room > 0:
+            part = min(255, room - 1)
+            text += bytes([part]) + b"x" * part
+            room -= 1 + part
+        text = b"\0" + struct.pack("!HHIH", 16, 1, 86_400, len(text)) + text
+    header = query[:2] + bytes([0x84 | (query[2] & 1), 0]) + struct.pack("!4H", 1, 1, 0, more)
+    return header + question + soa + text
+
+
+class _Running:
+    """The loop: sockets, connections, and what is due later."""
+
+    def __init__(self, settings: OldServer) -> None:
+        self.settings = settings
+        self.selector = selectors.DefaultSelector()
+        self.due: list[tuple[float, int, Callable[[], object]]] = []
+        self.numbers = itertools.count()
+        self.input: dict[socket.socket, bytes] = {}
+        self.last: dict[socket.socket, float] = {}
+        self.accepting = False
+        where = (settings.address, settings.port)
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(where)
+        self.selector.register(self.udp, selectors.EVENT_READ, self.datagram)
+        self.listener = socket.socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.setblocking(False)
+        if settings.tcp:
+            self.listener.bind(where)
+            self.listener.listen(settings.backlog)
+            self.accept_again()
+
+    def run(self) -> None:
+        """Serves until the process is ended."""
+        while True:
+            wait = None if not self.due else max(0.0, self.due[0][0] - time.monotonic())
+            for key, _ in self.selector.select(wait):
+                key.data()
+            while self.due and self.due[0][0] <= time.monotonic():
+                heapq.heappop(self.due)[2]()
+
+    def later(self, seconds: float, what: Callable[[], object]) -> None:
+        """Does something after some time; at once where that is none."""
+        if seconds <= 0.0:
+            what()
+        else:
+            heapq.heappush(self.due, (time.monotonic() + seconds, next(self.numbers), what))
+
+    def datagram(self) -> None:
+        """Answers over UDP."""
+        query, client = self.udp.recvfrom(65_535)
+        if len(query) < 17:
+            return
+        answer = reply(query, self.settings.reply_bytes)
+        self.later(self.settings.udp_delay_ms / 1e3, lambda: self.udp.sendto(answer, client))
+
+    def accept_again(self) -> None:
+        """Takes connections again once a slot is free."""
+        full = self.settings.overflow == "wait" and len(self.input) >= self.settings.slots
+        if full and self.accepting:
+            self.selector.unregister(self.listener)
+        elif not full and not self.accepting:
+            self.selector.register(self.listener, selectors.EVENT_READ, self.accept)
+        self.accepting = not full
+
+    def accept(self) -> None:
+        """Takes a connection."""
+        with contextlib.suppress(OSError):
+            made, _ = self.listener.accept()
+            if len(self.input) >= self.settings.slots:
+                made.close()
+                return
+            made.setblocking(False)
+            self.input[made] = b""
+            self.touched(made)
+            self.selector.register(made, selectors.EVENT_READ, lambda: self.readable(made))
+        self.accept_again()
+
+    def readable(self, made: socket.socket) -> None:
+        """Reads of a connection, and answers what is whole."""
+        try:
+            data = made.recv(65_535)
+        except OSError:
+            data = b""
+        if not data:
+            self.close(made)
+            return
+        self.touched(made)
+        self.input[made] += data
+        while len(have := self.input[made]) >= 2:
+            length = 2 + int.from_bytes(have[:2])
+            if len(have) < length:
+                break
+            query, self.input[made] = have[2:length], have[length:]
+            if self.settings.closes or len(query) < 17:
+                self.close(made)
+                return
+            self.answer_later(made, reply(query, self.settings.reply_bytes))
+
+    def answer_later(self, made: socket.socket, answer: bytes) -> None:
+        """Writes a reply when its time has come."""
+        self.later(self.settings.tcp_delay_ms / 1e3, lambda: self.write(made, answer))
+
+    def write(self, made: socket.socket, answer: bytes) -> None:
+        """Writes a reply as the settings say."""
+        if made not in self.input:
+            return
+        length, writing = len(answer).to_bytes(2), self.settings.writing
+        with contextlib.suppress(OSError):
+            if writing == "once":
+                made.send(length + answer)
+            elif writing == "writev":
+                made.sendmsg([length, answer])
+            elif writing == "cork":
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+                made.send(length)
+                made.send(answer)
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+            elif writing == "byte":
+                made.send(length[:1])
+                made.send(length[1:])
+                made.send(answer)
+            else:
+                if writing == "two-nodelay":
+                    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                made.send(length)
+                made.send(answer)
+
+    def touched(self, made: socket.socket) -> None:
+        """Its idleness begins again."""
+        now = self.last[made] = time.monotonic()
+
+        def look() -> None:
+            if self.last.get(made) == now:
+                self.close(made)
+
+        self.later(self.settings.idle_s, look)
+
+    def close(self, made: socket.socket) -> None:
+        """Closes a connection; its slot is free."""
+        if self.input.pop(made, None) is not None:
+            self.last.pop(made)
+            self.selector.unregister(made)
+            made.close()
+            self.accept_again()
+
+
+def main(text: str) -> None:
+    """Serves, with settings as `OldServer.text` gives them."""
+    from narrows.lab.bed import prefer_this_thread
+
+    prefer_this_thread()
+    running = _Running(OldServer(**json.loads(text)))
+    print("ready", flush=True)
+    running.run()
