@@ -25,6 +25,7 @@ DOCUMENTS = (
     "docs/guide.md",
     "docs/queues.md",
     "docs/measurements.md",
+    "docs/probe.md",
     "docs/run-folder.md",
     "docs/sweeps.md",
     "docs/reference/scenario.md",

@@ -1,0 +1,147 @@
+"""`narrows probe`: measures real DNS servers, and says in words what it finds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.options import Json, Quiet
+
+EXAMPLES = """\
+[bold]narrows probe 192.0.2.53[/bold] # ten pairs of the root's SOA over UDP and TCP, 5 s apart.
+
+[bold]narrows probe ns1.example ns2.example --name example. --count 100 --interval 10s[/bold]
+
+[bold]narrows probe 192.0.2.53 --transport tcp --reuse --json | jq .findings[/bold]
+
+Exit codes: 0 asked, whatever the answers; 1 nothing was answered; 2 bad input; 130 interrupted. A
+probe that ended early leaves a folder whose run.json says "status": "partial".
+"""
+
+
+def command(
+    servers: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SERVER...",
+            help="Names or addresses, with a port where it is another: ns.example:5353, "
+            r"\[2001:db8::1]:53.",
+            show_default=False,
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="The name to ask for.")] = ".",
+    type: Annotated[str, typer.Option(help="The type to ask for.")] = "SOA",
+    transport: Annotated[
+        str, typer.Option(metavar="LIST", help="How, in this order: udp, tcp.")
+    ] = "udp,tcp",
+    count: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Rounds. [dim]default: 10[/dim]", show_default=False),
+    ] = None,
+    interval: Annotated[str, typer.Option(metavar="TIME", help="From round to round.")] = "5s",
+    timeout: Annotated[
+        str, typer.Option(metavar="TIME", help="For each query, handshakes included.")
+    ] = "5s",
+    reuse: Annotated[
+        bool, typer.Option("--reuse", help="Keep the connection from round to round.")
+    ] = False,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Ask from this address of this machine; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    family: Annotated[
+        int | None,
+        typer.Option(
+            min=4, max=6, help="4 or 6: which addresses of names to take.", show_default=False
+        ),
+    ] = None,
+    edns: Annotated[
+        int, typer.Option(min=0, max=65_535, help="UDP payload that EDNS offers; 0: no EDNS.")
+    ] = 1232,
+    nsid: Annotated[bool, typer.Option("--nsid", help="Ask which machine answers.")] = False,
+    recursion: Annotated[bool, typer.Option("--recursion", help="Ask for recursion.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The run folder; must not hold a run yet. "
+            "[dim]default: runs/probe-1, -2, ..[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    json_output: Json = False,
+    quiet: Quiet = False,
+) -> Exit:
+    """Measure DNS servers from this machine, over UDP and TCP, and say what is seen.
+
+    Each round asks over every transport. The handshake's time, the query's and the whole are told
+    apart, by the kernel's own stamps; so are the segments of an answer, refusals, resets, time-outs
+    and truncation. With CAP_NET_RAW segments are looked at one by one.
+    """
+    from narrows.cli.probe_table import live, print_measurement
+    from narrows.probe import plan, probe
+    from narrows.results.folder import check_target
+
+    if family == 5:
+        raise typer.BadParameter("5 is neither 4 nor 6", param_hint="--family")
+    made = plan(
+        servers,
+        count=count,
+        sources=source or (),
+        transports=tuple(part.strip().lower() for part in transport.split(",") if part.strip()),
+        interval_s=_seconds("--interval", interval),
+        timeout_s=_seconds("--timeout", timeout),
+        family=family,
+        name=name,
+        kind=type,
+        reuse=reuse,
+        edns=edns or None,
+        nsid=nsid,
+        recursion=recursion,
+    )
+    folder = out or _free_folder(Path("runs"))
+    check_target(folder)
+    with live(made, quiet=quiet) as update:
+        measurement = probe(made, update)
+    try:
+        measurement = measurement.save(folder)
+    finally:
+        if json_output:
+            print(json.dumps(measurement.document(), indent=2))
+        else:
+            print_measurement(measurement, sys.stdout)
+    if not quiet:
+        if not measurement.settings["watched"] and set(made.transports) != {"udp"}:
+            say(
+                "sizes of segments are as TCP_INFO tells them; with CAP_NET_RAW they would be exact"
+            )
+        say(f"wrote {folder}")
+    if not measurement.complete:
+        say("interrupted; the measurement is partial")
+        return Exit.INTERRUPTED
+    return Exit.DONE if measurement.summary["answered"] else Exit.FAILED
+
+
+def _seconds(option: str, text: str) -> float:
+    from narrows import _core
+
+    try:
+        return _core.parse_span(text) / 1e12
+    except ValueError as error:
+        raise UserError(f"{option} {text}: {error}; hint: such as {option} 5s") from None
+
+
+def _free_folder(parent: Path) -> Path:
+    number = 1
+    while (parent / f"probe-{number}").exists():
+        number += 1
+    return parent / f"probe-{number}"

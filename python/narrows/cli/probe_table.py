@@ -1,0 +1,124 @@
+"""What a probe shows: a table that changes while it asks, and one at its end, with verdicts."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from narrows.probe import Plan, Progress
+    from narrows.results import Measurement
+
+__all__ = ["live", "print_measurement"]
+
+Key = tuple[str, str, str]
+
+
+class _Board:
+    """Rows by server, vantage point and transport."""
+
+    def __init__(self, several_vantages: bool) -> None:
+        self.rows: dict[Key, list[Mapping[str, Any]]] = {}
+        self.several = several_vantages
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        self.rows.setdefault((row["target"], row["vantage"], row["transport"]), []).append(row)
+
+    def table(self) -> Table:
+        """Medians in ms, ratios to UDP, and what failed."""
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("server", overflow="fold")
+        if self.several:
+            table.add_column("from")
+        table.add_column("over")
+        for title in ("asked", "answered", "connect", "query", "whole", "ratio"):
+            table.add_column(title, justify="right")
+        table.add_column("segments")
+        table.add_column("else")
+        for (target, vantage, transport), rows in self.rows.items():
+            cells = [target, *([vantage] if self.several else []), transport]
+            cells += self._figures((target, vantage, transport), rows)
+            # Text, so that nothing that a name holds is taken for markup.
+            table.add_row(*(Text(cell) for cell in cells))
+        return table
+
+    def _figures(self, key: Key, rows: list[Mapping[str, Any]]) -> list[str]:
+        answered = [row for row in rows if row["outcome"] == "answered"]
+        whole = _median(answered, "total_ms")
+        udp = self.rows.get((key[0], key[1], "udp"), [])
+        base = _median([row for row in udp if row["outcome"] == "answered"], "query_ms")
+        ratio = whole / base if whole is not None and base and key[2] != "udp" else None
+        cut = [row["segment_bytes"] for row in answered if row.get("segment_bytes")]
+        usual = statistics.mode([tuple(sizes) for sizes in cut]) if cut else ()
+        return [
+            str(len(rows)),
+            str(len(answered)),
+            _text(_median(rows, "connect_ms")),
+            _text(_median(answered, "query_ms")),
+            _text(whole),
+            "-" if ratio is None else f"{ratio:.2f}",
+            " + ".join(str(size) for size in usual) or "-",
+            _others(rows),
+        ]
+
+
+@contextmanager
+def live(plan: Plan, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
+    """A table that changes with each answer, if stderr is a terminal and `quiet` is not set."""
+    board = _Board(len(plan.sources) > 1)
+    console = Console(stderr=True)
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with Live(console=console, transient=True, refresh_per_second=8) as shown:
+
+        def update(at: Progress) -> None:
+            board.add(at.latest)
+            bar = ProgressBar(total=at.total, completed=at.done, width=40)
+            left = Text(f"{at.done} of {at.total} queries, ms", style="dim")
+            shown.update(Group(board.table(), bar, left))
+
+        yield update
+
+
+def print_measurement(measurement: Measurement, file: TextIO) -> None:
+    """The table of medians, and below it each verdict with its notes."""
+    board = _Board(measurement.exchanges["vantage"].n_unique() > 1)
+    for row in measurement.exchanges.iter_rows(named=True):
+        board.add(row)
+    width = None if file.isatty() else 160
+    console = Console(file=file, width=width, highlight=False)
+    console.print(board.table())
+    console.print("medians in ms; ratio: whole exchange over UDP's", style="dim")
+    for verdict in measurement.findings.get("verdicts", []):
+        where = f" from {verdict['vantage']}" if board.several else ""
+        over = "" if verdict["transport"] == "tcp" else f" over {verdict['transport'].upper()}"
+        line = f"\n{verdict['target']}{where}{over}: {verdict['sentence']}"
+        console.print(Text(line), soft_wrap=True)
+        for note in verdict["notes"]:
+            console.print(Text(f"  {note}"), soft_wrap=True)
+
+
+def _median(rows: list[Mapping[str, Any]], column: str) -> float | None:
+    known = [row[column] for row in rows if row[column] is not None]
+    return statistics.median(known) if known else None
+
+
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _others(rows: list[Mapping[str, Any]]) -> str:
+    names = [row["outcome"] for row in rows if row["outcome"] != "answered"]
+    names += ["truncated" for row in rows if row["truncated"]]
+    names += [row["rcode"] for row in rows if row["rcode"] not in (None, "NOERROR")]
+    return ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names)) or "-"

@@ -1,0 +1,251 @@
+"""A probe at work: a thread for each server and source, rounds of queries, and rows of tables.
+
+Within a round the transports follow one another, so that no exchange disturbs the next. Kernel
+stamps make the times; how busy this process is does not show in them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from narrows import _core
+from narrows.probe.errors import ProbeError
+from narrows.probe.plan import Plan, Target
+from narrows.probe.verdict import verdicts
+from narrows.results import Measurement
+
+__all__ = ["Progress", "probe"]
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a probe is."""
+
+    done: int
+    """Queries that are over."""
+    total: int
+    latest: Mapping[str, Any]
+    """The row of the exchange that ended last."""
+
+
+def probe(plan: Plan, progress: Callable[[Progress], None] | None = None) -> Measurement:
+    """Asks what the plan says and returns what became of it.
+
+    An interrupt (Ctrl-C) ends it early: the measurement then says that it is partial.
+
+    Args:
+        plan: Whom to ask what; see `narrows.probe.plan`.
+        progress: Called after each exchange, in the calling thread.
+
+    Raises:
+        ProbeError: A socket cannot be made, or the question cannot be asked.
+    """
+    _client_class()
+    started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
+    board = _Board()
+    workers = [
+        _Worker(plan, target, source, board) for target in plan.targets for source in plan.sources
+    ]
+    stopped = "end"
+    try:
+        for worker in workers:
+            worker.start()
+        done = 0
+        while any(worker.is_alive() for worker in workers) or board.new:
+            for row in board.take():
+                done += 1
+                if progress is not None:
+                    progress(Progress(done, plan.queries, row))
+            if board.failures:
+                break
+    except KeyboardInterrupt:
+        stopped = "interrupted"
+    finally:
+        board.stop.set()
+        for worker in workers:
+            if worker.ident is not None:
+                worker.join()
+    board.take()
+    if board.failures:
+        raise board.failures[0]
+    measurement = Measurement.of_rows(
+        "probe",
+        exchanges=_numbered(board.exchanges, "exchange"),
+        connections=sorted(board.connections, key=lambda row: int(row["connection"])),
+        vantages=[
+            {"vantage": name, "address": None if name == HERE else name}
+            for name in sorted({row["vantage"] for row in board.exchanges})
+        ],
+        settings={**asdict(plan), "watched": all(worker.watched for worker in workers)},
+        status="complete" if stopped == "end" else "partial",
+        stopped=stopped,
+        length_s=time.monotonic() - clock,
+        narrows=_core.version,
+        wall={"started": started.isoformat(timespec="seconds")},
+        host=_host(),
+    )
+    found = [verdict.document() for verdict in verdicts(measurement.exchanges)]
+    return replace(measurement, findings={"verdicts": found})
+
+
+HERE = "here"
+"""The vantage point whose source address the system chooses."""
+
+
+@dataclass
+class _Board:
+    """What the workers have found."""
+
+    exchanges: list[Row] = field(default_factory=list)
+    connections: list[Row] = field(default_factory=list)
+    failures: list[ProbeError] = field(default_factory=list)
+    new: list[Row] = field(default_factory=list)
+    opened: int = 0
+    """Connections so far."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def take(self) -> list[Row]:
+        """Rows that are new since the last call; waits a little for one."""
+        with self.changed:
+            if not self.new and not self.failures:
+                self.changed.wait(0.1)
+            found, self.new = self.new, []
+            return found
+
+
+class _Worker(threading.Thread):
+    """Asks one server from one source."""
+
+    def __init__(self, plan: Plan, target: Target, source: str | None, board: _Board) -> None:
+        super().__init__(name=f"probe {target.name}", daemon=True)
+        self.plan, self.target, self.source, self.board = plan, target, source, board
+        self.watched = False
+        self._numbers: dict[tuple[str, int], int] = {}
+
+    def run(self) -> None:
+        try:
+            clients = {transport: self._client(transport) for transport in self.plan.transports}
+            self.watched = clients[self.plan.transports[-1]].watches
+            self._rounds(clients)
+        except ProbeError as error:
+            self._fail(error)
+        except Exception as error:
+            what = f"a defect in narrows: {type(error).__name__}: {error}"
+            self._fail(ProbeError(self.target.name, what))
+
+    def _fail(self, error: ProbeError) -> None:
+        with self.board.changed:
+            self.board.failures.append(error)
+            self.board.changed.notify()
+
+    def _client(self, transport: str) -> _core.DnsClient:
+        plan = self.plan
+        try:
+            return _core.DnsClient(
+                self.target.address,
+                self.target.port_for(transport),
+                transport,
+                source=self.source,
+                timeout_s=plan.timeout_s,
+                reuse=plan.reuse,
+                watch=plan.watch,
+                late_acknowledgements=plan.late_acknowledgements,
+            )
+        except OSError as error:
+            words = (error.strerror or str(error)).lower()
+            hint = "servers and sources must both be IPv4 or both IPv6" if self.source else ""
+            raise ProbeError(self.target.name, f"cannot be asked ({words})", hint) from None
+
+    def _rounds(self, clients: dict[str, _core.DnsClient]) -> None:
+        begun = time.monotonic()
+        for number in range(self.plan.count):
+            wait = begun + number * self.plan.interval_s - time.monotonic()
+            if self.board.stop.wait(max(0.0, wait)):
+                break
+            for transport, client in clients.items():
+                if self.board.stop.is_set():
+                    break
+                self._ask(client, transport, number)
+        for transport, client in clients.items():
+            client.close()
+            self._note(client, transport, [])
+
+    def _ask(self, client: _core.DnsClient, transport: str, number: int) -> None:
+        plan = self.plan
+        try:
+            row = client.ask(
+                plan.name, plan.kind, recursion=plan.recursion, edns=plan.edns, nsid=plan.nsid
+            )
+        except ValueError as error:
+            raise ProbeError(
+                f"{plan.name} {plan.kind}", str(error), "--name . --type SOA"
+            ) from None
+        exchange = {
+            **self._labels(transport),
+            **row,
+            "round": number,
+            "attempts": 1,
+            "qname": plan.name if plan.name.endswith(".") else f"{plan.name}.",
+            "qtype": plan.kind.upper(),
+        }
+        self._note(client, transport, [exchange])
+
+    def _note(self, client: _core.DnsClient, transport: str, exchanges: list[Row]) -> None:
+        ended = [{**self._labels(transport), **row} for row in client.connections()]
+        with self.board.changed:
+            for row in [*exchanges, *ended]:
+                if row.get("connection") is not None:
+                    row["connection"] = self._number(transport, row["connection"])
+            self.board.exchanges += exchanges
+            self.board.connections += ended
+            self.board.new += exchanges
+            self.board.changed.notify()
+
+    def _number(self, transport: str, own: int) -> int:
+        """A connection's number among all, from the number that its client gave it."""
+        key = (transport, own)
+        if key not in self._numbers:
+            self._numbers[key] = self.board.opened
+            self.board.opened += 1
+        return self._numbers[key]
+
+    def _labels(self, transport: str) -> Row:
+        return {
+            "vantage": self.source or HERE,
+            "target": self.target.name,
+            "server": self.target.address,
+            "port": self.target.port_for(transport),
+            "family": self.target.family,
+            "transport": transport,
+        }
+
+
+def _numbered(rows: list[Row], column: str) -> list[Row]:
+    rows.sort(key=lambda row: row["started_s"])
+    return [{column: number, **row} for number, row in enumerate(rows)]
+
+
+def _client_class() -> None:
+    if not hasattr(_core, "DnsClient"):
+        raise ProbeError("probe", "measures on Linux alone", "import a capture made elsewhere")
+
+
+def _host() -> dict[str, Any]:
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "python": platform.python_version(),
+        "build": _core.build,
+    }

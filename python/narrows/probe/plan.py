@@ -1,0 +1,212 @@
+"""What a probe asks: whom, what, how often; and the bounds that keep it polite."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from narrows.probe.errors import ProbeError
+
+__all__ = ["LEAST_INTERVAL_S", "TRANSPORTS", "UNASKED", "Plan", "Target", "plan"]
+
+TRANSPORTS = ("udp", "tcp")
+"""How queries can travel, in the order in which a round asks."""
+
+UNASKED = 300
+"""Queries to an address that is not this machine's, above which `count` must be given."""
+
+LEAST_INTERVAL_S = 0.1
+"""Shortest time between two queries to an address that is not this machine's, on average."""
+
+ROUNDS = 10
+"""Rounds unless `count` says otherwise."""
+
+_PORTS = {"udp": 53, "tcp": 53, "tls": 853, "quic": 853}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A server to ask."""
+
+    name: str
+    """As the user wrote it."""
+    address: str
+    port: int | None = None
+    """Where it listens; None: 53, and 853 for TLS and QUIC."""
+
+    @property
+    def family(self) -> int:
+        """4 or 6."""
+        return ipaddress.ip_address(self.address).version
+
+    @property
+    def local(self) -> bool:
+        """Whether it is an address of this machine."""
+        family = socket.AF_INET if self.family == 4 else socket.AF_INET6
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.bind((self.address, 0))
+            except OSError:
+                return False
+        return True
+
+    def port_for(self, transport: str) -> int:
+        """The port that this transport goes to."""
+        return self.port or _PORTS[transport]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A probe: make it with `plan`, which checks it."""
+
+    targets: tuple[Target, ...]
+    sources: tuple[str | None, ...] = (None,)
+    """Addresses to ask from; None: the system's choice."""
+    name: str = "."
+    kind: str = "SOA"
+    transports: tuple[str, ...] = ("udp", "tcp")
+    """Asked one after the other in each round."""
+    count: int = ROUNDS
+    """Rounds."""
+    interval_s: float = 5.0
+    """From one round's beginning to the next one's."""
+    timeout_s: float = 5.0
+    """For each exchange, handshakes included."""
+    reuse: bool = False
+    """Whether queries share a connection."""
+    recursion: bool = False
+    edns: int | None = 1232
+    """UDP payload that EDNS offers; None: no EDNS."""
+    nsid: bool = False
+    """Whether to ask which machine it is."""
+    late_acknowledgements: bool = False
+    """Whether our TCP acknowledges late."""
+    watch: bool = True
+    """Whether to look at packets where we may."""
+
+    @property
+    def queries(self) -> int:
+        """Queries in all."""
+        return self.count * len(self.transports) * len(self.targets) * len(self.sources)
+
+    @property
+    def length_s(self) -> float:
+        """How long it takes at least."""
+        return (self.count - 1) * self.interval_s
+
+
+def plan(
+    servers: Sequence[str],
+    *,
+    count: int | None = None,
+    sources: Sequence[str] = (),
+    transports: Sequence[str] = ("udp", "tcp"),
+    interval_s: float = 5.0,
+    timeout_s: float = 5.0,
+    family: int | None = None,
+    **settings: object,
+) -> Plan:
+    """A plan for these servers, checked.
+
+    Args:
+        servers: Names or addresses, each perhaps with a port: `192.0.2.1`, `ns.example:5353`,
+            `[2001:db8::1]:53`.
+        count: Rounds; 10 by default.
+        sources: Addresses of this machine to ask from.
+        transports: Of `TRANSPORTS`, in the order to ask.
+        interval_s: From round to round.
+        timeout_s: For each exchange.
+        family: 4 or 6: which addresses of names to take; the system's first by default.
+        settings: Other fields of `Plan`.
+
+    Raises:
+        ProbeError: A name does not resolve, a setting makes no sense, or it would ask too much.
+    """
+    if not servers:
+        raise ProbeError("probe", "no server is given", "narrows probe 192.0.2.1")
+    for transport in transports:
+        if transport not in TRANSPORTS:
+            hint = f"one of {', '.join(TRANSPORTS)}"
+            raise ProbeError(f"transport {transport}", "is unknown", hint)
+    if not transports or len(set(transports)) < len(transports):
+        raise ProbeError("transport", "none is given, or one twice", "udp,tcp")
+    for source in sources:
+        with_hint = "an address of this machine, such as ip address shows"
+        try:
+            ipaddress.ip_address(source)
+        except ValueError:
+            raise ProbeError(f"source {source}", "is no IP address", with_hint) from None
+        if not Target(source, source).local:
+            raise ProbeError(f"source {source}", "is no address of this machine", with_hint)
+    if not 0.0 <= interval_s <= 86_400.0:
+        raise ProbeError("interval", "is not between 0 and a day", "5s")
+    if not 0.0 < timeout_s <= 60.0:
+        raise ProbeError("timeout", "is not between 0 and 60 s", "5s")
+    made = Plan(
+        targets=tuple(_resolve(server, family, sources) for server in servers),
+        sources=tuple(sources) or (None,),
+        transports=tuple(transports),
+        count=ROUNDS if count is None else count,
+        interval_s=interval_s,
+        timeout_s=timeout_s,
+        **settings,  # type: ignore[arg-type]
+    )
+    _check_manners(made, counted=count is not None)
+    return made
+
+
+def _check_manners(made: Plan, *, counted: bool) -> None:
+    """Refuses to ask an address of others too much, or too fast."""
+    if made.count < 1:
+        raise ProbeError("count", "is less than 1", "--count 10")
+    each = len(made.transports) * len(made.sources)
+    asked: dict[str, int] = {}
+    for target in made.targets:
+        asked[target.address] = asked.get(target.address, 0) + each
+    for address, times in asked.items():
+        if Target(address, address).local:
+            continue
+        if not counted and times * made.count > UNASKED:
+            what = f"would be asked {times * made.count} times"
+            raise ProbeError(address, what, f"say so with --count {made.count}, or fewer")
+        least = times * LEAST_INTERVAL_S
+        if made.count > 1 and made.interval_s < least:
+            what = f"would be asked more than {1 / LEAST_INTERVAL_S:g} times a second"
+            raise ProbeError(address, what, f"--interval {least:g}s or more")
+
+
+def _resolve(server: str, family: int | None, sources: Sequence[str]) -> Target:
+    host, port = _split(server)
+    with contextlib.suppress(ValueError):
+        return Target(server, str(ipaddress.ip_address(host)), port)
+    wanted = {4: socket.AF_INET, 6: socket.AF_INET6}
+    if family is None and sources:
+        family = ipaddress.ip_address(sources[0]).version
+    try:
+        found = socket.getaddrinfo(
+            host, None, wanted.get(family or 0, socket.AF_UNSPEC), socket.SOCK_DGRAM
+        )
+    except (OSError, UnicodeError) as error:
+        words = (getattr(error, "strerror", None) or "no host name").lower()
+        raise ProbeError(server, f"does not resolve ({words})", "check the name") from None
+    return Target(server, str(found[0][4][0]), port)
+
+
+def _split(server: str) -> tuple[str, int | None]:
+    """Host and port of `host`, `host:port`, `[v6]:port` or a bare IPv6 address."""
+    host, port = server, ""
+    if server.startswith("["):
+        host, closed, rest = server[1:].partition("]")
+        if not closed or (rest and not rest.startswith(":")):
+            raise ProbeError(server, "is no [address]:port", "[2001:db8::1]:53")
+        port = rest[1:]
+    elif server.count(":") == 1:
+        host, _, port = server.partition(":")
+    if not port:
+        return host, None
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise ProbeError(server, "has no port between 1 and 65535", f"{host}:53")
+    return host, int(port)

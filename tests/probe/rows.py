@@ -1,0 +1,48 @@
+"""Rows of exchanges as servers of known behaviour would give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+RTT = 40.0
+
+
+def udp(ms: float = RTT, **more: Any) -> dict[str, Any]:
+    row = {**_row("udp"), "query_ms": ms, "first_byte_ms": ms, "total_ms": ms}
+    return {**row, **more}
+
+
+def tcp(
+    connect: float | None = RTT, first: float = RTT, gap: float = 0.0, **more: Any
+) -> dict[str, Any]:
+    row = {
+        **_row("tcp"),
+        "connect_ms": connect,
+        "first_byte_ms": first,
+        "query_ms": first + gap,
+        "total_ms": (connect or 0.0) + first + gap,
+        "prefix": "joined",
+        "reused": False,
+    }
+    return {**row, **more}
+
+
+def unanswered(outcome: str, stage: str, connect: float | None = None) -> dict[str, Any]:
+    empty = {"first_byte_ms": None, "query_ms": None, "total_ms": None, "prefix": None}
+    return tcp(outcome=outcome, stage=stage) | empty | {"connect_ms": connect, "rcode": None}
+
+
+def _row(transport: str) -> dict[str, Any]:
+    return {
+        "target": "192.0.2.1",
+        "vantage": "here",
+        "transport": transport,
+        "outcome": "answered",
+        "stage": None,
+        "detail": None,
+        "connect_ms": None,
+        "prefix": None,
+        "reused": None,
+        "rcode": "NOERROR",
+        "truncated": False,
+    }

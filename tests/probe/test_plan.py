@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from narrows.probe import ProbeError, Target, plan
+from narrows.probe.plan import UNASKED
+
+
+@pytest.mark.parametrize(
+    ("server", "address", "port"),
+    [
+        ("127.0.0.1", "127.0.0.1", None),
+        ("127.0.0.1:5353", "127.0.0.1", 5353),
+        ("2001:db8::1", "2001:db8::1", None),
+        ("[2001:db8::1]", "2001:db8::1", None),
+        ("[2001:0db8::1]:53", "2001:db8::1", 53),
+        ("localhost:53", "127.0.0.1", 53),
+    ],
+)
+def test_servers_are_read_as_people_write_them(server: str, address: str, port: int | None) -> None:
+    (target,) = plan([server], family=4 if "local" in server else None).targets
+    assert target == Target(server, address, port)
+
+
+def test_ports_are_the_transports_own() -> None:
+    assert Target("a", "192.0.2.1").port_for("udp") == 53
+    assert Target("a", "192.0.2.1", 5353).port_for("tcp") == 5353
+
+
+@pytest.mark.parametrize(
+    ("servers", "settings", "message"),
+    [
+        ([], {}, "no server is given"),
+        (["192.0.2.1:0"], {}, "has no port between 1 and 65535"),
+        (["192.0.2.1:x"], {}, "has no port"),
+        (["[2001:db8::1"], {}, r"is no \[address\]:port"),
+        (["nosuch.invalid"], {}, "does not resolve"),
+        (["." * 300], {}, "does not resolve"),
+        (["192.0.2.1"], {"transports": ("smoke",)}, "smoke: is unknown"),
+        (["192.0.2.1"], {"transports": ("udp", "udp")}, "none is given, or one twice"),
+        (["192.0.2.1"], {"sources": ("elsewhere",)}, "is no IP address"),
+        (["192.0.2.1"], {"sources": ("192.0.2.9",)}, "is no address of this machine"),
+        (["192.0.2.1"], {"interval_s": -1.0}, "interval: is not between"),
+        (["192.0.2.1"], {"timeout_s": 0.0}, "timeout: is not between"),
+        (["127.0.0.1"], {"count": 0}, "count: is less than 1"),
+    ],
+)
+def test_bad_input_is_one_line(servers: list[str], settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProbeError, match=message) as caught:
+        plan(servers, **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_others_servers_are_asked_little_and_slowly() -> None:
+    sources = tuple(f"127.0.0.{number}" for number in range(1, 40))
+    with pytest.raises(ProbeError, match=r"would be asked 780 times; hint: say so with --count"):
+        plan(["192.0.2.1"], sources=sources)
+    assert plan(["192.0.2.1"], sources=sources, count=10, interval_s=60.0).queries > UNASKED
+    with pytest.raises(ProbeError, match=r"more than 10 times a second; hint: --interval 0.4s"):
+        plan(["192.0.2.1", "192.0.2.1:54"], interval_s=0.1)
+    assert plan(["127.0.0.1"], sources=sources, interval_s=0.0).queries == 780

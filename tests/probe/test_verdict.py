@@ -1,0 +1,109 @@
+"""What the patterns of real servers mean: round trips of 40 ms, and RFC 6298's seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from narrows.probe.verdict import VERDICTS, judge
+
+from .rows import tcp, udp, unanswered
+
+TEN_UDP = [udp() for _ in range(10)]
+
+
+def name_of(rows: list[dict[str, Any]], over_udp: list[dict[str, Any]] | None = None) -> str:
+    verdict = judge(TEN_UDP if over_udp is None else over_udp, rows)
+    assert verdict.name in VERDICTS
+    return verdict.name
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "ratio"),
+    [
+        (tcp(), "one-write", 2.0),
+        (tcp(gap=40.0, prefix="alone"), "two-writes", 3.0),
+        (tcp(gap=40.0, prefix="split"), "split-length", 3.0),
+        (tcp(gap=40.0), "late-part", 3.0),
+        (tcp(gap=84.0, prefix="alone"), "delayed-acknowledgement", 4.1),
+        (tcp(prefix="alone"), "two-writes-at-once", 2.0),
+        (tcp(first=60.0), "fixed-delay", 2.5),
+        # BIND and Knot answer a large reply in three segments, at once.
+        (tcp(gap=0.1), "one-write", 2.0),
+        (tcp(connect=12.0, first=12.0), "elsewhere", 0.6),
+    ],
+)
+def test_ten_exchanges_alike(row: dict[str, Any], name: str, ratio: float) -> None:
+    verdict = judge(TEN_UDP, [row] * 10)
+    assert verdict.name == name
+    assert verdict.figures["ratio"] == pytest.approx(ratio, abs=0.05)
+    assert verdict.sentence.startswith(f"{ratio:.1f}: ")
+
+
+def test_the_issue_is_answered_in_its_words() -> None:
+    assert judge(TEN_UDP, [tcp()] * 10).sentence == (
+        "2.0: one round trip for the connection, one for the query"
+    )
+    assert "a fixed 20 ms at the server over TCP" in judge(TEN_UDP, [tcp(first=60.0)] * 10).sentence
+
+
+def test_a_fixed_delay_shows_at_any_distance() -> None:
+    """20 ms: ratio 10.5 at 2 ms and 2.07 at 300 ms, and the same delay (a trial with real NSD)."""
+    for rtt in (2.0, 20.0, 300.0):
+        rows = [tcp(connect=rtt, first=rtt + 20.0) for _ in range(10)]
+        assert name_of(rows, [udp(rtt)] * 10) == "fixed-delay", rtt
+
+
+def test_full_slots_answer_late_now_and_then() -> None:
+    late = [tcp(first=40.0 + wait) for wait in (30.0, 90.0, 250.0, 700.0)]
+    assert name_of([tcp(gap=40.0, prefix="alone")] * 6 + late) == "slots-full"
+    never = [unanswered("timeout", "query", connect=40.0)] * 8
+    assert name_of([tcp()] * 2 + never) == "slots-full"
+
+
+def test_a_full_backlog_drops_syns() -> None:
+    late = [tcp(connect=1040.0), tcp(connect=3040.0), tcp(connect=7040.0)]
+    verdict = judge(TEN_UDP, [tcp()] * 7 + late)
+    assert verdict.name == "backlog-full"
+    assert "by 1, 3, 7 s" in verdict.sentence
+
+
+def test_a_path_that_loses_packets_is_no_full_server() -> None:
+    """4 % each way, as measured: UDP loses some too, and few exchanges are late."""
+    lost = [udp(outcome="timeout", query_ms=None, rcode=None)] * 4
+    rows = [tcp()] * 43 + [tcp(first=280.0)] * 4 + [tcp(connect=1040.0)] * 3
+    verdict = judge([udp()] * 46 + lost, rows)
+    assert verdict.name == "one-write"
+    assert "4 of 50 queries over UDP were not answered in time" in verdict.notes
+
+
+def test_servers_without_answers() -> None:
+    assert name_of([unanswered("refused", "connect")] * 5) == "refuses"
+    assert name_of([unanswered("timeout", "connect")] * 5) == "silent"
+    assert name_of([unanswered("closed", "query", 40.0)] * 5) == "closes"
+    assert name_of([tcp()] * 2 + [unanswered("reset", "query", 40.0)] * 6) == "closes"
+    assert name_of([unanswered("unreachable", "connect")] * 5) == "unreachable"
+    assert name_of([unanswered("not-asked", "connect")] * 5) == "not-asked"
+    assert name_of([]) == "no-tcp"
+
+
+def test_a_slow_server_is_slow_over_udp_too() -> None:
+    assert name_of([tcp(first=60.0)] * 10, [udp(60.0)] * 10) == "slow-server"
+
+
+def test_truncation_and_codes_are_noted() -> None:
+    verdict = judge([udp(truncated=True)] * 3, [tcp(rcode="REFUSED")] * 3)
+    assert any("3 of 3 answers over UDP are truncated" in note for note in verdict.notes)
+    assert "answers say REFUSED" in verdict.notes
+
+
+def test_an_open_connection_saves_the_handshake() -> None:
+    rows = [tcp(), *[tcp(connect=None, reused=True, total_ms=40.0) for _ in range(9)]]
+    verdict = judge(TEN_UDP, rows)
+    assert verdict.sentence == "1.0: one round trip for the query, on an open connection"
+
+
+def test_on_this_machine_times_say_nothing() -> None:
+    verdict = judge([udp(0.05)] * 10, [tcp(connect=0.03, first=0.06, gap=0.04)] * 10)
+    assert (verdict.name, "too near" in verdict.sentence) == ("one-write", True)
