@@ -22,6 +22,7 @@ need make make
 need cc gcc
 need pkg-config pkg-config
 [ -e /usr/include/libelf.h ] || missing="$missing libelf-dev"
+[ -e /usr/include/bpf/bpf_helpers.h ] || missing="$missing libbpf-dev"
 [ -e /usr/include/zlib.h ] || missing="$missing zlib1g-dev"
 [ -e /usr/include/linux/bpf.h ] || missing="$missing linux-libc-dev"
 # The gateway's tests: servers, clients and what makes networks.

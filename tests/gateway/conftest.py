@@ -89,13 +89,14 @@ def laboratory(
     clients: tuple[str, ...] = (),
     peer_program: bool = True,
     path_mtu: int | None = None,
+    configure: servers.Configure | None = None,
 ) -> Iterator[Lab]:
     """A network with servers, and the gateway with these options if it is built.
 
     `peer_program` has an XDP program at the other end of the server's link, without which native
     XDP sends nothing. With it the mode is native unless `options` say another, as on most network
     cards. With `path_mtu` a router stands between both ends, whose link to the client takes no
-    more.
+    more. `configure` writes the servers' configuration in the place of their own.
     """
     if peer_program and "--mode" not in options:
         options = ("--mode", "native", *options)
@@ -119,7 +120,7 @@ def laboratory(
         started = {}
         for kind in kinds:
             where = [address(kind, arm, v) for arm in ARMS for v in (4, 6)]
-            server = servers.serve(kind, net.server, folder / kind, files, where)
+            server = servers.serve(kind, net.server, folder / kind, files, where, configure)
             started[kind] = stack.enter_context(server)
         odd = unruly(net.server, both[0] + both[1], both[0])
         odd_server = stack.enter_context(odd)

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ PROGRAMS = {
     "unbound": "unbound",
     "powerdns": "pdns_server",
 }
+Configure = Callable[[Path, dict[str, Path], Sequence[str]], list[str]]
+"""Writes a server's configuration; its command line."""
 AUTHORITATIVE = ("nsd", "bind", "knot", "powerdns")
 
 
@@ -155,6 +157,19 @@ def powerdns(folder: Path, files: dict[str, Path], addresses: Sequence[str]) -> 
     return ["pdns_server", f"--config-dir={folder}", "--daemon=no", "--guardian=no"]
 
 
+def limited(
+    folder: Path, files: dict[str, Path], addresses: Sequence[str], slip: int, cookies: bool
+) -> list[str]:
+    """BIND with a rate limit for each client, and with cookies that it wants to see over UDP."""
+    words = bind(folder, files, addresses)
+    config = folder / "named.conf"
+    more = f"  rate-limit {{ responses-per-second 5; slip {slip}; ipv4-prefix-length 32; }};"
+    if cookies:
+        more += "\n  require-server-cookie yes;"
+    config.write_text(config.read_text().replace("  notify no;", f"{more}\n  notify no;"))
+    return words
+
+
 CONFIGURE = {"nsd": nsd, "bind": bind, "knot": knot, "unbound": unbound, "powerdns": powerdns}
 
 
@@ -168,11 +183,16 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin"
 
 @contextlib.contextmanager
 def serve(
-    kind: str, space: Namespace, folder: Path, files: dict[str, Path], addresses: Sequence[str]
+    kind: str,
+    space: Namespace,
+    folder: Path,
+    files: dict[str, Path],
+    addresses: Sequence[str],
+    configure: Configure | None = None,
 ) -> Iterator[Server]:
     """Runs a server until the block ends; it answers when the block begins."""
     folder.mkdir(parents=True)
-    words = CONFIGURE[kind](folder, files, addresses)
+    words = (configure or CONFIGURE[kind])(folder, files, addresses)
     with (folder / "log").open("wb") as log:
         process = space.start(words, log, stdin=subprocess.DEVNULL, env={"PATH": PATH})
     try:

@@ -146,17 +146,18 @@ static __always_inline __u64 lower_case(__u64 word)
 	return word | ((from_a ^ behind_z) & ~word & EACH_BYTE(0x80)) >> 2;
 }
 
-/* What stands for a question on the list of large replies: SipHash-2-4 of name in lower case, type and class. */
-__noinline __u64 question_hash(const struct settings *s, const struct query_room *room, __u32 question)
+/* What stands for a question in an entry and on the list of large replies: SipHash-2-4 of name in lower case, type and
+ * class. */
+__noinline __u64 question_hash(const struct cookie_key *key, const struct query_room *room, __u32 question)
 {
 	__u32 name = question - 4, words = name / 8, left = name % 8;
 	const __u8 *bytes;
 	struct siphash hash;
 	__u64 word;
 
-	if (!s || !room || name > DNS_NAME_MAX)
+	if (!key || !room || name > DNS_NAME_MAX)
 		return 0;
-	siphash_start(&hash, &s->keys[0]);
+	siphash_start(&hash, key);
 	bytes = room->bytes + DNS_QUESTION;
 	for (__u32 i = 0; i < DNS_NAME_MAX / 8 && i < words; i++, bytes += 8)
 		siphash_word(&hash, lower_case(*(const __u64 *)bytes));
@@ -171,14 +172,13 @@ __noinline __u64 question_hash(const struct settings *s, const struct query_room
 	return siphash_end(&hash, (word & first_bytes(left)) | (__u64)question << 56);
 }
 
-/* Whether a query's name is on the list of large replies. */
-static __always_inline int large_name(const struct settings *s, const struct query_room *room, __u32 question, __u64 now)
+/* Whether the name of the question with this hash is on the list of large replies. */
+static __always_inline int large_name(const struct settings *s, __u64 hash, __u64 now)
 {
-	__u64 hash, *until;
+	__u64 *until;
 
 	if (!s->large_ns)
 		return 0;
-	hash = question_hash(s, room, question);
 	until = bpf_map_lookup_elem(&large, &hash);
 	return until && now < *until;
 }
@@ -192,6 +192,6 @@ static __always_inline void large_name_add(const struct settings *s, const __u8 
 
 	if (!question)
 		return;
-	hash = question_hash(s, room, question);
+	hash = question_hash(&s->keys[0], room, question);
 	bpf_map_update_elem(&large, &hash, &until, BPF_ANY);
 }

@@ -15,6 +15,9 @@
 #define DNS_HEADER 12
 #define DNS_QR 0x8000
 #define DNS_TC 0x0200
+#define DNS_RCODE 0x000f
+/* The lower four bits of BADCOOKIE (RFC 7873 section 8); alone they are YXRRSET, which answers updates only. */
+#define DNS_BADCOOKIE 7
 
 /* A UDP datagram, or a fragment of one, on its way out. */
 struct datagram {
@@ -27,6 +30,8 @@ struct datagram {
 	__be16 port;	/* to which port */
 	__be16 dns_id;
 	__be16 dns_flags;
+	__be16 questions;
+	bool records; /* it has an answer or an authority record */
 	bool v6;
 	bool more; /* fragments follow */
 };
@@ -100,6 +105,8 @@ static __always_inline bool datagram_read(struct __sk_buff *ctx, const struct se
 	d->length = bpf_ntohs(udp[2]);
 	d->dns_id = udp[4];
 	d->dns_flags = udp[5];
+	d->questions = udp[6];
+	d->records = udp[7] | udp[8];
 	return d->length >= UDP_HEADER + DNS_HEADER && (d->more ? d->bytes < d->length : d->bytes >= d->length);
 }
 
@@ -116,7 +123,8 @@ static __always_inline void gather_drop(const struct datagram *d)
 
 /* The reply cannot be sent as a whole by us: the kernel's TCP is to answer the query. It gets it back from the ring,
  * as the client's segment on its way in, in the packet that held the reply. */
-static __always_inline int to_kernel(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d, struct flow *flow)
+static __always_inline int to_kernel(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
+				     struct flow *flow, bool refused)
 {
 	struct sending o = {};
 	struct ring_head *head = ring_top();
@@ -129,10 +137,12 @@ static __always_inline int to_kernel(struct __sk_buff *ctx, const struct setting
 		count(COUNT_REPLY_REPEATED);
 		return swallow();
 	}
-	count(COUNT_TO_KERNEL_REPLY);
+	count(refused ? COUNT_TO_KERNEL_REFUSED : COUNT_TO_KERNEL_REPLY);
 	if (!head || !ring || !ring_holds(head, position) || !WITHIN(length, 1, QUERY_MAX))
 		return swallow(); /* the client sends it again */
-	large_name_add(s, ring + ring_offset(position), length, bpf_ktime_get_boot_ns());
+	/* A rate limit, or a cookie that is missing, says nothing about the name. */
+	if (!refused)
+		large_name_add(s, ring + ring_offset(position), length, bpf_ktime_get_boot_ns());
 
 	segment_addresses(&o, d->v6, (const __be32 *)d->gather.client, (const __be32 *)d->from.address);
 	segment_ports(&o, d->port, bpf_htons(s->port), flow->flags & FLOW_TIMESTAMPS, flow->client_tsval, flow->tsval);
@@ -179,6 +189,49 @@ static long several_send(__u32 index, struct several *l)
 		count(COUNT_REPLY_FAILED);
 	l->sent = at + mss;
 	return 0;
+}
+
+/* Whether a reply says no more than that the server does not tell over UDP: cut off without a record, as rate limits do
+ * it, or BADCOOKIE; or not what was asked. */
+static __always_inline bool refused(const struct datagram *d)
+{
+	return !d->questions || (d->dns_flags & bpf_htons(DNS_TC) && !d->records) ||
+	       (d->dns_flags & bpf_htons(DNS_RCODE)) == bpf_htons(DNS_BADCOOKIE);
+}
+
+/* Where a reply's question is read. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct query_room);
+} question_room SEC(".maps");
+
+/* Whether a datagram answers the question of the entry, and not that of a UDP query with the same ports and ID, which
+ * anybody can send in the client's name. One without a question may. */
+static __always_inline bool question_is(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
+					const struct flow *flow)
+{
+	__u32 zero = 0, bytes = d->bytes - UDP_HEADER, question;
+	struct query_room *room = bpf_map_lookup_elem(&question_room, &zero);
+
+	if (!d->questions)
+		return true;
+	if (!room || d->questions != bpf_htons(1))
+		return false;
+	if (bytes > d->length - UDP_HEADER)
+		bytes = d->length - UDP_HEADER;
+	if (bytes > DNS_HEADER + DNS_NAME_MAX + 4)
+		bytes = DNS_HEADER + DNS_NAME_MAX + 4;
+	if (!WITHIN(bytes, DNS_HEADER, DNS_HEADER + DNS_NAME_MAX + 4) ||
+	    bpf_skb_load_bytes(ctx, d->l4 + UDP_HEADER, room->bytes + DNS_PREFIX, bytes))
+		return false;
+	question = question_length(room, DNS_PREFIX + bytes);
+	if (!question)
+		return false;
+	/* The key may have changed since the query. */
+	return (__u32)question_hash(&s->keys[0], room, question) == flow->question ||
+	       (__u32)question_hash(&s->keys[1], room, question) == flow->question;
 }
 
 /* What one segment to this client may carry. */
@@ -265,7 +318,7 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 		__u16 records = additional[0] << 8 | additional[1];
 
 		if (length < DNS_HEADER + DNS_OPT || !records || opt[0] || opt[1] || opt[2] != 41 || opt[9] || opt[10])
-			return to_kernel(ctx, s, d, flow);
+			return to_kernel(ctx, s, d, flow, false);
 		records--;
 		additional[0] = records >> 8;
 		additional[1] = records;
@@ -391,7 +444,8 @@ int gateway_egress(struct __sk_buff *ctx)
 	key.port = d.port;
 	key.server = *server;
 	flow = bpf_map_lookup_elem(&flows, &key);
-	if (!flow || flow->state <= FLOW_SYN || flow->dns_id != d.dns_id || !(d.dns_flags & bpf_htons(DNS_QR)))
+	if (!flow || flow->state <= FLOW_SYN || flow->dns_id != d.dns_id || !(d.dns_flags & bpf_htons(DNS_QR)) ||
+	    !question_is(ctx, s, &d, flow))
 		return other_client(ctx, s, &d);
 	if (flow->state != FLOW_QUERY) {
 		gather_drop(&d);
@@ -403,9 +457,9 @@ int gateway_egress(struct __sk_buff *ctx)
 	}
 
 	length = d.length - UDP_HEADER;
-	if (d.dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d.v6, length)) {
+	if (refused(&d) || d.dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d.v6, length)) {
 		gather_drop(&d);
-		return to_kernel(ctx, s, &d, flow);
+		return to_kernel(ctx, s, &d, flow, refused(&d));
 	}
 	head = ring_top();
 	ring = ring_bytes();

@@ -64,14 +64,14 @@ static __always_inline bool misses_some(const struct verdict *v, const struct fl
 	       !(flow->flags & FLOW_AGAIN) && missing - 1 < flow->reply_length && head && ring_holds(head, flow->stored);
 }
 
-/* More than the one query that is with the server: the kernel's TCP is to answer all of it. What was stored of the first
- * query is put before the second by tc ingress, where a packet can be given any length. */
-static __always_inline enum fate leave_to_kernel(struct verdict *v, struct flow *flow)
+/* The kernel's TCP is to answer the query: the server did not in time, or there is more than the one. Then what was stored of
+ * the first is put before the second by tc ingress, where a packet can be given any length. */
+static __always_inline enum fate leave_to_kernel(struct verdict *v, struct flow *flow, enum counter why)
 {
 	if (v->w->in.ack != flow->server_seq || !flow_leave_query(flow, FLOW_SLOW, FLOW_SLOW, 0))
 		return FATE_STRANGE;
 	flow_note(v, flow);
-	return pass(COUNT_TO_KERNEL_PIPELINED);
+	return pass(why);
 }
 
 /* What the client sends behind its query when the reply has left, but has not come to it. The kernel's TCP can have the
@@ -132,19 +132,19 @@ static __always_inline enum fate on_data(struct verdict *v)
 		if (first && v->w->in.length) {
 			/* Linux puts what it sends again and what comes behind it into one segment. */
 			if (v->w->in.length != flow->query_length)
-				return leave_to_kernel(v, flow);
-			/* The datagram, or the reply, may be lost: the server is asked again. Only a first reply counts. */
+				return leave_to_kernel(v, flow, COUNT_TO_KERNEL_PIPELINED);
 			if (v->w->in.length > QUERY_MAX ||
 			    !query_read(scratch_query(v->w), v->w->in.length, &v->w->query) ||
 			    v->w->query.id != flow->dns_id)
 				break;
-			if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY))
-				return drop(COUNT_QUERY_LIMITED);
+			/* Over UDP a server may leave a query without an answer, as its rate limit does, or the datagram may be
+			 * lost. Who has proven his address gets one: over TCP. */
+			if ((__u32)(v->now / 1000) - flow->asked_us >= v->s->patience_us)
+				return leave_to_kernel(v, flow, COUNT_TO_KERNEL_SILENT);
 			flow_note(v, flow);
 			if (v->w->in.flags & FLAG_FIN)
 				flow_note_fin(flow);
-			count(COUNT_QUERY_AGAIN);
-			return FATE_DATAGRAM;
+			return drop(COUNT_QUERY_WAITS);
 		}
 		/* Nothing comes behind a FIN. */
 		if (!next || flow->flags & FLOW_CLIENT_FIN)
@@ -155,7 +155,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 
 			if (!head || !ring_holds(head, flow->stored))
 				break;
-			return leave_to_kernel(v, flow);
+			return leave_to_kernel(v, flow, COUNT_TO_KERNEL_PIPELINED);
 		}
 		/* Half-close: the reply acknowledges it and carries our FIN. */
 		flow_note(v, flow);

@@ -137,6 +137,7 @@ static __always_inline enum fate on_first_data(struct verdict *v, const struct o
 		.client_wscale = offer->wscale,
 	};
 	struct ring_head *head;
+	__u64 question;
 	__u8 *bytes;
 
 	/* The port was used before: what is left of that connection goes. */
@@ -154,7 +155,8 @@ static __always_inline enum fate on_first_data(struct verdict *v, const struct o
 	if (v->s->axfr_detect && v->w->query.transfer)
 		return pass(COUNT_TO_KERNEL_TRANSFER);
 	/* Asked over UDP its reply would be cut off again. */
-	if (large_name(v->s, scratch_query(v->w), v->w->query.question, v->now))
+	question = question_hash(&v->s->keys[0], scratch_query(v->w), v->w->query.question);
+	if (large_name(v->s, question, v->now))
 		return pass(COUNT_TO_KERNEL_LARGE);
 	if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY))
 		return drop(COUNT_QUERY_LIMITED);
@@ -166,6 +168,8 @@ static __always_inline enum fate on_first_data(struct verdict *v, const struct o
 		fresh.tsval = v->w->in.tsecr | COOKIE_HEARD;
 	}
 	fresh.dns_id = v->w->query.id;
+	fresh.question = question;
+	fresh.asked_us = v->now / 1000;
 	if (!v->w->query.opt)
 		fresh.flags |= FLOW_EDNS_ADDED;
 	/* The ring has it as it came, for the kernel's TCP if the reply is too much for us. */

@@ -24,6 +24,7 @@ struct settings {
 	__u64 query_interval_ns;	/* the same for queries on new connections */
 	__u64 query_burst_ns;
 	__u64 large_ns;			/* how long a name with a large reply is remembered */
+	__u32 patience_us;		/* how long the server has to answer before a query that comes again is the kernel's */
 	__u32 interface;		/* index of the interface that clients are on */
 	__u16 port;			/* DNS, host byte order */
 	__u16 mss4;			/* ours: the interface's MTU less 40 */
@@ -39,7 +40,7 @@ struct settings {
 	__u8 axfr_detect;		/* 1: zone transfers are left to the kernel's TCP */
 	__u8 loglevel;
 	__u8 generic;			/* 1: XDP runs in the kernel's receive path, not in the driver */
-	__u8 pad[2];
+	__u8 pad[6];
 };
 
 /* A connection: the client and which server address. IPv4 as ::ffff:a.b.c.d. */
@@ -70,7 +71,7 @@ enum flow_flag {
 	FLOW_AGAIN = 32,	 /* the server's next reply brings what is missing of this one */
 };
 
-/* With its key 76 bytes, of which a hash map makes 80; the paper's entry has 88. */
+/* With its key 84 bytes, of which a hash map makes 88: as many as the paper's entry has. */
 struct flow {
 	__u32 seen_ms;	    /* boot clock, when a packet of it last came or went */
 	__u32 query_seq;    /* SYN-cache mode, before the query: client's ISN + 1 */
@@ -89,6 +90,8 @@ struct flow {
 	__u8 flags;
 	__u8 client_wscale; /* 15: none */
 	__u8 repeats;	    /* of the same ACK, or how often a segment was sent again: from FLOW_RECOVERING on */
+	__u32 asked_us;	    /* boot clock, when the server was given the query */
+	__u32 question;	    /* a keyed hash of its question */
 	__u32 ahead;	    /* where in the ring is what came behind the query before the client had the reply */
 	__u16 ahead_length; /* 0: nothing did */
 	__u16 zero;
@@ -134,6 +137,7 @@ struct source {
 	X(ODD_FLAGS, "SYNs with other flags, segments without any; dropped")                                 \
 	X(QUERY, "queries given to the server")                                                              \
 	X(QUERY_AGAIN, "queries given to the server again, as they came again")                              \
+	X(QUERY_WAITS, "queries that came again while the server had time to answer; dropped")               \
 	X(QUERY_LIMITED, "queries above the rate of their source; dropped")                                  \
 	X(QUERY_NO_ROOM, "queries that found no room for an entry; dropped")                                 \
 	X(STRANGE, "segments that fit no state of their entry; dropped")                                     \
@@ -147,6 +151,8 @@ struct source {
 	X(KEPT, "second queries kept until the client has the reply to the first")                           \
 	X(TO_KERNEL_LARGE, "queries left to the kernel because their name had a large reply")                \
 	X(TO_KERNEL_REPLY, "queries put to the kernel because the reply was truncated or too long")          \
+	X(TO_KERNEL_REFUSED, "queries put to the kernel because the server told nothing over UDP (rate limit, cookies)") \
+	X(TO_KERNEL_SILENT, "queries left to the kernel because the server did not answer in time over UDP") \
 	X(ADOPTED, "connections that the kernel took over")                                                  \
 	X(ADOPT_FAILED, "connections that the kernel did not take: no listener, or no memory")               \
 	X(REPLY, "replies sent in one segment")                                                              \

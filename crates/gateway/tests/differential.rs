@@ -270,6 +270,16 @@ impl Pair {
             0..=3 => message[2] |= 2,
             4..=6 => message[0] ^= 1,
             7 => message[2] &= 0x7f,
+            15..=20 => {
+                // As a rate limit, a server that wants a cookie, or one that understands nothing says it.
+                message.truncate(saying.query.len() - if saying.query[13] > 0 { 13 } else { 2 });
+                message[6..12].fill(0);
+                match spoil % 3 {
+                    0 => message[2] |= 2,
+                    1 => message[3] |= 7,
+                    _ => message[5] = 0,
+                }
+            }
             8..=9 => message.truncate(spoil as usize % message.len()),
             10..=12 => message.extend([0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]),
             13..=14 => {
@@ -479,7 +489,7 @@ fn is_plain(packet: &[u8]) -> bool {
 
 /// An entry without what the clock and the ring's history decide.
 fn timeless(flow: Flow) -> Flow {
-    Flow { seen_ms: 0, stored: 0, ahead: 0, ..flow }
+    Flow { seen_ms: 0, asked_us: 0, stored: 0, ahead: 0, ..flow }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -518,13 +528,16 @@ const LIMITS: [Counter; 2] = [Counter::SynLimited, Counter::QueryLimited];
 #[test]
 fn kept_connections_are_treated_alike() {
     let never = [&LIMITS[..], &[Counter::SynCacheFull, Counter::Truncated]].concat();
+    let never = [&never[..], &[Counter::ToKernelSilent]].concat();
     side_by_side("kept_connections_are_treated_alike", &base(), &never);
 }
 
 #[test]
 fn closed_connections_are_treated_alike() {
-    let settings = Settings { close_fin: true, axfr_detect: false, edns_size: 1232, ..base() };
-    let closed = [Counter::ToKernelSecond, Counter::ToKernelTransfer, Counter::Kept];
+    let settings =
+        Settings { close_fin: true, axfr_detect: false, edns_size: 1232, patience_us: 0, ..base() };
+    let closed =
+        [Counter::ToKernelSecond, Counter::ToKernelTransfer, Counter::Kept, Counter::QueryWaits];
     let never = [&LIMITS[..], &closed, &[Counter::SynCacheFull, Counter::Truncated]].concat();
     side_by_side("closed_connections_are_treated_alike", &settings, &never);
 }
@@ -533,7 +546,7 @@ fn closed_connections_are_treated_alike() {
 fn the_syn_cache_is_filled_alike() {
     let settings =
         Settings { syncache: true, syncache_limit: 2, syncache_bucket_limit: 1, ..base() };
-    let never = [&LIMITS[..], &[Counter::Truncated]].concat();
+    let never = [&LIMITS[..], &[Counter::Truncated, Counter::ToKernelSilent]].concat();
     side_by_side("the_syn_cache_is_filled_alike", &settings, &never);
 }
 
@@ -549,12 +562,13 @@ fn rates_and_truncation_are_alike() {
         large_ns: 0,
         ..base()
     };
-    let never = [Counter::SynCacheFull, Counter::ToKernelLarge];
+    let never = [Counter::SynCacheFull, Counter::ToKernelLarge, Counter::ToKernelSilent];
     side_by_side("rates_and_truncation_are_alike", &settings, &never);
 }
 
 fn base() -> Settings {
-    Settings { hashsize: 4, ring: 1 << 22, flows: 65_536, mss4: 1460, mss6: 1440, ..settings() }
+    let (mss4, mss6, patience_us) = (1460, 1440, 1 << 30);
+    Settings { hashsize: 4, ring: 1 << 22, flows: 65_536, mss4, mss6, patience_us, ..settings() }
 }
 
 /// The addresses of both families, so that a change of the fixtures is seen here.

@@ -15,25 +15,25 @@ use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::{flow, settings};
 
 #[test]
-fn a_query_that_comes_again_goes_to_the_server_again() {
-    let programs = programs!("a_query_that_comes_again_goes_to_the_server_again");
+fn a_query_that_comes_again_waits_while_the_server_has_time() {
+    let programs = programs!("a_query_that_comes_again_waits_while_the_server_has_time");
     for client in Client::kinds(&programs) {
         let mut client = client.open();
         let data = client.saying.data();
         let first = client.say(&data);
         assert!(matches!(first, Came::Query(_)));
         let again = Segment { window: 300, ..client.saying.data() };
-        assert_eq!(counted(&programs, &[Counter::QueryAgain], || client.say(&again)), first);
+        assert_eq!(counted(&programs, &[Counter::QueryWaits], || client.say(&again)), Came::Drop);
         let entry = client.flow().unwrap();
         assert_eq!(entry.state, QUERY);
         assert_eq!(entry.window, if client.saying.tsval.is_some() { 300 << 9 } else { 300 });
         assert_eq!(entry.client_tsval, again.timestamps.map_or(0, |(tsval, _)| tsval));
         // Once more, with the FIN that followed.
         let fin = Segment { flags: ACK | PSH | FIN, ..client.saying.data() };
-        assert_eq!(counted(&programs, &[Counter::QueryAgain], || client.say(&fin)), first);
+        assert_eq!(counted(&programs, &[Counter::QueryWaits], || client.say(&fin)), Came::Drop);
         let entry = client.flow().unwrap();
         assert_eq!((entry.flags & CLIENT_FIN, entry.client_next), (CLIENT_FIN, fin.next()));
-        assert_eq!(counted(&programs, &[Counter::QueryAgain], || client.say(&fin)), first);
+        assert_eq!(counted(&programs, &[Counter::QueryWaits], || client.say(&fin)), Came::Drop);
         assert_eq!(client.flow().unwrap().client_next, fin.next(), "one FIN has one number");
         // Another ID in its place: not what the entry is of.
         let other = query(0x4321, "www.example.com", 1, Some(1232));
@@ -41,6 +41,28 @@ fn a_query_that_comes_again_goes_to_the_server_again() {
         let before = fields(client.flow());
         assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&other)), Came::Drop);
         assert_eq!(fields(client.flow()), before);
+    }
+}
+
+/// The server may have dropped it, as a rate limit does: who has proven his address gets an answer, over TCP.
+#[test]
+fn a_query_that_comes_again_later_is_left_to_the_kernel() {
+    let programs = programs!("a_query_that_comes_again_later_is_left_to_the_kernel");
+    for client in Client::kinds(&programs) {
+        let mut client = client.asked();
+        let entry = client.flow().unwrap();
+        programs.set_flow(
+            &client.key(),
+            &flow { asked_us: entry.asked_us.wrapping_sub(500_000), ..entry },
+        );
+        let again = client.saying.data();
+        assert_eq!(
+            counted(&programs, &[Counter::ToKernelSilent], || client.say(&again)),
+            Came::Pass
+        );
+        assert_eq!(client.flow().unwrap().state, SLOW);
+        // And so is each copy.
+        assert_eq!(counted(&programs, &[Counter::KernelHasIt], || client.say(&again)), Came::Pass);
     }
 }
 

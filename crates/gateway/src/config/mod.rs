@@ -34,8 +34,10 @@ pub struct Config {
     pub port: u16,
     /// False: everything passes untouched, as if the gateway were not there; the paper's `active`.
     pub active: bool,
-    /// How long the server has to answer before the query's entry is removed; the paper's `timeout`.
+    /// How long the server has to answer at all; the paper's `timeout`.
     pub timeout: Span,
+    /// How long the server has to answer over UDP before a query that comes again goes to it over TCP.
+    pub patience: Span,
     /// How long a connection without a word is kept before it is closed.
     pub idle: Span,
     /// Who closes a connection after the reply.
@@ -175,6 +177,7 @@ impl Default for Config {
             port: 53,
             active: true,
             timeout: Span::from_secs(3),
+            patience: Span::from_ms(500),
             idle: Span::from_secs(10),
             close: Close::Keep,
             axfr_detect: true,

@@ -113,11 +113,21 @@ pub static KEYS: &[Key] = &[
         name: "timeout",
         placeholder: "SPAN",
         live: true,
-        help: "how long the server has to answer a query before its entry is removed",
+        help: "how long the server has to answer a query at all: after that the kernel's TCP has it, when its client sends it again",
         set: |config, raw| {
             span(raw, Span::from_ms(100), Span::from_secs(60)).map(|value| config.timeout = value)
         },
         show: |config| show_span(config.timeout),
+    },
+    Key {
+        name: "patience",
+        placeholder: "SPAN",
+        live: true,
+        help: "how long the server has to answer over UDP before a query that its client sends again goes to it over TCP",
+        set: |config, raw| {
+            span(raw, Span::ZERO, Span::from_secs(60)).map(|value| config.patience = value)
+        },
+        show: |config| show_span(config.patience),
     },
     Key {
         name: "idle",

@@ -9,7 +9,7 @@ use super::flow::{Flow, FlowKey, State};
 use super::packet::{self, Ip, Malformed, Segment};
 use super::rate;
 use super::segment::{self, Outgoing, WINDOW};
-use super::{Connection, Core, Counter, Now, Reason, Verdict, nanoseconds};
+use super::{Connection, Core, Counter, Now, Reason, Verdict, microseconds, nanoseconds};
 
 impl Core {
     /// Takes an IP packet that came in. Puts out the packet of [`Verdict::Transmit`] and [`Verdict::Query`].
@@ -168,7 +168,8 @@ impl<'a> Client<'a> {
         if self.core.settings.axfr_detect && query.is_transfer() {
             return self.hand_off(Reason::Transfer);
         }
-        let until = self.core.large.get(&query.hash(self.core.settings.keys[0]));
+        let question = query.hash(self.core.settings.keys[0]);
+        let until = self.core.large.get(&question);
         if until.is_some_and(|until| nanoseconds(self.now) < until) {
             return self.hand_off(Reason::Large);
         }
@@ -190,6 +191,8 @@ impl<'a> Client<'a> {
         flow.note(segment);
         flow.query_length = length;
         flow.dns_id = query.id();
+        flow.question = question as u32;
+        flow.asked_us = microseconds(self.now);
         flow.edns_added = !query.has_opt();
         flow.stored = self.core.ring.store(&[segment.payload]);
         self.core.keep(self.now, self.key, flow);
@@ -256,6 +259,7 @@ impl<'a> Client<'a> {
             Reason::Left => Counter::KernelHasIt,
             Reason::Large => Counter::ToKernelLarge,
             Reason::Reply => Counter::ToKernelReply,
+            Reason::Silent => Counter::ToKernelSilent,
         });
         Verdict::HandOff(reason)
     }

@@ -31,6 +31,9 @@ const ARCOUNT: usize = 10;
 const QR: u16 = 0x8000;
 const OPCODE: u16 = 0x7800;
 const TC: u16 = 0x0200;
+const RCODE: u16 = 0x000f;
+/// The lower four bits of BADCOOKIE (RFC 7873, section 8); alone they are YXRRSET, which answers updates only.
+const BADCOOKIE: u16 = 7;
 
 /// One whole query.
 #[derive(Clone, Copy, Debug)]
@@ -72,13 +75,9 @@ impl<'a> Query<'a> {
         matches!(u16_at(self.message, self.question_end - 4), TYPE_AXFR | TYPE_IXFR)
     }
 
-    /// What stands for its name (in lower case), type and class on the list of large replies.
+    /// What stands for its name (in lower case), type and class in an entry and on the list of large replies.
     pub(super) fn hash(&self, key: CookieKey) -> u64 {
-        let mut question = self.message[HEADER..self.question_end].to_vec();
-        let name = question.len() - 4;
-        // Octets of length are at most 63 and so no letters.
-        question[..name].make_ascii_lowercase();
-        siphash(key, &question)
+        hash(key, &self.message[HEADER..self.question_end])
     }
 
     /// Whether it has an OPT record.
@@ -126,6 +125,27 @@ impl<'a> Reply<'a> {
         u16_at(self.message, FLAGS) & TC != 0
     }
 
+    /// Whether it answers the question with this hash by one of these keys: it may have none.
+    pub(super) fn is_about(&self, question: u32, keys: &[CookieKey]) -> bool {
+        match u16_at(self.message, QDCOUNT) {
+            0 => true,
+            1 => question_end(self.message).is_some_and(|end| {
+                let ours = &self.message[HEADER..end];
+                keys.iter().any(|&key| hash(key, ours) as u32 == question)
+            }),
+            _ => false,
+        }
+    }
+
+    /// Whether it says no more than that the server does not tell over UDP: cut off without a record, as rate limits do
+    /// it, or BADCOOKIE; or not what was asked.
+    pub(super) fn is_refusal(&self) -> bool {
+        let bare = u16_at(self.message, ANCOUNT) == 0 && u16_at(self.message, ANCOUNT + 2) == 0;
+        u16_at(self.message, QDCOUNT) == 0
+            || (self.is_truncated() && bare)
+            || u16_at(self.message, FLAGS) & RCODE == BADCOOKIE
+    }
+
     /// Its length in bytes.
     pub(super) fn len(&self) -> usize {
         self.message.len()
@@ -167,6 +187,15 @@ impl<'a> Reply<'a> {
         let opt = self.message[from..].last_chunk::<OPT>();
         opt.is_some_and(|opt| opt[..3] == [0, 0, TYPE_OPT as u8] && opt[9..] == [0, 0])
     }
+}
+
+/// SipHash-2-4 of a question with its name in lower case.
+fn hash(key: CookieKey, question: &[u8]) -> u64 {
+    let mut question = question.to_vec();
+    let name = question.len() - 4;
+    // Octets of length are at most 63 and so no letters.
+    question[..name].make_ascii_lowercase();
+    siphash(key, &question)
 }
 
 /// Whether this is one OPT record of version 0 and nothing else.

@@ -8,7 +8,7 @@ use super::dns::{QUERY_MAX, Query};
 use super::flow::{AHEAD_MAX, Flow, RECOVERING, State};
 use super::segment::{Outgoing, WINDOW};
 use super::send::answer;
-use super::{Counter, Reason, Verdict};
+use super::{Counter, Reason, Verdict, microseconds};
 
 impl<'a> Client<'a> {
     /// "Data on an entry": data, FIN or both.
@@ -48,13 +48,13 @@ impl<'a> Client<'a> {
         match flow.state {
             // Linux puts what it sends again and what comes behind it into one segment.
             State::Query if first && data && length != usize::from(flow.query_length) => {
-                self.leave_to_kernel(flow)
+                self.leave_to_kernel(flow, Reason::Pipelined)
             }
             State::Query if data && first => self.on_query_again(flow),
             // Nothing comes behind a FIN.
             State::Query if flow.client_fin => self.strange(),
             State::Query if data && next && self.core.stored(&flow).is_some() => {
-                self.leave_to_kernel(flow)
+                self.leave_to_kernel(flow, Reason::Pipelined)
             }
             State::Query if next && !data => {
                 flow.note(segment);
@@ -142,15 +142,15 @@ impl<'a> Client<'a> {
         Query::read(payload).filter(|query| same && query.id() == flow.dns_id)
     }
 
-    /// More than the one query that is with the server: the kernel's TCP is to answer all of it.
-    fn leave_to_kernel(&mut self, mut flow: Flow) -> Verdict {
+    /// The kernel's TCP is to answer: the server did not in time, or there is more than the one query.
+    fn leave_to_kernel(&mut self, mut flow: Flow, why: Reason) -> Verdict {
         if self.segment.ack != flow.server_seq {
             return self.strange();
         }
         flow.state = State::Slow;
         flow.note(self.segment);
         self.core.keep(self.now, self.key, flow);
-        self.hand_off(Reason::Pipelined)
+        self.hand_off(why)
     }
 
     /// What the client sends behind its query when the reply has left, but has not come to it.
@@ -188,18 +188,20 @@ impl<'a> Client<'a> {
     /// "QUERY, `seq == query_seq`, same length".
     fn on_query_again(&mut self, mut flow: Flow) -> Verdict {
         let segment = self.segment;
-        let Some(query) = self.same_query(&flow) else {
+        if self.same_query(&flow).is_none() {
             return self.strange();
-        };
-        if !self.query_conforms() {
-            return self.drop(Counter::QueryLimited);
+        }
+        // Over UDP a server may leave a query without an answer, as its rate limit does, or the datagram may be lost. Who
+        // has proven his address gets one: over TCP.
+        if microseconds(self.now).wrapping_sub(flow.asked_us) >= self.core.settings.patience_us {
+            return self.leave_to_kernel(flow, Reason::Silent);
         }
         flow.note(segment);
         if segment.has(Flags::FIN) {
             flow.note_fin();
         }
         self.core.keep(self.now, self.key, flow);
-        self.query(&query, Counter::QueryAgain)
+        self.drop(Counter::QueryWaits)
     }
 
     /// The query again, after the reply was sent: the client misses a part of it, our FIN, or our

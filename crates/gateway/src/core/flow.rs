@@ -82,6 +82,10 @@ pub struct Flow {
     pub client_wscale: u8,
     /// How often `acked` was repeated; 252 to 255 once a segment was sent again.
     pub repeats: u8,
+    /// Microseconds of the boot clock when the server was given the query; modulo 2^32.
+    pub asked_us: u32,
+    /// A keyed hash of its question.
+    pub question: u32,
     /// Where in the ring is what came behind the query before the client had the reply.
     pub ahead: u32,
     /// How long that is; 0: nothing did.
@@ -122,6 +126,8 @@ impl Flow {
             again: false,
             client_wscale: offer.wscale,
             repeats: 0,
+            asked_us: 0,
+            question: 0,
             ahead: 0,
             ahead_length: 0,
         }

@@ -93,6 +93,8 @@ pub enum Reason {
     Large,
     /// The reply was truncated, or too long for segments of ours.
     Reply,
+    /// The server did not answer in time over UDP.
+    Silent,
 }
 
 /// What becomes of a server's datagram.
@@ -178,15 +180,18 @@ impl Core {
         let over = |flow: &Flow| {
             let unused = milliseconds(now).wrapping_sub(flow.seen_ms);
             let time = match flow.state {
-                State::Syn | State::Query | State::Slow | State::Kernel => self.settings.timeout,
+                State::Syn | State::Query | State::Kernel => self.settings.timeout,
                 State::Replied | State::Idle => self.settings.idle,
-                State::Closing => cookie::LIFE,
+                State::Slow | State::Closing => cookie::LIFE,
             };
             u128::from(unused) >= time.as_millis()
         };
         let over: Vec<_> = self.flows.iter().filter(|(_, flow)| over(flow)).collect();
         for (key, mut flow) in over {
-            if matches!(flow.state, State::Replied | State::Idle) {
+            if flow.state == State::Query {
+                flow.state = State::Slow;
+                self.keep(now, key, flow);
+            } else if matches!(flow.state, State::Replied | State::Idle) {
                 let client = SocketAddr::new(key.client, key.port);
                 let server = self.settings.servers[usize::from(key.server)];
                 let server = SocketAddr::new(server, self.settings.port);
@@ -265,6 +270,11 @@ impl Core {
 /// Milliseconds of the boot clock, modulo 2^32.
 fn milliseconds(now: Now) -> u32 {
     now.boot.as_millis() as u32
+}
+
+/// Microseconds of the boot clock, modulo 2^32.
+fn microseconds(now: Now) -> u32 {
+    now.boot.as_micros() as u32
 }
 
 /// Nanoseconds of the boot clock; they last for 584 years.

@@ -135,7 +135,7 @@ impl Core {
         let (verdict, wanted) = match self.entry_of(&key, message) {
             Some(flow) if flow.state == State::Query => {
                 if self.is_for_kernel(ends, &flow, message, whole) {
-                    (self.leave_to_kernel(now, key, ends, flow, out), false)
+                    (self.leave_to_kernel(now, key, ends, flow, message, out), false)
                 } else {
                     (ReplyVerdict::Drop, true)
                 }
@@ -190,11 +190,14 @@ impl Core {
         ReplyVerdict::Drop
     }
 
-    /// The entry that a reply belongs to, by its client and its ID.
+    /// The entry that a reply belongs to, by its client, its ID and its question.
     fn entry_of(&self, key: &FlowKey, message: &[u8]) -> Option<Flow> {
         let reply = Reply::read(message)?;
         let flow = self.flows.get(key)?;
-        (flow.state != State::Syn && flow.dns_id == reply.id()).then_some(flow)
+        let ours = flow.state != State::Syn
+            && flow.dns_id == reply.id()
+            && reply.is_about(flow.question, &self.settings.keys);
+        ours.then_some(flow)
     }
 
     /// A reply to a query of ours; `None` where it is not one.
@@ -213,7 +216,7 @@ impl Core {
         }
         Some(match self.prepare(ends, &flow, message) {
             Some(flow) => self.send(now, key, ends, flow, out),
-            None => self.leave_to_kernel(now, key, ends, flow, out),
+            None => self.leave_to_kernel(now, key, ends, flow, message, out),
         })
     }
 
@@ -239,7 +242,7 @@ impl Core {
     fn is_for_kernel(&self, ends: Connection, flow: &Flow, start: &[u8], length: usize) -> bool {
         let length = PREFIX + length - if flow.edns_added { OPT.min(length) } else { 0 };
         let segments = length.div_ceil(self.payload_max(ends, flow));
-        Reply::read(start).is_none_or(|reply| reply.is_truncated())
+        Reply::read(start).is_none_or(|reply| reply.is_truncated() || reply.is_refusal())
             || length > u16::MAX.into()
             || length > flow.window as usize
             || segments > self.settings.max_segments.into()
@@ -313,18 +316,20 @@ impl Core {
         }
     }
 
-    /// State SLOW: the query is put in again as the client's segment, for [`Core::adopt`].
+    /// State SLOW: the query is put in again as the client's segment, for [`Core::adopt`]. `start` is how the reply begins.
     fn leave_to_kernel(
         &mut self,
         now: Now,
         key: FlowKey,
         ends: Connection,
         mut flow: Flow,
+        start: &[u8],
         out: &mut Vec<Vec<u8>>,
     ) -> ReplyVerdict {
+        let refused = Reply::read(start).is_some_and(|reply| reply.is_refusal());
         flow.state = State::Slow;
         self.keep(now, key, flow);
-        self.count(Counter::ToKernelReply);
+        self.count(if refused { Counter::ToKernelRefused } else { Counter::ToKernelReply });
         let Some(query) = self.ring.at(flow.stored, flow.query_length.into()) else {
             return ReplyVerdict::Drop;
         };
@@ -340,7 +345,8 @@ impl Core {
             options: Options { timestamps, ..Options::default() },
         };
         out.push(header.packet(query));
-        if let Some(query) = Query::read(query) {
+        // A rate limit, or a cookie that is missing, says nothing about the name.
+        if let Some(query) = Query::read(query).filter(|_| !refused) {
             let until = nanoseconds(now).saturating_add(self.settings.large_ns);
             self.large.put(query.hash(self.settings.keys[0]), until);
         }

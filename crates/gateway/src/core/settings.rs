@@ -40,6 +40,8 @@ pub struct Settings {
     pub query_burst_ns: u64,
     /// For how many nanoseconds a name with a large reply is remembered.
     pub large_ns: u64,
+    /// How many microseconds the server has to answer before a query that comes again is the kernel's.
+    pub patience_us: u32,
     /// The servers' port.
     pub port: u16,
     /// The largest payload that we take in an IPv4 segment: the interface's MTU less 40.
@@ -92,6 +94,7 @@ impl Default for Settings {
             query_interval_ns: 0,
             query_burst_ns: 0,
             large_ns: 60_000_000_000,
+            patience_us: 500_000,
             port: 53,
             mss4: 1460,
             mss6: 1440,

@@ -42,7 +42,7 @@ macro_rules! plain {
         unsafe impl Plain for types::$name {}
     )*};
 }
-plain! { settings 112 flow 56 flow_key 20 source 16 }
+plain! { settings 120 flow 64 flow_key 20 source 16 }
 
 /// The programs' settings for a configuration, where XDP runs in this mode.
 pub fn of(
@@ -61,6 +61,8 @@ pub fn of(
         query_interval_ns: interval_ns(limits.query_rate),
         query_burst_ns: burst_ns(limits.query_rate, limits.query_burst),
         large_ns: config.cache.names_for.as_ps() / 1000,
+        // A minute at most: see its key.
+        patience_us: (config.patience.as_ps() / 1_000_000) as u32,
         interface: interface.index,
         port: config.port,
         mss4,

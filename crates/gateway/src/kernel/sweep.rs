@@ -1,8 +1,8 @@
 //! Entries whose time is over: removed, or closed with a FIN.
 //!
 //! The programs have no timers. Once a second this looks at all entries, by PROTOCOL.md, "Time": a query that the server
-//! does not answer goes after `timeout` (the client sends it again and gets a new entry by its cookie), a connection that is
-//! silent after its reply is closed with a FIN after `idle`, and one that is being closed goes after [`CLOSING_MS`].
+//! does not answer within `timeout` is the kernel's when its client sends it again, a connection that is silent after its reply
+//! is closed with a FIN after `idle`, and both go after [`LINGER_MS`].
 //!
 //! An entry is read, judged and written while the programs may change it. It is read again just before, and written
 //! only if it is the same and still there, so the window is a few microseconds after seconds of silence; what can happen in it
@@ -24,8 +24,8 @@ use super::settings::Plain;
 use super::types::{flow, flow_key};
 use crate::core::segment::Outgoing;
 
-/// How long a connection's closing may take before its entry goes: until its cookie is dead (PROTOCOL.md, "Time").
-pub const CLOSING_MS: u32 = 64_000;
+/// How long an entry stays that is closing, or waits for the kernel: until its cookie is dead (PROTOCOL.md, "Time").
+pub const LINGER_MS: u32 = 64_000;
 /// FINs of one sweep at most, so that many connections that fall idle at once are closed over some seconds.
 const FINS: usize = 4096;
 
@@ -76,6 +76,8 @@ enum Fate {
     Keep,
     Remove,
     Close,
+    /// The kernel's, when the client asks again.
+    Leave,
 }
 
 impl Sweeper {
@@ -140,6 +142,11 @@ impl Sweeper {
                         swept.expired += 1;
                     }
                 }
+                Fate::Leave => {
+                    let slow = flow { state: state::SLOW, seen_ms: times.now_ms, ..seen };
+                    // It may have gone meanwhile, and then needs nothing.
+                    let _ = maps.flows.update(key.bytes(), slow.bytes(), MapFlags::EXIST);
+                }
                 Fate::Close if fins < FINS => {
                     fins += 1;
                     let closing = flow { state: state::CLOSING, seen_ms: times.now_ms, ..seen };
@@ -202,11 +209,10 @@ fn judge(flow: &flow, times: Times) -> Fate {
     let unused = times.now_ms.wrapping_sub(flow.seen_ms);
     let unused = if unused > u32::MAX / 2 { 0 } else { unused };
     match flow.state {
-        state::SYN | state::QUERY | state::SLOW | state::KERNEL if unused >= times.timeout_ms => {
-            Fate::Remove
-        }
+        state::SYN | state::KERNEL if unused >= times.timeout_ms => Fate::Remove,
+        state::QUERY if unused >= times.timeout_ms => Fate::Leave,
         state::REPLIED | state::IDLE if unused >= times.idle_ms => Fate::Close,
-        state::CLOSING if unused >= CLOSING_MS => Fate::Remove,
+        state::SLOW | state::CLOSING if unused >= LINGER_MS => Fate::Remove,
         _ => Fate::Keep,
     }
 }
@@ -279,12 +285,19 @@ mod tests {
     }
 
     #[test]
-    fn queries_go_after_the_timeout() {
-        for state in [state::SYN, state::QUERY, state::SLOW, state::KERNEL] {
+    fn queries_are_the_kernels_after_the_timeout() {
+        let after = [
+            (state::SYN, Fate::Remove),
+            (state::QUERY, Fate::Leave),
+            (state::KERNEL, Fate::Remove),
+        ];
+        for (state, fate) in after {
             // Across the wrap of the 32 bits, too: the moment is 2000 ms.
             assert_eq!(judge(&of(state, 2_999), TIMES), Fate::Keep);
-            assert_eq!(judge(&of(state, 3_000), TIMES), Fate::Remove);
+            assert_eq!(judge(&of(state, 3_000), TIMES), fate);
         }
+        assert_eq!(judge(&of(state::SLOW, LINGER_MS - 1), TIMES), Fate::Keep);
+        assert_eq!(judge(&of(state::SLOW, LINGER_MS), TIMES), Fate::Remove);
     }
 
     #[test]
@@ -292,8 +305,8 @@ mod tests {
         assert_eq!(judge(&of(state::IDLE, 9_999), TIMES), Fate::Keep);
         assert_eq!(judge(&of(state::IDLE, 10_000), TIMES), Fate::Close);
         assert_eq!(judge(&of(state::REPLIED, 10_000), TIMES), Fate::Close);
-        assert_eq!(judge(&of(state::CLOSING, CLOSING_MS - 1), TIMES), Fate::Keep);
-        assert_eq!(judge(&of(state::CLOSING, CLOSING_MS), TIMES), Fate::Remove);
+        assert_eq!(judge(&of(state::CLOSING, LINGER_MS - 1), TIMES), Fate::Keep);
+        assert_eq!(judge(&of(state::CLOSING, LINGER_MS), TIMES), Fate::Remove);
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub fn core_settings(config: &Config, keys: [keys::CookieKey; 2]) -> Settings {
         query_interval_ns: interval_ns(limits.query_rate),
         query_burst_ns: burst_ns(limits.query_rate, limits.query_burst),
         large_ns: config.cache.names_for.as_ps() / 1000,
+        patience_us: (config.patience.as_ps() / 1_000_000) as u32,
         port: config.port,
         mss4: u16::MAX,
         mss6: u16::MAX,

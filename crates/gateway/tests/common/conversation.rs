@@ -50,6 +50,14 @@ pub fn settings() -> Settings {
     Settings { keys: KEYS, servers, flows: 64, ring: 1 << 18, ..Settings::default() }
 }
 
+/// What an entry keeps of the question of this query, which has its two bytes of length.
+pub fn question_of(query: &[u8]) -> u32 {
+    let mut conversation = Conversation::open(settings());
+    conversation.query = query.to_vec();
+    conversation.say(&conversation.data());
+    conversation.flow().expect("an entry").question
+}
+
 impl Conversation {
     /// A client on IPv4 with timestamps, before its SYN.
     pub fn new(settings: Settings) -> Self {

@@ -95,6 +95,7 @@ impl Programs {
             keys: KEYS.map(|key| cookie_key { k0: key.k0, k1: key.k1 }),
             wall_offset_ns: 1_700_000_000_000_000_000 - boot_ns(),
             large_ns: 60_000_000_000,
+            patience_us: 500_000,
             port: 53,
             mss4: 1460,
             mss6: 1440,

@@ -147,6 +147,7 @@ fn shared(core: &Settings, wall_offset: Duration) -> settings {
         query_interval_ns: core.query_interval_ns,
         query_burst_ns: core.query_burst_ns,
         large_ns: core.large_ns,
+        patience_us: core.patience_us,
         port: core.port,
         mss4: core.mss4,
         mss6: core.mss6,
@@ -197,6 +198,8 @@ fn core_flow(flow: &flow) -> Flow {
         again: flow.flags & 32 != 0,
         client_wscale: flow.client_wscale,
         repeats: flow.repeats,
+        asked_us: flow.asked_us,
+        question: flow.question,
         ahead: flow.ahead,
         ahead_length: flow.ahead_length,
     }

@@ -13,15 +13,28 @@ fn port_reused() {
 }
 
 #[test]
-fn query_the_same_goes_to_the_server_again() {
+fn query_the_same_waits_while_the_server_has_time() {
     let mut client = Conversation::asked(settings());
-    let entry = client.flow();
-    assert!(matches!(client.say(&client.data()), Said::Query(_)));
-    assert_eq!(client.flow().map(|flow| flow.stored), entry.map(|flow| flow.stored));
-    assert_eq!(client.count(Counter::QueryAgain), 1);
+    client.now.boot += Duration::from_millis(499);
+    assert_eq!(client.say(&client.data()), DROP);
+    assert_eq!(client.count(Counter::QueryWaits), 1);
     let fin = Segment { flags: ACK | FIN, ..client.data() };
-    assert!(matches!(client.say(&fin), Said::Query(_)));
+    assert_eq!(client.say(&fin), DROP);
     assert!(client.flow().expect("an entry").client_fin);
+    assert_eq!(state(&client), Some(State::Query));
+}
+
+#[test]
+fn query_the_same_is_left_to_the_kernel_after_that() {
+    let mut client = Conversation::asked(settings());
+    client.now.boot += Duration::from_millis(500);
+    let again = client.data();
+    assert_eq!(client.say(&again), hand_off(Reason::Silent));
+    assert_eq!(state(&client), Some(State::Slow));
+    let adoption = client.core.adopt(client.now, &again.packet()).expect("for the kernel");
+    assert_eq!(adoption.joined, None);
+    // The server's late answer is the kernel's to give.
+    assert_eq!(client.answer(100), (ReplyVerdict::Drop, Vec::new()));
 }
 
 #[test]
@@ -435,13 +448,6 @@ fn replied_data_that_is_kept_counts_for_the_sources_rate() {
 #[test]
 fn a_query_that_comes_again_counts_for_the_sources_rate() {
     let limited = Settings { query_interval_ns: 1_000_000_000, query_burst_ns: 0, ..settings() };
-    let mut client = Conversation::asked(limited.clone());
-    let data = client.data();
-    client.now.boot += Duration::from_millis(500);
-    dropped(&mut client, &data, Counter::QueryLimited);
-    client.now.boot += Duration::from_millis(1000);
-    assert!(matches!(client.say(&data), Said::Query(_)));
-
     let (mut client, _) = Conversation::replied(limited, 100);
     let data = client.data();
     client.now.boot += Duration::from_millis(500);

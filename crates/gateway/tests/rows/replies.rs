@@ -105,6 +105,53 @@ fn that_are_not_ours_put_the_query_to_the_kernel() {
     }
 }
 
+/// A rate limit's TC = 1, BADCOOKIE, a reply without a question: of these the name is not to blame.
+#[test]
+fn that_tell_nothing_put_the_query_to_the_kernel_and_not_the_name() {
+    let cases: [fn(&mut Vec<u8>); 3] = [
+        |reply| reply[2] |= 2,
+        |reply| reply[3] |= 7,
+        |reply| {
+            reply.truncate(12);
+            reply[4..12].fill(0);
+        },
+    ];
+    for change in cases {
+        let mut client = Conversation::asked(settings());
+        let mut message = client.query[2..client.query.len() - 11].to_vec();
+        message[2] |= 0x80;
+        message[11] = 0;
+        change(&mut message);
+        let (verdict, out) = client.answer_with(&message);
+        assert_eq!((verdict, out.len()), (ReplyVerdict::HandOff, 1));
+        assert_eq!(client.count(Counter::ToKernelRefused), 1);
+        assert!(client.core.adopt(client.now, &out[0]).is_some());
+        client.client.set_port(40_001);
+        client.shake_hands();
+        assert!(matches!(client.say(&client.data()), Said::Query(_)));
+    }
+}
+
+/// Somebody asks over UDP in the client's name, with its port and ID.
+#[test]
+fn to_another_question_pass() {
+    let asked = Conversation::asked(settings());
+    let (replied, _) = Conversation::replied(settings(), 100);
+    for mut client in [asked, replied] {
+        for (name, kind) in [("www.example.org", 1), ("www.example.com", 28), ("example.com", 1)] {
+            let before = client.flow();
+            let message = reply(&query(0x1234, name, kind, None)[2..], 100, 0);
+            assert_eq!(client.answer_with(&message).0, ReplyVerdict::Pass);
+            assert_eq!(client.flow(), before);
+        }
+    }
+    // In other letters it is the same.
+    let mut client = Conversation::asked(settings());
+    let mut message = reply(&client.at_server(), 100, 0);
+    message[12..28].make_ascii_uppercase();
+    assert_eq!(client.answer_with(&message).0, ReplyVerdict::Sent);
+}
+
 #[test]
 fn of_just_the_most_segments_are_sent() {
     let (_, segments) = Conversation::replied(settings(), 10 * 1448 - 2);

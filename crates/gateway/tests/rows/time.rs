@@ -18,14 +18,24 @@ fn after(client: &mut Conversation, seconds: u64) -> Vec<Segment> {
 #[test]
 fn removes_entries_that_wait_for_others() {
     let cached = Conversation::open(Settings { syncache: true, ..settings() });
-    let asked = Conversation::asked(settings());
-    let mut slow = asked.clone();
+    let mut slow = Conversation::asked(settings());
     slow.answer(20_000);
-    for mut client in [cached, asked, slow] {
-        assert_eq!(after(&mut client, 3), []);
+    let mut kernel = slow.clone();
+    assert!(kernel.core.adopt(kernel.now, &kernel.data().packet()).is_some());
+    for (mut client, seconds) in [(cached, 3), (slow, 64), (kernel, 3)] {
+        assert_eq!(after(&mut client, seconds), []);
         assert_eq!(client.flow(), None);
         assert_eq!(client.count(Counter::Expired), 1);
     }
+}
+
+/// A client whose own time-out is long: it still gets its answer, from the kernel's TCP.
+#[test]
+fn leaves_queries_without_an_answer_to_the_kernel() {
+    let mut client = Conversation::asked(settings());
+    assert_eq!(after(&mut client, 3), []);
+    assert_eq!(state(&client), Some(State::Slow));
+    assert_eq!(client.say(&client.data()), hand_off(Reason::Left));
 }
 
 #[test]

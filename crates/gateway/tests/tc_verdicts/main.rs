@@ -10,6 +10,7 @@ mod replies;
 
 use std::net::SocketAddr;
 
+use common::conversation::question_of;
 use common::frames::{
     AGAIN, CLIENT_FIN, CLOSING, EDNS_ADDED, IDLE, KERNEL, QUERY, QUERY_UNACKED, REPLIED, SACK,
     SLOW, TIMESTAMPS, fields,
@@ -89,6 +90,7 @@ impl<'a> Asked<'a> {
             query_length: length,
             mss: 1400,
             dns_id: ID.to_be(),
+            question: question_of(&query),
             state: QUERY,
             flags: if plain { 0 } else { TIMESTAMPS | SACK },
             client_wscale: if plain { 15 } else { 7 },
@@ -113,6 +115,14 @@ impl<'a> Asked<'a> {
     /// The server's reply of about `size` bytes.
     fn reply(&self, size: usize) -> Vec<u8> {
         reply_to(&self.query[2..], size, 0)
+    }
+
+    /// One with nothing but the question.
+    fn bare_reply(&self) -> Vec<u8> {
+        let mut reply = self.query[2..self.query.len() - 11].to_vec();
+        reply[2] |= 0x80;
+        reply[11] = 0;
+        reply
     }
 
     fn datagram(&self, message: &[u8]) -> Vec<u8> {

@@ -218,6 +218,66 @@ fn a_truncated_reply_leaves_the_query_to_the_kernel() {
     assert!((50_000_000_000..=60_000_000_000).contains(&left), "for large_ns: {left} ns");
 }
 
+/// A rate limit's TC = 1 without a record, BADCOOKIE, a reply without the question.
+#[test]
+fn a_reply_that_tells_nothing_leaves_the_query_to_the_kernel_and_says_nothing_about_the_name() {
+    let Some(programs) = Programs::load_with_tc("refused") else { return };
+    for asked in Asked::kinds(&programs) {
+        let bare = asked.bare_reply();
+        let mut limited = bare.clone();
+        limited[2] |= 2;
+        let mut cookie = bare.clone();
+        cookie[3] |= 7;
+        let mut short = bare[..12].to_vec();
+        short[3] |= 1;
+        short[4..12].fill(0);
+        for message in [limited, cookie, short] {
+            programs.set_flow(&asked.key, &flow { state: QUERY, ..asked.flow() });
+            asked.left_to_kernel(asked.answer(&message));
+        }
+    }
+    assert_eq!(programs.counts(), [(Counter::ToKernelRefused, 12)]);
+    assert_eq!(programs.large(), []);
+}
+
+/// Somebody asks over UDP in the client's name, with its port and ID.
+#[test]
+fn a_reply_to_another_question_is_some_udp_clients() {
+    let Some(programs) = Programs::load_with_tc("another question") else { return };
+    for asked in Asked::kinds(&programs) {
+        for state in [QUERY, REPLIED, IDLE, CLOSING, SLOW, KERNEL] {
+            programs.set_flow(&asked.key, &flow { state, ..asked.flow() });
+            let before = fields(Some(asked.flow()));
+            for other in ["www.example.org", "ww.example.com", "example.com"] {
+                let message = reply_to(&query(ID, other, 16, None)[2..], 100, 0);
+                let packet = frame(&asked.datagram(&message));
+                assert_eq!(programs.egress(&packet), (NEXT, packet));
+            }
+            let other_type = reply_to(&query(ID, "www.example.com", 1, None)[2..], 100, 0);
+            let packet = frame(&asked.datagram(&other_type));
+            assert_eq!(programs.egress(&packet), (NEXT, packet));
+            assert_eq!(fields(Some(asked.flow())), before);
+        }
+    }
+    assert_eq!(programs.counts(), []);
+}
+
+/// As servers do that write names anew; and when the key of cookies has changed since the query.
+#[test]
+fn a_reply_in_other_letters_is_to_the_same_question() {
+    let Some(programs) = Programs::load_with_tc("other letters") else { return };
+    let settings = Programs::settings();
+    for keys in [settings.keys, [settings.keys[1], settings.keys[0]]] {
+        programs.set(narrows_gateway::kernel::types::settings { keys, ..settings });
+        for asked in Asked::kinds(&programs) {
+            let mut message = asked.reply(200);
+            message[12..28].make_ascii_uppercase();
+            assert_eq!(asked.answer(&message).0, NEXT);
+            assert_eq!(asked.flow().state, REPLIED);
+        }
+    }
+}
+
 #[test]
 fn a_fin_noted_goes_to_the_kernel_with_the_query() {
     let Some(programs) = Programs::load_with_tc("FIN to the kernel") else { return };
