@@ -21,6 +21,8 @@ def shown(value: object, absent: str = "-") -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, tuple):
+        if value and isinstance(value[0], tuple):
+            return "; ".join(f"{share:g}: {span:g} s" for share, span in value)
         cells = [shown(item) for item in value]
         if len(cells) > 2 and len(set(cells[1:])) == 1:
             return f"{cells[0]}, then {len(cells) - 1} times {cells[1]}"

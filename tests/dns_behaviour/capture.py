@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import json
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -66,8 +67,8 @@ EXCHANGES = (
     ),
     Exchange(
         "pipelined",
-        ("mdig", "@", "+tcp", *(f"host{i}.plain.test" for i in range(3))),
-        what="three queries at once on one connection",
+        ("pipeline.py", "@", *(f"host{i}.plain.test" for i in range(3))),
+        what="three queries at once on one connection, in one write",
     ),
     Exchange(
         "large",
@@ -218,7 +219,10 @@ def run(
 
 def place(words: Sequence[str]) -> list[str]:
     """The command line with the server's address."""
-    return [f"@{ADDRESS}" if word == "@" else word for word in words]
+    named = [f"@{ADDRESS}" if word == "@" else word for word in words]
+    if named[0].endswith(".py"):
+        return [sys.executable, str(Path(__file__).parent / named[0]), *named[1:]]
+    return named
 
 
 def table(server: RealServer, exchange: Exchange, path: Path) -> str:

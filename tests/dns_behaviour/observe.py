@@ -74,12 +74,12 @@ def extra_bytes(packet: Packet) -> int:
     return len(packet.payload) - 12 - question
 
 
-def unreachable(trial: Trial) -> str:
-    """What "port unreachable" does."""
+def unreachable(trial: Trial, timeout: float) -> str:
+    """What "port unreachable" does; `timeout` is how long the client waits where nothing comes."""
     queries, end = udp_queries(trial), told(trial)
-    if len(queries) > 1 and queries[1].at < 0.2:
+    if len(queries) > 1 and queries[1].at < timeout / 2:
         return "next"
-    return "fails" if len(queries) == 1 and end is not None and end < 0.5 else "waits"
+    return "fails" if len(queries) == 1 and end is not None and end < timeout / 2 else "waits"
 
 
 def format_error(trial: Trial) -> str:

@@ -37,6 +37,7 @@ class Options:
     udp_bytes: int | None = None
     """The longest reply over UDP."""
     fast_open: bool = False
+    """Of servers for which it is an option."""
 
 
 DEFAULTS = Options()
@@ -76,8 +77,6 @@ def knot(folder: Path, files: Files, address: str, options: Options) -> list[str
     lines = ["server:", f"  listen: {address}@53", f'  rundir: "{folder}"']
     if options.udp_bytes:
         lines += [f"  udp-max-payload: {options.udp_bytes}"]
-    if options.fast_open:
-        lines += ["  tcp-fastopen: on"]
     lines += ["database:", f'  storage: "{folder}"', "control:", f'  listen: "{folder}/sock"']
     lines += ["log:", "  - target: stderr", "    any: info", "zone:"]
     for kind, file in files.items():

@@ -15,8 +15,8 @@ from .packets import CWR, ECE, FAST_OPEN
 
 
 def about(shown: float, expected: float) -> bool:
-    """Timers may be late: by their own slack, and by a busy machine."""
-    return expected - 0.15 <= shown <= 1.1 * expected + 0.6
+    """Timers may be late: by their own slack, and by a busy machine; so may what starts them."""
+    return 0.9 * expected - 0.15 <= shown <= 1.1 * expected + 0.6
 
 
 @pytest.fixture
@@ -68,7 +68,8 @@ def test_ports(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
 
 
 def test_unreachable(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
-    assert observe.unreachable(trial["unreachable"]) == profile.unreachable
+    shown = observe.unreachable(trial["unreachable"], profile.timeouts_s[0])
+    assert shown == profile.unreachable
 
 
 def test_format_error(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
@@ -153,7 +154,7 @@ def test_reuse(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
     idle = observe.idle_timeout(sequence)
     if not profile.reuse:
         assert idle is not None
-        assert idle < 0.5
+        assert idle < 2.0
     elif idle is not None:
         assert profile.idle_timeout_s is not None
         assert about(idle, profile.idle_timeout_s)

@@ -21,6 +21,42 @@ def test_client_profiles_hold_together(name: str) -> None:
     assert client.format_error != "never" or client.edns_bytes == 0
 
 
+@pytest.mark.parametrize("name", dns_profiles.servers())
+def test_server_profiles_hold_together(name: str) -> None:
+    server = dns_profiles.server(name)
+    assert server.name == name
+    assert server.first_query_timeout_s >= server.half_query_timeout_s
+    shares = [share for share, _ in server.busy_levels]
+    spans = [span for _, span in server.busy_levels]
+    assert shares == sorted(shares)
+    assert all(span < server.idle_timeout_s for span in spans)
+
+
+@pytest.mark.parametrize("name", dns_profiles.sizes_names())
+def test_size_profiles_hold_together(name: str) -> None:
+    for choice in dns_profiles.sizes(name).choices:
+        assert choice.udp_reply_bytes <= 1232
+        assert choice.udp_reply_bytes <= choice.reply_bytes
+        assert choice.query_bytes < choice.reply_bytes
+        # RFC 2181, 9: additional records may be left out; TC is for what is needed.
+        assert not choice.truncated or choice.udp_reply_bytes < choice.reply_bytes
+
+
+def test_signed_replies_are_longer() -> None:
+    """RFC 4035, 3.1.1: a signature beside each set, of 64 bytes or 256 (RFC 6605, RFC 5702)."""
+
+    def address(name: str) -> int:
+        return dns_profiles.sizes(name).choices[0].reply_bytes
+
+    # RRSIG: owner 2, fixed 10, data 18, signer and signature.
+    rrsig = 2 + 10 + 18
+    ecdsa = address("ecdsa-nsec-minimal") - address("unsigned-minimal")
+    assert ecdsa == rrsig + len(b"\5ecdsa\4test\0") + 64
+    rsa = address("rsa-nsec-minimal") - address("unsigned-minimal")
+    # Names of this zone are two bytes shorter: once in the question, where all others point to.
+    assert rsa == rrsig + len(b"\3rsa\4test\0") + 256 - 2
+
+
 def test_unknown_name_is_one_line() -> None:
     with pytest.raises(NarrowsError) as caught:
         dns_profiles.client("nobody\n")

@@ -22,6 +22,7 @@ DOCUMENTS = (
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "docs/dns-clients.md",
+    "docs/dns-servers.md",
     "docs/guide.md",
     "docs/queues.md",
     "docs/measurements.md",

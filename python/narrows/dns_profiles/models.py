@@ -130,6 +130,8 @@ class Server(Profile):
     """Of a connection without queries."""
     first_query_timeout_s: Seconds
     """Of a connection that has not sent a query yet."""
+    half_query_timeout_s: Seconds
+    """Of a connection that sent a part of a query."""
     busy_levels: tuple[tuple[float, Seconds], ...] = ()
     """Shorter idle time-outs: above this share of connections in use, this many seconds."""
     queries_per_connection: Count | None = None
@@ -140,6 +142,11 @@ class Server(Profile):
     """Whether it answers the edns-tcp-keepalive option (RFC 7828) by default."""
     one_segment: bool
     """Whether length and reply leave in one segment."""
+    nagle: bool
+    """Whether Nagle's algorithm (RFC 896) holds a reply back while an earlier one on the connection
+    is not acknowledged."""
+    segment_bytes: Count | None = None
+    """The longest segment it sends (TCP_MAXSEG less options); not given: as the path allows."""
     out_of_order: bool
     """Whether it answers pipelined queries as they are ready, not as they came."""
     fast_open: bool
