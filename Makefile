@@ -13,7 +13,7 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup run check test lint gateway wheel docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep clean
+.PHONY: help setup run check test lint gateway wheel docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-probe clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ bench-gateway: setup ## What DNS over TCP costs a server, with and without the g
 
 bench-sweep: setup ## A sweep of 1000 small runs on two workers against one
 	$(BIN)/python benchmarks/bench_sweep.py
+
+bench-probe: setup ## Whether narrows probe's verdicts and times are right (root; 5 minutes, QUICK=1: one)
+	$(BIN)/python benchmarks/bench_probe.py
 
 clean: ## Removes what was built; runs/ stays
 	rm -rf $(VENV) target dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
