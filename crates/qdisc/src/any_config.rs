@@ -63,6 +63,11 @@ impl AnyConfig {
         )
     }
 
+    /// Whether the discipline looks at a packet's [ports](Packet::ports).
+    pub const fn reads_ports(&self) -> bool {
+        matches!(self, Self::Prio(_) | Self::Classes(_))
+    }
+
     /// Whether a queue can have these settings.
     ///
     /// # Errors

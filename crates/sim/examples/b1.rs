@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use narrows_qdisc::drr::{plain, qsdrr, tdrr};
 use narrows_qdisc::{blue, codel, fq_codel, pie, red, sfq};
-use narrows_sim::plan::{Draw, Queue, Source};
+use narrows_sim::plan::{Draw, Queue};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Rate, Span, Time};
 
@@ -78,7 +78,7 @@ fn main() {
     plan.tcp = vec![tcp::Config::profile("ns-2").expect("the profile exists")];
     let burst = Draw::Constant(Bytes::new(256 * 1460));
     let idle = Draw::Exponential { mean: Span::from_secs(2) };
-    common::send(&mut plan, Source::OnOff { burst, idle, bursts: None });
+    common::send(&mut plan, burst, idle, None);
     let started = Instant::now();
     let mut simulation = Simulation::new(plan).expect("the plan is sound");
     let set_up = started.elapsed().as_secs_f64();

@@ -4,7 +4,7 @@
 
 use narrows_units::Time;
 
-use crate::tcp;
+use crate::transport::tcp;
 
 /// A packet that a captured link has transmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,12 @@ pub struct Captured {
     pub at: Time,
     /// The link: an index into [`Plan::links`](crate::plan::Plan::links).
     pub link: u32,
+    /// The host that sent it: an index into [`Plan::nodes`](crate::plan::Plan::nodes).
+    pub from: u32,
+    /// The host that is to get it: an index into [`Plan::nodes`](crate::plan::Plan::nodes).
+    pub to: u32,
+    /// Source and destination port.
+    pub ports: (u16, u16),
     /// What it was.
     pub frame: Frame,
 }
@@ -21,29 +27,27 @@ pub struct Captured {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// A TCP segment.
-    Tcp {
-        /// An index into [`Plan::connections`](crate::plan::Plan::connections).
-        connection: u32,
-        /// Whether the data's sender sent it; otherwise the data's receiver did.
-        from_sender: bool,
-        /// The segment.
-        segment: tcp::Segment,
-    },
-    /// A DNS message.
-    Dns {
-        /// An index into [`Plan::resolvers`](crate::plan::Plan::resolvers).
-        resolvers: u32,
-        /// The worker, counted within its group.
-        worker: u32,
-        /// The query's number in the whole run.
-        query: u32,
-        /// Which attempt at the query, from 1.
-        attempt: u8,
-        /// Whether this is the server's reply; otherwise the client's query.
-        reply: bool,
+    Tcp(tcp::Segment),
+    /// A datagram.
+    Udp {
         /// IP packet length.
         ip_bytes: u16,
         /// Whether a queue on the way set Congestion Experienced.
         ce: bool,
+        /// The DNS message in it.
+        dns: Option<Dns>,
     },
+}
+
+/// A DNS message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dns {
+    /// The query's number in the whole run.
+    pub query: u32,
+    /// Which attempt at the query, from 1.
+    pub attempt: u8,
+    /// Whether this is the server's reply; otherwise the client's query.
+    pub reply: bool,
+    /// IP packet length of the query over UDP.
+    pub query_bytes: u16,
 }

@@ -2,14 +2,17 @@
 
 use narrows_units::Time;
 
-use crate::captured::{Captured, Frame};
-use crate::connection::Connections;
-use crate::dns::{Dns, Fate};
-use crate::labels::Labels;
+use crate::agenda::Event;
+use crate::application::{self, Application, Host, Lost, Settings, View};
+use crate::captured::{Captured, Dns, Frame};
+use crate::flow::{Flows, Notice};
 use crate::monitor::Monitors;
-use crate::network::{LossReason, Network, kind};
+use crate::network::{Network, Taken};
 use crate::plan::{Plan, PlanError};
-use crate::table::{Table, columns};
+use crate::record::Records;
+use crate::table::Table;
+use crate::tables;
+use crate::wakes::Wakes;
 
 /// A run in progress.
 ///
@@ -18,15 +21,21 @@ use crate::table::{Table, columns};
 /// ```
 #[derive(Debug)]
 pub struct Simulation {
+    /// Without its applications and paths, which live on by themselves.
     plan: Plan,
     now: Time,
     events: u64,
     stopped: Stopped,
     network: Network,
-    connections: Connections,
-    labels: Labels,
-    dns: Dns,
+    flows: Flows,
+    applications: Vec<Box<dyn Application>>,
+    /// Their names.
+    names: Vec<String>,
+    wakes: Wakes,
+    records: Records,
     monitors: Monitors,
+    /// What applications are being told.
+    news: Vec<Notice>,
 }
 
 /// Why a run stands still.
@@ -65,26 +74,36 @@ impl Simulation {
     /// Where the plan contradicts itself; see [`Plan::check`].
     pub fn new(mut plan: Plan) -> Result<Self, PlanError> {
         plan.check()?;
-        let mut network = Network::new(&plan);
-        let connections = Connections::new(&plan, &mut network);
-        let dns = Dns::new(&plan, &mut network);
-        let monitors = Monitors::new(&plan, &mut network);
-        let labels = Labels::new(&plan);
-        if plan.captures.is_empty() {
-            // Everybody has taken what they need; only captured packets are named after these.
-            plan.connections = Vec::new();
-        }
-        Ok(Self {
-            plan,
+        let mut uses: Vec<_> =
+            plan.applications.iter().flat_map(|application| application.kind.uses(&plan)).collect();
+        uses.sort_unstable();
+        uses.dedup();
+        let network = Network::new(&plan, &uses);
+        plan.paths = Vec::new();
+        let planned = std::mem::take(&mut plan.applications);
+        let names = planned.iter().map(|application| application.name.clone()).collect();
+        let applications =
+            planned.into_iter().map(|planned| planned.kind.build(&planned.name)).collect();
+        let mut simulation = Self {
+            flows: Flows::new(&plan.tcp),
             now: Time::ZERO,
             events: 0,
             stopped: Stopped::Running,
             network,
-            connections,
-            labels,
-            dns,
-            monitors,
-        })
+            applications,
+            names,
+            wakes: Wakes::default(),
+            records: Records::default(),
+            monitors: Monitors::default(),
+            news: Vec::new(),
+            plan,
+        };
+        for number in 0..simulation.applications.len() {
+            simulation.tell(number as u32, |application, host| application.start(host));
+        }
+        simulation.monitors = Monitors::new(&simulation.plan, &mut simulation.network);
+        simulation.network.foresee_from(simulation.flows.len());
+        Ok(simulation)
     }
 
     /// Whether what the next events need is read from memory ahead of time: otherwise from some
@@ -106,7 +125,7 @@ impl Simulation {
             }
             handled += 1;
             if self.network.is_unforeseen() {
-                self.connections.foresee(self.network.foresee());
+                self.flows.foresee(self.network.foresee());
             }
             self.step();
         }
@@ -139,10 +158,14 @@ impl Simulation {
     /// How far the run is, 0 to 1: by time, or by DNS queries if that is further.
     pub fn progress(&self) -> f64 {
         let by_time = self.now.as_secs_f64() / self.plan.end.as_secs_f64();
-        if self.plan.end_with_dns { by_time.max(self.dns.progress()) } else { by_time }
+        if self.plan.end_with_dns {
+            by_time.max(application::progress(&self.applications))
+        } else {
+            by_time
+        }
     }
 
-    /// The plan; without the connections where nothing is captured.
+    /// The plan, without its applications and paths.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -158,223 +181,132 @@ impl Simulation {
             return;
         }
         self.now = at;
-        let (index, network) = (event.index(), &mut self.network);
-        match event.kind() {
-            kind::FLIGHT => {
-                if let Some(packet) = network.land(at, index) {
-                    if packet.is_dns() {
-                        self.dns.handle_packet(at, packet, network);
+        let network = &mut self.network;
+        match event {
+            Event::Landing(link) => {
+                if let Some(packet) = network.land(at, link) {
+                    if packet.is_udp() {
+                        self.flows.handle_datagram(&packet);
                     } else {
-                        self.connections.handle_packet(at, packet, network);
+                        self.flows.handle_segment(at, packet, network);
                     }
                 }
             }
-            kind::TIMER => self.connections.handle_timer(at, index, network),
-            kind::SOURCE => self.connections.handle_source(at, index, network),
-            kind::STOP => self.connections.handle_stop(at, index, network),
-            kind::WORKER => self.dns.handle_worker(at, index, network),
-            kind::REPLY => self.dns.handle_reply_ready(at, index, network),
-            kind::DEQUEUE => network.release(at, index),
-            kind::QUEUE_SAMPLE => self.monitors.sample_queue(at, index, network),
-            kind::LINK_SAMPLE => self.monitors.sample_link(at, index, network),
-            other => unreachable!("no event has the kind {other}"),
+            Event::Departure(link) => network.release(at, link),
+            Event::TcpTimer(end) => self.flows.handle_timer(at, end, network),
+            Event::Wake(place) => {
+                let wake = self.wakes.take(place);
+                self.tell(wake.application, |application, host| application.timer(host, wake.token));
+            }
+            Event::QueueSample(monitor) => self.monitors.sample_queue(at, monitor, network),
+            Event::LinkSample(monitor) => self.monitors.sample_link(at, monitor, network),
         }
-        if !self.network.dns_losses.is_empty() {
-            self.dns.note_losses(&mut self.network.dns_losses);
+        if !self.network.losses.is_empty() {
+            self.note_losses();
         }
-        if self.plan.end_with_dns && self.dns.is_done() {
+        if self.flows.has_news() {
+            self.tell_news();
+        }
+        if self.plan.end_with_dns && application::all_done(&self.applications) {
             self.stopped = Stopped::DnsDone;
+        }
+    }
+
+    /// Lets an application act, and sends what follows from it.
+    fn tell(&mut self, number: u32, tell: impl FnOnce(&mut dyn Application, &mut Host<'_>)) {
+        let mut host = Host {
+            now: self.now,
+            seed: self.plan.seed,
+            application: number,
+            network: &mut self.network,
+            flows: &mut self.flows,
+            wakes: &mut self.wakes,
+            records: &mut self.records,
+        };
+        tell(&mut *self.applications[number as usize], &mut host);
+        self.flows.flush_all(self.now, &mut self.network);
+    }
+
+    /// Tells applications what has happened, and what happens at once because of what they do.
+    #[inline(never)]
+    fn tell_news(&mut self) {
+        let mut news = std::mem::take(&mut self.news);
+        while self.flows.has_news() {
+            self.flows.take_news(&mut news);
+            for notice in news.drain(..) {
+                let application = notice.application(&self.flows);
+                self.tell(application, |application, host| notice.tell(application, host));
+            }
+        }
+        self.news = news;
+    }
+
+    #[cold]
+    fn note_losses(&mut self) {
+        for loss in self.network.losses.drain(..) {
+            let lost = Lost { link: loss.link, reason: loss.reason };
+            self.flows.note_loss(&loss.packet, lost);
         }
     }
 }
 
 /// Results.
 impl Simulation {
-    /// The tables, as they are now: `flows`, `bursts`, `queries`, `attempts`, `queues`, `links`.
+    /// The tables, as they are now: `flows`, `bursts`, `queries`, `attempts`, `queues`, `links`, and
+    /// those of the applications.
     pub fn tables(&self) -> Vec<Table> {
-        vec![
-            self.flows(),
-            self.bursts(),
-            self.queries(),
-            self.attempts(),
-            self.queues(),
-            self.links(),
-        ]
+        let mut records = self.records.clone();
+        for application in &self.applications {
+            application.add_unfinished(&View(&self.flows), &mut records);
+        }
+        let (plan, names) = (&self.plan, &self.names);
+        let mut all = vec![
+            tables::flows(&self.flows, &self.network.paths, plan, names, self.now),
+            tables::bursts(&records),
+            tables::queries(&records, names),
+            tables::attempts(&records, plan),
+            tables::queues(&self.monitors, plan),
+            tables::links(&self.monitors, plan),
+        ];
+        for table in self.applications.iter().flat_map(|application| application.tables()) {
+            match all.iter_mut().find(|other| other.name == table.name) {
+                Some(other) => other.append(table),
+                None => all.push(table),
+            }
+        }
+        all
     }
 
     /// The packets that captured links have transmitted, by link and then by time.
     pub fn captured(&self, link: usize) -> Vec<Captured> {
-        let of_link = |packet: &&Captured| packet.link as usize == link && packet.at <= self.now;
-        self.network
-            .captured
-            .iter()
-            .filter(of_link)
-            .map(|&packet| match packet.frame {
-                Frame::Dns { resolvers, query: row, reply, ip_bytes, ce, .. } => {
-                    let attempt = &self.dns.attempts[row as usize];
-                    let query = &self.dns.queries[attempt.query as usize];
-                    let frame = Frame::Dns {
-                        resolvers,
-                        worker: query.worker,
-                        query: attempt.query,
-                        attempt: attempt.attempt,
-                        reply,
-                        ip_bytes,
-                        ce,
-                    };
-                    Captured { frame, ..packet }
-                }
-                Frame::Tcp { .. } => packet,
-            })
-            .collect()
+        let of_link = |taken: &&Taken| taken.link as usize == link && taken.at <= self.now;
+        self.network.captured.iter().filter(of_link).map(|taken| self.capture(taken)).collect()
     }
 
-    fn flows(&self) -> Table {
-        let node = |index: usize| self.plan.nodes[index].clone();
-        let rows: Vec<_> = self.labels.iter().zip(self.connections.facts(self.now)).collect();
-        let ids: Vec<u32> = (0..rows.len() as u32).collect();
-        let mut columns = vec![("flow", crate::table::Column::U32(ids))];
-        columns.extend(columns!(rows,
-            "name": Text = |(label, _)| label.name.to_owned(),
-            "group": Text = |(label, _)| label.group.to_owned(),
-            "sender": Text = |(label, _)| node(label.sender),
-            "receiver": Text = |(label, _)| node(label.receiver),
-            "ecn": Bool = |(_, facts)| facts.sender.ecn_negotiated(),
-            "start_s": F64 = |(label, _)| label.start.as_secs_f64(),
-            "established_s": F64 = |(_, facts)| seconds(facts.established_at),
-            "end_s": F64 = |(_, facts)| seconds(facts.ended_at),
-            "bytes_acked": U64 = |(_, facts)| facts.sender.bytes_acked(),
-            "bytes_received": U64 = |(_, facts)| facts.receiver.bytes_received(),
-            "segments_sent": U64 = |(_, facts)| facts.sender.counters().segments_sent,
-            "segments_retransmitted": U64 = |(_, facts)| facts.sender.counters().segments_retransmitted,
-            "timeouts": U32 = |(_, facts)| facts.sender.counters().timeouts,
-            "fast_recoveries": U32 = |(_, facts)| facts.sender.counters().fast_recoveries,
-            "ecn_reductions": U32 = |(_, facts)| facts.sender.counters().ecn_reductions,
-            "tail_probes": U32 = |(_, facts)| facts.sender.counters().tail_probes,
-            "undos": U32 = |(_, facts)| facts.sender.counters().undos,
-            "marks_received": U64 = |(_, facts)| facts.receiver.counters().marks_received,
-            "srtt_ms": F64 = |(_, facts)| facts.sender.srtt().map_or(f64::NAN, |s| s.as_secs_f64() * 1e3),
-            "min_rtt_ms": F64 = |(_, facts)| facts.sender.min_rtt().map_or(f64::NAN, |s| s.as_secs_f64() * 1e3),
-            "cwnd_segments": F64 = |(_, facts)| f64::from(facts.sender.cwnd()),
-            "cwnd_mean_segments": F64 = |(_, facts)| facts.mean_window,
-        ));
-        Table { name: "flows", columns }
-    }
-
-    fn bursts(&self) -> Table {
-        let mut rows = self.connections.bursts.clone();
-        rows.extend(self.connections.unfinished_bursts());
-        let columns = columns!(rows,
-            "flow": U32 = |row| row.connection,
-            "burst": U32 = |row| row.burst,
-            "start_s": F64 = |row| row.start.as_secs_f64(),
-            "end_s": F64 = |row| seconds(row.end),
-            "bytes": U64 = |row| row.bytes,
-            "segments_retransmitted": U64 = |row| u64::from(row.retransmitted),
-        );
-        Table { name: "bursts", columns }
-    }
-
-    fn queries(&self) -> Table {
-        let rows = &self.dns.queries;
-        let ids: Vec<u32> = (0..rows.len() as u32).collect();
-        let mut columns = vec![("query", crate::table::Column::U32(ids))];
-        columns.extend(columns!(rows,
-            "group": Text = |row| self.dns.group_name(row.group).to_owned(),
-            "worker": U32 = |row| row.worker,
-            "index": U32 = |row| row.index,
-            "measured": Bool = |row| row.measured,
-            "start_s": F64 = |row| row.start.as_secs_f64(),
-            "end_s": F64 = |row| row.end.map_or(f64::NAN, Time::as_secs_f64),
-            "attempt": U8 = |row| row.attempt,
-            "attempts": U8 = |row| row.attempts,
-            "response_ms": F64 = |row| match row.end {
-                Some(end) if row.attempt > 0 => end.since(row.start).as_secs_f64() * 1e3,
-                _ => f64::NAN,
+    fn capture(&self, taken: &Taken) -> Captured {
+        let &Taken { at, link, first, last, ports, ref packet, segment } = taken;
+        let frame = match segment {
+            Some(segment) => Frame::Tcp(segment),
+            None => Frame::Udp {
+                ip_bytes: packet.bytes,
+                ce: packet.ecn() == narrows_qdisc::Ecn::Ce,
+                dns: packet.is_dns().then(|| self.dns_message(packet)).flatten(),
             },
-            "rtt_ms": F64 = |row| row.rtt.map_or(f64::NAN, |rtt| rtt.as_secs_f64() * 1e3),
-            "late_answers": U8 = |row| row.late_answers,
-        ));
-        Table { name: "queries", columns }
-    }
-
-    fn attempts(&self) -> Table {
-        let rows = &self.dns.attempts;
-        let columns = columns!(rows,
-            "query": U32 = |row| row.query,
-            "attempt": U8 = |row| row.attempt,
-            "sent_s": F64 = |row| row.sent.as_secs_f64(),
-            "fate": Text = |row| fate_name(row.fate).to_owned(),
-            "lost_at": Text = |row| match row.fate {
-                Fate::QueryLost(link, _) | Fate::ReplyLost(link, _) => self.link_name(link),
-                _ => String::new(),
-            },
-            "reason": Text = |row| match row.fate {
-                Fate::QueryLost(_, reason) | Fate::ReplyLost(_, reason) => match reason {
-                    LossReason::Queue(reason) => reason.name().to_owned(),
-                    LossReason::Wire => "wire".to_owned(),
-                },
-                _ => String::new(),
-            },
-            "received_s": F64 = |row| row.received.map_or(f64::NAN, Time::as_secs_f64),
+        };
+        let (from, to) = (
+            self.plan.links[first as usize].from as u32,
+            self.plan.links[last as usize].to as u32,
         );
-        Table { name: "attempts", columns }
+        Captured { at, link, from, to, ports, frame }
     }
 
-    fn queues(&self) -> Table {
-        let rows = &self.monitors.queue_rows;
-        let columns = columns!(rows,
-            "t_s": F64 = |row| row.at.as_secs_f64(),
-            "link": Text = |row| self.link_name(row.link),
-            "backlog_packets": U32 = |row| row.backlog_packets,
-            "backlog_bytes": U64 = |row| row.backlog_bytes,
-            "ring_packets": U32 = |row| row.ring_packets,
-            "ring_bytes": U64 = |row| row.ring_bytes,
-            "average_bytes": F64 = |row| row.average,
-            "sojourn_mean_ms": F64 = |row| row.sojourn_mean_ms,
-            "sojourn_max_ms": F64 = |row| row.sojourn_max_ms,
-            "arrived_packets": U64 = |row| row.arrived_packets,
-            "arrived_bytes": U64 = |row| row.arrived_bytes,
-            "sent_packets": U64 = |row| row.sent_packets,
-            "dropped_overflow": U64 = |row| row.dropped[0],
-            "dropped_early": U64 = |row| row.dropped[1],
-            "dropped_forced": U64 = |row| row.dropped[2],
-            "marked_early": U64 = |row| row.marked_early,
-            "marked_forced": U64 = |row| row.marked_forced,
-            "dropped_dns": U64 = |row| row.dropped_dns,
-        );
-        Table { name: "queues", columns }
-    }
-
-    fn links(&self) -> Table {
-        let rows = &self.monitors.link_rows;
-        let columns = columns!(rows,
-            "t_s": F64 = |row| row.at.as_secs_f64(),
-            "link": Text = |row| self.link_name(row.link),
-            "packets": U64 = |row| row.packets,
-            "bytes": U64 = |row| row.bytes,
-            "busy_s": F64 = |row| row.busy_s,
-            "lost": U64 = |row| row.lost,
-        );
-        Table { name: "links", columns }
-    }
-
-    fn link_name(&self, link: u32) -> String {
-        self.plan.links[link as usize].name.clone()
-    }
-}
-
-/// Seconds, NaN for "never".
-fn seconds(at: Time) -> f64 {
-    if at == Time::MAX { f64::NAN } else { at.as_secs_f64() }
-}
-
-fn fate_name(fate: Fate) -> &'static str {
-    match fate {
-        Fate::Pending => "pending",
-        Fate::Answered => "answered",
-        Fate::Late => "late",
-        Fate::QueryLost(..) => "query-lost",
-        Fate::ReplyLost(..) => "reply-lost",
+    fn dns_message(&self, packet: &crate::packet::Packet) -> Option<Dns> {
+        let attempt = self.records.attempts.get(packet.message().tag as usize)?;
+        Some(Dns {
+            query: attempt.query,
+            attempt: attempt.attempt,
+            reply: packet.goes_back(),
+            query_bytes: attempt.query_bytes,
+        })
     }
 }

@@ -4,21 +4,26 @@
 //! clock, file, thread, log or global: the caller drives it and decides when to stop.
 
 mod agenda;
+pub mod application;
 pub mod captured;
-mod connection;
-mod dns;
 mod engine;
-mod labels;
+mod flow;
 mod link;
+mod maybe_time;
 mod monitor;
 mod network;
 mod packet;
+mod paths;
 pub mod plan;
 pub mod ports;
 mod random;
-mod source;
+pub mod record;
+mod shortcuts;
 pub mod table;
-pub mod tcp;
-mod topology;
+mod tables;
+mod transport;
+mod wakes;
 
 pub use engine::{Simulation, Stopped};
+pub use random::Random;
+pub use transport::tcp;

@@ -3,7 +3,7 @@
 use narrows_units::Time;
 
 use crate::agenda::Event;
-use crate::network::{Network, kind};
+use crate::network::Network;
 use crate::plan::{Monitor, Plan};
 
 /// The samples of a run.
@@ -49,13 +49,13 @@ pub(crate) struct LinkRow {
 
 impl Monitors {
     pub(crate) fn new(plan: &Plan, network: &mut Network) -> Self {
-        let kinds =
-            [(&plan.queue_monitors, kind::QUEUE_SAMPLE), (&plan.link_monitors, kind::LINK_SAMPLE)];
-        for (monitors, kind) in kinds {
-            for (index, monitor) in monitors.iter().enumerate() {
-                let first = Time::ZERO + monitor.interval;
-                network.agenda.schedule(first, Event::new(kind, index as u32));
-            }
+        for (index, monitor) in plan.queue_monitors.iter().enumerate() {
+            let first = Time::ZERO + monitor.interval;
+            network.agenda.schedule(first, Event::QueueSample(index as u32));
+        }
+        for (index, monitor) in plan.link_monitors.iter().enumerate() {
+            let first = Time::ZERO + monitor.interval;
+            network.agenda.schedule(first, Event::LinkSample(index as u32));
         }
         Self {
             queues: plan.queue_monitors.clone(),
@@ -91,7 +91,7 @@ impl Monitors {
             marked_forced: state.marked_forced,
             dropped_dns: observed.dropped_dns,
         });
-        network.agenda.schedule(now + monitor.interval, Event::new(kind::QUEUE_SAMPLE, index));
+        network.agenda.schedule(now + monitor.interval, Event::QueueSample(index));
     }
 
     /// Samples a link.
@@ -109,6 +109,6 @@ impl Monitors {
             busy_s,
             lost: observed.lost,
         });
-        network.agenda.schedule(now + monitor.interval, Event::new(kind::LINK_SAMPLE, index));
+        network.agenda.schedule(now + monitor.interval, Event::LinkSample(index));
     }
 }

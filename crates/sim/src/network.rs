@@ -1,4 +1,4 @@
-//! The network: links, routes and what is on its way.
+//! The network: links, paths and what is on its way.
 
 mod foresight;
 
@@ -7,46 +7,26 @@ use narrows_units::Time;
 
 use self::foresight::Foresight;
 use crate::agenda::{Agenda, Event};
-use crate::captured::{Captured, Frame};
 use crate::link::{Fate, Flights, Gone, Link, Passage, Released, Slot};
 use crate::packet::{Packet, SackPool};
 use crate::plan::Plan;
-use crate::topology::{END, Routes, VARIES, find_shortcuts};
+use crate::paths::{END, Paths, VARIES};
+use crate::shortcuts::{Use, find_shortcuts};
+use crate::transport::tcp::Segment;
 
-/// Kinds of events; see [`Event`].
-pub(crate) mod kind {
-    /// A packet comes to the end of a link (index: link).
-    pub(crate) const FLIGHT: u32 = 0;
-    /// A TCP timer (index: twice the connection, plus one for the receiver).
-    pub(crate) const TIMER: u32 = 1;
-    /// An application starts, or ends its idle time (index: connection).
-    pub(crate) const SOURCE: u32 = 2;
-    /// A resolver worker (index: worker).
-    pub(crate) const WORKER: u32 = 3;
-    /// A DNS server's reply is ready (index: slot).
-    pub(crate) const REPLY: u32 = 4;
-    /// A queue is sampled (index: monitor).
-    pub(crate) const QUEUE_SAMPLE: u32 = 5;
-    /// A link is sampled (index: monitor).
-    pub(crate) const LINK_SAMPLE: u32 = 6;
-    /// A queue's next packet may leave (index: link).
-    pub(crate) const DEQUEUE: u32 = 7;
-    /// An application stops (index: connection).
-    pub(crate) const STOP: u32 = 8;
-}
-
-/// Why a DNS packet goes no further.
+/// Why a packet goes no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LossReason {
+pub enum LossReason {
+    /// A queue dropped it.
     Queue(narrows_qdisc::DropReason),
+    /// The wire lost it.
     Wire,
 }
 
-/// A DNS packet that was lost.
+/// A datagram that was lost.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DnsLoss {
-    pub(crate) attempt_row: u32,
-    pub(crate) reply: bool,
+pub(crate) struct Loss {
+    pub(crate) packet: Packet,
     pub(crate) link: u32,
     pub(crate) reason: LossReason,
 }
@@ -56,22 +36,38 @@ pub(crate) struct Network {
     pub(crate) agenda: Agenda,
     pub(crate) links: Vec<Link>,
     flights: Flights,
-    pub(crate) routes: Routes,
+    pub(crate) paths: Paths,
+    /// Ports of each flow's ends.
+    pub(crate) ports: Vec<[u16; 2]>,
     pub(crate) pool: SackPool,
-    /// DNS packets lost since the list was last emptied.
-    pub(crate) dns_losses: Vec<DnsLoss>,
-    pub(crate) captured: Vec<Captured>,
-    /// Routes from this one on carry DNS.
-    first_dns_route: u32,
+    /// Datagrams lost since the list was last emptied.
+    pub(crate) losses: Vec<Loss>,
+    pub(crate) captured: Vec<Taken>,
     dropped: Dropped<Slot>,
     /// What scheduled links have let go, in order; handled to the end before anything else.
     released: Released,
-    releasing: bool,
     foresight: Foresight,
 }
 
+/// A packet kept for a capture file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// The end of its transmission.
+    pub(crate) at: Time,
+    pub(crate) link: u32,
+    /// The first and the last link of its path.
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    /// Source and destination port.
+    pub(crate) ports: (u16, u16),
+    pub(crate) packet: Packet,
+    /// A TCP packet's segment.
+    pub(crate) segment: Option<Segment>,
+}
+
 impl Network {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    /// `uses`: who sends along which path.
+    pub(crate) fn new(plan: &Plan, uses: &[Use]) -> Self {
         let mut observed = vec![false; plan.links.len()];
         let monitors = plan.queue_monitors.iter().chain(&plan.link_monitors);
         for link in monitors.map(|monitor| monitor.link).chain(plan.captures.iter().copied()) {
@@ -91,25 +87,38 @@ impl Network {
         for &link in &plan.captures {
             links[link].observed_mut().expect("a captured link is observed").capture = true;
         }
-        let routes = Routes::new(plan);
-        routes.tell(&mut links);
+        let paths = Paths::new(plan);
+        paths.tell(&mut links);
         if plan.collapse {
-            find_shortcuts(plan, &routes, &mut links);
+            find_shortcuts(plan, uses, &paths, &mut links);
         }
         Self {
             agenda: Agenda::new(),
             links,
             flights: Flights::new(),
-            routes,
+            paths,
+            ports: Vec::new(),
             pool: SackPool::default(),
-            dns_losses: Vec::new(),
+            losses: Vec::new(),
             captured: Vec::new(),
-            first_dns_route: 2 * plan.connections.len() as u32,
             dropped: Vec::new(),
             released: Released::default(),
-            releasing: false,
-            foresight: Foresight::new(plan),
+            foresight: Foresight::new(),
         }
+    }
+
+    /// Makes room for the ways of so many flows.
+    pub(crate) fn reserve(&mut self, flows: usize) {
+        self.paths.reserve(flows);
+        self.ports.reserve_exact(flows.saturating_sub(self.ports.len()));
+    }
+
+    /// Says which ports a flow's ends have.
+    pub(crate) fn set_ports(&mut self, flow: u32, ports: [u16; 2]) {
+        if self.ports.len() <= flow as usize {
+            self.ports.resize(flow as usize + 1, [0; 2]);
+        }
+        self.ports[flow as usize] = ports;
     }
 
     /// A host sends a packet.
@@ -119,14 +128,14 @@ impl Network {
     /// value that was just written in parts cost more than the rest of the way.
     #[inline(always)]
     pub(crate) fn send(&mut self, now: Time, packet: Packet) {
-        let first = self.routes.hop(packet.route, 0);
+        let first = self.paths.hop(packet.way, 0);
         // The first link is entered at once, so it is never parked where it came from.
-        self.forward(now, now, packet, first, END);
+        self.forward(now, packet, first, END);
     }
 
-    /// [`Network::send`] where it is rare: the packets of handshakes.
+    /// [`Network::send`] where it is rare: handshakes, dialogues and datagrams.
     #[inline(never)]
-    pub(crate) fn send_first(&mut self, now: Time, packet: Packet) {
+    pub(crate) fn send_seldom(&mut self, now: Time, packet: Packet) {
         self.send(now, packet);
     }
 
@@ -140,17 +149,17 @@ impl Network {
         }
         let (packet, next) = landing.land(&mut self.flights);
         let next_link = match landing.next {
-            VARIES => self.routes.hop(packet.route, packet.hop),
+            VARIES => self.paths.hop(packet.way, packet.hop),
             next => next,
         };
         if let Some(next) = next {
-            self.agenda.schedule(next, Event::new(kind::FLIGHT, link));
+            self.agenda.schedule(next, Event::Landing(link));
         }
         if next_link == END {
             return Some(packet);
         }
         self.links[next_link as usize].expected -= 1;
-        self.forward(now, now, packet, next_link, link);
+        self.forward(now, packet, next_link, link);
         None
     }
 
@@ -158,7 +167,8 @@ impl Network {
     pub(crate) fn release(&mut self, now: Time, link: u32) {
         self.foresee_departures(link);
         let due_at = self.links[link as usize].release(now, link, &mut self.released);
-        self.pass_on(now, link, due_at);
+        self.schedule_departure(link, due_at);
+        self.pass_on(now);
     }
 
     /// Brings a link that is to be looked at up to `now`.
@@ -169,17 +179,26 @@ impl Network {
         self.links[link as usize].drain(now);
     }
 
+    /// Takes a packet that is at link `index` at `now` as far as can be told now, and with it what
+    /// scheduled links let go on its arrival; it comes from link `from`.
+    #[inline(always)]
+    fn forward(&mut self, now: Time, packet: Packet, index: u32, from: u32) {
+        if self.carry(now, now, packet, index, from) == Carried::Within {
+            self.pass_on(now);
+        }
+    }
+
     /// Takes a packet that is at link `index` at `at` as far as can be told now; it comes from
     /// link `from`.
     #[inline(always)]
-    fn forward(
+    fn carry(
         &mut self,
         now: Time,
         mut at: Time,
         mut packet: Packet,
         mut index: u32,
         mut from: u32,
-    ) {
+    ) -> Carried {
         while index != END {
             let link = &mut self.links[index as usize];
             if at > now && !link.inline && (link.expected > 0 || at.since(now) > link.lookahead) {
@@ -189,42 +208,42 @@ impl Network {
             let next = link.next;
             at = match link.pass(at, packet.bytes) {
                 Some(arrives_at) => arrives_at,
-                None => match self.enqueue(now, at, packet, index) {
+                None => match self.enqueue(at, packet, index) {
                     Some((arrives_at, marked)) => {
                         if marked {
                             packet.set_ce();
                         }
                         arrives_at
                     }
-                    None => return,
+                    None => return Carried::Within,
                 },
             };
             packet.hop += 1;
             from = index;
             index = match next {
-                VARIES => self.routes.hop(packet.route, packet.hop),
+                VARIES => self.paths.hop(packet.way, packet.hop),
                 next => next,
             };
         }
         if let Some(event_at) = self.links[from as usize].fly(at, packet, &mut self.flights) {
-            self.agenda.schedule(event_at, Event::new(kind::FLIGHT, from));
+            self.agenda.schedule(event_at, Event::Landing(from));
         }
+        Carried::OnItsWay
     }
 
     /// When a packet that comes to a link at `at` gets to the other end, and whether it is marked
-    /// on the way; `None`: it is lost.
+    /// on the way; `None`: it is lost, or a scheduled link has it.
     #[inline(never)]
-    fn enqueue(
-        &mut self,
-        now: Time,
-        at: Time,
-        mut packet: Packet,
-        index: u32,
-    ) -> Option<(Time, bool)> {
+    fn enqueue(&mut self, at: Time, mut packet: Packet, index: u32) -> Option<(Time, bool)> {
         let link = &mut self.links[index as usize];
         if link.is_scheduled() {
-            let due_at = link.arrive(at, packet, index, &mut self.released);
-            self.pass_on(now, index, due_at);
+            let ports = if link.reads_ports() {
+                packet.ports(self.ports[packet.flow() as usize])
+            } else {
+                (0, 0)
+            };
+            let due_at = link.arrive(at, packet, ports, index, &mut self.released);
+            self.schedule_departure(index, due_at);
             return None;
         }
         let ecn = packet.ecn();
@@ -240,19 +259,18 @@ impl Network {
         None
     }
 
-    /// Schedules the next departure from `link`, if it needs an event, and takes the packets that
-    /// scheduled links have let go as far as can be told now.
-    ///
-    /// These may come to other such links and make them let go packets: those are handled here
-    /// too, behind the rest, so that each link sees packets in order of time.
-    fn pass_on(&mut self, now: Time, link: u32, due_at: Option<Time>) {
+    /// The next departure from `link` needs an event at `due_at`.
+    fn schedule_departure(&mut self, link: u32, due_at: Option<Time>) {
         if let Some(due_at) = due_at {
-            self.agenda.schedule(due_at, Event::new(kind::DEQUEUE, link));
+            self.agenda.schedule(due_at, Event::Departure(link));
         }
-        if self.releasing {
-            return;
-        }
-        self.releasing = true;
+    }
+
+    /// Takes the packets that scheduled links have let go as far as can be told now.
+    ///
+    /// These may come to other such links and make them let go packets: those join the list behind
+    /// the rest, so that each link sees packets in order of time.
+    fn pass_on(&mut self, now: Time) {
         let mut handled = 0;
         while let Some(&gone) = self.released.gone.get(handled) {
             handled += 1;
@@ -265,52 +283,41 @@ impl Network {
                 Fate::Arrives(at) => {
                     packet.hop += 1;
                     let next = match self.links[link as usize].next {
-                        VARIES => self.routes.hop(packet.route, packet.hop),
+                        VARIES => self.paths.hop(packet.way, packet.hop),
                         next => next,
                     };
-                    self.forward(now, at, packet, next, link);
+                    // What it makes other links let go is on this list too.
+                    self.carry(now, at, packet, next, link);
                 }
                 Fate::Lost => self.lose(packet, link, LossReason::Wire),
                 Fate::Dropped(reason) => self.lose(packet, link, LossReason::Queue(reason)),
             }
         }
         self.released.gone.clear();
-        self.releasing = false;
     }
 
     #[cold]
     fn lose(&mut self, packet: Packet, link: u32, reason: LossReason) {
-        if packet.is_dns() {
-            self.dns_losses.push(DnsLoss {
-                attempt_row: packet.attempt_row(),
-                reply: packet.route % 2 == 1,
-                link,
-                reason,
-            });
+        if packet.is_udp() {
+            self.losses.push(Loss { packet, link, reason });
         }
         packet.discard(&mut self.pool);
     }
 
     #[cold]
     fn capture(&mut self, link: u32, packet: Packet, at: Time) {
-        let frame = if packet.is_dns() {
-            Frame::Dns {
-                resolvers: (packet.route - self.first_dns_route) / 2,
-                worker: packet.worker(),
-                // The attempt's row, until the resolvers' tables replace it.
-                query: packet.attempt_row(),
-                attempt: 0,
-                reply: packet.route % 2 == 1,
-                ip_bytes: packet.bytes,
-                ce: packet.ecn() == narrows_qdisc::Ecn::Ce,
-            }
-        } else {
-            Frame::Tcp {
-                connection: packet.route / 2,
-                from_sender: packet.route.is_multiple_of(2),
-                segment: packet.peek_segment(&self.pool),
-            }
-        };
-        self.captured.push(Captured { at, link, frame });
+        let (first, last) = self.paths.ends(packet.way);
+        let ports = packet.ports(self.ports[packet.flow() as usize]);
+        let segment = (!packet.is_udp()).then(|| packet.peek_segment(&self.pool));
+        self.captured.push(Taken { at, link, first, last, ports, packet, segment });
     }
+}
+
+/// How far a packet came at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carried {
+    /// It is on a link's wire.
+    OnItsWay,
+    /// A scheduled link has it, and may have let go others; or it is lost.
+    Within,
 }

@@ -6,41 +6,70 @@
 
 use narrows_qdisc::Ecn;
 
+use crate::application::Message;
 use crate::ports;
-use crate::tcp::{Flags, Header, SackBlocks, Segment, Seq, SynOptions};
+use crate::transport::tcp::{Flags, Header, SackBlocks, Segment, Seq, SynOptions};
 
 /// A packet on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
-    /// Index of its route.
-    pub(crate) route: u32,
-    /// TCP: sequence number. DNS: worker.
+    /// Its flow and direction: twice the flow's number, plus one on the way back.
+    pub(crate) way: u32,
+    /// TCP: sequence number. UDP: socket of the flow's first end.
     a: u32,
-    /// TCP: acknowledgement number. DNS: row of the attempt.
+    /// TCP: acknowledgement number. UDP: the message's tag.
     b: u32,
+    /// UDP: the message's first note.
     tsval: u32,
+    /// UDP: the message's second note.
     tsecr: u32,
     /// TCP: handle of SACK blocks plus one, or packed SYN options.
     extra: u32,
     /// Length of the IP packet.
     pub(crate) bytes: u16,
     window: u16,
-    /// Links of the route that lie behind it.
+    /// Links of the path that lie behind it.
     pub(crate) hop: u8,
     flags: u8,
     meta: u8,
+    /// Tells apart the flows that had the same number, one after the other.
+    pub(crate) generation: u8,
 }
 
 const _: () = assert!(size_of::<Packet>() == 32);
 
+/// What all packets of a way have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Twice the flow's number, plus one on the way back.
+    pub(crate) way: u32,
+    pub(crate) generation: u8,
+    class: u8,
+}
+
+impl Stamp {
+    #[inline(always)]
+    pub(crate) const fn new(way: u32, generation: u8, dns: bool) -> Self {
+        Self { way, generation, class: if dns { DNS } else { 0 } }
+    }
+
+    /// The same flow's packets on the other way, or on this one.
+    pub(crate) const fn on_way(self, way: u32) -> Self {
+        Self { way, ..self }
+    }
+}
+
 /// Bits of `meta`.
 const ECN: u8 = 0b11;
 const DNS: u8 = 1 << 2;
+const UDP: u8 = 1 << 5;
 const TIMESTAMPS: u8 = 1 << 3;
 const HAS_SACK: u8 = 1 << 4;
 
 /// IPv4 without options (RFC 791, section 3.1).
 pub(crate) const IP_HEADER: u16 = 20;
+/// RFC 768.
+pub(crate) const UDP_HEADER: u16 = 8;
 
 /// IPv4 and TCP without options.
 const PLAIN_HEADERS: u16 = IP_HEADER + 20;
@@ -50,8 +79,8 @@ const TIMESTAMPS_OPTION: u16 = 12;
 impl Packet {
     /// A TCP segment; its SACK blocks, if any, go to `pool`.
     #[inline]
-    pub(crate) fn from_segment(route: u32, segment: &Segment, pool: &mut SackPool) -> Self {
-        let mut meta = segment.ecn as u8;
+    pub(crate) fn from_segment(stamp: Stamp, segment: &Segment, pool: &mut SackPool) -> Self {
+        let mut meta = segment.ecn as u8 | stamp.class;
         let (tsval, tsecr) = match segment.timestamps {
             Some(timestamps) => {
                 meta |= TIMESTAMPS;
@@ -68,7 +97,7 @@ impl Packet {
             pool.put(segment.sack)
         };
         Self {
-            route,
+            way: stamp.way,
             a: segment.seq.0,
             b: segment.ack.0,
             tsval,
@@ -79,16 +108,17 @@ impl Packet {
             hop: 0,
             flags: segment.flags.0,
             meta,
+            generation: stamp.generation,
         }
     }
 
     /// A TCP segment without SACK blocks and SYN.
     #[inline]
-    pub(crate) fn from_header(route: u32, header: &Header) -> Self {
+    pub(crate) fn from_header(stamp: Stamp, header: &Header) -> Self {
         let stamped = header.timestamps.is_some();
         let (tsval, tsecr) = header.timestamps.unwrap_or_default();
         Self {
-            route,
+            way: stamp.way,
             a: header.seq.0,
             b: header.ack.0,
             tsval,
@@ -98,7 +128,8 @@ impl Packet {
             window: header.window,
             hop: 0,
             flags: header.flags.0,
-            meta: header.ecn as u8 | if stamped { TIMESTAMPS } else { 0 },
+            meta: header.ecn as u8 | if stamped { TIMESTAMPS } else { 0 } | stamp.class,
+            generation: stamp.generation,
         }
     }
 
@@ -168,21 +199,40 @@ impl Packet {
         }
     }
 
-    /// A DNS query, or its reply.
-    pub(crate) fn dns(route: u32, worker: u32, attempt_row: u32, bytes: u16) -> Self {
+    /// A datagram with a message, from a socket of the flow's first end or to it.
+    ///
+    /// # Panics
+    ///
+    /// If it is longer than an IP packet may be.
+    pub(crate) fn datagram(stamp: Stamp, socket: u32, message: &Message) -> Self {
+        let bytes = u32::from(IP_HEADER + UDP_HEADER) + message.bytes;
         Self {
-            route,
-            a: worker,
-            b: attempt_row,
-            tsval: 0,
-            tsecr: 0,
+            way: stamp.way,
+            a: socket,
+            b: message.tag,
+            tsval: message.notes[0],
+            tsecr: message.notes[1],
             extra: 0,
-            bytes,
+            bytes: u16::try_from(bytes).expect("the application keeps to the limit"),
             window: 0,
             hop: 0,
             flags: 0,
-            meta: DNS,
+            meta: UDP | stamp.class,
+            generation: stamp.generation,
         }
+    }
+
+    /// A DNS datagram in an IP packet of `bytes`, for tests of links.
+    #[cfg(test)]
+    pub(crate) fn of_bytes(socket: u32, bytes: u16) -> Self {
+        let payload = u32::from(bytes - IP_HEADER - UDP_HEADER);
+        let message = Message { bytes: payload, ..Message::default() };
+        Self::datagram(Stamp::new(0, 0, true), socket, &message)
+    }
+
+    #[inline]
+    pub(crate) fn is_udp(&self) -> bool {
+        self.meta & UDP != 0
     }
 
     #[inline]
@@ -190,33 +240,47 @@ impl Packet {
         self.meta & DNS != 0
     }
 
-    /// The resolver worker that a DNS packet belongs to.
-    pub(crate) fn worker(&self) -> u32 {
+    /// The flow that it belongs to.
+    #[inline]
+    pub(crate) fn flow(&self) -> u32 {
+        self.way / 2
+    }
+
+    /// Whether it goes from the flow's second end to its first.
+    #[inline]
+    pub(crate) fn goes_back(&self) -> bool {
+        !self.way.is_multiple_of(2)
+    }
+
+    /// The socket that a datagram comes from, or goes to, at the flow's first end.
+    pub(crate) fn socket(&self) -> u32 {
         self.a
     }
 
-    /// The row of the attempt that a DNS packet belongs to.
-    pub(crate) fn attempt_row(&self) -> u32 {
-        self.b
+    /// The message in a datagram.
+    pub(crate) fn message(&self) -> Message {
+        Message {
+            bytes: u32::from(self.bytes - IP_HEADER - UDP_HEADER),
+            tag: self.b,
+            notes: [self.tsval, self.tsecr],
+        }
     }
 
-    /// Tells flows apart: each connection's data and acknowledgements, each worker's queries and
-    /// replies. No two have the same value, and its bits are well mixed.
+    /// Tells flows apart: each connection's data and acknowledgements, each socket's datagrams and
+    /// their answers. No two have the same value, and its bits are well mixed.
     #[inline]
     pub(crate) fn flow_hash(&self) -> u64 {
-        let worker = if self.is_dns() { self.a } else { 0 };
-        mix(u64::from(self.route) << 32 | u64::from(worker))
+        let part = if self.is_udp() { self.a } else { u32::from(self.generation) };
+        mix(u64::from(self.way) << 32 | u64::from(part))
     }
 
-    /// Source and destination port.
-    pub(crate) fn ports(&self) -> (u16, u16) {
-        let (there, back) = if self.is_dns() {
-            (ports::worker(self.a), ports::DNS)
-        } else {
-            ports::tcp(self.route / 2)
-        };
-        // Each pair of routes begins with an even one.
-        if self.route.is_multiple_of(2) { (there, back) } else { (back, there) }
+    /// Source and destination port; `of_flow`: those of the flow's ends.
+    pub(crate) fn ports(&self, of_flow: [u16; 2]) -> (u16, u16) {
+        let [mut first, second] = of_flow;
+        if self.is_udp() {
+            first = ports::socket(self.a);
+        }
+        if self.goes_back() { (second, first) } else { (first, second) }
     }
 
     #[inline]
@@ -341,11 +405,11 @@ mod tests {
             Segment { seq: Seq(9), flags: Flags::ACK, len: 1460, ..Segment::default() },
         ];
         for segment in segments {
-            let packet = Packet::from_segment(7, &segment, &mut pool);
+            let packet = Packet::from_segment(Stamp::new(7, 1, true), &segment, &mut pool);
             assert_eq!(packet.peek_segment(&pool), segment);
             if packet.is_plain() {
                 assert_eq!(Segment::from(packet.header()), segment);
-                let again = Packet::from_header(7, &packet.header());
+                let again = Packet::from_header(Stamp::new(7, 1, true), &packet.header());
                 assert_eq!(again.peek_segment(&pool), segment);
             }
             assert_eq!(packet.into_segment(&mut pool), segment);
@@ -353,31 +417,45 @@ mod tests {
         assert_eq!(pool.in_use(), 0);
     }
 
+    fn datagram(way: u32, socket: u32, tag: u32) -> Packet {
+        let message = Message { bytes: 32, tag, notes: [1, 2] };
+        Packet::datagram(Stamp::new(way, 0, true), socket, &message)
+    }
+
+    #[test]
+    fn messages_survive_the_compact_form() {
+        let message = Message { bytes: 65_507, tag: u32::MAX, notes: [7, u32::MAX] };
+        let packet = Packet::datagram(Stamp::new(5, 0, false), 9, &message);
+        assert_eq!((packet.message(), packet.socket(), packet.bytes), (message, 9, 65_535));
+        assert!(packet.is_udp() && !packet.is_dns() && packet.goes_back());
+    }
+
     #[test]
     fn flows_have_hashes_and_ports_of_their_own() {
-        let segment = Segment::default();
         let mut pool = SackPool::default();
-        // Routes 0 to 3 are those of two connections, 4 and 5 of a group of resolvers.
-        let mut packets: Vec<Packet> =
-            (0..4).map(|route| Packet::from_segment(route, &segment, &mut pool)).collect();
-        packets.extend((4..6).flat_map(|route| (0..9).map(move |w| Packet::dns(route, w, 7, 60))));
+        // Flows 0 and 1 are connections, flow 2 has the datagrams of many sockets.
+        let tcp = |way, generation, pool: &mut SackPool| {
+            Packet::from_segment(Stamp::new(way, generation, false), &Segment::default(), pool)
+        };
+        let mut packets: Vec<Packet> = (0..4).map(|way| tcp(way, 0, &mut pool)).collect();
+        packets.push(tcp(2, 1, &mut pool));
+        packets.extend((4..6).flat_map(|way| (0..9).map(move |socket| datagram(way, socket, 7))));
         let hashes: std::collections::BTreeSet<u64> =
             packets.iter().map(Packet::flow_hash).collect();
         assert_eq!(hashes.len(), packets.len());
-        let attempt = Packet::dns(4, 3, 8, 100);
-        assert_eq!(attempt.flow_hash(), Packet::dns(4, 3, 9, 60).flow_hash());
-        assert_eq!(packets[0].ports(), (5001, 35_000));
-        assert_eq!(packets[3].ports(), (35_001, 5001));
-        assert_eq!(Packet::dns(4, 2, 0, 60).ports(), (49_154, 53));
-        assert_eq!(Packet::dns(5, 2, 0, 60).ports(), (53, 49_154));
+        assert_eq!(datagram(4, 3, 8).flow_hash(), datagram(4, 3, 9).flow_hash());
+        assert_eq!(packets[0].ports([5001, 35_000]), (5001, 35_000));
+        assert_eq!(packets[3].ports([5001, 35_001]), (35_001, 5001));
+        assert_eq!(datagram(4, 2, 0).ports([0, 53]), (49_154, 53));
+        assert_eq!(datagram(5, 2, 0).ports([0, 53]), (53, 49_154));
     }
 
     #[test]
     fn hashes_spread_over_buckets() {
         // 4096 flows in 64 buckets: 64 each on average, with a standard deviation of 8.
         let mut buckets = [0; 64];
-        for worker in 0..4096 {
-            buckets[Packet::dns(0, worker, 0, 60).flow_hash() as usize % 64] += 1;
+        for socket in 0..4096 {
+            buckets[datagram(0, socket, 0).flow_hash() as usize % 64] += 1;
         }
         assert!(buckets.iter().all(|count| (24..=104).contains(count)), "{buckets:?}");
     }
@@ -390,6 +468,6 @@ mod tests {
             timestamps: Some((1, 1)),
             ..Segment::default()
         };
-        assert_eq!(Packet::from_segment(0, &segment, &mut SackPool::default()).bytes, 1500);
+        assert_eq!(Packet::from_segment(Stamp::new(0, 0, false), &segment, &mut SackPool::default()).bytes, 1500);
     }
 }

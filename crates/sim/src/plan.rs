@@ -6,8 +6,10 @@
 pub use narrows_qdisc::AnyConfig as Queue;
 use narrows_units::{Bytes, Rate, Span, Time};
 
-pub use crate::source::{Draw, Source};
-use crate::tcp;
+pub use crate::application::connection::{Connection, Opener};
+pub use crate::application::{Draw, Kind, bulk, dns, on_off};
+use crate::application::Settings;
+use crate::transport::tcp;
 
 /// A whole run.
 #[derive(Clone, Debug)]
@@ -31,12 +33,10 @@ pub struct Plan {
     pub links: Vec<Link>,
     /// TCP settings that connections refer to.
     pub tcp: Vec<tcp::Config>,
-    /// What applications send: connections refer to it.
-    pub sources: Vec<Source>,
-    /// TCP connections.
-    pub connections: Vec<Connection>,
-    /// Groups of resolver workers.
-    pub resolvers: Vec<Resolvers>,
+    /// Ways through the network that applications refer to; none needs to be there twice.
+    pub paths: Vec<Path>,
+    /// What uses the network, in the order in which flows are numbered.
+    pub applications: Vec<Application>,
     /// Queues to sample.
     pub queue_monitors: Vec<Monitor>,
     /// Links to sample.
@@ -175,96 +175,34 @@ pub enum Distribution {
     Normal,
 }
 
-/// A TCP connection.
+/// A way through the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Path {
+    /// Where it starts: an index into `nodes`.
+    pub from: usize,
+    /// Where it ends: an index into `nodes`.
+    pub to: usize,
+    /// The links on it, in order: indices into `links`.
+    pub links: Vec<usize>,
+}
+
+/// One application: a traffic group, the clients or the server of a service.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
-pub struct Connection {
-    /// Its name, unique; its random streams are derived from it.
+pub struct Application {
+    /// Its name, which the tables repeat; random streams are derived from it.
     pub name: String,
-    /// The traffic group it belongs to.
-    pub group: String,
-    /// The data's sender: an index into `nodes`.
-    pub sender: usize,
-    /// The data's receiver: an index into `nodes`.
-    pub receiver: usize,
-    /// Links from sender to receiver: indices into `links`.
-    pub forward: Vec<usize>,
-    /// Links from receiver to sender.
-    pub backward: Vec<usize>,
-    /// Settings of both ends: an index into `tcp`.
-    pub tcp: usize,
-    /// Which end sends the SYN.
-    pub opener: Opener,
-    /// When the connection is opened.
-    pub start: Time,
-    /// When the application stops: it writes nothing from then on, and the connection closes after
-    /// what was written before. Data without end stop where they are.
-    pub stop: Option<Time>,
-    /// What the application sends: an index into `sources`.
-    pub source: usize,
-}
-
-/// The end that opens a connection.
-///
-/// It matters where a direction is congested: a SYN that is sent again no longer asks for ECN
-/// (RFC 3168, 6.1.1.1; Linux's `tcp_ecn_fallback`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-pub enum Opener {
-    /// The data's sender: an upload.
-    Sender,
-    /// The data's receiver: a download.
-    Receiver,
-}
-
-/// Resolver workers in a closed loop: each asks, waits, retries, and asks the next.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-pub struct Resolvers {
-    /// The group's name, unique.
-    pub name: String,
-    /// Where the workers are: an index into `nodes`.
-    pub client: usize,
-    /// Where the DNS server is: an index into `nodes`.
-    pub server: usize,
-    /// Links from client to server.
-    pub forward: Vec<usize>,
-    /// Links from server to client.
-    pub backward: Vec<usize>,
-    /// Number of workers.
-    pub workers: u32,
-    /// When the first worker starts.
-    pub start: Time,
-    /// Workers start at random times within this span after `start`.
-    pub spread: Span,
-    /// Queries before measurement starts, for each worker.
-    pub warm_up: u32,
-    /// Measured queries, for each worker.
-    pub queries: u32,
-    /// Pause between the end of a query and the next: mean of an exponential distribution.
-    pub think_mean: Span,
-    /// Time-outs of successive attempts; its length is the number of attempts.
-    pub timeouts: Vec<Span>,
-    /// Time from a query's arrival at the server to its reply: a constant part.
-    pub service: Span,
-    /// Mean of an exponentially distributed part, added to it.
-    pub service_jitter_mean: Span,
-    /// IP packet length of queries.
-    pub query_bytes: u16,
-    /// IP packet length of replies.
-    pub reply_bytes: u16,
+    /// What it does.
+    pub kind: Kind,
 }
 
 /// What to sample, and how often.
@@ -307,7 +245,7 @@ impl Plan {
         ensure(self.event_limit > 0, || "event_limit: must be above zero".into())?;
         let counts = [
             ("links", self.links.len()),
-            ("connections", self.connections.len()),
+            ("paths", self.paths.len()),
             ("queue_monitors", self.queue_monitors.len()),
             ("link_monitors", self.link_monitors.len()),
         ];
@@ -320,18 +258,18 @@ impl Plan {
         for (index, config) in self.tcp.iter().enumerate() {
             config.check().map_err(|why| PlanError(format!("tcp {index}: {why}")))?;
         }
-        for (index, source) in self.sources.iter().enumerate() {
-            source.check().map_err(|why| PlanError(format!("source {index}: {why}")))?;
+        for path in &self.paths {
+            self.check_route(path.from, path.to, &path.links)?;
         }
-        for connection in &self.connections {
-            self.check_connection(connection).map_err(|why| why.inside(&connection.name))?;
+        let mut flows = 0usize;
+        for application in &self.applications {
+            let uses = application
+                .kind
+                .check(self)
+                .map_err(|why| PlanError(why).inside(&application.name))?;
+            flows = flows.saturating_add(uses);
         }
-        let mut workers = 0usize;
-        for resolvers in &self.resolvers {
-            self.check_resolvers(resolvers).map_err(|why| why.inside(&resolvers.name))?;
-            workers = workers.saturating_add(resolvers.workers as usize);
-        }
-        ensure(workers <= MOST, || format!("{workers} workers are more than the limit of {MOST}"))?;
+        ensure(flows <= MOST, || format!("{flows} flows are more than the limit of {MOST}"))?;
         for monitor in self.queue_monitors.iter().chain(&self.link_monitors) {
             ensure(monitor.link < self.links.len(), || "monitor: no such link".into())?;
             ensure(monitor.interval > Span::ZERO, || {
@@ -347,41 +285,22 @@ impl Plan {
         Ok(())
     }
 
-    fn check_connection(&self, connection: &Connection) -> Result<(), PlanError> {
-        let Connection { sender, receiver, forward, backward, .. } = connection;
-        self.check_route(*sender, *receiver, forward)?;
-        self.check_route(*receiver, *sender, backward)?;
-        ensure(connection.tcp < self.tcp.len(), || "tcp: no such settings".into())?;
-        ensure(connection.start < Time::MAX, || "start: is too late".into())?;
-        ensure(connection.source < self.sources.len(), || "source: no such source".into())?;
-        ensure(connection.stop.is_none_or(|stop| stop > connection.start), || {
-            "stop: must be after start".into()
-        })
+    /// Checks that `there` and `back` are paths that lead from a node to another and back.
+    pub(crate) fn check_round_trip(&self, there: usize, back: usize) -> Result<(), String> {
+        let path = |index: usize| self.paths.get(index).ok_or("path: no such path");
+        let (there, back) = (path(there)?, path(back)?);
+        if (there.from, there.to) != (back.to, back.from) {
+            return Err("path: the way back does not lead back".into());
+        }
+        Ok(())
     }
 
-    fn check_resolvers(&self, resolvers: &Resolvers) -> Result<(), PlanError> {
-        const SMALLEST: u16 = 20 + 8 + 12;
-        let Resolvers { client, server, forward, backward, timeouts, .. } = resolvers;
-        self.check_route(*client, *server, forward)?;
-        self.check_route(*server, *client, backward)?;
-        ensure(!timeouts.is_empty() && timeouts.len() <= 255, || {
-            "timeouts: needs 1 to 255 attempts".into()
-        })?;
-        ensure(timeouts.iter().all(|&span| span > Span::ZERO), || {
-            "timeouts: each must be above zero".into()
-        })?;
-        ensure(resolvers.query_bytes.min(resolvers.reply_bytes) >= SMALLEST, || {
-            format!("query_bytes, reply_bytes: an IP packet with DNS has at least {SMALLEST} bytes")
-        })?;
-        let total = u64::from(resolvers.workers)
-            .saturating_mul(u64::from(resolvers.warm_up) + u64::from(resolvers.queries))
-            .saturating_mul(timeouts.len() as u64);
-        ensure(resolvers.warm_up.checked_add(resolvers.queries).is_some(), || {
-            "warm_up, queries: too many together".into()
-        })?;
-        ensure(total < u64::from(u32::MAX), || {
-            format!("{total} attempts are more than the table can hold")
-        })
+    /// Checks that an application is there to answer.
+    pub(crate) fn check_server(&self, server: usize) -> Result<(), String> {
+        if server >= self.applications.len() {
+            return Err("server: no such application".into());
+        }
+        Ok(())
     }
 
     fn check_route(&self, from: usize, to: usize, route: &[usize]) -> Result<(), PlanError> {

@@ -1,8 +1,7 @@
-//! Ports of connections and resolver workers, which the simulator itself knows by index: for filters
-//! in queues and for captures.
+//! Ports that no application chooses: for filters in queues and for captures.
 //!
-//! They follow from the plan alone, so that captures of different links of a run agree, and a
-//! filter that was written for one run does for the next.
+//! They follow from the order in which flows and sockets are made, so that captures of different
+//! links of a run agree, and a filter that was written for one run does for the next.
 
 /// The ports of connection `connection`: the data sender's, and the data receiver's.
 ///
@@ -18,13 +17,13 @@ pub const fn tcp(connection: u32) -> (u16, u16) {
 /// The DNS server's port.
 pub const DNS: u16 = 53;
 
-/// The port of a resolver worker, numbered over all groups: one for each of the first 64,512, from
-/// 49152 on, then from 1024.
-pub const fn worker(worker: u32) -> u16 {
+/// The port of a client's UDP socket, numbered over the whole run: one for each of the first
+/// 64,512, from 49152 on, then from 1024.
+pub const fn socket(socket: u32) -> u16 {
     const FIRST: u32 = 49_152 - LOWEST;
     const LOWEST: u32 = 1_024;
     const COUNT: u32 = 65_536 - LOWEST;
-    (LOWEST + (FIRST + worker % COUNT) % COUNT) as u16
+    (LOWEST + (FIRST + socket % COUNT) % COUNT) as u16
 }
 
 #[cfg(test)]
@@ -42,9 +41,9 @@ mod tests {
     }
 
     #[test]
-    fn workers_differ_in_their_ports() {
-        let ports: BTreeSet<_> = (0..64_512).map(worker).collect();
+    fn sockets_differ_in_their_ports() {
+        let ports: BTreeSet<_> = (0..64_512).map(socket).collect();
         assert_eq!(ports.len(), 64_512);
-        assert_eq!((worker(0), worker(16_383), worker(16_384)), (49_152, 65_535, 1024));
+        assert_eq!((socket(0), socket(16_383), socket(16_384)), (49_152, 65_535, 1024));
     }
 }

@@ -8,39 +8,39 @@ use rand_pcg::Pcg32;
 
 /// A component's own stream of random numbers (PCG-XSH-RR 64/32, O'Neill 2014).
 #[derive(Clone, Debug)]
-pub(crate) struct Random(Pcg32);
+pub struct Random(Pcg32);
 
 impl Random {
     /// The stream of component `name` in the run with `seed`.
-    pub(crate) fn new(seed: u64, name: &str) -> Self {
+    pub fn new(seed: u64, name: &str) -> Self {
         Self(Pcg32::seed_from_u64(stream_seed(seed, name)))
     }
 
     /// 32 random bits.
     #[inline]
-    pub(crate) fn bits(&mut self) -> u32 {
+    pub fn bits(&mut self) -> u32 {
         self.0.next_u32()
     }
 
     /// Uniform in [0, 1), with 53 bits.
     #[inline]
-    pub(crate) fn uniform(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
     /// Exponentially distributed with the given mean.
-    pub(crate) fn exponential(&mut self, mean: Span) -> Span {
+    pub fn exponential(&mut self, mean: Span) -> Span {
         Span::from_secs_f64(self.standard_exponential() * mean.as_secs_f64())
     }
 
     /// Exponentially distributed with mean 1.
-    pub(crate) fn standard_exponential(&mut self) -> f64 {
+    pub fn standard_exponential(&mut self) -> f64 {
         // 1 - u is in (0, 1]: the logarithm is finite.
         -(1.0 - self.uniform()).ln()
     }
 
     /// Pareto-distributed with the given mean and a shape above 1.
-    pub(crate) fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
+    pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
         let scale = mean * (shape - 1.0) / shape;
         scale * (1.0 - self.uniform()).powf(-1.0 / shape)
     }

@@ -45,6 +45,28 @@ impl Column {
     }
 }
 
+impl Table {
+    /// Adds the rows of a table with the same columns.
+    ///
+    /// # Panics
+    ///
+    /// If its columns are others.
+    pub(crate) fn append(&mut self, other: Self) {
+        for ((name, mine), (other_name, theirs)) in self.columns.iter_mut().zip(other.columns) {
+            assert_eq!(*name, other_name, "tables of the same name have the same columns");
+            match (mine, theirs) {
+                (Column::F64(mine), Column::F64(theirs)) => mine.extend(theirs),
+                (Column::U64(mine), Column::U64(theirs)) => mine.extend(theirs),
+                (Column::U32(mine), Column::U32(theirs)) => mine.extend(theirs),
+                (Column::U8(mine), Column::U8(theirs)) => mine.extend(theirs),
+                (Column::Bool(mine), Column::Bool(theirs)) => mine.extend(theirs),
+                (Column::Text(mine), Column::Text(theirs)) => mine.extend(theirs),
+                _ => panic!("column {name} has two types"),
+            }
+        }
+    }
+}
+
 /// Builds a table's columns from rows.
 macro_rules! columns {
     ($rows:expr, $($name:literal: $kind:ident = |$row:pat_param| $value:expr),+ $(,)?) => {

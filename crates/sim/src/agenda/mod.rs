@@ -8,37 +8,16 @@
 //! Simultaneous events run in the order in which they were scheduled. That needs no sequence
 //! number, because equal times are on one list at any moment, and are put behind each other there.
 
+mod event;
 mod far;
 mod store;
 
 use narrows_units::Time;
 
+pub(crate) use self::event::Event;
+use self::event::Packed;
 use self::far::Far;
 use self::store::{List, NONE, Store};
-
-/// What an event stands for; the engine gives it its meaning. Four bits of kind, 28 of index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Event(u32);
-
-impl Event {
-    /// The largest index that fits.
-    pub(crate) const MAX_INDEX: u32 = (1 << 28) - 1;
-
-    #[inline]
-    pub(crate) const fn new(kind: u32, index: u32) -> Self {
-        Self(kind << 28 | index)
-    }
-
-    #[inline]
-    pub(crate) const fn kind(self) -> u32 {
-        self.0 >> 28
-    }
-
-    #[inline]
-    pub(crate) const fn index(self) -> u32 {
-        self.0 & Self::MAX_INDEX
-    }
-}
 
 /// A priority queue of events by time, first in, first out among equals.
 #[derive(Debug)]
@@ -106,7 +85,7 @@ impl Agenda {
     /// Puts `event` at `at`, which is not before the last popped time.
     #[inline]
     pub(crate) fn schedule(&mut self, at: Time, event: Event) {
-        let entry = self.store.put(at, event);
+        let entry = self.store.put(at, Packed::new(event));
         self.put(at, entry);
     }
 
@@ -129,7 +108,7 @@ impl Agenda {
         if self.pops == LOOK_INTERVAL {
             self.adapt(node.at);
         }
-        Some((node.at, node.event))
+        Some((node.at, node.event.event()))
     }
 
     /// Whether the wheel has come to what is not foreseen.
@@ -162,7 +141,7 @@ impl Agenda {
             let mut more = 0;
             for at in 0..count {
                 let entry = entries[at];
-                events.push(self.store.event(entry));
+                events.push(self.store.event(entry).event());
                 // Without a branch: the processor would have to guess.
                 let next = self.store.next(entry);
                 entries[more] = next;
@@ -361,7 +340,7 @@ mod tests {
         let mut at = 0;
         for number in 0..20_000 {
             at += u64::from(random.next_u32() >> 6);
-            agenda.schedule(Time::from_ps(at), Event::new(3, number));
+            agenda.schedule(Time::from_ps(at), Event::Wake(number));
         }
         let mut foreseen = Vec::new();
         let (mut looks, mut surprises, mut popped) = (0, 0, 0);
@@ -395,13 +374,13 @@ mod tests {
                     let scale = [0u64, 1, 1_000, 1 << 20, 1 << 26, 1 << 38, 1 << 44]
                         [(random.next_u32() % 7) as usize];
                     let delta = if scale == 0 { 0 } else { random.next_u64() % scale / 8 * 8 };
-                    agenda.schedule(Time::from_ps(now + delta), Event::new(3, scheduled));
+                    agenda.schedule(Time::from_ps(now + delta), Event::Wake(scheduled));
                     model.insert((now + delta, scheduled), ());
                     scheduled += 1;
                 }
                 let expected = model.pop_first().map(|((at, id), ())| (at, id));
-                let popped = agenda.pop().map(|(at, event)| (at.as_ps(), event.index()));
-                assert_eq!(popped, expected);
+                let popped = agenda.pop().map(|(at, event)| (at.as_ps(), event));
+                assert_eq!(popped, expected.map(|(at, id)| (at, Event::Wake(id))));
                 now = expected.map_or(now, |(at, _)| at);
             }
         }

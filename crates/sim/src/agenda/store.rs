@@ -2,7 +2,7 @@
 
 use narrows_units::Time;
 
-use super::Event;
+use super::Packed;
 
 /// A list of entries. Empty: `first` is [`NONE`], and `last` means nothing.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Store {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) at: Time,
-    pub(super) event: Event,
+    pub(super) event: Packed,
     pub(super) next: u32,
 }
 
@@ -58,7 +58,7 @@ impl Store {
 
     /// Stores an entry that nothing follows.
     #[inline(always)]
-    pub(super) fn put(&mut self, at: Time, event: Event) -> u32 {
+    pub(super) fn put(&mut self, at: Time, event: Packed) -> u32 {
         let node = Node { at, event, next: NONE };
         match self.nodes.get_mut(self.free as usize) {
             Some(free) => {
@@ -82,7 +82,7 @@ impl Store {
     }
 
     #[inline(always)]
-    pub(super) fn event(&self, entry: u32) -> Event {
+    pub(super) fn event(&self, entry: u32) -> Packed {
         self.nodes[entry as usize].event
     }
 

@@ -97,7 +97,7 @@ mod tests {
         let changes: Vec<&LinkChange> = changes.iter().collect();
         let mut plan = plan(ring);
         let mut clocked = Link::new(&plan, &changes, 1, true);
-        let packet = Packet::dns(0, 0, 0, 1000);
+        let packet = Packet::of_bytes(0, 1000);
         let times: Vec<Time> = (0..packets)
             .map(|_| match clocked.enqueue(Time::ZERO, &mut packet.clone(), &mut Vec::new()) {
                 Passage::Arrives(at) => at,
@@ -108,7 +108,7 @@ mod tests {
         let mut scheduled = Link::new(&plan, &changes, 1, true);
         let mut released = Released::default();
         for _ in 0..packets {
-            scheduled.arrive(Time::ZERO, packet, 0, &mut released);
+            scheduled.arrive(Time::ZERO, packet, (0, 0), 0, &mut released);
         }
         scheduled.release(us(1_000_000), 0, &mut released);
         let same: Vec<Time> = released
@@ -158,8 +158,8 @@ mod tests {
         let mut scheduled = Link::new(&scheduled_plan, &changes, 1, true);
         let mut released = Released::default();
         for _ in 0..5 {
-            let mut packet = Packet::dns(0, 0, 0, 1000);
-            scheduled.arrive(Time::ZERO, packet, 0, &mut released);
+            let mut packet = Packet::of_bytes(0, 1000);
+            scheduled.arrive(Time::ZERO, packet, (0, 0), 0, &mut released);
             clocked.enqueue(Time::ZERO, &mut packet, &mut Vec::new());
         }
         let expected = [(0, 3), (499, 3), (500, 2), (1_999, 2), (2_000, 1), (3_999, 1), (4_000, 0)];
@@ -175,7 +175,7 @@ mod tests {
         let Entry::Scheduled(entry) = &mut other.entry else { panic!("it is scheduled") };
         entry.replace_queue(AnyQdisc::Custom(Box::new(Pfifo::new(PfifoConfig::default()))));
         for _ in 0..5 {
-            other.arrive(Time::ZERO, Packet::dns(0, 0, 0, 1000), 0, &mut released);
+            other.arrive(Time::ZERO, Packet::of_bytes(0, 1000), (0, 0), 0, &mut released);
         }
         for (at, waiting) in expected {
             other.release(us(at), 0, &mut released);
@@ -195,7 +195,7 @@ mod tests {
             (10_000, [(11_000, 3_000), (20_000, 4_000)]),
         ];
         for (comes_at, looks) in looks {
-            link.enqueue(us(comes_at), &mut Packet::dns(0, 0, 0, 1000), &mut Vec::new());
+            link.enqueue(us(comes_at), &mut Packet::of_bytes(0, 1000), &mut Vec::new());
             for (at, busy) in looks {
                 link.drain(us(at));
                 assert_eq!(link.busy_until(us(at)), Span::from_us(busy), "at {at} us");

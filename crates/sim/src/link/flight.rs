@@ -196,12 +196,12 @@ mod tests {
             let (list, model) = (&mut lists[which], &mut models[which]);
             if random.bits() % 5 < if number < 5_000 { 3 } else { 2 } {
                 let at = Time::ZERO + Span::from_us(u64::from(number / 4 + random.bits() % 20));
-                list.push(at, Packet::dns(0, number, 0, 40), &mut flights);
+                list.push(at, Packet::of_bytes(number, 40), &mut flights);
                 model.insert(model.partition_point(|&(other, _)| other <= at), (at, number));
             } else {
                 let expected = (!model.is_empty()).then(|| model.remove(0).1);
                 let landed = list.pop(&mut flights);
-                assert_eq!(landed.map(|(packet, _)| packet.worker()), expected);
+                assert_eq!(landed.map(|(packet, _)| packet.socket()), expected);
                 let next = landed.and_then(|(_, next)| next);
                 assert_eq!(next, expected.and_then(|_| model.first().map(|&(at, _)| at)));
             }
@@ -215,7 +215,7 @@ mod tests {
         for round in 0..100 {
             for list in &mut lists {
                 for _ in 0..30 {
-                    list.push(Time::from_ps(round), Packet::dns(0, 0, 0, 40), &mut flights);
+                    list.push(Time::from_ps(round), Packet::of_bytes(0, 40), &mut flights);
                 }
                 while list.pop(&mut flights).is_some() {}
             }

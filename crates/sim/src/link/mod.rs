@@ -42,9 +42,9 @@ use self::scheduled::Scheduled;
 pub(crate) use self::scheduled::{Fate, Gone, Released};
 use self::simple::{Limit, Waiting};
 use crate::packet::Packet;
+use crate::paths::VARIES;
 use crate::plan::{Link as LinkPlan, LinkChange, Queue as QueuePlan};
 use crate::random::{Random, stream_seed};
-use crate::topology::VARIES;
 
 /// A packet's place in the queue.
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +114,7 @@ pub(crate) struct Link {
     /// [`Framing`](crate::plan::Framing)'s.
     overhead: u16,
     min_frame: u16,
-    /// What follows on every route over this link, or [`VARIES`].
+    /// What follows on every path over this link, or [`VARIES`].
     pub(crate) next: u32,
     /// Packets come from one place in order, and nobody looks: arrivals may be handled ahead.
     pub(crate) inline: bool,

@@ -2,7 +2,7 @@
 //! known before.
 //!
 //! The discipline holds the packets themselves, as [`Waiting`]. The transmitter, or the ring above
-//! it, takes one whenever it has room, so there is an event (`kind::DEQUEUE`) where the next packet
+//! it, takes one whenever it has room, so there is an event ([`Event::Departure`](crate::agenda::Event)) where the next packet
 //! is due: one for each packet that finds the link busy, none for one that does not. Everything
 //! else is as in clock mode ([`super`]): the moments at which the ring takes a packet, the order of
 //! departures and arrivals at the same moment (departures first), the loss and delay that a packet
@@ -36,6 +36,8 @@ pub(crate) struct Waiting {
     queue_overhead: u16,
     /// The wire will lose it.
     lost: bool,
+    /// Source and destination port.
+    ports: (u16, u16),
 }
 
 const _: () = assert!(size_of::<Waiting>() == 48);
@@ -63,12 +65,12 @@ impl narrows_qdisc::Packet for Waiting {
 
     #[inline]
     fn protocol(&self) -> Protocol {
-        if self.packet.is_dns() { Protocol::Udp } else { Protocol::Tcp }
+        if self.packet.is_udp() { Protocol::Udp } else { Protocol::Tcp }
     }
 
     #[inline]
     fn ports(&self) -> (u16, u16) {
-        self.packet.ports()
+        self.ports
     }
 }
 
@@ -88,6 +90,8 @@ pub(super) struct Scheduled {
     /// Rate and delay, where they change.
     changes: Option<Changes>,
     queue_overhead: u16,
+    /// The queue has filters, which look at ports.
+    reads_ports: bool,
     /// So many events are to pass until the queue is asked again what comes.
     foreseen: u32,
     impairment: Option<Impairment>,
@@ -143,6 +147,7 @@ impl Scheduled {
             ring: RingState::new(plan.ring, changes.is_some()),
             changes,
             queue_overhead: plan.framing.queue_overhead.try_into().expect("the plan was checked"),
+            reads_ports: plan.queue.reads_ports(),
             foreseen: 0,
             impairment: Impairment::new(plan, seed),
             observed: observed.then(Observed::default),
@@ -204,8 +209,14 @@ impl Link {
         matches!(self.entry, Entry::Scheduled(_))
     }
 
+    /// Whether [`Link::arrive`] has to know a packet's ports.
+    #[inline]
+    pub(crate) fn reads_ports(&self) -> bool {
+        matches!(&self.entry, Entry::Scheduled(scheduled) if scheduled.reads_ports)
+    }
+
     /// Takes a packet in at `at`; what leaves the queue by then is on the list. Says when an event
-    /// is needed for the next to leave, if one is. `index`: this link's.
+    /// is needed for the next to leave, if one is. `index`: this link's; `ports`: the packet's.
     ///
     /// Calls of this and of [`Link::release`] come in order of time.
     #[inline]
@@ -213,6 +224,7 @@ impl Link {
         &mut self,
         at: Time,
         packet: Packet,
+        ports: (u16, u16),
         index: u32,
         released: &mut Released,
     ) -> Option<Time> {
@@ -228,7 +240,7 @@ impl Link {
             observed.arrived_packets += 1;
             observed.arrived_bytes += u64::from(packet.bytes) + u64::from(queue_overhead);
         }
-        let waiting = Waiting { packet, arrived_at: at, queue_overhead, lost };
+        let waiting = Waiting { packet, arrived_at: at, queue_overhead, lost, ports };
         scheduled.queue.enqueue(at, waiting, &mut released.dropped);
         if !released.dropped.is_empty() {
             scheduled.report(at, index, released);
@@ -406,9 +418,12 @@ mod tests {
     use narrows_units::{Bytes, Rate};
 
     use super::*;
-    use crate::network::{Network, kind};
-    use crate::plan::{Connection, Framing, Opener, Plan, Queue, Ring, Source};
-    use crate::tcp::{self, Flags, SackBlocks, Segment, Seq};
+    use crate::agenda::Event;
+    use crate::network::Network;
+    use crate::packet::Stamp;
+    use crate::plan::{Framing, Path, Plan, Queue, Ring};
+    use crate::shortcuts::Use;
+    use crate::transport::tcp::{Flags, SackBlocks, Segment, Seq};
 
     /// A discipline that lets a packet go every 3 ms, and none sooner than `hold` after it came.
     struct Paced {
@@ -499,9 +514,9 @@ mod tests {
                 (None, None) => break,
                 (Some(at), due) if due.is_none_or(|due| due > at) => {
                     let &(_, bytes) = packets.next().expect("it was there");
-                    let packet = Packet::dns(0, 0, 0, bytes);
+                    let packet = Packet::of_bytes(0, bytes);
                     // An earlier event takes the place of a later one.
-                    due_at = link.arrive(at, packet, 0, &mut released).or(due);
+                    due_at = link.arrive(at, packet, (0, 0), 0, &mut released).or(due);
                 }
                 (_, Some(due)) => {
                     events += 1;
@@ -580,9 +595,9 @@ mod tests {
         let ring = Some(Ring::Bytes(Bytes::new(2999)));
         let mut link = link(pfifo(), ring);
         let mut released = Released::default();
-        let packet = Packet::dns(0, 0, 0, 1000);
+        let packet = Packet::of_bytes(0, 1000);
         for _ in 0..5 {
-            link.arrive(Time::ZERO, packet, 0, &mut released);
+            link.arrive(Time::ZERO, packet, (0, 0), 0, &mut released);
         }
         let waiting = |link: &mut Link, at| {
             let state = link.queue_state(at).expect("it is observed");
@@ -629,22 +644,12 @@ mod tests {
             event_limit: 1000,
             nodes: vec!["a".into(), "b".into()],
             links: vec![link("a->b", 0, 1, codel.clone()), link("b->a", 1, 0, codel)],
-            sources: vec![Source::Bulk],
-            tcp: vec![tcp::Config::profile("linux-6").expect("the profile exists")],
-            connections: vec![Connection {
-                name: "flow".into(),
-                group: "flows".into(),
-                sender: 0,
-                receiver: 1,
-                forward: vec![0],
-                backward: vec![1],
-                tcp: 0,
-                opener: Opener::Sender,
-                start: Time::ZERO,
-                stop: None,
-                source: 0,
-            }],
-            resolvers: Vec::new(),
+            tcp: Vec::new(),
+            paths: vec![
+                Path { from: 0, to: 1, links: vec![0] },
+                Path { from: 1, to: 0, links: vec![1] },
+            ],
+            applications: Vec::new(),
             queue_monitors: Vec::new(),
             link_monitors: Vec::new(),
             captures: Vec::new(),
@@ -652,27 +657,29 @@ mod tests {
             collapse: true,
         };
         plan.check().expect("the plan is sound");
-        let mut network = Network::new(&plan);
+        let uses = [0, 1].map(|path| Use { path, bytes: 40, dns: false });
+        let mut network = Network::new(&plan, &uses);
+        network.paths.assign(0, 0, 1);
         let mut sack = SackBlocks::default();
         assert!(sack.push(Seq(5), Seq(9)));
         let segment = Segment { flags: Flags::ACK, sack, ..Segment::default() };
         for _ in 0..30 {
-            let packet = Packet::from_segment(1, &segment, &mut network.pool);
+            let packet = Packet::from_segment(Stamp::new(1, 0, false), &segment, &mut network.pool);
             network.send(Time::ZERO, packet);
         }
         // One is on the wire, 20 wait.
         assert_eq!(network.pool.in_use(), 21);
         let mut landed = 0;
         while let Some((now, event)) = network.agenda.pop() {
-            match event.kind() {
-                kind::FLIGHT => {
-                    if let Some(packet) = network.land(now, event.index()) {
+            match event {
+                Event::Landing(link) => {
+                    if let Some(packet) = network.land(now, link) {
                         assert_eq!(packet.into_segment(&mut network.pool).sack, sack);
                         landed += 1;
                     }
                 }
-                kind::DEQUEUE => network.release(now, event.index()),
-                other => panic!("no event of kind {other} is expected"),
+                Event::Departure(link) => network.release(now, link),
+                other => panic!("no {other:?} is expected"),
             }
         }
         assert!((2..20).contains(&landed), "{landed}");

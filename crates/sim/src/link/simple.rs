@@ -158,7 +158,7 @@ mod tests {
                 let gap = Span::from_us(if round / 500 % 2 == 0 { 400 } else { 1_200 });
                 at += random.exponential(gap);
                 let bytes = 40 + (random.bits() % 1461) as u16;
-                let mut packet = Packet::dns(0, 0, 0, bytes);
+                let mut packet = Packet::of_bytes(0, bytes);
                 match link.enqueue(at, &mut packet, &mut Vec::new()) {
                     Passage::Arrives(at) => Some(at),
                     Passage::Dropped(_) | Passage::Lost => None,

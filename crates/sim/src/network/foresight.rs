@@ -12,11 +12,10 @@
 
 use std::hint::black_box;
 
-use super::{Network, kind};
+use super::Network;
 use crate::agenda::Event;
 use crate::packet::Packet;
-use crate::plan::Plan;
-use crate::topology::{END, VARIES};
+use crate::paths::{END, VARIES};
 
 /// Lists that are used again at every look.
 #[derive(Debug)]
@@ -25,8 +24,8 @@ pub(super) struct Foresight {
     pays: bool,
     events: Vec<Event>,
     landings: Vec<Landing>,
-    /// Routes of TCP's packets that come to their hosts.
-    routes: Vec<u32>,
+    /// Ways of TCP's packets that come to their hosts.
+    ways: Vec<u32>,
     /// Flows of the packets that come to a scheduled link.
     flow_hashes: Vec<u64>,
     departures: Vec<Packet>,
@@ -40,7 +39,8 @@ struct Landing {
     place: u32,
     /// The place of the packet behind it.
     behind: u32,
-    route: u32,
+    /// The way of a TCP packet.
+    way: Option<u32>,
     /// What follows: a link, or [`END`].
     next: u32,
 }
@@ -49,12 +49,12 @@ struct Landing {
 const FEWEST_FLOWS: usize = 4096;
 
 impl Foresight {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            pays: plan.connections.len() >= FEWEST_FLOWS,
+            pays: false,
             events: Vec::new(),
             landings: Vec::new(),
-            routes: Vec::new(),
+            ways: Vec::new(),
             flow_hashes: Vec::new(),
             departures: Vec::new(),
         }
@@ -66,47 +66,50 @@ impl Network {
         self.foresight.pays = on;
     }
 
+    /// A run begins with so many flows.
+    pub(crate) fn foresee_from(&mut self, flows: usize) {
+        self.foresight.pays = flows >= FEWEST_FLOWS;
+    }
+
     /// Whether it is time to [`foresee`](Self::foresee).
     #[inline(always)]
     pub(crate) fn is_unforeseen(&self) -> bool {
         self.foresight.pays && self.agenda.is_unforeseen()
     }
 
-    /// Reads what the next events will need of the network. Gives the routes of TCP's packets that
+    /// Reads what the next events will need of the network. Gives the ways of TCP's packets that
     /// come to their hosts.
     #[inline(never)]
     pub(crate) fn foresee(&mut self) -> &[u32] {
-        let Self { agenda, links, flights, routes, foresight, .. } = self;
-        let Foresight { events, landings, routes: ends, flow_hashes, .. } = foresight;
+        let Self { agenda, links, flights, paths, foresight, .. } = self;
+        let Foresight { events, landings, ways: ends, flow_hashes, .. } = foresight;
         events.clear();
         agenda.foresee(events);
         landings.clear();
         for event in events {
-            if event.kind() == kind::FLIGHT {
-                let link = event.index();
+            if let &mut Event::Landing(link) = event {
                 let (place, _) = links[link as usize].touch();
-                landings.push(Landing { link, place, behind: 0, route: u32::MAX, next: END });
+                landings.push(Landing { link, place, behind: 0, way: None, next: END });
             }
         }
         for landing in landings.iter_mut() {
             // Without a packet the event is out of date.
             let Some((packet, behind)) = flights.first(landing.place) else { continue };
-            (landing.behind, landing.route) = (behind, packet.route);
+            landing.behind = behind;
+            landing.way = (!packet.is_udp()).then_some(packet.way);
             black_box(packet.bytes);
             landing.next = match links[landing.link as usize].next {
-                VARIES => routes.hop(packet.route, packet.hop),
+                VARIES => paths.hop(packet.way, packet.hop),
                 next => next,
             };
         }
         ends.clear();
         flow_hashes.clear();
         let mut entered = END;
-        for &Landing { place, behind, route, next, .. } in landings.iter() {
+        for &Landing { place, behind, way, next, .. } in landings.iter() {
             black_box(flights.touch(behind));
             if next == END {
-                if route < self.first_dns_route {
-                    ends.push(route);
-                }
+                ends.extend(way);
                 continue;
             }
             black_box(links[next as usize].touch());
@@ -122,11 +125,11 @@ impl Network {
         if entered != END {
             links[entered as usize].foresee_arrivals(flow_hashes);
         }
-        // What the hosts answer takes the other route.
+        // What the hosts answer takes the other way.
         for answers in [false, true] {
-            for route in ends.iter() {
+            for way in ends.iter() {
                 let mut hop = 0;
-                while let link = routes.hop(route ^ 1, hop)
+                while let link = paths.hop(way ^ 1, hop)
                     && link != END
                 {
                     let link = &links[link as usize];
@@ -160,10 +163,10 @@ impl Network {
     /// Reads what departing packets will need where they go.
     #[inline(never)]
     fn foresee_passages(&mut self) {
-        let Self { links, flights, routes, foresight, .. } = self;
-        let Foresight { departures, routes: next, .. } = foresight;
+        let Self { links, flights, paths, foresight, .. } = self;
+        let Foresight { departures, ways: next, .. } = foresight;
         next.clear();
-        next.extend(departures.iter().map(|packet| routes.hop(packet.route, packet.hop + 1)));
+        next.extend(departures.iter().map(|packet| paths.hop(packet.way, packet.hop + 1)));
         next.retain(|&link| link != END);
         for &link in next.iter() {
             black_box(links[link as usize].touch());

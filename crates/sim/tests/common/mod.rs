@@ -3,8 +3,8 @@
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_qdisc::red;
 use narrows_sim::plan::{
-    Connection, Distribution, Draw, Framing, Jitter, Link, Monitor, Opener, Plan, Queue, Resolvers,
-    Ring, Source,
+    Application, Connection, Distribution, Draw, Framing, Jitter, Kind, Link, Monitor, Opener, Path,
+    Plan, Queue, Ring, bulk, dns, on_off,
 };
 use narrows_sim::table::{Column, Table};
 use narrows_sim::{Simulation, tcp};
@@ -59,9 +59,8 @@ pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
             link("bottleneck.backward", 1, 0, mbit, Span::from_ms(20), pfifo(10_000)),
         ],
         tcp: vec![profile("linux-6")],
-        sources: vec![Source::Bulk],
-        connections: Vec::new(),
-        resolvers: Vec::new(),
+        paths: Vec::new(),
+        applications: Vec::new(),
         queue_monitors: vec![Monitor { link: 0, interval: Span::from_ms(100) }],
         link_monitors: vec![Monitor { link: 0, interval: Span::from_ms(500) }],
         captures: Vec::new(),
@@ -82,33 +81,56 @@ pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
             access("out.backward", receiver, 1),
         ];
         plan.links.extend(links);
-        plan.connections.push(Connection {
+        let there = plan.paths.len();
+        plan.paths.extend([
+            Path { from: sender, to: receiver, links: vec![first, 0, first + 2] },
+            Path { from: receiver, to: sender, links: vec![first + 3, 1, first + 1] },
+        ]);
+        let connection = Connection {
             name: format!("flow {pair}"),
-            group: "flows".into(),
-            sender,
-            receiver,
-            forward: vec![first, 0, first + 2],
-            backward: vec![first + 3, 1, first + 1],
+            there,
+            back: there + 1,
             tcp: 0,
             opener: Opener::Sender,
             start: Time::ZERO,
             stop: None,
-            source: 0,
-        });
+        };
+        let kind = Kind::Bulk(bulk::Bulk { connections: vec![connection] });
+        plan.applications.push(Application { name: "flows".into(), kind });
     }
     plan
+}
+
+/// The connections of all applications, in order.
+pub(crate) fn connections(plan: &mut Plan) -> Vec<&mut Connection> {
+    plan.applications.iter_mut().flat_map(|application| of(&mut application.kind)).collect()
+}
+
+fn of(kind: &mut Kind) -> &mut [Connection] {
+    match kind {
+        Kind::Bulk(bulk) => &mut bulk.connections,
+        Kind::OnOff(on_off) => &mut on_off.connections,
+        Kind::DnsClient(_) | Kind::DnsServer(_) => &mut [],
+    }
+}
+
+/// The settings of the group that [`add_resolvers`] adds.
+pub(crate) fn resolvers(plan: &mut Plan) -> &mut dns::client::Client {
+    let client = plan.applications.iter_mut().find_map(|application| match &mut application.kind {
+        Kind::DnsClient(client) => Some(client),
+        _ => None,
+    });
+    client.expect("the plan has resolvers")
 }
 
 /// Resolver workers at pair 0's receiver, the server at its sender: replies share the bottleneck
 /// with the data.
 pub(crate) fn add_resolvers(plan: &mut Plan, workers: u32, queries: u32) {
-    let connection = plan.connections[0].clone();
-    plan.resolvers.push(Resolvers {
-        name: "dns".into(),
-        client: connection.receiver,
-        server: connection.sender,
-        forward: connection.backward,
-        backward: connection.forward,
+    let Connection { there, back, .. } = connections(plan)[0].clone();
+    let client = dns::client::Client {
+        server: plan.applications.len() + 1,
+        there: back,
+        back: there,
         workers,
         start: Time::ZERO + Span::from_secs(1),
         spread: Span::from_ms(500),
@@ -116,11 +138,14 @@ pub(crate) fn add_resolvers(plan: &mut Plan, workers: u32, queries: u32) {
         queries,
         think_mean: Span::ZERO,
         timeouts: [1, 2, 2, 4, 8].map(Span::from_secs).to_vec(),
-        service: Span::from_us(200),
-        service_jitter_mean: Span::ZERO,
         query_bytes: 70,
         reply_bytes: 100,
-    });
+    };
+    let server =
+        dns::server::Server { service: Span::from_us(200), service_jitter_mean: Span::ZERO };
+    for kind in [Kind::DnsClient(client), Kind::DnsServer(server)] {
+        plan.applications.push(Application { name: "dns".into(), kind });
+    }
 }
 
 /// RED with ECN for 10 Mbit/s.
@@ -143,16 +168,24 @@ pub(crate) fn red_ecn() -> Queue {
 /// Makes every connection send bursts of `packets` full segments.
 pub(crate) fn on_off(plan: &mut Plan, packets: u64) {
     let burst = Draw::Constant(Bytes::new(packets * 1460));
-    let idle = Draw::Exponential { mean: Span::from_ms(500) };
-    send(plan, Source::OnOff { burst, idle, bursts: None });
+    send(plan, burst, Draw::Exponential { mean: Span::from_ms(500) }, None);
 }
 
-/// Makes every connection send what `source` says.
-pub(crate) fn send(plan: &mut Plan, source: Source) {
-    plan.sources.push(source);
-    for connection in &mut plan.connections {
-        connection.source = plan.sources.len() - 1;
+/// Makes every connection send bursts.
+pub(crate) fn send(plan: &mut Plan, burst: Draw<Bytes>, idle: Draw<Span>, bursts: Option<u32>) {
+    for application in &mut plan.applications {
+        let connections = of(&mut application.kind).to_vec();
+        if !connections.is_empty() {
+            let (burst, idle) = (burst.clone(), idle.clone());
+            application.kind = Kind::OnOff(on_off::OnOff { connections, burst, idle, bursts });
+        }
     }
+}
+
+/// Makes connections send without end.
+pub(crate) fn send_forever(application: &mut Application) {
+    let connections = of(&mut application.kind).to_vec();
+    application.kind = Kind::Bulk(bulk::Bulk { connections });
 }
 
 /// Everything at once: RED with ECN, a ring, DNS, jitter with reordering, loss, bursts.
@@ -173,11 +206,11 @@ pub(crate) fn busy_plan() -> Plan {
     with_ecn.ecn = true;
     plan.tcp.push(with_ecn);
     on_off(&mut plan, 40);
-    for (index, connection) in plan.connections.iter_mut().enumerate() {
+    for (index, connection) in connections(&mut plan).into_iter().enumerate() {
         connection.tcp = index % 2;
-        if index % 3 == 0 {
-            connection.source = 0;
-        }
+    }
+    for application in plan.applications.iter_mut().step_by(3) {
+        send_forever(application);
     }
     add_resolvers(&mut plan, 20, 20);
     plan

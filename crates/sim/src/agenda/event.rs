@@ -1,0 +1,78 @@
+//! What can happen, and its form of 32 bits on the agenda's lists.
+
+/// Something that happens at a moment of the run. The numbers say where, or to whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Event {
+    /// A packet comes to the end of a link.
+    Landing(u32),
+    /// A queue's next packet may leave its link.
+    Departure(u32),
+    /// A TCP timer of an end: twice the flow, plus one for its second end.
+    TcpTimer(u32),
+    /// An application's timer: a place on the list of those that are set.
+    Wake(u32),
+    /// A queue is sampled: which monitor.
+    QueueSample(u32),
+    /// A link is sampled: which monitor.
+    LinkSample(u32),
+}
+
+impl Event {
+    /// The largest number that fits.
+    pub(crate) const MAX_INDEX: u32 = (1 << INDEX_BITS) - 1;
+}
+
+/// An event in four bits of kind and 28 of number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packed(u32);
+
+const INDEX_BITS: u32 = 28;
+
+impl Packed {
+    #[inline(always)]
+    pub(super) const fn new(event: Event) -> Self {
+        let (kind, index) = match event {
+            Event::Landing(index) => (0, index),
+            Event::Departure(index) => (1, index),
+            Event::TcpTimer(index) => (2, index),
+            Event::Wake(index) => (3, index),
+            Event::QueueSample(index) => (4, index),
+            Event::LinkSample(index) => (5, index),
+        };
+        Self(kind << INDEX_BITS | index)
+    }
+
+    #[inline(always)]
+    pub(super) const fn event(self) -> Event {
+        let index = self.0 & Event::MAX_INDEX;
+        match self.0 >> INDEX_BITS {
+            0 => Event::Landing(index),
+            1 => Event::Departure(index),
+            2 => Event::TcpTimer(index),
+            3 => Event::Wake(index),
+            4 => Event::QueueSample(index),
+            _ => Event::LinkSample(index),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_survive_their_packed_form() {
+        for index in [0, 1, 12_345, Event::MAX_INDEX] {
+            for event in [
+                Event::Landing(index),
+                Event::Departure(index),
+                Event::TcpTimer(index),
+                Event::Wake(index),
+                Event::QueueSample(index),
+                Event::LinkSample(index),
+            ] {
+                assert_eq!(Packed::new(event).event(), event);
+            }
+        }
+    }
+}

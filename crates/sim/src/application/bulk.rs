@@ -1,0 +1,59 @@
+//! Data without end: each connection sends as fast as TCP lets it.
+
+use super::connection::{Connection, Group, Timer, check, uses};
+use super::{Application, Host, Settings, Use};
+use crate::plan::Plan;
+
+/// Settings of a group of connections that never run out of data.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Bulk {
+    /// The connections.
+    pub connections: Vec<Connection>,
+}
+
+impl Settings for Bulk {
+    fn check(&self, plan: &Plan) -> Result<usize, String> {
+        check(&self.connections, plan)
+    }
+
+    fn uses(&self, plan: &Plan) -> Vec<Use> {
+        uses(&self.connections, plan)
+    }
+
+    fn build(self, _name: &str) -> Box<dyn Application> {
+        Box::new(Sender { connections: self.connections, group: Group::EMPTY })
+    }
+}
+
+#[derive(Debug)]
+struct Sender {
+    /// Until they are set up.
+    connections: Vec<Connection>,
+    group: Group,
+}
+
+impl Application for Sender {
+    fn start(&mut self, host: &mut Host<'_>) {
+        self.group = Group::set_up(host, &std::mem::take(&mut self.connections), drop);
+    }
+
+    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+        let (number, timer) = Group::timer(token);
+        let sender = self.group.sender(number);
+        match timer {
+            Timer::Go => {
+                host.connect(sender);
+                host.write_forever(sender);
+            }
+            Timer::Stop => {
+                host.end_forever(sender);
+                host.close(sender);
+            }
+        }
+    }
+}

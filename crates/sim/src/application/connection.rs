@@ -1,0 +1,161 @@
+//! The TCP connections of a traffic group, which exist from the start of the run and are opened at
+//! times that the plan gives.
+
+use narrows_units::Time;
+
+use super::host::Transfer;
+use super::{Host, Socket, Use, is_moment};
+use crate::plan::Plan;
+use crate::random::Random;
+
+/// A TCP connection.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Connection {
+    /// Its name, unique; its random streams are derived from it.
+    pub name: String,
+    /// The way from the data's sender to its receiver: an index into the plan's paths.
+    pub there: usize,
+    /// The way from receiver to sender: an index into the plan's paths.
+    pub back: usize,
+    /// Settings of both ends: an index into the plan's `tcp`.
+    pub tcp: usize,
+    /// Which end sends the SYN.
+    pub opener: Opener,
+    /// When the connection is opened.
+    pub start: Time,
+    /// When the application stops: it writes nothing from then on, and the connection closes after
+    /// what was written before. Data without end stop where they are.
+    pub stop: Option<Time>,
+}
+
+/// The end that opens a connection.
+///
+/// It matters where a direction is congested: a SYN that is sent again no longer asks for ECN
+/// (RFC 3168, 6.1.1.1; Linux's `tcp_ecn_fallback`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Opener {
+    /// The data's sender: an upload.
+    Sender,
+    /// The data's receiver: a download.
+    Receiver,
+}
+
+/// Whether all connections of a group are possible; their number.
+pub(crate) fn check(connections: &[Connection], plan: &Plan) -> Result<usize, String> {
+    for connection in connections {
+        check_one(connection, plan).map_err(|why| format!("{}: {why}", connection.name))?;
+    }
+    Ok(connections.len())
+}
+
+fn check_one(connection: &Connection, plan: &Plan) -> Result<(), String> {
+    plan.check_round_trip(connection.there, connection.back)?;
+    if connection.tcp >= plan.tcp.len() {
+        return Err("tcp: no such settings".into());
+    }
+    if !is_moment(connection.start) {
+        return Err("start: is too late".into());
+    }
+    if connection.stop.is_some_and(|stop| stop <= connection.start) {
+        return Err("stop: must be after start".into());
+    }
+    Ok(())
+}
+
+/// The paths that a group's connections send along.
+pub(crate) fn uses(connections: &[Connection], plan: &Plan) -> Vec<Use> {
+    const HEADERS: u16 = 20 + 20;
+    const TIMESTAMPS: u16 = 12;
+    let of_one = |connection: &Connection| {
+        let options = if plan.tcp[connection.tcp].timestamps { TIMESTAMPS } else { 0 };
+        [connection.there, connection.back]
+            .map(|path| Use { path, bytes: HEADERS + options, dns: false })
+    };
+    connections.iter().flat_map(of_one).collect()
+}
+
+/// The connections of a group, by number; each has two timers.
+#[derive(Debug)]
+pub(crate) struct Group {
+    first: Option<Socket>,
+    first_row: u32,
+    count: u32,
+}
+
+/// What a timer of a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timer {
+    /// It is opened, or what its application does goes on.
+    Go,
+    /// Its application stops.
+    Stop,
+}
+
+impl Group {
+    pub(crate) const EMPTY: Self = Self { first: None, first_row: 0, count: 0 };
+
+    /// Sets up all connections with their timers. Gives each one's stream of random numbers to
+    /// `keep`.
+    pub(crate) fn set_up(
+        host: &mut Host<'_>,
+        connections: &[Connection],
+        mut keep: impl FnMut(Random),
+    ) -> Self {
+        let mut group = Self::EMPTY;
+        host.reserve(connections);
+        for (number, connection) in connections.iter().enumerate() {
+            let number = number as u32;
+            let mut random = host.random(&connection.name);
+            let socket = host.set_up(&Transfer {
+                there: connection.there,
+                back: connection.back,
+                tcp: connection.tcp,
+                first_opens: connection.opener == Opener::Sender,
+                isns: [random.bits(), random.bits()],
+                number,
+            });
+            let row = host.list(socket, &connection.name, connection.start);
+            if group.first.is_none() {
+                (group.first, group.first_row) = (Some(socket), row);
+            }
+            group.count += 1;
+            host.wake(connection.start, Self::token(number, Timer::Go));
+            if let Some(stop) = connection.stop {
+                host.wake(stop, Self::token(number, Timer::Stop));
+            }
+            keep(random);
+        }
+        group
+    }
+
+    /// The sending end of a connection: a group's flows have numbers in a row.
+    pub(crate) fn sender(&self, number: u32) -> Socket {
+        let first = self.first.expect("a connection that has a number was set up");
+        Socket { end: first.end + 2 * number, generation: first.generation }
+    }
+
+    /// The row of a connection in the table `flows`.
+    pub(crate) const fn row(&self, number: u32) -> u32 {
+        self.first_row + number
+    }
+
+    /// The number that a timer is set with.
+    pub(crate) const fn token(number: u32, timer: Timer) -> u32 {
+        2 * number + matches!(timer, Timer::Stop) as u32
+    }
+
+    /// The connection and the reason of a timer.
+    pub(crate) const fn timer(token: u32) -> (u32, Timer) {
+        (token / 2, if token.is_multiple_of(2) { Timer::Go } else { Timer::Stop })
+    }
+}

@@ -1,0 +1,317 @@
+//! What an application can ask for.
+
+use narrows_units::Time;
+
+use super::connection::Connection as ConnectionPlan;
+use super::{Message, Socket};
+use crate::agenda::Event;
+use crate::flow::{Flows, NewConnection};
+use crate::network::Network;
+use crate::packet::Packet;
+use crate::random::Random;
+use crate::record::Records;
+use crate::transport::Connection;
+use crate::transport::tcp::Endpoint;
+use crate::wakes::{Wake, Wakes};
+
+/// The hosts of the network, as one application sees them during a call.
+///
+/// Segments that follow from what it asks are sent when the call is over, so that a FIN goes with
+/// the last byte; [`Host::flush`] sends them at once. Datagrams are sent at once.
+#[derive(Debug)]
+pub struct Host<'a> {
+    pub(crate) now: Time,
+    pub(crate) seed: u64,
+    /// The application that is being told something.
+    pub(crate) application: u32,
+    pub(crate) network: &'a mut Network,
+    pub(crate) flows: &'a mut Flows,
+    pub(crate) wakes: &'a mut Wakes,
+    pub(crate) records: &'a mut Records,
+}
+
+/// A connection of an application with itself, to carry bytes one way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    /// Indices into the plan's paths: from the sender, and back.
+    pub(crate) there: usize,
+    pub(crate) back: usize,
+    /// An index into the plan's `tcp`.
+    pub(crate) tcp: usize,
+    /// The sender sends the SYN.
+    pub(crate) first_opens: bool,
+    /// Initial sequence numbers.
+    pub(crate) isns: [u32; 2],
+    /// What the application calls it.
+    pub(crate) number: u32,
+}
+
+/// How to reach a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Dial {
+    /// The way to the server: an index into the plan's paths.
+    pub there: usize,
+    /// The way back: an index into the plan's paths.
+    pub back: usize,
+    /// The server: an index into the plan's applications.
+    pub server: usize,
+    /// The server's port.
+    pub port: u16,
+    /// TCP settings of both ends: an index into the plan's `tcp`; datagrams need none.
+    pub tcp: usize,
+    /// What the application calls the connection.
+    pub number: u32,
+    /// Its packets count as DNS where links and monitors tell DNS apart.
+    pub dns: bool,
+}
+
+/// The datagrams between an application's sockets and a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Association(Socket);
+
+impl From<Socket> for Association {
+    fn from(socket: Socket) -> Self {
+        Self(socket)
+    }
+}
+
+impl Association {
+    /// Twice the number of its flow.
+    pub(crate) const fn first_end(self) -> u32 {
+        self.0.end
+    }
+}
+
+impl Host<'_> {
+    /// The application that is being told something: an index into the plan's applications.
+    pub fn application(&self) -> u32 {
+        self.application
+    }
+
+    /// The present moment.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// A stream of random numbers of its own for whatever has this name in this run.
+    pub fn random(&self, name: &str) -> Random {
+        Random::new(self.seed, name)
+    }
+
+    /// Asks for [`timer`](super::Application::timer) with this number at `at`, which is not before
+    /// now. A timer that is set comes; who no longer wants it ignores it.
+    pub fn wake(&mut self, at: Time, token: u32) {
+        let place = self.wakes.put(Wake { application: self.application, token });
+        self.network.agenda.schedule(at, Event::Wake(place));
+    }
+
+    /// Waits for connections; up to `backlog` (and one, as in Linux) may be established before they
+    /// are [accepted](Self::accept), others have to try again.
+    pub fn listen(&mut self, backlog: u32) {
+        self.flows.listen(self.application, backlog);
+    }
+
+    /// Takes the connection that has waited longest; `None`: none waits.
+    pub fn accept(&mut self) -> Option<Socket> {
+        self.flows.accept(self.application)
+    }
+
+    /// Opens a connection to a server. Its messages are those of both applications.
+    pub fn open(&mut self, dial: &Dial, random: &mut Random) -> Socket {
+        let new = NewConnection {
+            applications: [self.application, dial.server as u32],
+            number: dial.number,
+            there: dial.there as u32,
+            back: dial.back as u32,
+            config: dial.tcp as u32,
+            first_opens: true,
+            isns: [random.bits(), random.bits()],
+            dns: dial.dns,
+            dialogue: true,
+            port: Some(dial.port),
+        };
+        let socket = self.flows.add_connection(&new, self.network);
+        self.connect(socket);
+        socket
+    }
+
+    /// Prepares to exchange datagrams with a server.
+    pub fn associate(&mut self, dial: &Dial) -> Association {
+        let new = NewConnection {
+            applications: [self.application, dial.server as u32],
+            number: dial.number,
+            there: dial.there as u32,
+            back: dial.back as u32,
+            config: 0,
+            first_opens: true,
+            isns: [0; 2],
+            dns: dial.dns,
+            dialogue: false,
+            port: Some(dial.port),
+        };
+        Association(self.flows.add_datagrams(&new, self.network))
+    }
+
+    /// The first of so many sockets for datagrams, each with a port of its own.
+    pub fn take_sockets(&mut self, count: u32) -> u32 {
+        self.flows.take_sockets(count)
+    }
+
+    /// Sends a datagram from one of the first end's sockets, or to it: `back`.
+    pub fn send_datagram(
+        &mut self,
+        association: Association,
+        socket: u32,
+        back: bool,
+        message: &Message,
+    ) {
+        let end = Socket { end: association.0.end + u32::from(back), ..association.0 };
+        if let Some(stamp) = self.flows.stamp(end) {
+            self.network.send_seldom(self.now, Packet::datagram(stamp, socket, message));
+        }
+    }
+
+    /// Writes a message.
+    pub fn send(&mut self, socket: Socket, message: Message) {
+        self.flows.change(self.now, socket, |connection, cx| {
+            if let Some(dialogue) = &mut connection.dialogue {
+                dialogue.write(socket.side(), message);
+            }
+            let endpoint = &mut connection.ends[socket.side()].endpoint;
+            endpoint.write(cx.config, cx.now, u64::from(message.bytes));
+        });
+    }
+
+    /// Sends what was written so far, rather than when the call is over.
+    pub fn flush(&mut self, socket: Socket) {
+        self.flows.flush(self.now, socket.end, self.network);
+    }
+
+    /// Writes nothing more: a FIN follows the last byte.
+    pub fn close(&mut self, socket: Socket) {
+        self.flows.change(self.now, socket, |connection, cx| {
+            connection.ends[socket.side()].endpoint.close(cx.config, cx.now);
+        });
+    }
+
+    /// Ends a connection at once, with a reset. Nothing more will be heard of it.
+    pub fn abort(&mut self, socket: Socket) {
+        self.flows.abort(self.now, socket, self.network);
+    }
+
+    /// Asks for [`delivered`](super::Application::delivered) when all that the first end of a
+    /// connection has written so far is acknowledged.
+    pub(crate) fn tell_delivery(&mut self, socket: Socket, bytes: u64) {
+        self.flows.change(self.now, socket, |connection, _| {
+            let acked = connection.first().bytes_acked();
+            connection.awaits = std::num::NonZeroU64::new(acked + bytes);
+        });
+    }
+
+    /// What the application at the first end calls a connection.
+    pub fn number(&self, socket: Socket) -> u32 {
+        self.flows.number(socket)
+    }
+
+    /// The TCP endpoint behind a socket; `None`: the connection is gone.
+    pub fn endpoint(&self, socket: Socket) -> Option<&Endpoint> {
+        let connection = self.flows.connection(socket)?;
+        Some(&connection.ends[socket.side()].endpoint)
+    }
+
+    /// IP packets that a socket of a connection with messages has sent, and their bytes.
+    pub fn sent(&self, socket: Socket) -> (u32, u64) {
+        let dialogue = self.flows.connection(socket).and_then(|c| c.dialogue.as_ref());
+        dialogue.map_or((0, 0), |dialogue| {
+            let side = &dialogue.sides[socket.side()];
+            (side.packets, side.ip_bytes)
+        })
+    }
+
+    /// The rows of the tables that applications share.
+    pub fn records(&mut self) -> &mut Records {
+        self.records
+    }
+
+    /// Makes room for the connections of a group.
+    pub(crate) fn reserve(&mut self, connections: &[ConnectionPlan]) {
+        let name_bytes = connections.iter().map(|connection| connection.name.len()).sum();
+        self.flows.reserve(connections.len(), name_bytes);
+        self.network.reserve(self.flows.len() + connections.len());
+    }
+
+    /// Sets up a connection that is opened later.
+    pub(crate) fn set_up(&mut self, transfer: &Transfer) -> Socket {
+        let new = NewConnection {
+            applications: [self.application; 2],
+            number: transfer.number,
+            there: transfer.there as u32,
+            back: transfer.back as u32,
+            config: transfer.tcp as u32,
+            first_opens: transfer.first_opens,
+            isns: transfer.isns,
+            dns: false,
+            dialogue: false,
+            port: None,
+        };
+        self.flows.add_connection(&new, self.network)
+    }
+
+    /// Gives a connection a row in the table `flows`; the row's number.
+    pub(crate) fn list(&mut self, socket: Socket, name: &str, start: Time) -> u32 {
+        self.flows.list(socket, name, start)
+    }
+
+    /// Opens a connection that was set up.
+    pub(crate) fn connect(&mut self, socket: Socket) {
+        let opener = self.flows.connection(socket).map_or(0, Connection::opener);
+        let opening = Socket { end: 2 * socket.flow() + opener, ..socket };
+        self.flows.change(self.now, opening, |connection, cx| {
+            connection.connect(cx.config, cx.now);
+        });
+    }
+
+    /// Writes bytes without meaning.
+    pub(crate) fn write(&mut self, socket: Socket, bytes: u64) {
+        self.flows.change(self.now, socket, |connection, cx| {
+            connection.ends[socket.side()].endpoint.write(cx.config, cx.now, bytes);
+        });
+    }
+
+    /// Writes bytes without end.
+    pub(crate) fn write_forever(&mut self, socket: Socket) {
+        self.flows.change(self.now, socket, |connection, cx| {
+            connection.ends[socket.side()].endpoint.write_forever(cx.config, cx.now);
+        });
+    }
+
+    /// Bytes without end, end: what is not sent by now is not written.
+    pub(crate) fn end_forever(&mut self, socket: Socket) {
+        self.flows.change(self.now, socket, |connection, _| {
+            connection.ends[socket.side()].endpoint.end_forever();
+        });
+    }
+
+    /// Data segments that the first end of a connection has sent again.
+    pub(crate) fn retransmissions(&self, socket: Socket) -> u32 {
+        self.flows.connection(socket).map_or(0, Connection::retransmissions)
+    }
+
+    /// Gives back the memory for segments in flight, as the application falls silent.
+    pub(crate) fn release_memory(&mut self, socket: Socket) {
+        self.flows.change(self.now, socket, |connection, _| {
+            connection.ends[socket.side()].endpoint.release_memory();
+        });
+    }
+}
+
+/// The flows of a run, for looking at.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a>(pub(crate) &'a Flows);
+
+impl View<'_> {
+    /// Data segments that the first end of a connection has sent again.
+    pub(crate) fn retransmissions(&self, socket: Socket) -> u32 {
+        self.0.connection(socket).map_or(0, Connection::retransmissions)
+    }
+}

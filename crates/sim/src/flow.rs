@@ -1,0 +1,580 @@
+//! One table of all flows: who owns their ends, which way their packets go, and their transport.
+//!
+//! A flow is what two hosts exchange under one pair of addresses: a TCP connection, or the
+//! datagrams of an application's sockets with one server. Packets carry its number. Flows are opened
+//! and closed while the run goes on, and a number that is free is used again; a *generation* of one
+//! byte, in packets and [`Socket`]s, tells the flows apart that had it, so that late packets find
+//! nobody.
+
+use std::collections::VecDeque;
+
+use narrows_units::Time;
+
+use crate::application::{Application, Closed, Datagram, Lost, Message, Socket};
+use crate::network::Network;
+use crate::packet::{Packet, Stamp};
+use crate::transport::connection::SetUp;
+use crate::transport::tcp::{Config, Context, tick_us};
+use crate::transport::{Connection, Dialogue, News};
+
+/// All flows of a run.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    table: Vec<Flow>,
+    owners: Vec<Owners>,
+    /// Numbers to be used again, the longest free one first.
+    free: VecDeque<u32>,
+    /// With the microseconds in a jiffy.
+    configs: Vec<(Config, u32)>,
+    listeners: Vec<Listener>,
+    /// Connections with a row in the table `flows`.
+    listed: Vec<Listed>,
+    /// Their names, one after the other.
+    names: String,
+    /// What applications are to be told, in order.
+    news: Vec<Notice>,
+    /// Ends whose applications have written, opened or closed, and whose segments are not yet sent.
+    unsent: Vec<u32>,
+    /// Sockets for datagrams that were given out.
+    sockets: u32,
+}
+
+/// What carries a flow.
+#[derive(Debug)]
+enum Flow {
+    Tcp(Connection),
+    /// The datagrams of an application's sockets.
+    Udp(Stamp),
+    /// Nobody has the number; the next flow has this generation.
+    Free(u8),
+}
+
+/// Who owns a flow.
+#[derive(Clone, Copy, Debug)]
+struct Owners {
+    /// The applications at its ends; of a connection that carries data one way, both the same.
+    applications: [u32; 2],
+    /// What the application at the first end calls the flow.
+    number: u32,
+    /// The way there: an index into the plan's paths.
+    there: u32,
+}
+
+/// A connection that the table `flows` lists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed {
+    flow: u32,
+    /// Where its name ends in `names`.
+    name_end: u32,
+    pub(crate) start: Time,
+}
+
+/// Where a server waits for connections.
+#[derive(Debug)]
+struct Listener {
+    application: u32,
+    /// Connections that may wait to be accepted.
+    backlog: u32,
+    /// Those that do, the first one first.
+    queue: VecDeque<Socket>,
+}
+
+/// Something that an application is to be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    Opened(Socket),
+    Received(Socket, Message),
+    Delivered(Socket),
+    Closed(Socket, Closed),
+    /// An application has a connection to accept.
+    Arrived(u32),
+    Datagram(Datagram),
+    Lost(Datagram, Lost),
+}
+
+impl Flows {
+    pub(crate) fn new(configs: &[Config]) -> Self {
+        Self {
+            table: Vec::new(),
+            owners: Vec::new(),
+            free: VecDeque::new(),
+            configs: configs.iter().map(|config| (config.clone(), tick_us(config))).collect(),
+            listeners: Vec::new(),
+            listed: Vec::new(),
+            names: String::new(),
+            news: Vec::new(),
+            unsent: Vec::new(),
+            sockets: 0,
+        }
+    }
+
+    /// How many numbers are in use, or were.
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Makes room for so many more flows, with names of so many bytes in all.
+    pub(crate) fn reserve(&mut self, flows: usize, name_bytes: usize) {
+        self.table.reserve_exact(flows);
+        self.owners.reserve_exact(flows);
+        self.listed.reserve_exact(flows);
+        self.names.reserve_exact(name_bytes);
+    }
+
+    /// Sets up a connection between two applications, or within one.
+    pub(crate) fn add_connection(&mut self, new: &NewConnection, network: &mut Network) -> Socket {
+        let (flow, generation) = self.next_number();
+        let dialogue = new.dialogue.then(|| Box::new(Dialogue::new()));
+        let (config, _) = &self.configs[new.config as usize];
+        let set_up = SetUp {
+            config,
+            config_index: new.config,
+            generation,
+            dns: new.dns,
+            first_opens: new.first_opens,
+            isns: new.isns,
+        };
+        let mut connection = Connection::new(&set_up, dialogue);
+        if new.dialogue {
+            for end in &mut connection.ends {
+                end.endpoint.keep_open();
+            }
+        }
+        self.put(flow, Flow::Tcp(connection), new.owners());
+        network.paths.assign(flow, new.there, new.back);
+        network.set_ports(flow, new.ports(flow));
+        Socket { end: 2 * flow, generation }
+    }
+
+    /// Sets up a flow of datagrams; gives its number.
+    pub(crate) fn add_datagrams(&mut self, new: &NewConnection, network: &mut Network) -> Socket {
+        let (flow, generation) = self.next_number();
+        self.put(flow, Flow::Udp(Stamp::new(2 * flow, generation, new.dns)), new.owners());
+        network.paths.assign(flow, new.there, new.back);
+        network.set_ports(flow, new.ports(flow));
+        Socket { end: 2 * flow, generation }
+    }
+
+    /// Gives a connection a row in the table `flows`; the row's number.
+    pub(crate) fn list(&mut self, socket: Socket, name: &str, start: Time) -> u32 {
+        self.names.push_str(name);
+        // Names of 100 bytes for 2^28 flows would need 25 GB.
+        let name_end = self.names.len() as u32;
+        self.listed.push(Listed { flow: socket.flow(), name_end, start });
+        self.listed.len() as u32 - 1
+    }
+
+    /// The first of so many sockets for datagrams, which nobody else has.
+    pub(crate) fn take_sockets(&mut self, count: u32) -> u32 {
+        let first = self.sockets;
+        self.sockets = self.sockets.wrapping_add(count);
+        first
+    }
+
+    /// An application waits for connections.
+    pub(crate) fn listen(&mut self, application: u32, backlog: u32) {
+        self.listeners.push(Listener { application, backlog, queue: VecDeque::new() });
+    }
+
+    /// The next connection that waits for an application, if any.
+    pub(crate) fn accept(&mut self, application: u32) -> Option<Socket> {
+        let listener = self.listener(application)?;
+        let socket = listener.queue.pop_front()?;
+        if let Some(connection) = self.connection_of(socket)
+            && let Some(dialogue) = &mut connection.dialogue
+        {
+            dialogue.sides[socket.side()].accept();
+        }
+        self.collect_news(socket.end);
+        Some(socket)
+    }
+
+    /// A segment has come to its host.
+    #[inline]
+    pub(crate) fn handle_segment(&mut self, now: Time, packet: Packet, network: &mut Network) {
+        let flow = packet.flow();
+        let Flow::Tcp(connection) = &mut self.table[flow as usize] else {
+            packet.discard(&mut network.pool);
+            return;
+        };
+        let (config, tick_us) = &self.configs[connection.config as usize];
+        let cx = Context::with_tick(config, *tick_us, now);
+        if connection.dialogue.is_some() {
+            self.handle_dialogue(now, packet, network);
+        } else if connection.handle_packet(&cx, packet, network) {
+            let generation = connection.generation;
+            self.news.push(Notice::Delivered(Socket { end: 2 * flow, generation }));
+        }
+    }
+
+    /// The same for a connection whose applications exchange messages.
+    #[inline(never)]
+    fn handle_dialogue(&mut self, now: Time, packet: Packet, network: &mut Network) {
+        let flow = packet.flow();
+        let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
+        let (config, tick_us) = &self.configs[connection.config as usize];
+        let cx = Context::with_tick(config, *tick_us, now);
+        if connection.generation != packet.generation {
+            // The connection it belongs to is gone; another one has its number.
+            packet.discard(&mut network.pool);
+            return;
+        }
+        let side = usize::from(!packet.goes_back());
+        let endpoint = &connection.ends[side].endpoint;
+        if endpoint.is_failed() {
+            connection.refuse(now, packet, network);
+            return;
+        }
+        if endpoint.is_listening() {
+            let application = self.owners[flow as usize].applications[side];
+            let listener = self.listeners.iter().find(|l| l.application == application);
+            match listener {
+                None => {
+                    connection.refuse(now, packet, network);
+                    return;
+                }
+                // `sk_acceptq_is_full`: the SYN is dropped, and the client sends it again.
+                Some(listener) if listener.queue.len() > listener.backlog as usize => {
+                    packet.discard(&mut network.pool);
+                    return;
+                }
+                Some(_) => {}
+            }
+        }
+        let was_established = endpoint.is_established();
+        if connection.handle_packet(&cx, packet, network) {
+            let generation = connection.generation;
+            self.news.push(Notice::Delivered(Socket { end: 2 * flow, generation }));
+        }
+        let end = 2 * flow + side as u32;
+        let attached = connection.dialogue.as_ref().is_none_or(|d| d.sides[side].attached);
+        if !was_established && connection.ends[side].endpoint.is_established() && !attached {
+            let socket = Socket { end, generation: connection.generation };
+            let application = self.owners[flow as usize].applications[side];
+            if let Some(dialogue) = &mut connection.dialogue {
+                dialogue.sides[side].queued = true;
+            }
+            if let Some(listener) = self.listener(application) {
+                listener.queue.push_back(socket);
+                self.news.push(Notice::Arrived(application));
+            }
+        }
+        self.collect_news(end);
+    }
+
+    /// A datagram has come to its host.
+    pub(crate) fn handle_datagram(&mut self, packet: &Packet) {
+        if let Some(datagram) = self.datagram(packet) {
+            self.news.push(Notice::Datagram(datagram));
+        }
+    }
+
+    /// A datagram was lost.
+    pub(crate) fn note_loss(&mut self, packet: &Packet, lost: Lost) {
+        if let Some(datagram) = self.datagram(packet) {
+            self.news.push(Notice::Lost(datagram, lost));
+        }
+    }
+
+    /// A timer's event (`end`: twice the flow, plus one for the second end).
+    pub(crate) fn handle_timer(&mut self, now: Time, end: u32, network: &mut Network) {
+        let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
+        let (config, tick_us) = &self.configs[connection.config as usize];
+        let cx = Context::with_tick(config, *tick_us, now);
+        if connection.handle_timer(&cx, end, network) && connection.dialogue.is_some() {
+            self.collect_news(end);
+        }
+    }
+
+    /// Reads what [`handle_segment`](Self::handle_segment) will need for packets on these ways.
+    pub(crate) fn foresee(&self, ways: &[u32]) {
+        let connection = |way: u32| match &self.table[way as usize / 2] {
+            Flow::Tcp(connection) => Some(connection),
+            Flow::Udp(_) | Flow::Free(_) => None,
+        };
+        for &way in ways {
+            if let Some(connection) = connection(way) {
+                connection.touch(way);
+            }
+        }
+        for &way in ways {
+            if let Some(connection) = connection(way) {
+                std::hint::black_box(connection.end_of(way).endpoint.touch_sender());
+            }
+        }
+        for &way in ways {
+            if let Some(connection) = connection(way) {
+                std::hint::black_box(connection.end_of(way).endpoint.touch_scoreboard());
+            }
+        }
+    }
+
+    /// What applications are to be told; empty afterwards.
+    pub(crate) fn take_news(&mut self, into: &mut Vec<Notice>) {
+        std::mem::swap(&mut self.news, into);
+    }
+
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// The application at an end.
+    pub(crate) fn owner(&self, end: u32) -> u32 {
+        self.owners[end as usize / 2].applications[end as usize % 2]
+    }
+
+    /// What the application at the first end calls the flow.
+    pub(crate) fn number(&self, socket: Socket) -> u32 {
+        self.owners[socket.flow() as usize].number
+    }
+
+    /// A socket's connection; `None`: it is gone.
+    pub(crate) fn connection(&self, socket: Socket) -> Option<&Connection> {
+        match self.table.get(socket.flow() as usize) {
+            Some(Flow::Tcp(connection)) if connection.generation == socket.generation => {
+                Some(connection)
+            }
+            _ => None,
+        }
+    }
+
+    /// Lets `change` act on a socket's connection, and remembers that it may have to send. Does
+    /// nothing where the connection is gone.
+    pub(crate) fn change(
+        &mut self,
+        now: Time,
+        socket: Socket,
+        change: impl FnOnce(&mut Connection, &Context),
+    ) {
+        let Flow::Tcp(connection) = &mut self.table[socket.flow() as usize] else { return };
+        if connection.generation != socket.generation {
+            return;
+        }
+        let (config, tick_us) = &self.configs[connection.config as usize];
+        change(connection, &Context::with_tick(config, *tick_us, now));
+        if !self.unsent.contains(&socket.end) {
+            self.unsent.push(socket.end);
+        }
+    }
+
+    /// Sends what a socket's end has to send now, rather than when the application has had its say.
+    pub(crate) fn flush(&mut self, now: Time, end: u32, network: &mut Network) {
+        let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
+        let (config, tick_us) = &self.configs[connection.config as usize];
+        connection.flush(&Context::with_tick(config, *tick_us, now), end, network);
+    }
+
+    /// Sends what applications have written, opened or closed.
+    pub(crate) fn flush_all(&mut self, now: Time, network: &mut Network) {
+        let mut next = 0;
+        while let Some(&end) = self.unsent.get(next) {
+            next += 1;
+            self.flush(now, end, network);
+            self.collect_news(end);
+        }
+        self.unsent.clear();
+    }
+
+    /// Ends a connection at once, and tells the other end if it may know of it.
+    pub(crate) fn abort(&mut self, now: Time, socket: Socket, network: &mut Network) {
+        let Flow::Tcp(connection) = &mut self.table[socket.flow() as usize] else { return };
+        if connection.generation != socket.generation {
+            return;
+        }
+        let (config, tick_us) = &self.configs[connection.config as usize];
+        connection.abort(&Context::with_tick(config, *tick_us, now), socket.end, network);
+        if let Some(dialogue) = &mut connection.dialogue {
+            dialogue.sides[socket.side()].over = true;
+        }
+        self.collect_news(socket.end);
+    }
+
+    /// A datagram's label; `None` where the flow is gone.
+    pub(crate) fn stamp(&self, socket: Socket) -> Option<Stamp> {
+        match self.table.get(socket.flow() as usize) {
+            Some(Flow::Udp(stamp)) => Some(stamp.on_way(socket.end)),
+            _ => None,
+        }
+    }
+
+    /// The rows of the table `flows`, each with its name, owner, first path and connection.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = Row<'_>> {
+        let mut name_start = 0;
+        self.listed.iter().map(move |listed| {
+            let name = &self.names[name_start..listed.name_end as usize];
+            name_start = listed.name_end as usize;
+            let owners = &self.owners[listed.flow as usize];
+            let Flow::Tcp(connection) = &self.table[listed.flow as usize] else {
+                unreachable!("a listed flow is a connection, and is never freed")
+            };
+            Row {
+                name,
+                application: owners.applications[0],
+                there: owners.there,
+                start: listed.start,
+                connection,
+            }
+        })
+    }
+
+    /// Connections that are not over.
+    pub(crate) fn open_connections(&self) -> usize {
+        self.table.iter().filter(|flow| matches!(flow, Flow::Tcp(_))).count()
+    }
+
+    fn listener(&mut self, application: u32) -> Option<&mut Listener> {
+        self.listeners.iter_mut().find(|listener| listener.application == application)
+    }
+
+    fn connection_of(&mut self, socket: Socket) -> Option<&mut Connection> {
+        match self.table.get_mut(socket.flow() as usize) {
+            Some(Flow::Tcp(connection)) if connection.generation == socket.generation => {
+                Some(connection)
+            }
+            _ => None,
+        }
+    }
+
+    fn datagram(&self, packet: &Packet) -> Option<Datagram> {
+        let Flow::Udp(stamp) = &self.table[packet.flow() as usize] else { return None };
+        (stamp.generation == packet.generation).then(|| Datagram {
+            association: Socket { end: 2 * packet.flow(), generation: packet.generation }.into(),
+            socket: packet.socket(),
+            goes_back: packet.goes_back(),
+            message: packet.message(),
+        })
+    }
+
+    /// A number for a new flow, and its generation.
+    fn next_number(&mut self) -> (u32, u8) {
+        let Some(flow) = self.free.pop_front() else {
+            // Checked against the largest number by the plan, and by `Host::open`.
+            return (self.table.len() as u32, 0);
+        };
+        match self.table[flow as usize] {
+            Flow::Free(generation) => (flow, generation),
+            Flow::Tcp(_) | Flow::Udp(_) => unreachable!("only free numbers are on the list"),
+        }
+    }
+
+    fn put(&mut self, flow: u32, state: Flow, owners: Owners) {
+        if flow as usize == self.table.len() {
+            self.table.push(state);
+            self.owners.push(owners);
+        } else {
+            self.table[flow as usize] = state;
+            self.owners[flow as usize] = owners;
+        }
+    }
+
+    /// Finds out what an end's application does not know yet, and frees the number of a flow that
+    /// both ends have done with.
+    fn collect_news(&mut self, end: u32) {
+        let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
+        let socket = Socket { end, generation: connection.generation };
+        let Connection { dialogue: Some(dialogue), ends, .. } = connection else { return };
+        let endpoint = &ends[socket.side()].endpoint;
+        while let Some(news) = dialogue.next_news(socket.side(), endpoint) {
+            self.news.push(match news {
+                News::Opened => Notice::Opened(socket),
+                News::Received(message) => Notice::Received(socket, message),
+                News::Closed(how) => Notice::Closed(socket, how),
+            });
+        }
+        let is_over = |side: usize| {
+            let endpoint = &ends[side].endpoint;
+            dialogue.sides[side].over
+                || (!dialogue.sides[side].attached
+                    && !dialogue.sides[side].queued
+                    && (endpoint.is_listening() || endpoint.is_failed()))
+        };
+        if is_over(0) && is_over(1) {
+            let next = connection.generation.wrapping_add(1);
+            self.table[end as usize / 2] = Flow::Free(next);
+            self.free.push_back(end / 2);
+        }
+    }
+}
+
+/// What a new flow is like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewConnection {
+    /// The applications at its ends.
+    pub(crate) applications: [u32; 2],
+    /// What the application at the first end calls it.
+    pub(crate) number: u32,
+    /// Indices into the plan's paths.
+    pub(crate) there: u32,
+    pub(crate) back: u32,
+    /// An index into the plan's `tcp`.
+    pub(crate) config: u32,
+    pub(crate) first_opens: bool,
+    pub(crate) isns: [u32; 2],
+    pub(crate) dns: bool,
+    /// The applications exchange messages.
+    pub(crate) dialogue: bool,
+    /// The port of the second end; `None`: ports follow from the flow's number.
+    pub(crate) port: Option<u16>,
+}
+
+impl NewConnection {
+    fn owners(&self) -> Owners {
+        Owners { applications: self.applications, number: self.number, there: self.there }
+    }
+
+    fn ports(&self, flow: u32) -> [u16; 2] {
+        match self.port {
+            Some(port) => [crate::ports::socket(flow), port],
+            None => crate::ports::tcp(flow).into(),
+        }
+    }
+}
+
+/// A row of the table `flows`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    pub(crate) name: &'a str,
+    /// Whose connection it is.
+    pub(crate) application: u32,
+    /// The way of its data: an index into the plan's paths.
+    pub(crate) there: u32,
+    pub(crate) start: Time,
+    pub(crate) connection: &'a Connection,
+}
+
+/// The application that a notice is for.
+impl Notice {
+    pub(crate) fn application(&self, flows: &Flows) -> u32 {
+        match *self {
+            Self::Opened(socket)
+            | Self::Received(socket, _)
+            | Self::Delivered(socket)
+            | Self::Closed(socket, _) => flows.owner(socket.end),
+            Self::Arrived(application) => application,
+            Self::Datagram(datagram) => {
+                let first = datagram.association.first_end();
+                flows.owner(first + u32::from(!datagram.goes_back))
+            }
+            // Who lost it: the client keeps the record of both ways.
+            Self::Lost(datagram, _) => flows.owner(datagram.association.first_end()),
+        }
+    }
+
+    /// Tells an application.
+    pub(crate) fn tell(
+        self,
+        application: &mut dyn Application,
+        host: &mut crate::application::Host<'_>,
+    ) {
+        match self {
+            Self::Opened(socket) => application.opened(host, socket),
+            Self::Received(socket, message) => application.received(host, socket, message),
+            Self::Delivered(socket) => application.delivered(host, socket),
+            Self::Closed(socket, how) => application.closed(host, socket, how),
+            Self::Arrived(_) => application.arrived(host),
+            Self::Datagram(datagram) => application.datagram(host, datagram),
+            Self::Lost(datagram, lost) => application.lost(host, datagram, lost),
+        }
+    }
+}

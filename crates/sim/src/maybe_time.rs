@@ -1,0 +1,55 @@
+//! A moment, or none, in eight bytes.
+
+use narrows_units::Time;
+
+/// An `Option<Time>` that takes no more room than a [`Time`]. None is later than every moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MaybeTime(Time);
+
+impl MaybeTime {
+    pub(crate) const NONE: Self = Self(Time::MAX);
+
+    /// The moment, unless there is none.
+    #[inline(always)]
+    pub(crate) fn get(self) -> Option<Time> {
+        (self != Self::NONE).then_some(self.0)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is(self, at: Time) -> bool {
+        self.0 == at
+    }
+
+    /// Whether it comes after `at`, or never.
+    #[inline(always)]
+    pub(crate) fn is_after(self, at: Time) -> bool {
+        self.0 > at
+    }
+}
+
+impl From<Time> for MaybeTime {
+    #[inline(always)]
+    fn from(at: Time) -> Self {
+        Self(at)
+    }
+}
+
+impl From<Option<Time>> for MaybeTime {
+    #[inline(always)]
+    fn from(at: Option<Time>) -> Self {
+        at.map_or(Self::NONE, Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn none_is_later_than_every_moment() {
+        let at = Time::from_ps(u64::MAX - 1);
+        assert_eq!((MaybeTime::from(at).get(), MaybeTime::from(None).get()), (Some(at), None));
+        assert!(MaybeTime::NONE.is_after(at) && !MaybeTime::from(at).is_after(at));
+        assert!(MaybeTime::from(at) < MaybeTime::NONE);
+    }
+}

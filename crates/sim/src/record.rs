@@ -1,0 +1,90 @@
+//! Rows that applications leave: bursts, queries and their attempts, in the order of the events.
+
+use narrows_units::{Span, Time};
+
+use crate::application::LossReason;
+
+/// What was recorded so far.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    /// Bursts that are over; at the end of a run also those that are going on.
+    pub bursts: Vec<BurstRow>,
+    /// DNS queries.
+    pub queries: Vec<QueryRow>,
+    /// Attempts at them.
+    pub attempts: Vec<AttemptRow>,
+}
+
+/// A burst: a row of the table `bursts`.
+#[derive(Clone, Copy, Debug)]
+pub struct BurstRow {
+    /// Row of its connection in the table `flows`.
+    pub flow: u32,
+    /// Its number within the connection, from 0.
+    pub burst: u32,
+    /// When the application wrote it.
+    pub start: Time,
+    /// When its last byte was acknowledged; `None`: not yet.
+    pub end: Option<Time>,
+    /// Its size.
+    pub bytes: u64,
+    /// Segments of it that were sent again.
+    pub retransmitted: u32,
+}
+
+/// A query: a row of the table `queries`.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryRow {
+    /// The client that asks: an index into the plan's applications.
+    pub client: u32,
+    /// The worker's number in its group.
+    pub worker: u32,
+    /// The query's number within its worker.
+    pub index: u32,
+    /// It is no warm-up.
+    pub measured: bool,
+    /// When its first attempt was sent.
+    pub start: Time,
+    /// When it was answered or given up.
+    pub end: Option<Time>,
+    /// The attempt that succeeded, from one; zero: none.
+    pub attempt: u8,
+    /// Attempts made.
+    pub attempts: u8,
+    /// Round-trip time of the attempt that succeeded.
+    pub rtt: Option<Span>,
+    /// Answers that came after their attempt had timed out.
+    pub late_answers: u8,
+}
+
+/// An attempt: a row of the table `attempts`.
+#[derive(Clone, Copy, Debug)]
+pub struct AttemptRow {
+    /// Row of its query.
+    pub query: u32,
+    /// Its number within the query, from one.
+    pub attempt: u8,
+    /// When it was sent.
+    pub sent: Time,
+    /// What became of it.
+    pub fate: Fate,
+    /// When its answer came.
+    pub received: Option<Time>,
+    /// IP packet length of the query over UDP.
+    pub query_bytes: u16,
+}
+
+/// What became of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Nothing yet, or its time ran out without a trace.
+    Pending,
+    /// Its answer ended the query.
+    Answered,
+    /// Its answer came too late.
+    Late,
+    /// The query was lost: at which link, and why.
+    QueryLost(u32, LossReason),
+    /// The reply was lost.
+    ReplyLost(u32, LossReason),
+}

@@ -1,0 +1,94 @@
+//! What two applications say to each other over a connection: messages, cut out of the byte stream.
+//!
+//! TCP carries bytes. So each end remembers where in its stream a message ends, and the other end's
+//! application has the message when all bytes up to there have come in order.
+
+use std::collections::VecDeque;
+
+use super::tcp::Endpoint;
+use crate::application::{Closed, Message};
+
+/// The messages of a connection, and what its applications know of it.
+#[derive(Debug)]
+pub(crate) struct Dialogue {
+    pub(crate) sides: [Side; 2],
+}
+
+/// One end's part.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    /// Bytes that its application has written.
+    written: u64,
+    /// Messages to this end, each with the place in the other's stream at which it ends.
+    unread: VecDeque<(u64, Message)>,
+    /// Its application may be told of the connection: it opened it, or accepted it.
+    pub(crate) attached: bool,
+    /// It waits to be accepted.
+    pub(crate) queued: bool,
+    told_open: bool,
+    told_peer_closed: bool,
+    pub(crate) over: bool,
+    /// IP packets that it has sent, and their bytes.
+    pub(crate) packets: u32,
+    pub(crate) ip_bytes: u64,
+}
+
+/// Something that an application is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    Opened,
+    Received(Message),
+    Closed(Closed),
+}
+
+impl Side {
+    /// Its application accepts the connection.
+    pub(crate) fn accept(&mut self) {
+        (self.attached, self.queued) = (true, false);
+    }
+}
+
+impl Dialogue {
+    pub(crate) fn new() -> Self {
+        Self { sides: [Side { attached: true, ..Side::default() }, Side::default()] }
+    }
+
+    /// An end's application writes a message.
+    pub(crate) fn write(&mut self, side: usize, message: Message) {
+        let written = &mut self.sides[side].written;
+        *written += u64::from(message.bytes);
+        let ends_at = *written;
+        self.sides[1 - side].unread.push_back((ends_at, message));
+    }
+
+    /// The next thing that an end's application does not know yet.
+    pub(crate) fn next_news(&mut self, side: usize, endpoint: &Endpoint) -> Option<News> {
+        let this = &mut self.sides[side];
+        if !this.attached || this.over {
+            return None;
+        }
+        if !this.told_open && endpoint.is_established() {
+            this.told_open = true;
+            return Some(News::Opened);
+        }
+        if let Some(&(ends_at, message)) = this.unread.front()
+            && ends_at <= endpoint.bytes_received()
+        {
+            this.unread.pop_front();
+            return Some(News::Received(message));
+        }
+        if let Some(why) = endpoint.failure() {
+            this.over = true;
+            return Some(News::Closed(why));
+        }
+        if !this.told_peer_closed && endpoint.is_peer_closed() {
+            this.told_peer_closed = true;
+            return Some(News::Closed(Closed::ByPeer));
+        }
+        if endpoint.is_closed() {
+            this.over = true;
+            return Some(News::Closed(Closed::Done));
+        }
+        None
+    }
+}

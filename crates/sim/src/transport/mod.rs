@@ -1,0 +1,8 @@
+//! What carries messages between applications: TCP connections and datagrams.
+
+pub(crate) mod connection;
+mod dialogue;
+pub mod tcp;
+
+pub(crate) use self::connection::Connection;
+pub(crate) use self::dialogue::{Dialogue, News};

@@ -1,0 +1,701 @@
+//! One end of a connection: handshake, the two halves, close.
+//!
+//! Source: RFC 9293, 3.5 and 3.6; Linux 6.1 `tcp_rcv_synsent_state_process`,
+//! `tcp_rcv_established`, `tcp_init_transfer`.
+//! Differences: no simultaneous open, no fast open, no SYN cookies, no TIME-WAIT timer (a closed
+//! end still acknowledges a repeated FIN). The passive end closes when it has read the other's FIN.
+//! Without a handshake (`skip_handshake`) both ends start at sequence number 1.
+
+use narrows_qdisc::Ecn;
+use narrows_units::{Span, Time};
+
+use super::clock::{Context, elapsed_us};
+use super::receiver::{Decision, Receiver, Verdict};
+use super::segment::Header;
+use super::sender::{Half, Outgoing, Silent, Start};
+use super::{Config, Counters, Flags, SackBlocks, Segment, Seq, SynOptions};
+use crate::application::Closed;
+
+/// One end of a connection.
+///
+/// Events go in with [`connect`](Self::connect), [`write`](Self::write), [`close`](Self::close),
+/// [`handle_segment`](Self::handle_segment) and [`handle_timeout`](Self::handle_timeout). After
+/// each of them, call [`poll_transmit`](Self::poll_transmit) at the same instant until it gives
+/// `None`, and then ask [`next_timeout`](Self::next_timeout): sending arms timers. The same
+/// [`Config`] is handed to every call.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct Endpoint {
+    phase: Phase,
+    /// The SYN or SYN-ACK has to be sent.
+    syn_due: bool,
+    syn_retries: u8,
+    closing: Closing,
+    /// The other end has reset, or refused, the connection.
+    reset: Option<Closed>,
+    /// When it was first sent.
+    syn_sent_us: u32,
+    segments_sent: u64,
+    receiver: Receiver,
+    marks_received: u32,
+    sender: Half,
+}
+
+/// Where the handshake stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Before `connect`.
+    Closed,
+    /// Waits for a SYN.
+    Listen,
+    SynSent,
+    SynReceived,
+    /// Data may flow; closing is seen from the FINs.
+    Established,
+}
+
+/// What an end does when the other one has closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closing {
+    /// It closes too.
+    WithPeer,
+    /// Its application decides.
+    ByApplication,
+}
+
+impl Endpoint {
+    /// The end that will open the connection, with its initial sequence number.
+    pub fn client(config: &Config, isn: Seq) -> Self {
+        Self::new(config, isn, Phase::Closed)
+    }
+
+    /// The end that waits for a SYN, with its initial sequence number.
+    pub fn server(config: &Config, isn: Seq) -> Self {
+        Self::new(config, isn, Phase::Listen)
+    }
+
+    fn new(config: &Config, isn: Seq, phase: Phase) -> Self {
+        let isn = if config.skip_handshake { Seq(0) } else { isn };
+        let mut endpoint = Self {
+            phase,
+            syn_due: false,
+            syn_retries: 0,
+            closing: Closing::WithPeer,
+            reset: None,
+            syn_sent_us: 0,
+            segments_sent: 0,
+            receiver: Receiver::new(config),
+            marks_received: 0,
+            sender: Half::new(config, isn + 1),
+        };
+        if config.skip_handshake && phase == Phase::Listen {
+            endpoint.skip_handshake(&Context::new(config, Time::ZERO));
+        }
+        endpoint
+    }
+
+    /// Reads what a segment needs, in the order in which one thing shows where the next lies: first
+    /// this, then [`touch_sender`](Self::touch_sender), then [`touch_scoreboard`](Self::touch_scoreboard).
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u32 {
+        self.segments_sent as u32 ^ self.receiver.touch() ^ self.sender.touch()
+    }
+
+    #[inline(always)]
+    pub(crate) fn touch_sender(&self) -> u32 {
+        self.sender.touch_sender()
+    }
+
+    #[inline(always)]
+    pub(crate) fn touch_scoreboard(&self) -> u32 {
+        self.sender.touch_scoreboard()
+    }
+
+    /// Opens the connection: the SYN comes from [`poll_transmit`](Self::poll_transmit).
+    pub fn connect(&mut self, config: &Config, now: Time) {
+        if self.phase != Phase::Closed {
+            return;
+        }
+        let cx = Context::new(config, now);
+        if config.skip_handshake {
+            self.skip_handshake(&cx);
+        } else {
+            self.phase = Phase::SynSent;
+            self.send_syn(&cx);
+        }
+    }
+
+    /// The application hands over `bytes` bytes.
+    pub fn write(&mut self, config: &Config, now: Time, bytes: u64) {
+        self.sender.write(&Context::new(config, now), bytes);
+    }
+
+    /// The application never runs out of data.
+    pub fn write_forever(&mut self, config: &Config, now: Time) {
+        self.sender.write(&Context::new(config, now), u64::MAX);
+    }
+
+    /// The application of [`write_forever`](Self::write_forever) runs out of data: what is not sent
+    /// by now is not written.
+    pub fn end_forever(&mut self) {
+        self.sender.end_forever();
+    }
+
+    /// The application has written its last byte: FIN follows it.
+    pub fn close(&mut self, config: &Config, now: Time) {
+        let _ = now;
+        self.sender.close(config);
+    }
+
+    /// A segment comes in.
+    #[inline]
+    pub fn handle_segment(&mut self, config: &Config, now: Time, segment: &Segment) {
+        let cx = Context::new(config, now);
+        if self.phase == Phase::Established {
+            self.handle_established(&cx, &segment.header(), segment.sack.as_slice());
+        } else {
+            self.handle_handshake(&cx, segment);
+        }
+    }
+
+    /// [`handle_segment`](Self::handle_segment) for a segment with neither SACK blocks nor SYN.
+    #[inline(always)]
+    pub(crate) fn handle_plain(&mut self, cx: &Context, header: &Header) {
+        if !self.take_predicted(cx, header) {
+            self.handle_unpredicted(cx, header);
+        }
+    }
+
+    /// A deadline has come: fires whatever is due.
+    pub fn handle_timeout(&mut self, config: &Config, now: Time) {
+        let cx = Context::new(config, now);
+        if self.phase != Phase::Established {
+            self.handle_syn_timeout(&cx);
+            return;
+        }
+        self.receiver.handle_timeout(&cx, self.sender.rto());
+        self.sender.handle_timeout(&cx);
+    }
+
+    /// The next segment to be sent, if any.
+    #[inline(never)]
+    pub fn poll_transmit(&mut self, config: &Config, now: Time) -> Option<Segment> {
+        if !self.is_established() {
+            return self.poll_syn(&Context::new(config, now));
+        }
+        let mut segment = Segment::from(self.poll_established(&Context::new(config, now))?);
+        // Data segments are full: SACK blocks do not fit there.
+        if segment.len == 0 && self.has_sack_blocks() {
+            segment.sack = self.take_sack_blocks();
+        }
+        Some(segment)
+    }
+
+    /// [`poll_transmit`](Self::poll_transmit) after the handshake, for all but the SACK blocks.
+    #[inline(always)]
+    pub(crate) fn poll_established(&mut self, cx: &Context) -> Option<Header> {
+        let outgoing = self.next_outgoing(cx)?;
+        Some(self.header(cx, outgoing))
+    }
+
+    /// Whether this end sends nothing but acknowledgements, one for each segment at most.
+    #[inline]
+    pub(crate) fn is_silent(&self) -> bool {
+        self.sender.is_silent()
+    }
+
+    /// [`poll_established`](Self::poll_established) for an end that is silent.
+    #[inline(always)]
+    pub(crate) fn poll_acknowledgement(&mut self, cx: &Context) -> Option<Header> {
+        let owed = self.receiver.decide(cx, self.sender.srtt_us()) == Decision::Send;
+        owed.then(|| {
+            let seq = self.sender.snd_nxt();
+            self.header(cx, Outgoing { seq, len: 0, flags: Flags(0), ect: false })
+        })
+    }
+
+    /// Whether an acknowledgement without data has to carry SACK blocks.
+    #[inline]
+    pub(crate) fn has_sack_blocks(&self) -> bool {
+        self.receiver.has_sack_blocks()
+    }
+
+    /// The SACK blocks of the acknowledgement that has just been polled.
+    #[cold]
+    pub(crate) fn take_sack_blocks(&mut self) -> SackBlocks {
+        self.receiver.take_sack_blocks()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has to be called; `None`: not at all.
+    #[inline]
+    pub fn next_timeout(&self) -> Option<Time> {
+        let next = self.sender.deadline().min(self.receiver.deadline());
+        (next != Time::MAX).then_some(next)
+    }
+
+    /// Payload bytes that the other end has acknowledged.
+    #[inline]
+    pub fn bytes_acked(&self) -> u64 {
+        self.sender.bytes_acked()
+    }
+
+    /// Payload bytes that arrived in order.
+    #[inline]
+    pub fn bytes_received(&self) -> u64 {
+        self.receiver.bytes_received
+    }
+
+    /// Whether the handshake is done; stays true afterwards.
+    #[inline]
+    pub fn is_established(&self) -> bool {
+        self.phase == Phase::Established
+    }
+
+    /// Whether both directions are closed and acknowledged, or the connection was given up.
+    pub fn is_closed(&self) -> bool {
+        self.sender.is_failed()
+            || (self.sender.is_fin_acked() && (self.receiver.fin_received || self.skipped()))
+    }
+
+    /// Whether the other end has closed its direction.
+    pub fn is_peer_closed(&self) -> bool {
+        self.receiver.fin_received
+    }
+
+    /// Whether the connection was given up: too many time-outs, or a reset.
+    pub fn is_failed(&self) -> bool {
+        self.sender.is_failed()
+    }
+
+    /// Why the connection was given up; `None`: it was not.
+    pub(crate) fn failure(&self) -> Option<Closed> {
+        self.reset.or_else(|| self.is_failed().then_some(Closed::TimedOut))
+    }
+
+    /// Whether it has not yet seen a SYN.
+    pub(crate) fn is_listening(&self) -> bool {
+        self.phase == Phase::Listen
+    }
+
+    /// Whether it has a SYN, and not yet the end of the handshake.
+    pub(crate) fn is_half_open(&self) -> bool {
+        self.phase == Phase::SynReceived && !self.is_failed()
+    }
+
+    /// SYNs, or SYN-ACKs, that were sent again.
+    pub(crate) fn syn_retries(&self) -> u8 {
+        self.syn_retries
+    }
+
+    /// From now on the application decides when this end closes, also after the other one has.
+    pub(crate) fn keep_open(&mut self) {
+        self.closing = Closing::ByApplication;
+    }
+
+    /// Gives the connection up at once (RFC 9293, 3.10.5). The segment tells the other end, if it
+    /// may know of the connection.
+    pub(crate) fn abort(&mut self, cx: &Context) -> Option<Segment> {
+        let known = !matches!(self.phase, Phase::Closed | Phase::Listen) && !self.is_failed();
+        let outgoing =
+            Outgoing { seq: self.sender.snd_nxt(), len: 0, flags: Flags::RST, ect: false };
+        let reset = known.then(|| Segment::from(self.header(cx, outgoing)));
+        self.sender.fail();
+        reset
+    }
+
+    /// Whether all that was written is acknowledged, the FIN included.
+    pub fn all_acked(&self) -> bool {
+        self.sender.is_done()
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> Counters {
+        let mut counters = Counters {
+            segments_sent: self.segments_sent,
+            marks_received: u64::from(self.marks_received),
+            ..Counters::default()
+        };
+        self.sender.count(&mut counters);
+        counters
+    }
+
+    /// The smoothed round-trip time; `None` before the first sample.
+    pub fn srtt(&self) -> Option<Span> {
+        let us = self.sender.srtt_us();
+        (us > 0).then(|| Span::from_us(u64::from(us)))
+    }
+
+    /// The shortest round-trip time; `None` before the first sample.
+    pub fn min_rtt(&self) -> Option<Span> {
+        self.sender.min_rtt_us().map(|us| Span::from_us(u64::from(us)))
+    }
+
+    /// The congestion window in segments.
+    #[inline]
+    pub fn cwnd(&self) -> u32 {
+        self.sender.cwnd()
+    }
+
+    /// The slow-start threshold in segments; `None`: unbounded.
+    pub fn ssthresh(&self) -> Option<u32> {
+        let ssthresh = self.sender.ssthresh();
+        (ssthresh < super::congestion::INFINITE_SSTHRESH).then_some(ssthresh)
+    }
+
+    /// Whether both ends agreed on ECN.
+    pub fn ecn_negotiated(&self) -> bool {
+        self.phase == Phase::Established && self.receiver.ecn
+    }
+
+    /// Gives back the memory for segments in flight, if there are none. Worth while when the application
+    /// falls silent.
+    pub fn release_memory(&mut self) {
+        self.sender.release_memory();
+    }
+
+    /// Heap bytes of segments in flight, and of data out of order.
+    pub fn heap_bytes(&self) -> usize {
+        self.sender.heap_bytes() + self.receiver.heap_bytes()
+    }
+
+    /// Panics where the state contradicts itself. For tests.
+    pub fn check_invariants(&self) {
+        if self.phase == Phase::Established {
+            self.sender.check_invariants();
+        }
+    }
+
+    #[cold]
+    fn fail_by(&mut self, why: Closed) {
+        self.reset = Some(why);
+        self.sender.fail();
+    }
+
+    fn skipped(&self) -> bool {
+        // Nothing but `skip_handshake` establishes a connection without a SYN.
+        self.syn_sent_us == NEVER_SENT
+    }
+
+    fn skip_handshake(&mut self, cx: &Context) {
+        self.phase = Phase::Established;
+        self.syn_sent_us = NEVER_SENT;
+        self.receiver.start(Seq(1), cx.config.window_scaling);
+        self.receiver.timestamps = cx.config.timestamps;
+        self.receiver.sack = cx.config.sack;
+        self.receiver.ecn = cx.config.ecn;
+        let start = Start {
+            at_us: cx.us,
+            mss: payload(cx.config.mss, cx.config.timestamps),
+            peer_scale: self.receiver.scale(),
+            sack: cx.config.sack,
+            ecn: cx.config.ecn,
+            window: u32::from(self.receiver.window_field(false)) << self.receiver.scale(),
+            peer_seq: Seq(1),
+            rtt_us: None,
+            handshake_lost: false,
+            restart_window: false,
+        };
+        self.sender.start(cx, start);
+    }
+
+    /// Header prediction (Jacobson, "4BSD TCP header prediction", 1990; `tcp_rcv_established`): on an
+    /// established connection nearly every segment is either the next data, for an end that has
+    /// nothing in flight, or an acknowledgement of data in flight, without data. False where the
+    /// segment is neither and the full path has to look at it; nothing is changed then.
+    #[inline(always)]
+    fn take_predicted(&mut self, cx: &Context, header: &Header) -> bool {
+        // No other flag says anything, the segment starts where the last one ended, and its
+        // timestamp is not an old one: `Receiver::validate` would let it in.
+        if self.phase != Phase::Established
+            || header.flags.without(Flags::PSH) != Flags::ACK
+            || !self.receiver.expects(header)
+        {
+            return false;
+        }
+        match &mut self.sender {
+            Half::Silent(silent) => {
+                // Nothing is out of order, so that no hole can be filled.
+                if header.len == 0 || !silent.is_acknowledged_by(header) || self.receiver.has_gap()
+                {
+                    return false;
+                }
+                silent.update_window(header);
+                self.marks_received += u32::from(header.ecn == Ecn::Ce);
+                self.receiver.note_stamp(header);
+                self.receiver.take_next(cx, header, silent.rto());
+            }
+            Half::Active(sender) => {
+                if header.len != 0 || header.ecn == Ecn::Ce || !sender.predicts(header) {
+                    return false;
+                }
+                self.receiver.note_stamp(header);
+                sender.take_predicted_ack(cx, header);
+            }
+        }
+        true
+    }
+
+    /// What [`take_predicted`](Self::take_predicted) did not take.
+    #[inline(never)]
+    fn handle_unpredicted(&mut self, cx: &Context, header: &Header) {
+        if self.phase == Phase::Established {
+            self.handle_established(cx, header, &[]);
+        } else {
+            self.handle_handshake(cx, &Segment::from(*header));
+        }
+    }
+
+    fn handle_established(&mut self, cx: &Context, header: &Header, sack: &[(Seq, Seq)]) {
+        if header.flags.intersects(Flags::RST.with(Flags::SYN)) {
+            self.handle_disruption(header);
+            return;
+        }
+        if header.ecn == Ecn::Ce {
+            self.marks_received += 1;
+        }
+        let verdict = self.receiver.validate(cx, header, &self.sender);
+        if verdict == Verdict::Dropped
+            || !header.flags.contains(Flags::ACK)
+            || !self.sender.handle_ack(cx, header, sack)
+        {
+            return;
+        }
+        self.receiver.accept_cwr(cx, header);
+        if header.end() != header.seq {
+            self.receiver.take_data(cx, header, self.sender.rto());
+            if self.receiver.fin_received {
+                if self.sender.is_fin_sent() {
+                    self.receiver.acknowledge_now();
+                }
+                if self.closing == Closing::WithPeer {
+                    self.sender.close(cx.config);
+                }
+            }
+        }
+    }
+
+    /// RST or SYN on a connection that stands.
+    #[cold]
+    fn handle_disruption(&mut self, header: &Header) {
+        if header.flags.contains(Flags::RST) {
+            self.fail_by(Closed::Reset);
+        } else {
+            // Our answer was lost.
+            self.receiver.acknowledge_now();
+        }
+    }
+
+    /// Data, or else an acknowledgement.
+    #[inline(always)]
+    fn next_outgoing(&mut self, cx: &Context) -> Option<Outgoing> {
+        if !self.receiver.first
+            && let Some(outgoing) = self.sender.poll(cx)
+        {
+            if outgoing.len > 0 {
+                self.receiver.on_data_sent(cx);
+            }
+            return Some(outgoing);
+        }
+        let owed = self.receiver.decide(cx, self.sender.srtt_us()) == Decision::Send;
+        owed.then_some(Outgoing { seq: self.sender.snd_nxt(), len: 0, flags: Flags(0), ect: false })
+    }
+
+    /// A header with everything that the receiving half has to say, SACK blocks apart.
+    #[inline(always)]
+    fn header(&mut self, cx: &Context, outgoing: Outgoing) -> Header {
+        let receiver = &mut self.receiver;
+        let mut header = Header {
+            seq: outgoing.seq,
+            ack: receiver.rcv_nxt,
+            window: receiver.window_field(false),
+            len: outgoing.len,
+            flags: outgoing.flags.with(Flags::ACK),
+            ecn: if outgoing.ect { Ecn::Ect0 } else { Ecn::NotEct },
+            timestamps: receiver.timestamps.then(|| (cx.timestamp(), receiver.ts_recent)),
+        };
+        if receiver.echoes_mark() {
+            header.flags = header.flags.with(Flags::ECE);
+        }
+        receiver.on_ack_sent(cx);
+        self.segments_sent += 1;
+        header
+    }
+
+    #[cold]
+    fn handle_handshake(&mut self, cx: &Context, segment: &Segment) {
+        let flags = segment.flags;
+        let acceptable = flags.contains(Flags::ACK) && segment.ack == self.sender.snd_una();
+        match self.phase {
+            Phase::Listen | Phase::SynReceived if flags.contains(Flags::SYN) => {
+                if flags.contains(Flags::ACK) {
+                    return;
+                }
+                if self.phase == Phase::Listen {
+                    self.take_syn(cx, segment);
+                    self.phase = Phase::SynReceived;
+                    self.send_syn(cx);
+                } else {
+                    self.syn_due = true;
+                }
+            }
+            Phase::SynSent if flags.contains(Flags::SYN) && acceptable => {
+                self.take_syn(cx, segment);
+                self.establish(cx, segment);
+                self.receiver.acknowledge_now();
+                self.receiver.first = true;
+            }
+            Phase::SynReceived if acceptable => {
+                self.establish(cx, segment);
+                self.handle_established(cx, &segment.header(), segment.sack.as_slice());
+            }
+            Phase::SynSent | Phase::SynReceived
+                if flags.contains(Flags::RST)
+                    && (acceptable || self.phase == Phase::SynReceived) =>
+            {
+                let refused = self.phase == Phase::SynSent;
+                self.fail_by(if refused { Closed::Refused } else { Closed::Reset });
+            }
+            _ => {}
+        }
+    }
+
+    /// The options of the other end's SYN or SYN-ACK.
+    fn take_syn(&mut self, cx: &Context, segment: &Segment) {
+        let config = cx.config;
+        let options = segment.syn.unwrap_or_default();
+        let scaled = config.window_scaling && options.window_scale.is_some();
+        let receiver = &mut self.receiver;
+        receiver.timestamps = config.timestamps && segment.timestamps.is_some();
+        receiver.ts_recent = segment.timestamps.map_or(0, |(stamp, _)| stamp);
+        receiver.sack = config.sack && options.sack_permitted;
+        // RFC 3168, 6.1.1: a SYN asks with ECE and CWR, a SYN-ACK agrees with ECE alone. It may agree
+        // to the first SYN after a second one that no longer asked (`tcp_ecn_rcv_synack`).
+        let echo = segment.flags.contains(Flags::ECE);
+        let reduced = segment.flags.contains(Flags::CWR);
+        receiver.ecn = if segment.flags.contains(Flags::ACK) {
+            config.ecn && echo && !reduced
+        } else {
+            echo && reduced
+        };
+        receiver.start(segment.seq + 1, scaled);
+        let offered = if options.mss == 0 { DEFAULT_MSS } else { options.mss };
+        let mss = payload(config.mss.min(offered), self.receiver.timestamps);
+        let start = &mut self.opening().start;
+        start.mss = mss;
+        start.peer_scale = if scaled { options.window_scale.unwrap_or(0).min(14) } else { 0 };
+    }
+
+    fn establish(&mut self, cx: &Context, segment: &Segment) {
+        self.phase = Phase::Established;
+        let rtt_us = if self.syn_retries == 0 {
+            Some(elapsed_us(cx.us, self.syn_sent_us))
+        } else {
+            // RFC 7323: the echo tells which SYN was answered.
+            segment
+                .timestamps
+                .filter(|&(_, echo)| self.receiver.timestamps && echo != 0)
+                .map(|(_, echo)| cx.timestamp().wrapping_sub(echo).max(1).saturating_mul(1000))
+        };
+        let Start { mss, peer_scale, .. } = self.opening().start;
+        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { peer_scale };
+        let start = Start {
+            at_us: cx.us,
+            mss,
+            peer_scale,
+            sack: self.receiver.sack,
+            ecn: self.receiver.ecn,
+            window: u32::from(segment.window) << scale,
+            peer_seq: segment.seq,
+            rtt_us,
+            handshake_lost: self.syn_retries > 0,
+            // `tcp_init_transfer`: a second repetition costs the initial window.
+            restart_window: self.syn_retries > 1,
+        };
+        self.sender.start(cx, start);
+    }
+
+    /// The sending half before the connection is established.
+    fn opening(&mut self) -> &mut Silent {
+        self.sender.silent_mut().expect("nothing is sent before the handshake is over")
+    }
+
+    /// Linux repeats a SYN without the ECN request (RFC 3168, 6.1.1.1).
+    fn asked_for_ecn(&self, config: &Config) -> bool {
+        config.ecn && self.syn_retries == 0
+    }
+
+    fn send_syn(&mut self, cx: &Context) {
+        self.syn_due = true;
+        if self.syn_retries == 0 {
+            self.syn_sent_us = cx.us.min(NEVER_SENT - 1);
+        }
+        let timeout = cx.span_to_jiffies(cx.config.initial_rto);
+        let timeout = timeout.saturating_mul(1 << self.syn_retries.min(16));
+        self.opening().syn_at = cx.deadline(cx.bounded_timeout(timeout));
+    }
+
+    #[cold]
+    fn handle_syn_timeout(&mut self, cx: &Context) {
+        if cx.now < self.sender.deadline() {
+            return;
+        }
+        if self.syn_retries >= cx.config.max_retries.min(MOST_SYN_RETRIES) {
+            self.sender.fail();
+            return;
+        }
+        self.syn_retries += 1;
+        self.opening().syn_timeouts = self.syn_retries;
+        self.send_syn(cx);
+    }
+
+    #[cold]
+    fn poll_syn(&mut self, cx: &Context) -> Option<Segment> {
+        if !core::mem::take(&mut self.syn_due) {
+            return None;
+        }
+        self.segments_sent += 1;
+        if self.syn_retries > 0 {
+            let repeated = &mut self.opening().syns_repeated;
+            *repeated = repeated.saturating_add(1);
+        }
+        let config = cx.config;
+        let answer = self.phase == Phase::SynReceived;
+        let receiver = &self.receiver;
+        let mut flags = Flags::SYN;
+        if answer {
+            flags = flags.with(Flags::ACK);
+            if receiver.ecn {
+                flags = flags.with(Flags::ECE);
+            }
+        } else if self.asked_for_ecn(config) {
+            flags = flags.with(Flags::ECE).with(Flags::CWR);
+        }
+        let stamps = if answer { receiver.timestamps } else { config.timestamps };
+        let scales = config.window_scaling && (!answer || receiver.scaled);
+        Some(Segment {
+            seq: Seq(self.sender.snd_una().0.wrapping_sub(1)),
+            ack: if answer { receiver.rcv_nxt } else { Seq(0) },
+            window: receiver.window_field(true),
+            flags,
+            timestamps: stamps.then(|| (cx.timestamp(), receiver.ts_recent)),
+            syn: Some(SynOptions {
+                mss: config.mss,
+                window_scale: scales.then(|| receiver.scale()),
+                sack_permitted: if answer { receiver.sack } else { config.sack },
+            }),
+            ..Segment::default()
+        })
+    }
+}
+
+/// Payload of a full segment: the timestamps option takes 12 bytes.
+fn payload(mss: u16, timestamps: bool) -> u16 {
+    mss - if timestamps { 12 } else { 0 }
+}
+
+/// `syn_sent_us` of a connection without a handshake.
+const NEVER_SENT: u32 = u32::MAX;
+/// RFC 9293, 3.7.1: what a SYN without the option means.
+const DEFAULT_MSS: u16 = 536;
+/// `tcp_syn_retries`.
+const MOST_SYN_RETRIES: u8 = 6;

@@ -1,0 +1,273 @@
+//! When acknowledgements go: at once, with the second segment, or after a delay; and SACKs in
+//! bundles.
+//!
+//! Source: Linux 6.1 `tcp_event_data_recv`, `tcp_measure_rcv_mss` (with the 6.1.57 change for full
+//! segments with PSH), `tcp_incr_quickack`, `tcp_enter_quickack_mode`, `__tcp_ack_snd_check`,
+//! `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_event_ack_sent`, `tcp_cleanup_rbuf`,
+//! `tcp_compressed_ack_kick`.
+//! Differences: the application reads each segment at once; the RTT that bounds SACK compression
+//! is the sender half's, which the handshake has measured.
+
+use narrows_units::{Span, Time};
+
+use super::{MOST_QUICK, Receiver};
+use crate::transport::tcp::clock::Context;
+use crate::transport::tcp::segment::Header;
+use crate::transport::tcp::{AckPolicy, Flags};
+
+/// What to do about an acknowledgement that may be owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Nothing,
+    Send,
+}
+
+impl Receiver {
+    /// `tcp_event_data_recv`: data in order.
+    #[inline(always)]
+    pub(super) fn on_data(&mut self, cx: &Context, header: &Header, rto: u32) {
+        self.scheduled = true;
+        if cx.config.acks != AckPolicy::EverySegment {
+            self.observe(cx, header, rto);
+        }
+        self.check_ce(cx, header.ecn);
+    }
+
+    /// What acknowledgements with a delay depend on: full segments, and the time between them.
+    #[inline(never)]
+    fn observe(&mut self, cx: &Context, header: &Header, rto: u32) {
+        self.measure_mss(header);
+        let shortest = cx.span_to_jiffies(SHORTEST_DELAY);
+        if self.ato == 0 {
+            self.add_quick(MOST_QUICK);
+            self.ato = shortest;
+        } else {
+            let gap = cx.jiffies().wrapping_sub(self.last_data);
+            if gap <= shortest / 2 {
+                self.ato = self.ato / 2 + shortest / 2;
+            } else if gap < self.ato {
+                self.ato = (self.ato / 2 + gap).min(rto);
+            } else if gap > rto {
+                // Too long a gap: the sender may start anew.
+                self.add_quick(MOST_QUICK);
+            }
+        }
+        self.last_data = cx.jiffies();
+    }
+
+    /// `tcp_measure_rcv_mss`: a full segment, or the end of what the application wrote?
+    #[inline]
+    fn measure_mss(&mut self, header: &Header) {
+        let last_small = core::mem::take(&mut self.last_small);
+        if header.len >= self.rcv_mss {
+            self.rcv_mss = header.len;
+            if header.flags.contains(Flags::PSH) {
+                self.pushed = true;
+            }
+            return;
+        }
+        if header.len >= SMALLEST_FULL {
+            self.last_small = header.len;
+            if header.len == last_small {
+                self.rcv_mss = header.len;
+                return;
+            }
+        }
+        self.pushed_again |= self.pushed;
+        self.pushed = true;
+    }
+
+    /// `tcp_incr_quickack`.
+    fn add_quick(&mut self, most: u32) {
+        let by_window = self.window / (2 * u32::from(self.rcv_mss));
+        let quick = if by_window == 0 { 2 } else { by_window }.min(most);
+        self.quick = self.quick.max(quick as u8);
+    }
+
+    /// `tcp_enter_quickack_mode`.
+    pub(super) fn enter_quick_mode(&mut self, cx: &Context, most: u32) {
+        self.add_quick(most);
+        self.pingpong = false;
+        self.ato = cx.span_to_jiffies(SHORTEST_DELAY);
+    }
+
+    /// An acknowledgement goes with the next chance.
+    pub(crate) fn acknowledge_now(&mut self) {
+        self.scheduled = true;
+        self.now = true;
+    }
+
+    /// Data was sent: `tcp_event_data_sent` detects a conversation.
+    #[inline]
+    pub(crate) fn on_data_sent(&mut self, cx: &Context) {
+        if self.ato > 0 && cx.jiffies().wrapping_sub(self.last_data) < self.ato {
+            self.pingpong = true;
+        }
+    }
+
+    /// `tcp_event_ack_sent`: a segment with an acknowledgement went out.
+    #[inline]
+    pub(crate) fn on_ack_sent(&mut self, cx: &Context) {
+        if self.quick > 0 && self.scheduled {
+            self.quick -= 1;
+            if self.quick == 0 {
+                self.ato = cx.span_to_jiffies(SHORTEST_DELAY);
+            }
+        }
+        self.rcv_wup = self.rcv_nxt;
+        self.scheduled = false;
+        self.now = false;
+        self.pushed = false;
+        self.pushed_again = false;
+        self.first = false;
+        self.ack_at = Time::MAX;
+        if let Some(trouble) = &mut self.trouble {
+            trouble.compressed = 0;
+            if trouble.is_over() {
+                self.trouble = None;
+            }
+        }
+    }
+
+    /// `__tcp_ack_snd_check` and `tcp_cleanup_rbuf`, after everything else was sent.
+    #[inline(always)]
+    pub(crate) fn decide(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+        if !self.scheduled {
+            Decision::Nothing
+        } else if cx.config.acks == AckPolicy::EverySegment {
+            Decision::Send
+        } else {
+            self.decide_on_delay(cx, srtt_us)
+        }
+    }
+
+    fn decide_on_delay(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+        let unacknowledged = self.rcv_nxt.distance(self.rcv_wup);
+        let gap = self.has_gap();
+        if let AckPolicy::Delayed(delay) = cx.config.acks {
+            if self.now
+                || gap
+                || unacknowledged == 0
+                || unacknowledged >= 2 * u32::from(self.rcv_mss)
+            {
+                return Decision::Send;
+            }
+            if self.ack_at == Time::MAX {
+                self.ack_at = cx.now + delay;
+            }
+            return Decision::Nothing;
+        }
+        // The application reads at once: the end of a write is acknowledged when it was read.
+        let read_out = unacknowledged > 0 && (self.pushed_again || (self.pushed && !self.pingpong));
+        if unacknowledged > u32::from(self.rcv_mss)
+            || (self.quick > 0 && !self.pingpong)
+            || self.now
+            || (read_out && !gap)
+        {
+            return Decision::Send;
+        }
+        if !gap {
+            return self.delay(cx, srtt_us);
+        }
+        self.compress(cx, srtt_us)
+    }
+
+    /// `tcp_send_delayed_ack`.
+    fn delay(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+        let shortest = cx.span_to_jiffies(SHORTEST_DELAY);
+        let longest = cx.span_to_jiffies(LONGEST_DELAY);
+        let mut ato = self.ato.max(1);
+        if ato > shortest {
+            let mut most = if self.pingpong || self.pushed {
+                longest
+            } else {
+                cx.span_to_jiffies(HALF_SECOND)
+            };
+            if srtt_us != 0 {
+                most = most.min(cx.jiffies_in(srtt_us).max(shortest));
+            }
+            ato = ato.min(most);
+        }
+        ato = ato.min(longest);
+        if self.ack_at != Time::MAX {
+            // About to fire: go now.
+            if self.ack_at <= cx.now + Span::from_us(u64::from(cx.us_in(ato / 4))) {
+                return Decision::Send;
+            }
+        }
+        self.ack_at = self.ack_at.min(cx.deadline(ato));
+        Decision::Nothing
+    }
+
+    /// SACK compression: after three duplicates, at most one acknowledgement a millisecond.
+    fn compress(&mut self, cx: &Context, srtt_us: u32) -> Decision {
+        let Some(trouble) = self.trouble.as_mut().filter(|_| self.sack) else {
+            return Decision::Send;
+        };
+        if trouble.compressed >= MOST_COMPRESSED {
+            return Decision::Send;
+        }
+        if trouble.compressed_nxt != Some(self.rcv_nxt) {
+            trouble.compressed_nxt = Some(self.rcv_nxt);
+            trouble.duplicates = 0;
+        }
+        if trouble.duplicates < UNCOMPRESSED {
+            trouble.duplicates += 1;
+            return Decision::Send;
+        }
+        trouble.compressed += 1;
+        self.scheduled = false;
+        if trouble.compressed == 1 {
+            let delay = Span::from_us(u64::from(srtt_us) / 20).min(COMPRESSION);
+            self.ack_at = self.ack_at.min(cx.now + delay);
+        }
+        Decision::Nothing
+    }
+
+    /// `tcp_sack_compress_send_ack`.
+    pub(super) fn flush_compressed(&mut self) {
+        if self.trouble.as_ref().is_some_and(|trouble| trouble.compressed > 0) {
+            self.acknowledge_now();
+        }
+    }
+
+    /// When the delayed or compressed acknowledgement goes.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Time {
+        self.ack_at
+    }
+
+    /// `tcp_delack_timer_handler`, `tcp_compressed_ack_kick`.
+    pub(crate) fn handle_timeout(&mut self, cx: &Context, rto: u32) {
+        if cx.now < self.ack_at {
+            return;
+        }
+        self.ack_at = Time::MAX;
+        if self.scheduled {
+            if self.pingpong {
+                self.pingpong = false;
+                self.ato = cx.span_to_jiffies(SHORTEST_DELAY);
+            } else {
+                // Waited in vain: wait longer next time.
+                self.ato = self.ato.saturating_mul(2).min(rto);
+            }
+            self.now = true;
+        } else {
+            self.flush_compressed();
+        }
+    }
+}
+
+/// `TCP_ATO_MIN`, `TCP_DELACK_MIN`.
+const SHORTEST_DELAY: Span = Span::from_ms(40);
+/// `TCP_DELACK_MAX`.
+const LONGEST_DELAY: Span = Span::from_ms(200);
+const HALF_SECOND: Span = Span::from_ms(500);
+/// `sysctl_tcp_comp_sack_nr`.
+const MOST_COMPRESSED: u8 = 44;
+/// `sysctl_tcp_comp_sack_delay_ns`.
+const COMPRESSION: Span = Span::from_ms(1);
+/// `TCP_FASTRETRANS_THRESH`.
+const UNCOMPRESSED: u8 = 3;
+/// Payload of the smallest segment that may be a path's full one (`TCP_MSS_DEFAULT`).
+const SMALLEST_FULL: u16 = 536;

@@ -1,0 +1,416 @@
+//! The sending half of an end, as small as can be: most connections carry data in one direction,
+//! and an end that has sent neither data nor a FIN is no more than the start that it would have.
+
+use narrows_units::Time;
+
+use super::rtt::LONGEST_RTT_US;
+use super::{Outgoing, Sender, Start, Tally};
+use crate::transport::tcp::clock::Context;
+use crate::transport::tcp::congestion::INFINITE_SSTHRESH;
+use crate::transport::tcp::segment::Header;
+use crate::transport::tcp::{Config, Counters, Flags, Seq};
+
+/// A sending half.
+#[derive(Clone, Debug)]
+pub(crate) enum Half {
+    /// Has sent nothing but SYNs and acknowledgements.
+    Silent(Silent),
+    /// Has something to send, or had.
+    Active(Box<Sender>),
+}
+
+/// What is to be known of a half that has sent nothing.
+#[derive(Clone, Debug)]
+pub(crate) struct Silent {
+    /// `snd_una` and `snd_nxt`.
+    next: Seq,
+    /// How [`Sender::start`] would start; the window is kept up to date. Filled in by the handshake.
+    pub(crate) start: Start,
+    established: bool,
+    fin_queued: bool,
+    failed: bool,
+    /// SYNs sent again, and the time-outs among their reasons.
+    pub(crate) syns_repeated: u16,
+    pub(crate) syn_timeouts: u8,
+    /// In jiffies.
+    rto: u32,
+    cwnd: u32,
+    ssthresh: u32,
+    /// When the SYN has to be repeated; `Time::MAX`: never.
+    pub(crate) syn_at: Time,
+    /// Bytes written before the connection is established; `u64::MAX`: no end.
+    unsent: u64,
+}
+
+impl Half {
+    pub(crate) fn new(config: &Config, first: Seq) -> Self {
+        Self::Silent(Silent {
+            next: first,
+            start: Start { mss: config.mss, ..Start::default() },
+            established: false,
+            fin_queued: false,
+            failed: false,
+            syns_repeated: 0,
+            syn_timeouts: 0,
+            rto: 0,
+            cwnd: config.initial_window,
+            ssthresh: config.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
+            syn_at: Time::MAX,
+            unsent: 0,
+        })
+    }
+
+    /// The connection is established.
+    pub(crate) fn start(&mut self, cx: &Context, start: Start) {
+        let Self::Silent(silent) = self else { return };
+        silent.start = start;
+        silent.established = true;
+        silent.syn_at = Time::MAX;
+        let sender = silent.wake(cx.config);
+        silent.rto = sender.rto();
+        silent.cwnd = sender.window.cwnd;
+        if silent.unsent > 0 || silent.fin_queued {
+            *self = Self::Active(Box::new(sender));
+        }
+    }
+
+    /// The whole half, from now on.
+    fn awake(&mut self, config: &Config) -> &mut Sender {
+        if let Self::Silent(silent) = self {
+            *self = Self::Active(Box::new(silent.wake(config)));
+        }
+        match self {
+            Self::Active(sender) => sender,
+            Self::Silent(_) => unreachable!("it was woken above"),
+        }
+    }
+
+    /// The application hands over `bytes`; `u64::MAX`: without end.
+    pub(crate) fn write(&mut self, cx: &Context, bytes: u64) {
+        match self {
+            Self::Silent(silent) if !silent.established => {
+                silent.unsent = silent.unsent.saturating_add(bytes);
+            }
+            _ => self.awake(cx.config).write(cx, bytes),
+        }
+    }
+
+    /// Data without end, end.
+    pub(crate) fn end_forever(&mut self) {
+        match self {
+            Self::Silent(silent) if silent.unsent == u64::MAX => silent.unsent = 0,
+            Self::Silent(_) => {}
+            Self::Active(sender) => sender.end_forever(),
+        }
+    }
+
+    /// Nothing more will be written.
+    pub(crate) fn close(&mut self, config: &Config) {
+        match self {
+            Self::Silent(silent) if !silent.established => silent.fin_queued = true,
+            _ => self.awake(config).close(),
+        }
+    }
+
+    /// `tcp_ack`; false: the segment is not acceptable and its data must not be looked at.
+    #[inline(always)]
+    pub(crate) fn handle_ack(
+        &mut self,
+        cx: &Context,
+        header: &Header,
+        sack: &[(Seq, Seq)],
+    ) -> bool {
+        match self {
+            Self::Active(sender) => sender.handle_ack(cx, header, sack),
+            Self::Silent(silent) if sack.is_empty() && silent.is_acknowledged_by(header) => {
+                silent.update_window(header);
+                true
+            }
+            // Foreign, or a mark on a bare acknowledgement: the whole half knows what to do.
+            Self::Silent(_) => self.awake(cx.config).handle_ack(cx, header, sack),
+        }
+    }
+
+    /// The next segment, if anything may be sent now.
+    #[inline(always)]
+    pub(crate) fn poll(&mut self, cx: &Context) -> Option<Outgoing> {
+        match self {
+            Self::Active(sender) => sender.poll(cx),
+            Self::Silent(_) => None,
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, cx: &Context) {
+        if let Self::Active(sender) = self {
+            sender.handle_timeout(cx);
+        }
+    }
+
+    /// Gives back the scoreboard's memory, if nothing is in flight.
+    pub(crate) fn release_memory(&mut self) {
+        if let Self::Active(sender) = self {
+            sender.board.release();
+        }
+    }
+
+    /// Nothing more is sent.
+    pub(crate) fn fail(&mut self) {
+        match self {
+            Self::Active(sender) => sender.fail(),
+            Self::Silent(silent) => {
+                silent.failed = true;
+                silent.syn_at = Time::MAX;
+            }
+        }
+    }
+
+    /// The half as long as the handshake lasts.
+    pub(crate) fn silent_mut(&mut self) -> Option<&mut Silent> {
+        match self {
+            Self::Silent(silent) => Some(silent),
+            Self::Active(_) => None,
+        }
+    }
+}
+
+/// What is to be seen.
+impl Half {
+    #[inline]
+    pub(crate) fn snd_una(&self) -> Seq {
+        match self {
+            Self::Silent(silent) => silent.next,
+            Self::Active(sender) => sender.snd_una,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn snd_nxt(&self) -> Seq {
+        match self {
+            Self::Silent(silent) => silent.next,
+            Self::Active(sender) => sender.snd_nxt,
+        }
+    }
+
+    /// `tcp_may_update_window`.
+    pub(crate) fn may_update_window(&self, header: &Header) -> bool {
+        match self {
+            Self::Silent(silent) => silent.may_update_window(header),
+            Self::Active(sender) => sender.may_update_window(header),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn deadline(&self) -> Time {
+        match self {
+            Self::Silent(silent) => silent.syn_at,
+            Self::Active(sender) => sender.deadline(),
+        }
+    }
+
+    /// The retransmission time-out in jiffies.
+    #[inline]
+    pub(crate) fn rto(&self) -> u32 {
+        match self {
+            Self::Silent(silent) => silent.rto,
+            Self::Active(sender) => sender.rto(),
+        }
+    }
+
+    /// The smoothed round trip in microseconds; 0: no sample yet.
+    #[inline]
+    pub(crate) fn srtt_us(&self) -> u32 {
+        match self {
+            // The handshake's is the only sample.
+            Self::Silent(silent) => {
+                silent.start.rtt_us.map_or(0, |rtt_us| rtt_us.clamp(1, LONGEST_RTT_US))
+            }
+            Self::Active(sender) => sender.srtt_us(),
+        }
+    }
+
+    /// The shortest round trip in microseconds.
+    pub(crate) fn min_rtt_us(&self) -> Option<u32> {
+        match self {
+            Self::Silent(silent) => silent.start.rtt_us.map(|rtt_us| rtt_us.max(1)),
+            Self::Active(sender) => sender.min_rtt_us(),
+        }
+    }
+
+    /// Payload bytes that the other end has acknowledged.
+    #[inline]
+    pub(crate) fn bytes_acked(&self) -> u64 {
+        match self {
+            Self::Silent(_) => 0,
+            Self::Active(sender) => sender.bytes_acked,
+        }
+    }
+
+    /// The congestion window in segments.
+    #[inline]
+    pub(crate) fn cwnd(&self) -> u32 {
+        match self {
+            Self::Silent(silent) => silent.cwnd,
+            Self::Active(sender) => sender.window.cwnd,
+        }
+    }
+
+    /// The slow-start threshold in segments.
+    pub(crate) fn ssthresh(&self) -> u32 {
+        match self {
+            Self::Silent(silent) => silent.ssthresh,
+            Self::Active(sender) => sender.window.ssthresh,
+        }
+    }
+
+    /// Whether all that was written is acknowledged, the FIN included.
+    pub(crate) fn is_done(&self) -> bool {
+        match self {
+            Self::Silent(silent) => silent.unsent == 0 && !silent.fin_queued,
+            Self::Active(sender) => sender.is_done(),
+        }
+    }
+
+    /// Whether our FIN is acknowledged; without FINs, whether all is acknowledged after `close`.
+    #[inline]
+    pub(crate) fn is_fin_acked(&self) -> bool {
+        match self {
+            Self::Silent(_) => false,
+            Self::Active(sender) => sender.is_fin_acked(),
+        }
+    }
+
+    /// Whether our FIN is on its way or beyond.
+    pub(crate) fn is_fin_sent(&self) -> bool {
+        match self {
+            Self::Silent(_) => false,
+            Self::Active(sender) => sender.is_fin_sent(),
+        }
+    }
+
+    /// Given up.
+    #[inline]
+    pub(crate) fn is_failed(&self) -> bool {
+        match self {
+            Self::Silent(silent) => silent.failed,
+            Self::Active(sender) => sender.failed,
+        }
+    }
+
+    /// Reads what a segment needs of the half itself.
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u32 {
+        match self {
+            Self::Silent(silent) => silent.next.0 ^ silent.start.window,
+            Self::Active(_) => 0,
+        }
+    }
+
+    /// Reads what an acknowledgement needs that the half refers to.
+    #[inline(always)]
+    pub(crate) fn touch_sender(&self) -> u32 {
+        match self {
+            Self::Silent(_) => 0,
+            Self::Active(sender) => sender.touch(),
+        }
+    }
+
+    /// Reads what an acknowledgement needs that the sender refers to.
+    #[inline(always)]
+    pub(crate) fn touch_scoreboard(&self) -> u32 {
+        match self {
+            Self::Silent(_) => 0,
+            Self::Active(sender) => sender.board.touch(),
+        }
+    }
+
+    /// Whether nothing but acknowledgements can come from this half.
+    #[inline]
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self, Self::Silent(_))
+    }
+
+    /// What this half counts, SYNs among it.
+    pub(crate) fn count(&self, counters: &mut Counters) {
+        let tally = match self {
+            Self::Silent(silent) => silent.tally(),
+            Self::Active(sender) => sender.tally,
+        };
+        counters.segments_retransmitted = u64::from(tally.retransmitted);
+        counters.timeouts = tally.timeouts;
+        counters.fast_recoveries = tally.fast_recoveries;
+        counters.ecn_reductions = tally.ecn_reductions;
+        counters.tail_probes = tally.tail_probes;
+        counters.undos = tally.undos;
+        counters.spurious_timeouts = tally.spurious_timeouts;
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        if let Self::Active(sender) = self {
+            sender.check_invariants();
+        }
+    }
+
+    /// Heap bytes that segments in flight use.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Silent(_) => 0,
+            Self::Active(sender) => sender.heap_bytes(),
+        }
+    }
+}
+
+impl Silent {
+    /// The sender as it started, with the window that it has now.
+    fn wake(&self, config: &Config) -> Sender {
+        let mut sender = Sender::new(config, self.next);
+        sender.start(config, self.start);
+        sender.unsent = self.unsent;
+        sender.fin_queued = self.fin_queued;
+        sender.failed = self.failed;
+        sender.tally = self.tally();
+        sender
+    }
+
+    fn tally(&self) -> Tally {
+        Tally {
+            retransmitted: u32::from(self.syns_repeated),
+            timeouts: u32::from(self.syn_timeouts),
+            ..Tally::default()
+        }
+    }
+
+    /// Whether a segment says nothing that needs the whole half: nothing is in flight, so only its
+    /// window can be news.
+    #[inline]
+    pub(crate) fn is_acknowledged_by(&self, header: &Header) -> bool {
+        header.ack == self.next && !header.flags.contains(Flags::ECE)
+    }
+
+    /// The retransmission time-out in jiffies.
+    #[inline]
+    pub(crate) fn rto(&self) -> u32 {
+        self.rto
+    }
+
+    #[inline]
+    fn window_in(&self, header: &Header) -> u32 {
+        u32::from(header.window) << self.start.peer_scale
+    }
+
+    /// `tcp_may_update_window`, where nothing is in flight.
+    #[inline(always)]
+    fn may_update_window(&self, header: &Header) -> bool {
+        let window = self.window_in(header);
+        header.ack.after(self.next)
+            || header.seq.after(self.start.peer_seq)
+            || (header.seq == self.start.peer_seq && (window > self.start.window || window == 0))
+    }
+
+    #[inline(always)]
+    pub(crate) fn update_window(&mut self, header: &Header) {
+        if self.may_update_window(header) {
+            self.start.peer_seq = header.seq;
+            self.start.window = self.window_in(header);
+        }
+    }
+}
