@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_qdisc::{codel, drr, red, sfq};
 use narrows_sim::Simulation;
-use narrows_sim::plan::{Connection, Draw, Framing, Link, Opener, Plan, Queue, Source};
+use narrows_sim::plan::{
+    Application, Connection, Draw, Framing, Kind, Link, Opener, Path, Plan, Queue, on_off,
+};
 use narrows_sim::tcp;
 use narrows_units::{Bytes, Rate, Span, Time};
 
@@ -134,6 +136,22 @@ impl Case {
             ring: None,
         };
         let spacing_ps = 400_000_000_000 / self.flows as u64;
+        let flows = on_off::OnOff {
+            connections: (0..self.flows)
+                .map(|i| Connection {
+                    name: format!("flows[{i}]"),
+                    there: 0,
+                    back: 1,
+                    tcp: 0,
+                    opener: Opener::Sender,
+                    start: Time::from_ps(spacing_ps * i as u64),
+                    stop: None,
+                })
+                .collect(),
+            burst: Draw::Constant(Bytes::new(payload.max(1))),
+            idle: Draw::Exponential { mean: Span::from_ps(1_000_000_000_000_000) },
+            bursts: None,
+        };
         Plan {
             seed: 1,
             end: Time::from_ps(100_000_000_000_000),
@@ -142,27 +160,11 @@ impl Case {
             nodes: vec!["sender".into(), "receiver".into()],
             links: vec![link("wan.forward", 0, 1, self.limit), link("wan.backward", 1, 0, 100_000)],
             tcp: vec![config],
-            sources: vec![Source::OnOff {
-                burst: Draw::Constant(Bytes::new(payload.max(1))),
-                idle: Draw::Exponential { mean: Span::from_ps(1_000_000_000_000_000) },
-                bursts: None,
-            }],
-            connections: (0..self.flows)
-                .map(|i| Connection {
-                    name: format!("flows[{i}]"),
-                    group: "flows".into(),
-                    sender: 0,
-                    receiver: 1,
-                    forward: vec![0],
-                    backward: vec![1],
-                    tcp: 0,
-                    opener: Opener::Sender,
-                    start: Time::from_ps(spacing_ps * i as u64),
-                    stop: None,
-                    source: 0,
-                })
-                .collect(),
-            resolvers: Vec::new(),
+            paths: vec![
+                Path { from: 0, to: 1, links: vec![0] },
+                Path { from: 1, to: 0, links: vec![1] },
+            ],
+            applications: vec![Application { name: "flows".into(), kind: Kind::OnOff(flows) }],
             queue_monitors: Vec::new(),
             link_monitors: Vec::new(),
             captures: Vec::new(),

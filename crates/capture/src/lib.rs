@@ -10,9 +10,9 @@
 //! host.
 //!
 //! ```no_run
-//! # fn example(plan: &narrows_sim::plan::Plan, packets: &[narrows_sim::captured::Captured]) -> std::io::Result<()> {
+//! # fn example(plan: &narrows_sim::plan::Plan, packets: &[narrows_sim::captured::Captured], messages: narrows_capture::message::Messages) -> std::io::Result<()> {
 //! // The first link of the plan, with at most 64 bytes of each segment's zeros.
-//! std::fs::write("bottleneck.pcapng", narrows_capture::pcapng(plan, 0, packets, Some(64)))
+//! std::fs::write("bottleneck.pcapng", narrows_capture::pcapng(plan, 0, packets, messages, Some(64)))
 //! # }
 //! ```
 //!

@@ -11,7 +11,7 @@
 
 use core::fmt;
 
-use narrows_sim::plan::Plan;
+use narrows_sim::plan::{Kind, Plan};
 use narrows_wire::dns::{
     CLASS_IN, Data, Edns, HEADER_BYTES, Message, OPT_BYTES, OPTION_BYTES, Question, Record, kind,
 };
@@ -58,14 +58,19 @@ impl core::error::Error for Error {}
 
 /// Whether every group's queries and replies can be DNS messages of their length.
 pub fn check(plan: &Plan) -> Result<(), Error> {
-    let messages = Messages::new(plan);
-    for group in &plan.resolvers {
-        let (resolvers, bytes) = (group.name.clone(), group.query_bytes);
+    let messages = Messages::for_queries(plan.queries());
+    let clients = plan.applications.iter().filter_map(|application| match &application.kind {
+        Kind::DnsClient(client) => Some((application.name.clone(), client)),
+        _ => None,
+    });
+    for (name, group) in clients {
+        let (resolvers, bytes) = (name.clone(), group.query_bytes);
         let min = messages.min_query_bytes(group.reply_bytes);
         if bytes < min {
             return Err(Error::Query { resolvers, bytes, min });
         }
-        let (bytes, min) = (group.reply_bytes, messages.min_reply_bytes(group.query_bytes));
+        let (resolvers, bytes) = (name, group.reply_bytes);
+        let min = messages.min_reply_bytes(group.query_bytes);
         if bytes < min {
             return Err(Error::Reply { resolvers, bytes, min });
         }
@@ -81,19 +86,6 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Messages for the queries of `plan`.
-    pub fn new(plan: &Plan) -> Self {
-        let queries = plan
-            .resolvers
-            .iter()
-            .map(|group| {
-                u64::from(group.workers)
-                    .saturating_mul(u64::from(group.warm_up) + u64::from(group.queries))
-            })
-            .fold(0, u64::saturating_add);
-        Self::for_queries(queries)
-    }
-
     /// Messages for so many queries in all.
     pub fn for_queries(queries: u64) -> Self {
         // Queries are numbered in 32 bits.

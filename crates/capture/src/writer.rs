@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use narrows_sim::captured::{Captured, Frame};
+use narrows_sim::captured::{Captured, Dns, Frame};
 use narrows_sim::plan::Plan;
-use narrows_sim::{ports, tcp};
+use narrows_sim::tcp;
 use narrows_wire::tcp::{Flags, Options, SackBlocks};
 use narrows_wire::{Ethernet, Ipv4, Packet, Payload, Tcp, Transport, Udp};
 
@@ -15,8 +15,14 @@ use crate::{address, blocks};
 ///
 /// With `snaplen`, at most so many bytes of each TCP segment's payload are kept, behind all its
 /// headers; DNS messages are kept whole, and original lengths are right in any case.
-pub fn pcapng(plan: &Plan, link: usize, packets: &[Captured], snaplen: Option<u32>) -> Vec<u8> {
-    let mut writer = Writer::new(plan, &[link], snaplen, Vec::new()).expect(VECTOR);
+pub fn pcapng(
+    plan: &Plan,
+    link: usize,
+    packets: &[Captured],
+    messages: Messages,
+    snaplen: Option<u32>,
+) -> Vec<u8> {
+    let mut writer = Writer::new(plan, &[link], messages, snaplen, Vec::new()).expect(VECTOR);
     for packet in packets.iter().filter(|packet| packet.link as usize == link) {
         writer.packet(packet).expect(VECTOR);
     }
@@ -36,8 +42,6 @@ pub struct Writer<'a, W> {
     /// Payload bytes to keep.
     keep: usize,
     messages: Messages,
-    /// For each group of resolvers, the number of workers in the groups before it.
-    workers_before: Vec<u32>,
     frame: Vec<u8>,
 }
 
@@ -50,6 +54,7 @@ impl<'a, W: Write> Writer<'a, W> {
     pub fn new(
         plan: &'a Plan,
         links: &[usize],
+        messages: Messages,
         snaplen: Option<u32>,
         mut out: W,
     ) -> io::Result<Self> {
@@ -58,22 +63,12 @@ impl<'a, W: Write> Writer<'a, W> {
             let link = &plan.links[link];
             blocks::interface(&mut out, &link.name, link.rate.as_bps())?;
         }
-        let workers_before = plan
-            .resolvers
-            .iter()
-            .scan(0u32, |before, group| {
-                let first = *before;
-                *before = before.wrapping_add(group.workers);
-                Some(first)
-            })
-            .collect();
         Ok(Self {
             plan,
             out,
             links: links.to_vec(),
             keep: snaplen.map_or(usize::MAX, |bytes| bytes as usize),
-            messages: Messages::new(plan),
-            workers_before,
+            messages,
             frame: Vec::with_capacity(2048),
         })
     }
@@ -91,16 +86,26 @@ impl<'a, W: Write> Writer<'a, W> {
         };
         let message;
         let (headers, payload, keep) = match packet.frame {
-            Frame::Tcp { connection, from_sender, segment } => {
-                let headers = self.tcp(link, connection, from_sender, &segment);
+            Frame::Tcp(segment) => {
+                let transport = Transport::Tcp(tcp(packet.ports, &segment));
+                let headers = self.around(packet, segment.ecn as u8, transport);
                 (headers, Payload::Zeros(segment.len), self.keep)
             }
-            Frame::Dns { resolvers, worker, query, attempt, reply, ip_bytes, ce } => {
-                let query_bytes = self.plan.resolvers[resolvers as usize].query_bytes;
-                let dns = DnsPacket { query, attempt, reply, ip_bytes, query_bytes };
-                message = self.messages.message(&dns).write().map_err(invalid)?;
-                let headers = self.dns(link, resolvers, worker, reply, ce);
-                (headers, Payload::Bytes(&message), usize::MAX)
+            Frame::Udp { ip_bytes, ce, dns } => {
+                let (source_port, destination_port) = packet.ports;
+                let udp = Transport::Udp(Udp { source_port, destination_port });
+                let headers = self.around(packet, if ce { 0b11 } else { 0 }, udp);
+                match dns {
+                    None => {
+                        let below = (Ipv4::BYTES + Udp::BYTES) as u16;
+                        (headers, Payload::Zeros(ip_bytes.saturating_sub(below)), self.keep)
+                    }
+                    Some(Dns { query, attempt, reply, query_bytes }) => {
+                        let dns = DnsPacket { query, attempt, reply, ip_bytes, query_bytes };
+                        message = self.messages.message(&dns).write().map_err(invalid)?;
+                        (headers, Payload::Bytes(&message), usize::MAX)
+                    }
+                }
             }
         };
         self.frame.clear();
@@ -120,78 +125,44 @@ impl<'a, W: Write> Writer<'a, W> {
         self.out
     }
 
-    fn tcp(
-        &self,
-        link: usize,
-        connection: u32,
-        from_sender: bool,
-        segment: &tcp::Segment,
-    ) -> Packet {
-        let flow = &self.plan.connections[connection as usize];
-        let (sender_port, receiver_port) = ports::tcp(connection);
-        let ((source, source_port), (destination, destination_port), path) = if from_sender {
-            ((flow.sender, sender_port), (flow.receiver, receiver_port), &flow.forward)
-        } else {
-            ((flow.receiver, receiver_port), (flow.sender, sender_port), &flow.backward)
-        };
-        let mut sack = SackBlocks::default();
-        for &(start, end) in segment.sack.as_slice() {
-            // The simulator's option holds fewer blocks than ours.
-            sack.push(start.0, end.0);
-        }
-        let options = Options {
-            mss: segment.syn.map(|syn| syn.mss),
-            window_scale: segment.syn.and_then(|syn| syn.window_scale),
-            sack_permitted: segment.syn.is_some_and(|syn| syn.sack_permitted),
-            timestamps: segment.timestamps,
-            sack,
-        };
-        let tcp = Tcp {
-            source_port,
-            destination_port,
-            seq: segment.seq.0,
-            // RFC 9293, section 3.1: the field is meaningless without ACK; hosts send zero.
-            ack: if segment.flags.contains(tcp::Flags::ACK) { segment.ack.0 } else { 0 },
-            flags: Flags(segment.flags.0),
-            window: segment.window,
-            options,
-        };
-        self.around(link, path, (source, destination), segment.ecn as u8, Transport::Tcp(tcp))
-    }
-
-    fn dns(&self, link: usize, resolvers: u32, worker: u32, reply: bool, ce: bool) -> Packet {
-        let group = &self.plan.resolvers[resolvers as usize];
-        let before = self.workers_before[resolvers as usize];
-        let port = ports::worker(before.wrapping_add(worker));
-        let (ends, ports, path) = if reply {
-            ((group.server, group.client), (ports::DNS, port), &group.backward)
-        } else {
-            ((group.client, group.server), (port, ports::DNS), &group.forward)
-        };
-        let udp = Udp { source_port: ports.0, destination_port: ports.1 };
-        self.around(link, path, ends, if ce { 0b11 } else { 0 }, Transport::Udp(udp))
-    }
-
-    /// The headers below `transport`, for a packet on its way from the first of `ends` to the second.
-    fn around(
-        &self,
-        link: usize,
-        path: &[usize],
-        ends: (usize, usize),
-        ecn: u8,
-        transport: Transport,
-    ) -> Packet {
-        let routers = path.iter().position(|&hop| hop == link).unwrap_or(0);
-        let ip = Ipv4::new(address::ip(ends.0), address::ip(ends.1));
-        let link = &self.plan.links[link];
+    /// The headers below `transport`.
+    fn around(&self, packet: &Captured, ecn: u8, transport: Transport) -> Packet {
+        let ip = Ipv4::new(address::ip(packet.from as usize), address::ip(packet.to as usize));
+        let link = &self.plan.links[packet.link as usize];
         Packet {
             ethernet: Ethernet {
                 destination: address::mac(link.to),
                 source: address::mac(link.from),
             },
-            ip: Ipv4 { tos: ecn, ttl: ip.ttl.saturating_sub(routers.min(63) as u8), ..ip },
+            ip: Ipv4 { tos: ecn, ttl: ip.ttl.saturating_sub(packet.routers.min(63)), ..ip },
             transport,
         }
+    }
+}
+
+/// A segment's header.
+fn tcp((source_port, destination_port): (u16, u16), segment: &tcp::Segment) -> Tcp {
+    let mut sack = SackBlocks::default();
+    for &(start, end) in segment.sack.as_slice() {
+        // The simulator's option holds fewer blocks than ours.
+        sack.push(start.0, end.0);
+    }
+    let options = Options {
+        mss: segment.syn.map(|syn| syn.mss),
+        window_scale: segment.syn.and_then(|syn| syn.window_scale),
+        sack_permitted: segment.syn.is_some_and(|syn| syn.sack_permitted),
+        timestamps: segment.timestamps,
+        sack,
+    };
+    Tcp {
+        source_port,
+        destination_port,
+        seq: segment.seq.0,
+        // RFC 9293, section 3.1: the field is meaningless without ACK; hosts send zero.
+        ack: if segment.flags.contains(tcp::Flags::ACK) { segment.ack.0 } else { 0 },
+        flags: Flags(segment.flags.0),
+        window: segment.window,
+        options,
     }
 }
 

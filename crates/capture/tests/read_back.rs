@@ -4,12 +4,11 @@ mod common;
 
 use std::time::Duration;
 
-use common::{DOWN, UP, exchange, plan};
+use common::{DOWN, UP, exchange, messages, plan};
 use narrows_capture::message::{Error, check};
 use narrows_capture::{Writer, address, pcapng};
-use narrows_sim::captured::{Captured, Frame};
-use narrows_sim::plan::Plan;
-use narrows_sim::ports;
+use narrows_sim::captured::{Captured, Dns, Frame};
+use narrows_sim::plan::{Kind, Plan, dns::client::Client};
 use narrows_units::Time;
 use narrows_wire::dns::{Data, Message};
 use narrows_wire::{Ethernet, Received, Transport, checksums_hold, read};
@@ -21,7 +20,8 @@ use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption
 
 /// Everything that `packets` says, on both links in one file.
 fn both_links(plan: &Plan, packets: &[Captured], snaplen: Option<u32>) -> Vec<u8> {
-    let mut writer = Writer::new(plan, &[DOWN, UP], snaplen, Vec::new()).expect("a vector");
+    let mut writer =
+        Writer::new(plan, &[DOWN, UP], messages(), snaplen, Vec::new()).expect("a vector");
     for packet in packets {
         writer.packet(packet).expect("a packet of the plan");
     }
@@ -43,7 +43,7 @@ fn packets(file: &[u8]) -> Vec<EnhancedPacketBlock<'static>> {
 
 #[test]
 fn the_file_names_its_links_and_counts_nanoseconds() {
-    let plan = plan(1);
+    let plan = plan();
     let file = both_links(&plan, &exchange(), None);
     let mut reader = PcapNgReader::new(&file[..]).expect("a section header");
     while reader.next_block().is_some() {}
@@ -60,7 +60,7 @@ fn the_file_names_its_links_and_counts_nanoseconds() {
 
 #[test]
 fn every_packet_reads_back_as_it_was() {
-    let plan = plan(1);
+    let plan = plan();
     let captured = exchange();
     let file = both_links(&plan, &captured, None);
     let packets = packets(&file);
@@ -80,8 +80,8 @@ fn every_packet_reads_back_as_it_was() {
 /// The length of the IP packet as the simulator accounts it.
 fn accounted(captured: &Captured) -> usize {
     match captured.frame {
-        Frame::Tcp { segment, .. } => usize::from(20 + segment.header_bytes() + segment.len),
-        Frame::Dns { ip_bytes, .. } => usize::from(ip_bytes),
+        Frame::Tcp(segment) => usize::from(20 + segment.header_bytes() + segment.len),
+        Frame::Udp { ip_bytes, .. } => usize::from(ip_bytes),
     }
 }
 
@@ -90,15 +90,12 @@ fn assert_same(plan: &Plan, captured: &Captured, received: &Received<'_>) {
     let link = &plan.links[captured.link as usize];
     assert_eq!(packet.ethernet.source, address::mac(link.from));
     assert_eq!(packet.ethernet.destination, address::mac(link.to));
+    assert_eq!(packet.ip.source, address::ip(captured.from as usize));
+    assert_eq!(packet.ip.destination, address::ip(captured.to as usize));
+    assert_eq!(packet.ip.ttl, 64 - captured.routers);
     match (captured.frame, packet.transport) {
-        (Frame::Tcp { connection, from_sender, segment }, Transport::Tcp(tcp)) => {
-            let (sender, receiver) = ports::tcp(connection);
-            let ends = [(address::ip(0), sender), (address::ip(2), receiver)];
-            let [from, to] = if from_sender { ends } else { [ends[1], ends[0]] };
-            assert_eq!((packet.ip.source, tcp.source_port), from);
-            assert_eq!((packet.ip.destination, tcp.destination_port), to);
-            // One router before the link on the way down, none on the way up.
-            assert_eq!(packet.ip.ttl, if from_sender { 63 } else { 64 });
+        (Frame::Tcp(segment), Transport::Tcp(tcp)) => {
+            assert_eq!((tcp.source_port, tcp.destination_port), captured.ports);
             assert_eq!(packet.ip.ecn(), segment.ecn as u8);
             assert_eq!((tcp.seq, tcp.ack), (segment.seq.0, segment.ack.0));
             assert_eq!(tcp.flags.0, segment.flags.0);
@@ -112,12 +109,8 @@ fn assert_same(plan: &Plan, captured: &Captured, received: &Received<'_>) {
             assert_eq!(tcp.options.window_scale, segment.syn.and_then(|syn| syn.window_scale));
             assert_eq!(tcp.options.sack_permitted, segment.syn.is_some_and(|s| s.sack_permitted));
         }
-        (Frame::Dns { resolvers, worker, query, reply, ce, .. }, Transport::Udp(udp)) => {
-            let before = if resolvers == 0 { 0 } else { 3 };
-            let ends = [(address::ip(2), ports::worker(before + worker)), (address::ip(0), 53)];
-            let [from, to] = if reply { [ends[1], ends[0]] } else { ends };
-            assert_eq!((packet.ip.source, udp.source_port), from);
-            assert_eq!((packet.ip.destination, udp.destination_port), to);
+        (Frame::Udp { ce, dns: Some(Dns { query, reply, .. }), .. }, Transport::Udp(udp)) => {
+            assert_eq!((udp.source_port, udp.destination_port), captured.ports);
             assert_eq!(packet.ip.ecn(), if ce { 3 } else { 0 });
             let message = Message::read(received.payload).expect("a sound message");
             assert_eq!(message.reply, reply);
@@ -136,7 +129,7 @@ fn assert_same(plan: &Plan, captured: &Captured, received: &Received<'_>) {
 
 #[test]
 fn payloads_are_cut_and_headers_are_not() {
-    let plan = plan(1);
+    let plan = plan();
     let captured = exchange();
     let whole = packets(&both_links(&plan, &captured, None));
     for keep in [0, 1, 64, 1_447, 1_448, u32::MAX] {
@@ -144,8 +137,8 @@ fn payloads_are_cut_and_headers_are_not() {
         assert_eq!(cut.len(), whole.len());
         for ((cut, whole), captured) in cut.iter().zip(&whole).zip(&captured) {
             let left_out = match captured.frame {
-                Frame::Tcp { segment, .. } => u32::from(segment.len).saturating_sub(keep),
-                Frame::Dns { .. } => 0,
+                Frame::Tcp(segment) => u32::from(segment.len).saturating_sub(keep),
+                Frame::Udp { .. } => 0,
             };
             assert_eq!(cut.original_len as usize, whole.data.len());
             assert_eq!(cut.data[..], whole.data[..whole.data.len() - left_out as usize]);
@@ -155,20 +148,23 @@ fn payloads_are_cut_and_headers_are_not() {
 
 #[test]
 fn one_link_of_several() {
-    let plan = plan(1);
+    let plan = plan();
     let captured = exchange();
     let of_link =
         |link: usize| captured.iter().filter(|packet| packet.link as usize == link).count();
-    assert_eq!(packets(&pcapng(&plan, DOWN, &captured, None)).len(), of_link(DOWN));
-    assert_eq!(packets(&pcapng(&plan, UP, &captured, None)).len(), of_link(UP));
-    assert_eq!(pcapng(&plan, UP, &captured, None), pcapng(&plan, UP, &captured, None));
+    assert_eq!(packets(&pcapng(&plan, DOWN, &captured, messages(), None)).len(), of_link(DOWN));
+    assert_eq!(packets(&pcapng(&plan, UP, &captured, messages(), None)).len(), of_link(UP));
+    assert_eq!(
+        pcapng(&plan, UP, &captured, messages(), None),
+        pcapng(&plan, UP, &captured, messages(), None)
+    );
 }
 
 #[test]
 fn packets_of_other_links_are_refused_and_leave_the_file_sound() {
-    let plan = plan(1);
+    let plan = plan();
     let captured = exchange();
-    let mut writer = Writer::new(&plan, &[DOWN], None, Vec::new()).expect("a vector");
+    let mut writer = Writer::new(&plan, &[DOWN], messages(), None, Vec::new()).expect("a vector");
     let written = captured.iter().filter(|packet| writer.packet(packet).is_ok()).count();
     assert!(written < captured.len());
     assert_eq!(packets(&writer.finish().expect("a vector")).len(), written);
@@ -177,29 +173,35 @@ fn packets_of_other_links_are_refused_and_leave_the_file_sound() {
 #[test]
 fn late_packets_keep_their_time() {
     // Beyond 2^32 ns, where the time stamp's upper half is needed.
-    let plan = plan(1);
+    let plan = plan();
     let at = Time::from_ps(86_400_000_000_000_000);
     let late = Captured { at, ..exchange()[1] };
     assert_eq!(
-        packets(&pcapng(&plan, DOWN, &[late], None))[0].timestamp,
+        packets(&pcapng(&plan, DOWN, &[late], messages(), None))[0].timestamp,
         Duration::from_secs(86_400)
     );
 }
 
 #[test]
 fn lengths_that_no_message_has_are_refused() {
-    let mut plan = plan(0);
+    let mut plan = plan();
     assert_eq!(check(&plan), Ok(()));
-    plan.resolvers[1].query_bytes = 60;
+    fn padded(plan: &mut Plan) -> &mut Client {
+        match &mut plan.applications[1].kind {
+            Kind::DnsClient(client) => client,
+            other => panic!("{other:?}"),
+        }
+    }
+    padded(&mut plan).query_bytes = 60;
     let error = check(&plan).expect_err("too short");
     assert_eq!(error, Error::Query { resolvers: "padded".to_owned(), bytes: 60, min: 69 });
     assert_eq!(
         error.to_string(),
         "resolvers \"padded\": queries of 60 B cannot be captured as DNS messages; they need 69 B"
     );
-    plan.resolvers[1].query_bytes = 69;
-    plan.resolvers[1].reply_bytes = 81;
+    padded(&mut plan).query_bytes = 69;
+    padded(&mut plan).reply_bytes = 81;
     assert!(matches!(check(&plan), Err(Error::Reply { min: 82, .. })));
-    plan.resolvers[1].reply_bytes = 1000;
+    padded(&mut plan).reply_bytes = 1000;
     assert!(matches!(check(&plan), Err(Error::Query { min: 80, .. })));
 }

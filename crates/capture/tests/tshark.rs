@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::{DOWN, UP, exchange, plan};
+use common::{DOWN, UP, captured, exchange, messages, plan};
 use narrows_capture::Writer;
 use narrows_qdisc::Ecn;
 use narrows_sim::captured::{Captured, Frame};
@@ -19,7 +19,7 @@ use narrows_units::Time;
 
 #[test]
 fn an_exchange_has_nothing_to_complain_of() {
-    let Some(file) = capture("exchange", &plan(1), &exchange()) else { return };
+    let Some(file) = capture("exchange", &plan(), &exchange()) else { return };
     // Warnings and worse, but for what there is: losses before the link, and retransmissions.
     let complaints = "_ws.expert.severity >= 0x600000 && !tcp.analysis.lost_segment \
         && !tcp.analysis.out_of_order";
@@ -33,7 +33,7 @@ fn an_exchange_has_nothing_to_complain_of() {
 
 #[test]
 fn segments_are_dissected_as_they_were() {
-    let Some(file) = capture("segments", &plan(1), &exchange()) else { return };
+    let Some(file) = capture("segments", &plan(), &exchange()) else { return };
     let names = [
         "frame.interface_name",
         "frame.time_epoch",
@@ -57,11 +57,12 @@ fn segments_are_dissected_as_they_were() {
     let expected: Vec<String> = exchange()
         .iter()
         .filter_map(|captured| match captured.frame {
-            Frame::Tcp { connection, from_sender, segment } => {
-                let (sender, receiver) = ports::tcp(connection);
-                let ends = [format!("10.0.0.1|{sender}"), format!("10.0.0.3|{receiver}")];
-                let [from, to] = if from_sender { [0, 1] } else { [1, 0] };
-                let link = if from_sender { "forward" } else { "backward" };
+            Frame::Tcp(segment) => {
+                let down = captured.link as usize == DOWN;
+                let (server, client) = ports::tcp(0);
+                let ends = [format!("10.0.0.1|{server}"), format!("10.0.0.3|{client}")];
+                let [from, to] = if down { [0, 1] } else { [1, 0] };
+                let link = if down { "forward" } else { "backward" };
                 let ns = captured.at.as_ps() / 1_000;
                 let (tsval, tsecr) = segment.timestamps?;
                 let sack = segment.sack.len();
@@ -83,7 +84,7 @@ fn segments_are_dissected_as_they_were() {
                     if sack == 0 { String::new() } else { sack.to_string() },
                 ))
             }
-            Frame::Dns { .. } => None,
+            Frame::Udp { .. } => None,
         })
         .collect();
     assert_eq!(fields(&file, "tcp", &names), expected);
@@ -91,7 +92,7 @@ fn segments_are_dissected_as_they_were() {
 
 #[test]
 fn messages_are_dissected_as_they_were() {
-    let Some(file) = capture("messages", &plan(1), &exchange()) else { return };
+    let Some(file) = capture("messages", &plan(), &exchange()) else { return };
     let names =
         ["ip.len", "udp.srcport", "udp.dstport", "dns.id", "dns.flags.response", "dns.qry.name"];
     assert_eq!(
@@ -114,7 +115,7 @@ fn messages_are_dissected_as_they_were() {
 #[test]
 fn no_port_is_taken_for_another_protocol() {
     // One segment each of connections across the whole range of ports, zeros and all.
-    let plan = plan(81_000);
+    let plan = plan();
     let segment = Segment {
         seq: Seq(1),
         ack: Seq(1),
@@ -126,10 +127,9 @@ fn no_port_is_taken_for_another_protocol() {
     };
     let packets: Vec<_> = (0..9_000)
         .chain((9_000..81_000).step_by(97))
-        .map(|connection| Captured {
-            at: Time::from_ps(u64::from(connection) * 1_000_000),
-            link: DOWN as u32,
-            frame: Frame::Tcp { connection, from_sender: true, segment },
+        .map(|connection| {
+            let at = Time::from_ps(u64::from(connection) * 1_000_000);
+            captured(at, false, connection, Frame::Tcp(segment))
         })
         .collect();
     let Some(file) = capture("ports", &plan, &packets) else { return };
@@ -150,7 +150,8 @@ fn capture(name: &str, plan: &Plan, packets: &[Captured]) -> Option<PathBuf> {
         let _ = writeln!(std::io::stderr(), "SKIP tshark::{name}: no tshark; {hint}");
         return None;
     }
-    let mut writer = Writer::new(plan, &[DOWN, UP], None, Vec::new()).expect("a vector");
+    let mut writer =
+        Writer::new(plan, &[DOWN, UP], messages(), None, Vec::new()).expect("a vector");
     for packet in packets {
         writer.packet(packet).expect("a packet of the plan");
     }

@@ -99,7 +99,8 @@ impl Simulation {
             return Err(PyValueError::new_err(format!("link {link} is not captured")));
         }
         let file = py.detach(|| {
-            narrows_capture::pcapng(self.0.plan(), link, &self.0.captured(link), snaplen)
+            let messages = Messages::for_queries(self.0.planned_queries());
+            narrows_capture::pcapng(self.0.plan(), link, &self.0.captured(link), messages, snaplen)
         });
         Ok(PyBytes::new(py, &file))
     }

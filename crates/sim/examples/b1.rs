@@ -78,7 +78,7 @@ fn main() {
     plan.tcp = vec![tcp::Config::profile("ns-2").expect("the profile exists")];
     let burst = Draw::Constant(Bytes::new(256 * 1460));
     let idle = Draw::Exponential { mean: Span::from_secs(2) };
-    common::send(&mut plan, burst, idle, None);
+    common::send(&mut plan, &burst, &idle, None);
     let started = Instant::now();
     let mut simulation = Simulation::new(plan).expect("the plan is sound");
     let set_up = started.elapsed().as_secs_f64();

@@ -19,6 +19,8 @@ pub struct Captured {
     pub to: u32,
     /// Source and destination port.
     pub ports: (u16, u16),
+    /// Routers that it has passed.
+    pub routers: u8,
     /// What it was.
     pub frame: Frame,
 }

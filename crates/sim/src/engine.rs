@@ -12,7 +12,7 @@ use crate::plan::{Plan, PlanError};
 use crate::record::Records;
 use crate::table::Table;
 use crate::tables;
-use crate::wakes::Wakes;
+use crate::wakes::{Wake, Wakes};
 
 /// A run in progress.
 ///
@@ -36,6 +36,8 @@ pub struct Simulation {
     monitors: Monitors,
     /// What applications are being told.
     news: Vec<Notice>,
+    /// DNS queries that the plan may ask.
+    queries: u64,
 }
 
 /// Why a run stands still.
@@ -80,6 +82,7 @@ impl Simulation {
         uses.dedup();
         let network = Network::new(&plan, &uses);
         plan.paths = Vec::new();
+        let queries = plan.queries();
         let planned = std::mem::take(&mut plan.applications);
         let names = planned.iter().map(|application| application.name.clone()).collect();
         let applications =
@@ -96,6 +99,7 @@ impl Simulation {
             records: Records::default(),
             monitors: Monitors::default(),
             news: Vec::new(),
+            queries,
             plan,
         };
         for number in 0..simulation.applications.len() {
@@ -170,6 +174,11 @@ impl Simulation {
         &self.plan
     }
 
+    /// DNS queries that the plan may ask, in all.
+    pub fn planned_queries(&self) -> u64 {
+        self.queries
+    }
+
     fn step(&mut self) {
         let Some((at, event)) = self.network.agenda.pop() else {
             self.stopped = Stopped::End;
@@ -195,8 +204,8 @@ impl Simulation {
             Event::Departure(link) => network.release(at, link),
             Event::TcpTimer(end) => self.flows.handle_timer(at, end, network),
             Event::Wake(place) => {
-                let wake = self.wakes.take(place);
-                self.tell(wake.application, |application, host| application.timer(host, wake.token));
+                let Wake { application, token } = self.wakes.take(place);
+                self.tell(application, |application, host| application.timer(host, token));
             }
             Event::QueueSample(monitor) => self.monitors.sample_queue(at, monitor, network),
             Event::LinkSample(monitor) => self.monitors.sample_link(at, monitor, network),
@@ -293,11 +302,9 @@ impl Simulation {
                 dns: packet.is_dns().then(|| self.dns_message(packet)).flatten(),
             },
         };
-        let (from, to) = (
-            self.plan.links[first as usize].from as u32,
-            self.plan.links[last as usize].to as u32,
-        );
-        Captured { at, link, from, to, ports, frame }
+        let (from, to) =
+            (self.plan.links[first as usize].from as u32, self.plan.links[last as usize].to as u32);
+        Captured { at, link, from, to, ports, routers: packet.hop, frame }
     }
 
     fn dns_message(&self, packet: &crate::packet::Packet) -> Option<Dns> {

@@ -9,8 +9,8 @@ use self::foresight::Foresight;
 use crate::agenda::{Agenda, Event};
 use crate::link::{Fate, Flights, Gone, Link, Passage, Released, Slot};
 use crate::packet::{Packet, SackPool};
-use crate::plan::Plan;
 use crate::paths::{END, Paths, VARIES};
+use crate::plan::Plan;
 use crate::shortcuts::{Use, find_shortcuts};
 use crate::transport::tcp::Segment;
 

@@ -468,6 +468,9 @@ mod tests {
             timestamps: Some((1, 1)),
             ..Segment::default()
         };
-        assert_eq!(Packet::from_segment(Stamp::new(0, 0, false), &segment, &mut SackPool::default()).bytes, 1500);
+        assert_eq!(
+            Packet::from_segment(Stamp::new(0, 0, false), &segment, &mut SackPool::default()).bytes,
+            1500
+        );
     }
 }

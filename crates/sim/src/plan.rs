@@ -6,9 +6,9 @@
 pub use narrows_qdisc::AnyConfig as Queue;
 use narrows_units::{Bytes, Rate, Span, Time};
 
+use crate::application::Settings;
 pub use crate::application::connection::{Connection, Opener};
 pub use crate::application::{Draw, Kind, bulk, dns, on_off};
-use crate::application::Settings;
 use crate::transport::tcp;
 
 /// A whole run.
@@ -283,6 +283,12 @@ impl Plan {
             ensure(link < self.links.len(), || "captures: no such link".into())?;
         }
         Ok(())
+    }
+
+    /// DNS queries that may be asked, in all.
+    pub fn queries(&self) -> u64 {
+        let of_each = self.applications.iter().map(|application| application.kind.queries());
+        of_each.fold(0, u64::saturating_add)
     }
 
     /// Checks that `there` and `back` are paths that lead from a node to another and back.

@@ -7,7 +7,7 @@ mod common;
 use common::{add_resolvers, dumbbell, fingerprint, numbers, pfifo, run, table};
 use narrows_qdisc::{AnyConfig, Filter, Protocol, classes, codel, fifo, fq_codel, pie, prio};
 use narrows_sim::Simulation;
-use narrows_sim::plan::{Plan, Queue};
+use narrows_sim::plan::{Kind, Plan, Queue, bulk::Bulk};
 use narrows_units::{Bytes, Rate, Span, Time};
 
 /// Bulk flows over 10 Mbit/s with a round-trip time of 60 ms, for a minute.
@@ -88,7 +88,8 @@ const PACKET_MS: f64 = 1.2304;
 /// The response time of DNS where nobody else sends.
 fn base_ms() -> f64 {
     let mut plan = with_dns(1, pfifo(1000));
-    plan.connections.clear();
+    // The server keeps its number.
+    plan.applications[0].kind = Kind::Bulk(Bulk { connections: Vec::new() });
     responses(&run(plan))[0]
 }
 

@@ -11,7 +11,8 @@ use narrows_qdisc::fifo::BfifoConfig;
 use narrows_qdisc::{blue, codel, pie, red};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{
-    Connection, Distribution, Jitter, LinkChange, Monitor, Opener, Plan, Queue, Ring,
+    Application, Connection, Distribution, Jitter, Kind, LinkChange, Monitor, Opener, Path, Plan,
+    Queue, Ring, bulk,
 };
 use narrows_sim::table::{Column, Table};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -316,19 +317,26 @@ fn circle(queue: &Queue) -> Plan {
         ];
         plan.links.extend(links);
         let middle = (router + 1) % 3;
-        plan.connections.push(Connection {
+        let there = plan.paths.len();
+        plan.paths.extend([
+            Path { from: sender, to: receiver, links: vec![first, router, middle, first + 2] },
+            Path {
+                from: receiver,
+                to: sender,
+                links: vec![first + 3, 3 + middle, 3 + router, first + 1],
+            },
+        ]);
+        let connection = Connection {
             name: format!("flow {flow}"),
-            group: "flows".into(),
-            sender,
-            receiver,
-            forward: vec![first, router, middle, first + 2],
-            backward: vec![first + 3, 3 + middle, 3 + router, first + 1],
+            there,
+            back: there + 1,
             tcp: 0,
             opener: Opener::Sender,
             start: Time::ZERO,
             stop: None,
-            source: 0,
-        });
+        };
+        let kind = Kind::Bulk(bulk::Bulk { connections: vec![connection] });
+        plan.applications.push(Application { name: "flows".into(), kind });
     }
     on_off(&mut plan, 60);
     // Nobody looks at the circle itself, so that packets enter it ahead of time.

@@ -3,10 +3,10 @@
 mod common;
 
 use common::{
-    add_resolvers, busy_plan, dumbbell, fingerprint, numbers, on_off, pfifo, red_ecn, run,
-    run_foreseeing, send, table,
+    add_resolvers, busy_plan, connections, dumbbell, fingerprint, numbers, on_off, pfifo, red_ecn,
+    resolvers, run, run_foreseeing, send, send_forever, table,
 };
-use narrows_sim::plan::{Draw, Plan, Source};
+use narrows_sim::plan::{Draw, Plan};
 use narrows_sim::{Simulation, Stopped};
 use narrows_units::{Bytes, Span, Time};
 
@@ -41,8 +41,8 @@ fn neither_shortcuts_nor_foresight_change_a_result() {
     let mut changing = dumbbell(12, 10, pfifo(60));
     let burst = Draw::Exponential { mean: Bytes::new(60_000) };
     let idle = Draw::Pareto { mean: Span::from_ms(300), shape: 1.2 };
-    send(&mut changing, Source::OnOff { burst, idle, bursts: None });
-    for connection in &mut changing.connections[..6] {
+    send(&mut changing, &burst, &idle, None);
+    for connection in connections(&mut changing).into_iter().take(6) {
         connection.stop = Some(Time::ZERO + Span::from_secs(8));
     }
     for plan in [busy_plan(), unequal, equal, legacy, classic, changing] {
@@ -75,7 +75,7 @@ fn what_comes_in_goes_out_or_is_dropped_or_waits() {
 #[test]
 fn a_query_in_an_empty_network_takes_the_sum_of_its_parts() {
     let mut plan = dumbbell(1, 10, pfifo(100));
-    plan.connections[0].start = Time::ZERO + Span::from_secs(1000);
+    connections(&mut plan)[0].start = Time::ZERO + Span::from_secs(1000);
     add_resolvers(&mut plan, 1, 5);
     plan.end_with_dns = true;
     let simulation = run(plan);
@@ -121,14 +121,7 @@ fn bursts_have_the_sizes_and_pauses_of_a_list_and_then_the_connection_closes() {
     let mut plan = dumbbell(1, 10, pfifo(100));
     let sizes = [10_000, 250_000, 1].map(Bytes::new);
     let pauses = [Span::from_ms(700), Span::from_secs(3)];
-    send(
-        &mut plan,
-        Source::OnOff {
-            burst: Draw::List(sizes.to_vec()),
-            idle: Draw::List(pauses.to_vec()),
-            bursts: Some(5),
-        },
-    );
+    send(&mut plan, &Draw::List(sizes.to_vec()), &Draw::List(pauses.to_vec()), Some(5));
     let simulation = run(plan);
     let bursts = table(&simulation, "bursts");
     assert_eq!(numbers(&bursts, "bytes"), [10_000.0, 250_000.0, 1.0, 10_000.0, 250_000.0]);
@@ -146,9 +139,9 @@ fn bursts_have_the_sizes_and_pauses_of_a_list_and_then_the_connection_closes() {
 fn an_application_that_stops_writes_no_more_and_closes() {
     let mut plan = dumbbell(3, 10, pfifo(100));
     on_off(&mut plan, 20);
-    plan.connections[0].source = 0;
+    send_forever(&mut plan.applications[0]);
     let stop = Time::ZERO + Span::from_secs(7);
-    for connection in &mut plan.connections[..2] {
+    for connection in connections(&mut plan).into_iter().take(2) {
         connection.stop = Some(stop);
     }
     let simulation = run(plan);
@@ -213,15 +206,35 @@ fn plans_that_contradict_themselves_are_refused() {
         Simulation::new(plan).expect_err("the plan is unsound").to_string()
     };
     assert_eq!(refused(|plan| plan.end = Time::ZERO), "end: must be above zero");
-    assert!(refused(|plan| plan.connections[0].forward.swap(0, 1)).starts_with("flow 0: route"));
-    assert!(refused(|plan| plan.connections[0].source = 7).contains("no such source"));
-    assert!(refused(|plan| plan.connections[0].stop = Some(Time::ZERO)).contains("after start"));
-    assert!(refused(|plan| plan.sources.push(Source::once(Bytes::ZERO))).starts_with("source 1: "));
-    assert!(refused(|plan| plan.connections[0].tcp = 7).contains("no such settings"));
+    assert!(refused(|plan| plan.paths[0].links.swap(0, 1)).starts_with("route"));
+    assert_eq!(refused(|plan| connections(plan)[0].there = 9), "flows: flow 0: path: no such path");
+    assert!(refused(|plan| connections(plan)[0].back = 0).ends_with("does not lead back"));
+    assert!(refused(|plan| connections(plan)[0].stop = Some(Time::ZERO)).contains("after start"));
+    assert!(refused(|plan| connections(plan)[0].tcp = 7).contains("no such settings"));
+    let refused_burst = |burst: &Draw<Bytes>, idle: &Draw<Span>, bursts| {
+        let mut plan = dumbbell(1, 10, pfifo(100));
+        send(&mut plan, burst, idle, bursts);
+        Simulation::new(plan).expect_err("the plan is unsound").to_string()
+    };
+    let (second, kilobyte) =
+        (|| Draw::Constant(Span::from_secs(1)), || Draw::Constant(Bytes::new(1000)));
+    let pareto = |shape| Draw::Pareto { mean: Span::from_secs(1), shape };
+    for (burst, idle, bursts, setting) in [
+        (Draw::Constant(Bytes::ZERO), second(), None, "burst: "),
+        (Draw::List(vec![Bytes::new(1), Bytes::ZERO]), second(), None, "burst: "),
+        (Draw::List(Vec::new()), second(), None, "burst: "),
+        (kilobyte(), pareto(1.0), None, "idle: "),
+        (kilobyte(), pareto(f64::NAN), None, "idle: "),
+        (kilobyte(), Draw::List(Vec::new()), None, "idle: "),
+        (kilobyte(), second(), Some(0), "bursts: "),
+    ] {
+        let said = refused_burst(&burst, &idle, bursts);
+        assert!(said.starts_with(&format!("flows: {setting}")), "{said}");
+    }
     assert!(refused(|plan| plan.links[0].loss = 1.5).starts_with("bottleneck.forward: loss"));
     assert!(refused(|plan| plan.links[0].queue = pfifo(0)).contains("queue"));
-    assert!(refused(|plan| plan.resolvers[0].timeouts.clear()).starts_with("dns: timeouts"));
-    assert!(refused(|plan| plan.resolvers[0].queries = u32::MAX).starts_with("dns: "));
+    assert!(refused(|plan| resolvers(plan).timeouts.clear()).starts_with("dns: timeouts"));
+    assert!(refused(|plan| resolvers(plan).queries = u32::MAX).starts_with("dns: "));
     assert!(refused(|plan| plan.queue_monitors[0].link = 99).contains("no such link"));
     assert!(refused(|plan| plan.captures.push(99)).contains("no such link"));
 }

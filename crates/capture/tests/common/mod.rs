@@ -1,9 +1,11 @@
 //! A small network, and what passed its bottleneck.
 
+use narrows_capture::message::Messages;
 use narrows_qdisc::Ecn;
 use narrows_qdisc::fifo::PfifoConfig;
-use narrows_sim::captured::{Captured, Frame};
-use narrows_sim::plan::{Connection, Framing, Link, Plan, Queue, Resolvers, Source};
+use narrows_sim::captured::{Captured, Dns, Frame};
+use narrows_sim::plan::{Application, Framing, Kind, Link, Path, Plan, Queue, dns};
+use narrows_sim::ports;
 use narrows_sim::tcp::{Flags, SackBlocks, Segment, Seq, SynOptions};
 use narrows_units::{Rate, Span, Time};
 
@@ -12,9 +14,13 @@ pub(crate) const DOWN: usize = 1;
 /// The link from the client to the router.
 pub(crate) const UP: usize = 2;
 
-/// server -> router -> client, and back, with `connections` from server to client and two groups of
-/// resolvers at the client: three workers, then two with other lengths of messages.
-pub(crate) fn plan(connections: u32) -> Plan {
+/// The nodes at the ends.
+const SERVER: u32 = 0;
+const CLIENT: u32 = 2;
+
+/// server -> router -> client, and back, with two groups of resolvers at the client: three workers,
+/// then two with other lengths of messages.
+pub(crate) fn plan() -> Plan {
     let link = |name: &str, from, to| Link {
         name: name.to_owned(),
         from,
@@ -29,37 +35,24 @@ pub(crate) fn plan(connections: u32) -> Plan {
         scheduled: false,
         ring: None,
     };
-    let connection = |n| Connection {
-        name: format!("bulk.{n}"),
-        group: "bulk".to_owned(),
-        sender: 0,
-        receiver: 2,
-        forward: vec![0, DOWN],
-        backward: vec![UP, 3],
-        opener: narrows_sim::plan::Opener::Sender,
-        tcp: 0,
-        start: Time::ZERO,
-        stop: None,
-        source: 0,
-    };
-    let resolvers = |name: &str, workers, query_bytes, reply_bytes| Resolvers {
+    let resolvers = |name: &str, workers, query_bytes, reply_bytes| Application {
         name: name.to_owned(),
-        client: 2,
-        server: 0,
-        forward: vec![UP, 3],
-        backward: vec![0, DOWN],
-        workers,
-        start: Time::ZERO,
-        spread: Span::ZERO,
-        warm_up: 10,
-        queries: 100,
-        think_mean: Span::ZERO,
-        timeouts: vec![Span::from_secs(1); 3],
-        service: Span::ZERO,
-        service_jitter_mean: Span::ZERO,
-        query_bytes,
-        reply_bytes,
+        kind: Kind::DnsClient(dns::client::Client {
+            server: 2,
+            there: 1,
+            back: 0,
+            workers,
+            start: Time::ZERO,
+            spread: Span::ZERO,
+            warm_up: 10,
+            queries: 100,
+            think_mean: Span::ZERO,
+            timeouts: vec![Span::from_secs(1); 3],
+            query_bytes,
+            reply_bytes,
+        }),
     };
+    let server = dns::server::Server { service: Span::ZERO, service_jitter_mean: Span::ZERO };
     Plan {
         seed: 1,
         end: Time::ZERO,
@@ -73,9 +66,15 @@ pub(crate) fn plan(connections: u32) -> Plan {
             link("access.backward", 1, 0),
         ],
         tcp: Vec::new(),
-        sources: vec![Source::Bulk],
-        connections: (0..connections).map(connection).collect(),
-        resolvers: vec![resolvers("plain", 3, 70, 100), resolvers("padded", 2, 128, 468)],
+        paths: vec![
+            Path { from: 0, to: 2, links: vec![0, DOWN] },
+            Path { from: 2, to: 0, links: vec![UP, 3] },
+        ],
+        applications: vec![
+            resolvers("plain", 3, 70, 100),
+            resolvers("padded", 2, 128, 468),
+            Application { name: "server".to_owned(), kind: Kind::DnsServer(server) },
+        ],
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
         captures: vec![DOWN, UP],
@@ -162,34 +161,48 @@ pub(crate) fn exchange() -> Vec<Captured> {
             },
         ),
     ];
-    let tcp = segments.map(|(from_sender, segment)| {
-        (!from_sender, Frame::Tcp { connection: 0, from_sender, segment })
-    });
-    let dns = |resolvers, worker, query, attempt, reply, ce| {
-        let ip_bytes = match (resolvers, reply) {
-            (0, false) => 70,
-            (0, true) => 100,
-            (_, false) => 128,
-            (_, true) => 468,
-        };
-        let frame = Frame::Dns { resolvers, worker, query, attempt, reply, ip_bytes, ce };
-        (!reply, frame)
+    let tcp = segments.map(|(from_sender, segment)| (!from_sender, (0, Frame::Tcp(segment))));
+    // Sockets 0 to 2 are those of the first group.
+    let dns = |socket: u32, query, attempt, reply, ce| {
+        let (query_bytes, reply_bytes) = if socket < 3 { (70, 100) } else { (128, 468) };
+        let ip_bytes = if reply { reply_bytes } else { query_bytes };
+        let dns = Some(Dns { query, attempt, reply, query_bytes });
+        (!reply, (socket, Frame::Udp { ip_bytes, ce, dns }))
     };
     let dns = [
-        dns(0, 0, 0, 1, false, false),
-        dns(0, 2, 1, 1, false, false),
-        dns(0, 0, 0, 1, true, false),
-        dns(1, 1, 249, 1, false, false),
-        dns(1, 1, 249, 2, false, false),
-        dns(1, 1, 249, 2, true, true),
-        dns(0, 2, 1, 1, true, false),
+        dns(0, 0, 1, false, false),
+        dns(2, 1, 1, false, false),
+        dns(0, 0, 1, true, false),
+        dns(4, 249, 1, false, false),
+        dns(4, 249, 2, false, false),
+        dns(4, 249, 2, true, true),
+        dns(2, 1, 1, true, false),
     ];
     let frames = tcp.into_iter().chain(dns).enumerate();
     frames
-        .map(|(n, (up, frame))| Captured {
-            at: Time::from_ps(1_000_000_123_999 + 1_000_000_001 * n as u64),
-            link: if up { UP } else { DOWN } as u32,
-            frame,
+        .map(|(n, (up, (number, frame)))| {
+            let at = Time::from_ps(1_000_000_123_999 + 1_000_000_001 * n as u64);
+            captured(at, up, number, frame)
         })
         .collect()
+}
+
+/// A packet from the client (`up`) or to it, of a connection or of one of the client's sockets.
+pub(crate) fn captured(at: Time, up: bool, number: u32, frame: Frame) -> Captured {
+    let (server_port, client_port) = match frame {
+        Frame::Tcp(_) => ports::tcp(number),
+        Frame::Udp { .. } => (53, ports::socket(number)),
+    };
+    let (link, from, to, ports) = if up {
+        (UP, CLIENT, SERVER, (client_port, server_port))
+    } else {
+        (DOWN, SERVER, CLIENT, (server_port, client_port))
+    };
+    // One router lies before the link on the way down, none on the way up.
+    Captured { at, link: link as u32, from, to, ports, routers: u8::from(!up), frame }
+}
+
+/// The messages of the plan's queries.
+pub(crate) fn messages() -> Messages {
+    Messages::for_queries(plan().queries())
 }

@@ -78,8 +78,11 @@ pub(crate) fn uses(connections: &[Connection], plan: &Plan) -> Vec<Use> {
     const TIMESTAMPS: u16 = 12;
     let of_one = |connection: &Connection| {
         let options = if plan.tcp[connection.tcp].timestamps { TIMESTAMPS } else { 0 };
-        [connection.there, connection.back]
-            .map(|path| Use { path, bytes: HEADERS + options, dns: false })
+        [connection.there, connection.back].map(|path| Use {
+            path,
+            bytes: HEADERS + options,
+            dns: false,
+        })
     };
     connections.iter().flat_map(of_one).collect()
 }

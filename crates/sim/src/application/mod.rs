@@ -99,6 +99,11 @@ pub(crate) trait Settings {
     /// The paths that it sends along, each with the shortest packet.
     fn uses(&self, plan: &Plan) -> Vec<Use>;
 
+    /// DNS queries that it may ask.
+    fn queries(&self) -> u64 {
+        0
+    }
+
     /// The application itself.
     fn build(self, name: &str) -> Box<dyn Application>;
 }
@@ -214,6 +219,10 @@ macro_rules! kinds {
 
             fn uses(&self, plan: &Plan) -> Vec<Use> {
                 match self { $(Self::$name(settings) => settings.uses(plan),)+ }
+            }
+
+            fn queries(&self) -> u64 {
+                match self { $(Self::$name(settings) => settings.queries(),)+ }
             }
 
             fn build(self, name: &str) -> Box<dyn Application> {

@@ -155,12 +155,7 @@ impl Connection {
     }
 
     /// The timer of an end (`way`: the one on which it sends). False: it was out of date.
-    pub(crate) fn handle_timer(
-        &mut self,
-        cx: &Context,
-        way: u32,
-        network: &mut Network,
-    ) -> bool {
+    pub(crate) fn handle_timer(&mut self, cx: &Context, way: u32, network: &mut Network) -> bool {
         let side = way as usize % 2;
         let End { endpoint, armed } = &mut self.ends[side];
         if !armed.is(cx.now) {

@@ -3,8 +3,8 @@
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_qdisc::red;
 use narrows_sim::plan::{
-    Application, Connection, Distribution, Draw, Framing, Jitter, Kind, Link, Monitor, Opener, Path,
-    Plan, Queue, Ring, bulk, dns, on_off,
+    Application, Connection, Distribution, Draw, Framing, Jitter, Kind, Link, Monitor, Opener,
+    Path, Plan, Queue, Ring, bulk, dns, on_off,
 };
 use narrows_sim::table::{Column, Table};
 use narrows_sim::{Simulation, tcp};
@@ -168,11 +168,11 @@ pub(crate) fn red_ecn() -> Queue {
 /// Makes every connection send bursts of `packets` full segments.
 pub(crate) fn on_off(plan: &mut Plan, packets: u64) {
     let burst = Draw::Constant(Bytes::new(packets * 1460));
-    send(plan, burst, Draw::Exponential { mean: Span::from_ms(500) }, None);
+    send(plan, &burst, &Draw::Exponential { mean: Span::from_ms(500) }, None);
 }
 
 /// Makes every connection send bursts.
-pub(crate) fn send(plan: &mut Plan, burst: Draw<Bytes>, idle: Draw<Span>, bursts: Option<u32>) {
+pub(crate) fn send(plan: &mut Plan, burst: &Draw<Bytes>, idle: &Draw<Span>, bursts: Option<u32>) {
     for application in &mut plan.applications {
         let connections = of(&mut application.kind).to_vec();
         if !connections.is_empty() {

@@ -81,9 +81,7 @@ impl Settings for Client {
         if self.warm_up.checked_add(self.queries).is_none() {
             return Err("warm_up, queries: too many together".into());
         }
-        let total = u64::from(self.workers)
-            .saturating_mul(u64::from(self.warm_up) + u64::from(self.queries))
-            .saturating_mul(self.timeouts.len() as u64);
+        let total = Settings::queries(self).saturating_mul(self.timeouts.len() as u64);
         if total >= u64::from(u32::MAX) {
             return Err(format!("{total} attempts are more than the table can hold"));
         }
@@ -95,6 +93,10 @@ impl Settings for Client {
             Use { path: self.there, bytes: self.query_bytes, dns: true },
             Use { path: self.back, bytes: self.reply_bytes, dns: true },
         ]
+    }
+
+    fn queries(&self) -> u64 {
+        u64::from(self.workers).saturating_mul(u64::from(self.warm_up) + u64::from(self.queries))
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
@@ -278,13 +280,7 @@ impl Workers {
         worker.arm(host, number);
     }
 
-    fn end_query(
-        &mut self,
-        host: &mut Host<'_>,
-        number: u32,
-        attempt: u8,
-        rtt: Option<Span>,
-    ) {
+    fn end_query(&mut self, host: &mut Host<'_>, number: u32, attempt: u8, rtt: Option<Span>) {
         let now = host.now();
         let worker = &mut self.workers[number as usize];
         let records = host.records();

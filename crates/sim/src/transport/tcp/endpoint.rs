@@ -277,16 +277,6 @@ impl Endpoint {
         self.phase == Phase::Listen
     }
 
-    /// Whether it has a SYN, and not yet the end of the handshake.
-    pub(crate) fn is_half_open(&self) -> bool {
-        self.phase == Phase::SynReceived && !self.is_failed()
-    }
-
-    /// SYNs, or SYN-ACKs, that were sent again.
-    pub(crate) fn syn_retries(&self) -> u8 {
-        self.syn_retries
-    }
-
     /// From now on the application decides when this end closes, also after the other one has.
     pub(crate) fn keep_open(&mut self) {
         self.closing = Closing::ByApplication;
