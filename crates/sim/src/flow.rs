@@ -12,7 +12,7 @@ use narrows_units::Time;
 
 use crate::application::{Application, Closed, Datagram, Lost, Message, Socket};
 use crate::network::Network;
-use crate::packet::{Packet, Stamp};
+use crate::packet::{Label, Packet, Stamp};
 use crate::transport::connection::SetUp;
 use crate::transport::tcp::{Config, Context, tick_us};
 use crate::transport::{Connection, Dialogue, News};
@@ -45,7 +45,7 @@ pub(crate) struct Flows {
 enum Flow {
     Tcp(Connection),
     /// The datagrams of an application's sockets.
-    Udp(Stamp),
+    Udp(Label),
     /// Nobody has the number; the next flow has this generation.
     Free(u8),
 }
@@ -150,7 +150,7 @@ impl Flows {
     /// Sets up a flow of datagrams; gives its number.
     pub(crate) fn add_datagrams(&mut self, new: &NewConnection, network: &mut Network) -> Socket {
         let (flow, generation) = self.next_number();
-        self.put(flow, Flow::Udp(Stamp::new(2 * flow, generation, new.dns)), new.owners());
+        self.put(flow, Flow::Udp(Label::new(generation, new.dns)), new.owners());
         network.paths.assign(flow, new.there, new.back);
         network.set_ports(flow, new.ports(flow));
         Socket { end: 2 * flow, generation }
@@ -203,7 +203,7 @@ impl Flows {
         if connection.dialogue.is_some() {
             self.handle_dialogue(now, packet, network);
         } else if connection.handle_packet(&cx, packet, network) {
-            let generation = connection.generation;
+            let generation = connection.generation();
             self.news.push(Notice::Delivered(Socket { end: 2 * flow, generation }));
         }
     }
@@ -215,7 +215,7 @@ impl Flows {
         let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
         let (config, tick_us) = &self.configs[connection.config as usize];
         let cx = Context::with_tick(config, *tick_us, now);
-        if connection.generation != packet.generation {
+        if connection.generation() != packet.generation {
             // The connection it belongs to is gone; another one has its number.
             packet.discard(&mut network.pool);
             return;
@@ -243,14 +243,14 @@ impl Flows {
             }
         }
         let was_established = endpoint.is_established();
-        if connection.handle_packet(&cx, packet, network) {
-            let generation = connection.generation;
+        if connection.handle_counted(&cx, packet, network) {
+            let generation = connection.generation();
             self.news.push(Notice::Delivered(Socket { end: 2 * flow, generation }));
         }
         let end = 2 * flow + side as u32;
         let attached = connection.dialogue.as_ref().is_none_or(|d| d.sides[side].attached);
         if !was_established && connection.ends[side].endpoint.is_established() && !attached {
-            let socket = Socket { end, generation: connection.generation };
+            let socket = Socket { end, generation: connection.generation() };
             let application = self.owners[flow as usize].applications[side];
             if let Some(dialogue) = &mut connection.dialogue {
                 dialogue.sides[side].queued = true;
@@ -333,7 +333,7 @@ impl Flows {
     /// A socket's connection; `None`: it is gone.
     pub(crate) fn connection(&self, socket: Socket) -> Option<&Connection> {
         match self.table.get(socket.flow() as usize) {
-            Some(Flow::Tcp(connection)) if connection.generation == socket.generation => {
+            Some(Flow::Tcp(connection)) if connection.generation() == socket.generation => {
                 Some(connection)
             }
             _ => None,
@@ -349,7 +349,7 @@ impl Flows {
         change: impl FnOnce(&mut Connection, &Context),
     ) {
         let Flow::Tcp(connection) = &mut self.table[socket.flow() as usize] else { return };
-        if connection.generation != socket.generation {
+        if connection.generation() != socket.generation {
             return;
         }
         let (config, tick_us) = &self.configs[connection.config as usize];
@@ -380,7 +380,7 @@ impl Flows {
     /// Ends a connection at once, and tells the other end if it may know of it.
     pub(crate) fn abort(&mut self, now: Time, socket: Socket, network: &mut Network) {
         let Flow::Tcp(connection) = &mut self.table[socket.flow() as usize] else { return };
-        if connection.generation != socket.generation {
+        if connection.generation() != socket.generation {
             return;
         }
         let (config, tick_us) = &self.configs[connection.config as usize];
@@ -394,7 +394,7 @@ impl Flows {
     /// A datagram's label; `None` where the flow is gone.
     pub(crate) fn stamp(&self, socket: Socket) -> Option<Stamp> {
         match self.table.get(socket.flow() as usize) {
-            Some(Flow::Udp(stamp)) => Some(stamp.on_way(socket.end)),
+            Some(Flow::Udp(label)) => Some(label.on_way(socket.end)),
             _ => None,
         }
     }
@@ -425,7 +425,7 @@ impl Flows {
 
     fn connection_of(&mut self, socket: Socket) -> Option<&mut Connection> {
         match self.table.get_mut(socket.flow() as usize) {
-            Some(Flow::Tcp(connection)) if connection.generation == socket.generation => {
+            Some(Flow::Tcp(connection)) if connection.generation() == socket.generation => {
                 Some(connection)
             }
             _ => None,
@@ -433,8 +433,8 @@ impl Flows {
     }
 
     fn datagram(&self, packet: &Packet) -> Option<Datagram> {
-        let Flow::Udp(stamp) = &self.table[packet.flow() as usize] else { return None };
-        (stamp.generation == packet.generation).then(|| Datagram {
+        let Flow::Udp(label) = &self.table[packet.flow() as usize] else { return None };
+        (label.generation == packet.generation).then(|| Datagram {
             association: Socket { end: 2 * packet.flow(), generation: packet.generation }.into(),
             socket: packet.socket(),
             goes_back: packet.goes_back(),
@@ -468,7 +468,7 @@ impl Flows {
     /// both ends have done with.
     fn collect_news(&mut self, end: u32) {
         let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
-        let socket = Socket { end, generation: connection.generation };
+        let socket = Socket { end, generation: connection.generation() };
         let Connection { dialogue: Some(dialogue), ends, .. } = connection else { return };
         let endpoint = &ends[socket.side()].endpoint;
         while let Some(news) = dialogue.next_news(socket.side(), endpoint) {
@@ -486,7 +486,7 @@ impl Flows {
                     && (endpoint.is_listening() || endpoint.is_failed()))
         };
         if is_over(0) && is_over(1) {
-            let next = connection.generation.wrapping_add(1);
+            let next = connection.generation().wrapping_add(1);
             self.table[end as usize / 2] = Flow::Free(next);
             self.free.push_back(end / 2);
         }

@@ -43,19 +43,32 @@ const _: () = assert!(size_of::<Packet>() == 32);
 pub(crate) struct Stamp {
     /// Twice the flow's number, plus one on the way back.
     pub(crate) way: u32,
+    pub(crate) label: Label,
+}
+
+/// What all packets of a flow have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
     pub(crate) generation: u8,
+    /// Bits of `meta`.
     class: u8,
 }
 
-impl Stamp {
-    #[inline(always)]
-    pub(crate) const fn new(way: u32, generation: u8, dns: bool) -> Self {
-        Self { way, generation, class: if dns { DNS } else { 0 } }
+impl Label {
+    pub(crate) const fn new(generation: u8, dns: bool) -> Self {
+        Self { generation, class: if dns { DNS } else { 0 } }
     }
 
-    /// The same flow's packets on the other way, or on this one.
-    pub(crate) const fn on_way(self, way: u32) -> Self {
-        Self { way, ..self }
+    #[inline(always)]
+    pub(crate) const fn on_way(self, way: u32) -> Stamp {
+        Stamp { way, label: self }
+    }
+}
+
+impl Stamp {
+    #[cfg(test)]
+    pub(crate) const fn new(way: u32, generation: u8, dns: bool) -> Self {
+        Label::new(generation, dns).on_way(way)
     }
 }
 
@@ -80,7 +93,7 @@ impl Packet {
     /// A TCP segment; its SACK blocks, if any, go to `pool`.
     #[inline]
     pub(crate) fn from_segment(stamp: Stamp, segment: &Segment, pool: &mut SackPool) -> Self {
-        let mut meta = segment.ecn as u8 | stamp.class;
+        let mut meta = segment.ecn as u8 | stamp.label.class;
         let (tsval, tsecr) = match segment.timestamps {
             Some(timestamps) => {
                 meta |= TIMESTAMPS;
@@ -108,7 +121,7 @@ impl Packet {
             hop: 0,
             flags: segment.flags.0,
             meta,
-            generation: stamp.generation,
+            generation: stamp.label.generation,
         }
     }
 
@@ -128,8 +141,8 @@ impl Packet {
             window: header.window,
             hop: 0,
             flags: header.flags.0,
-            meta: header.ecn as u8 | if stamped { TIMESTAMPS } else { 0 } | stamp.class,
-            generation: stamp.generation,
+            meta: header.ecn as u8 | if stamped { TIMESTAMPS } else { 0 } | stamp.label.class,
+            generation: stamp.label.generation,
         }
     }
 
@@ -217,8 +230,8 @@ impl Packet {
             window: 0,
             hop: 0,
             flags: 0,
-            meta: UDP | stamp.class,
-            generation: stamp.generation,
+            meta: UDP | stamp.label.class,
+            generation: stamp.label.generation,
         }
     }
 

@@ -13,16 +13,14 @@ use super::tcp::{Config, Context, Endpoint, Flags, Header, Seq};
 use crate::agenda::Event;
 use crate::maybe_time::MaybeTime;
 use crate::network::Network;
-use crate::packet::{Packet, Stamp};
+use crate::packet::{Label, Packet, Stamp};
 
 /// A connection. Fields are in order of heat, and lie in memory as they stand here.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Connection {
     pub(crate) config: u32,
-    pub(crate) generation: u8,
-    /// Its packets are DNS.
-    dns: bool,
+    label: Label,
     /// The first end sends the SYN.
     first_opens: bool,
     /// The first end's application wants to know when this many of its bytes are acknowledged.
@@ -77,8 +75,7 @@ impl Connection {
         };
         Self {
             config: set_up.config_index,
-            generation: set_up.generation,
-            dns: set_up.dns,
+            label: Label::new(set_up.generation, set_up.dns),
             first_opens: set_up.first_opens,
             awaits: None,
             window: WindowIntegral::default(),
@@ -100,6 +97,12 @@ impl Connection {
         &self.ends[1].endpoint
     }
 
+    /// Tells it from the flows that had its number before.
+    #[inline(always)]
+    pub(crate) fn generation(&self) -> u8 {
+        self.label.generation
+    }
+
     /// Which end sends the SYN: 0 or 1.
     pub(crate) fn opener(&self) -> u32 {
         u32::from(!self.first_opens)
@@ -114,8 +117,8 @@ impl Connection {
         }
     }
 
-    /// A segment has come to its host. True: the first end's application is to be told that its
-    /// bytes are acknowledged.
+    /// A segment has come to its host, which then sends what it has to send. True: the first end's
+    /// application is to be told that its bytes are acknowledged.
     #[inline(always)]
     pub(crate) fn handle_packet(
         &mut self,
@@ -123,6 +126,27 @@ impl Connection {
         packet: Packet,
         network: &mut Network,
     ) -> bool {
+        let delivered = self.take_packet(cx, packet, network);
+        // The end that a packet has come to answers on the other way.
+        let stamp = self.stamp(packet.way ^ 1);
+        self.ends[usize::from(!packet.goes_back())].flush(cx, stamp, network);
+        delivered
+    }
+
+    /// The same for a connection with a dialogue, whose packets are counted.
+    pub(crate) fn handle_counted(
+        &mut self,
+        cx: &Context,
+        packet: Packet,
+        network: &mut Network,
+    ) -> bool {
+        let delivered = self.take_packet(cx, packet, network);
+        self.flush_counted(cx, usize::from(!packet.goes_back()), packet.way ^ 1, network);
+        delivered
+    }
+
+    #[inline(always)]
+    fn take_packet(&mut self, cx: &Context, packet: Packet, network: &mut Network) -> bool {
         let side = usize::from(!packet.goes_back());
         // One call for both ends: the compiler then puts the whole path in line.
         if side == 0 {
@@ -143,13 +167,6 @@ impl Connection {
                 self.awaits = None;
                 delivered = true;
             }
-        }
-        if self.dialogue.is_some() {
-            self.flush_counted(cx, side, packet.way ^ 1, network);
-        } else {
-            // The end that a packet has come to answers on the other way.
-            let stamp = self.stamp(packet.way ^ 1);
-            self.ends[side].flush(cx, stamp, network);
         }
         delivered
     }
@@ -264,7 +281,7 @@ impl Connection {
     /// What the packets on a way have in common.
     #[inline(always)]
     fn stamp(&self, way: u32) -> Stamp {
-        Stamp::new(way, self.generation, self.dns)
+        self.label.on_way(way)
     }
 
     #[inline]
