@@ -20,10 +20,9 @@ def parameters(plan: Plan) -> dict[str, str]:
     ((kind, queue),) = bottleneck["queue"].items()
     red = queue if kind == "red1993" else {}
     (tcp,) = plan["tcp"]
-    (source,) = plan["sources"]
-    bursts = {} if source == "bulk" else source["on-off"]
+    bursts = _bursts(plan)
     values: dict[str, Any] = {
-        "sources": len(plan["connections"]),
+        "sources": len(_connections(plan)),
         "seconds": plan["end"] / PICOSECONDS,
         "seed": plan["seed"],
         "access_bps": sender["rate"],
@@ -58,7 +57,7 @@ def ns2_words(plan: Plan) -> list[str]:
     """The command line of `ns2/dumbbell.tcl`, from the script on."""
     (queue,) = link(plan, "bottleneck.forward")["queue"].values()
     (tcp,) = plan["tcp"]
-    starts = " ".join(f"{c['start'] / PICOSECONDS:.9f}" for c in plan["connections"])
+    starts = " ".join(f"{c['start'] / PICOSECONDS:.9f}" for c in _connections(plan))
     values = {
         **parameters(plan),
         "ecn": str(int(tcp["ecn"] and queue.get("ecn", False))),
@@ -101,6 +100,30 @@ def link(plan: Plan, name: str) -> dict[str, Any]:
 
 DROP_COLUMNS = ("dropped_overflow", "dropped_early", "dropped_forced")
 """Columns of the table `queues` that count drops by reason, for the disciplines that peers have."""
+
+
+def _groups(plan: Plan) -> list[dict[str, Any]]:
+    """The settings of all groups of connections."""
+    return [
+        settings
+        for application in plan["applications"]
+        for settings in application["kind"].values()
+    ]
+
+
+def _connections(plan: Plan) -> list[dict[str, Any]]:
+    return [connection for group in _groups(plan) for connection in group["connections"]]
+
+
+def _bursts(plan: Plan) -> dict[str, Any]:
+    """What all connections send; empty where they send without end."""
+    first, *others = (
+        {key: value for key, value in group.items() if key != "connections"}
+        for group in _groups(plan)
+    )
+    if any(other != first for other in others):
+        raise ValueError("the peers' scripts have one kind of source")
+    return first
 
 
 def _burst_bytes(bursts: dict[str, Any]) -> int:

@@ -13,6 +13,8 @@ from narrows.reproduce.kantawala_2002.queues import FAMILY, QUEUES, SHARED
 from narrows.reproduce.kantawala_2002.scaling import BIG, LARGE, POINTS
 from narrows.reproduce.statistics import t_interval
 
+from ..plans import connections, hops, settings
+
 FOLDER = PAPER.folder / "scenarios"
 
 
@@ -52,25 +54,25 @@ def test_ids_and_metrics_are_unique_and_cells_exist() -> None:
 
 def test_the_scenarios_have_the_papers_numbers() -> None:
     single = Scenario.load(FOLDER / "single-bottleneck.toml").plan()
-    assert len(single["connections"]) == 500
+    assert len(connections(single)) == 500
     assert single["end"] == 100 * 10**12
-    (source,) = single["sources"]
-    assert source["on-off"]["burst"]["constant"] == 256 * 1460
-    assert source["on-off"]["idle"]["exponential"]["mean"] == 2 * 10**12
+    for sources in settings(single):
+        assert sources["burst"]["constant"] == 256 * 1460
+        assert sources["idle"]["exponential"]["mean"] == 2 * 10**12
     (bottleneck,) = (link for link in single["links"] if link["name"] == "bottleneck.forward")
     assert bottleneck["rate"] == 500_000_000
     trips = Scenario.load(FOLDER / "two-round-trips.toml").plan()
     delays = {link["name"]: link["delay"] for link in trips["links"]}
     for group, one_way_ms in (("near", 20), ("far", 100)):
-        connections = [c for c in trips["connections"] if c["group"] == group]
-        assert len(connections) == 500
-        names = [trips["links"][i]["name"] for i in connections[7]["forward"]]
+        sources = connections(trips, group)
+        assert len(sources) == 500
+        names = [link["name"] for link in hops(trips, sources[7]["there"])]
         assert sum(delays[name] for name in names) == one_way_ms * 10**9
-    hops = Scenario.load(FOLDER / "three-hops.toml").plan()
+    three = Scenario.load(FOLDER / "three-hops.toml").plan()
     for group, bottlenecks in (("end", 3), ("cross1", 1), ("cross2", 1), ("cross3", 1)):
-        connections = [c for c in hops["connections"] if c["group"] == group]
-        assert len(connections) == 500
-        names = [hops["links"][i]["name"] for i in connections[7]["forward"]]
+        sources = connections(three, group)
+        assert len(sources) == 500
+        names = [link["name"] for link in hops(three, sources[7]["there"])]
         assert sum(name.startswith("bottleneck") for name in names) == bottlenecks
 
 
@@ -105,12 +107,11 @@ def test_scaled_cells_have_their_window_and_their_buffer() -> None:
     for point in POINTS[::7]:
         cell = PAPER.cell(point.cell("qsdrr"))
         plan = Scenario.load(FOLDER / cell.scenario, set=cell.set).plan(1)
-        assert len(plan["connections"]) == point.sources
+        assert len(connections(plan)) == point.sources
         links = plan["links"]
+        first = connections(plan)[0]
         round_trip = sum(
-            links[i]["delay"]
-            for way in ("forward", "backward")
-            for i in plan["connections"][0][way]
+            link["delay"] for way in ("there", "back") for link in hops(plan, first[way])
         )
         bottleneck = links[0]
         assert round_trip * 1e-12 == pytest.approx(point.rtt_s, rel=1e-5)
@@ -125,7 +126,7 @@ def test_the_open_question_has_20000_sources_over_10_gbit() -> None:
     (large,) = (big for big in BIG if big.sources == LARGE and big.share == 0.1)
     cell = PAPER.cell(large.cell("droptail"))
     plan = Scenario.load(FOLDER / cell.scenario, set=cell.set).plan(1)
-    assert len(plan["connections"]) == 20_000
+    assert len(connections(plan)) == 20_000
     assert plan["links"][0]["rate"] == 10_000_000_000
     # A tenth of 10 Gbit/s times 100 ms, in packets of 1500 bytes.
     assert plan["links"][0]["queue"] == {"pfifo": {"limit": 8333}}

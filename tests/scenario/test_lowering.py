@@ -12,6 +12,8 @@ from narrows import Scenario
 from narrows.scenario import Bulk
 from narrows.scenario.lowering import lower
 
+from ..plans import connections, settings
+
 TEXT = """
 name = "small"
 seed = 7
@@ -90,14 +92,10 @@ def test_the_whole_plan() -> None:
     config = {"profile was": "ns-2", "mss": 1000, "initial_ssthresh": None}
     config["acks"] = {"delayed": 100 * ms}
     web = {
-        "group": "web",
         "opener": "sender",
-        "sender": 1,
-        "receiver": 2,
-        "forward": [1, 3],
-        "backward": [2, 0],
+        "there": 0,
+        "back": 1,
         "stop": None,
-        "source": 0,
     }
     plan = lower(Scenario.parse(TEXT), seed=9, event_limit=5, profile=profile)
     assert json.loads(json.dumps(plan)) == {
@@ -168,39 +166,49 @@ def test_the_whole_plan() -> None:
             {"name": "lan.backward", "from": 0, "to": 2, **lan},
         ],
         "tcp": [{**config, "ecn": False}, {**config, "ecn": True}],
-        "sources": [
-            {
-                "on-off": {
-                    "burst": {"constant": 384_000},
-                    "idle": {"exponential": {"mean": 2 * s}},
-                    "bursts": None,
-                }
-            }
-        ],
         "changes": [],
-        "connections": [
-            {"name": "web/0", "tcp": 0, "start": s, **web},
-            {"name": "web/1", "tcp": 1, "start": 1500 * ms, **web},
+        "paths": [
+            {"from": 1, "to": 2, "links": [1, 3]},
+            {"from": 2, "to": 1, "links": [2, 0]},
         ],
-        "resolvers": [
+        "applications": [
+            {
+                "name": "web",
+                "kind": {
+                    "on-off": {
+                        "connections": [
+                            {"name": "web/0", "tcp": 0, "start": s, **web},
+                            {"name": "web/1", "tcp": 1, "start": 1500 * ms, **web},
+                        ],
+                        "burst": {"constant": 384_000},
+                        "idle": {"exponential": {"mean": 2 * s}},
+                        "bursts": None,
+                    }
+                },
+            },
             {
                 "name": "stubs",
-                "client": 2,
-                "server": 1,
-                "forward": [2, 0],
-                "backward": [1, 3],
-                "workers": 1,
-                "start": 0,
-                "spread": 0,
-                "warm_up": 0,
-                "queries": 5,
-                "think_mean": 0,
-                "timeouts": [5 * s, 5 * s],
-                "service": 0,
-                "service_jitter_mean": 0,
-                "query_bytes": 70,
-                "reply_bytes": 100,
-            }
+                "kind": {
+                    "dns-client": {
+                        "server": 2,
+                        "there": 1,
+                        "back": 0,
+                        "workers": 1,
+                        "start": 0,
+                        "spread": 0,
+                        "warm_up": 0,
+                        "queries": 5,
+                        "think_mean": 0,
+                        "timeouts": [5 * s, 5 * s],
+                        "query_bytes": 70,
+                        "reply_bytes": 100,
+                    }
+                },
+            },
+            {
+                "name": "stubs",
+                "kind": {"dns-server": {"service": 0, "service_jitter_mean": 0}},
+            },
         ],
         "queue_monitors": [{"link": 0, "interval": 100 * ms}, {"link": 1, "interval": 100 * ms}],
         "link_monitors": [{"link": 0, "interval": 400 * ms}, {"link": 2, "interval": 400 * ms}],
@@ -215,7 +223,7 @@ def test_random_starts_come_from_seed_and_name() -> None:
 
     def starts(text: str, seed: int) -> list[int]:
         plan = lower(Scenario.parse(text), seed=seed, event_limit=1, profile=profile)
-        return [connection["start"] for connection in plan["connections"]]
+        return [connection["start"] for connection in connections(plan)]
 
     assert starts(text, 1) == starts(text, 1)
     assert starts(text, 1) != starts(text, 2)
@@ -278,3 +286,23 @@ rate = "3 Mbit/s"
         {"at": 9 * s, "link": 0, "rate": 3_000_000, "delay": None},
         {"at": 9 * s, "link": 2, "rate": 3_000_000, "delay": None},
     ]
+
+
+def test_every_group_of_resolvers_has_a_server_of_its_own() -> None:
+    more = (
+        TEXT + '[[dns]]\nname = "more"\nclient = "r"\nserver = "b"\nqueries = 1\nservice = "3 ms"\n'
+    )
+    plan = lower(Scenario.parse(more), seed=1, event_limit=1, profile=profile)
+    names = [application["name"] for application in plan["applications"]]
+    assert names == ["web", "stubs", "stubs", "more", "more"]
+    for name, service in (("stubs", 0), ("more", 3 * 10**9)):
+        client, _ = settings(plan, name)
+        server = plan["applications"][client["server"]]
+        assert server["name"] == name
+        assert server["kind"]["dns-server"]["service"] == service
+
+
+def test_a_path_is_held_once_however_it_was_asked_for() -> None:
+    dns = '[[dns]]\nname = "more"\nclient = "a"\nserver = "b"\nqueries = 1\nroute = ["r"]\n'
+    plan = lower(Scenario.parse(TEXT + dns), seed=1, event_limit=1, profile=profile)
+    assert [path["links"] for path in plan["paths"]] == [[1, 3], [2, 0]]

@@ -13,6 +13,8 @@ from narrows import Scenario, ScenarioError
 from narrows.scenario.links import Edge
 from narrows.scenario.routing import Network
 
+from .. import plans
+
 NODES = "abcdef"
 
 
@@ -127,24 +129,25 @@ FLOW = '[[traffic]]\nkind = "bulk"\nname = "t"\nsender = "x"\nreceiver = "y"\n'
 DNS = '[[dns]]\nname = "d"\nclient = "x"\nserver = "y"\nqueries = 1\n'
 
 
-def hops(text: str, table: str, key: str) -> list[str]:
+def hops(text: str, key: str) -> list[str]:
     plan = Scenario.parse(text).plan()
-    return [plan["links"][index]["name"] for index in plan[table][0][key]]
+    (first, *_) = plans.connections(plan) or plans.settings(plan)
+    return [link["name"] for link in plans.hops(plan, first[key])]
 
 
 def test_routes_can_be_given_for_each_direction() -> None:
     short = ["xa.forward", "ab.forward", "bc.forward", "yc.backward"]
     back = ["yc.forward", "bc.backward", "ab.backward", "xa.backward"]
     long = ["xa.forward", "ea.backward", "de.backward", "cd.backward", "yc.backward"]
-    for text, table in ((FLOW, "connections"), (DNS, "resolvers")):
-        assert hops(RING + text, table, "forward") == short
+    for text in (FLOW, DNS):
+        assert hops(RING + text, "there") == short
         for route in ('["x", "a", "e", "d", "c", "y"]', '["a", "e", "d", "c"]', '["e", "d"]'):
             given = RING + text + f"route = {route}\n"
-            assert hops(given, table, "forward") == long
-            assert hops(given, table, "backward") == back
+            assert hops(given, "there") == long
+            assert hops(given, "back") == back
         given = RING + text + 'route_back = ["d"]\n'
-        assert hops(given, table, "forward") == short
-        assert hops(given, table, "backward") == [
+        assert hops(given, "there") == short
+        assert hops(given, "back") == [
             "yc.forward",
             "cd.forward",
             "de.forward",

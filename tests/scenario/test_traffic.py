@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from narrows import Scenario, _core
 from narrows.scenario import Bulk, Ftp
 
+from ..plans import Plan, connections
 from .test_bad_input import FTP, GOOD, ON_OFF, PARETO, with_change
 
 S = 10**12
@@ -25,6 +27,12 @@ def plan(table: dict[str, Any], seed: int = 1) -> dict[str, Any]:
     return lowered
 
 
+def sends(table: dict[str, Any]) -> dict[str, Any]:
+    """What the plan's first group sends, without its connections."""
+    kind = plan(table)["applications"][0]["kind"]
+    return {key: value for key, value in kind["on-off"].items() if key != "connections"}
+
+
 @pytest.mark.parametrize(
     ("given", "lowered"),
     [
@@ -35,16 +43,15 @@ def plan(table: dict[str, Any], seed: int = 1) -> dict[str, Any]:
     ],
 )
 def test_idle_times(given: Any, lowered: dict[str, Any]) -> None:
-    source = plan({**ON_OFF, "idle": given, "bursts": 3})["sources"][0]
-    assert source == {"on-off": {"burst": {"constant": 1000}, "idle": lowered, "bursts": 3}}
+    told = sends({**ON_OFF, "idle": given, "bursts": 3})
+    assert told == {"burst": {"constant": 1000}, "idle": lowered, "bursts": 3}
     scenario = group({**ON_OFF, "idle": given})
     assert Scenario.from_dict(json.loads(json.dumps(scenario.resolved()))) == scenario
 
 
 def test_idle_mean_is_exponential() -> None:
     table = {key: value for key, value in ON_OFF.items() if key != "idle"}
-    idle = plan({**table, "idle_mean": "2 s"})["sources"][0]["on-off"]["idle"]
-    assert idle == {"exponential": {"mean": 2 * S}}
+    assert sends({**table, "idle_mean": "2 s"})["idle"] == {"exponential": {"mean": 2 * S}}
 
 
 def test_sizes_of_files() -> None:
@@ -55,31 +62,19 @@ def test_sizes_of_files() -> None:
             {"pareto": {"mean": 9000, "shape": 1.2}},
         ),
     ]:
-        source = plan({**FTP, "file": given, "pause": "1 s", "files": 4})["sources"][0]
-        assert source["on-off"] == {"burst": lowered, "idle": {"constant": S}, "bursts": 4}
+        told = sends({**FTP, "file": given, "pause": "1 s", "files": 4})
+        assert told == {"burst": lowered, "idle": {"constant": S}, "bursts": 4}
         scenario = group({**FTP, "file": given})
         assert Scenario.from_dict(json.loads(json.dumps(scenario.resolved()))) == scenario
 
 
 def test_once_is_a_single_burst() -> None:
     table = {**GOOD["traffic"][0], "kind": "once", "size": "5 kB"}
-    assert plan(table)["sources"][0]["on-off"] == {
-        "burst": {"constant": 5000},
-        "idle": {"constant": 0},
-        "bursts": 1,
-    }
-
-
-def test_equal_sources_are_held_once() -> None:
-    values = with_change("traffic/0", ON_OFF)
-    values["traffic"] += [{**ON_OFF, "name": "more"}, {**ON_OFF, "name": "other", "idle": "2 s"}]
-    lowered = Scenario.from_dict(values).plan()
-    assert len(lowered["sources"]) == 2
-    assert [connection["source"] for connection in lowered["connections"]] == [0, 0, 1]
+    assert sends(table) == {"burst": {"constant": 5000}, "idle": {"constant": 0}, "bursts": 1}
 
 
 def test_stop_comes_to_the_plan() -> None:
-    assert plan({**ON_OFF, "stop": "7 s"})["connections"][0]["stop"] == 7 * S
+    assert connections(plan({**ON_OFF, "stop": "7 s"}))[0]["stop"] == 7 * S
 
 
 def offsets(**keys: Any) -> list[float]:
@@ -132,21 +127,26 @@ file = "10 kB"
 """
 
 
+def ends(plan: Plan) -> list[tuple[str, str]]:
+    """Sender and receiver of each connection."""
+    paths = [plan["paths"][connection["there"]] for connection in connections(plan)]
+    return [(plan["nodes"][path["from"]], plan["nodes"][path["to"]]) for path in paths]
+
+
 def test_each_session_has_a_server_by_chance() -> None:
     scenario = Scenario.parse(FAR)
     ftp = scenario.traffic[0]
     assert isinstance(ftp, Ftp)
     assert (ftp.servers, ftp.total) == (("s0", "s1", "s2", "s3", "s4"), 1000)
-    first, again, other = (scenario.plan(seed)["connections"] for seed in (1, 1, 2))
+    first, again, other = (scenario.plan(seed) for seed in (1, 1, 2))
     assert first == again
-    assert [c["sender"] for c in first] != [c["sender"] for c in other]
-    nodes = scenario.plan()["nodes"]
+    assert ends(first) != ends(other)
+    servers = Counter(server for server, _ in ends(first))
     for name in ("s0", "s1", "s2", "s3", "s4"):
-        of_server = sum(nodes[c["sender"]] == name for c in first)
         # Binomial: 200 on average, a standard deviation of 12.6; five of them.
-        assert 137 < of_server < 263
-    assert [nodes[c["receiver"]] for c in first[:26]] == ["c0"] * 25 + ["c1"]
-    assert {c["opener"] for c in first} == {"receiver"}
+        assert 137 < servers[name] < 263
+    assert [client for _, client in ends(first)[:26]] == ["c0"] * 25 + ["c1"]
+    assert {c["opener"] for c in connections(first)} == {"receiver"}
 
 
 def test_a_session_fetches_its_files_and_closes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from narrows.cli.failure import UserError
 from narrows.cli.options import Json, ScenarioFile, Settings, settings
@@ -35,26 +36,20 @@ def command(scenario: ScenarioFile, set: Settings = None, json_output: Json = Fa
         print(f"  {words:<18} {value:,}")
 
 
-def plan_size(plan: dict[str, object]) -> dict[str, int | float]:
+def plan_size(plan: dict[str, Any]) -> dict[str, int | float]:
     """What a run of `plan` consists of: counts, and its longest duration in seconds."""
-    resolvers = _list(plan, "resolvers")
-    end = plan["end"]
-    assert isinstance(end, int), "a plan's times are integer picoseconds"
+    kinds = [application["kind"] for application in plan["applications"]]
+    clients = [kind["dns-client"] for kind in kinds if "dns-client" in kind]
     return {
-        "nodes": len(_list(plan, "nodes")),
+        "nodes": len(plan["nodes"]),
         # A plan has one for each direction.
-        "links": len(_list(plan, "links")) // 2,
-        "connections": len(_list(plan, "connections")),
-        "resolver_workers": sum(int(group["workers"]) for group in resolvers),
-        "queries": sum(
-            int(group["workers"]) * (int(group["warm_up"]) + int(group["queries"]))
-            for group in resolvers
+        "links": len(plan["links"]) // 2,
+        "connections": sum(
+            len(settings.get("connections", ())) for kind in kinds for settings in kind.values()
         ),
-        "longest_s": end / 1e12,
+        "resolver_workers": sum(client["workers"] for client in clients),
+        "queries": sum(
+            client["workers"] * (client["warm_up"] + client["queries"]) for client in clients
+        ),
+        "longest_s": plan["end"] / 1e12,
     }
-
-
-def _list(plan: dict[str, object], key: str) -> list[dict[str, int]]:
-    found = plan[key]
-    assert isinstance(found, list), f"a plan's {key} are a list"
-    return found

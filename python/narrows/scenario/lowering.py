@@ -18,6 +18,7 @@ from narrows.scenario.routing import Network
 from narrows.scenario.traffic import Ftp, Group, Once, OnOff
 
 if TYPE_CHECKING:
+    from narrows.scenario.dns import Dns
     from narrows.scenario.links import Direction, Framing, Jitter, Ring
     from narrows.scenario.model import Scenario
     from narrows.scenario.monitor import Sampler
@@ -53,7 +54,11 @@ def lower(
         for link in scenario.links
         for way in (link.direction("forward"), link.direction("backward"))
     ]
-    tcp, sources = _TcpSettings(profile), _Sources()
+    paths, tcp = _Paths(index, network), _TcpSettings(profile)
+    applications = [_traffic(group, paths, tcp, seed) for group in scenario.traffic]
+    for dns in scenario.dns:
+        # The server is the next in the list.
+        applications += [_dns_client(dns, paths, len(applications) + 1), _dns_server(dns)]
     return {
         "seed": seed,
         "end": scenario.duration,
@@ -62,34 +67,9 @@ def lower(
         "nodes": nodes,
         "links": _links(ways, index),
         "changes": _changes(scenario, ways),
-        "connections": [
-            connection
-            for group in scenario.traffic
-            for connection in _connections(group, index, network, tcp, sources, seed)
-        ],
         "tcp": tcp.configs,
-        "sources": sources.sources,
-        "resolvers": [
-            {
-                "name": dns.name,
-                "client": index[dns.client],
-                "server": index[dns.server],
-                "forward": _route(network, dns.client, dns.server, dns.route),
-                "backward": _route(network, dns.server, dns.client, dns.route_back),
-                "workers": dns.workers,
-                "start": dns.start,
-                "spread": dns.spread,
-                "warm_up": dns.warm_up,
-                "queries": dns.queries,
-                "think_mean": dns.think_mean,
-                "timeouts": dns.timeouts,
-                "service": dns.service,
-                "service_jitter_mean": dns.service_jitter_mean,
-                "query_bytes": dns.query_size,
-                "reply_bytes": dns.reply_size,
-            }
-            for dns in scenario.dns
-        ],
+        "paths": paths.paths,
+        "applications": applications,
         "queue_monitors": _monitors(scenario, scenario.monitor.queues, "queues"),
         "link_monitors": _monitors(scenario, scenario.monitor.links, "links"),
         "captures": checks.select_links(scenario, scenario.monitor.capture, "monitor.capture"),
@@ -166,70 +146,82 @@ def _ring(ring: Ring | None) -> dict[str, int] | None:
     return {"bytes": ring.bytes}
 
 
+def _traffic(group: Group, paths: _Paths, tcp: _TcpSettings, seed: int) -> dict[str, Any]:
+    connections = list(_connections(group, paths, tcp, seed))
+    match group:
+        case Once():
+            kind = _on_off(connections, draw(group.size), draw(0), 1)
+        case OnOff():
+            kind = _on_off(connections, draw(group.burst), draw(group.pauses), group.bursts)
+        case Ftp():
+            kind = _on_off(connections, draw(group.file), draw(group.pause), group.files)
+        case _:
+            kind = {"bulk": {"connections": connections}}
+    return {"name": group.name, "kind": kind}
+
+
+def _on_off(
+    connections: list[dict[str, Any]],
+    burst: dict[str, Any],
+    idle: dict[str, Any],
+    bursts: int | None,
+) -> dict[str, Any]:
+    return {"on-off": {"connections": connections, "burst": burst, "idle": idle, "bursts": bursts}}
+
+
 def _connections(
-    group: Group,
-    index: dict[str, int],
-    network: Network,
-    tcp: _TcpSettings,
-    sources: _Sources,
-    seed: int,
+    group: Group, paths: _Paths, tcp: _TcpSettings, seed: int
 ) -> Iterator[dict[str, Any]]:
-    source = sources.index(group)
     by_chance = isinstance(group, Ftp) and group.servers is not None
-    routes: dict[tuple[str, str], tuple[list[int], list[int]]] = {}
+    routes: dict[tuple[str, str], tuple[int, int]] = {}
     for number in range(group.total):
         name = f"{group.name}/{number}"
         pair = group.pair(number, _chance(seed, name, "server") if by_chance else 0.0)
         if pair not in routes:
             routes[pair] = (
-                _route(network, *pair, group.route),
-                _route(network, *pair[::-1], group.route_back),
+                paths.index(*pair, group.route),
+                paths.index(*pair[::-1], group.route_back),
             )
-        forward, backward = routes[pair]
+        there, back = routes[pair]
         chance = _chance(seed, name, "start") if group.stagger == "random" else None
         yield {
             "name": name,
-            "group": group.name,
-            "sender": index[pair[0]],
-            "receiver": index[pair[1]],
-            "forward": forward,
-            "backward": backward,
+            "there": there,
+            "back": back,
             "tcp": tcp.index(group, number),
             "opener": group.opener,
             "start": group.start + group.offset(number, chance),
             "stop": group.stop,
-            "source": source,
         }
+
+
+def _dns_client(dns: Dns, paths: _Paths, server: int) -> dict[str, Any]:
+    settings = {
+        "server": server,
+        "there": paths.index(dns.client, dns.server, dns.route),
+        "back": paths.index(dns.server, dns.client, dns.route_back),
+        "workers": dns.workers,
+        "start": dns.start,
+        "spread": dns.spread,
+        "warm_up": dns.warm_up,
+        "queries": dns.queries,
+        "think_mean": dns.think_mean,
+        "timeouts": dns.timeouts,
+        "query_bytes": dns.query_size,
+        "reply_bytes": dns.reply_size,
+    }
+    return {"name": dns.name, "kind": {"dns-client": settings}}
+
+
+def _dns_server(dns: Dns) -> dict[str, Any]:
+    settings = {"service": dns.service, "service_jitter_mean": dns.service_jitter_mean}
+    return {"name": dns.name, "kind": {"dns-server": settings}}
 
 
 def _chance(seed: int, name: str, what: str) -> float:
     """0 to below 1, from the seed and a connection's name alone."""
     # A text as seed goes through SHA-512, and random() is promised not to change.
     return random.Random(f"{seed}/{name}/{what}").random()
-
-
-def _source(group: Group) -> Any:
-    match group:
-        case Once():
-            return _on_off(draw(group.size), draw(0), 1)
-        case OnOff():
-            return _on_off(draw(group.burst), draw(group.pauses), group.bursts)
-        case Ftp():
-            return _on_off(draw(group.file), draw(group.pause), group.files)
-        case _:
-            return "bulk"
-
-
-def _on_off(burst: dict[str, Any], idle: dict[str, Any], bursts: int | None) -> Any:
-    return {"on-off": {"burst": burst, "idle": idle, "bursts": bursts}}
-
-
-def _route(network: Network, source: str, target: str, given: tuple[str, ...] | None) -> list[int]:
-    if given is not None:
-        return list(network.along(source, given, target))
-    path = network.route(source, target)
-    assert path is not None, "the scenario's checks found a path"
-    return list(path)
 
 
 def _monitors(scenario: Scenario, sampler: Sampler | None, name: str) -> list[dict[str, int]]:
@@ -240,21 +232,35 @@ def _monitors(scenario: Scenario, sampler: Sampler | None, name: str) -> list[di
     return [{"link": link, "interval": interval} for link in links]
 
 
-class _Sources:
-    """The plan's list of sources, each held once."""
+class _Paths:
+    """The plan's list of paths, each held once."""
 
-    def __init__(self) -> None:
-        self.sources: list[Any] = []
-        self._known: dict[str, int] = {}
+    def __init__(self, nodes: dict[str, int], network: Network) -> None:
+        self.paths: list[dict[str, Any]] = []
+        self._nodes = nodes
+        self._network = network
+        self._known: dict[tuple[int, ...], int] = {}
+        self._asked: dict[tuple[str, str, tuple[str, ...] | None], int] = {}
 
-    def index(self, group: Group) -> int:
-        """The index of a group's source."""
-        source = _source(group)
-        text = json.dumps(source)
-        if text not in self._known:
-            self._known[text] = len(self.sources)
-            self.sources.append(source)
-        return self._known[text]
+    def index(self, source: str, target: str, given: tuple[str, ...] | None) -> int:
+        """The index of the path from one node to another, over the nodes given."""
+        asked = (source, target, given)
+        if asked not in self._asked:
+            # Its links say where a path starts and ends.
+            links = self._links(*asked)
+            if links not in self._known:
+                self._known[links] = len(self.paths)
+                ends = {"from": self._nodes[source], "to": self._nodes[target]}
+                self.paths.append({**ends, "links": list(links)})
+            self._asked[asked] = self._known[links]
+        return self._asked[asked]
+
+    def _links(self, source: str, target: str, given: tuple[str, ...] | None) -> tuple[int, ...]:
+        if given is not None:
+            return self._network.along(source, given, target)
+        path = self._network.route(source, target)
+        assert path is not None, "the scenario's checks found a path"
+        return path
 
 
 class _TcpSettings:
