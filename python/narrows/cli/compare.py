@@ -24,6 +24,9 @@ all have the same seeds, these are paired.
 [bold]narrows compare runs/fifo-sweep runs/red-sweep --metric dns.first_attempt_percent[/bold]
 # each combination of values with the same one of the other sweep; of one sweep alone, its
 combinations.
+
+[bold]narrows compare runs/ratio-1 runs/ratio-2[/bold] # two analyses of [bold]narrows ratio[/bold],
+or two measurements: before and after a change, two servers, IPv4 and IPv6.
 """
 
 
@@ -32,7 +35,7 @@ def command(
         list[Path],
         typer.Argument(
             metavar="RUN",
-            help="Run folders, two or more; or sweep folders.",
+            help="Run folders, two or more; or sweep folders; or two of narrows ratio.",
             autocompletion=runs_and_sweeps,
             show_default=False,
         ),
@@ -54,8 +57,12 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Set runs or sweeps side by side: figures, differences with intervals, and verdicts."""
+    from narrows.cli.compare_ratios import are_ratios, compare_ratios
     from narrows.results import RUN_FILE, SWEEP_FILE, Run, Sweep, compare, compare_sweeps
 
+    if are_ratios(runs):
+        compare_ratios(runs, json_output=json_output, out=out, quiet=quiet)
+        return
     of_sweeps = [folder for folder in runs if (folder / SWEEP_FILE).is_file()]
     if of_sweeps and len(of_sweeps) < len(runs):
         other = next(folder for folder in runs if folder not in of_sweeps)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from narrows.report import style
 from narrows.results.errors import RunFolderError
 
-__all__ = ["Shown", "render", "shown_on_page", "write_figures", "write_page"]
+__all__ = ["Shown", "render", "shown_on_page", "write_bytes", "write_figures", "write_page"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def write_figures(figures: Sequence[Shown], folder: Path) -> list[Path]:
     for shown in figures:
         # Not with_suffix: names of links have dots.
         for suffix, data in (("png", style.png(shown.figure)), ("svg", shown.svg.encode())):
-            written.append(_write(folder / f"{shown.name}.{suffix}", data))
+            written.append(write_bytes(folder / f"{shown.name}.{suffix}", data))
     return written
 
 
@@ -77,10 +77,15 @@ def write_page(path: Path, text: str) -> Path:
     Raises:
         RunFolderError: It cannot be written.
     """
-    return _write(path, text.encode())
+    return write_bytes(path, text.encode())
 
 
-def _write(path: Path, data: bytes) -> Path:
+def write_bytes(path: Path, data: bytes) -> Path:
+    """Writes a file whole or not at all.
+
+    Raises:
+        RunFolderError: It cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.unfinished")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

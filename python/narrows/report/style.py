@@ -128,9 +128,15 @@ def new_figure(height: float = 3.4, width: float = 7.6) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def below(figure: Figure, columns: int = 4) -> None:
-    """Puts the legend below the axes, where it covers nothing."""
-    figure.legend(loc="outside lower left", ncols=columns, handlelength=1.6, fontsize=9.5)
+def below(figure: Figure, columns: int = 4, markers: float = 1.0) -> None:
+    """Puts the legend below the axes, where it covers nothing; markers so many times as large."""
+    figure.legend(
+        loc="outside lower left",
+        ncols=columns,
+        handlelength=1.6,
+        fontsize=9.5,
+        markerscale=markers,
+    )
 
 
 def from_zero(axes: Axes, top: float | None = None) -> None:

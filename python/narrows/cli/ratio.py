@@ -1,0 +1,116 @@
+"""`narrows ratio`: TCP against UDP, from measurements."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.failure import UserError, say
+from narrows.cli.folders import free_folder
+from narrows.cli.options import Json, Quiet
+from narrows.cli.progress import shown
+
+EXAMPLES = """\
+[bold]narrows ratio runs/k[/bold] # prints where the ratios gather and what that says about the
+server, and writes a report with figures and a map.
+
+[bold]narrows ratio runs/k runs/f runs/l --out roots[/bold] # several servers and days: a page for
+each server, and all of them in one figure.
+
+[bold]narrows ratio runs/k --family 6 --out k6[/bold] # and [bold]narrows compare k4 k6[/bold] sets
+two of them side by side.
+"""
+
+
+def command(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN",
+            help="Run folders of narrows probe or narrows import, one or more.",
+            show_default=False,
+        ),
+    ],
+    window: Annotated[
+        str,
+        typer.Option(
+            metavar="SECONDS", help="How far apart a pair may be; [bold]any[/bold] for no bound."
+        ),
+    ] = "150",
+    family: Annotated[
+        int | None, typer.Option(metavar="4|6", help="Only IPv4 or only IPv6.", show_default=False)
+    ] = None,
+    noerror: Annotated[
+        bool, typer.Option("--noerror", help="Only replies with the code NOERROR.")
+    ] = False,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only this server, by address or as in [bold]K-root[/bold]; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where the report goes (default: runs/ratio-N).",
+            show_default=False,
+        ),
+    ] = None,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write a report with figures.")
+    ] = True,
+    json_output: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare response times over TCP and UDP: pairs, ratios, peaks, failures, a map."""
+    from narrows.ratio import Rules, analyse
+    from narrows.ratio.folder import RATIO_FILE, document
+    from narrows.ratio.words import summary_text
+    from narrows.results import Measurement
+
+    if family not in (None, 4, 6):
+        raise UserError(f"--family {family}: is neither 4 nor 6")
+    rules = Rules(
+        window_s=_window(window),
+        families=(4, 6) if family is None else (family,),
+        noerror_only=noerror,
+    )
+    folder = out or free_folder(Path("runs"), "ratio")
+    if out is not None and _is_taken(out) and not (out / RATIO_FILE).exists():
+        raise UserError(f"{out}: holds other files; hint: choose a new or empty folder")
+    measurements = [Measurement.load(run) for run in runs]
+    analysis = analyse(measurements, rules, servers=server or ())
+    if json_output:
+        print(json.dumps(document(analysis), indent=2, allow_nan=False))
+    else:
+        summary_text(analysis).print(sys.stdout)
+    if report:
+        from narrows.ratio.report import write_ratio_report
+
+        with shown("drawing", quiet=quiet) as update:
+            path = write_ratio_report(analysis, folder, update)
+        if not quiet:
+            say(f"wrote {path}")
+
+
+def _is_taken(folder: Path) -> bool:
+    return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+
+
+def _window(text: str) -> float:
+    if text == "any":
+        return float("inf")
+    try:
+        seconds = float(text.removesuffix("s"))
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds < 1e9:
+        raise UserError(f"--window {text}: is no time in seconds; hint: such as 150, or any")
+    return seconds

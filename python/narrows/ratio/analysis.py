@@ -1,0 +1,302 @@
+"""The analysis of Wijnen 2012 over any measurements: N servers, N days, one table of peaks."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from narrows.errors import NarrowsError
+from narrows.ratio.failures import Failures, failures_of
+from narrows.ratio.pairs import PAPER, Dropped, Pairs, Rules, pair_up, questions
+from narrows.ratio.peaks import Peaks, peaks_of
+from narrows.ratio.regression import Line, line_through
+from narrows.ratio.resampling import Interval, of_medians
+from narrows.ratio.servers import server_name
+from narrows.results import Measurement
+
+__all__ = ["Group", "RatioAnalysis", "RatioError", "Variant", "analyse"]
+
+Floats = npt.NDArray[np.float64]
+
+_MOST_SERVERS = 30
+OTHERS = "other servers"
+"""The group of all servers beyond the thirty that were asked most."""
+
+
+class RatioError(NarrowsError):
+    """Measurements that hold no pair; the text is one line."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The pairs of one server on one day, or over all days."""
+
+    server: str
+    day: dt.date | None
+    """None: all days."""
+    table: pl.DataFrame = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """Server and day."""
+        return self.server if self.day is None else f"{self.server}, {self.day}"
+
+    @cached_property
+    def ratios(self) -> Floats:
+        """The ratio of each pair."""
+        return self.table["ratio"].to_numpy()
+
+    @cached_property
+    def vantage(self) -> npt.NDArray[np.int64]:
+        """The number of each pair's vantage point, from 0."""
+        _, codes = np.unique(self.table["vantage"].to_numpy(), return_inverse=True)
+        return codes.astype(np.int64)
+
+    @cached_property
+    def peaks(self) -> Peaks:
+        """Where the ratios gather."""
+        return peaks_of(self.ratios, self.vantage)
+
+    @cached_property
+    def excess_ms(self) -> tuple[float, Interval | None]:
+        """Median of TCP's time beyond two of UDP's."""
+        values = self.table["excess_ms"].to_numpy()
+        return float(np.median(values)), of_medians(values, self.vantage)
+
+    @cached_property
+    def by_vantage(self) -> pl.DataFrame:
+        """A row for each vantage point: medians of its pairs."""
+        return (
+            self.table.group_by("vantage")
+            .agg(
+                pl.len().alias("pairs"),
+                pl.col("udp_ms", "tcp_ms", "ratio", "excess_ms", "excess_round_trips").median(),
+            )
+            .sort("vantage")
+        )
+
+    @cached_property
+    def line(self) -> Line | None:
+        """TCP's time as a line over UDP's."""
+        each = self.by_vantage
+        return line_through(each["udp_ms"].to_numpy(), each["tcp_ms"].to_numpy())
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The result under another reading of the article."""
+
+    rule: str
+    count: int
+    median: float | None
+    around_2: float | None
+    around_3: float | None
+
+
+@dataclass(frozen=True, repr=False)
+class RatioAnalysis:
+    """Ratios of TCP's to UDP's response time.
+
+    Attributes:
+        table: All pairs, with the columns of `Pairs.table`, `name` and `day`.
+        dropped: Queries that are in no pair, by reason.
+        failures: Unanswered queries by server and transport.
+        vantages: Where the vantage points are.
+        rules: What made a pair.
+        variants: The same under other rules.
+        sources: The folders that were read.
+        skipped: Records that the import could not use, by reason.
+    """
+
+    table: pl.DataFrame
+    dropped: tuple[Dropped, ...]
+    failures: tuple[Failures, ...]
+    vantages: pl.DataFrame
+    rules: Rules
+    variants: tuple[Variant, ...]
+    sources: tuple[str, ...]
+    skipped: tuple[tuple[str, int], ...] = ()
+
+    @cached_property
+    def servers(self) -> list[str]:
+        """Servers by name, `other servers` last."""
+        names = [str(name) for name in self.table["name"].unique()]
+        return sorted(names, key=lambda name: (name == OTHERS, name))
+
+    @cached_property
+    def days(self) -> list[dt.date]:
+        """Days in order."""
+        return sorted(self.table["day"].unique().to_list())
+
+    @cached_property
+    def whole(self) -> Group:
+        """All pairs."""
+        return Group("all servers" if len(self.servers) > 1 else self.servers[0], None, self.table)
+
+    @cached_property
+    def by_server(self) -> list[Group]:
+        """A group for each server, over all days."""
+        return [Group(name, None, self.table.filter(name=name)) for name in self.servers]
+
+    @cached_property
+    def by_server_and_day(self) -> list[Group]:
+        """A group for each server and day that has pairs."""
+        parts = {
+            (str(name), day): part
+            for (name, day), part in self.table.group_by("name", "day", maintain_order=True)
+        }
+        return [
+            Group(name, day, parts[name, day])
+            for name in self.servers
+            for day in self.days
+            if (name, day) in parts
+        ]
+
+    def __repr__(self) -> str:
+        return (
+            f"<RatioAnalysis: {self.table.height} pairs, {len(self.servers)} servers, "
+            f"{len(self.days)} days, median {self.whole.peaks.quantiles[0.5]:.3f}>"
+        )
+
+
+def analyse(
+    measurements: Sequence[Measurement],
+    rules: Rules = PAPER,
+    *,
+    servers: Sequence[str] = (),
+    variants: bool = True,
+) -> RatioAnalysis:
+    """Pairs the queries of measurements, all together.
+
+    Args:
+        measurements: One or more, from any source.
+        rules: What makes a pair.
+        servers: Only these, by name or address; empty for all.
+        variants: Whether to find out what other rules give.
+
+    Raises:
+        RatioError: No query pairs with another; the message says why.
+    """
+    exchanges = pl.concat([part.exchanges.select(_NEEDED) for part in measurements])
+    exchanges = exchanges.with_columns(name=_names(exchanges), question=questions(exchanges))
+    if servers:
+        wanted = set(servers)
+        chosen = exchanges.filter(pl.col("name").is_in(wanted) | pl.col("target").is_in(wanted))
+        if not chosen.height:
+            known = ", ".join(sorted(exchanges["name"].unique())[:20])
+            raise RatioError(f"{servers[0]}: was not asked; hint: these were: {known}")
+        exchanges = chosen
+    exchanges = _few_servers(exchanges)
+    pairs = pair_up(exchanges, rules)
+    if not pairs.count:
+        raise RatioError(_no_pairs(exchanges, pairs))
+    sources = tuple(str(part.folder or f"unsaved ({part.source})") for part in measurements)
+    skipped: dict[str, int] = {}
+    for part in measurements:
+        for reason, count in part.skipped.select("reason", "records").iter_rows():
+            skipped[reason] = skipped.get(reason, 0) + count
+    return RatioAnalysis(
+        table=pairs.table.with_columns(
+            day=pl.from_epoch(pl.col("started_s").cast(pl.Int64)).dt.date()
+        ),
+        dropped=pairs.dropped,
+        failures=tuple(failures_of(_comparable(exchanges))),
+        vantages=_places(measurements),
+        rules=rules,
+        variants=tuple(_variants(exchanges, rules)) if variants else (),
+        sources=sources,
+        skipped=tuple(sorted(skipped.items(), key=lambda item: -item[1])),
+    )
+
+
+_NEEDED = (
+    "vantage",
+    "target",
+    "server",
+    "family",
+    "transport",
+    "reused",
+    "round",
+    "started_s",
+    "connect_ms",
+    "query_ms",
+    "total_ms",
+    "outcome",
+    "qname",
+    "qtype",
+    "rcode",
+    "site",
+    "measurement",
+    "firmware",
+)
+
+
+def _names(exchanges: pl.DataFrame) -> pl.Series:
+    targets = exchanges["target"].unique().to_list()
+    names = {target: server_name(target) for target in targets}
+    return exchanges["target"].replace_strict(names, return_dtype=pl.String)
+
+
+def _few_servers(exchanges: pl.DataFrame) -> pl.DataFrame:
+    """Names of all servers but the thirty that were asked most become one."""
+    counts = exchanges.group_by("name").len().sort("len", "name", descending=[True, False])
+    if counts.height <= _MOST_SERVERS:
+        return exchanges
+    kept = set(counts["name"].head(_MOST_SERVERS))
+    return exchanges.with_columns(
+        name=pl.when(pl.col("name").is_in(kept)).then("name").otherwise(pl.lit(OTHERS))
+    )
+
+
+def _comparable(exchanges: pl.DataFrame) -> pl.DataFrame:
+    """Queries of the kinds that were asked over both UDP and TCP, of the same server."""
+    keys = ["name", "question"]
+    both = (
+        exchanges.filter(pl.col("transport").is_in(["udp", "tcp"]))
+        .group_by(keys)
+        .agg(pl.col("transport").n_unique().alias("transports"))
+        .filter(pl.col("transports") == 2)
+    )
+    part = exchanges.filter(pl.col("transport").is_in(["udp", "tcp"]))
+    return part.join(both, on=keys, how="semi", maintain_order="left")
+
+
+def _places(measurements: Sequence[Measurement]) -> pl.DataFrame:
+    tables = [part.vantages for part in measurements]
+    return pl.concat(tables).unique("vantage", keep="first", maintain_order=True)
+
+
+def _variants(exchanges: pl.DataFrame, rules: Rules) -> list[Variant]:
+    found = []
+    for name, varied in rules.varied().items():
+        ratios = pair_up(exchanges, varied).table["ratio"].to_numpy()
+        some = len(ratios) > 0
+        found.append(
+            Variant(
+                name,
+                len(ratios),
+                float(np.median(ratios)) if some else None,
+                float(((ratios >= 1.8) & (ratios <= 2.2)).mean()) if some else None,
+                float(((ratios >= 2.7) & (ratios <= 3.3)).mean()) if some else None,
+            )
+        )
+    return found
+
+
+def _no_pairs(exchanges: pl.DataFrame, pairs: Pairs) -> str:
+    asked = set(exchanges["transport"].unique())
+    for transport in ("udp", "tcp"):
+        if transport not in asked:
+            return (
+                f"there are no queries over {transport.upper()}; "
+                "hint: name the run folders of both transports together"
+            )
+    reasons = sorted(pairs.dropped, key=lambda part: -part.exchanges)[:3]
+    said = "; ".join(f"{part.transport}: {part.exchanges} {part.reason}" for part in reasons)
+    return f"no UDP answer pairs with a TCP answer ({said}); hint: --window says how far apart"

@@ -1,0 +1,80 @@
+"""How often servers did not answer, and how, over each transport."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from narrows.ratio.resampling import Interval, of_shares
+from narrows.results.intervals import wilson
+
+__all__ = ["NOT_THE_SERVERS", "Failures", "failures_of"]
+
+NOT_THE_SERVERS = ("not-asked", "no-reply-seen", "no-query-seen")
+"""Outcomes that belong into no failure rate: nobody asked, or a watcher saw half of it."""
+
+
+@dataclass(frozen=True)
+class Failures:
+    """What became of the queries to one server over one transport."""
+
+    server: str
+    transport: str
+    asked: int
+    """Queries without those that were never asked or only half seen."""
+    failed: int
+    interval: Interval | None
+    """Of the share that failed, 95 %: a bootstrap over vantage points, or Wilson's where each asked
+    once."""
+    kinds: dict[str, int]
+    """Failed queries by outcome, the most frequent first."""
+    left_out: dict[str, int]
+    """Queries that do not count, by outcome."""
+
+    @property
+    def share(self) -> float:
+        """Share that failed."""
+        return self.failed / self.asked if self.asked else float("nan")
+
+
+def failures_of(rows: pl.DataFrame) -> list[Failures]:
+    """Failures by server and transport.
+
+    Args:
+        rows: Queries with the columns `name`, `transport`, `outcome` and `vantage`.
+    """
+    found = []
+    for (name, transport), part in rows.sort("name", "transport", maintain_order=True).group_by(
+        "name", "transport", maintain_order=True
+    ):
+        counted = part.filter(~pl.col("outcome").is_in(NOT_THE_SERVERS))
+        failed = counted["outcome"] != "answered"
+        total, count = counted.height, int(failed.sum())
+        interval: Interval | None = None
+        if total:
+            _, vantage = np.unique(counted["vantage"].to_numpy(), return_inverse=True)
+            repeats = int(vantage.max()) + 1 < total
+            interval = (
+                of_shares(failed.to_numpy(), vantage.astype(np.int64))
+                if repeats
+                else wilson(count, total)
+            )
+        found.append(
+            Failures(
+                server=str(name),
+                transport=str(transport),
+                asked=total,
+                failed=count,
+                interval=interval,
+                kinds=_counts(counted.filter(failed)),
+                left_out=_counts(part.filter(pl.col("outcome").is_in(NOT_THE_SERVERS))),
+            )
+        )
+    return found
+
+
+def _counts(rows: pl.DataFrame) -> dict[str, int]:
+    counts = rows.group_by("outcome").len().sort("len", "outcome", descending=[True, False])
+    return {str(outcome): int(count) for outcome, count in counts.iter_rows()}

@@ -1,0 +1,58 @@
+"""The ratio over the day: how many pairs in each half hour and 0.05 of ratio."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, LogNorm
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+
+from narrows.ratio.analysis import Group
+from narrows.ratio.density import over_the_day
+from narrows.report import style
+from narrows.report.style import BLUE, INK, MUTED, SKY
+
+__all__ = ["over_day_figure"]
+
+_COLOURS = LinearSegmentedColormap.from_list("narrows", ["#eef3f7", SKY, BLUE, INK])
+
+
+@style.styled
+def over_day_figure(group: Group, top: float = 6.0) -> Figure:
+    """Counts of pairs by time and ratio."""
+    figure, axes = style.new_figure(height=3.6)
+    seconds = group.table["started_s"].to_numpy()
+    start = np.floor(seconds.min() / 86_400.0) * 86_400.0
+    times, ratios, counts = over_the_day(seconds - start, group.ratios)
+    keep = ratios < top
+    shown = np.ma.masked_equal(counts[:, keep].T, 0)
+    # Any: the stubs know numbers on the axis only.
+    edges: Any = [
+        dt.datetime.fromtimestamp(start + second, dt.UTC) for second in [*times, times[-1] + 1800.0]
+    ]
+    mesh = axes.pcolormesh(
+        edges,
+        np.append(ratios[keep], top),
+        shown,
+        cmap=_COLOURS,
+        norm=LogNorm(1, max(2, int(counts.max(initial=1)))),
+        rasterized=True,
+    )
+    for level in (2.0, 3.0):
+        axes.axhline(level, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
+    used = np.flatnonzero(counts.sum(axis=1))
+    axes.set_xlim(edges[int(used[0])], edges[int(used[-1]) + 1])
+    locator = AutoDateLocator(tz=dt.UTC)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    formatter = ConciseDateFormatter(locator, tz=dt.UTC)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(formatter)
+    axes.set_ylim(0.0, top)
+    axes.set_ylabel("TCP / UDP")
+    axes.grid(visible=False)
+    axes.set_title(f"{group.label}: pairs in half an hour and 0.05 of ratio")
+    bar = figure.colorbar(mesh, ax=axes, pad=0.015, aspect=30)
+    bar.outline.set_visible(False)
+    return figure

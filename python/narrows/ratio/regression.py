@@ -1,0 +1,90 @@
+"""TCP's time as a line over UDP's, vantage point by vantage point.
+
+The slope counts round trips and the intercept is what does not depend on the distance. A server
+that writes once has 2 and next to nothing, one that writes the length by itself has 3, and one that
+lets TCP wait for 20 ms has 2 and 20 ms. A ratio mixes the two: those 20 ms give 12 at 2 ms of round
+trip and 2.07 at 300 ms.
+
+The line is Theil's and Sen's (Sen 1968): the median of the slopes between all pairs of points, so
+that a third of them may be anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from narrows.ratio.resampling import Interval, percentile_interval
+
+__all__ = ["Line", "line_through", "say_line"]
+
+Floats = npt.NDArray[np.float64]
+
+_MOST = 600
+_REPLICATES = 200
+
+
+@dataclass(frozen=True)
+class Line:
+    """`tcp_ms = slope * udp_ms + intercept_ms`."""
+
+    slope: float
+    intercept_ms: float
+    slope_interval: Interval | None
+    intercept_interval_ms: Interval | None
+    points: int
+
+
+def line_through(udp_ms: Floats, tcp_ms: Floats) -> Line | None:
+    """The line through one point for each vantage point; None where they tell no slope.
+
+    Of more than 600 points every n-th by distance is taken: as many slopes are enough.
+    """
+    if len(udp_ms) < 3 or np.ptp(udp_ms) <= 0.0:
+        return None
+    order = np.lexsort((tcp_ms, udp_ms))
+    if len(order) > _MOST:
+        order = order[np.linspace(0, len(order) - 1, _MOST).round().astype(np.int64)]
+    x, y = udp_ms[order], tcp_ms[order]
+    slope, intercept = _theil_sen(x, y)
+    rng = np.random.Generator(np.random.PCG64(19680101))
+    drawn = [rng.integers(0, len(x), len(x)) for _ in range(_REPLICATES)]
+    few = [_theil_sen(x[rows], y[rows]) for rows in drawn[: 60 if len(x) > 200 else _REPLICATES]]
+    slopes, intercepts = (np.array(part) for part in zip(*few, strict=True))
+    return Line(
+        slope, intercept, percentile_interval(slopes), percentile_interval(intercepts), len(udp_ms)
+    )
+
+
+def say_line(line: Line) -> str:
+    """What a line means, in words."""
+    whole = round(line.slope)
+    near = abs(line.slope - whole) <= 0.12
+    fixed = line.intercept_ms
+    trips = {2: "two round trips: the server writes the reply at once"}
+    trips[3] = "three round trips: the server writes the length by itself and waits for an ACK"
+    if not near or whole not in trips:
+        if line.slope < 1.88:
+            return (
+                f"{line.slope:.2f} round trips and {fixed:+.1f} ms: fewer than a handshake needs; "
+                "something nearer than the server answers TCP, or UDP takes longer by itself"
+            )
+        return (
+            f"{line.slope:.2f} round trips and {fixed:+.1f} ms: between the patterns; several "
+            "kinds of servers behind one address, or TCP and UDP take different ways"
+        )
+    if fixed > 5.0:
+        return f"{trips[whole]}; besides, {fixed:.0f} ms that do not depend on the distance"
+    return trips[whole]
+
+
+def _theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
+    first, second = np.triu_indices(len(x), k=1)
+    run = x[second] - x[first]
+    apart = run != 0.0
+    if not apart.any():
+        return float("nan"), float("nan")
+    slope = float(np.median((y[second] - y[first])[apart] / run[apart]))
+    return slope, float(np.median(y - slope * x))

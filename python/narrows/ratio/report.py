@@ -1,0 +1,195 @@
+"""The report: one page over all servers, and one for each where there are several."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from narrows.ratio.analysis import Group, RatioAnalysis
+from narrows.ratio.figures import (
+    excess_figure,
+    failures_figure,
+    histogram_figure,
+    histograms_figure,
+    hover_map,
+    line_figure,
+    map_figure,
+    over_day_figure,
+    ratio_cdf,
+    ridges_figure,
+    times_cdf,
+)
+from narrows.ratio.figures.world import placed
+from narrows.ratio.folder import save
+from narrows.ratio.words import HEADER, peaks_row, say_failures, say_group
+from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
+
+__all__ = ["write_ratio_report"]
+
+Progress = Callable[[float, str], None]
+
+
+def write_ratio_report(
+    analysis: RatioAnalysis, folder: str | Path, progress: Progress | None = None
+) -> Path:
+    """Writes report.html, pages of servers, figures (PNG and SVG) and the analysis itself.
+
+    Raises:
+        RunFolderError: The folder cannot be written.
+    """
+    target = Path(folder)
+    say = progress or (lambda done, label: None)
+    save(analysis, target)
+    servers = analysis.by_server
+    steps = 1 + (len(servers) if len(servers) > 1 else 0)
+    pages = {}
+    if len(servers) > 1:
+        for number, group in enumerate(servers):
+            say(number / steps, group.label)
+            name = f"server-{_file_name(group.server)}"
+            days = [part for part in analysis.by_server_and_day if part.server == group.server]
+            pages[group.server] = f"{name}.html"
+            _write_page(target, name, group.label, analysis, group, days, {})
+    say((steps - 1) / steps, "report")
+    title = servers[0].label if len(servers) == 1 else f"{len(servers)} servers"
+    path = _write_page(
+        target,
+        "report",
+        f"TCP against UDP: {title}",
+        analysis,
+        analysis.whole,
+        analysis.by_server_and_day if len(servers) == 1 else [],
+        pages,
+    )
+    say(1.0, "")
+    return path
+
+
+def _write_page(
+    folder: Path,
+    name: str,
+    title: str,
+    analysis: RatioAnalysis,
+    group: Group,
+    days: list[Group],
+    pages: dict[str, str],
+) -> Path:
+    servers = analysis.by_server if pages else [group]
+    prefix = "" if name == "report" else f"{name}-"
+    figures = _figures(analysis, group, servers, days, prefix)
+    write_figures(figures, folder / "figures")
+    points = placed(group, analysis.vantages)
+    world = ""
+    if points.height:
+        alt = f"{points.height} vantage points on a map, coloured by their median ratio"
+        world = hover_map(points, f"{prefix}map", alt)
+        drawn = Shown(f"{prefix}map", map_figure(points, group.label), alt, "")
+        write_figures([drawn], folder / "figures")
+    failures = [part for part in analysis.failures if pages or part.server in {group.server, title}]
+    groups = [*servers, *(days if len(days) > 1 else []), *([group] if pages else [])]
+    text = render(
+        "ratio.html",
+        title=title,
+        sources=analysis.sources if name == "report" else (),
+        header=HEADER,
+        rows=[(peaks_row(part), pages.get(part.server, "")) for part in groups],
+        sentences=[sentence for part in servers for sentence in say_group(part)],
+        failures=[say_failures(part) for part in failures],
+        map=world,
+        placed=points.height,
+        vantages=group.peaks.vantages,
+        figures=shown_on_page(figures),
+        rules=analysis.rules,
+        infinity=float("inf"),
+        variants=analysis.variants if name == "report" else (),
+        dropped=analysis.dropped if name == "report" else (),
+        skipped=analysis.skipped if name == "report" else (),
+        home="" if name == "report" else "report.html",
+    )
+    return write_page(folder / f"{name}.html", text)
+
+
+def _figures(
+    analysis: RatioAnalysis, group: Group, servers: list[Group], days: list[Group], prefix: str
+) -> list[Shown]:
+    found: list[Shown] = []
+
+    def add(name: str, figure: Figure, alt: str, caption: str) -> None:
+        found.append(Shown(prefix + name, figure, alt, caption))
+
+    median = f"{group.peaks.quantiles[0.5]:.2f}"
+    labelled = {part.label: part for part in servers}
+    if len(servers) > 1:
+        add(
+            "density-by-server",
+            ridges_figure(labelled),
+            f"Densities of the ratio for {len(servers)} servers",
+            "Two round trips give 2: one for the connection, one for the query. A server that "
+            "sends the length in a segment of its own takes a third.",
+        )
+        add(
+            "histogram-all",
+            histograms_figure(labelled),
+            f"Histograms of the ratio for {len(servers)} servers",
+            "Each server in percent of its own pairs; bins of 0.01.",
+        )
+    if len(days) > 1:
+        add(
+            "density-by-day",
+            ridges_figure({str(part.day): part for part in days}),
+            f"Densities of the ratio on {len(days)} days",
+            "What a change at the server did.",
+        )
+    add(
+        "histogram",
+        histogram_figure(group),
+        f"Histogram of the ratio, median {median}",
+        "Percent of the valid pairs in bins of 0.01.",
+    )
+    add(
+        "over-time",
+        over_day_figure(group),
+        f"Pairs by time and ratio, median {median}",
+        "Darker: more pairs, on a logarithmic scale.",
+    )
+    line = group.line
+    said = "no line" if line is None else f"slope {line.slope:.2f}"
+    add(
+        "tcp-over-udp",
+        line_figure(group),
+        f"TCP's over UDP's response time of {group.peaks.vantages} vantage points, {said}",
+        "A point is a vantage point's medians. The slope counts round trips; the intercept is what "
+        "does not depend on the distance.",
+    )
+    add(
+        "excess",
+        excess_figure(group),
+        "TCP's time beyond two of UDP's over UDP's",
+        "A fixed delay at the server is level here whatever the distance; one more round trip "
+        "follows the upper dashed line.",
+    )
+    add("times", times_cdf(group), "Distributions of the response times", "")
+    add(
+        "ratio",
+        ratio_cdf(labelled),
+        f"Distribution of the ratio, median {median}",
+        "Curves end below 100 % where there are ratios beyond the figure.",
+    )
+    failures = [
+        part for part in analysis.failures if len(servers) > 1 or part.server == group.server
+    ] or list(analysis.failures)
+    if any(part.asked for part in failures):
+        add(
+            "failures",
+            failures_figure(failures),
+            f"Unanswered queries of {len(failures)} servers and transports",
+            "Of the queries that were asked: a vantage point's own refusal is no failure.",
+        )
+    return found
+
+
+def _file_name(server: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", server).strip("-.") or "server"

@@ -1,0 +1,109 @@
+"""An analysis in words and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from narrows.ratio.analysis import Group, RatioAnalysis
+from narrows.ratio.failures import Failures
+from narrows.ratio.regression import say_line
+from narrows.ratio.resampling import Interval
+from narrows.results import TextTable
+
+__all__ = ["HEADER", "peaks_row", "say_failures", "say_group", "summary_text"]
+
+HEADER = (
+    "",
+    "pairs",
+    "probes",
+    "median",
+    "95 % interval",
+    "mode",
+    "1.8-2.2",
+    "2.7-3.3",
+    "above 4",
+    "above 10",
+    "excess (ms)",
+)
+"""Of `peaks_row`."""
+
+
+def peaks_row(group: Group) -> tuple[str, ...]:
+    """A group's figures, as texts."""
+    peaks = group.peaks
+    shares = [f"{100 * peaks.shares[name]:.1f} %" for name in _SHARES]
+    return (
+        group.label,
+        f"{peaks.count}",
+        f"{peaks.vantages}",
+        f"{peaks.quantiles[0.5]:.3f}",
+        _interval(peaks.median_interval),
+        f"{peaks.mode:.3f}",
+        *shares,
+        f"{group.excess_ms[0]:+.2f}",
+    )
+
+
+_SHARES = ("around_2", "around_3", "above_4", "above_10")
+
+
+def say_group(group: Group) -> list[str]:
+    """What a group's ratios say about its server, in sentences."""
+    peaks = group.peaks
+    said = []
+    tall = [peak for peak in peaks.peaks if peak.share >= 0.1]
+    if len(tall) == 1:
+        said.append(f"{group.label}: the ratio gathers at {tall[0].ratio:.2f}.")
+    elif tall:
+        at = " and ".join(f"{peak.ratio:.2f} ({100 * peak.share:.0f} %)" for peak in tall)
+        said.append(f"{group.label}: the ratio has {len(tall)} peaks, at {at}.")
+    else:
+        said.append(f"{group.label}: the ratio has no peak that holds a tenth of the pairs.")
+    if peaks.shares["above_4"] >= 0.1:
+        said.append(
+            f"{100 * peaks.shares['above_4']:.0f} % of the pairs are above 4: TCP waits for "
+            "something, such as a free slot for a connection."
+        )
+    if group.line is not None:
+        line = group.line
+        said.append(f"Over the distance, TCP takes {say_line(line)} (slope {line.slope:.3f}).")
+    return said
+
+
+def say_failures(part: Failures) -> str:
+    """One transport's failures in a sentence."""
+    where = f"{part.server} over {part.transport.upper()}"
+    left = sum(part.left_out.values())
+    tail = f"; {left} more were never asked or only half seen" if left else ""
+    if not part.asked:
+        return f"{where}: nothing was asked{tail}."
+    kinds = ", ".join(f"{count} {kind}" for kind, count in part.kinds.items())
+    detail = f": {kinds}" if kinds else ""
+    return (
+        f"{where}: {part.failed} of {part.asked} unanswered "
+        f"({100 * part.share:.2f} %{_percent(part.interval)}){detail}{tail}."
+    )
+
+
+def summary_text(analysis: RatioAnalysis) -> TextTable:
+    """The table that `narrows ratio` prints."""
+    groups: Sequence[Group] = analysis.by_server
+    rows = [peaks_row(group) for group in groups]
+    sections = [("", rows)]
+    if len(analysis.days) > 1:
+        sections.append(("by day", [peaks_row(group) for group in analysis.by_server_and_day]))
+    if len(groups) > 1:
+        sections.append(("together", [peaks_row(analysis.whole)]))
+    notes = [sentence for group in groups[:13] for sentence in say_group(group)]
+    notes += [say_failures(part) for part in analysis.failures[:26]]
+    return TextTable("", HEADER, sections, notes)
+
+
+def _interval(interval: Interval | None) -> str:
+    return "-" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
+
+
+def _percent(interval: Interval | None) -> str:
+    if interval is None:
+        return ""
+    return f", 95 %: {100 * interval[0]:.2f} to {100 * interval[1]:.2f}"

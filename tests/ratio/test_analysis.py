@@ -1,0 +1,177 @@
+"""The whole analysis of the sample: real NSD 3.2.13 and 3.2.14, with few and many slots."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from matplotlib import image
+
+from narrows.cli import main
+from narrows.ratio import RatioError, Rules, analyse
+from narrows.ratio.comparison import compare_ratios
+from narrows.ratio.folder import load, save
+from narrows.ratio.report import write_ratio_report
+from narrows.ratio.words import say_group
+from narrows.results import Measurement, RunFolderError
+from tests.ratio.conftest import saved
+
+
+def test_old_nsd_takes_three_round_trips_and_the_next_one_two(
+    samples: dict[str, Measurement],
+) -> None:
+    # Measured with a script of its own when the sample was made: medians 3.00 and 2.00, lines
+    # 3.005 udp - 0.5 ms and 2.002 udp + 0.3 ms.
+    for name, ratio in (("after", 3.0), ("fixed", 2.0)):
+        group = analyse([samples[name]]).whole
+        assert group.peaks.quantiles[0.5] == pytest.approx(ratio, abs=0.01)
+        assert group.peaks.mode == pytest.approx(ratio, abs=0.03)
+        assert group.line is not None
+        assert group.line.slope == pytest.approx(ratio, abs=0.03)
+        words = "three round trips" if ratio == 3.0 else "two round trips"
+        assert any(words in sentence for sentence in say_group(group))
+
+
+def test_ten_slots_make_tcp_wait(samples: dict[str, Measurement]) -> None:
+    analysis = analyse([samples["before"]])
+    peaks = analysis.whole.peaks
+    # The same script: median 5.66, upper quartile 13.6, two failures.
+    assert peaks.quantiles[0.5] == pytest.approx(5.66, abs=0.1)
+    assert peaks.quantiles[0.75] == pytest.approx(13.6, abs=0.5)
+    assert peaks.shares["above_4"] > 0.5
+    assert any("waits for something" in sentence for sentence in say_group(analysis.whole))
+
+
+def test_days_and_servers_make_groups(samples: dict[str, Measurement]) -> None:
+    analysis = analyse(list(samples.values()))
+    assert [str(day) for day in analysis.days] == ["2012-09-20", "2012-09-22", "2012-10-24"]
+    assert analysis.by_server_and_day[0].label == "192.0.2.53, 2012-09-20"
+    assert len(analysis.by_server) == 1
+
+
+def test_a_comparison_finds_what_the_slots_changed(samples: dict[str, Measurement]) -> None:
+    found = compare_ratios({name: analyse([samples[name]]) for name in ("before", "after")})
+    assert found.paired
+    rows = {row.what: row for row in found.rows}
+    above = rows["ratio above 4"]
+    assert above.interval is not None
+    assert above.interval[1] < 0.0
+    assert rows["median UDP time"].interval is not None
+    assert rows["median UDP time"].interval[0] < 0.0 < rows["median UDP time"].interval[1]
+    assert any("ratio above 4 is lower" in sentence for sentence in found.sentences())
+
+
+def test_an_analysis_is_the_same_after_a_round_through_a_folder(
+    samples: dict[str, Measurement], tmp_path: Path
+) -> None:
+    analysis = analyse(list(samples.values()), Rules(window_s=float("inf")))
+    save(analysis, tmp_path)
+    again = load(tmp_path)
+    assert again.rules == analysis.rules
+    assert again.failures == analysis.failures
+    assert again.dropped == analysis.dropped
+    assert again.table.equals(analysis.table)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 2}', "[" * 100_000])
+def test_damaged_analyses_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "ratio.json").write_text(text)
+    (tmp_path / "pairs.parquet").write_bytes(b"PAR1")
+    with pytest.raises(RunFolderError, match="hint: run narrows ratio again"):
+        load(tmp_path)
+
+
+def test_measurements_without_pairs_say_why(samples: dict[str, Measurement]) -> None:
+    only = samples["before"]
+    udp = Measurement(
+        source="atlas",
+        settings={},
+        status="complete",
+        stopped="end",
+        length_s=0.0,
+        tables={"exchanges": only.exchanges.filter(transport="udp")},
+        narrows="0",
+    )
+    with pytest.raises(RatioError, match="no queries over TCP; hint: name the run folders of both"):
+        analyse([udp])
+    with pytest.raises(RatioError, match=r"no TCP answer within 1 s;.*--window"):
+        analyse([only], Rules(window_s=1.0))
+    with pytest.raises(RatioError, match=r"X: was not asked; hint: these were: 192\.0\.2\.53"):
+        analyse([only], servers=["X"])
+
+
+@pytest.mark.slow
+def test_the_report_has_pages_figures_and_a_map(
+    samples: dict[str, Measurement], tmp_path: Path
+) -> None:
+    other = samples["fixed"].exchanges.with_columns(target=samples["fixed"].exchanges["target"])
+    root = other.with_columns(target=other["target"].str.replace("192.0.2.53", "193.0.14.129"))
+    second = Measurement(
+        source="atlas",
+        settings={},
+        status="complete",
+        stopped="end",
+        length_s=0.0,
+        tables={"exchanges": root, "vantages": samples["fixed"].vantages},
+        narrows="0",
+    )
+    analysis = analyse([samples["before"], second])
+    report = write_ratio_report(analysis, tmp_path)
+    text = report.read_text()
+    assert "K-root" in text
+    assert 'href="server-K-root.html"' in text
+    assert text.count("<circle") == 14
+    assert "<title>5 (GR): ratio " in text
+    for name in ("density-by-server", "histogram-all", "map", "server-K-root-histogram"):
+        picture = image.imread(tmp_path / "figures" / f"{name}.png")
+        # Not one colour all over.
+        assert picture[..., :3].std() > 0.02
+        assert (tmp_path / "figures" / f"{name}.svg").read_text().startswith("<?xml")
+    assert (tmp_path / "server-K-root.html").exists()
+
+
+def test_the_commands_run_end_to_end(
+    samples: dict[str, Measurement], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = saved(samples, tmp_path / "runs")
+    assert main(["ratio", str(runs["fixed"]), "--no-report", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["groups"][0]["quantiles"]["p50"] == pytest.approx(2.0, abs=0.01)
+    out = tmp_path / "compared"
+    assert main(["compare", str(runs["before"]), str(runs["after"]), "--out", str(out)]) == 0
+    assert "ratio above 4 (%)" in capsys.readouterr().out
+    assert (out / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["ratio", "gone"], "gone: does not exist"),
+        (["ratio", "{before}", "--window", "long"], "--window long: is no time in seconds"),
+        (["ratio", "{before}", "--family", "5"], "--family 5: is neither 4 nor 6"),
+        (["ratio", "{before}", "--out", "{before}"], "holds other files"),
+        (["compare", "{before}", "{before}"], "is given twice"),
+        (["compare", "{before}"], "two at a time"),
+        (["compare", "{before}", "gone"], "gone: does not exist"),
+        (["import", "atlas"], "no FILE is given"),
+        (["import", "atlas", "gone"], "gone: no such file"),
+        (["import", "atlas", "--download", "k", "--day", "today"], "--day today: is no date"),
+        (["import", "atlas", "--download", "z"], "z: is no root server"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[:1]),
+)
+def test_bad_input_is_one_line(
+    samples: dict[str, Measurement],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    line: str,
+) -> None:
+    runs = saved({"before": samples["before"]}, tmp_path / "runs")
+    monkeypatch.chdir(tmp_path)
+    assert main([part.format(before=runs["before"]) for part in arguments]) == 2
+    error = capsys.readouterr().err
+    assert line in error
+    assert error.count("\n") == 1
