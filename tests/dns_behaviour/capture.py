@@ -22,7 +22,7 @@ from pathlib import Path
 from ..gateway.network import CLIENT, Namespace, network
 from .lab import KERNEL
 from .packets import FAST_OPEN, Packet, parse, read_pcapng
-from .real_servers import SERVERS, Options, RealServer, serving
+from .real_servers import OURS, SERVERS, Options, RealServer, serving
 from .real_zones import write
 from .wire import Wire
 
@@ -33,6 +33,10 @@ ROUND_TRIP = 2 * DELAY
 ADDRESS, ADDRESS6 = "192.0.2.53", "2001:db8::53"
 UDP_BYTES = 4096
 """What the servers may send over UDP here; their default is 1232."""
+
+
+ECN = {1: "ECT(1)", 2: "ECT(0)", 3: "CE"}
+"""What the two bits of the IP header mean (RFC 3168, 5)."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Exchange:
     """What it does before the capture: for a Fast Open cookie."""
     servers: tuple[str, ...] = tuple(server.name for server in SERVERS)
     what: str = ""
+    ecn: bool = False
+    """Whether the client's kernel offers ECN."""
 
 
 EXCHANGES = (
@@ -105,6 +111,25 @@ EXCHANGES = (
         servers=("nsd", "bind"),
         what="the same as kept, with dig",
     ),
+    Exchange(
+        "ecn",
+        ("kdig", "@", "+tcp", "big.plain.test", "TXT"),
+        servers=("nsd",),
+        what="the same as large, with ECN (net.ipv4.tcp_ecn = 1 at the client)",
+        ecn=True,
+    ),
+    Exchange(
+        "tcp",
+        ("kdig", "@", "+tcp", "www.plain.test", "A"),
+        servers=("two-writes", "two-writes-nodelay"),
+        what="a server that writes the length and then the message",
+    ),
+    Exchange(
+        "delayed",
+        ("pipeline.py", "@", "+delayed", "www.plain.test"),
+        servers=("two-writes",),
+        what="the same, and the client delays its acknowledgements",
+    ),
 )
 
 
@@ -148,6 +173,7 @@ def sequence(packets: Sequence[Packet]) -> list[dict[str, object]]:
                 "ip": packet.length,
             }
             | ({} if cookie is None else {"fast_open": len(cookie)})
+            | ({"ecn": ECN[packet.ecn]} if packet.ecn else {})
         )
     return rows
 
@@ -203,6 +229,7 @@ def run(
             serving(server, net.server, folder / server.name, files, ADDRESS, options)
         )
         for exchange in exchanges:
+            net.client.settings({"net/ipv4/tcp_ecn": "1" if exchange.ecn else "2"})
             if exchange.before:
                 net.client.run(*place(exchange.before))
                 time.sleep(4 * delay)
@@ -244,7 +271,7 @@ def make(names: Sequence[str]) -> None:
         folder = Path(temporary)
         files = write(folder / "zones")
         files.pop("root")
-        for server in SERVERS:
+        for server in SERVERS + OURS:
             wanted = exchanges_of(server, names)
             made = run(server, wanted, files, folder, times=5) if wanted else {}
             for name, path in made.items():

@@ -16,7 +16,8 @@ class Case:
     tcp: str = "answer"
     """answer, refuse (RST), silent, close, reset, or lost (no SYN arrives)."""
     asks: str = "one"
-    """one query; sequence: five, one after the other; together: ten at once, answered late."""
+    """one query; sequence: five, one after the other; together: ten at once, answered late; both:
+    addresses of both families, where the client is a C library."""
     fragments: str = "whole"
     """Of UDP replies: whole, cut (at 800 bytes), or lost (all but the first)."""
     watch: float = 20.0
@@ -39,6 +40,7 @@ CASES = (
     Case("cut-lost", udp="long", fragments="lost"),
     Case("sequence", udp="truncate", asks="sequence"),
     Case("together", udp="truncate", asks="together"),
+    Case("both", udp="truncate", asks="both"),
 )
 NUMBERS = {case.name: number for number, case in enumerate(CASES, 1)}
 

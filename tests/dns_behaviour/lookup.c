@@ -1,5 +1,5 @@
-/* Looks names up with getaddrinfo(), IPv4 alone, as a program would: one after the other, or with
- * "together" in a thread each. Says for each name: name, return code, and the
+/* Looks names up with getaddrinfo(), IPv4 alone unless it is told "both", as a program would: one
+ * after the other, or with "together" in a thread each. Says for each name: name, return code, and the
  * monotonic clock's seconds when asked and when answered. */
 #include <netdb.h>
 #include <pthread.h>
@@ -15,8 +15,10 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static int family = AF_INET;
+
 static void *look_up(void *name) {
-    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
+    struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM}, *found;
     double asked = seconds();
     int code = getaddrinfo(name, NULL, &hints, &found);
     printf("%s %d %.6f %.6f\n", (char *)name, code, asked, seconds());
@@ -28,6 +30,8 @@ static void *look_up(void *name) {
 
 int main(int count, char **words) {
     int together = count > 1 && strcmp(words[1], "together") == 0;
+    if (count > 1 && strcmp(words[1], "both") == 0)
+        family = AF_UNSPEC;
     pthread_t threads[64];
     if (count > 64)
         return 2;

@@ -74,6 +74,13 @@ def extra_bytes(packet: Packet) -> int:
     return len(packet.payload) - 12 - question
 
 
+def question_type(packet: Packet) -> str:
+    """What kind of records a query asks for."""
+    query = message(packet)
+    assert query is not None
+    return dns.rdatatype.to_text(query.question[0].rdtype)
+
+
 def unreachable(trial: Trial, timeout: float) -> str:
     """What "port unreachable" does; `timeout` is how long the client waits where nothing comes."""
     queries, end = udp_queries(trial), told(trial)

@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -119,6 +120,23 @@ SERVERS = (
     RealServer("unbound", "unbound", installed(["unbound", "-V"]), unbound),
     RealServer("dnsdist", "dnsdist", installed(["dnsdist", "--version"]), dnsdist),
 )
+
+
+def two_writes(folder: Path, files: Files, address: str, options: Options) -> list[str]:
+    """Our own, with Nagle's algorithm."""
+    return [sys.executable, str(Path(__file__).parent / "two_writes.py"), address]
+
+
+def two_writes_nodelay(folder: Path, files: Files, address: str, options: Options) -> list[str]:
+    """Our own, without it."""
+    return [*two_writes(folder, files, address, options), "nodelay"]
+
+
+OURS = (
+    RealServer("two-writes", "python3", lambda: "two_writes.py", two_writes),
+    RealServer("two-writes-nodelay", "python3", lambda: "two_writes.py", two_writes_nodelay),
+)
+"""What no server does any more."""
 
 
 def missing() -> list[str]:

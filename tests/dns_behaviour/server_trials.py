@@ -34,6 +34,8 @@ QUERY = dns.message.make_query("www.plain.test", "A").to_wire()
 FRAMED = len(QUERY).to_bytes(2) + QUERY
 CROWD = 200
 """Connections at once: more than NSD (100), BIND (150) and Unbound (10) take."""
+QUERIES = 120
+"""On one connection."""
 KEEPALIVE = 11
 """The option's number (RFC 7828)."""
 
@@ -60,7 +62,7 @@ class Shown:
     cookie: bool = False
     """Whether its SYN/ACK has a Fast Open cookie."""
     queries: int = 0
-    """Answered on one connection, of 300."""
+    """Answered on one connection, of `QUERIES`."""
     crowd_answers: list[float] = field(default_factory=list)
     """When connections of a crowd were answered."""
     crowd_ends: list[float] = field(default_factory=list)
@@ -185,7 +187,7 @@ def keepalive(space: Namespace, shown: Shown) -> None:
 def many_queries(space: Namespace, shown: Shown) -> None:
     """One after the other on a connection."""
     with connected(space) as sock:
-        for _ in range(300):
+        for _ in range(QUERIES):
             try:
                 sock.sendall(FRAMED)
                 if message(sock) is None:
@@ -249,11 +251,13 @@ def run(
         stack.callback(wire.close)
         stack.enter_context(serving(server, net.server, folder / server.name, files, ADDRESS))
         shown.backlog = backlog(net.server)
+        waiting = threading.Thread(target=waits, args=(net.client, shown, watch))
+        waiting.start()
         udp(net.client, shown)
         keepalive(net.client, shown)
         cookie(net.client)
         many_queries(net.client, shown)
-        waits(net.client, shown, watch)
+        waiting.join()
         time.sleep(0.2)
         crowd(net.client, shown, crowd_watch)
         packets = list(wire.record)

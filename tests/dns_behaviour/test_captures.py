@@ -31,7 +31,7 @@ def test_table_is_the_capture(path: Path) -> None:
 def test_every_exchange_is_there() -> None:
     names = {
         f"{server.name}-{exchange.name}"
-        for server in real_servers.SERVERS
+        for server in real_servers.SERVERS + real_servers.OURS
         for exchange in capture.exchanges_of(server)
     }
     assert {path.stem for path in TABLES} == names
@@ -47,7 +47,7 @@ def test_round_trips(path: Path) -> None:
         assert udp[1]["from"] == "server"
         assert abs(udp[1]["at"] - udp[0]["at"] - 1) < 0.3
     if tcp:
-        assert tcp[0]["kind"] == "S"
+        assert tcp[0]["kind"] in ("S", "SEW")
         reply = next(row for row in tcp if row["from"] == "server" and row["payload"])
         expected = 1 if tcp[0]["payload"] else 2
         assert abs(reply["at"] - tcp[0]["at"] - expected) < 0.4
@@ -55,9 +55,32 @@ def test_round_trips(path: Path) -> None:
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_one_write_a_message(path: Path) -> None:
-    """No segment carries the length alone."""
+    """No segment of a real server carries the length alone."""
+    if path.stem.startswith("two-writes"):
+        return
     for packet in capture.read(path.with_suffix(".pcapng")):
         assert packet.protocol != TCP or len(packet.payload) not in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    # The time-out of delayed acknowledgements is 40 ms (tcp_delack_min in Linux), 0.4 round trips.
+    [("two-writes-tcp", 3.0), ("two-writes-nodelay-tcp", 2.0), ("two-writes-delayed", 3.4)],
+)
+def test_two_writes(name: str, expected: float) -> None:
+    """With Nagle's algorithm the message waits for the length's acknowledgement (RFC 896)."""
+    rows = rows_of(capture.FOLDER / f"{name}.json")
+    length, reply = (row for row in rows if row["from"] == "server" and row["payload"])
+    assert length["payload"] == 2
+    assert abs(reply["at"] - expected) < 0.2
+
+
+def test_ecn() -> None:
+    """RFC 3168, 6.1.1: offered with ECE and CWR, taken with ECE; packets with data are marked."""
+    rows = rows_of(capture.FOLDER / "nsd-ecn.json")
+    assert [row["kind"] for row in rows[:2]] == ["SEW", "S.E"]
+    for row in rows:
+        assert row.get("ecn") == ("ECT(0)" if row["payload"] else None)
 
 
 def essence(rows: Rows) -> list[tuple[str, str, int]]:
@@ -91,8 +114,9 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
 
     found: dict[str, Rows] = {}
     # They wait more than they compute.
-    with ThreadPoolExecutor(len(real_servers.SERVERS)) as pool:
-        for rows in pool.map(one, real_servers.SERVERS):
+    servers = real_servers.SERVERS + real_servers.OURS
+    with ThreadPoolExecutor(len(servers)) as pool:
+        for rows in pool.map(one, servers):
             found |= rows
     return found
 

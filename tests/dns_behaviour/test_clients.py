@@ -9,7 +9,7 @@ import pytest
 from narrows import dns_profiles
 
 from . import observe
-from .conftest import WATCH, Trials
+from .conftest import INSTALL, WATCH, Trials
 from .lab import Trial
 from .packets import CWR, ECE, FAST_OPEN
 
@@ -135,9 +135,6 @@ def test_lost_syn(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None
     shown = observe.connect_timeout(trial["lost"])
     if profile.tcp_connect_timeout_s is None:
         assert shown is None
-    elif profile.name == "dnsmasq":
-        # As long as the kernel takes for its retransmissions: 3 s before Linux 6.5.
-        assert shown is not None
     else:
         assert shown is not None
         assert about(shown, profile.tcp_connect_timeout_s)
@@ -179,3 +176,20 @@ def test_segments(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None
             assert bool(syn.flags & (ECE | CWR)) == profile.ecn_on_syn
         assert observe.one_segment(trial[case]) == profile.one_segment
         assert observe.client_closes(trial[case]) == profile.closes
+
+
+@pytest.mark.parametrize("name", ["glibc", "musl"])
+def test_both_families(name: str, trials: Trials) -> None:
+    """A and AAAA go out together from one port, and with glibc in one segment over TCP."""
+    if (name, "both") not in trials:
+        pytest.skip(f"{name} is not installed; {INSTALL}")
+    both = trials[name, "both"]
+    first, second = observe.udp_queries(both)
+    assert first.source_port == second.source_port
+    assert second.at < 1.0
+    types = [observe.question_type(packet) for packet in (first, second)]
+    assert types == ["A", "AAAA"]
+    if name == "glibc":
+        (segment,) = observe.tcp_queries(both)
+        assert len(segment.payload) == 2 * (2 + len(first.payload))
+        assert len(observe.connections(both)) == 1

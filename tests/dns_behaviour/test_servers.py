@@ -19,7 +19,7 @@ from . import capture, lab, real_servers, server_trials
 from .cases import CASES, address
 from .clients import CLIENTS, daemon
 from .conftest import INSTALL, cannot
-from .packets import ACK, SYN, TCP
+from .packets import SYN, TCP
 from .scripted import Scripted
 from .server_trials import Shown
 from .wire import Wire
@@ -106,7 +106,7 @@ def test_options(profile: dns_profiles.Server, shown: Shown) -> None:
     assert shown.cookie == profile.fast_open
     assert shown.one_segment == profile.one_segment
     if profile.queries_per_connection is None:
-        assert shown.queries == 300
+        assert shown.queries == server_trials.QUERIES
 
 
 def test_segments_in_captures(profile: dns_profiles.Server) -> None:
@@ -201,11 +201,3 @@ def test_order(name: str, tmp_path: Path) -> None:
         first = dns.message.from_wire(reply)
     assert dns_profiles.server(name).out_of_order
     assert first.question[0].name.to_text() == "q1.answer.test."
-
-
-def test_flags_of_handshakes() -> None:
-    """No server of these offers what its kernel does not: a SYN/ACK is a plain one."""
-    for path in capture.FOLDER.glob("*.pcapng"):
-        for packet in capture.read(path):
-            if packet.protocol == TCP and packet.flags & SYN and not packet.from_client:
-                assert packet.flags == SYN | ACK
