@@ -25,7 +25,7 @@ def claim(id: str, *words: str) -> Claim:
 
 def test_every_id_of_the_paper_is_there() -> None:
     ids = [claim.id for claim in PAPER.claims]
-    assert list(dict.fromkeys(ids)) == [f"D{number}" for number in range(1, 8)]
+    assert list(dict.fromkeys(ids)) == [f"D{number}" for number in range(1, 9)]
     keys = [claim.key for claim in PAPER.claims]
     assert len(keys) == len(set(keys))
     names = {cell.name for cell in PAPER.cells}
@@ -64,12 +64,23 @@ def test_orders_are_differences() -> None:
 
 
 def test_first_drops_come_nearer() -> None:
-    nearer = claim("D7", "buffer of 50")
+    nearer = claim("D7", "first drops", "buffer of 50")
     moments = {"tail": 156.0, "red": 116.0, "tail-small": 125.0, "red-small": 115.0}
     runs = {cell: Measured({"first_drop_s": at}) for cell, at in moments.items()}
     assert nearer.measure(runs) == 30.0
     del runs["tail-small"], runs["red-small"]
     assert np.isnan(nearer.measure(runs))
+
+
+def test_the_buffer_predicts_what_has_its_order() -> None:
+    predicts = claim("D8", "how many have the buffer's order")
+    names = ("buffer", "delay", "variation", "drops", "utilisation")
+    runs = {
+        "tail": Measured(dict(zip(names, (90.0, 700.0, 9.0, 600.0, 99.0), strict=True))),
+        "red": Measured(dict(zip(names, (37.0, 300.0, 3.0, 3000.0, 97.0), strict=True))),
+        "ecn": Measured(dict(zip(names, (49.0, 390.0, 4.0, 1.0, 98.0), strict=True))),
+    }
+    assert predicts.measure(runs) == 3.0
 
 
 SMALL = """

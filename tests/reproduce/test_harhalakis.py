@@ -53,7 +53,7 @@ def test_table_3_ranges_are_mean_plus_and_minus_the_half_width(cell: str) -> Non
 
 def test_every_id_of_the_paper_is_there() -> None:
     assert list(dict.fromkeys(claim.id for claim in PAPER.claims)) == [
-        f"H{number}" for number in range(1, 11)
+        f"H{number}" for number in range(1, 12)
     ]
 
 
@@ -73,7 +73,7 @@ def test_the_headline_differences_are_the_papers() -> None:
     lost = {
         claim.metric: claim.published
         for claim in PAPER.claims
-        if claim.id == "H10" and "lost" in claim.metric
+        if claim.id == "H10" and "lost" in claim.metric and "delays" not in claim.metric
     }
     values = sorted(value for value in lost.values() if value is not None)
     # "from 7.7 to 10.8" for RED, "12.8 up to 50.0" with ECN.

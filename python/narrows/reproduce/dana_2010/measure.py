@@ -30,6 +30,8 @@ LATE_S = 480.0
 """The late part begins here: the last two minutes."""
 FULL_S, BACK_OFF_S = 156.0, 192.0
 """When the paper's Drop Tail is full, and when its senders back off."""
+SECOND_MINUTE_S = 120.0
+"""When the paper's RED starts to drop, and its Drop Tail does not yet."""
 AROUND_S = 15.0
 """So long before and after the first drop, the processor is looked at."""
 MINIMUM_PACKETS = 25.0
@@ -50,11 +52,13 @@ def measure(run: Run) -> Measured:
 
     `values`: `full_s` (when the queue first overflowed; NaN: never), `first_drop_s`, `average_s`
     (when RED's average passed 25 packets); `buffer` (packets, mean), `buffer_full` (the same from
-    156 to 192 s), `buffer_low` (its lowest mean over a second in the minute after 192 s); `delay`,
-    `delay_early`, `delay_late` (ms, means); `variation` (ms squared: variance of the delay about
-    its mean in that part) and `jitter` (ms: mean change between samples), each also `_early` and
-    `_late`; `drops`, `marks`; `utilisation` (percent); `cpu_before` and `cpu_after` the first drop
-    (percent; with other costs under a suffix) and `cpu_late`.
+    156 to 192 s), `buffer_deviation` (of its means over a second), `buffer_low` (the lowest of
+    these in the minute after 192 s); `delay`, `delay_early`, `delay_late` (ms, means); `variation`
+    (ms squared: variance of the delay about its mean in that part) and `jitter` (ms: mean change
+    between samples), each also `_early` and `_late`; `drops`, `marks`; `utilisation` (percent);
+    `cpu_before` and `cpu_after` the first drop (percent; with other costs under a suffix),
+    `cpu_second` (from the second minute to 156 s) and `cpu_late`; `drops_follow_share`
+    (correlation, over connections, of retransmissions with what the receiver got).
 
     `curves`, against seconds: `buffer` (packets), `delay` and `variation` (running averages, ms and
     ms squared), `drops` (packets a second), `utilisation` (percent), `cpu` (percent).
@@ -90,7 +94,9 @@ def measure(run: Run) -> Measured:
         "marks": float(marks[-1]),
         "buffer": float(np.mean(backlog[parts[""]])),
         "buffer_full": float(np.mean(backlog[(times >= FULL_S) & (times < BACK_OFF_S)])),
+        "buffer_deviation": _swings(times, backlog),
         "buffer_low": _lowest(times, backlog),
+        "drops_follow_share": _drops_follow_share(run),
         "utilisation": 100.0 * _slope(busy, LOADED_S, run.end_s),
     }
     for suffix, part in parts.items():
@@ -106,6 +112,7 @@ def measure(run: Run) -> Measured:
         after = (ends > first_drop) & (ends <= first_drop + AROUND_S)
         values[f"cpu_before{suffix}"] = _mean(load[before])
         values[f"cpu_after{suffix}"] = _mean(load[after])
+        values[f"cpu_second{suffix}"] = _mean(load[(ends > SECOND_MINUTE_S) & (ends <= FULL_S)])
         values[f"cpu_late{suffix}"] = _mean(load[ends >= LATE_S])
     ends, load = router_cpu(run, QUEUE, RETURNING)
     seconds, slow = _averages(times, delay, sent)
@@ -141,6 +148,19 @@ def _lowest(times: Floats, backlog: Floats) -> float:
     ends, means = _each_second(times, backlog)
     within = [m for t, m in zip(ends, means, strict=True) if BACK_OFF_S < t <= BACK_OFF_S + 60.0]
     return min(within, default=math.nan)
+
+
+def _swings(times: Floats, backlog: Floats) -> float:
+    ends, means = _each_second(times, backlog)
+    return float(np.std([m for t, m in zip(ends, means, strict=True) if t > LOADED_S], ddof=1))
+
+
+def _drops_follow_share(run: Run) -> float:
+    share = _floats(run.flows, "bytes_received")
+    again = _floats(run.flows, "segments_retransmitted")
+    if len(share) < 3 or np.std(share) == 0 or np.std(again) == 0:
+        return math.nan
+    return float(np.corrcoef(share, again)[0, 1])
 
 
 def _each_second(times: Floats, values: Floats) -> Series:

@@ -74,6 +74,21 @@ EXTRA_CELLS = [
     ),
     Cell("red-300-p20", "RED, probability 0.2, 300 ms", SCENARIO, red(probability="0.2")),
     Cell("red-300-p50", "RED, probability 0.5, 300 ms", SCENARIO, red(probability="0.5")),
+    # H11: RED's burst "has no significant effect"; DNS exempt from netem "did not affect" anything.
+    Cell("red-300-burst60", "RED, burst 60, 300 ms", SCENARIO, red(burst="60")),
+    Cell("red-300-burst196", "RED, burst 196, 300 ms", SCENARIO, red(burst="196")),
+    Cell(
+        "fifo-300-netem",
+        "FIFO, 300 ms, DNS through netem",
+        SCENARIO,
+        {**fifo(_FIFO_300), "links.internet.dns_exempt": "false"},
+    ),
+    Cell(
+        "red-300-netem",
+        "RED, 300 ms, DNS through netem",
+        SCENARIO,
+        {"links.internet.dns_exempt": "false", "traffic.background.ecn_share": "0.0"},
+    ),
     # Only for the comparison with the kernel.
     Cell(
         "red-300-none-legacy",
@@ -125,6 +140,18 @@ ROWS = [
         "ring of 80 packets",
         "the card counts packets; the paper's arithmetic counts bytes",
         {"links.bottleneck.ring": "{ packets = 80 }"},
+        _RINGED,
+    ),
+    Row(
+        "ring of 48 packets",
+        "a card of another kind; the paper names skge's 48",
+        {"links.bottleneck.ring": "{ packets = 48 }"},
+        _RINGED,
+    ),
+    Row(
+        "ring of 128 packets",
+        "a card of another kind; the paper names e1000's 128",
+        {"links.bottleneck.ring": "{ packets = 128 }"},
         _RINGED,
     ),
     Row(

@@ -53,7 +53,9 @@ def measure(run: Run) -> Measured:
     `marks_per_s`, `backlog_bytes`, `ring_bytes`, `utilisation` (percent) and `room` (percent of
     its samples in which the 300 ms FIFO has room for a reply); `dns_phase_s`, its length;
     `drops_before` and `drops_after` the start of DNS and `drops_rise_per_s` (per second),
-    `drops_rise` (percent), `ewma_deviation` (per second), `utilisation_before` (percent).
+    `drops_rise` (percent), `ewma_deviation` (per second), `utilisation_before` (percent);
+    `slots_with_drops` (percent of the DNS phase's 100 ms) and `drops_dispersion` (variance over
+    mean of the drops of such a slot: 1 if they came at random, more if they come in bursts).
 
     `curves`: `ewma` (s, drops/s) with DNS starting at 10 s; `cdf` (ms, share) of response times.
 
@@ -82,6 +84,13 @@ def measure(run: Run) -> Measured:
         * slope(_floats(busy, "t_s"), _floats(busy, "busy_s"), SETTLED_S, start),
         "room": 100.0
         * float(np.mean(_floats(samples, "backlog_bytes")[within] <= FIFO_LIMIT - REPLY_IN_QUEUE)),
+    }
+    slots = np.diff(drops, prepend=0.0)[within]
+    values |= {
+        "slots_with_drops": 100.0 * float(np.mean(slots > 0)),
+        "drops_dispersion": float(np.var(slots, ddof=1) / np.mean(slots))
+        if len(slots) > 1 and slots.any()
+        else math.nan,
     }
     ewma = drop_rate_ewma(times.tolist(), np.diff(drops, prepend=0.0).tolist())
     settled = [value for t, value in zip(*ewma, strict=True) if SETTLED_S <= t < start]

@@ -17,6 +17,9 @@ OVER_UDP_PERCENT = {"gateway": 48.0, "tcp": 100.0 * (2.13 / 0.58 - 1.0)}
 KERNEL_TIMES_UDP = {"gateway": 4.0, "tcp": 6.0}
 """Section VI-A: "about four times", "more than six times"."""
 
+PACKETS = {"udp": 2.0, "gateway": 8.0, "tcp": 8.0}
+"""Section VI-A: UDP "only processes two packets", TCP and stateless TCP "usually about eight"."""
+
 BYTES = {"gateway": 88.0, "tcp": 648.0}
 """Table I: extra memory for each connection, as sizes of structures."""
 BYTES_RATIO = 7.0

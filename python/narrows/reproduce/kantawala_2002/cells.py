@@ -85,7 +85,8 @@ def tcp(topology: Topology, **keys: str) -> dict[str, str]:
     }
 
 
-TAHOE_LIMITS = (200, 1000, 5000)
+TAHOE_LIMITS = {"single": (200, 1000, 5000), "rtt": (1000, 5000), "hops": (1000, 5000)}
+"""Buffers that are run with Tahoe as well, by network."""
 
 WEIGHTS = (0.5, 0.001, 1e-6)
 """TDRR's weights besides the printed 0.03125: the ends of what the paper says, and one within."""
@@ -109,13 +110,14 @@ def _figures() -> list[Cell]:
 def _tahoe() -> list[Cell]:
     return [
         Cell(
-            name("single", which, limit, "tahoe"),
-            f"{TITLES[which]}, {limit} packets, Tahoe",
-            SINGLE.scenario,
-            {**queue_settings(SINGLE, queue(which, limit)), **tcp(SINGLE, recovery="tahoe")},
+            name(topology.name, which, limit, "tahoe"),
+            f"{TITLES[which]}, {limit} packets, {topology.title}, Tahoe",
+            topology.scenario,
+            {**queue_settings(topology, queue(which, limit)), **tcp(topology, recovery="tahoe")},
         )
+        for topology in TOPOLOGIES.values()
         for which in QUEUES
-        for limit in TAHOE_LIMITS
+        for limit in TAHOE_LIMITS[topology.name]
     ]
 
 

@@ -18,6 +18,9 @@ from narrows.reproduce.claims import Measured
 if TYPE_CHECKING:
     from narrows.results import Run
 
+SETTLED_S = 10.0
+"""All sources start together; from here on the queue's swings are its own."""
+
 CROSS = "cross"
 """Prefix of the groups of cross traffic, which are measured together."""
 
@@ -29,8 +32,10 @@ def measure(run: Run) -> Measured:
     mean over flows), `deviation.G` (Mb/s, standard deviation over flows), `jain.G`, `completion.G`
     (s, mean over bursts), `goodput_on.G` (Mb/s, a burst's bits by its completion, mean over
     bursts), `bursts.G`. Of the first monitored bottleneck: `utilisation` and `loss` (percent),
-    `backlog` (packets). `fair_share` is the mean goodput in percent of the fair share: the first
-    bottleneck's rate by the number of sources.
+    `backlog` and `backlog_deviation` (packets; the deviation of samples from `SETTLED_S` on),
+    `hit_per_drop` (times that a flow answered losses, by recovery or time-out, for each packet
+    dropped: with drops that meet few flows it is small). `fair_share` is the mean goodput in
+    percent of the fair share: the first bottleneck's rate by the number of sources.
 
     `ratio`, `ratio_completion`, `ratio_on`: the far group's figure over the near one's, or that of
     the end-to-end flows over the cross traffic's. `far_share`: the far (or end-to-end) flows'
@@ -54,6 +59,8 @@ def measure(run: Run) -> Measured:
         "utilisation": float(use["utilisation_percent"]),
         "loss": float(queue["loss_percent"]),
         "backlog": float(queue["backlog_mean_packets"]),
+        "backlog_deviation": _deviation(run, link),
+        "hit_per_drop": _hit_per_drop(run),
         "fair_share": 100.0 * values["goodput.all"] / fair,
         "simulated_s": seconds,
     }
@@ -67,6 +74,19 @@ def measure(run: Run) -> Measured:
                 "far_share_of_mean": 100.0 * values[f"goodput.{slow}"] / values["goodput.all"],
             }
     return Measured(values)
+
+
+def _deviation(run: Run, link: str) -> float:
+    settled = run.queues.filter((pl.col("link") == link) & (pl.col("t_s") >= SETTLED_S))
+    backlog = settled.get_column("backlog_packets").cast(pl.Float64).to_numpy()
+    return float(np.std(backlog, ddof=1)) if len(backlog) > 1 else math.nan
+
+
+def _hit_per_drop(run: Run) -> float:
+    counted = run.flows.select(pl.col("fast_recoveries", "timeouts").cast(pl.Int64).sum())
+    last = run.queues.group_by("link").agg(pl.col("^dropped_(overflow|early|forced)$").max())
+    drops = int(last.select(pl.exclude("link").cast(pl.Int64)).sum().sum_horizontal().item())
+    return sum(counted.row(0)) / drops if drops else math.nan
 
 
 def _merged(column: str) -> pl.Expr:
