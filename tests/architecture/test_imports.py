@@ -33,7 +33,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "probe": {"_core", "errors", "results"},
     # Servers and paths to ask; knows nobody who asks.
     "lab": {"_core", "errors"},
-    "reproduce": {"errors", "scenario", "results", "backends", "report", "__init__"},
+    "reproduce": {
+        "errors",
+        "scenario",
+        "results",
+        "backends",
+        "report",
+        "probe",
+        "lab",
+        "__init__",
+    },
     "cli": {
         "_core",
         "errors",

@@ -34,6 +34,7 @@ DOCUMENTS = (
     "python/narrows/reproduce/kantawala_2002/README.md",
     "python/narrows/reproduce/dana_2010/README.md",
     "python/narrows/reproduce/hayes_2010/README.md",
+    "python/narrows/reproduce/wijnen_2012/README.md",
     "benchmarks/gateway/README.md",
 )
 

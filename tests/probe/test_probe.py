@@ -24,13 +24,22 @@ def plain(query: bytes) -> bytes:
     return reply(query, 200)
 
 
+def sockets(over_tcp: bool) -> tuple[socket.socket, socket.socket | None]:
+    """A port that is free for both."""
+    while True:
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        udp.bind(("127.0.0.1", 0))
+        try:
+            return udp, socket.create_server(udp.getsockname()) if over_tcp else None
+        except OSError:
+            udp.close()
+
+
 @contextmanager
 def server(answer: Answer = plain, *, over_tcp: bool = True) -> Iterator[int]:
     """Answers over UDP and TCP until the block ends, on one port of 127.0.0.1."""
-    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    udp.bind(("127.0.0.1", 0))
+    udp, tcp = sockets(over_tcp)
     port = udp.getsockname()[1]
-    tcp = socket.create_server(("127.0.0.1", port)) if over_tcp else None
 
     def datagrams() -> None:
         while True:

@@ -52,8 +52,11 @@ def probe(plan: Plan, progress: Callable[[Progress], None] | None = None) -> Mea
     _client_class()
     started, clock = datetime.datetime.now(datetime.UTC), time.monotonic()
     board = _Board()
+    pairs = [(target, source) for target in plan.targets for source in plan.sources]
+    # Turns are spread over the interval, so that vantage points are no load to one another.
     workers = [
-        _Worker(plan, target, source, board) for target in plan.targets for source in plan.sources
+        _Worker(plan, target, source, board, plan.interval_s * turn / len(pairs))
+        for turn, (target, source) in enumerate(pairs)
     ]
     stopped = "end"
     try:
@@ -126,9 +129,12 @@ class _Board:
 class _Worker(threading.Thread):
     """Asks one server from one source."""
 
-    def __init__(self, plan: Plan, target: Target, source: str | None, board: _Board) -> None:
+    def __init__(
+        self, plan: Plan, target: Target, source: str | None, board: _Board, wait_s: float
+    ) -> None:
         super().__init__(name=f"probe {target.name}", daemon=True)
         self.plan, self.target, self.source, self.board = plan, target, source, board
+        self.wait_s = wait_s
         self.watched = False
         self._numbers: dict[tuple[str, int], int] = {}
 
@@ -167,7 +173,7 @@ class _Worker(threading.Thread):
             raise ProbeError(self.target.name, f"cannot be asked ({words})", hint) from None
 
     def _rounds(self, clients: dict[str, _core.DnsClient]) -> None:
-        begun = time.monotonic()
+        begun = time.monotonic() + self.wait_s
         for number in range(self.plan.count):
             wait = begun + number * self.plan.interval_s - time.monotonic()
             if self.board.stop.wait(max(0.0, wait)):

@@ -6,7 +6,7 @@ them is here:
 
 >>> from narrows.reproduce import papers
 >>> [paper.slug for paper in papers()]
-['harhalakis-2011', 'kantawala-2002', 'dana-2010', 'hayes-2010']
+['harhalakis-2011', 'kantawala-2002', 'dana-2010', 'hayes-2010', 'wijnen-2012']
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def papers() -> tuple[Paper, ...]:
     from narrows.reproduce.harhalakis_2011 import PAPER as HARHALAKIS
     from narrows.reproduce.hayes_2010 import PAPER as HAYES
     from narrows.reproduce.kantawala_2002 import PAPER as KANTAWALA
+    from narrows.reproduce.wijnen_2012 import PAPER as WIJNEN
 
-    return (HARHALAKIS, KANTAWALA, DANA, HAYES)
+    return (HARHALAKIS, KANTAWALA, DANA, HAYES, WIJNEN)
 
 
 def ids() -> list[str]:

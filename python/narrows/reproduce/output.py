@@ -82,7 +82,7 @@ def print_outcome(outcome: Outcome, to: TextIO) -> None:
     agreement = outcome.agreement()
     if agreement:
         console.print()
-        console.print(_rich(agreement_table(agreement)))
+        console.print(_rich(agreement_table(agreement, outcome.paper.agreement_title)))
     rows = sensitivity_table(outcome, flips_only=True)
     if rows is not None:
         console.print()
@@ -108,7 +108,9 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
                 "tables": outcome.paper.tables(outcome),
                 "claims": [_claim_cells(judged) for judged in outcome.judged()],
                 "verdicts": verdict_counts(outcome),
-                "agreement": agreement_table(outcome.agreement()) if outcome.agreement() else None,
+                "agreement": agreement_table(outcome.agreement(), outcome.paper.agreement_title)
+                if outcome.agreement()
+                else None,
                 "sensitivity": sensitivity_table(outcome),
                 "figures": shown_on_page(figures),
             }
@@ -148,14 +150,14 @@ def span_text(values: Sequence[float], text: Callable[[float], str]) -> str:
     return f"{text(min(values))} to {text(max(values))} ({len(values)} runs)"
 
 
-def agreement_table(entries: Sequence[Agreement]) -> Table:
+def agreement_table(entries: Sequence[Agreement], title: str) -> Table:
     """Ours beside the reference's measurements."""
     rows = []
     for entry in entries:
         rows.append(
             [
                 entry.cell,
-                f"{entry.metric}, {entry.unit}",
+                f"{entry.metric}, {entry.unit}".removesuffix(", "),
                 span_text(entry.reference, number),
                 f"{number(entry.low)} to {number(entry.high)}",
                 plus_minus(entry.interval),
@@ -164,8 +166,8 @@ def agreement_table(entries: Sequence[Agreement]) -> Table:
             ]
         )
     return Table(
-        "Agreement with Linux 6.1 in the same test bed (User-Mode Linux, mostly in virtual time)",
-        ["experiment", "figure", "kernel", "asked for", "ours ± 95 %", "off by", "agrees"],
+        title,
+        ["experiment", "figure", "reference", "asked for", "ours ± 95 %", "off by", "agrees"],
         rows,
     )
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from narrows.reproduce.claims import Claim, Measured
 
 if TYPE_CHECKING:
+    import threading
+
     from narrows.report.page import Shown
     from narrows.reproduce.outcome import Agreement, Outcome, Table
     from narrows.results import Run
@@ -77,6 +79,16 @@ class Recorded:
     """False when some of what the claims need could not be measured."""
 
 
+class Execute(Protocol):
+    """Runs one cell."""
+
+    def __call__(
+        self, paper: Paper, cell: Cell, set: Mapping[str, str], seed: int, stop: threading.Event
+    ) -> Measured:
+        """One run of `cell`, measured; ends early, by any exception, once `stop` is set."""
+        ...
+
+
 @dataclass(frozen=True)
 class Paper:
     """Everything that `narrows reproduce` needs to know of a paper."""
@@ -97,6 +109,10 @@ class Paper:
     """What can be drawn of the runs."""
     agreement: Callable[[Outcome], list[Agreement]] = lambda _: []
     """Ours against other people's measurements of the same test bed."""
+    agreement_title: str = (
+        "Agreement with Linux 6.1 in the same test bed (User-Mode Linux, mostly in virtual time)"
+    )
+    """Whose measurements these are."""
     summary: Sequence[str] = ()
     """What the paper claims, what was found, and why they differ: a few plain sentences."""
     agreement_cells: frozenset[str] = frozenset()
@@ -110,6 +126,10 @@ class Paper:
     recorded: Callable[[Path | None], Recorded] | None = None
     """Reads its runs from a folder, or from the one that comes with narrows, and nothing is run:
     for a paper that needs what `narrows reproduce` cannot have, such as root."""
+    execute: Execute | None = None
+    """Runs a cell, for a paper whose cells are no scenarios."""
+    lacks: Callable[[Cell], str | None] = lambda _: None
+    """Why this machine cannot run a cell, in a few words; None where it can."""
 
     def cell(self, name: str) -> Cell:
         """The cell of that name."""

@@ -16,22 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from narrows.errors import NarrowsError
 from narrows.reproduce.claims import Claim, Measured
 from narrows.reproduce.outcome import BASE, Outcome, cells_to_run
-from narrows.reproduce.paper import Cell, Paper, Row
-
-
-class Execute(Protocol):
-    """Runs one cell; replaced in tests, which need no simulator."""
-
-    def __call__(
-        self, paper: Paper, cell: Cell, set: Mapping[str, str], seed: int, stop: threading.Event
-    ) -> Measured:
-        """One run of `cell`, measured; ends early, by any exception, once `stop` is set."""
-        ...
+from narrows.reproduce.paper import Cell, Execute, Paper, Row
 
 
 @dataclass(frozen=True)
@@ -110,8 +99,16 @@ def reproduce(
     if paper.recorded is not None:
         return from_record(paper, chosen, rows, recorded)
     numbers = list(range(1, (seeds or paper.seeds) + 1))
-    outcome = Outcome(paper, chosen, numbers, "sim", rows=list(rows), quick=quick)
+    backend = "sim" if paper.execute is None else "kernel"
+    outcome = Outcome(paper, chosen, numbers, backend, rows=list(rows), quick=quick)
     pairs = cells_to_run(paper, chosen, rows, against)
+    lacking = {cell.name: paper.lacks(cell) for _, cell in pairs}
+    pairs = [(row, cell) for row, cell in pairs if lacking[cell.name] is None]
+    outcome.source = "; ".join(
+        f"not measured ({', '.join(name for name in lacking if lacking[name] == why)}): {why}"
+        for why in dict.fromkeys(lacking.values())
+        if why is not None
+    )
     # Seeds outermost, so that an interrupted reproduction has some seeds of every cell.
     plan = [
         Job(cell, row, seed, {**paper.quick, **cell.quick} if quick else {})
@@ -119,7 +116,7 @@ def reproduce(
         for row, cell in pairs
         if (row is None or seed <= paper.row_seeds) and seed <= (cell.seeds or seed)
     ]
-    run_cell = execute or run_one
+    run_cell = execute or paper.execute or run_one
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1, thread_name_prefix="narrows")
     try:

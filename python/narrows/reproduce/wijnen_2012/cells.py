@@ -1,0 +1,68 @@
+"""The experiments: servers of today, servers of 2012, full ones, and four guesses about C-root."""
+
+from __future__ import annotations
+
+from narrows.reproduce.paper import Cell, Row
+
+TODAY = {"named": "BIND", "nsd": "NSD", "knotd": "Knot", "unbound": "Unbound"}
+"""Servers of today by their programs."""
+
+OLD, NEW = "old", "writev"
+OLD_10, OLD_100 = "old-10", "old-100"
+NSD_10, NSD_100 = "nsd-10", "nsd-100"
+FIXED, FARTHER, LATE = "c-fixed", "c-farther", "c-late"
+
+LOAD = {"clients": "150", "hold_s": "0.14", "think_s": "2", "interval_s": "6"}
+"""Who else asks, and a pause, so that the vantage points themselves are no load. The paper does not
+say who did: 150 clients nearby that keep a connection for 0.14 s want about ten at once."""
+
+CELLS = [
+    *(Cell(name, f"{title} of today", "", {"server": name}) for name, title in TODAY.items()),
+    Cell(OLD, "two writes, as NSD until 3.2.13 (emulated)", ""),
+    Cell(NEW, "one writev, as NSD 3.2.14 (emulated)", "", {"writing": "writev"}),
+    Cell(OLD_10, "two writes, ten connections, under load", "", {**LOAD, "slots": "10"}),
+    Cell(OLD_100, "two writes, a hundred connections, the same load", "", {**LOAD, "slots": "100"}),
+    Cell(
+        NSD_10, "NSD of today, ten connections, the same load", "",
+        {**LOAD, "server": "nsd", "slots": "10"},
+    ),
+    Cell(
+        NSD_100, "NSD of today, a hundred connections, the same load", "",
+        {**LOAD, "server": "nsd", "slots": "100"},
+    ),
+    Cell(
+        FIXED, "C-root, guess a: 30 ms at the server over TCP", "",
+        {"writing": "once", "tcp_delay_ms": "30"},
+    ),
+    Cell(
+        FARTHER, "C-root, guess b: TCP is answered a quarter farther away", "",
+        {"writing": "once", "tcp_rtt_factor": "1.25"},
+    ),
+    Cell(
+        LATE, "C-root, guess d: acknowledgements come late", "",
+        {"late_acknowledgements": "true"},
+    ),
+]  # fmt: skip
+
+_LOADED = frozenset({OLD_10, OLD_100, NSD_10, NSD_100})
+
+ROWS = [
+    Row(
+        "clients keep connections for 0.10 s",
+        "the paper does not say who else asked K-root over TCP",
+        {"hold_s": "0.10"},
+        cells=_LOADED,
+    ),
+    Row(
+        "clients keep connections for 0.20 s",
+        "the paper does not say who else asked K-root over TCP",
+        {"hold_s": "0.20"},
+        cells=_LOADED,
+    ),
+    Row(
+        "a backlog of 128",
+        "NSD 3.2 has 5; the kernel of the day may have had room for more",
+        {"backlog": "128"},
+        cells=frozenset({OLD_10, OLD_100}),
+    ),
+]

@@ -1,0 +1,223 @@
+"""R1 to R7 as numbers and inequalities. Tolerances' reasons are in README.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from narrows.reproduce.claims import Claim, Measured, Worded
+from narrows.reproduce.wijnen_2012.cells import (
+    FARTHER,
+    FIXED,
+    LATE,
+    NEW,
+    NSD_10,
+    OLD,
+    OLD_10,
+    OLD_100,
+    TODAY,
+)
+
+NEAR = 0.03
+"""Half-width about a peak of a quiet server."""
+LOADED = 0.1
+"""The same of a server with other clients."""
+
+Runs = Mapping[str, Measured]
+
+
+def _figure(cell: str, name: str) -> Callable[[Runs], float]:
+    return lambda runs: runs[cell][name]
+
+
+def _worded(
+    id: str,
+    metric: str,
+    unit: str,
+    cells: tuple[str, ...],
+    measure: Callable[[Runs], float],
+    worded: tuple[str, Literal["at least", "at most"], float],
+    note: str = "",
+    reason: str = "",
+) -> Claim:
+    return Claim(id, metric, unit, cells, measure, worded=Worded(*worded), note=note, reason=reason)
+
+
+def _two_peaks(runs: Runs) -> float:
+    """Share of the pairs at 2 or at 3, over ten servers that write once and three that do not."""
+    once = [runs[program] for program in TODAY]
+    one = sum(run["at_2"] + run["at_3"] for run in once) / len(once)
+    two = runs[OLD]["at_2"] + runs[OLD]["at_3"]
+    return (10.0 * one + 3.0 * two) / 13.0
+
+
+def _more_round_trips(runs: Runs) -> float:
+    return runs[OLD]["excess"] - runs[NEW]["excess"]
+
+
+def _not_tested(_: Runs) -> float:
+    return math.nan
+
+
+CLAIMS: list[Claim] = [
+    *(
+        Claim(
+            "R1",
+            f"ratio that is most frequent: {name} of today",
+            "",
+            (program,),
+            _figure(program, "peak"),
+            published=2.0,
+            tolerance=NEAR,
+        )
+        for program, name in TODAY.items()
+    ),
+    *(
+        _worded(
+            "R1",
+            f"pairs within 0.2 of 2: {name} of today",
+            "%",
+            (program,),
+            _figure(program, "at_2"),
+            ("the majority of the measurements is around 2", "at least", 50.0),
+        )
+        for program, name in TODAY.items()
+    ),
+    Claim(
+        "R2",
+        "ratio that is most frequent: length and message written apart",
+        "",
+        (OLD,),
+        _figure(OLD, "peak"),
+        published=3.0,
+        tolerance=NEAR,
+    ),
+    Claim(
+        "R2",
+        "what writing apart costs, in round trips",
+        "",
+        (OLD, NEW),
+        _more_round_trips,
+        published=1.0,
+        tolerance=NEAR,
+    ),
+    _worded(
+        "R2",
+        "pairs at 2 or at 3, ten servers of the first kind and three of the second",
+        "%",
+        (*TODAY, OLD),
+        _two_peaks,
+        ("two distinct peaks: most pairs are at 2 or 3", "at least", 90.0),
+        note="90 % is our reading of two distinct peaks",
+    ),
+    _worded(
+        "R3",
+        "pairs above 4: ten connections at most",
+        "%",
+        (OLD_10,),
+        _figure(OLD_10, "above_4"),
+        ("several much bigger values: 5 % at least", "at least", 5.0),
+        note="5 % is our reading of the paper's words",
+    ),
+    _worded(
+        "R3",
+        "pairs above 10: ten connections at most",
+        "%",
+        (OLD_10,),
+        _figure(OLD_10, "above_10"),
+        ("many results above 10: 1 % at least", "at least", 1.0),
+        note="1 % is our reading of the paper's words",
+    ),
+    Claim(
+        "R3",
+        "ratio that is most frequent: a hundred connections",
+        "",
+        (OLD_100,),
+        _figure(OLD_100, "peak"),
+        published=3.0,
+        tolerance=LOADED,
+    ),
+    _worded(
+        "R3",
+        "pairs above 4: ten connections less a hundred",
+        "%",
+        (OLD_10, OLD_100),
+        lambda runs: runs[OLD_10]["above_4"] - runs[OLD_100]["above_4"],
+        ("a hundred connections bring the ratio back", "at least", 5.0),
+    ),
+    _worded(
+        "R3",
+        "pairs above 4: NSD of today with ten connections",
+        "%",
+        (NSD_10,),
+        _figure(NSD_10, "above_4"),
+        ("several much bigger values: 5 % at least", "at least", 5.0),
+        reason="since 2016 NSD gives a connection 200 ms, not 120 s, once half of its slots are "
+        "taken, and its backlog holds 256 connections, not 5",
+    ),
+    _worded(
+        "R4",
+        "the paper's figures, from a day of RIPE Atlas results",
+        "",
+        (),
+        _not_tested,
+        ("needs the day's results: narrows import atlas, narrows ratio", "at least", 0.0),
+    ),
+    Claim(
+        "R5",
+        "data segments of a reply: BIND",
+        "",
+        ("named",),
+        _figure("named", "segments"),
+        published=1.0,
+        tolerance=0.0,
+    ),
+    Claim(
+        "R5",
+        "data segments of a reply: old NSD",
+        "",
+        (OLD,),
+        _figure(OLD, "segments"),
+        published=2.0,
+        tolerance=0.0,
+    ),
+    Claim(
+        "R5",
+        "payload of old NSD's first segment",
+        "bytes",
+        (OLD,),
+        _figure(OLD, "first_bytes"),
+        published=2.0,
+        tolerance=0.0,
+    ),
+    Claim(
+        "R5",
+        "payload of old NSD's second segment",
+        "bytes",
+        (OLD,),
+        _figure(OLD, "second_bytes"),
+        published=745.0,
+        tolerance=0.0,
+        fitted=True,
+        note="the emulated server is told how long the reply was",
+    ),
+    _worded(
+        "R6",
+        "why C-root's ratios lie between 2 and 3",
+        "",
+        (FIXED, FARTHER, LATE),
+        _not_tested,
+        ("needs a day of C-root's results; the table shows four causes", "at least", 0.0),
+    ),
+    Claim(
+        "R7",
+        "ratio that is most frequent: length and message in one writev",
+        "",
+        (NEW,),
+        _figure(NEW, "peak"),
+        published=2.0,
+        tolerance=NEAR,
+        note="the paper expects it of NSD 3.2.14, and does not measure it",
+    ),
+]

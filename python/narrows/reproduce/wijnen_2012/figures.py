@@ -1,0 +1,128 @@
+"""Figures 1 to 4 of the lab's pairs: histograms, before and after, and TCP's time against UDP's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from narrows.report.page import Shown
+from narrows.report.style import BLUE, GREEN, ORANGE, VERMILION, new_figure, styled
+from narrows.reproduce.wijnen_2012.cells import (
+    FARTHER,
+    FIXED,
+    LATE,
+    NEW,
+    OLD,
+    OLD_10,
+    OLD_100,
+    TODAY,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from narrows.reproduce.outcome import Outcome
+
+WIDER = 5
+"""Bins of the histogram that are drawn as one: the lab has hundreds of pairs, the paper tens of
+thousands."""
+
+
+@styled
+def figures(outcome: Outcome) -> list[Shown]:
+    """What the measurements allow."""
+    wanted = (
+        (
+            "figure-4",
+            "Figure 4: how often each ratio came, in percent of the pairs (bins of 0.05)",
+            _histograms(
+                outcome,
+                {
+                    "servers of today": (tuple(TODAY), BLUE),
+                    "two writes": ((OLD,), VERMILION),
+                    "one writev": ((NEW,), GREEN),
+                },
+                5.0,
+            ),
+        ),
+        (
+            "figure-2",
+            "Figure 2: ten connections at most, and a hundred",
+            _histograms(
+                outcome,
+                {"ten": ((OLD_10,), VERMILION), "a hundred": ((OLD_100,), BLUE)},
+                10.0,
+            ),
+        ),
+        (
+            "c-root",
+            "TCP's time against UDP's at each vantage point: what causes of ratios between 2 and 3 "
+            "look like",
+            _lines(outcome),
+        ),
+    )
+    return [
+        Shown(f"{outcome.paper.slug}-{name}", figure, caption, caption)
+        for name, caption, figure in wanted
+        if figure is not None
+    ]
+
+
+def _histograms(
+    outcome: Outcome, groups: dict[str, tuple[tuple[str, ...], str]], most: float
+) -> Figure | None:
+    figure, axes = new_figure(3.8, 7.0)
+    drawn = False
+    for label, (cells, colour) in groups.items():
+        curves = [curve for cell in cells for curve in outcome.curves(cell, "histogram")]
+        if not curves:
+            continue
+        drawn = True
+        mean = np.mean([percent for _, percent in curves], axis=0)
+        whole = len(mean) - len(mean) % WIDER
+        bins = mean[:whole].reshape(-1, WIDER).sum(axis=1)
+        edges = np.arange(len(bins) + 1) * WIDER * 0.01
+        axes.stairs(bins, edges, color=colour, label=label, linewidth=1.3)
+    if not drawn:
+        return None
+    axes.set_xlim(0, most)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("time over TCP / time over UDP")
+    axes.set_ylabel("percent of the pairs")
+    axes.legend()
+    return figure
+
+
+def _lines(outcome: Outcome) -> Figure | None:
+    figure, axes = new_figure(4.2, 7.0)
+    drawn = False
+    for cell, label, colour in (
+        (NEW, "one write", BLUE),
+        (OLD, "two writes", VERMILION),
+        (FIXED, "one write, and 30 ms over TCP", GREEN),
+        (FARTHER, "one write, TCP a quarter farther away", ORANGE),
+        (LATE, "two writes, acknowledged late", "0.4"),
+    ):
+        curves = outcome.curves(cell, "udp_tcp")
+        if not curves:
+            continue
+        drawn = True
+        for number, (udp, tcp) in enumerate(curves):
+            axes.plot(
+                udp,
+                tcp,
+                color=colour,
+                marker="o",
+                markersize=2.5,
+                linestyle="",
+                label=label if number == 0 else None,
+            )
+    if not drawn:
+        return None
+    axes.set_xlabel("time over UDP, ms")
+    axes.set_ylabel("time over TCP, ms")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    return figure

@@ -1,0 +1,43 @@
+"""The paper as the framework takes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from narrows.reproduce.paper import Paper
+from narrows.reproduce.wijnen_2012.cells import CELLS, ROWS
+from narrows.reproduce.wijnen_2012.claims import CLAIMS
+from narrows.reproduce.wijnen_2012.figures import figures
+from narrows.reproduce.wijnen_2012.measure import execute, lacks, not_a_scenario
+from narrows.reproduce.wijnen_2012.reference import agreement
+from narrows.reproduce.wijnen_2012.tables import tables
+
+SUMMARY = (
+    "The paper found that DNS over TCP took twice as long as over UDP at most root servers, three "
+    "times at those that wrote the length apart, and much longer at one that took ten connections "
+    "at most.",
+    "Real servers of today and an emulated one of 2012 stand in network namespaces here, behind a "
+    "path of chosen delay. R4 and R6 need RIPE Atlas results of a day, and are not tested.",
+)
+
+PAPER = Paper(
+    key="R",
+    slug="wijnen-2012",
+    title="Comparing TCP and UDP Response Times of DNS Root Servers",
+    citation="B. Wijnen, RIPE Labs, 17 October 2012",
+    folder=Path(__file__).parent,
+    cells=CELLS,
+    claims=CLAIMS,
+    rows=ROWS,
+    measure=not_a_scenario,
+    tables=tables,
+    figures=figures,
+    agreement=agreement,
+    agreement_title="Agreement with real NSD 3.2.13 and 3.2.14 at the same distances",
+    summary=SUMMARY,
+    seeds=5,
+    row_seeds=3,
+    quick={"rounds": "3"},
+    execute=execute,
+    lacks=lacks,
+)

@@ -1,0 +1,75 @@
+"""What real old servers gave, and ours beside it."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from narrows.reproduce.claims import Measured
+from narrows.reproduce.outcome import Agreement
+from narrows.reproduce.wijnen_2012.cells import NEW, OLD, OLD_10, OLD_100
+from narrows.reproduce.wijnen_2012.measure import figures_of
+
+if TYPE_CHECKING:
+    from narrows.reproduce.outcome import Outcome
+
+FOLDER = Path(__file__).parent / "reference"
+
+FILES: Mapping[str, tuple[str, str, str]] = {
+    OLD: ("", "nsd-3.2.13-quiet", "NSD 3.2.13"),
+    NEW: ("", "nsd-3.2.14-quiet", "NSD 3.2.14"),
+    OLD_10: ("", "nsd-3.2.13-tcp-count-10-hold-0.14", "NSD 3.2.13, tcp-count 10"),
+    OLD_100: (
+        "clients keep connections for 0.20 s",
+        "nsd-3.2.13-tcp-count-100-hold-0.2",
+        "NSD 3.2.13, tcp-count 100",
+    ),
+}
+"""By cell: the sensitivity row that has the reference's load, the file, and the server."""
+
+QUIET = {"median": ("", 0.03), "slope": ("", 0.03), "intercept_ms": ("ms", 1.5)}
+"""Figures of quiet servers: the unit, and how far ours may be from theirs."""
+
+LOADED = {"median": ("", 0.5), "above_4": ("%", 0.5), "above_10": ("%", 0.5)}
+"""Figures of loaded ones, whose luck differs from run to run: shares of theirs."""
+
+
+@cache
+def reference(name: str) -> Measured:
+    """Figures of a file's pairs."""
+    rows = []
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        for number, row in enumerate(csv.DictReader(file)):
+            for transport in ("udp", "tcp"):
+                text = row[f"{transport}_ms"]
+                rows.append(
+                    {
+                        "vantage": row["rtt_ms"],
+                        "round": number,
+                        "transport": transport,
+                        "total_ms": float(text) if text else None,
+                        "outcome": "answered" if text else "timeout",
+                        "segments": None,
+                        "segment_bytes": None,
+                    }
+                )
+    return figures_of(rows)
+
+
+def agreement(outcome: Outcome) -> list[Agreement]:
+    """Ours against the real NSD 3.2.13 and 3.2.14."""
+    found = []
+    for cell, (row, file, _) in FILES.items():
+        quiet = cell in (OLD, NEW)
+        source = row if row and outcome.runs(cell, row) else "base"
+        for figure, (unit, width) in (QUIET if quiet else LOADED).items():
+            theirs = reference(file)[figure]
+            room = width if quiet else max(width * theirs, 2.0)
+            ours = outcome.interval(cell, figure, source) if outcome.runs(cell, source) else None
+            found.append(
+                Agreement(cell, figure, unit, (theirs,), theirs - room, theirs + room, ours)
+            )
+    return found

@@ -1,0 +1,66 @@
+"""What a cell sets: a server, a load, a way of asking. All as text, as sensitivity rows set it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+__all__ = ["CROWD", "CROWD_RTT_MS", "RTTS_MS", "Settings", "address"]
+
+RTTS_MS = (2, 10, 16, 20, 30, 40, 60, 80, 100, 120, 160, 200, 240, 300)
+"""Round trips of the fourteen vantage points: those of the reference measurements."""
+
+CROWD = "10.9.1.1"
+"""The address of the other clients."""
+
+CROWD_RTT_MS = 2.0
+"""How far away they are."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One experiment."""
+
+    server: str = "old"
+    """`old`: the emulated one; otherwise a program of `narrows.lab.SERVERS`."""
+    writing: str = "two"
+    slots: int = 100
+    """Connections at once: the emulated server's, or NSD's `tcp-count`."""
+    backlog: int = 5
+    tcp_delay_ms: float = 0.0
+    tcp_rtt_factor: float = 1.0
+    """TCP's round trip in units of UDP's, where another machine answers TCP."""
+    late_acknowledgements: bool = False
+    clients: int = 0
+    """Other clients."""
+    hold_s: float = 0.2
+    think_s: float = 2.0
+    rounds: int = 6
+    """Pairs of each vantage point."""
+    interval_s: float = 0.0
+    """From round to round; the vantage points' turns are spread over it."""
+    timeout_s: float = 5.0
+
+    @classmethod
+    def read(cls, text: Mapping[str, str]) -> Settings:
+        """From text by name.
+
+        Raises:
+            ValueError: A name is unknown, or a value is none.
+        """
+        known = {field.name: field.type for field in fields(cls)}
+        values: dict[str, object] = {}
+        for name, value in text.items():
+            if name not in known:
+                raise ValueError(f"the experiment has no setting {name}")
+            kind = known[name]
+            if kind == "bool":
+                values[name] = value == "true"
+            else:
+                values[name] = {"int": int, "float": float}.get(str(kind), str)(value)
+        return cls(**values)  # type: ignore[arg-type]
+
+
+def address(rtt_ms: int) -> str:
+    """The vantage point at this distance."""
+    return f"10.9.0.{rtt_ms // 2}"

@@ -1,0 +1,113 @@
+"""The reproduction of Wijnen 2012: figures of pairs, the reference, and a run of the lab."""
+
+from __future__ import annotations
+
+import io
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narrows.lab import missing
+from narrows.reproduce import reproduce, select
+from narrows.reproduce.claims import Verdict
+from narrows.reproduce.output import print_outcome, write
+from narrows.reproduce.wijnen_2012 import PAPER, measure
+from narrows.reproduce.wijnen_2012.cells import CELLS, NEW, OLD, OLD_10, ROWS
+from narrows.reproduce.wijnen_2012.measure import execute, figures_of, peak
+from narrows.reproduce.wijnen_2012.reference import reference
+from narrows.reproduce.wijnen_2012.settings import RTTS_MS, Settings, address
+
+
+def pair(vantage: str, number: int, udp: float, tcp: float | None) -> list[dict[str, Any]]:
+    shared = {"vantage": vantage, "round": number, "segments": None, "segment_bytes": None}
+    outcome = "timeout" if tcp is None else "answered"
+    return [
+        {**shared, "transport": "udp", "total_ms": udp, "outcome": "answered"},
+        {**shared, "transport": "tcp", "total_ms": tcp, "outcome": outcome},
+    ]
+
+
+def test_figures_of_pairs_that_one_can_check_by_hand() -> None:
+    rows = [
+        *pair("a", 0, 10.0, 20.0),
+        *pair("a", 1, 10.0, 20.0),
+        *pair("b", 0, 20.0, 40.0),
+        *pair("c", 0, 40.0, 480.0),
+        *pair("c", 1, 40.0, None),
+    ]
+    found = figures_of(rows)
+    assert (found["pairs"], found["median"], found["peak"]) == (4.0, 2.0, 2.0)
+    assert (found["at_2"], found["above_4"], found["above_10"]) == (75.0, 25.0, 25.0)
+    assert found["failed"] == pytest.approx(20.0)
+    edges, percent = found.curves["histogram"]
+    assert percent[edges.index(pytest.approx(2.0))] == 75.0
+
+
+def test_a_fixed_delay_and_another_place_differ_in_slope_and_intercept() -> None:
+    fixed = figures_of([row for rtt in RTTS_MS for row in pair(str(rtt), 0, rtt, 2 * rtt + 30)])
+    assert (fixed["slope"], fixed["intercept_ms"]) == pytest.approx((2.0, 30.0))
+    farther = figures_of([row for rtt in RTTS_MS for row in pair(str(rtt), 0, rtt, 2.5 * rtt)])
+    assert (farther["slope"], farther["intercept_ms"]) == pytest.approx((2.5, 0.0), abs=1e-9)
+
+
+def test_the_half_sample_mode_is_the_densest_place() -> None:
+    assert peak([2.0]) == 2.0
+    assert peak([1.0, 2.99, 3.0, 3.01, 3.02, 50.0, 60.0]) == pytest.approx(3.0, abs=0.02)
+
+
+def test_the_reference_has_the_peaks_of_its_servers() -> None:
+    """As computed from the same pairs when they were measured: 3.00 and 2.00, 5.66 under load."""
+    assert reference("nsd-3.2.13-quiet")["median"] == pytest.approx(3.00, abs=0.01)
+    assert reference("nsd-3.2.14-quiet")["median"] == pytest.approx(2.00, abs=0.01)
+    assert reference("nsd-3.2.13-tcp-count-10-hold-0.14")["median"] == pytest.approx(5.6, abs=0.1)
+    assert reference("nsd-3.2.13-tcp-count-10-hold-0.14")["failed"] == pytest.approx(100 * 2 / 168)
+
+
+def test_every_cell_and_row_sets_what_there_is() -> None:
+    for cell in CELLS:
+        Settings.read(cell.set)
+        for row in ROWS:
+            if row.touches(cell.name):
+                Settings.read({**cell.set, **row.settings(cell)})
+    with pytest.raises(ValueError, match="no setting colour"):
+        Settings.read({"colour": "red"})
+    assert len({address(rtt) for rtt in RTTS_MS}) == len(RTTS_MS)
+
+
+def test_without_a_lab_it_says_why_and_tests_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(measure, "missing", lambda programs=(): "needs root")
+    outcome = reproduce(PAPER, seeds=2)
+    assert outcome.complete and "needs root" in outcome.source
+    assert {judged.verdict for judged in outcome.judged()} == {Verdict.NOT_TESTED}
+    said = io.StringIO()
+    print_outcome(outcome, said)
+    assert "needs root" in said.getvalue()
+    write([outcome], tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_old_and_new_writing_differ_by_a_round_trip() -> None:
+    if reason := missing():
+        pytest.skip(reason)
+    ((paper, claims),) = select(["R7"])
+    outcome = reproduce(paper, claims=claims, seeds=2, quick=True, jobs=1)
+    assert not outcome.failures
+    assert all(judged.verdict is not Verdict.FAILS for judged in outcome.judged())
+    old = execute(paper, paper.cell(OLD), {"rounds": "2"}, 1, threading.Event())
+    assert (old["segments"], old["first_bytes"], old["second_bytes"]) == (2.0, 2.0, 745.0)
+    (new,) = outcome.values(NEW, "segments")[:1]
+    assert new == 1.0
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_a_run() -> None:
+    if reason := missing():
+        pytest.skip(reason)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(RuntimeError, match="interrupted"):
+        execute(PAPER, PAPER.cell(OLD_10), {"rounds": "50"}, 1, stop)
