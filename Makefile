@@ -13,7 +13,7 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup run check test lint gateway wheel docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-probe clean
+.PHONY: help setup run check test lint gateway wheel results docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-probe clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ gateway: ## Builds narrows-gateway with the in-kernel data path (needs clang and
 
 wheel: setup ## Builds a wheel in dist/
 	$(BIN)/maturin build --release --locked --out dist
+
+results: setup ## Runs the reproductions and writes their result.json and READMEs (RESULTS=H: one paper)
+	$(BIN)/python tools/reproduction_results.py $(RESULTS)
 
 docs: setup ## Generates the scenario reference, the JSON schema and the tables of DNS profiles
 	$(BIN)/python tools/scenario_reference.py

@@ -14,6 +14,9 @@ from narrows.reproduce.statistics import Interval, t_interval
 FORMAT = 1
 """Version of the JSON document."""
 
+DIFFERS = frozenset({Verdict.FAILS, Verdict.DEPENDS, Verdict.UNDECIDED})
+"""Verdicts that show a claim's reason."""
+
 BASE = "base"
 """Name of the runs without any sensitivity row."""
 
@@ -223,8 +226,7 @@ def claim_document(judged: Judged, backend: str) -> dict[str, Any]:
 
 def reason(judged: Judged) -> str:
     """Why ours is not what the paper says, where it is not and that is known."""
-    differs = judged.verdict in (Verdict.FAILS, Verdict.DEPENDS, Verdict.UNDECIDED)
-    return judged.claim.reason if differs else ""
+    return judged.claim.reason if judged.verdict in DIFFERS else ""
 
 
 def cells_to_run(

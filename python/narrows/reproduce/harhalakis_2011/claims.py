@@ -360,6 +360,7 @@ def _statements() -> list[Claim]:
 
 
 _REASONS = {
+    ("H5", "deviation"): "A deviation of few runs is uncertain by a factor of two.",
     ("H6", "FIFO"): "The queue's size is derived, not printed. Linux agrees with ours where "
     "nothing stalls, and gives 94.9 % on a real machine's clock.",
     ("H7", "FIFO"): "As in H6: the queue's size is derived, not printed.",
@@ -369,6 +370,8 @@ _REASONS = {
     "late; today's does neither. Linux 6.1 gives 63 to 66 %.",
     ("H10", "not full"): "The paper reads its 97 % off the success rate, where arrivals behind a "
     "burst count more than time does.",
+    ("H10", "20±5 ms: FIFO to RED with only"): "ARP decides the cell: see H6.",
+    ("H10", "50±5 ms: FIFO to RED with only"): "The TCP of 2009 decides the cell: see H7.",
     ("H10", "200 ms"): "FIFO does better here than in the paper at 200 ms: see H6.",
     ("H10", "smallest"): "FIFO does better here than in the paper at 200 ms: see H6.",
     ("H10", "largest"): "FIFO does better at 200 ms (H6), and ARP decides the cell of only ECN at "

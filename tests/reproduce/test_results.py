@@ -1,0 +1,84 @@
+"""The committed results: they are of today's claims, judged by today's rule, and in the READMEs."""
+
+import json
+from typing import Any
+
+import pytest
+
+from narrows.reproduce import Paper, papers
+from narrows.reproduce.claims import Verdict
+from narrows.reproduce.outcome import DIFFERS
+from narrows.reproduce.readme import filled
+from narrows.reproduce.statistics import Interval
+
+HINT = "run make results"
+
+
+def result(paper: Paper) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((paper.folder / "result.json").read_text(encoding="utf-8"))
+    return found
+
+
+# The results of K take an hour and are not committed yet.
+every_paper = pytest.mark.parametrize(
+    "paper", [paper for paper in papers() if paper.key in "HDS"], ids=lambda paper: paper.key
+)
+
+
+@every_paper
+def test_the_readme_shows_the_committed_result(paper: Paper) -> None:
+    text = (paper.folder / "README.md").read_text(encoding="utf-8")
+    assert "<!-- from result.json: summary -->" in text
+    assert "<!-- from result.json: verdicts -->" in text
+    assert filled(text, result(paper)) == text, HINT
+
+
+@every_paper
+def test_the_result_is_of_todays_claims(paper: Paper) -> None:
+    claims = {claim.key: claim for claim in paper.claims}
+    found = {(entry["id"], entry["metric"]): entry for entry in result(paper)["claims"]}
+    assert set(found) <= set(claims), HINT
+    ids = {id for id, _ in found}
+    # Of an id that is there, nothing is left out.
+    assert set(found) == {key for key in claims if key[0] in ids}, HINT
+    for key, entry in found.items():
+        claim = claims[key]
+        assert (entry["published"], entry["tolerance"]) == (claim.published, claim.tolerance), key
+        assert entry["worded"] == (claim.worded.sentence if claim.worded else None), key
+        assert entry["reason"] == (claim.reason if entry["verdict"] in DIFFERS else ""), key
+        assert (entry["note"], entry["bound"]) == (
+            claim.note,
+            claim.worded.bound if claim.worded else None,
+        ), key
+
+
+@every_paper
+def test_the_verdicts_follow_from_the_intervals(paper: Paper) -> None:
+    claims = {claim.key: claim for claim in paper.claims}
+    for entry in result(paper)["claims"]:
+        claim = claims[entry["id"], entry["metric"]]
+        low, high = entry["ci_low"], entry["ci_high"]
+        interval = None
+        if low is not None and high is not None:
+            interval = Interval(entry["measured"], low, high, entry["seeds"])
+        verdict = claim.test(interval)
+        if entry["flipped_by"] and not claim.fitted:
+            verdict = Verdict.DEPENDS
+        if claim.fitted and verdict in (Verdict.HOLDS, Verdict.UNDECIDED):
+            verdict = Verdict.FITTED
+        assert entry["verdict"] == verdict, claim.key
+        if verdict is Verdict.UNDECIDED and entry["seeds_needed"] is not None:
+            assert entry["seeds_needed"] > entry["seeds"], claim.key
+
+
+@every_paper
+def test_what_is_contradicted_has_its_reason_beside_it(paper: Paper) -> None:
+    silent = [
+        (entry["id"], entry["metric"])
+        for entry in result(paper)["claims"]
+        if entry["verdict"] == Verdict.FAILS and not entry["reason"]
+    ]
+    assert silent == []
+    for sentence in paper.summary:
+        assert sentence.endswith((".", ":"))
+    assert 3 <= len(paper.summary) <= 6

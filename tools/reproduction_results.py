@@ -1,0 +1,78 @@
+"""Runs the reproductions and writes `result.json` and the README's tables into their folders.
+
+python tools/reproduction_results.py             all papers
+python tools/reproduction_results.py H D         some
+python tools/reproduction_results.py --tables    only words, of results that are there
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from narrows.reproduce import Paper, papers
+from narrows.reproduce.outcome import DIFFERS
+from narrows.reproduce.readme import filled
+
+ARGUMENTS = {
+    # Without other choices, which take six times as long.
+    "H": ("H", "--no-sensitivity", "--seeds", "6"),
+    # Without other choices and the larger networks (K7, K9, K12), which take an hour more.
+    "K": (
+        "K1",
+        "K2",
+        "K3",
+        "K4",
+        "K5",
+        "K6",
+        "K8",
+        "K10",
+        "K11",
+        "K13",
+        "--no-sensitivity",
+        "--seeds",
+        "3",
+    ),
+    "D": ("D",),
+    "S": ("S",),
+}
+"""What `narrows reproduce` is called with."""
+
+
+def main(wanted: list[str]) -> None:
+    """Makes the results and the READMEs of the papers that `wanted` names, or of all."""
+    tables_only = "--tables" in wanted
+    keys = [key for key in wanted if key in ARGUMENTS] or list(ARGUMENTS)
+    for paper in papers():
+        if paper.key not in keys:
+            continue
+        result = paper.folder / "result.json"
+        if not tables_only:
+            with tempfile.TemporaryDirectory() as folder:
+                command = [sys.executable, "-m", "narrows.cli", "reproduce", *ARGUMENTS[paper.key]]
+                subprocess.run([*command, "--out", folder], check=True)
+                result.write_bytes((Path(folder) / "result.json").read_bytes())
+        readme = paper.folder / "README.md"
+        found = reworded(json.loads(result.read_text(encoding="utf-8")), paper)
+        result.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+        readme.write_text(filled(readme.read_text(encoding="utf-8"), found), encoding="utf-8")
+
+
+def reworded(found: dict[str, Any], paper: Paper) -> dict[str, Any]:
+    """A result with today's summary, notes and reasons, for which nothing has to run again."""
+    claims = {claim.key: claim for claim in paper.claims}
+    found["papers"][0]["summary"] = list(paper.summary)
+    for entry in found["claims"]:
+        claim = claims.get((entry["id"], entry["metric"]))
+        if claim is not None:
+            entry["note"] = claim.note
+            entry["reason"] = claim.reason if entry["verdict"] in DIFFERS else ""
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
