@@ -23,6 +23,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "docs/dns-clients.md",
     "docs/dns-servers.md",
+    "docs/findings.md",
     "docs/guide.md",
     "docs/queues.md",
     "docs/measurements.md",
