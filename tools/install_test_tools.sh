@@ -87,7 +87,7 @@ if [ -n "$(printf %s "$services" | tr -d ' ')" ] && command -v systemctl >/dev/n
 fi
 if [ -n "$resolved" ]; then
     folder=$(mktemp -d)
-    (cd "$folder" && apt-get download -qq systemd-resolved && dpkg-deb -x systemd-resolved_*.deb .)
+    (cd "$folder" && apt-get download -qq -o APT::Sandbox::User=root systemd-resolved && dpkg-deb -x systemd-resolved_*.deb .)
     $as_root install -D -m 755 "$folder"/*/systemd/systemd-resolved $ours/systemd-resolved ||
         $as_root install -D -m 755 "$folder"/usr/lib/systemd/systemd-resolved $ours/systemd-resolved
     rm -rf "$folder"

@@ -11,13 +11,14 @@ class Case:
 
     name: str
     udp: str = "answer"
-    """answer, truncate, drop, closed (ICMP port unreachable), long (1200 bytes), or
-    format-error to EDNS."""
+    """answer, truncate, drop, closed (ICMP port unreachable), long (1200 bytes), format-error to
+    EDNS, or warm: names that begin with `drop` are dropped, others answered."""
     tcp: str = "answer"
     """answer, refuse (RST), silent, close, reset, or lost (no SYN arrives)."""
     asks: str = "one"
     """one query; sequence: five, one after the other; together: ten at once, answered late; both:
-    addresses of both families, where the client is a C library."""
+    addresses of both families, where the client is a C library; warm: ten that are answered, then
+    one that is dropped."""
     fragments: str = "whole"
     """Of UDP replies: whole, cut (at 800 bytes), or lost (all but the first)."""
     watch: float = 20.0
@@ -40,9 +41,12 @@ CASES = (
     Case("cut-lost", udp="long", fragments="lost"),
     Case("sequence", udp="truncate", asks="sequence"),
     Case("together", udp="truncate", asks="together"),
+    Case("warm", udp="warm", tcp="lost", asks="warm"),
     Case("both", udp="truncate", asks="both"),
 )
-NUMBERS = {case.name: number for number, case in enumerate(CASES, 1)}
+ROOT = Case("root", udp="refer", tcp="refuse")
+"""The root, for resolvers that must start there: it refers to the server of each case."""
+NUMBERS = {ROOT.name: 250} | {case.name: number for number, case in enumerate(CASES, 1)}
 
 
 def address(client: int, case: Case) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+
+from narrows import dns_profiles
 
 from . import lab
 from .clients import CLIENTS
@@ -38,6 +41,26 @@ def ran(folder: Path) -> Trials:
     return {(trial.client, trial.case.name): trial for trial in trials}
 
 
+def same_release(profile: str, installed: str) -> bool:
+    """Whether a profile is of the program that is here; fixes within a release change no behaviour.
+
+    Examples:
+        >>> same_release("9.18.49 (Debian 12)", "9.18.55"), same_release("4.6.1", "4.8.0")
+        (True, False)
+    """
+    numbers = [re.findall(r"\d+", version)[:2] for version in (profile, installed)]
+    # systemd has one number, and then the distribution's fixes.
+    if profile.startswith("252."):
+        numbers = [parts[:1] for parts in numbers]
+    return numbers[0] == numbers[1]
+
+
+def skip_other_release(name: str, profile: str, installed: str) -> None:
+    """A profile says nothing of another release."""
+    if not same_release(profile, installed):
+        pytest.skip(f"the profile is of {name} {profile}, and here is {installed}")
+
+
 @pytest.fixture(scope="session")
 def trials(tmp_path_factory: pytest.TempPathFactory) -> Trials:
     """Every client in every case."""
@@ -50,6 +73,8 @@ def trials(tmp_path_factory: pytest.TempPathFactory) -> Trials:
 def client(request: pytest.FixtureRequest) -> str:
     """A client that is installed."""
     name = str(request.param)
-    if next(client for client in CLIENTS if client.name == name).version() is None:
+    version = next(client for client in CLIENTS if client.name == name).version()
+    if version is None:
         pytest.skip(f"{name} is not installed; {INSTALL}")
+    skip_other_release(name, dns_profiles.client(name).version, version)
     return name

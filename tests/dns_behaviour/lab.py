@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..gateway.network import network
-from .cases import CASES, MTU, Case, address
+from .cases import CASES, MTU, ROOT, Case, address
 from .clients import CLIENTS, Ask, Client, asked, daemon, front_end, names
 from .packets import SYN, TCP, UDP, Packet
 from .scripted import Scripted
@@ -73,7 +73,7 @@ def run(
     places = {
         address(number, case): (client, case)
         for number, client in enumerate(clients, 1)
-        for case in cases
+        for case in (*cases, ROOT)
     }
     trials: list[Trial] = []
     failures: list[BaseException] = []
@@ -116,7 +116,7 @@ def run(
             if client.daemon is not None:
                 listen = f"127.0.1.{number}"
                 net.client.run("ip", "addr", "add", f"{listen}/32", "dev", "lo")
-                mine = {address(number, case): case for case in cases}
+                mine = {address(number, case): case for case in (*cases, ROOT)}
                 stack.enter_context(daemon(client, net.client, where, listen, mine))
             for case in cases:
                 thread = threading.Thread(target=one, args=(number, client, case, where))

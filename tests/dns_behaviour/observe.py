@@ -81,6 +81,13 @@ def question_type(packet: Packet) -> str:
     return dns.rdatatype.to_text(query.question[0].rdtype)
 
 
+def host(packet: Packet) -> str:
+    """The first label of the name that a query asks for."""
+    query = message(packet)
+    assert query is not None
+    return query.question[0].name.labels[0].decode().lower()
+
+
 def unreachable(trial: Trial, timeout: float) -> str:
     """What "port unreachable" does; `timeout` is how long the client waits where nothing comes."""
     queries, end = udp_queries(trial), told(trial)

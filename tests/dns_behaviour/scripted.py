@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 import dns.exception
 import dns.flags
 import dns.message
+import dns.name
 import dns.rcode
 import dns.rdatatype
 import dns.rrset
 
 from ..gateway.network import Namespace
-from .cases import LATE, LONG, Case
+from .cases import LATE, LONG, ROOT, Case, zone
 
 SO_LINGER_RESET = struct.pack("ii", 1, 0)
 
@@ -82,10 +83,20 @@ class Scripted:
     def on_datagram(self, sock: socket.socket, case: Case) -> None:
         """A query over UDP."""
         wire, client = sock.recvfrom(65535)
-        if case.udp == "drop":
+        # The first label's length, and its first letters (RFC 1035, 4.1.2).
+        if case.udp == "drop" or (case.udp == "warm" and wire[13:17].lower() == b"drop"):
             return
         with contextlib.suppress(dns.exception.DNSException):
-            sock.sendto(reply(wire, case.udp), client)
+            if case == ROOT:
+                here = sock.getsockname()[0]
+                sock.sendto(referral(wire, {zone(c): a for a, c in self.at(here).items()}), client)
+            else:
+                sock.sendto(reply(wire, case.udp), client)
+
+    def at(self, address: str) -> dict[str, Case]:
+        """The places of one client, by any of its addresses."""
+        client = address.rsplit(".", 1)[0] + "."
+        return {place: case for place, case in self.places.items() if place.startswith(client)}
 
     def on_connection(self, sock: socket.socket, case: Case) -> None:
         """A connection whose handshake is over."""
@@ -146,6 +157,25 @@ class Scripted:
         for key in list(self.selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
         self.selector.close()
+
+
+def referral(wire: bytes, servers: dict[str, str]) -> bytes:
+    """What the root says: where the zone's server is (RFC 1034, 4.3.2), or that there is none."""
+    query = dns.message.make_response(dns.message.from_wire(wire), our_payload=4096)
+    labels = query.question[0].name.to_text(omit_final_dot=True).lower().split(".")
+    name = ".".join(labels[-2:])
+    if query.question[0].name == dns.name.root:
+        query.flags |= dns.flags.AA
+        query.answer.append(dns.rrset.from_text(".", 3600, "IN", "NS", "ns.test."))
+    elif name in servers:
+        query.authority.append(dns.rrset.from_text(f"{name}.", 3600, "IN", "NS", f"ns.{name}."))
+        glue = dns.rrset.from_text(f"ns.{name}.", 3600, "IN", "A", servers[name])
+        query.additional.append(glue)
+    else:
+        query.flags |= dns.flags.AA
+        soa = "ns.test. hostmaster.test. 1 3600 600 86400 60"
+        query.authority.append(dns.rrset.from_text(".", 60, "IN", "SOA", soa))
+    return query.to_wire()
 
 
 def reply(wire: bytes, how: str) -> bytes:

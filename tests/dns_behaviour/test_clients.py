@@ -51,6 +51,22 @@ def test_udp_schedule(profile: dns_profiles.Client, trial: dict[str, Trial]) -> 
         assert about(span, expected), (shown, profile.timeouts_s)
 
 
+def test_known_server(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
+    """Ten replies came before; does the client wait for less time now?"""
+    warm = trial["warm"]
+    assert sum(not packet.from_client for packet in warm.packets) >= 10
+    lost = [packet for packet in observe.udp_queries(warm) if observe.host(packet) == "drop"]
+    shown = [later.at - earlier.at for earlier, later in pairwise(lost)]
+    if profile.adapts:
+        # How much less depends on the round trips, which a busy machine makes longer.
+        assert shown[0] < 0.75 * profile.timeouts_s[0]
+        assert shown[0] >= 0.02
+    else:
+        assert profile.known_timeouts_s == profile.timeouts_s
+        for span, expected in zip(shown, profile.timeouts_s, strict=False):
+            assert about(span, expected)
+
+
 def test_gives_up(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
     end = observe.told(trial["dead"])
     if profile.name in ("dnsmasq", "unbound", "systemd-resolved"):
@@ -107,7 +123,9 @@ def test_failed_connections(
         "close": profile.tcp_attempts_closed,
         "reset": profile.tcp_attempts_reset,
     }[case]
-    assert len(observe.connections(trial[case])) == expected
+    made = len(observe.connections(trial[case]))
+    # Knot Resolver makes four or five, by chance: it chooses among servers at random.
+    assert made == expected or (profile.name == "knot-resolver" and made == expected - 1)
     assert all(ask.outcome not in ("answer", "silence") for ask in trial[case].asks)
     # Unbound opens a second connection at once where a Fast Open connect is refused.
     if expected > 1 and case != "refuse":

@@ -18,7 +18,7 @@ from ..gateway.network import network
 from . import capture, lab, real_servers, server_trials
 from .cases import CASES, address
 from .clients import CLIENTS, daemon
-from .conftest import INSTALL, cannot
+from .conftest import INSTALL, cannot, skip_other_release
 from .packets import SYN, TCP
 from .scripted import Scripted
 from .server_trials import Shown
@@ -53,7 +53,9 @@ def profile(request: pytest.FixtureRequest) -> dns_profiles.Server:
 @pytest.fixture
 def shown(profile: dns_profiles.Server, everything: dict[str, Shown]) -> Shown:
     """What it did."""
-    return everything[profile.name]
+    shown = everything[profile.name]
+    skip_other_release(profile.name, profile.version, shown.version)
+    return shown
 
 
 def test_backlog(profile: dns_profiles.Server, shown: Shown) -> None:
@@ -80,16 +82,19 @@ def test_crowd(profile: dns_profiles.Server, shown: Shown) -> None:
     """As many connections are answered at once as the limit says; others wait."""
     if profile.tcp_connections is None or profile.tcp_connections > server_trials.CROWD:
         assert len(shown.crowd_answers) == server_trials.CROWD
+    elif profile.busy_levels:
+        # A query that a busy machine sends late finds its connection closed for its time-out, so
+        # there may be less of them than the limit.
+        least = profile.busy_levels[0][0] * profile.tcp_connections
+        assert least <= shown.together <= profile.tcp_connections
     else:
         assert shown.together == profile.tcp_connections
-    # A query that a busy machine sends late finds its connection closed for its short time-out.
-    late = server_trials.CROWD // 10 if profile.busy_levels else 0
-    assert len(shown.crowd_refused) <= late
+        assert not shown.crowd_refused
     if profile.busy_levels:
         # Connections above the level are closed for those that wait.
         _, span = profile.busy_levels[-1]
         first = min(shown.crowd_ends) - min(shown.crowd_answers)
-        assert span - 0.1 <= first <= span + 0.6
+        assert span - 0.15 <= first <= span + 1.5
         assert len(shown.crowd_answers) > shown.together
     elif profile.tcp_connections is not None and profile.idle_timeout_s > CROWD_WATCH:
         assert not shown.crowd_ends

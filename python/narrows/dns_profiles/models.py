@@ -54,7 +54,12 @@ class Client(Profile):
     query_extra_bytes: Count
     """What its query has beside header and question: an OPT record, perhaps a cookie."""
     timeouts_s: tuple[Seconds, ...]
-    """How long it waits for a reply after each query over UDP; as many as it sends."""
+    """How long it waits for a reply after each query over UDP; as many as it sends, to a server of
+    which it knows nothing yet."""
+    known_timeouts_s: tuple[Seconds, ...]
+    """The same for a server that has just answered ten queries, with a round trip of 20 ms."""
+    adapts: bool
+    """Whether the time-outs follow the server's round trips."""
     gives_up_s: Seconds
     """When it tells its user that nothing came, from the first query on, if UDP is all it has."""
     new_port: bool
