@@ -51,6 +51,8 @@ def main(wanted: list[str]) -> None:
         if paper.key not in keys:
             continue
         result = paper.folder / "result.json"
+        if tables_only and not result.exists():
+            continue
         if not tables_only:
             with tempfile.TemporaryDirectory() as folder:
                 command = [sys.executable, "-m", "narrows.cli", "reproduce", *ARGUMENTS[paper.key]]
