@@ -277,7 +277,7 @@ impl Simulation {
             tables::queues(&self.monitors, plan),
             tables::links(&self.monitors, plan),
         ];
-        for table in self.applications.iter().flat_map(|application| application.tables()) {
+        for table in self.applications.iter().flat_map(|application| application.tables(plan)) {
             match all.iter_mut().find(|other| other.name == table.name) {
                 Some(other) => other.append(table),
                 None => all.push(table),

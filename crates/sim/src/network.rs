@@ -23,6 +23,16 @@ pub enum LossReason {
     Wire,
 }
 
+impl LossReason {
+    /// The reason in tables: a queue's, or `wire`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Queue(reason) => reason.name(),
+            Self::Wire => "wire",
+        }
+    }
+}
+
 /// A datagram that was lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loss {

@@ -2,7 +2,6 @@
 
 use narrows_units::{Span, Time};
 
-use crate::application::LossReason;
 use crate::flow::{Flows, Row};
 use crate::monitor::Monitors;
 use crate::paths::Paths;
@@ -105,10 +104,7 @@ pub(crate) fn attempts(records: &Records, plan: &Plan) -> Table {
             _ => String::new(),
         },
         "reason": Text = |row| match row.fate {
-            Fate::QueryLost(_, reason) | Fate::ReplyLost(_, reason) => match reason {
-                LossReason::Queue(reason) => reason.name().to_owned(),
-                LossReason::Wire => "wire".to_owned(),
-            },
+            Fate::QueryLost(_, reason) | Fate::ReplyLost(_, reason) => reason.name().to_owned(),
             _ => String::new(),
         },
         "received_s": F64 = |row| seconds(row.received),

@@ -110,7 +110,7 @@ fn of(kind: &mut Kind) -> &mut [Connection] {
     match kind {
         Kind::Bulk(bulk) => &mut bulk.connections,
         Kind::OnOff(on_off) => &mut on_off.connections,
-        Kind::DnsClient(_) | Kind::DnsServer(_) => &mut [],
+        _ => &mut [],
     }
 }
 
