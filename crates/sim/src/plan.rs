@@ -8,7 +8,8 @@ use narrows_units::{Bytes, Rate, Span, Time};
 
 use crate::application::Settings;
 pub use crate::application::connection::{Connection, Opener};
-pub use crate::application::{Draw, Kind, bulk, dns, on_off};
+pub use crate::application::streams::Stream;
+pub use crate::application::{Draw, Kind, bulk, dns, on_off, ping, trace, udp};
 use crate::transport::tcp;
 
 /// A whole run.

@@ -21,6 +21,10 @@ pub mod dns;
 mod draw;
 mod host;
 pub mod on_off;
+pub mod ping;
+pub mod streams;
+pub mod trace;
+pub mod udp;
 
 use core::fmt;
 
@@ -242,4 +246,10 @@ kinds! {
     DnsClient(dns::client::Client),
     /// A DNS server.
     DnsServer(dns::server::Server),
+    /// Datagrams at a rate.
+    Udp(udp::Udp),
+    /// Datagrams at listed times.
+    Trace(trace::Trace),
+    /// Probes that are answered at once.
+    Ping(ping::Ping),
 }

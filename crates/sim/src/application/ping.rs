@@ -1,0 +1,249 @@
+//! Probes along any path, each answered at once by a packet of the same size: a row of the table
+//! `pings` a probe.
+//!
+//! As ping(8) does with ICMP, one probe after the other at a fixed interval, whether answers come
+//! or not; or at random times (a Poisson process), which see a queue as it is on average over time
+//! (Wolff, "Poisson arrivals see time averages", Operations Research 30(2), 1982; RFC 2330, 11.1).
+//! Probes and answers are datagrams of the same length as ICMP's would be; no queue discipline here
+//! tells the two protocols apart.
+
+use narrows_units::{Span, Time};
+
+use super::streams::{HEADERS, MOST_ROWS, Stream, associate, check, join, periods, split};
+use super::udp::Spacing;
+use super::{Application, Association, Datagram, Host, Lost, Message, Settings, Use, is_moment};
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::table::{Table, columns};
+
+/// Settings of a group of probers.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Ping {
+    /// From where to where.
+    pub streams: Vec<Stream>,
+    /// IP packet length of probes and answers.
+    pub packet_bytes: u16,
+    /// Time between probes, or its mean.
+    pub interval: Span,
+    /// Whether the time between probes is always the same.
+    pub spacing: Spacing,
+    /// Probes of each; `None`: no end.
+    pub probes: Option<u32>,
+}
+
+impl Settings for Ping {
+    fn check(&self, plan: &Plan) -> Result<usize, String> {
+        if self.packet_bytes < HEADERS {
+            return Err(format!(
+                "packet_bytes: an IP packet with UDP has at least {HEADERS} bytes"
+            ));
+        }
+        if self.interval == Span::ZERO {
+            return Err("interval: must be above zero".into());
+        }
+        if self.probes == Some(0) {
+            return Err("probes: must be at least one".into());
+        }
+        let rows = match self.probes {
+            Some(most) => u64::from(most).saturating_mul(self.streams.len() as u64),
+            None => periods(&self.streams, self.interval, plan),
+        };
+        if rows > MOST_ROWS {
+            return Err(format!("interval: {rows} probes are more than the limit of {MOST_ROWS}"));
+        }
+        check(&self.streams, plan)
+    }
+
+    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+        let of_one = |stream: &Stream| {
+            [stream.there, stream.back].map(|path| Use {
+                path,
+                bytes: self.packet_bytes,
+                dns: false,
+            })
+        };
+        self.streams.iter().flat_map(of_one).collect()
+    }
+
+    fn build(self, name: &str) -> Box<dyn Application> {
+        Box::new(Probers {
+            name: name.to_owned(),
+            settings: self,
+            first_socket: 0,
+            probers: Vec::new(),
+            probes: Vec::new(),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Probers {
+    name: String,
+    settings: Ping,
+    first_socket: u32,
+    probers: Vec<Prober>,
+    probes: Vec<Probe>,
+}
+
+#[derive(Debug)]
+struct Prober {
+    association: Association,
+    random: Random,
+    start: Time,
+    stop: Option<Time>,
+    /// Probes sent.
+    sent: u32,
+    /// Probes come later than the start.
+    begun: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Probe {
+    prober: u32,
+    number: u32,
+    sent_at: Time,
+    fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    /// On its way there.
+    Pending,
+    /// On its way back, after so long.
+    There(Span),
+    /// Times there, and there and back.
+    Answered(Span, Span),
+    ProbeLost(Lost),
+    AnswerLost(Span, Lost),
+}
+
+impl Application for Probers {
+    fn start(&mut self, host: &mut Host<'_>) {
+        let streams = std::mem::take(&mut self.settings.streams);
+        self.first_socket = host.take_sockets(streams.len() as u32);
+        for (number, stream) in streams.iter().enumerate() {
+            let association = associate(host, stream, number as u32, PORT);
+            host.wake(stream.start, number as u32);
+            self.probers.push(Prober {
+                association,
+                random: host.random(&stream.name),
+                start: stream.start,
+                stop: stream.stop,
+                sent: 0,
+                begun: self.settings.spacing == Spacing::Even,
+            });
+        }
+    }
+
+    fn timer(&mut self, host: &mut Host<'_>, number: u32) {
+        let prober = &mut self.probers[number as usize];
+        if std::mem::replace(&mut prober.begun, true) {
+            let message = Message {
+                bytes: u32::from(self.settings.packet_bytes - HEADERS),
+                tag: self.probes.len() as u32,
+                notes: split(host.now()),
+            };
+            self.probes.push(Probe {
+                prober: number,
+                number: prober.sent,
+                sent_at: host.now(),
+                fate: Fate::Pending,
+            });
+            prober.sent += 1;
+            host.send_datagram(prober.association, self.first_socket + number, false, &message);
+        }
+        let next = match self.settings.spacing {
+            // From the start, so that no rounding adds up.
+            Spacing::Even => prober.start + self.settings.interval * u64::from(prober.sent),
+            Spacing::Poisson => host.now() + prober.random.exponential(self.settings.interval),
+        };
+        let goes_on = self.settings.probes.is_none_or(|most| prober.sent < most)
+            && is_moment(next)
+            && prober.stop.is_none_or(|stop| next < stop);
+        if goes_on {
+            host.wake(next, number);
+        }
+    }
+
+    fn datagram(&mut self, host: &mut Host<'_>, datagram: Datagram) {
+        let took = host.now().since(join(datagram.message.notes));
+        let probe = &mut self.probes[datagram.message.tag as usize];
+        if datagram.goes_back {
+            if let Fate::There(there) = probe.fate {
+                probe.fate = Fate::Answered(there, took);
+            }
+        } else {
+            probe.fate = Fate::There(took);
+            host.send_datagram(datagram.association, datagram.socket, true, &datagram.message);
+        }
+    }
+
+    fn lost(&mut self, _host: &mut Host<'_>, datagram: Datagram, lost: Lost) {
+        let probe = &mut self.probes[datagram.message.tag as usize];
+        probe.fate = match probe.fate {
+            Fate::There(there) => Fate::AnswerLost(there, lost),
+            _ => Fate::ProbeLost(lost),
+        };
+    }
+
+    fn tables(&self, plan: &Plan) -> Vec<Table> {
+        let rows = &self.probes;
+        let ms = |span: Span| span.as_secs_f64() * 1e3;
+        let columns = columns!(rows,
+            "group": Text = |_| self.name.clone(),
+            "prober": U32 = |row| row.prober,
+            "probe": U32 = |row| row.number,
+            "sent_s": F64 = |row| row.sent_at.as_secs_f64(),
+            "fate": Text = |row| row.fate.name().to_owned(),
+            "there_ms": F64 = |row| row.fate.there().map_or(f64::NAN, ms),
+            "rtt_ms": F64 = |row| match row.fate {
+                Fate::Answered(_, rtt) => ms(rtt),
+                _ => f64::NAN,
+            },
+            "lost_at": Text = |row| row.fate.lost().map_or_else(String::new, |lost| {
+                plan.links[lost.link as usize].name.clone()
+            }),
+            "reason": Text = |row| {
+                row.fate.lost().map_or_else(String::new, |lost| lost.reason.name().to_owned())
+            },
+        );
+        vec![Table { name: "pings", columns }]
+    }
+}
+
+impl Fate {
+    /// As the table `pings` has it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Pending | Self::There(_) => "pending",
+            Self::Answered(..) => "answered",
+            Self::ProbeLost(_) => "probe-lost",
+            Self::AnswerLost(..) => "answer-lost",
+        }
+    }
+
+    /// How long the probe was on its way there.
+    const fn there(self) -> Option<Span> {
+        match self {
+            Self::There(there) | Self::Answered(there, _) | Self::AnswerLost(there, _) => {
+                Some(there)
+            }
+            Self::Pending | Self::ProbeLost(_) => None,
+        }
+    }
+
+    const fn lost(self) -> Option<Lost> {
+        match self {
+            Self::ProbeLost(lost) | Self::AnswerLost(_, lost) => Some(lost),
+            Self::Pending | Self::There(_) | Self::Answered(..) => None,
+        }
+    }
+}
+
+/// The answering end's port: echo's (RFC 862).
+const PORT: u16 = 7;
