@@ -1,5 +1,7 @@
 """The figures of one run, from a run whose figures are known by construction."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -96,6 +98,25 @@ def test_the_figures_of_a_known_run() -> None:
     assert found["utilisation"] == pytest.approx(99.0)
     assert found["room"] == pytest.approx(75.0, abs=0.5)
     assert found["backlog_bytes"] == pytest.approx(200_000 + 62_450 / 4, rel=0.01)
+
+
+def test_drops_that_come_evenly_are_no_bursts() -> None:
+    # 13 in each 100 ms of the DNS phase: always some, and never more or fewer but by rounding.
+    found = measure(known_run())
+    assert found["slots_with_drops"] == 100.0
+    assert found["drops_dispersion"] < 0.05
+
+
+def test_drops_that_come_in_bursts_are_dispersed() -> None:
+    run = known_run()
+    samples = run.queues.with_columns(
+        # The same 13 a slot on average, all of them in every tenth.
+        dropped_early=((pl.col("t_s") / 1.0 + 1e-6).floor() * 130).cast(pl.UInt64)
+    )
+    found = measure(replace(run, tables={**run.tables, "queues": samples}))
+    assert found["slots_with_drops"] == pytest.approx(10.0, abs=0.3)
+    # Of 130 with probability 1/10: variance 130^2 (0.1 - 0.01), over a mean of 13.
+    assert found["drops_dispersion"] == pytest.approx(130 * 0.9, rel=0.03)
 
 
 def test_figure_2_has_dns_start_at_10_s() -> None:

@@ -82,3 +82,32 @@ def test_what_is_contradicted_has_its_reason_beside_it(paper: Paper) -> None:
     for sentence in paper.summary:
         assert sentence.endswith((".", ":"))
     assert 3 <= len(paper.summary) <= 6
+
+
+def test_a_part_shows_why_and_how_many_seeds_it_takes() -> None:
+    claim = {
+        "id": "X1",
+        "metric": "success",
+        "unit": "%",
+        "published": 90.0,
+        "tolerance": 2.0,
+        "worded": None,
+        "measured": 90.5,
+        "ci_low": 88.5,
+        "ci_high": 92.5,
+        "verdict": "undecided",
+        "seeds_needed": 6,
+        "flipped_by": [],
+        "note": "Read so by us.",
+        "reason": "It rains.",
+    }
+    paper = {"summary": ["One.", "Two."], "seeds": 4, "sensitivity_rows": []}
+    found = {"papers": [paper], "claims": [claim], "tables": []}
+    text = filled("<!-- from result.json: verdicts -->\nold\n<!-- end -->\n", found)
+    assert "| X1 | success, % (Read so by us) | 90.00 ± 2 | 90.50 ± 2.00 |" in text
+    assert "undecided (about 6 seeds would decide). It rains. |" in text
+    assert "old" not in text
+    summary = filled("<!-- from result.json: summary -->\n<!-- end -->", found)
+    assert summary == "<!-- from result.json: summary -->\nOne. Two.\n<!-- end -->"
+    with pytest.raises(KeyError, match="no table 'Figure 9'"):
+        filled("<!-- from result.json: table Figure 9 -->\n<!-- end -->", found)
