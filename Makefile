@@ -13,7 +13,7 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup run check test lint gateway wheel results docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-probe clean
+.PHONY: help setup run check test lint gateway wheel results docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ bench-queues: setup ## Cost of an operation of the per-flow disciplines with 10 
 
 bench-gateway: setup ## What DNS over TCP costs a server, with and without the gateway (root; QUICK=1: 3 minutes)
 	$(BIN)/python benchmarks/bench_gateway.py
+
+bench-import: setup ## Speed of narrows import on a million Atlas results and a capture (QUICK=1: a tenth)
+	$(BIN)/python benchmarks/bench_import.py
 
 bench-sweep: setup ## A sweep of 1000 small runs on two workers against one
 	$(BIN)/python benchmarks/bench_sweep.py

@@ -6,6 +6,7 @@
 //! not by the length of the file.
 
 pub mod atlas;
+pub mod capture;
 mod columns;
 mod input;
 pub mod json;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use narrows_intake::capture::Watched;
 use narrows_intake::{Column, Columns, Counted, Skipped, atlas, decompressed as decompress};
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
@@ -16,6 +17,7 @@ use pyo3::types::{PyBytes, PyDict};
 /// Adds the classes and functions of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<AtlasReader>()?;
+    module.add_class::<CaptureReader>()?;
     module.add_function(wrap_pyfunction!(decompressed, module)?)
 }
 
@@ -74,6 +76,71 @@ impl AtlasReader {
         work(&mut self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 }
+
+/// Reads DNS exchanges from a capture or a dnstap file; OSError where it cannot be opened,
+/// ValueError where it is neither.
+#[pyclass(module = "narrows._core")]
+struct CaptureReader {
+    reader: std::sync::Mutex<Watched<Bytes>>,
+    bytes: Arc<AtomicU64>,
+}
+
+#[pymethods]
+impl CaptureReader {
+    #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 gives a list by value")]
+    fn new(path: PathBuf, ports: Vec<u16>) -> PyResult<Self> {
+        let (file, bytes) = Counted::new(File::open(path)?);
+        let reader = Watched::open(decompress(file)?, &ports)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Self { reader: reader.into(), bytes })
+    }
+
+    /// The next rows, about `most`: columns of exchanges and of connections. None at the end.
+    fn chunk<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Option<Tables<'py>>> {
+        let chunk = py.detach(|| {
+            self.locked(|reader| reader.next_chunk(most)).map(|chunk| chunk.into_columns())
+        });
+        let Some((exchanges, connections)) = chunk else { return Ok(None) };
+        Ok(Some((columns(py, exchanges)?, columns(py, connections)?)))
+    }
+
+    /// Bytes of the file that have been read.
+    #[getter]
+    fn bytes_read(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Packets or frames found so far.
+    #[getter]
+    fn records(&self) -> u64 {
+        self.locked(|reader| reader.records())
+    }
+
+    /// What was skipped: kind, how many, number of the first, and what was wrong with it.
+    fn skipped(&self) -> Vec<(&'static str, u64, u64, String)> {
+        self.locked(|reader| listed(reader.skipped()))
+    }
+
+    /// What was odd although rows came of it, likewise.
+    fn remarks(&self) -> Vec<(&'static str, u64, u64, String)> {
+        self.locked(|reader| reader.remarks().map(listed).unwrap_or_default())
+    }
+
+    /// The busiest ports of the packets that were not looked at.
+    fn busiest_other_ports(&self) -> Vec<u16> {
+        self.locked(|reader| reader.busiest_other_ports())
+    }
+}
+
+impl CaptureReader {
+    fn locked<T>(&self, work: impl FnOnce(&mut Watched<Bytes>) -> T) -> T {
+        // A panic in another thread would have left nothing that is unsafe to read.
+        work(&mut self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+}
+
+type Tables<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>);
 
 /// The first `most` bytes of a file, decompressed; ValueError where it holds more.
 #[pyfunction]

@@ -1,0 +1,332 @@
+//! A TCP connection with DNS on it: handshake, queries and replies, end.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use narrows_wire::brief::{Brief, type_name};
+
+use super::rows::{CaptureChunk, ConnectionRow, Exchange};
+use super::segment::{ACK, FIN, RST, SYN, Tcp};
+use super::stream::{Message, Segment, Stream};
+use crate::Skipped;
+
+/// A connection under way.
+#[derive(Debug)]
+pub(super) struct Connection {
+    row: ConnectionRow,
+    pub(super) last_ns: i64,
+    client: Stream,
+    server: Stream,
+    syn: Option<(u32, i64)>,
+    syn_ack_ns: Option<i64>,
+    ack_ns: Option<i64>,
+    end: Option<(Side, bool)>,
+    refused: bool,
+    queries: VecDeque<Query>,
+    asked: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Client,
+    Server,
+}
+
+#[derive(Debug)]
+struct Query {
+    id: u16,
+    first_ns: i64,
+    bytes: usize,
+    name: String,
+    kind: String,
+    number: u32,
+    /// Retransmissions of client and server before it.
+    before: [u32; 2],
+}
+
+impl Connection {
+    /// A connection whose first packet comes now.
+    pub(super) fn new(
+        number: u32,
+        client: (IpAddr, u16),
+        server: (IpAddr, u16),
+        now_ns: i64,
+    ) -> Self {
+        Self {
+            row: ConnectionRow {
+                number,
+                client: Some(client),
+                server: Some(server),
+                started_ns: now_ns,
+                ..ConnectionRow::default()
+            },
+            last_ns: now_ns,
+            client: Stream::default(),
+            server: Stream::default(),
+            syn: None,
+            syn_ack_ns: None,
+            ack_ns: None,
+            end: None,
+            refused: false,
+            queries: VecDeque::new(),
+            asked: 0,
+        }
+    }
+
+    /// Whether a SYN with this number opens another connection between the same ports.
+    pub(super) fn is_other(&self, seq: u32) -> bool {
+        match self.syn {
+            Some((known, _)) => known != seq,
+            // Without a SYN before: it was already under way.
+            None => true,
+        }
+    }
+
+    /// Bytes that it holds in memory.
+    pub(super) fn held(&self) -> usize {
+        let queries: usize = self.queries.iter().map(|query| query.name.len() + 96).sum();
+        size_of::<Self>() + self.client.held() + self.server.held() + queries
+    }
+
+    /// Takes a segment.
+    pub(super) fn segment(
+        &mut self,
+        tcp: &Tcp<'_>,
+        from_client: bool,
+        now_ns: i64,
+        rows: &mut CaptureChunk,
+        remarks: &mut Skipped,
+    ) {
+        self.last_ns = self.last_ns.max(now_ns);
+        let side = if from_client { Side::Client } else { Side::Server };
+        let mut seq = tcp.seq;
+        if tcp.flags & SYN != 0 {
+            self.handshake(tcp, side, now_ns);
+            seq = seq.wrapping_add(1);
+        } else if from_client && tcp.flags & ACK != 0 && self.syn_ack_ns.is_some() {
+            self.ack_ns.get_or_insert(now_ns);
+        }
+        let mut whole = Vec::new();
+        if tcp.flags & ACK != 0 && tcp.flags & RST == 0 {
+            let other = if from_client { &mut self.server } else { &mut self.client };
+            other.acknowledged(tcp.ack, from_client, &mut whole);
+            self.messages(&mut whole, !from_client, rows, remarks);
+        }
+        if tcp.length > 0 && tcp.flags & RST == 0 {
+            let segment =
+                Segment { time_ns: now_ns, seq, payload: tcp.payload, length: tcp.length };
+            let stream = if from_client { &mut self.client } else { &mut self.server };
+            stream.push(segment, !from_client, &mut whole);
+            self.messages(&mut whole, from_client, rows, remarks);
+        }
+        let reset = tcp.flags & RST != 0;
+        if reset || tcp.flags & FIN != 0 {
+            if reset && side == Side::Server && self.syn_ack_ns.is_none() && self.syn.is_some() {
+                self.refused = true;
+            }
+            if self.end.is_none() {
+                self.end = Some((side, reset));
+                self.row.ended_ns = Some(now_ns);
+            }
+        }
+    }
+
+    fn handshake(&mut self, tcp: &Tcp<'_>, side: Side, now_ns: i64) {
+        let first = tcp.seq.wrapping_add(1);
+        match side {
+            Side::Client => {
+                match self.syn {
+                    None => self.syn = Some((tcp.seq, now_ns)),
+                    Some(_) => {
+                        *self.row.syn_retransmissions.get_or_insert(0) += 1;
+                    }
+                }
+                self.row.syn_retransmissions.get_or_insert(0);
+                self.row.mss = tcp.mss.or(self.row.mss);
+                let with_data = self.row.fast_open.unwrap_or(false) || tcp.length > 0;
+                self.row.fast_open = Some(with_data);
+                self.client.starts_at(first);
+            }
+            Side::Server => {
+                self.syn_ack_ns.get_or_insert(now_ns);
+                self.server.starts_at(first);
+            }
+        }
+    }
+
+    /// Queries are noted, replies make rows.
+    fn messages(
+        &mut self,
+        whole: &mut Vec<Message>,
+        from_client: bool,
+        rows: &mut CaptureChunk,
+        remarks: &mut Skipped,
+    ) {
+        for message in whole.drain(..) {
+            match Brief::read(&message.head) {
+                Some(brief) if from_client && !brief.reply() => {
+                    self.query(&message, brief, rows);
+                }
+                Some(brief) if !from_client && brief.reply() => {
+                    self.reply(&message, brief, rows);
+                }
+                _ => remarks.add(ODD, u64::from(self.row.number), || {
+                    format!("of {} bytes, on connection {}", message.length, self.row.number)
+                }),
+            }
+        }
+    }
+
+    fn query(&mut self, message: &Message, brief: Brief<'_>, rows: &mut CaptureChunk) {
+        let (name, kind) = question(brief);
+        self.queries.push_back(Query {
+            id: brief.id(),
+            first_ns: message.first_ns,
+            bytes: message.length,
+            name,
+            kind,
+            number: self.asked,
+            before: [self.client.retransmissions, self.server.retransmissions],
+        });
+        self.asked += 1;
+        if self.queries.len() > MAX_QUERIES {
+            if let Some(oldest) = self.queries.pop_front() {
+                let row = self.unanswered(&oldest, "no-reply-seen", "");
+                rows.exchange(row);
+            }
+        }
+    }
+
+    fn reply(&mut self, message: &Message, brief: Brief<'_>, rows: &mut CaptureChunk) {
+        let place = self.queries.iter().position(|query| query.id == brief.id());
+        let query = place.and_then(|place| self.queries.remove(place));
+        let mut row = match &query {
+            Some(query) => self.asked(query),
+            None => {
+                // Transfers of zones have many messages to a query; they are left at one row.
+                let (qname, qtype) = question(brief);
+                let started_ns = message.first_ns;
+                Exchange { qname, qtype, started_ns, ..self.exchange("no-query-seen") }
+            }
+        };
+        if let Some(query) = &query {
+            row.outcome = "answered";
+            row.first_byte_ns = Some(message.first_ns - query.first_ns);
+            row.query_ns = Some(message.last_ns - query.first_ns);
+            row.total_ns = Some(message.last_ns - row.started_ns);
+            row.query_retransmissions = Some(self.client.retransmissions - query.before[0]);
+            row.reply_retransmissions = Some(self.server.retransmissions - query.before[1]);
+        }
+        brief.write_rcode(&mut row.rcode);
+        row.truncated = Some(brief.truncated());
+        row.answers = Some(brief.answers());
+        row.reply_bytes = Some(message.length as u32);
+        if !message.gaps {
+            row.segments = Some(message.segments);
+            row.sizes.clone_from(&message.sizes);
+        }
+        row.prefix = message.cut();
+        row.site = brief.site().unwrap_or_default();
+        rows.exchange(row);
+    }
+
+    /// What all rows of this connection have in common.
+    fn exchange(&self, outcome: &'static str) -> Exchange {
+        Exchange {
+            client: self.row.client,
+            server: self.row.server,
+            transport: "tcp",
+            connection: Some(self.row.number),
+            outcome,
+            ..Exchange::default()
+        }
+    }
+
+    /// A row for a query, as far as the query itself goes.
+    fn asked(&self, query: &Query) -> Exchange {
+        let first = query.number == 0;
+        // Whether others came before is unknown where the beginning was not seen.
+        let reused = if first { self.syn.map(|_| false) } else { Some(true) };
+        let fresh = reused == Some(false);
+        let fast = self.row.fast_open == Some(true);
+        let started_ns = match self.syn {
+            Some((_, at)) if fresh => at,
+            _ => query.first_ns,
+        };
+        let handshake = (fresh && !fast).then(|| Some(self.ack_ns? - self.syn?.1)).flatten();
+        Exchange {
+            reused,
+            started_ns,
+            connect_ns: handshake,
+            attempts: Some(1),
+            qname: query.name.clone(),
+            qtype: query.kind.clone(),
+            query_bytes: Some(query.bytes as u32),
+            ..self.exchange("")
+        }
+    }
+
+    fn unanswered(&self, query: &Query, outcome: &'static str, stage: &'static str) -> Exchange {
+        let row = self.asked(query);
+        let repeated = Some(self.client.retransmissions - query.before[0]);
+        Exchange { outcome, stage, query_retransmissions: repeated, ..row }
+    }
+
+    /// The end of the connection, or of what was seen of it.
+    pub(super) fn finish(mut self, rows: &mut CaptureChunk, remarks: &mut Skipped) {
+        let mut whole = Vec::new();
+        self.client.let_go(false, &mut whole);
+        self.messages(&mut whole, true, rows, remarks);
+        self.server.let_go(true, &mut whole);
+        self.messages(&mut whole, false, rows, remarks);
+        let stage = if self.server.unfinished().begun() { "reply" } else { "query" };
+        // A reply may have been there, but not told apart, where the capture lacks bytes.
+        let known = self.server.framed() || self.server.bytes == 0;
+        let outcome = match self.end {
+            Some((Side::Server, true)) if known => "reset",
+            Some((Side::Server, false)) if known => "closed",
+            Some((Side::Client, _)) if known => "timeout",
+            _ => "no-reply-seen",
+        };
+        while let Some(query) = self.queries.pop_front() {
+            let row = self.unanswered(&query, outcome, stage);
+            rows.exchange(row);
+        }
+        let unframed = self.client.unframed + self.server.unframed;
+        if unframed > 0 {
+            remarks.add(UNFRAMED, u64::from(self.row.number), || {
+                format!("{unframed} bytes on connection {}", self.row.number)
+            });
+        }
+        self.row.syn_ns = self.syn.and_then(|(_, at)| Some(self.syn_ack_ns? - at));
+        self.row.ack_ns = self.syn_ack_ns.and_then(|at| Some(self.ack_ns? - at));
+        self.row.exchanges = self.asked;
+        self.row.bytes = [self.client.bytes, self.server.bytes];
+        self.row.segments = [self.client.segments, self.server.segments];
+        self.row.retransmissions = [self.client.retransmissions, self.server.retransmissions];
+        (self.row.ending, self.row.closed_by) = match self.end {
+            _ if self.refused => ("refused", "server"),
+            Some((side, reset)) => (
+                if reset { "reset" } else { "fin" },
+                if side == Side::Client { "client" } else { "server" },
+            ),
+            None if self.syn.is_some() && self.syn_ack_ns.is_none() && self.server.bytes == 0 => {
+                ("timeout", "neither")
+            }
+            None => ("open", "neither"),
+        };
+        rows.connection(self.row);
+    }
+}
+
+/// Name and type of a message's question; empty where there is none.
+pub(super) fn question(brief: Brief<'_>) -> (String, String) {
+    let mut name = String::new();
+    let kind = brief.question(&mut name).map(|(kind, _)| type_name(kind));
+    (name, kind.unwrap_or_default())
+}
+
+/// Queries of one connection that may wait for replies at a time.
+const MAX_QUERIES: usize = 4_096;
+const ODD: &str = "a TCP message that is no DNS query or reply";
+const UNFRAMED: &str = "TCP bytes that belong to no message";

@@ -1,0 +1,162 @@
+//! DNS over UDP: queries that wait for their replies.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+use narrows_wire::brief::Brief;
+
+use super::connection::question;
+use super::rows::{CaptureChunk, Exchange};
+
+type End = (IpAddr, u16);
+type Key = (End, End, u16);
+
+/// Queries without replies so far.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    queries: HashMap<Key, Query>,
+    /// Keys in the order of their queries; a query asked again stands here again.
+    order: VecDeque<(i64, Key)>,
+}
+
+#[derive(Debug)]
+struct Query {
+    last_ns: i64,
+    attempts: u32,
+    bytes: usize,
+    name: String,
+    kind: String,
+    answered: bool,
+}
+
+impl Waiting {
+    /// A message from a client.
+    pub(super) fn query(
+        &mut self,
+        client: End,
+        server: End,
+        brief: Brief<'_>,
+        bytes: usize,
+        now_ns: i64,
+        rows: &mut CaptureChunk,
+    ) {
+        self.expire(now_ns, rows);
+        let key = (client, server, brief.id());
+        let (name, kind) = question(brief);
+        let query = Query { last_ns: now_ns, attempts: 1, bytes, name, kind, answered: false };
+        match self.queries.get_mut(&key) {
+            // The same question from the same port: asked again.
+            Some(known) if !known.answered && known.name == query.name => {
+                known.attempts += 1;
+                known.last_ns = now_ns;
+            }
+            Some(known) => {
+                let before = std::mem::replace(known, query);
+                if !before.answered {
+                    rows.exchange(row(&key, &before, "no-reply-seen"));
+                }
+            }
+            None => {
+                self.queries.insert(key, query);
+            }
+        }
+        self.order.push_back((now_ns, key));
+    }
+
+    /// A message from a server of `bytes` bytes.
+    pub(super) fn reply(
+        &mut self,
+        client: End,
+        server: End,
+        brief: Brief<'_>,
+        bytes: usize,
+        now_ns: i64,
+        rows: &mut CaptureChunk,
+    ) {
+        let key = (client, server, brief.id());
+        let mut found = match self.queries.get_mut(&key) {
+            // A reply that comes twice, or was seen twice.
+            Some(query) if query.answered => return,
+            Some(query) => {
+                query.answered = true;
+                let took = now_ns - query.last_ns;
+                Exchange {
+                    first_byte_ns: Some(took),
+                    query_ns: Some(took),
+                    total_ns: Some(took),
+                    ..row(&key, query, "answered")
+                }
+            }
+            None => {
+                let (qname, qtype) = question(brief);
+                Exchange {
+                    client: Some(client),
+                    server: Some(server),
+                    transport: "udp",
+                    started_ns: now_ns,
+                    outcome: "no-query-seen",
+                    qname,
+                    qtype,
+                    ..Exchange::default()
+                }
+            }
+        };
+        brief.write_rcode(&mut found.rcode);
+        found.truncated = Some(brief.truncated());
+        found.answers = Some(brief.answers());
+        found.reply_bytes = Some(bytes as u32);
+        found.site = brief.site().unwrap_or_default();
+        rows.exchange(found);
+    }
+
+    /// The end of the capture.
+    pub(super) fn finish(&mut self, rows: &mut CaptureChunk) {
+        while let Some((_, key)) = self.order.pop_front() {
+            self.forget(&key, rows);
+        }
+    }
+
+    fn expire(&mut self, now_ns: i64, rows: &mut CaptureChunk) {
+        while let Some(&(at, key)) = self.order.front() {
+            let old = now_ns.saturating_sub(at) > PATIENCE_NS;
+            if !old && self.order.len() < MAX_WAITING {
+                break;
+            }
+            self.order.pop_front();
+            // Asked again since: its later entry counts.
+            let again = self.queries.get(&key).is_some_and(|query| query.last_ns > at);
+            if !again || self.order.len() >= MAX_WAITING {
+                self.forget(&key, rows);
+            }
+        }
+    }
+
+    fn forget(&mut self, key: &Key, rows: &mut CaptureChunk) {
+        if let Some(query) = self.queries.remove(key) {
+            if !query.answered {
+                rows.exchange(row(key, &query, "no-reply-seen"));
+            }
+        }
+    }
+}
+
+fn row(key: &Key, query: &Query, outcome: &'static str) -> Exchange {
+    let (client, server, _) = *key;
+    Exchange {
+        client: Some(client),
+        server: Some(server),
+        transport: "udp",
+        started_ns: query.last_ns,
+        outcome,
+        attempts: Some(query.attempts),
+        qname: query.name.clone(),
+        qtype: query.kind.clone(),
+        query_bytes: Some(query.bytes as u32),
+        ..Exchange::default()
+    }
+}
+
+/// No client waits longer for a reply.
+const PATIENCE_NS: i64 = 60_000_000_000;
+/// Queries that are remembered at a time, some 200 bytes each.
+const MAX_WAITING: usize = 400_000;

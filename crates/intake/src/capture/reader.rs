@@ -1,0 +1,311 @@
+//! The reader of a capture: from packets to rows.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+use std::net::IpAddr;
+
+use narrows_wire::brief::Brief;
+
+use super::connection::Connection;
+use super::datagrams::Waiting;
+use super::file::{FileError, Packets};
+use super::ip::{Datagram, Fragments, NoDatagram};
+use super::link::{NoIp, ip_of};
+use super::rows::CaptureChunk;
+use super::segment::{SYN, Tcp, Udp};
+use crate::Skipped;
+
+/// Reads a capture's DNS exchanges.
+pub struct CaptureReader<R> {
+    packets: Packets<R>,
+    ports: Vec<u16>,
+    fragments: Fragments,
+    connections: HashMap<Key, Connection>,
+    opened: u32,
+    held: usize,
+    waiting: Waiting,
+    /// How many packets each other port had, for the hint where nothing was DNS.
+    other_ports: BTreeMap<u16, u64>,
+    count: u64,
+    now_ns: i64,
+    ended: bool,
+    skipped: Skipped,
+    remarks: Skipped,
+}
+
+type End = (IpAddr, u16);
+type Key = (End, End);
+
+impl<R: Read> CaptureReader<R> {
+    /// A reader of a file that is decompressed already; DNS servers listen on `ports`.
+    pub fn new(file: R, ports: &[u16]) -> Result<Self, FileError> {
+        Ok(Self {
+            packets: Packets::new(file)?,
+            ports: ports.to_vec(),
+            fragments: Fragments::default(),
+            connections: HashMap::new(),
+            opened: 0,
+            held: 0,
+            waiting: Waiting::default(),
+            other_ports: BTreeMap::new(),
+            count: 0,
+            now_ns: 0,
+            ended: false,
+            skipped: Skipped::default(),
+            remarks: Skipped::default(),
+        })
+    }
+
+    /// Rows of the next packets, about `most`; `None` after the last.
+    ///
+    /// A file that cannot be read on ends there, and counts as damaged.
+    pub fn next_chunk(&mut self, most: usize) -> Option<CaptureChunk> {
+        let mut rows = CaptureChunk::default();
+        // Also a capture without rows gives way now and then.
+        let mut left = PACKETS;
+        while !self.ended && rows.len() < most && left > 0 {
+            left -= 1;
+            let number = self.count + 1;
+            match self.packets.next_packet() {
+                Ok(Some(packet)) => {
+                    self.count = number;
+                    let Some(now_ns) = packet.time_ns else {
+                        self.skipped.add(NO_TIME, number, || "its block has no time".to_owned());
+                        continue;
+                    };
+                    self.now_ns = now_ns;
+                    match ip_of(packet.link, packet.data) {
+                        Ok(ip) => match self.fragments.read(ip) {
+                            Ok(datagram) => Self::datagram(
+                                &datagram,
+                                now_ns,
+                                &mut Parts {
+                                    ports: &self.ports,
+                                    connections: &mut self.connections,
+                                    opened: &mut self.opened,
+                                    held: &mut self.held,
+                                    waiting: &mut self.waiting,
+                                    other_ports: &mut self.other_ports,
+                                    number,
+                                    rows: &mut rows,
+                                    skipped: &mut self.skipped,
+                                    remarks: &mut self.remarks,
+                                },
+                            ),
+                            Err(NoDatagram::Fragment) => {}
+                            Err(NoDatagram::Short) => self.skipped.add(CUT, number, || {
+                                "the capture cut its IP header off".to_owned()
+                            }),
+                            Err(NoDatagram::Malformed) => self.skipped.add(NO_IP, number, || {
+                                "the lengths in its IP header make no sense".to_owned()
+                            }),
+                        },
+                        Err(NoIp::Other) => {
+                            self.skipped.add(OTHER, number, || "such as ARP".to_owned());
+                        }
+                        Err(NoIp::Short) => self.skipped.add(CUT, number, || {
+                            "it ends within the link layer's header".to_owned()
+                        }),
+                        Err(NoIp::UnknownLink(link)) => self
+                            .skipped
+                            .add(LINK, number, || format!("link type {link} is not read")),
+                    }
+                }
+                Ok(None) => self.finish(&mut rows),
+                Err(error) => {
+                    self.skipped.add(DAMAGED, number, || error.to_string());
+                    self.finish(&mut rows);
+                }
+            }
+        }
+        (!self.ended || !rows.is_empty()).then_some(rows)
+    }
+
+    /// Packets so far.
+    pub fn packets(&self) -> u64 {
+        self.count
+    }
+
+    /// What was skipped so far.
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    /// What was odd so far, although rows came of it.
+    pub fn remarks(&self) -> &Skipped {
+        &self.remarks
+    }
+
+    /// The ports that most of the other packets had, the busiest first.
+    pub fn busiest_other_ports(&self) -> Vec<u16> {
+        let mut ports: Vec<(u64, u16)> =
+            self.other_ports.iter().map(|(port, count)| (*count, *port)).collect();
+        ports.sort_by(|a, b| b.cmp(a));
+        ports.iter().take(3).map(|(_, port)| *port).collect()
+    }
+
+    fn finish(&mut self, rows: &mut CaptureChunk) {
+        self.ended = true;
+        // In the order in which they were opened: the same file gives the same rows.
+        let mut left: Vec<(Key, Connection)> = self.connections.drain().collect();
+        left.sort_by_key(|(key, connection)| (connection.last_ns, *key));
+        for (_, connection) in left {
+            connection.finish(rows, &mut self.remarks);
+        }
+        self.waiting.finish(rows);
+        let given_up = self.fragments.dropped() + self.fragments.open() as u64;
+        for _ in 0..given_up.min(1) {
+            self.skipped.add(FRAGMENTS, self.count, || {
+                format!("{given_up} datagrams, of which some fragments are missing")
+            });
+        }
+    }
+
+    fn datagram(datagram: &Datagram<'_>, now_ns: i64, parts: &mut Parts<'_>) {
+        let (source, destination) = (datagram.source, datagram.destination);
+        match datagram.protocol {
+            17 => match Udp::read(&datagram.payload, datagram.length) {
+                Some(udp) => parts.udp(source, destination, &udp, now_ns),
+                None => parts.skip(CUT, "its UDP header is cut off or makes no sense"),
+            },
+            6 => match Tcp::read(&datagram.payload, datagram.length) {
+                Some(tcp) => parts.tcp(source, destination, &tcp, now_ns),
+                None => parts.skip(CUT, "its TCP header is cut off or makes no sense"),
+            },
+            _ => parts.skip(OTHER, "neither TCP nor UDP"),
+        }
+    }
+}
+
+/// What a packet may change.
+struct Parts<'a> {
+    ports: &'a [u16],
+    connections: &'a mut HashMap<Key, Connection>,
+    opened: &'a mut u32,
+    held: &'a mut usize,
+    waiting: &'a mut Waiting,
+    other_ports: &'a mut BTreeMap<u16, u64>,
+    number: u64,
+    rows: &'a mut CaptureChunk,
+    skipped: &'a mut Skipped,
+    remarks: &'a mut Skipped,
+}
+
+impl Parts<'_> {
+    fn skip(&mut self, kind: &'static str, why: &str) {
+        self.skipped.add(kind, self.number, || why.to_owned());
+    }
+
+    fn other(&mut self, source: u16, destination: u16) {
+        // The server's port is most likely the lower one.
+        *self.other_ports.entry(source.min(destination)).or_insert(0) += 1;
+        self.skip(OTHER_PORT, "");
+    }
+
+    fn udp(&mut self, source: IpAddr, destination: IpAddr, udp: &Udp<'_>, now_ns: i64) {
+        let to_server = self.ports.contains(&udp.destination);
+        let from_server = self.ports.contains(&udp.source);
+        if !to_server && !from_server {
+            return self.other(udp.source, udp.destination);
+        }
+        let Some(brief) = Brief::read(udp.payload) else {
+            return self.skip(NO_MESSAGE, "shorter than a DNS header");
+        };
+        let (source, destination) = ((source, udp.source), (destination, udp.destination));
+        let (waiting, rows) = (&mut *self.waiting, &mut *self.rows);
+        // Some resolvers ask from port 53: the message itself says which way it goes.
+        if brief.reply() {
+            if from_server {
+                waiting.reply(destination, source, brief, udp.length, now_ns, rows);
+            } else {
+                self.skip(NO_MESSAGE, "a reply that goes to a server");
+            }
+        } else if to_server {
+            waiting.query(source, destination, brief, udp.length, now_ns, rows);
+        } else {
+            self.skip(NO_MESSAGE, "a query that comes from a server");
+        }
+    }
+
+    fn tcp(&mut self, source: IpAddr, destination: IpAddr, tcp: &Tcp<'_>, now_ns: i64) {
+        let to_server = self.ports.contains(&tcp.destination);
+        let from_server = self.ports.contains(&tcp.source);
+        if !to_server && !from_server {
+            return self.other(tcp.source, tcp.destination);
+        }
+        let (source, destination) = ((source, tcp.source), (destination, tcp.destination));
+        let forward = (source, destination);
+        let backward = (destination, source);
+        // Between two such ports the first packet's direction holds for the connection.
+        let from_client = match (to_server, from_server) {
+            (true, false) => true,
+            (false, true) => false,
+            _ => !self.connections.contains_key(&backward),
+        };
+        let key = if from_client { forward } else { backward };
+        let opens = from_client && tcp.flags & SYN != 0;
+        if opens && self.connections.get(&key).is_some_and(|known| known.is_other(tcp.seq)) {
+            self.close(&key);
+        }
+        if !self.connections.contains_key(&key) {
+            // Nothing is to be learnt from the last ACKs of what has been closed.
+            if self.connections.len() >= MAX_CONNECTIONS {
+                self.make_room(now_ns);
+            }
+            let number = *self.opened;
+            *self.opened = number.wrapping_add(1);
+            let connection = Connection::new(number, key.0, key.1, now_ns);
+            *self.held += connection.held();
+            self.connections.insert(key, connection);
+        }
+        let Some(connection) = self.connections.get_mut(&key) else { return };
+        let before = connection.held();
+        connection.segment(tcp, from_client, now_ns, self.rows, self.remarks);
+        *self.held = (*self.held + connection.held()).saturating_sub(before);
+        if *self.held > MAX_HELD {
+            self.make_room(now_ns);
+        }
+    }
+
+    fn close(&mut self, key: &Key) {
+        if let Some(connection) = self.connections.remove(key) {
+            *self.held = self.held.saturating_sub(connection.held());
+            connection.finish(self.rows, self.remarks);
+        }
+    }
+
+    /// Ends the half of the connections that have been quiet for longest.
+    fn make_room(&mut self, now_ns: i64) {
+        let mut quiet: Vec<(i64, Key)> =
+            self.connections.iter().map(|(key, part)| (part.last_ns, *key)).collect();
+        quiet.sort_unstable();
+        let half = quiet.len().div_ceil(2);
+        let busy = quiet.iter().take(half).filter(|(at, _)| now_ns - at < QUIET_NS).count();
+        if busy > 0 {
+            self.remarks.add(TOO_MANY, self.number, || {
+                format!("{busy} connections that had packets in the last minute")
+            });
+        }
+        for (_, key) in quiet.into_iter().take(half) {
+            self.close(&key);
+        }
+    }
+}
+
+/// Packets between two looks of the caller.
+const PACKETS: usize = 1_000_000;
+const MAX_CONNECTIONS: usize = 100_000;
+/// Bytes of unfinished messages and connections.
+const MAX_HELD: usize = 256 << 20;
+const QUIET_NS: i64 = 60_000_000_000;
+
+const DAMAGED: &str = "the file is damaged from there on";
+const NO_TIME: &str = "a packet without time";
+const OTHER: &str = "neither UDP nor TCP over IP";
+const OTHER_PORT: &str = "of other ports";
+const LINK: &str = "an unknown link type";
+const CUT: &str = "a packet that was cut or makes no sense";
+const NO_IP: &str = "an IP header that makes no sense";
+const NO_MESSAGE: &str = "udp: no DNS message";
+const FRAGMENTS: &str = "fragments without the rest of their datagram";
+const TOO_MANY: &str = "more open connections than are kept";

@@ -1,0 +1,176 @@
+//! Damaged and hostile files: every reader gives rows or counts, in bounded time, and never panics.
+//!
+//! Whole files are changed byte by byte with a fixed seed, as a fuzzer would; fuzz/ looks further.
+
+use std::io::Cursor;
+
+use narrows_intake::atlas::AtlasReader;
+use narrows_intake::capture::Watched;
+use narrows_intake::decompressed;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+const RESULTS: &str = concat!(
+    r#"[{"type":"dns","fw":4670,"prb_id":10003,"msm_id":11501,"proto":"UDP","af":6,"lts":93,"#,
+    r#""dst_addr":"2001:7fd::1","timestamp":1422663192,"result":{"rt":17.8,"size":55,"ANCOUNT":1,"#,
+    r#""abuf":"kmqAAAABAAEAAAAAB3ZlcnNpb24Gc2VydmVyAAAQAAPADAAQAAMAAAAAAAsKTlNEIDMuMi4xNA=="}},"#,
+    "\n",
+    r#"{"type":"dns","fw":"4790","prb_id":7,"msm_id":8,"timestamp":99,"resultset":[{"subid":1,"#,
+    r#""time":100,"proto":"TCP","dst_name":"192.168.1.1","error":{"TU_BAD_ADDR":true}},"#,
+    r#"{"subid":2,"proto":"TCP","dst_addr":"192.0.2.1","qbuf":"AAA=","result":{"rt":1,"qt":2}}]}]"#,
+);
+
+fn read_atlas(data: &[u8]) -> (usize, u64) {
+    let Ok(file) = decompressed(Cursor::new(data.to_vec())) else { return (0, 1) };
+    let mut reader = AtlasReader::new(file);
+    let mut rows = 0;
+    while let Some(chunk) = reader.next_chunk(16) {
+        rows += chunk.len();
+        chunk.into_columns();
+    }
+    (rows, reader.skipped().total())
+}
+
+fn read_capture(data: &[u8]) -> (usize, u64) {
+    let Ok(mut reader) = Watched::open(data, &[53]) else { return (0, 1) };
+    let mut rows = 0;
+    while let Some(chunk) = reader.next_chunk(16) {
+        rows += chunk.len();
+        chunk.into_columns();
+    }
+    (rows, reader.skipped().total())
+}
+
+/// Changes a few bytes, cuts, repeats or inserts.
+fn damaged(whole: &[u8], rng: &mut Pcg64Mcg) -> Vec<u8> {
+    let mut data = whole.to_vec();
+    for _ in 0..=rng.next_u32() % 4 {
+        if data.is_empty() {
+            break;
+        }
+        let at = rng.next_u32() as usize % data.len();
+        match rng.next_u32() % 6 {
+            0 => data[at] = rng.next_u32() as u8,
+            1 => data[at] = [0, 1, 0x7f, 0x80, 0xff, b'{'][rng.next_u32() as usize % 6],
+            2 => data.truncate(at),
+            3 => data.insert(at, rng.next_u32() as u8),
+            4 => {
+                let end = (at + rng.next_u32() as usize % 64).min(data.len());
+                let part = data[at..end].to_vec();
+                data.splice(at..at, part);
+            }
+            _ => {
+                let end = (at + 4).min(data.len());
+                data[at..end].fill(0xff);
+            }
+        }
+    }
+    data
+}
+
+#[test]
+fn damaged_results_give_rows_or_counts() {
+    assert_eq!(read_atlas(RESULTS.as_bytes()), (3, 0));
+    let mut rng = Pcg64Mcg::seed_from_u64(1);
+    for _ in 0..20_000 {
+        let (rows, skipped) = read_atlas(&damaged(RESULTS.as_bytes(), &mut rng));
+        assert!(rows <= 12 && skipped <= 12);
+    }
+}
+
+/// A pcap of a DNS query over TCP whose reply comes in two segments, and one over UDP.
+fn capture() -> Vec<u8> {
+    let mut file = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 101] {
+        file.extend(word.to_le_bytes());
+    }
+    let query = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01";
+    let reply = b"\x12\x34\x84\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01";
+    let joined = [b"\0\x11".as_slice(), query].concat();
+    let steps: [(bool, u8, u32, u32, &[u8]); 7] = [
+        (true, 2, 100, 0, b""),
+        (false, 18, 500, 101, b""),
+        (true, 16, 101, 501, b""),
+        (true, 24, 101, 501, &joined),
+        (false, 24, 501, 120, b"\0\x11"),
+        (false, 24, 503, 120, reply),
+        (true, 17, 120, 520, b""),
+    ];
+    for (number, (from_client, flags, seq, ack, payload)) in steps.into_iter().enumerate() {
+        let (from, to) = if from_client { (40_000_u16, 53_u16) } else { (53, 40_000) };
+        let mut tcp = [from.to_be_bytes(), to.to_be_bytes()].concat();
+        tcp.extend(seq.to_be_bytes());
+        tcp.extend(ack.to_be_bytes());
+        tcp.extend([0x50, flags, 255, 255, 0, 0, 0, 0]);
+        tcp.extend(payload);
+        record(&mut file, number as u32, from_client, 6, &tcp);
+    }
+    for (number, message, from_client) in [(10, query, true), (11, reply, false)] {
+        let (from, to) = if from_client { (40_000_u16, 53_u16) } else { (53, 40_000) };
+        let mut udp = [from.to_be_bytes(), to.to_be_bytes(), 25_u16.to_be_bytes(), [0; 2]].concat();
+        udp.extend(message);
+        record(&mut file, number, from_client, 17, &udp);
+    }
+    file
+}
+
+fn record(file: &mut Vec<u8>, milliseconds: u32, from_client: bool, protocol: u8, body: &[u8]) {
+    let length = 20 + body.len() as u32;
+    for word in [1_800_000_000, milliseconds * 1_000, length, length] {
+        file.extend(u32::to_le_bytes(word));
+    }
+    file.extend([0x45, 0]);
+    file.extend((length as u16).to_be_bytes());
+    file.extend([0, 0, 0x40, 0, 64, protocol, 0, 0]);
+    let (client, server) = ([192, 0, 2, 1], [192, 0, 2, 53]);
+    let ends = if from_client { [client, server] } else { [server, client] };
+    file.extend(ends.concat());
+    file.extend(body);
+}
+
+#[test]
+fn a_reply_in_two_segments_is_seen_as_such() {
+    let file = capture();
+    let Ok(mut reader) = Watched::open(file.as_slice(), &[53]) else { panic!("it is a pcap") };
+    let chunk = reader.next_chunk(100).expect("it has rows");
+    let [udp, tcp] = [1, 0].map(|index| &chunk.exchanges()[index]);
+    let (udp, tcp) = if udp.transport == "udp" { (udp, tcp) } else { (tcp, udp) };
+    assert_eq!((udp.outcome, udp.query_ns), ("answered", Some(1_000_000)));
+    assert_eq!((tcp.outcome, tcp.prefix, tcp.segments), ("answered", "alone", Some(2)));
+    assert_eq!(tcp.sizes, [2, 17]);
+    // SYN at 0, ACK at 2, query at 3, the last byte at 5 ms.
+    assert_eq!((tcp.connect_ns, tcp.query_ns), (Some(2_000_000), Some(2_000_000)));
+    assert_eq!((tcp.first_byte_ns, tcp.total_ns), (Some(1_000_000), Some(5_000_000)));
+    assert_eq!((tcp.qname.as_str(), tcp.qtype.as_str()), (".", "SOA"));
+    let [connection] = chunk.connections() else { panic!("one connection") };
+    assert_eq!((connection.syn_ns, connection.ack_ns), (Some(1_000_000), Some(1_000_000)));
+    assert_eq!((connection.closed_by, connection.ending), ("client", "fin"));
+    assert_eq!((connection.bytes, connection.segments), ([19, 19], [1, 2]));
+}
+
+#[test]
+fn damaged_captures_give_rows_or_counts() {
+    let whole = capture();
+    assert_eq!(read_capture(&whole), (3, 0));
+    let mut rng = Pcg64Mcg::seed_from_u64(2);
+    for _ in 0..20_000 {
+        let (rows, skipped) = read_capture(&damaged(&whole, &mut rng));
+        assert!(rows + skipped as usize <= 40);
+    }
+    for length in 0..whole.len() {
+        read_capture(&whole[..length]);
+    }
+}
+
+#[test]
+fn lengths_that_claim_much_get_no_memory() {
+    // A pcapng block and a pcap packet that say that they are 16 MB long, in a file of 40 bytes.
+    let mut block = vec![0x0a, 0x0d, 0x0d, 0x0a, 0, 0, 0, 1, 0x4d, 0x3c, 0x2b, 0x1a];
+    block.extend([0; 28]);
+    assert_eq!(read_capture(&block).0, 0);
+    let mut packet = capture()[..24].to_vec();
+    for word in [0, 0, 16 << 20, 16 << 20] {
+        packet.extend(u32::to_le_bytes(word));
+    }
+    assert_eq!(read_capture(&packet), (0, 1));
+}

@@ -1,0 +1,258 @@
+"""From pcap, pcapng and dnstap files to a measurement.
+
+The extension parses (`crates/intake`); here rows become the tables of a run folder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from narrows import _core
+from narrows.errors import NarrowsError, one_line
+from narrows.results import Measurement
+from narrows.results.exchanges import MEASUREMENT_TABLES
+from narrows.results.intake import concatenated, to_frame
+
+__all__ = ["CaptureError", "read_captures"]
+
+Progress = Callable[[float, str], None]
+"""Takes how much is done, 0 to 1, and what is being done."""
+
+_CHUNK = 200_000
+_EXTRA: Mapping[str, pl.DataType] = {"file": pl.UInt32()}
+
+
+class CaptureError(NarrowsError):
+    """A file that cannot be used; its text is one line.
+
+    Examples:
+        >>> str(CaptureError("a.pcap", "holds no DNS", "name its port"))
+        'a.pcap: holds no DNS; hint: name its port'
+    """
+
+    def __init__(self, path: str | Path, message: str, hint: str = "") -> None:
+        super().__init__(path, message, hint)
+        self.path = Path(path)
+        self.message = one_line(message)
+        self.hint = one_line(hint)
+
+    def __str__(self) -> str:
+        text = f"{one_line(str(self.path))}: {self.message}"
+        return f"{text}; hint: {self.hint}" if self.hint else text
+
+
+def read_captures(
+    files: Sequence[str | Path],
+    *,
+    ports: Sequence[int] = (53,),
+    progress: Progress | None = None,
+) -> Measurement:
+    """DNS exchanges of captures (pcap, pcapng) and dnstap files as a measurement.
+
+    Files may be compressed (gz, bz2, zst). What cannot be used is counted in the table `skipped`.
+    On Ctrl-C the measurement holds what was read, and says that it is partial.
+
+    Args:
+        files: One or more; a connection never runs from one file into the next.
+        ports: Where DNS servers listen.
+        progress: Told how far the reading is.
+
+    Raises:
+        CaptureError: A file is no capture, or none of them holds DNS.
+    """
+    clock = time.perf_counter()
+    sizes = [_size(Path(file)) for file in files]
+    reading = _Reading(sum(sizes), list(ports), progress)
+    status: Literal["complete", "partial"] = "complete"
+    try:
+        for number, (file, size) in enumerate(zip(files, sizes, strict=True)):
+            reading.file(Path(file), size, number)
+    except KeyboardInterrupt:
+        status = "partial"
+    if not reading.rows and status == "complete":
+        raise CaptureError(Path(files[0]), *reading.nothing(len(files)))
+    exchanges, connections = reading.tables()
+    return Measurement(
+        source="capture",
+        settings={"files": [str(file) for file in files], "ports": list(ports)},
+        status=status,
+        stopped="end" if status == "complete" else "interrupted",
+        length_s=time.perf_counter() - clock,
+        tables={
+            "exchanges": exchanges,
+            "connections": connections,
+            "vantages": _vantages(exchanges, connections),
+            "skipped": reading.skipped_table(),
+        },
+        narrows=_core.version,
+        findings={
+            "records": reading.records,
+            "remarks": reading.remarks,
+            "watched_near": _watched_near(connections),
+        },
+    )
+
+
+class _Reading:
+    """What has been read so far."""
+
+    def __init__(self, total: int, ports: list[int], progress: Progress | None) -> None:
+        self.total = max(total, 1)
+        self.ports = ports
+        self.progress = progress
+        self.before = 0
+        self.records = 0
+        self.rows = 0
+        self.exchanges: list[pl.DataFrame] = []
+        self.connections: list[pl.DataFrame] = []
+        self.skipped: list[tuple[str, str | None, str, int, str]] = []
+        self.remarks: list[dict[str, Any]] = []
+        self.other_ports: list[int] = []
+
+    def file(self, path: Path, size: int, number: int) -> None:
+        """Reads a file to its end."""
+        try:
+            reader = _core.CaptureReader(path, self.ports)
+        except OSError as error:
+            message = (error.strerror or str(error)).lower()
+            raise CaptureError(path, message, "check the path") from None
+        except ValueError as error:
+            raise CaptureError(path, str(error), "name pcap, pcapng or dnstap files") from None
+        try:
+            while (tables := reader.chunk(_CHUNK)) is not None:
+                self._take(*tables, number)
+                if self.progress is not None:
+                    done = (self.before + reader.bytes_read) / self.total
+                    self.progress(min(done, 1.0), path.name)
+        finally:
+            self._note(path, reader)
+        self.before += size
+
+    def _take(self, exchanges: dict[str, Any], connections: dict[str, Any], number: int) -> None:
+        sizes, ends = exchanges.pop("sizes"), exchanges.pop("sizes_end")
+        found = to_frame(exchanges, MEASUREMENT_TABLES["exchanges"])
+        found = found.with_columns(
+            target=pl.col("server").fill_null("unknown"),
+            vantage=pl.col("vantage").fill_null("unknown"),
+            segment_bytes=_lists(sizes, ends),
+            file=pl.lit(number, dtype=pl.UInt32()),
+        )
+        opened = to_frame(connections, MEASUREMENT_TABLES["connections"])
+        opened = opened.with_columns(
+            target=pl.col("server").fill_null("unknown"),
+            file=pl.lit(number, dtype=pl.UInt32()),
+        )
+        self.rows += found.height + opened.height
+        self.exchanges.append(found)
+        self.connections.append(opened)
+
+    def _note(self, path: Path, reader: _core.CaptureReader) -> None:
+        self.records += reader.records
+        self.other_ports += reader.busiest_other_ports()
+        for kind, count, first, example in reader.skipped():
+            transport, colon, reason = kind.partition(": ")
+            if not colon or transport not in ("udp", "tcp"):
+                transport, reason = "", kind
+            where = f"record {first}" + (f": {example}" if example else "")
+            self.skipped.append((str(path), transport or None, reason, count, where))
+        for kind, count, first, example in reader.remarks():
+            self.remarks.append(
+                {"source": str(path), "what": kind, "records": count, "first": first}
+                | {"example": example}
+            )
+
+    def tables(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Both tables in the order of time, with connections numbered over all files."""
+        tables = MEASUREMENT_TABLES
+        connections = concatenated(self.connections, tables["connections"], _EXTRA)
+        connections = connections.sort("file", "started_s", "connection")
+        numbers = connections.select(
+            "file", "connection", number=pl.int_range(pl.len(), dtype=pl.UInt32)
+        )
+        exchanges = concatenated(self.exchanges, tables["exchanges"], _EXTRA)
+        exchanges = (
+            exchanges.join(numbers, on=["file", "connection"], how="left", maintain_order="left")
+            .with_columns(connection=pl.col("number"))
+            .sort("file", "started_s", "connection", maintain_order=True)
+        )
+        numbered = pl.int_range(pl.len(), dtype=pl.UInt32)
+        return (
+            exchanges.with_columns(exchange=numbered).select(tables["exchanges"].schema.names()),
+            connections.with_columns(connection=numbered).select(
+                tables["connections"].schema.names()
+            ),
+        )
+
+    def skipped_table(self) -> pl.DataFrame:
+        """What was skipped."""
+        schema = MEASUREMENT_TABLES["skipped"].schema
+        return pl.DataFrame(self.skipped, schema=schema, orient="row", infer_schema_length=None)
+
+    def nothing(self, files: int) -> tuple[str, str]:
+        """Why there are no rows, and the mend."""
+        where = "it holds" if files == 1 else f"these {files} files hold"
+        ports = ", ".join(map(str, self.ports))
+        said = f"{where} no DNS on port {ports} in {self.records} packets"
+        if self.skipped:
+            _, _, reason, count, first = max(self.skipped, key=lambda row: row[3])
+            said = f"{said} ({count}: {reason}; {first})"
+        if self.other_ports:
+            return said, f"--port {self.other_ports[0]} reads the busiest other port"
+        return said, "name captures of DNS"
+
+
+def _lists(values: Any, ends: Any) -> pl.Series:
+    """Lists that stand one after the other; empty ones are null."""
+    starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
+    lengths = ends - starts
+    owner = np.repeat(np.arange(len(ends), dtype=np.uint32), lengths)
+    grouped = (
+        pl.DataFrame({"owner": owner, "value": pl.Series(values, dtype=pl.UInt32)})
+        .group_by("owner", maintain_order=True)
+        .agg("value")
+    )
+    rows = pl.DataFrame({"owner": pl.Series(np.arange(len(ends)), dtype=pl.UInt32)})
+    joined = rows.join(grouped, on="owner", how="left", maintain_order="left")
+    return joined["value"].cast(pl.List(pl.UInt32)).alias("segment_bytes")
+
+
+def _vantages(exchanges: pl.DataFrame, connections: pl.DataFrame) -> pl.DataFrame:
+    schema = MEASUREMENT_TABLES["vantages"].schema
+    both = pl.concat([exchanges.select("vantage"), connections.select("vantage")])
+    names = both.unique("vantage", maintain_order=True)
+    return names.select(
+        pl.col("vantage") if name == "vantage" else pl.lit(None, dtype=dtype).alias(name)
+        for name, dtype in schema.items()
+    )
+
+
+def _watched_near(connections: pl.DataFrame) -> str:
+    """Where the capture was made: near the `client`, near the `server`, or `unknown`.
+
+    Near the client the SYN/ACK takes the round trip and the ACK nothing; near the server it is the
+    other way round.
+    """
+    seen = connections.select("syn_ms", "ack_ms").drop_nulls()
+    if not seen.height:
+        return "unknown"
+    near_client = int((seen["syn_ms"] > 4.0 * seen["ack_ms"]).sum())
+    near_server = int((seen["ack_ms"] > 4.0 * seen["syn_ms"]).sum())
+    if near_client > 0.8 * seen.height:
+        return "client"
+    if near_server > 0.8 * seen.height:
+        return "server"
+    return "unknown"
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        message = (error.strerror or str(error)).lower()
+        raise CaptureError(path, message, "check the path") from None

@@ -1,0 +1,68 @@
+"""`narrows import capture`: captures and dnstap into a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.folders import free_folder
+from narrows.cli.options import Json, Quiet
+from narrows.cli.progress import shown
+
+EXAMPLES = """\
+[bold]narrows import capture dns.pcapng --out runs/dns[/bold] # a row for each DNS exchange and each
+connection: handshake, segments, how the length was cut, retransmissions, who closed.
+
+[bold]narrows import capture *.pcap.gz --port 53 --port 8053[/bold] # servers on other ports too.
+"""
+
+
+def command(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE",
+            help="pcap, pcapng or dnstap files; gz, bz2 or zst too.",
+            show_default=False,
+        ),
+    ],
+    port: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="PORT",
+            help="Where DNS servers listen (default: 53); may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The run folder (default: runs/capture-N).", show_default=False
+        ),
+    ] = None,
+    json_output: Json = False,
+    quiet: Quiet = False,
+) -> Exit:
+    """Read DNS exchanges over UDP and TCP from captures, or from dnstap, into a run folder."""
+    from narrows.captures import read_captures
+    from narrows.cli.measured import saved
+    from narrows.results.folder import check_target
+
+    ports = port or [53]
+    for number in ports:
+        if not 0 < number < 65536:
+            raise UserError(f"--port {number}: is no port; hint: 1 to 65535")
+    folder = out or free_folder(Path("runs"), "capture")
+    check_target(folder)
+    with shown("reading", quiet=quiet) as update:
+        measurement = read_captures(files, ports=ports, progress=update)
+    code = saved(measurement, folder, json_output=json_output, quiet=quiet)
+    if measurement.findings["watched_near"] == "server" and not quiet:
+        say(
+            "note: watched near the server, where an exchange takes no round trip; "
+            "connections.ack_ms holds the clients' round trips"
+        )
+    return code

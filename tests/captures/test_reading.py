@@ -1,0 +1,169 @@
+"""Captures of known servers: what was written how, and what the rows say."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+from pathlib import Path
+
+import pytest
+
+from narrows.captures import CaptureError, read_captures
+from narrows.cli import main
+from narrows.ratio import Rules, analyse
+from narrows.results import Measurement
+from tests.captures.tshark import NEEDS_TSHARK, agrees, look
+
+DATA = Path(__file__).parent / "data"
+CAPTURES = sorted(path.name for path in DATA.glob("*.pcap*"))
+
+
+def read(*names: str) -> Measurement:
+    return read_captures([DATA / name for name in names])
+
+
+def replies(name: str) -> list[tuple[str, list[int]]]:
+    """How each reply over TCP came."""
+    rows = read(name).exchanges.filter(transport="tcp")
+    return [(row[0], row[1]) for row in rows.select("prefix", "segment_bytes").iter_rows()]
+
+
+def test_old_nsd_sends_the_length_by_itself_and_the_next_one_does_not() -> None:
+    # Wijnen 2012: 2 bytes and the reply; with writev() one segment. Here the reply has 857 bytes.
+    assert replies("nsd3213-soa.pcapng") == [("alone", [2, 857])]
+    assert replies("nsd3214-soa.pcapng") == [("joined", [859])]
+
+
+def test_a_length_written_byte_by_byte_is_split() -> None:
+    assert {(prefix, sizes[0]) for prefix, sizes in replies("old-byte-soa.pcapng")} == {
+        ("split", 1)
+    }
+
+
+def test_queries_on_one_connection_share_it() -> None:
+    tcp = read("old-two-reuse.pcapng").exchanges.filter(transport="tcp")
+    assert tcp["connection"].n_unique() == 1
+    assert tcp["reused"].to_list() == [False, True, True]
+    assert tcp["connect_ms"].is_null().to_list() == [False, True, True]
+    # Two writes cost a second round trip of 40 ms each time.
+    assert tcp["query_ms"].to_list() == pytest.approx([80, 80, 80], abs=8)
+    assert tcp["total_ms"][0] == pytest.approx(120, abs=10)
+
+
+def test_a_delayed_ack_shows_between_the_two_segments() -> None:
+    tcp = read("old-two-delack.pcapng").exchanges.filter(transport="tcp")
+    assert (tcp["query_ms"] - tcp["first_byte_ms"]).to_list() == pytest.approx([80] * 3, abs=10)
+
+
+def test_large_replies_are_truncated_over_udp_and_come_in_segments_over_tcp() -> None:
+    exchanges = read("unbound-big.pcapng").exchanges
+    assert exchanges.filter(transport="udp")["truncated"].all()
+    tcp = exchanges.filter(transport="tcp")
+    assert (tcp["segments"] >= 3).all()
+    assert (tcp["segment_bytes"].list.sum() == tcp["reply_bytes"] + 2).all()
+
+
+def test_captures_of_several_interfaces_and_files_are_one_measurement() -> None:
+    whole = read("two-interfaces.pcapng", "nsd3213-soa.pcapng")
+    assert whole.connections["connection"].to_list() == list(range(7))
+    assert whole.exchanges["connection"].drop_nulls().is_in(range(7)).all()
+    assert whole.findings["watched_near"] == "client"
+
+
+def test_dnstap_has_times_but_no_handshake() -> None:
+    for transport in ("udp", "tcp"):
+        row = read(f"kdig-{transport}.dnstap").exchanges.row(0, named=True)
+        assert (row["transport"], row["outcome"], row["qtype"]) == (transport, "answered", "SOA")
+        assert row["query_ms"] > 0.0
+        assert (row["total_ms"] is None) == (transport == "tcp")
+        assert row["segments"] is None
+
+
+def test_ratios_come_of_captures_too() -> None:
+    analysis = analyse([read("old-two-soa-nanoseconds.pcap")], Rules(window_s=float("inf")))
+    assert analysis.table.height == 3
+    assert analysis.whole.peaks.quantiles[0.5] == pytest.approx(3.0, abs=0.15)
+
+
+@NEEDS_TSHARK
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CAPTURES)
+def test_tshark_sees_the_same(name: str) -> None:
+    agrees(read(name), look(DATA / name))
+
+
+def test_compressed_captures_are_read(tmp_path: Path) -> None:
+    data = (DATA / "nsd3213-soa.pcapng").read_bytes()
+    for name, packed in (("a.gz", gzip.compress(data)), ("b.bz2", bz2.compress(data))):
+        (tmp_path / name).write_bytes(packed)
+        assert read_captures([tmp_path / name]).exchanges.height == 2
+
+
+def test_a_capture_cut_in_the_middle_keeps_what_was_read(tmp_path: Path) -> None:
+    data = (DATA / "two-interfaces.pcapng").read_bytes()
+    (tmp_path / "cut").write_bytes(data[: len(data) // 2 + 1])
+    measurement = read_captures([tmp_path / "cut"])
+    assert measurement.exchanges.height > 0
+    reasons = dict(measurement.skipped.select("reason", "first").iter_rows())
+    assert "ends within a packet" in reasons["the file is damaged from there on"]
+
+
+def test_an_unknown_link_type_says_so(tmp_path: Path) -> None:
+    data = bytearray((DATA / "old-two-soa-nanoseconds.pcap").read_bytes())
+    data[20:24] = (147).to_bytes(4, "little")
+    (tmp_path / "link").write_bytes(data)
+    with pytest.raises(CaptureError, match=r"an unknown link type; record 1: link type 147 is not"):
+        read_captures([tmp_path / "link"])
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b"", "is neither pcap, pcapng nor dnstap"),
+        (b"GET / HTTP/1.1\r\n", "is neither pcap, pcapng nor dnstap"),
+        (b"\xd4\xc3\xb2\xa1", "ends within a packet"),
+        (b"\0\0\0\0", "is neither pcap, pcapng nor dnstap"),
+        (b"\x0a\x0d\x0d\x0a" + b"\xff" * 40, "no DNS on port 53 in 0 packets (1: the file is"),
+        (gzip.compress(b"text"), "is neither pcap, pcapng nor dnstap"),
+    ],
+)
+def test_other_files_are_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, line: str
+) -> None:
+    (tmp_path / "file").write_bytes(data)
+    out = str(tmp_path / "run")
+    assert main(["import", "capture", str(tmp_path / "file"), "--out", out]) == 2
+    error = capsys.readouterr().err
+    assert line in error
+    assert "hint: " in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["gone"], "gone: no such file or directory; hint: check the path"),
+        (["{data}/nsd3213-soa.pcapng", "--port", "5353"], "--port 53 reads the busiest other port"),
+        (["{data}/nsd3213-soa.pcapng", "--port", "0"], "--port 0: is no port"),
+        (["{data}"], "is a directory"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], line: str
+) -> None:
+    given = [part.format(data=DATA) for part in arguments]
+    assert main(["import", "capture", *given, "--out", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert line in error
+    assert error.count("\n") == 1
+
+
+def test_the_command_leaves_a_run_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    file = str(DATA / "nsd3213-soa.pcapng")
+    assert main(["import", "capture", file, "--out", str(run)]) == 0
+    assert "2 queries from 1 vantage point to 1 server" in capsys.readouterr().out
+    again = Measurement.load(run)
+    assert again.exchanges["segment_bytes"].drop_nulls().to_list() == [[2, 857]]

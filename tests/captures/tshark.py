@@ -1,0 +1,85 @@
+"""What tshark sees in a capture, to be held against what narrows sees."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from narrows.results import Measurement
+
+__all__ = ["NEEDS_TSHARK", "Seen", "agrees", "look"]
+
+NEEDS_TSHARK = pytest.mark.skipif(
+    shutil.which("tshark") is None, reason="tshark is missing: apt-get install tshark"
+)
+
+_FIELDS = (
+    "udp.stream",
+    "tcp.stream",
+    "tcp.len",
+    "dns.flags.response",
+    "dns.time",
+    "tcp.analysis.initial_rtt",
+    "tcp.analysis.retransmission",
+    "_ws.malformed",
+)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Counts and times."""
+
+    udp_times_ms: list[float]
+    """Response times over UDP, in order of size."""
+    tcp_messages: Counter[str]
+    """Queries ("0") and replies ("1") over TCP."""
+    handshakes_ms: list[float]
+    """From SYN to ACK, a connection each, in order of size."""
+    retransmissions: int
+    """Data segments sent again."""
+
+
+def look(file: Path) -> Seen:
+    """What tshark sees in a file."""
+    command = ["tshark", "-r", str(file), "-T", "fields", "-E", "header=y", "-E", "separator=/t"]
+    command += [part for field in _FIELDS for part in ("-e", field)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    rows = list(csv.DictReader(io.StringIO(done.stdout), delimiter="\t"))
+    udp: list[float] = []
+    messages: Counter[str] = Counter()
+    handshakes: dict[str, float] = {}
+    again = 0
+    for row in rows:
+        if row["tcp.stream"]:
+            messages.update(part for part in row["dns.flags.response"].split(",") if part)
+            if row["tcp.analysis.initial_rtt"]:
+                handshakes[row["tcp.stream"]] = 1e3 * float(row["tcp.analysis.initial_rtt"])
+            again += bool(row["tcp.analysis.retransmission"]) and int(row["tcp.len"]) > 0
+        elif row["dns.time"]:
+            udp += [1e3 * float(part) for part in row["dns.time"].split(",")]
+    return Seen(sorted(udp), messages, sorted(handshakes.values()), again)
+
+
+def agrees(measurement: Measurement, seen: Seen) -> None:
+    """Asserts that narrows has seen the same."""
+    exchanges, connections = measurement.exchanges, measurement.connections
+    udp = exchanges.filter(transport="udp", outcome="answered")["query_ms"].sort().to_list()
+    assert udp == pytest.approx(seen.udp_times_ms, abs=2e-3)
+    tcp = exchanges.filter(transport="tcp")["outcome"]
+    assert len(tcp) - int((tcp == "no-query-seen").sum()) == seen.tcp_messages["0"]
+    assert int(tcp.is_in(["answered", "no-query-seen"]).sum()) == seen.tcp_messages["1"]
+    # tshark gives no round-trip time where a SYN was sent again.
+    both = connections.filter(syn_retransmissions=0).select("syn_ms", "ack_ms").drop_nulls()
+    handshakes = (both["syn_ms"] + both["ack_ms"]).sort().to_list()
+    assert handshakes == pytest.approx(seen.handshakes_ms, abs=2e-3)
+    again = (
+        connections["client_retransmissions"].sum() + connections["server_retransmissions"].sum()
+    )
+    assert again == seen.retransmissions
