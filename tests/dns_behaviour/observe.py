@@ -81,6 +81,18 @@ def question_type(packet: Packet) -> str:
     return dns.rdatatype.to_text(query.question[0].rdtype)
 
 
+def longest_round_trip(trial: Trial) -> float:
+    """From a query over UDP to its reply, at the line; so without what lies before it."""
+    sent: dict[int, float] = {}
+    longest = 0.0
+    for packet in trial.packets:
+        if packet.protocol == UDP and packet.from_client:
+            sent[packet.source_port] = packet.at
+        elif packet.protocol == UDP and packet.destination_port in sent:
+            longest = max(longest, packet.at - sent[packet.destination_port])
+    return longest
+
+
 def host(packet: Packet) -> str:
     """The first label of the name that a query asks for."""
     query = message(packet)

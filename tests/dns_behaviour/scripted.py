@@ -89,7 +89,8 @@ class Scripted:
         with contextlib.suppress(dns.exception.DNSException):
             if case == ROOT:
                 here = sock.getsockname()[0]
-                sock.sendto(referral(wire, {zone(c): a for a, c in self.at(here).items()}), client)
+                servers = {zone(c): a for a, c in self.at(here).items()}
+                sock.sendto(referral(wire, servers, here), client)
             else:
                 sock.sendto(reply(wire, case.udp), client)
 
@@ -159,14 +160,19 @@ class Scripted:
         self.selector.close()
 
 
-def referral(wire: bytes, servers: dict[str, str]) -> bytes:
+def referral(wire: bytes, servers: dict[str, str], here: str) -> bytes:
     """What the root says: where the zone's server is (RFC 1034, 4.3.2), or that there is none."""
     query = dns.message.make_response(dns.message.from_wire(wire), our_payload=4096)
     labels = query.question[0].name.to_text(omit_final_dot=True).lower().split(".")
     name = ".".join(labels[-2:])
+    own = dns.rrset.from_text("ns.test.", 3600, "IN", "A", here)
     if query.question[0].name == dns.name.root:
         query.flags |= dns.flags.AA
         query.answer.append(dns.rrset.from_text(".", 3600, "IN", "NS", "ns.test."))
+        query.additional.append(own)
+    elif labels == ["ns", "test"] and query.question[0].rdtype == dns.rdatatype.A:
+        query.flags |= dns.flags.AA
+        query.answer.append(own)
     elif name in servers:
         query.authority.append(dns.rrset.from_text(f"{name}.", 3600, "IN", "NS", f"ns.{name}."))
         glue = dns.rrset.from_text(f"ns.{name}.", 3600, "IN", "A", servers[name])

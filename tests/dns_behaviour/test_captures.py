@@ -12,7 +12,7 @@ import pytest
 
 from . import capture, real_servers, real_zones
 from .conftest import INSTALL, cannot
-from .packets import TCP
+from .packets import FIN, SYN, TCP, Packet
 
 TABLES = sorted(capture.FOLDER.glob("*.json"))
 Rows = list[dict[str, Any]]
@@ -92,6 +92,21 @@ def essence(rows: Rows) -> list[tuple[str, str, int]]:
     ]
 
 
+def once(packets: list[Packet]) -> list[Packet]:
+    """Without what TCP sent again because a busy machine was late."""
+    seen: set[tuple[bool, int, int, int, int]] = set()
+    kept = []
+    for packet in packets:
+        key = (packet.from_client, packet.client_port, packet.sequence, packet.flags)
+        whole = (*key, len(packet.payload))
+        if packet.protocol != TCP or not (packet.payload or packet.flags & (SYN | FIN)):
+            kept.append(packet)
+        elif whole not in seen:
+            seen.add(whole)
+            kept.append(packet)
+    return kept
+
+
 @pytest.fixture(scope="module")
 def again(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
     """All exchanges once more, on a shorter line."""
@@ -108,7 +123,7 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
     def one(server: real_servers.RealServer) -> dict[str, Rows]:
         made = capture.run(server, capture.exchanges_of(server), files, folder, delay=0.02)
         return {
-            f"{server.name}-{name}": capture.sequence(capture.read(path))
+            f"{server.name}-{name}": capture.sequence(once(capture.read(path)))
             for name, path in made.items()
         }
 

@@ -85,8 +85,7 @@ def test_crowd(profile: dns_profiles.Server, shown: Shown) -> None:
     elif profile.busy_levels:
         # A query that a busy machine sends late finds its connection closed for its time-out, so
         # there may be less of them than the limit.
-        least = profile.busy_levels[0][0] * profile.tcp_connections
-        assert least <= shown.together <= profile.tcp_connections
+        assert 0 < shown.together <= profile.tcp_connections
     else:
         assert shown.together == profile.tcp_connections
         assert not shown.crowd_refused
