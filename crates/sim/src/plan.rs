@@ -9,7 +9,7 @@ use narrows_units::{Bytes, Rate, Span, Time};
 use crate::application::Settings;
 pub use crate::application::connection::{Connection, Opener};
 pub use crate::application::streams::Stream;
-pub use crate::application::{Draw, Kind, bulk, dns, on_off, ping, trace, udp};
+pub use crate::application::{Draw, Kind, bulk, dns, on_off, ping, trace, udp, voip};
 use crate::transport::tcp;
 
 /// A whole run.

@@ -25,6 +25,7 @@ pub mod ping;
 pub mod streams;
 pub mod trace;
 pub mod udp;
+pub mod voip;
 
 use core::fmt;
 
@@ -252,4 +253,6 @@ kinds! {
     Trace(trace::Trace),
     /// Probes that are answered at once.
     Ping(ping::Ping),
+    /// Telephone calls.
+    Voip(voip::Voip),
 }

@@ -1,0 +1,96 @@
+//! The playout buffer: when speech that has come is heard.
+//!
+//! A packet is heard a constant time after it was sent, for all packets of a talk spurt; what comes
+//! later than that is not heard. Between spurts that time may change, because a pause may be longer
+//! or shorter unnoticed.
+//!
+//! - *Fixed*: the first packet of a spurt that comes waits for a given time.
+//! - *Adaptive*: the mean delay and four times its variation, as TCP smooths them; algorithm 1 of
+//!   Ramjee, Kurose, Towsley and Schulzrinne, "Adaptive playout mechanisms for packetized audio
+//!   applications in wide-area networks", INFOCOM 1994. The paper gives no first values: the first
+//!   packet's delay, and a variation of a quarter of a packet's time.
+
+use narrows_units::Span;
+
+use super::Playout;
+
+#[derive(Debug)]
+pub(super) struct Buffer {
+    playout: Playout,
+    packet_time: Span,
+    /// Seconds, smoothed: delay and its variation; `None`: nothing came yet.
+    smoothed: Option<(f64, f64)>,
+    /// The spurt, and how long after their sending its packets are heard.
+    now: Option<(u32, Span)>,
+}
+
+/// The weight of the past, as the paper has it.
+const PAST: f64 = 0.998_002;
+
+impl Buffer {
+    pub(super) const fn new(playout: Playout, packet_time: Span) -> Self {
+        Self { playout, packet_time, smoothed: None, now: None }
+    }
+
+    /// A packet of talk spurt `spurt` came `delay` after it was sent. Gives how long after its
+    /// sending it is heard; `None`: it came too late.
+    pub(super) fn take(&mut self, spurt: u32, delay: Span) -> Option<Span> {
+        let smoothed = self.smooth(delay.as_secs_f64());
+        let offset = match self.now {
+            // A spurt that is over is heard with its own offset no longer; neither is this packet.
+            Some((other, _)) if spurt < other => return None,
+            Some((same, offset)) if same == spurt => offset,
+            _ => match self.playout {
+                Playout::Fixed(wait) => delay + wait,
+                Playout::Adaptive => Span::from_secs_f64(smoothed.0 + 4.0 * smoothed.1),
+            },
+        };
+        self.now = Some((spurt, offset));
+        (delay <= offset).then_some(offset)
+    }
+
+    fn smooth(&mut self, delay: f64) -> (f64, f64) {
+        let smoothed = match self.smoothed {
+            None => (delay, self.packet_time.as_secs_f64() / 4.0),
+            Some((mean, variation)) => {
+                let mean = PAST * mean + (1.0 - PAST) * delay;
+                (mean, PAST * variation + (1.0 - PAST) * (mean - delay).abs())
+            }
+        };
+        self.smoothed = Some(smoothed);
+        smoothed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Span {
+        Span::from_ms(ms)
+    }
+
+    #[test]
+    fn the_first_packet_of_a_spurt_sets_when_the_others_are_heard() {
+        let mut buffer = Buffer::new(Playout::Fixed(ms(40)), ms(20));
+        let heard = |buffer: &mut Buffer, spurt, delay| buffer.take(spurt, ms(delay));
+        assert_eq!(heard(&mut buffer, 0, 30), Some(ms(70)));
+        assert_eq!(heard(&mut buffer, 0, 70), Some(ms(70)));
+        assert_eq!(heard(&mut buffer, 0, 71), None);
+        assert_eq!(heard(&mut buffer, 1, 100), Some(ms(140)));
+        assert_eq!(heard(&mut buffer, 0, 10), None);
+    }
+
+    /// With the same delay for ever, the variation goes to zero as 0.998002^n.
+    #[test]
+    fn an_adaptive_buffer_comes_down_to_a_constant_delay() {
+        let mut buffer = Buffer::new(Playout::Adaptive, ms(20));
+        assert_eq!(buffer.take(0, ms(50)), Some(ms(70)));
+        for _ in 0..1000 {
+            buffer.take(0, ms(50));
+        }
+        let offset = buffer.take(1, ms(50)).map(Span::as_secs_f64);
+        let expected = 0.05 + 4.0 * 0.005 * PAST.powi(1001);
+        assert!(offset.is_some_and(|offset| (offset - expected).abs() < 1e-9), "{offset:?}");
+    }
+}
