@@ -94,10 +94,9 @@ def _make_capture(path: Path, size: int) -> None:
             copy += 1
             for seconds, fraction, length, data in packets:
                 changed = data[:]
-                # Another client: the middle bytes of its address, in whichever place it stands.
-                for at in (26, 30):
-                    if data[34 + (0 if at == 26 else 2) : 36 + (0 if at == 26 else 2)] != b"\0\x35":
-                        changed[at + 1 : at + 3] = struct.pack(">H", copy & 0xFFFF)
+                # Another client: two bytes of its address, which is the source's or not.
+                at = 17 if data[20:22] == b"\0\x35" else 13
+                changed[at : at + 2] = struct.pack(">H", copy & 0xFFFF)
                 head = struct.pack("<IIII", seconds + 2 * copy, fraction, len(changed), length)
                 file.write(head + changed)
                 written += 16 + len(changed)

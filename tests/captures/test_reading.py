@@ -85,6 +85,24 @@ def test_ratios_come_of_captures_too() -> None:
     assert analysis.whole.peaks.quantiles[0.5] == pytest.approx(3.0, abs=0.15)
 
 
+def test_a_capture_near_the_server_is_told_and_warned_of(tmp_path: Path) -> None:
+    # The same packets as the server sees them: the SYN/ACK at once, the ACK a round trip later.
+    near = bytearray((DATA / "old-two-soa-nanoseconds.pcap").read_bytes())
+    at = 24
+    while at < len(near):
+        fraction, kept = (int.from_bytes(near[at + p : at + p + 4], "little") for p in (4, 8))
+        if near[at + 16 + 20 : at + 16 + 22] == b"\0\x35":
+            # The server sends 40 ms before the client sees it; so does its clock, by seconds.
+            moved = int.from_bytes(near[at : at + 4], "little") * 10**9 + fraction - 40_000_000
+            near[at : at + 4] = (moved // 10**9).to_bytes(4, "little")
+            near[at + 4 : at + 8] = (moved % 10**9).to_bytes(4, "little")
+        at += 16 + kept
+    (tmp_path / "near").write_bytes(near)
+    measurement = read_captures([tmp_path / "near"])
+    assert measurement.findings["watched_near"] == "server"
+    assert measurement.connections["ack_ms"].to_list() == pytest.approx([40] * 3, abs=3)
+
+
 @NEEDS_TSHARK
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CAPTURES)

@@ -112,6 +112,7 @@ class RatioAnalysis:
         variants: The same under other rules.
         sources: The folders that were read.
         skipped: Records that the import could not use, by reason.
+        warnings: Why the ratios may not mean what they seem to.
     """
 
     table: pl.DataFrame
@@ -122,6 +123,7 @@ class RatioAnalysis:
     variants: tuple[Variant, ...]
     sources: tuple[str, ...]
     skipped: tuple[tuple[str, int], ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @cached_property
     def servers(self) -> list[str]:
@@ -212,7 +214,21 @@ def analyse(
         variants=tuple(_variants(exchanges, rules)) if variants else (),
         sources=sources,
         skipped=tuple(sorted(skipped.items(), key=lambda item: -item[1])),
+        warnings=tuple(_warnings(measurements, sources)),
     )
+
+
+def _warnings(measurements: Sequence[Measurement], sources: Sequence[str]) -> list[str]:
+    said = []
+    for part, source in zip(measurements, sources, strict=True):
+        if part.findings.get("watched_near") == "server":
+            said.append(
+                f"{source} was captured near the server, where times hold no round trip: its "
+                "ratios mean nothing; connections.ack_ms holds the clients' round trips"
+            )
+        if not part.complete:
+            said.append(f"{source} is partial: {part.stopped}")
+    return said
 
 
 _NEEDED = (

@@ -49,6 +49,7 @@ def document(analysis: RatioAnalysis) -> dict[str, Any]:
         "dropped": [asdict(part) for part in analysis.dropped],
         "variants": [asdict(part) for part in analysis.variants],
         "skipped": [list(part) for part in analysis.skipped],
+        "warnings": list(analysis.warnings),
     }
 
 
@@ -86,6 +87,7 @@ def load(folder: Path) -> RatioAnalysis:
             variants=tuple(Variant(**part) for part in found["variants"]),
             sources=tuple(str(part) for part in found["sources"]),
             skipped=tuple((str(reason), int(count)) for reason, count in found["skipped"]),
+            warnings=tuple(str(part) for part in found["warnings"]),
         )
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None

@@ -94,7 +94,8 @@ def summary_text(analysis: RatioAnalysis) -> TextTable:
         sections.append(("by day", [peaks_row(group) for group in analysis.by_server_and_day]))
     if len(groups) > 1:
         sections.append(("together", [peaks_row(analysis.whole)]))
-    notes = [sentence for group in groups[:13] for sentence in say_group(group)]
+    notes = [f"warning: {warning}" for warning in analysis.warnings]
+    notes += [sentence for group in groups[:13] for sentence in say_group(group)]
     notes += [say_failures(part) for part in analysis.failures[:26]]
     return TextTable("", HEADER, sections, notes)
 

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from narrows.ratio.analysis import Group
 from narrows.ratio.density import over_the_day
@@ -53,6 +54,8 @@ def over_day_figure(group: Group, top: float = 6.0) -> Figure:
     axes.set_ylabel("TCP / UDP")
     axes.grid(visible=False)
     axes.set_title(f"{group.label}: pairs in half an hour and 0.05 of ratio")
-    bar = figure.colorbar(mesh, ax=axes, pad=0.015, aspect=30)
+    bar = figure.colorbar(mesh, ax=axes, pad=0.015, aspect=30, label="pairs")
+    bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    bar.ax.yaxis.set_minor_formatter(NullFormatter())
     bar.outline.set_visible(False)
     return figure
