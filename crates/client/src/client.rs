@@ -11,8 +11,10 @@ use nix::sys::socket::SockType;
 use crate::exchange::{ConnectionFacts, Exchange, Outcome, Segments, Stage, Times};
 use crate::failed::Failed;
 use crate::query::Query;
+use crate::quic::QuicConnection;
+use crate::schedule::Schedule;
 use crate::segments::Watch;
-use crate::tcp::Connection;
+use crate::tcp::{Connection, Unopened};
 use crate::{socket, udp};
 
 /// Whom to ask, and how.
@@ -33,6 +35,8 @@ pub struct Server {
     /// Whether TCP shall acknowledge late (`TCP_QUICKACK` 0), as it does within a conversation;
     /// otherwise Linux acknowledges a connection's first segments at once.
     pub late_acknowledgements: bool,
+    /// The name that TLS and QUIC ask for (RFC 6066, section 3); none for `None`.
+    pub tls_name: Option<String>,
 }
 
 impl Server {
@@ -47,6 +51,7 @@ impl Server {
             reuse: false,
             watch: true,
             late_acknowledgements: false,
+            tls_name: None,
         }
     }
 }
@@ -58,6 +63,10 @@ pub enum Transport {
     Udp,
     /// RFC 7766.
     Tcp,
+    /// RFC 7858.
+    Tls,
+    /// RFC 9250.
+    Quic,
 }
 
 /// Asks one server, one query at a time.
@@ -65,7 +74,7 @@ pub enum Transport {
 pub struct Client {
     server: Server,
     watch: Option<Watch>,
-    connection: Option<Connection>,
+    connection: Option<Kept>,
     opened: u32,
     finished: Vec<ConnectionFacts>,
     ids: RandomState,
@@ -82,7 +91,7 @@ impl Client {
     /// No socket can be made, or the source address is none of this machine's.
     pub fn new(server: Server) -> io::Result<Self> {
         let keeper = socket::towards(server.address, server.source, SockType::Datagram, None)?;
-        let watch = (server.watch && server.transport != Transport::Udp)
+        let watch = (server.watch && server.transport == Transport::Tcp)
             .then(|| Watch::open(server.address, server.source).ok())
             .flatten();
         Ok(Self {
@@ -109,8 +118,27 @@ impl Client {
         let id = self.id();
         match self.server.transport {
             Transport::Udp => udp::ask(&self.server, query, id),
-            Transport::Tcp => self.ask_on_connection(query, id),
+            Transport::Tcp | Transport::Tls | Transport::Quic => self.ask_on_connection(query, id),
         }
+    }
+
+    /// Asks as a stub resolver does: again after each of the schedule's time-outs, until there is an
+    /// answer or no attempt is left. One exchange an attempt; the server's own time-out does not
+    /// count. An answer that comes after its attempt's time-out is not waited for.
+    pub fn ask_again(&mut self, query: &Query, schedule: &Schedule) -> Vec<Exchange> {
+        let usual = self.server.timeout;
+        let mut exchanges = Vec::new();
+        for timeout in schedule.timeouts() {
+            self.server.timeout = *timeout;
+            let exchange = self.ask(query);
+            let over = !matches!(exchange.outcome, Outcome::Timeout | Outcome::Mismatched);
+            exchanges.push(exchange);
+            if over {
+                break;
+            }
+        }
+        self.server.timeout = usual;
+        exchanges
     }
 
     /// What is known of the connections that ended since the last call.
@@ -127,7 +155,7 @@ impl Client {
 
     fn ask_on_connection(&mut self, query: &Query, id: u16) -> Exchange {
         let until = Instant::now() + self.server.timeout;
-        if let Some(kept) = self.connection.take() {
+        if let Some(mut kept) = self.connection.take() {
             if kept.is_open() {
                 let (exchange, left) = kept.ask(query, id, until, true, self.watch.as_ref());
                 self.keep_or_finish(left, &exchange);
@@ -139,24 +167,31 @@ impl Client {
         }
         let number = self.opened;
         self.opened += 1;
-        match Connection::open(&self.server, number, until, self.watch.as_ref()) {
-            Ok(connection) => {
-                let (exchange, left) = connection.ask(query, id, until, false, self.watch.as_ref());
+        let opened = if self.server.transport == Transport::Quic {
+            QuicConnection::open(&self.server, number, until).map(|made| Kept::Quic(made.into()))
+        } else {
+            Connection::open(&self.server, number, until, self.watch.as_ref())
+                .map(|made| Kept::Tcp(made.into()))
+        };
+        match opened {
+            Ok(made) => {
+                let (exchange, left) = made.ask(query, id, until, false, self.watch.as_ref());
                 self.keep_or_finish(left, &exchange);
                 exchange
             }
             Err(unopened) => {
                 let bytes = query.message(id).len();
-                let exchange =
-                    unanswered(&unopened.failed, Stage::Connect, unopened.started, bytes);
-                let connection = unopened.facts.as_ref().map(|facts| facts.number);
-                self.finished.extend(unopened.facts.map(|facts| *facts));
-                Exchange { reused: Some(false), connection, ..exchange }
+                let Unopened { failed, stage, connect, started, facts } = unopened;
+                let exchange = unanswered(&failed, stage, started, bytes);
+                let connection = facts.as_ref().map(|facts| facts.number);
+                let times = Times { connect, ..exchange.times };
+                self.finished.extend(facts.map(|facts| *facts));
+                Exchange { reused: Some(false), connection, times, ..exchange }
             }
         }
     }
 
-    fn keep_or_finish(&mut self, connection: Connection, exchange: &Exchange) {
+    fn keep_or_finish(&mut self, connection: Kept, exchange: &Exchange) {
         if self.server.reuse && exchange.outcome == Outcome::Answered {
             self.connection = Some(connection);
         } else {
@@ -164,7 +199,7 @@ impl Client {
         }
     }
 
-    fn finish(&mut self, connection: Connection) {
+    fn finish(&mut self, connection: Kept) {
         self.finished.push(connection.close());
     }
 
@@ -173,6 +208,49 @@ impl Client {
         self.asked += 1;
         let random = self.ids.hash_one((self.asked, SystemTime::now()));
         (random >> 16) as u16
+    }
+}
+
+/// A connection, over whatever.
+#[derive(Debug)]
+enum Kept {
+    Tcp(Box<Connection>),
+    Quic(Box<QuicConnection>),
+}
+
+impl Kept {
+    fn is_open(&mut self) -> bool {
+        match self {
+            Self::Tcp(made) => made.is_open(),
+            Self::Quic(made) => made.is_open(),
+        }
+    }
+
+    fn ask(
+        self,
+        query: &Query,
+        id: u16,
+        until: Instant,
+        reused: bool,
+        watch: Option<&Watch>,
+    ) -> (Exchange, Self) {
+        match self {
+            Self::Tcp(made) => {
+                let (exchange, left) = made.ask(query, id, until, reused, watch);
+                (exchange, Self::Tcp(left.into()))
+            }
+            Self::Quic(made) => {
+                let (exchange, left) = made.ask(query, until, reused);
+                (exchange, Self::Quic(left.into()))
+            }
+        }
+    }
+
+    fn close(self) -> ConnectionFacts {
+        match self {
+            Self::Tcp(made) => made.close(),
+            Self::Quic(made) => made.close(),
+        }
     }
 }
 

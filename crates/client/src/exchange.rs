@@ -217,6 +217,30 @@ pub struct ConnectionFacts {
     pub rtt: Option<Duration>,
 }
 
+impl ConnectionFacts {
+    /// Of a connection that is begun, and that has not come about.
+    pub(crate) fn begun(number: u32, started: SystemTime) -> Self {
+        Self {
+            number,
+            started,
+            ended: None,
+            syn: None,
+            syn_again: None,
+            secure: None,
+            exchanges: 0,
+            ending: Ending::Timeout,
+            closer: None,
+            client_bytes: None,
+            server_bytes: None,
+            client_segments: None,
+            server_segments: None,
+            client_again: None,
+            mss: None,
+            rtt: None,
+        }
+    }
+}
+
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {

@@ -36,11 +36,14 @@ mod exchange;
 mod failed;
 pub mod path;
 mod query;
+mod quic;
+mod schedule;
 mod segments;
 mod socket;
 mod stamps;
 mod tcp;
 mod tcp_info;
+mod tls;
 mod udp;
 
 pub use client::{Client, Server, Transport};
@@ -48,3 +51,4 @@ pub use exchange::{
     Closer, ConnectionFacts, Ending, Exchange, Outcome, Prefix, Reply, Segments, Stage, Times,
 };
 pub use query::{Query, QueryError};
+pub use schedule::Schedule;

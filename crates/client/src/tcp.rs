@@ -1,20 +1,23 @@
-//! Exchanges over TCP (RFC 7766): a connection, and queries on it, each with its two-byte length in
-//! the same segment.
+//! Exchanges over TCP (RFC 7766), with TLS or without (RFC 7858): a connection, and queries on it, each
+//! with its two-byte length in the same segment.
 
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::socket::{MsgFlags, SockType, recv, send};
 
-use crate::client::{Server, unanswered};
-use crate::exchange::{Closer, ConnectionFacts, Ending, Exchange, Outcome, Stage, Times};
+use rustls::pki_types::ServerName;
+
+use crate::client::{Server, Transport, unanswered};
+use crate::exchange::{Closer, ConnectionFacts, Ending, Exchange, Outcome, Segments, Stage, Times};
 use crate::failed::Failed;
 use crate::query::{NoAnswer, Query};
 use crate::segments::{self, Read, Seen, Watch};
 use crate::socket::{self, Woken};
-use crate::stamps;
 use crate::tcp_info::{TcpInfo, acknowledge_late};
+use crate::{stamps, tls};
 
 /// A connection that stands.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) struct Connection {
     port: u16,
     facts: ConnectionFacts,
     late_acknowledgements: bool,
+    /// TLS over it.
+    secure: Option<Box<rustls::ClientConnection>>,
     /// What a raw socket saw of it.
     seen: Vec<Seen>,
     /// Payload that was read, and data segments that had come, so far.
@@ -34,9 +39,19 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) struct Unopened {
     pub(crate) failed: Failed,
+    pub(crate) stage: Stage,
+    /// TCP's handshake, where it was TLS's that failed.
+    pub(crate) connect: Option<Duration>,
     pub(crate) started: SystemTime,
     /// `None` where no SYN was sent.
     pub(crate) facts: Option<Box<ConnectionFacts>>,
+}
+
+impl Unopened {
+    /// Nothing was sent.
+    pub(crate) fn unsent(failed: Failed, started: SystemTime) -> Self {
+        Self { failed, stage: Stage::Connect, connect: None, started, facts: None }
+    }
 }
 
 impl Connection {
@@ -47,55 +62,36 @@ impl Connection {
         until: Instant,
         watch: Option<&Watch>,
     ) -> Result<Self, Unopened> {
-        let unsent = |error: &io::Error| Unopened {
-            failed: Failed::of_system(error),
-            started: SystemTime::now(),
-            facts: None,
-        };
+        let unsent =
+            |error: &io::Error| Unopened::unsent(Failed::of_system(error), SystemTime::now());
         let made = socket::towards(server.address, server.source, SockType::Stream, None)
             .map_err(|error| unsent(&error))?;
         if let Some(watch) = watch {
             watch.clear();
         }
         let (clock, started) = (Instant::now(), SystemTime::now());
-        let mut facts = ConnectionFacts {
-            number,
-            started,
-            ended: None,
-            syn: None,
-            syn_again: None,
-            secure: None,
-            exchanges: 0,
-            ending: Ending::Timeout,
-            closer: None,
-            client_bytes: None,
-            server_bytes: None,
-            client_segments: None,
-            server_segments: None,
-            client_again: None,
-            mss: None,
-            rtt: None,
-        };
+        let mut facts = ConnectionFacts::begun(number, started);
         let connected = socket::start_connect(&made, server.address)
             .and_then(|done| if done { Ok(true) } else { await_connection(&made, until) });
         let elapsed = clock.elapsed();
         let info = TcpInfo::of(&made);
         facts.syn_again = info.again;
+        let unopened = |failed, stage, facts: ConnectionFacts| Unopened {
+            failed,
+            stage,
+            connect: facts.syn,
+            started,
+            facts: Some(Box::new(facts)),
+        };
         match connected {
             Ok(true) => {}
-            Ok(false) => {
-                return Err(Unopened {
-                    failed: Failed::timeout(),
-                    started,
-                    facts: Some(Box::new(facts)),
-                });
-            }
+            Ok(false) => return Err(unopened(Failed::timeout(), Stage::Connect, facts)),
             Err(error) => {
                 let failed = Failed::of_system(&error);
                 if failed.outcome == Outcome::Refused {
                     facts.ending = Ending::Refused;
                 }
-                return Err(Unopened { failed, started, facts: Some(Box::new(facts)) });
+                return Err(unopened(failed, Stage::Connect, facts));
             }
         }
         // TCP's own sample, which a SYN that was sent again does not give (Karn).
@@ -103,15 +99,89 @@ impl Connection {
         facts.syn = Some(sample.filter(|rtt| *rtt <= elapsed).unwrap_or(elapsed));
         facts.ending = Ending::Fin;
         let port = socket::local_port(&made).unwrap_or(0);
-        Ok(Self {
+        let mut made = Self {
             socket: made,
             port,
             facts,
             late_acknowledgements: server.late_acknowledgements,
+            secure: None,
             seen: Vec::new(),
             bytes_read: 0,
             segments_counted: info.data_segments_in,
-        })
+        };
+        if server.transport == Transport::Tls
+            && let Err(failed) = made.make_secure(server, until)
+        {
+            let facts = made.close();
+            return Err(unopened(failed, Stage::Secure, facts));
+        }
+        Ok(made)
+    }
+
+    /// TLS's handshake.
+    fn make_secure(&mut self, server: &Server, until: Instant) -> Result<(), Failed> {
+        let ip = ServerName::IpAddress(server.address.ip().into());
+        let name = match &server.tls_name {
+            Some(name) => ServerName::try_from(name.clone())
+                .map_err(|_| Failed::new(Outcome::NotAsked, "the TLS name is no host name"))?,
+            None => ip,
+        };
+        let failed = |error: &rustls::Error| {
+            Failed::new(Outcome::HandshakeFailed, &error.to_string().to_lowercase())
+        };
+        let mut tls = rustls::ClientConnection::new(Arc::new(tls::over_tcp()), name)
+            .map_err(|error| failed(&error))?;
+        let (clock, began) = (Instant::now(), SystemTime::now());
+        let mut buffer = vec![0; 1 << 16];
+        let mut last = began;
+        loop {
+            // The last of what TLS 1.3 has to say leaves with the query: in a segment of its own it
+            // would hold the query back (Nagle) until the server acknowledges it, which may be late.
+            if !tls.is_handshaking() {
+                break;
+            }
+            if tls.wants_write() {
+                self.flush(&mut tls).map_err(|error| Failed::of_system(&error))?;
+            }
+            match socket::readable(&self.socket, until) {
+                Ok(Woken::Ready) => {}
+                Ok(Woken::Report) => {
+                    stamps::departure(&self.socket);
+                    match socket::pending_error(&self.socket) {
+                        Some(error) => return Err(Failed::of_system(&error)),
+                        None => continue,
+                    }
+                }
+                Ok(Woken::Late) => return Err(Failed::timeout()),
+                Err(error) => return Err(Failed::of_system(&error)),
+            }
+            let arrival = match stamps::receive(&self.socket, &mut buffer) {
+                Ok(arrival) => arrival,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(error) => return Err(Failed::of_system(&error)),
+            };
+            if arrival.bytes == 0 {
+                self.facts.closer = Some(Closer::Server);
+                let words = "the server closed during the handshake";
+                return Err(Failed::new(Outcome::HandshakeFailed, words));
+            }
+            last = arrival.at;
+            feed(&mut tls, &buffer[..arrival.bytes]).map_err(|error| failed(&error))?;
+        }
+        let own = clock.elapsed();
+        self.facts.secure = Some(stamps::between(began, last, own).unwrap_or(own));
+        self.secure = Some(Box::new(tls));
+        Ok(())
+    }
+
+    /// Sends what TLS has to send.
+    fn flush(&self, tls: &mut rustls::ClientConnection) -> io::Result<()> {
+        let mut records = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut records)?;
+        }
+        let sent = send(self.socket.as_raw_fd(), &records, MsgFlags::MSG_NOSIGNAL)?;
+        if sent < records.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
     }
 
     /// Whether the server has left it open.
@@ -167,7 +237,7 @@ impl Connection {
         let since_asked = |at| stamps::between(left, at, own);
         let times = Times {
             connect: self.facts.syn.filter(|_| !reused),
-            secure: None,
+            secure: self.facts.secure.filter(|_| !reused),
             first_byte: since_asked(frame.first_at),
             query: since_asked(frame.last_at),
             total: if reused {
@@ -178,9 +248,13 @@ impl Connection {
             by_kernel: frame.left.is_some() && frame.stamped,
         };
         let after = TcpInfo::of(&self.socket);
-        let start = self.bytes_read - u32::try_from(frame.bytes).unwrap_or(0);
-        let mut cut = segments::cut(&self.seen, start, 2 + u32::from(frame.length))
-            .unwrap_or_else(|| segments::cut_by_reads(&frame.reads));
+        let mut cut = Segments::default();
+        if self.secure.is_none() {
+            // TLS's records, tickets among them, say nothing of how the reply was written.
+            let start = self.bytes_read - u32::try_from(frame.bytes).unwrap_or(0);
+            cut = segments::cut(&self.seen, start, 2 + u32::from(frame.length))
+                .unwrap_or_else(|| segments::cut_by_reads(&frame.reads));
+        }
         cut.query_again = after.again.zip(before.again).map(|(now, then)| now.saturating_sub(then));
         let judged = query.judge(id, &frame.message);
         let (outcome, detail, reply) = match judged {
@@ -230,7 +304,12 @@ impl Connection {
         Some(last.map_or_else(SystemTime::now, |segment| segment.at))
     }
 
-    fn send(&self, framed: &[u8]) -> Result<(), (Stage, Failed)> {
+    fn send(&mut self, framed: &[u8]) -> Result<(), (Stage, Failed)> {
+        if let Some(mut tls) = self.secure.take() {
+            let sent = tls.writer().write_all(framed).and_then(|()| self.flush(&mut tls));
+            self.secure = Some(tls);
+            return sent.map_err(|error| (Stage::Query, Failed::of_system(&error)));
+        }
         // A query is smaller than any send buffer: it is taken whole or not at all.
         let sent = send(self.socket.as_raw_fd(), framed, MsgFlags::MSG_NOSIGNAL);
         sent.map(drop).map_err(|error| (Stage::Query, Failed::of_system(&error.into())))
@@ -253,7 +332,8 @@ impl Connection {
                 Ok(Woken::Late) => return Err((stage, Failed::timeout())),
                 Err(error) => return Err((stage, Failed::of_system(&error))),
             }
-            let wanted = buffer.len().min(frame.missing());
+            let most = if self.secure.is_some() { usize::MAX } else { frame.missing() };
+            let wanted = buffer.len().min(most);
             let arrival = match stamps::receive(&self.socket, &mut buffer[..wanted]) {
                 Ok(arrival) => arrival,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
@@ -266,7 +346,19 @@ impl Connection {
             let segments = counted.zip(self.segments_counted).map(|(now, then)| now - then);
             self.segments_counted = counted;
             self.bytes_read = self.bytes_read.wrapping_add(arrival.bytes as u32);
-            frame.take(&buffer[..arrival.bytes], arrival, segments);
+            match &mut self.secure {
+                None => frame.take(&buffer[..arrival.bytes], arrival, segments),
+                Some(tls) => {
+                    let plain = decrypt(tls, &buffer[..arrival.bytes]).map_err(|error| {
+                        let words = error.to_string().to_lowercase();
+                        (stage, Failed::new(Outcome::Malformed, &words))
+                    })?;
+                    // Session tickets are no reply.
+                    if !plain.is_empty() {
+                        frame.take(&plain, arrival, None);
+                    }
+                }
+            }
             if frame.is_whole() {
                 frame.left = stamps::departure(&self.socket).or(frame.left);
                 return Ok(frame);
@@ -337,6 +429,28 @@ impl Frame {
         }
         whole
     }
+}
+
+/// Gives TLS what came.
+fn feed(tls: &mut rustls::ClientConnection, mut records: &[u8]) -> Result<(), rustls::Error> {
+    while !records.is_empty() {
+        // Reading of a slice fails only where TLS has no room, which processing makes.
+        let read = tls.read_tls(&mut records).unwrap_or(0);
+        tls.process_new_packets()?;
+        if read == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What the server said in these records.
+fn decrypt(tls: &mut rustls::ClientConnection, records: &[u8]) -> Result<Vec<u8>, rustls::Error> {
+    feed(tls, records)?;
+    let mut plain = Vec::new();
+    // WouldBlock says that there is no more of it for now.
+    let _ = tls.reader().read_to_end(&mut plain);
+    Ok(plain)
 }
 
 fn await_connection(made: &OwnedFd, until: Instant) -> io::Result<bool> {

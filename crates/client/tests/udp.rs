@@ -6,7 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use common::{reply, udp};
-use narrows_client::{Client, Outcome, Query, Server, Stage, Transport};
+use narrows_client::{Client, Outcome, Query, Schedule, Server, Stage, Transport};
 
 fn query() -> Query {
     Query::new("example.", "TXT").expect("a query")
@@ -63,4 +63,20 @@ fn silence_and_refusal_are_told_apart() {
     let exchange = client(gone).ask(&query());
     assert_eq!(exchange.outcome, Outcome::Refused, "{exchange:?}");
     assert_eq!(exchange.detail, "connection refused");
+}
+
+#[test]
+fn a_schedule_asks_again_after_its_time_outs() {
+    let mut asked = 0;
+    let address = udp(move |query| {
+        asked += 1;
+        if asked < 3 { Vec::new() } else { vec![reply(query, 0)] }
+    });
+    let millis = [50, 100, 2000].map(Duration::from_millis);
+    let schedule = Schedule::new(millis.to_vec()).expect("attempts");
+    let exchanges = client(address).ask_again(&query(), &schedule);
+    let outcomes: Vec<Outcome> = exchanges.iter().map(|exchange| exchange.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Timeout, Outcome::Timeout, Outcome::Answered]);
+    let between = exchanges[2].started.duration_since(exchanges[0].started).expect("later");
+    assert!(between >= Duration::from_millis(150), "{between:?}");
 }

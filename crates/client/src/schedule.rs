@@ -1,0 +1,57 @@
+//! Retry schedules of stub resolvers by name: how long each attempt over UDP is waited for.
+//!
+//! They hold for one configured server. The sources of the numbers stand beside the same schedules
+//! of the scenario language (python/narrows/scenario/retry.py); a test keeps both equal.
+
+use std::time::Duration;
+
+/// The time-outs of successive attempts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule(Vec<Duration>);
+
+impl Schedule {
+    /// The names of the schedules that there are.
+    pub const NAMES: [&'static str; 6] =
+        ["windows", "windows-7", "windows-10", "glibc", "dig", "systemd-resolved"];
+
+    /// A schedule by its name; `None`: there is none.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let seconds: &[u64] = match name {
+            "windows" => &[1, 2, 2, 4, 8],
+            "windows-7" => &[1, 1, 2, 4, 4],
+            "windows-10" => &[1, 1, 2, 4, 2],
+            "glibc" => &[5, 5],
+            "dig" => &[5, 5, 5],
+            "systemd-resolved" => &[5; 24],
+            _ => return None,
+        };
+        Some(Self(seconds.iter().map(|seconds| Duration::from_secs(*seconds)).collect()))
+    }
+
+    /// A schedule of one's own; `None` for one without attempts.
+    #[must_use]
+    pub fn new(timeouts: Vec<Duration>) -> Option<Self> {
+        (!timeouts.is_empty()).then_some(Self(timeouts))
+    }
+
+    /// The time-outs, the first attempt's first.
+    #[must_use]
+    pub fn timeouts(&self) -> &[Duration] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_a_schedule() {
+        for name in Schedule::NAMES {
+            assert!(Schedule::named(name).is_some_and(|found| !found.timeouts().is_empty()));
+        }
+        assert_eq!(Schedule::named("mine"), None);
+        assert_eq!(Schedule::new(Vec::new()), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! TLS and QUIC: servers by rustls and quinn-proto on loopback, and what the client says of them.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{framed, reply, tcp};
+use narrows_client::{Client, Outcome, Query, Server, Stage, Transport};
+use quinn_proto::crypto::rustls::QuicServerConfig;
+use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+fn query() -> Query {
+    Query::new(".", "SOA").expect("a query")
+}
+
+fn client(address: SocketAddr, transport: Transport, reuse: bool) -> Client {
+    let timeout = Duration::from_secs(2);
+    Client::new(Server { timeout, reuse, ..Server::new(address, transport) }).expect("a client")
+}
+
+fn config(protocol: &[u8], versions: &[&'static rustls::SupportedProtocolVersion]) -> ServerConfig {
+    let made = rcgen::generate_simple_self_signed(vec!["dns.example".to_owned()]).expect("made");
+    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(versions)
+        .expect("known versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .expect("a certificate with its key");
+    config.alpn_protocols = vec![protocol.to_vec()];
+    config
+}
+
+/// A DNS server over TLS that answers whatever comes on a connection.
+fn tls_server(versions: &[&'static rustls::SupportedProtocolVersion]) -> SocketAddr {
+    let config = Arc::new(config(b"dot", versions));
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let secure = ServerConnection::new(config.clone()).expect("a connection");
+            let mut stream = StreamOwned::new(secure, socket);
+            let mut length = [0; 2];
+            while stream.read_exact(&mut length).is_ok() {
+                let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
+                stream.read_exact(&mut query).expect("a query");
+                stream.write_all(&framed(&reply(&query, 400))).expect("written");
+                stream.flush().expect("sent");
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn tls_has_a_handshake_of_its_own() {
+    for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
+        let mut client = client(tls_server(&[version]), Transport::Tls, false);
+        let exchange = client.ask(&query());
+        assert_eq!(exchange.outcome, Outcome::Answered, "{exchange:?}");
+        assert_eq!(exchange.reply.as_ref().map(|reply| reply.bytes), Some(428));
+        let times = exchange.times;
+        let parts = [times.connect, times.secure, times.query].map(|part| part.expect("a time"));
+        assert!(times.total.expect("a time") >= parts[1] + parts[2], "{times:?}");
+        assert!(parts.iter().all(|part| *part > Duration::ZERO));
+        assert_eq!(exchange.segments.count, None, "records say nothing of writes");
+        assert!(client.take_connections()[0].secure.is_some());
+    }
+}
+
+#[test]
+fn a_kept_tls_connection_has_no_second_handshake() {
+    let mut client = client(tls_server(&[&rustls::version::TLS13]), Transport::Tls, true);
+    assert_eq!(client.ask(&query()).outcome, Outcome::Answered);
+    let second = client.ask(&query());
+    assert_eq!((second.outcome, second.reused), (Outcome::Answered, Some(true)));
+    assert_eq!((second.times.connect, second.times.secure), (None, None));
+}
+
+#[test]
+fn a_server_without_tls_is_told_apart_from_one_that_does_not_answer() {
+    let plain = tcp(|mut connection| {
+        let mut hello = [0; 64];
+        let _ = connection.read(&mut hello);
+        let _ = connection.write_all(b"this is no TLS record at all");
+        thread::sleep(Duration::from_millis(50));
+    });
+    let exchange = client(plain, Transport::Tls, false).ask(&query());
+    assert_eq!(exchange.outcome, Outcome::HandshakeFailed, "{exchange:?}");
+    assert_eq!(exchange.stage, Some(Stage::Secure));
+    assert!(exchange.times.connect.is_some(), "TCP's handshake was done");
+    let closing = tcp(|mut connection| {
+        let _ = connection.read(&mut [0; 4096]);
+    });
+    let exchange = client(closing, Transport::Tls, false).ask(&query());
+    assert_eq!(exchange.outcome, Outcome::HandshakeFailed, "{exchange:?}");
+}
+
+/// A DNS server over QUIC, for one connection after the other.
+fn quic_server() -> SocketAddr {
+    let crypto = QuicServerConfig::try_from(config(b"doq", &[&rustls::version::TLS13]))
+        .expect("TLS 1.3 with the first suite");
+    let config = quinn_proto::ServerConfig::with_crypto(Arc::new(crypto));
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = socket.local_addr().expect("bound");
+    thread::spawn(move || serve_quic(&socket, config));
+    address
+}
+
+fn serve_quic(socket: &UdpSocket, config: quinn_proto::ServerConfig) {
+    let settings = Arc::new(EndpointConfig::default());
+    let mut endpoint = Endpoint::new(settings, Some(Arc::new(config)), true, None);
+    let mut current: Option<(ConnectionHandle, Connection, SocketAddr)> = None;
+    socket.set_read_timeout(Some(Duration::from_millis(5))).expect("set");
+    let mut datagram = [0; 4096];
+    loop {
+        if let Ok((length, peer)) = socket.recv_from(&mut datagram) {
+            let now = Instant::now();
+            let mut out = Vec::new();
+            let data = datagram[..length].into();
+            match endpoint.handle(now, peer, None, None, data, &mut out) {
+                Some(DatagramEvent::NewConnection(incoming)) => {
+                    let (handle, made) =
+                        endpoint.accept(incoming, now, &mut out, None).expect("accepted");
+                    current = Some((handle, made, peer));
+                }
+                Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                    if let Some((_, connection, _)) = &mut current {
+                        connection.handle_event(event);
+                    }
+                }
+                Some(DatagramEvent::Response(transmit)) => {
+                    socket.send_to(&out[..transmit.size], peer).expect("sent");
+                }
+                None => {}
+            }
+        }
+        let Some((handle, connection, peer)) = &mut current else { continue };
+        connection.handle_timeout(Instant::now());
+        while connection.poll().is_some() {}
+        while let Some(stream) = connection.streams().accept(Dir::Bi) {
+            let mut input = Vec::new();
+            let mut receiving = connection.recv_stream(stream);
+            let mut chunks = receiving.read(true).expect("readable");
+            while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+                input.extend_from_slice(&chunk.bytes);
+            }
+            let _ = chunks.finalize();
+            let mut sending = connection.send_stream(stream);
+            sending.write(&framed(&reply(&input[2..], 400))).expect("written");
+            sending.finish().expect("finished");
+        }
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(event) = endpoint.handle_event(*handle, event) {
+                connection.handle_event(event);
+            }
+        }
+        let mut out = Vec::new();
+        while let Some(transmit) = connection.poll_transmit(Instant::now(), 1, &mut out) {
+            socket.send_to(&out[..transmit.size], *peer).expect("sent");
+            out.clear();
+        }
+    }
+}
+
+#[test]
+fn quic_asks_on_a_stream_of_a_connection() {
+    let mut client = client(quic_server(), Transport::Quic, true);
+    let first = client.ask(&query());
+    assert_eq!(first.outcome, Outcome::Answered, "{first:?}");
+    assert_eq!(first.reply.as_ref().map(|reply| reply.bytes), Some(428));
+    let connect = first.times.connect.expect("a handshake");
+    assert!(first.times.total.expect("a time") >= connect);
+    assert_eq!(first.times.secure, None, "it is one with the connection's");
+    let second = client.ask(&query());
+    assert_eq!((second.outcome, second.reused), (Outcome::Answered, Some(true)), "{second:?}");
+    assert_eq!(second.connection, Some(0));
+    client.close();
+    assert_eq!(client.take_connections()[0].exchanges, 2);
+}
+
+#[test]
+fn no_quic_server_is_a_refusal_or_a_timeout() {
+    let gone = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
+    let exchange = client(gone, Transport::Quic, false).ask(&query());
+    assert_eq!((exchange.outcome, exchange.stage), (Outcome::Refused, Some(Stage::Connect)));
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("bound");
+    let timeout = Duration::from_millis(200);
+    let server = Server { timeout, ..Server::new(address, Transport::Quic) };
+    let exchange = Client::new(server).expect("a client").ask(&query());
+    assert_eq!((exchange.outcome, exchange.stage), (Outcome::Timeout, Some(Stage::Connect)));
+}
