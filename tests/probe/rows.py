@@ -41,6 +41,7 @@ def _row(transport: str) -> dict[str, Any]:
         "stage": None,
         "detail": None,
         "connect_ms": None,
+        "secure_ms": None,
         "prefix": None,
         "reused": None,
         "rcode": "NOERROR",

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from narrows import _core
 from narrows.probe import ProbeError, Target, plan
 from narrows.probe.plan import UNASKED
+from narrows.scenario.retry import SCHEDULES
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,7 @@ def test_ports_are_the_transports_own() -> None:
         (["192.0.2.1"], {"sources": ("192.0.2.9",)}, "is no address of this machine"),
         (["192.0.2.1"], {"interval_s": -1.0}, "interval: is not between"),
         (["192.0.2.1"], {"timeout_s": 0.0}, "timeout: is not between"),
+        (["127.0.0.1"], {"retry": "mine"}, "retry mine: is unknown; hint: one of windows"),
         (["127.0.0.1"], {"count": 0}, "count: is less than 1"),
     ],
 )
@@ -51,6 +54,12 @@ def test_bad_input_is_one_line(servers: list[str], settings: dict[str, Any], mes
     with pytest.raises(ProbeError, match=message) as caught:
         plan(servers, **settings)
     assert "\n" not in str(caught.value)
+
+
+def test_retry_schedules_are_those_of_the_scenario_language() -> None:
+    assert _core.retry_schedules() == list(SCHEDULES)
+    for name, schedule in SCHEDULES.items():
+        assert tuple(_core.retry_schedule(name)) == schedule.timeouts_s
 
 
 def test_others_servers_are_asked_little_and_slowly() -> None:

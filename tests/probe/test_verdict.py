@@ -92,6 +92,21 @@ def test_a_slow_server_is_slow_over_udp_too() -> None:
     assert name_of([tcp(first=60.0)] * 10, [udp(60.0)] * 10) == "slow-server"
 
 
+def test_tls_and_quic_have_handshakes_of_their_own() -> None:
+    """RFC 8446: one round trip for TLS 1.3; RFC 5246: two for 1.2; RFC 9001: none beyond QUIC's."""
+    for secure, words in ((40.0, "one for TLS"), (80.0, "two for TLS")):
+        rows = [tcp(secure_ms=secure, total_ms=80.0 + secure)] * 5
+        verdict = judge(TEN_UDP, rows, transport="tls")
+        assert verdict.name == "one-write" and words in verdict.sentence
+    assert "with its keys" in judge(TEN_UDP, [tcp()] * 5, transport="quic").sentence
+    # As Unbound 1.17 answered at 40 ms: tickets, our acknowledgement 44 ms later, the reply.
+    held = [tcp(first=123.4, secure_ms=41.0)] * 5
+    assert judge(TEN_UDP, held, transport="tls").name == "held-back"
+    assert judge(TEN_UDP, held, transport="tcp").name == "fixed-delay"
+    failed = [unanswered("handshake-failed", "secure", 40.0)] * 5
+    assert judge(TEN_UDP, failed, transport="tls").name == "handshake-fails"
+
+
 def test_truncation_and_codes_are_noted() -> None:
     verdict = judge([udp(truncated=True)] * 3, [tcp(rcode="REFUSED")] * 3)
     assert any("3 of 3 answers over UDP are truncated" in note for note in verdict.notes)

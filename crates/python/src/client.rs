@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use narrows_client::path::{Path as Relay, Rule};
-use narrows_client::{Client, ConnectionFacts, Exchange, Query, Server, Transport};
+use narrows_client::{Client, ConnectionFacts, Exchange, Query, Schedule, Server, Transport};
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -14,7 +14,26 @@ use pyo3::types::PyDict;
 /// Adds the classes of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<DnsClient>()?;
+    module.add_function(wrap_pyfunction!(retry_schedule, module)?)?;
+    module.add_function(wrap_pyfunction!(retry_schedules, module)?)?;
     module.add_class::<Path>()
+}
+
+/// The names of the retry schedules.
+#[pyfunction]
+fn retry_schedules() -> Vec<&'static str> {
+    Schedule::NAMES.to_vec()
+}
+
+/// A retry schedule's time-outs in seconds; ValueError for an unknown name.
+#[pyfunction]
+fn retry_schedule(name: &str) -> PyResult<Vec<f64>> {
+    Ok(schedule(name)?.timeouts().iter().map(Duration::as_secs_f64).collect())
+}
+
+fn schedule(name: &str) -> PyResult<Schedule> {
+    Schedule::named(name)
+        .ok_or_else(|| PyValueError::new_err(format!("no retry schedule is called {name:?}")))
 }
 
 /// Asks one DNS server over one transport, one query at a time.
@@ -25,7 +44,7 @@ struct DnsClient(Mutex<Client>);
 impl DnsClient {
     /// A client of the server at an address; OSError where its socket cannot be made.
     #[new]
-    #[pyo3(signature = (address, port, transport, source=None, timeout_s=5.0, reuse=false, watch=true, late_acknowledgements=false))]
+    #[pyo3(signature = (address, port, transport, source=None, timeout_s=5.0, reuse=false, watch=true, late_acknowledgements=false, tls_name=None))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn new(
         address: &str,
@@ -36,10 +55,13 @@ impl DnsClient {
         reuse: bool,
         watch: bool,
         late_acknowledgements: bool,
+        tls_name: Option<String>,
     ) -> PyResult<Self> {
         let transport = match transport {
             "udp" => Transport::Udp,
             "tcp" => Transport::Tcp,
+            "tls" => Transport::Tls,
+            "quic" => Transport::Quic,
             other => return Err(PyValueError::new_err(format!("{other:?} is no transport"))),
         };
         let source = source.map(parse_address).transpose()?;
@@ -51,6 +73,7 @@ impl DnsClient {
             reuse,
             watch,
             late_acknowledgements,
+            tls_name,
             ..Server::new(SocketAddr::new(parse_address(address)?, port), transport)
         };
         Ok(Self(Mutex::new(Client::new(server).map_err(system)?)))
@@ -58,7 +81,9 @@ impl DnsClient {
 
     /// Asks, and returns what became of it; blocks with the interpreter's lock released.
     /// ValueError for a name or type that cannot be read.
-    #[pyo3(signature = (name, kind, recursion=false, edns=Some(1232), nsid=false))]
+    /// `retry` names the schedule by which to ask again; the last attempt's times count.
+    #[pyo3(signature = (name, kind, recursion=false, edns=Some(1232), nsid=false, retry=None))]
+    #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn ask<'py>(
         &self,
         py: Python<'py>,
@@ -67,12 +92,23 @@ impl DnsClient {
         recursion: bool,
         edns: Option<u16>,
         nsid: bool,
+        retry: Option<&str>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let query =
             Query::new(name, kind).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let query = Query { recursion, edns, nsid, ..query };
-        let exchange = py.detach(|| Ok::<_, PyErr>(self.client()?.ask(&query)))?;
-        exchange_row(py, &exchange)
+        let schedule = retry.map(schedule).transpose()?;
+        let exchanges = py.detach(|| {
+            let mut client = self.client()?;
+            Ok::<_, PyErr>(match schedule {
+                Some(schedule) => client.ask_again(&query, &schedule),
+                None => vec![client.ask(&query)],
+            })
+        })?;
+        let last = exchanges.last().ok_or_else(|| PyRuntimeError::new_err("nothing was asked"))?;
+        let row = exchange_row(py, last)?;
+        row.set_item("attempts", exchanges.len())?;
+        Ok(row)
     }
 
     /// What is known of the connections that ended since the last call.

@@ -37,7 +37,7 @@ def command(
     name: Annotated[str, typer.Option(help="The name to ask for.")] = ".",
     type: Annotated[str, typer.Option(help="The type to ask for.")] = "SOA",
     transport: Annotated[
-        str, typer.Option(metavar="LIST", help="How, in this order: udp, tcp.")
+        str, typer.Option(metavar="LIST", help="How, in this order: udp, tcp, tls, quic.")
     ] = "udp,tcp",
     count: Annotated[
         int | None,
@@ -68,6 +68,23 @@ def command(
         int, typer.Option(min=0, max=65_535, help="UDP payload that EDNS offers; 0: no EDNS.")
     ] = 1232,
     nsid: Annotated[bool, typer.Option("--nsid", help="Ask which machine answers.")] = False,
+    retry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Ask again over UDP as this stub resolver does: glibc, windows-10, dig, "
+            "systemd-resolved, ..",
+            show_default=False,
+        ),
+    ] = None,
+    tls_name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The name that TLS and QUIC ask for; certificates are not checked.",
+            show_default=False,
+        ),
+    ] = None,
     recursion: Annotated[bool, typer.Option("--recursion", help="Ask for recursion.")] = False,
     out: Annotated[
         Path | None,
@@ -81,7 +98,7 @@ def command(
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> Exit:
-    """Measure DNS servers from this machine, over UDP and TCP, and say what is seen.
+    """Measure DNS servers from this machine, over UDP, TCP, TLS and QUIC, and say what is seen.
 
     Each round asks over every transport. The handshake's time, the query's and the whole are told
     apart, by the kernel's own stamps; so are the segments of an answer, refusals, resets, time-outs
@@ -107,6 +124,8 @@ def command(
         edns=edns or None,
         nsid=nsid,
         recursion=recursion,
+        retry=retry,
+        tls_name=tls_name,
     )
     folder = out or _free_folder(Path("runs"))
     check_target(folder)
@@ -120,7 +139,7 @@ def command(
         else:
             print_measurement(measurement, sys.stdout)
     if not quiet:
-        if not measurement.settings["watched"] and set(made.transports) != {"udp"}:
+        if not measurement.settings["watched"]:
             say(
                 "sizes of segments are as TCP_INFO tells them; with CAP_NET_RAW they would be exact"
             )

@@ -141,7 +141,7 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         try:
             clients = {transport: self._client(transport) for transport in self.plan.transports}
-            self.watched = clients[self.plan.transports[-1]].watches
+            self.watched = "tcp" not in clients or clients["tcp"].watches
             self._rounds(clients)
         except ProbeError as error:
             self._fail(error)
@@ -166,6 +166,7 @@ class _Worker(threading.Thread):
                 reuse=plan.reuse,
                 watch=plan.watch,
                 late_acknowledgements=plan.late_acknowledgements,
+                tls_name=plan.tls_name,
             )
         except OSError as error:
             words = (error.strerror or str(error)).lower()
@@ -190,7 +191,12 @@ class _Worker(threading.Thread):
         plan = self.plan
         try:
             row = client.ask(
-                plan.name, plan.kind, recursion=plan.recursion, edns=plan.edns, nsid=plan.nsid
+                plan.name,
+                plan.kind,
+                recursion=plan.recursion,
+                edns=plan.edns,
+                nsid=plan.nsid,
+                retry=plan.retry if transport == "udp" else None,
             )
         except ValueError as error:
             raise ProbeError(
@@ -200,7 +206,6 @@ class _Worker(threading.Thread):
             **self._labels(transport),
             **row,
             "round": number,
-            "attempts": 1,
             "qname": plan.name if plan.name.endswith(".") else f"{plan.name}.",
             "qtype": plan.kind.upper(),
         }

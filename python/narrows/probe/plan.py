@@ -8,11 +8,12 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from narrows import _core
 from narrows.probe.errors import ProbeError
 
 __all__ = ["LEAST_INTERVAL_S", "TRANSPORTS", "UNASKED", "Plan", "Target", "plan"]
 
-TRANSPORTS = ("udp", "tcp")
+TRANSPORTS = ("udp", "tcp", "tls", "quic")
 """How queries can travel, in the order in which a round asks."""
 
 UNASKED = 300
@@ -84,6 +85,10 @@ class Plan:
     """Whether to ask which machine it is."""
     late_acknowledgements: bool = False
     """Whether our TCP acknowledges late."""
+    retry: str | None = None
+    """The schedule by which a query over UDP is asked again; None: once, within `timeout_s`."""
+    tls_name: str | None = None
+    """The name that TLS and QUIC ask for; None: none. Certificates are not checked."""
     watch: bool = True
     """Whether to look at packets where we may."""
 
@@ -145,6 +150,9 @@ def plan(
         raise ProbeError("interval", "is not between 0 and a day", "5s")
     if not 0.0 < timeout_s <= 60.0:
         raise ProbeError("timeout", "is not between 0 and 60 s", "5s")
+    retry = settings.get("retry")
+    if retry is not None and retry not in (known := _core.retry_schedules()):
+        raise ProbeError(f"retry {retry}", "is unknown", f"one of {', '.join(known)}")
     made = Plan(
         targets=tuple(_resolve(server, family, sources) for server in servers),
         sources=tuple(sources) or (None,),

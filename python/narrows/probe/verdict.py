@@ -14,6 +14,10 @@ long as the backlog has room, so a server whose connection slots are full connec
 answers late; a SYN that meets a full backlog is dropped, and sent again after 1, 3 and 7 seconds
 (RFC 6298: the first time-out is a second, and doubles).
 
+Over TLS 1.3 a server sends session tickets before its first reply. Where Nagle's algorithm is on,
+the reply waits until they are acknowledged, and a client that has nothing to say acknowledges late
+(seen with Unbound 1.17).
+
 A path that loses packets makes both late too, but it loses UDP as well, and few of all.
 """
 
@@ -38,10 +42,12 @@ VERDICTS: Mapping[str, str] = {
     "slots-full": "connects at once, answers late or never, now and then or always",
     "backlog-full": "connects late, by whole SYN time-outs",
     "fixed-delay": "answers over TCP later than over UDP, by the same time always",
+    "held-back": "over TLS, answers a round trip or more later than it could",
     "slow-server": "answers later than the handshake, over UDP as over TCP",
     "elsewhere": "TCP and UDP are answered at different distances",
     "closes": "accepts connections and closes some or all of them without an answer",
     "refuses": "refuses connections",
+    "handshake-fails": "accepts connections, and TLS does not come about",
     "silent": "does not answer SYNs",
     "unreachable": "cannot be reached",
     "not-asked": "this machine could not ask",
@@ -96,6 +102,10 @@ def judge(
     """The verdict on rows of `exchanges`: those over UDP, and those over a connection."""
     seen = _Seen(udp, tcp)
     name, sentence = seen.verdict()
+    if name == "one-write" and transport != "tcp":
+        sentence = seen.secure(transport)
+    if name == "fixed-delay" and transport == "tls" and seen.held_back:
+        name, sentence = "held-back", seen.held()
     return Verdict(target, vantage, transport, name, sentence, seen.notes(), seen.figures())
 
 
@@ -173,7 +183,11 @@ class _Seen:
         every = len(self.tcp)
         refused = _count(self.tcp, "refused")
         if 2 * refused > every:
-            return "refuses", "it refuses TCP: nothing listens there, or a filter says no"
+            return "refuses", "it refuses: nothing listens there, or a filter says no"
+        failed = _count(self.tcp, "handshake-failed")
+        if 2 * failed > every:
+            words = self._detail("handshake-failed")
+            return "handshake-fails", f"its TLS handshake fails: {words}"
         for outcome, sentence in (
             ("unreachable", "the network says that there is no way to it"),
             ("not-asked", f"this machine could not ask ({self._detail('not-asked')})"),
@@ -287,6 +301,30 @@ class _Seen:
             "one-write",
             f"{number}one round trip for the connection, one for the query",
         )
+
+    @property
+    def held_back(self) -> bool:
+        """Whether the wait is long enough for an acknowledgement to travel."""
+        return bool(self.wait and self.round_trip and self.wait >= 0.75 * self.round_trip)
+
+    def held(self) -> str:
+        """The sentence for a reply that waits for an acknowledgement."""
+        return (
+            f"{self._number()}the reply comes {self.wait:.0f} ms late, a round trip or more: the "
+            "server holds it until what it said before, such as session tickets, is acknowledged"
+        )
+
+    def secure(self, transport: str) -> str:
+        """The sentence for TLS and QUIC, whose handshakes have a length of their own."""
+        number = self._number()
+        if self.reused:
+            return f"{number}one round trip for the query, on an open connection"
+        if transport == "quic":
+            return f"{number}one round trip for the connection with its keys, one for the query"
+        secure = _median([row["secure_ms"] for row in self.answered])
+        trips = round(secure / self.round_trip) if secure and self.round_trip else 0
+        said = {1: "one", 2: "two"}.get(trips, f"{trips}")
+        return f"{number}one round trip for TCP, {said} for TLS, one for the query"
 
     def notes(self) -> tuple[str, ...]:
         """What else is worth saying."""
