@@ -36,7 +36,7 @@ def one_line(narrows: Narrows, *arguments: str) -> str:
         (["run", "nowhere.toml", "--set", "seed=1", "--set", "seed=2"], "--set seed", "keep one"),
         (["check", "."], ".", "name a file in it"),
         (["check", "nowhere.toml"], "nowhere.toml", "check the path"),
-        (["reproduce", "H11"], "'H11'", "one of H,"),
+        (["reproduce", "H12"], "'H12'", "one of H,"),
         (["reproduce", "H", "--seeds", "1"], "--seeds", "narrows reproduce --help"),
         (["reproduce", "H", "--jobs", "0"], "--jobs", "narrows reproduce --help"),
         (["reproduce", "H", "--against", "ns-3"], "ns-3", "kernel"),

@@ -70,6 +70,8 @@ def pretend(
         "drops_rise": 30.0 + seed,
         "drops_rise_per_s": (30.0 if cell.name.startswith("red") else 5.0) + seed,
         "ewma_deviation": 10.0,
+        "slots_with_drops": 99.0,
+        "drops_dispersion": 1.0 if cell.name.startswith("red") else 9.0,
         "room": 97.0 + 0.1 * seed,
     }
     times = [0.1 * n for n in range(300)]
@@ -217,6 +219,6 @@ def test_the_terminal_shows_the_papers_tables() -> None:
 
 def test_ids_are_checked() -> None:
     assert {"H", "harhalakis-2011", "H1", "H10"} <= set(ids())
-    with pytest.raises(UnknownClaim, match="no reproduction has the id 'H11'; hint: one of H,"):
-        select(["H1", "H11"])
+    with pytest.raises(UnknownClaim, match="no reproduction has the id 'H12'; hint: one of H,"):
+        select(["H1", "H12"])
     assert len(select([])[0][1]) == len(PAPER.claims)
