@@ -53,7 +53,7 @@ def complete(narrows: Narrows, words: str) -> list[str]:
 
 
 def test_completion_of_ids_and_scenarios(narrows: Narrows, small: Path) -> None:
-    assert complete(narrows, "reproduce H1") == ["H1", "H10"]
+    assert complete(narrows, "reproduce H1") == ["H1", "H10", "H11"]
     (small.parent / "note.txt").touch()
     assert complete(narrows, "run s") == ["small.toml"]
     assert complete(narrows, "run ./s") == ["./small.toml"]
