@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
+
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
@@ -25,12 +27,18 @@ pub type Columns = Vec<(&'static str, Column)>;
 pub struct Names {
     codes: Vec<u32>,
     texts: Vec<String>,
-    known: HashMap<String, u32>,
+    known: HashMap<String, u32, RandomState>,
+    last: u32,
 }
 
 impl Names {
     /// Appends a row.
     pub fn push(&mut self, text: &str) {
+        // Rows that stand together are often alike.
+        if self.texts.get(self.last as usize).is_some_and(|last| last == text) {
+            self.codes.push(self.last);
+            return;
+        }
         let code = match self.known.get(text) {
             Some(&code) => code,
             None => {
@@ -41,6 +49,7 @@ impl Names {
                 code
             }
         };
+        self.last = code;
         self.codes.push(code);
     }
 

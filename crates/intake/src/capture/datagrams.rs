@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
+use foldhash::fast::RandomState;
 use narrows_wire::brief::Brief;
 
 use super::connection::question;
@@ -14,7 +15,7 @@ type Key = (End, End, u16);
 /// Queries without replies so far.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    queries: HashMap<Key, Query>,
+    queries: HashMap<Key, Query, RandomState>,
     /// Keys in the order of their queries; a query asked again stands here again.
     order: VecDeque<(i64, Key)>,
 }

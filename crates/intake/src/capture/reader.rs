@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::net::IpAddr;
 
+use foldhash::fast::RandomState;
 use narrows_wire::brief::Brief;
 
 use super::connection::Connection;
@@ -20,7 +21,7 @@ pub struct CaptureReader<R> {
     packets: Packets<R>,
     ports: Vec<u16>,
     fragments: Fragments,
-    connections: HashMap<Key, Connection>,
+    connections: Connections,
     opened: u32,
     held: usize,
     waiting: Waiting,
@@ -35,6 +36,8 @@ pub struct CaptureReader<R> {
 
 type End = (IpAddr, u16);
 type Key = (End, End);
+/// Keys come from the network: the hash is seeded at random, and its work is bounded.
+type Connections = HashMap<Key, Connection, RandomState>;
 
 impl<R: Read> CaptureReader<R> {
     /// A reader of a file that is decompressed already; DNS servers listen on `ports`.
@@ -43,7 +46,7 @@ impl<R: Read> CaptureReader<R> {
             packets: Packets::new(file)?,
             ports: ports.to_vec(),
             fragments: Fragments::default(),
-            connections: HashMap::new(),
+            connections: Connections::default(),
             opened: 0,
             held: 0,
             waiting: Waiting::default(),
@@ -180,7 +183,7 @@ impl<R: Read> CaptureReader<R> {
 /// What a packet may change.
 struct Parts<'a> {
     ports: &'a [u16],
-    connections: &'a mut HashMap<Key, Connection>,
+    connections: &'a mut Connections,
     opened: &'a mut u32,
     held: &'a mut usize,
     waiting: &'a mut Waiting,
@@ -244,24 +247,33 @@ impl Parts<'_> {
         };
         let key = if from_client { forward } else { backward };
         let opens = from_client && tcp.flags & SYN != 0;
-        if opens && self.connections.get(&key).is_some_and(|known| known.is_other(tcp.seq)) {
-            self.close(&key);
-        }
-        if !self.connections.contains_key(&key) {
-            // Nothing is to be learnt from the last ACKs of what has been closed.
-            if self.connections.len() >= MAX_CONNECTIONS {
-                self.make_room(now_ns);
+        let take = |connection: &mut Connection, rows: &mut _, remarks: &mut _| {
+            let before = connection.held();
+            connection.segment(tcp, from_client, now_ns, rows, remarks);
+            connection.held().wrapping_sub(before)
+        };
+        let grown = match self.connections.get_mut(&key) {
+            // Nearly every packet: one look-up.
+            Some(known) if !(opens && known.is_other(tcp.seq)) => {
+                take(known, self.rows, self.remarks)
             }
-            let number = *self.opened;
-            *self.opened = number.wrapping_add(1);
-            let connection = Connection::new(number, key.0, key.1, now_ns);
-            *self.held += connection.held();
-            self.connections.insert(key, connection);
-        }
-        let Some(connection) = self.connections.get_mut(&key) else { return };
-        let before = connection.held();
-        connection.segment(tcp, from_client, now_ns, self.rows, self.remarks);
-        *self.held = (*self.held + connection.held()).saturating_sub(before);
+            known => {
+                if known.is_some() {
+                    self.close(&key);
+                }
+                if self.connections.len() >= MAX_CONNECTIONS {
+                    self.make_room(now_ns);
+                }
+                let number = *self.opened;
+                *self.opened = number.wrapping_add(1);
+                let mut connection = Connection::new(number, key.0, key.1, now_ns);
+                take(&mut connection, self.rows, self.remarks);
+                let whole = connection.held();
+                self.connections.insert(key, connection);
+                whole
+            }
+        };
+        *self.held = self.held.wrapping_add(grown);
         if *self.held > MAX_HELD {
             self.make_room(now_ns);
         }

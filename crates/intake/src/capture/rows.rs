@@ -145,9 +145,8 @@ impl CaptureChunk {
 fn exchange_columns(rows: &[Exchange]) -> Columns {
     let mut columns = ends(rows, |row| row.client, |row| row.server);
     let number = |of: &dyn Fn(&Exchange) -> Option<f64>| numbers(rows, of);
-    let text = |of: &dyn Fn(&Exchange) -> String| texts(rows, of);
     columns.extend([
-        ("transport", text(&|row| row.transport.to_owned())),
+        ("transport", texts(rows, |row| row.transport)),
         ("connection", number(&|row| row.connection.map(f64::from))),
         ("reused", number(&|row| row.reused.map(|is| f64::from(u8::from(is))))),
         ("started_s", number(&|row| Some(seconds(row.started_ns)))),
@@ -155,21 +154,21 @@ fn exchange_columns(rows: &[Exchange]) -> Columns {
         ("first_byte_ms", number(&|row| row.first_byte_ns.map(milliseconds))),
         ("query_ms", number(&|row| row.query_ns.map(milliseconds))),
         ("total_ms", number(&|row| row.total_ns.map(milliseconds))),
-        ("outcome", text(&|row| row.outcome.to_owned())),
-        ("stage", text(&|row| row.stage.to_owned())),
+        ("outcome", texts(rows, |row| row.outcome)),
+        ("stage", texts(rows, |row| row.stage)),
         ("attempts", number(&|row| row.attempts.map(|count| f64::from(count.min(255))))),
-        ("qname", text(&|row| row.qname.clone())),
-        ("qtype", text(&|row| row.qtype.clone())),
-        ("rcode", text(&|row| row.rcode.clone())),
+        ("qname", texts(rows, |row| &row.qname)),
+        ("qtype", texts(rows, |row| &row.qtype)),
+        ("rcode", texts(rows, |row| &row.rcode)),
         ("truncated", number(&|row| row.truncated.map(|is| f64::from(u8::from(is))))),
         ("answers", number(&|row| row.answers.map(f64::from))),
         ("query_bytes", number(&|row| row.query_bytes.map(f64::from))),
         ("reply_bytes", number(&|row| row.reply_bytes.map(f64::from))),
         ("segments", number(&|row| row.segments.map(f64::from))),
-        ("prefix", text(&|row| row.prefix.to_owned())),
+        ("prefix", texts(rows, |row| row.prefix)),
         ("query_retransmissions", number(&|row| row.query_retransmissions.map(f64::from))),
         ("reply_retransmissions", number(&|row| row.reply_retransmissions.map(f64::from))),
-        ("site", text(&|row| row.site.clone())),
+        ("site", texts(rows, |row| &row.site)),
     ]);
     let mut end = 0;
     let ends = rows.iter().map(|row| {
@@ -185,10 +184,9 @@ fn exchange_columns(rows: &[Exchange]) -> Columns {
 fn connection_columns(rows: &[ConnectionRow]) -> Columns {
     let mut columns = ends(rows, |row| row.client, |row| row.server);
     let number = |of: &dyn Fn(&ConnectionRow) -> Option<f64>| numbers(rows, of);
-    let text = |of: &dyn Fn(&ConnectionRow) -> String| texts(rows, of);
     columns.extend([
         ("connection", number(&|row| Some(f64::from(row.number)))),
-        ("transport", text(&|_| "tcp".to_owned())),
+        ("transport", texts(rows, |_| "tcp")),
         ("started_s", number(&|row| Some(seconds(row.started_ns)))),
         ("ended_s", number(&|row| row.ended_ns.map(seconds))),
         ("syn_ms", number(&|row| row.syn_ns.map(milliseconds))),
@@ -196,8 +194,8 @@ fn connection_columns(rows: &[ConnectionRow]) -> Columns {
         ("syn_retransmissions", number(&|row| row.syn_retransmissions.map(f64::from))),
         ("fast_open", number(&|row| row.fast_open.map(|is| f64::from(u8::from(is))))),
         ("exchanges", number(&|row| Some(f64::from(row.exchanges)))),
-        ("ending", text(&|row| row.ending.to_owned())),
-        ("closed_by", text(&|row| row.closed_by.to_owned())),
+        ("ending", texts(rows, |row| row.ending)),
+        ("closed_by", texts(rows, |row| row.closed_by)),
         ("client_bytes", number(&|row| Some(row.bytes[0] as f64))),
         ("server_bytes", number(&|row| Some(row.bytes[1] as f64))),
         ("client_segments", number(&|row| Some(f64::from(row.segments[0])))),
@@ -212,27 +210,44 @@ fn connection_columns(rows: &[ConnectionRow]) -> Columns {
 type End = Option<(IpAddr, u16)>;
 
 fn ends<T>(rows: &[T], client: impl Fn(&T) -> End, server: impl Fn(&T) -> End) -> Columns {
-    let named = |end: End| end.map_or(String::new(), |(address, _)| address.to_string());
     let family = |row: &T| {
         let (address, _) = server(row).or(client(row))?;
         Some(if address.is_ipv4() { 4.0 } else { 6.0 })
     };
     vec![
-        ("vantage", texts(rows, &|row| named(client(row)))),
-        ("server", texts(rows, &|row| named(server(row)))),
+        ("vantage", addresses(rows, &client)),
+        ("server", addresses(rows, &server)),
         ("port", numbers(rows, &|row| server(row).map(|(_, port)| f64::from(port)))),
         ("family", numbers(rows, &family)),
     ]
+}
+
+/// Addresses as texts, each written once.
+fn addresses<T>(rows: &[T], of: &dyn Fn(&T) -> End) -> Column {
+    let mut names = Names::default();
+    let mut last: Option<(IpAddr, String)> = None;
+    for row in rows {
+        match (of(row), &last) {
+            (None, _) => names.push(""),
+            (Some((address, _)), Some((known, text))) if address == *known => names.push(text),
+            (Some((address, _)), _) => {
+                let text = address.to_string();
+                names.push(&text);
+                last = Some((address, text));
+            }
+        }
+    }
+    Column::Names(names)
 }
 
 fn numbers<T>(rows: &[T], of: &dyn Fn(&T) -> Option<f64>) -> Column {
     Column::F64(rows.iter().map(|row| of(row).unwrap_or(f64::NAN)).collect())
 }
 
-fn texts<T>(rows: &[T], of: &dyn Fn(&T) -> String) -> Column {
+fn texts<T>(rows: &[T], of: impl Fn(&T) -> &str) -> Column {
     let mut names = Names::default();
     for row in rows {
-        names.push(&of(row));
+        names.push(of(row));
     }
     Column::Names(names)
 }
