@@ -189,3 +189,6 @@ def test_the_client_refuses_what_is_no_address() -> None:
         _core.DnsClient("elsewhere", 53, "udp")
     with pytest.raises(ValueError, match="is no transport"):
         _core.DnsClient("127.0.0.1", 53, "smoke")
+    for seconds in (-1.0, 1e18, float("nan")):
+        with pytest.raises(ValueError, match="is not between 0 and a day"):
+            _core.DnsClient("127.0.0.1", 53, "udp", timeout_s=seconds)

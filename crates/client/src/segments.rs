@@ -160,7 +160,7 @@ pub(crate) fn cut_by_reads(reads: &[Read]) -> Segments {
     let sizes = reads.iter().filter_map(|read| u32::try_from(read.bytes).ok());
     let first = reads.first().filter(|read| read.segments == Some(1));
     Segments {
-        count: Some(counts.iter().sum()),
+        count: Some(counts.iter().fold(0, |sum: u32, count| sum.saturating_add(*count))),
         sizes: if single { sizes.take(SHOWN).collect() } else { Vec::new() },
         prefix: first.and_then(|read| u32::try_from(read.bytes).ok()).map(prefix),
         again: None,

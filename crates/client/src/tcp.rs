@@ -251,7 +251,7 @@ impl Connection {
         let mut cut = Segments::default();
         if self.secure.is_none() {
             // TLS's records, tickets among them, say nothing of how the reply was written.
-            let start = self.bytes_read - u32::try_from(frame.bytes).unwrap_or(0);
+            let start = self.bytes_read.wrapping_sub(u32::try_from(frame.bytes).unwrap_or(0));
             cut = segments::cut(&self.seen, start, 2 + u32::from(frame.length))
                 .unwrap_or_else(|| segments::cut_by_reads(&frame.reads));
         }
@@ -343,7 +343,8 @@ impl Connection {
                 return Err((stage, Failed::new(Outcome::Closed, "the server closed")));
             }
             let counted = TcpInfo::of(&self.socket).data_segments_in;
-            let segments = counted.zip(self.segments_counted).map(|(now, then)| now - then);
+            let segments =
+                counted.zip(self.segments_counted).map(|(now, then)| now.wrapping_sub(then));
             self.segments_counted = counted;
             self.bytes_read = self.bytes_read.wrapping_add(arrival.bytes as u32);
             match &mut self.secure {

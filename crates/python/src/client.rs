@@ -65,8 +65,7 @@ impl DnsClient {
             other => return Err(PyValueError::new_err(format!("{other:?} is no transport"))),
         };
         let source = source.map(parse_address).transpose()?;
-        let timeout = Duration::try_from_secs_f64(timeout_s)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let timeout = seconds(timeout_s)?;
         let server = Server {
             source,
             timeout,
@@ -222,10 +221,17 @@ impl Path {
 type RuleTuple = (Option<u8>, Option<String>, Option<String>, f64, f64);
 
 fn rule((protocol, left, right, delay_ms, loss): RuleTuple) -> PyResult<Rule> {
-    let delay = Duration::try_from_secs_f64(delay_ms / 1e3)
-        .map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let delay = seconds(delay_ms / 1e3)?;
     let address = |text: Option<String>| text.as_deref().map(parse_address).transpose();
     Ok(Rule { protocol, left: address(left)?, right: address(right)?, delay, loss })
+}
+
+/// A span that clocks can be moved by: a day at most.
+fn seconds(value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value)
+        .ok()
+        .filter(|span| *span <= Duration::from_secs(86_400))
+        .ok_or_else(|| PyValueError::new_err(format!("{value} s is not between 0 and a day")))
 }
 
 fn parse_address(text: &str) -> PyResult<IpAddr> {

@@ -198,7 +198,7 @@ def _check_kind(folder: Path, backend: str, schema: Mapping[str, Table]) -> None
     if backend == BENCH:
         what, hint, own = "is a bench's", "narrows reproduce S --bench reads it", "intervals"
     elif backend in MEASUREMENTS:
-        what, hint, own = "is a measurement's", "Measurement.load reads it", "exchanges"
+        what, hint, own = "is a measurement's", "narrows ratio reads it", "exchanges"
     else:
         what, hint, own = "is a scenario's", "narrows compare reads it", "flows"
     if own not in schema:
