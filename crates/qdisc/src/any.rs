@@ -16,7 +16,7 @@ use crate::pie::Pie;
 use crate::prio::Prio;
 use crate::red::{classic, linux};
 use crate::sfq::Sfq;
-use crate::{Backlog, Counters, Dropped, Packet, Qdisc, Verdict};
+use crate::{Backlog, Coming, Counters, Dropped, Packet, Qdisc, Verdict};
 
 /// A discipline that is chosen at run time.
 pub enum AnyQdisc<P> {
@@ -117,12 +117,8 @@ impl<P: Packet> Qdisc<P> for AnyQdisc<P> {
         each!(self, queue => queue.ready_at(now))
     }
 
-    fn foresee_enqueue(&self, flow_hashes: &[u64]) {
-        each!(self, queue => queue.foresee_enqueue(flow_hashes));
-    }
-
-    fn foresee_dequeue(&self, show: &mut dyn FnMut(&P)) {
-        each!(self, queue => queue.foresee_dequeue(show));
+    fn touch(&self, coming: Coming<'_, P>) {
+        each!(self, queue => queue.touch(coming));
     }
 
     #[inline]

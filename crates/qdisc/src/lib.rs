@@ -72,22 +72,25 @@ pub trait Qdisc<P: Packet> {
         None
     }
 
-    /// Reads what [`enqueue`](Self::enqueue) will need for packets with these
-    /// [hashes](Packet::flow_hash), and changes nothing.
+    /// Reads what the next calls will need, and changes nothing.
     ///
     /// For callers that know what comes: memory that no cache holds takes hardly longer for many
     /// packets at once than for one. Disciplines for which that is no gain do nothing.
-    fn foresee_enqueue(&self, _flow_hashes: &[u64]) {}
-
-    /// The same for the next calls of [`dequeue`](Self::dequeue): shows packets that these will
-    /// probably give.
-    fn foresee_dequeue(&self, _show: &mut dyn FnMut(&P)) {}
+    fn touch(&self, _coming: Coming<'_, P>) {}
 
     /// What waits now.
     fn backlog(&self) -> Backlog;
 
     /// What has become of every packet so far.
     fn counters(&self) -> Counters;
+}
+
+/// What a caller of [`Qdisc::touch`] expects to call next.
+pub enum Coming<'a, P> {
+    /// [`enqueue`](Qdisc::enqueue), for packets with these [hashes](Packet::flow_hash).
+    Enqueue(&'a [u64]),
+    /// [`dequeue`](Qdisc::dequeue). The discipline shows packets that it will probably give.
+    Dequeue(&'a mut dyn FnMut(&P)),
 }
 
 /// What waits in a queue.

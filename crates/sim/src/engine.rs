@@ -6,6 +6,7 @@ use crate::agenda::Event;
 use crate::application::{self, Application, Host, Lost, Settings, View};
 use crate::captured::{Captured, Dns, Frame};
 use crate::flow::{Flows, Notice};
+use crate::foresight::Foresight;
 use crate::monitor::Monitors;
 use crate::network::{Network, Taken};
 use crate::plan::{Plan, PlanError};
@@ -28,6 +29,7 @@ pub struct Simulation {
     stopped: Stopped,
     network: Network,
     flows: Flows,
+    foresight: Foresight,
     applications: Vec<Box<dyn Application>>,
     /// Their names.
     names: Vec<String>,
@@ -93,6 +95,7 @@ impl Simulation {
             events: 0,
             stopped: Stopped::Running,
             network,
+            foresight: Foresight::off(),
             applications,
             names,
             wakes: Wakes::default(),
@@ -106,14 +109,14 @@ impl Simulation {
             simulation.tell(number as u32, |application, host| application.start(host));
         }
         simulation.monitors = Monitors::new(&simulation.plan, &mut simulation.network);
-        simulation.network.foresee_from(simulation.flows.len());
+        simulation.set_foresight(Foresight::pays_for(simulation.flows.len()));
         Ok(simulation)
     }
 
     /// Whether what the next events need is read from memory ahead of time: otherwise from some
     /// thousand flows on, where it saves time. Results are the same.
     pub fn set_foresight(&mut self, on: bool) {
-        self.network.set_foresight(on);
+        self.foresight = if on { Foresight::on() } else { Foresight::off() };
     }
 
     /// Handles up to `most` events. True when the run has stopped.
@@ -128,8 +131,8 @@ impl Simulation {
                 break;
             }
             handled += 1;
-            if self.network.is_unforeseen() {
-                self.flows.foresee(self.network.foresee());
+            if self.foresight.is_due(self.now) {
+                self.foresight.look(&self.network, &self.flows);
             }
             self.step();
         }
@@ -201,7 +204,10 @@ impl Simulation {
                     }
                 }
             }
-            Event::Departure(link) => network.release(at, link),
+            Event::Departure(link) => {
+                self.foresight.look_behind_queue(link, network);
+                network.release(at, link);
+            }
             Event::TcpTimer(end) => self.flows.handle_timer(at, end, network),
             Event::Wake(place) => {
                 let Wake { application, token } = self.wakes.take(place);

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use narrows_units::Time;
 
 use crate::application::{Application, Closed, Datagram, Lost, Message, Socket};
+use crate::foresight::{Step, Touch};
 use crate::network::Network;
 use crate::packet::{Label, Packet, Stamp};
 use crate::transport::connection::SetUp;
@@ -287,29 +288,6 @@ impl Flows {
         }
     }
 
-    /// Reads what [`handle_segment`](Self::handle_segment) will need for packets on these ways.
-    pub(crate) fn foresee(&self, ways: &[u32]) {
-        let connection = |way: u32| match &self.table[way as usize / 2] {
-            Flow::Tcp(connection) => Some(connection),
-            Flow::Udp(_) | Flow::Free(_) => None,
-        };
-        for &way in ways {
-            if let Some(connection) = connection(way) {
-                connection.touch(way);
-            }
-        }
-        for &way in ways {
-            if let Some(connection) = connection(way) {
-                std::hint::black_box(connection.end_of(way).endpoint.touch_sender());
-            }
-        }
-        for &way in ways {
-            if let Some(connection) = connection(way) {
-                std::hint::black_box(connection.end_of(way).endpoint.touch_scoreboard());
-            }
-        }
-    }
-
     /// What applications are to be told; empty afterwards.
     pub(crate) fn take_news(&mut self, into: &mut Vec<Notice>) {
         std::mem::swap(&mut self.news, into);
@@ -489,6 +467,17 @@ impl Flows {
             let next = connection.generation().wrapping_add(1);
             self.table[end as usize / 2] = Flow::Free(next);
             self.free.push_back(end / 2);
+        }
+    }
+}
+
+/// The connection to whose end a way leads.
+impl Touch<u32> for Flows {
+    #[inline(always)]
+    fn touch(&self, way: u32, step: Step) -> u32 {
+        match &self.table[way as usize / 2] {
+            Flow::Tcp(connection) => connection.touch(way, step),
+            Flow::Udp(_) | Flow::Free(_) => 0,
         }
     }
 }

@@ -15,6 +15,12 @@ impl MaybeTime {
         (self != Self::NONE).then_some(self.0)
     }
 
+    /// The moment, if it is not after `until`, which is one.
+    #[inline(always)]
+    pub(crate) fn by(self, until: Time) -> Option<Time> {
+        (self.0 <= until).then_some(self.0)
+    }
+
     #[inline(always)]
     pub(crate) fn is(self, at: Time) -> bool {
         self.0 == at
@@ -49,6 +55,7 @@ mod tests {
     fn none_is_later_than_every_moment() {
         let at = Time::from_ps(u64::MAX - 1);
         assert_eq!((MaybeTime::from(at).get(), MaybeTime::from(None).get()), (Some(at), None));
+        assert_eq!((MaybeTime::from(at).by(at), MaybeTime::NONE.by(at)), (Some(at), None));
         assert!(MaybeTime::NONE.is_after(at) && !MaybeTime::from(at).is_after(at));
         assert!(MaybeTime::from(at) < MaybeTime::NONE);
     }

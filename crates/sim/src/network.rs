@@ -1,15 +1,13 @@
 //! The network: links, paths and what is on its way.
 
-mod foresight;
-
 use narrows_qdisc::Dropped;
 use narrows_units::Time;
 
-use self::foresight::Foresight;
 use crate::agenda::{Agenda, Event};
-use crate::link::{Fate, Flights, Gone, Link, Passage, Released, Slot};
+use crate::link::{Flights, Gone, Link, Passage, Released, Slot};
+use crate::maybe_index::MaybeIndex;
 use crate::packet::{Packet, SackPool};
-use crate::paths::{END, Paths, VARIES};
+use crate::paths::Paths;
 use crate::plan::Plan;
 use crate::shortcuts::{Use, find_shortcuts};
 use crate::transport::tcp::Segment;
@@ -45,7 +43,7 @@ pub(crate) struct Loss {
 pub(crate) struct Network {
     pub(crate) agenda: Agenda,
     pub(crate) links: Vec<Link>,
-    flights: Flights,
+    pub(crate) flights: Flights,
     pub(crate) paths: Paths,
     /// Ports of each flow's ends.
     pub(crate) ports: Vec<[u16; 2]>,
@@ -56,7 +54,6 @@ pub(crate) struct Network {
     dropped: Dropped<Slot>,
     /// What scheduled links have let go, in order; handled to the end before anything else.
     released: Released,
-    foresight: Foresight,
 }
 
 /// A packet kept for a capture file.
@@ -113,7 +110,6 @@ impl Network {
             captured: Vec::new(),
             dropped: Vec::new(),
             released: Released::default(),
-            foresight: Foresight::new(),
         }
     }
 
@@ -139,8 +135,9 @@ impl Network {
     #[inline(always)]
     pub(crate) fn send(&mut self, now: Time, packet: Packet) {
         let first = self.paths.hop(packet.way, 0);
-        // The first link is entered at once, so it is never parked where it came from.
-        self.forward(now, packet, first, END);
+        debug_assert!(!first.is_none(), "the plan was checked: a path has links");
+        // The first link is entered at once, so nobody asks where the packet came from.
+        self.forward(now, packet, first, first.place());
     }
 
     /// [`Network::send`] where it is rare: handshakes, dialogues and datagrams.
@@ -154,28 +151,24 @@ impl Network {
     #[inline(always)]
     pub(crate) fn land(&mut self, now: Time, link: u32) -> Option<Packet> {
         let landing = &mut self.links[link as usize];
-        if landing.armed != now {
+        if !landing.armed.is(now) {
             return None;
         }
         let (packet, next) = landing.land(&mut self.flights);
-        let next_link = match landing.next {
-            VARIES => self.paths.hop(packet.way, packet.hop),
-            next => next,
-        };
+        let hop = self.paths.after(landing.next, &packet);
         if let Some(next) = next {
             self.agenda.schedule(next, Event::Landing(link));
         }
-        if next_link == END {
+        if hop.is_none() {
             return Some(packet);
         }
-        self.links[next_link as usize].expected -= 1;
-        self.forward(now, packet, next_link, link);
+        self.links[hop.place()].expected -= 1;
+        self.forward(now, packet, hop, link as usize);
         None
     }
 
     /// The next packet in a scheduled link's queue may leave.
     pub(crate) fn release(&mut self, now: Time, link: u32) {
-        self.foresee_departures(link);
         let due_at = self.links[link as usize].release(now, link, &mut self.released);
         self.schedule_departure(link, due_at);
         self.pass_on(now);
@@ -189,27 +182,26 @@ impl Network {
         self.links[link as usize].drain(now);
     }
 
-    /// Takes a packet that is at link `index` at `now` as far as can be told now, and with it what
+    /// Takes a packet that is at `hop` at `now` as far as can be told now, and with it what
     /// scheduled links let go on its arrival; it comes from link `from`.
     #[inline(always)]
-    fn forward(&mut self, now: Time, packet: Packet, index: u32, from: u32) {
-        if self.carry(now, now, packet, index, from) == Carried::Within {
+    fn forward(&mut self, now: Time, packet: Packet, hop: MaybeIndex, from: usize) {
+        if self.carry(now, now, packet, hop, from) == Carried::Within {
             self.pass_on(now);
         }
     }
 
-    /// Takes a packet that is at link `index` at `at` as far as can be told now; it comes from
-    /// link `from`.
+    /// Takes a packet that is at `hop` at `at` as far as can be told now; it comes from link `from`.
     #[inline(always)]
     fn carry(
         &mut self,
         now: Time,
         mut at: Time,
         mut packet: Packet,
-        mut index: u32,
-        mut from: u32,
+        mut hop: MaybeIndex,
+        mut from: usize,
     ) -> Carried {
-        while index != END {
+        while let Some(index) = hop.get() {
             let link = &mut self.links[index as usize];
             if at > now && !link.inline && (link.expected > 0 || at.since(now) > link.lookahead) {
                 link.expected += 1;
@@ -229,14 +221,11 @@ impl Network {
                 },
             };
             packet.hop += 1;
-            from = index;
-            index = match next {
-                VARIES => self.paths.hop(packet.way, packet.hop),
-                next => next,
-            };
+            from = index as usize;
+            hop = self.paths.after(next, &packet);
         }
-        if let Some(event_at) = self.links[from as usize].fly(at, packet, &mut self.flights) {
-            self.agenda.schedule(event_at, Event::Landing(from));
+        if let Some(event_at) = self.links[from].fly(at, packet, &mut self.flights) {
+            self.agenda.schedule(event_at, Event::Landing(from as u32));
         }
         Carried::OnItsWay
     }
@@ -284,23 +273,20 @@ impl Network {
         let mut handled = 0;
         while let Some(&gone) = self.released.gone.get(handled) {
             handled += 1;
-            let Gone { mut packet, link, fate, transmitted_at } = gone;
-            let dropped = matches!(fate, Fate::Dropped(_));
+            let Gone { mut packet, link, passage, transmitted_at } = gone;
+            let dropped = matches!(passage, Passage::Dropped(_));
             if !dropped && self.links[link as usize].is_captured() {
                 self.capture(link, packet, transmitted_at);
             }
-            match fate {
-                Fate::Arrives(at) => {
+            match passage {
+                Passage::Arrives(at) => {
                     packet.hop += 1;
-                    let next = match self.links[link as usize].next {
-                        VARIES => self.paths.hop(packet.way, packet.hop),
-                        next => next,
-                    };
+                    let hop = self.paths.after(self.links[link as usize].next, &packet);
                     // What it makes other links let go is on this list too.
-                    self.carry(now, at, packet, next, link);
+                    self.carry(now, at, packet, hop, link as usize);
                 }
-                Fate::Lost => self.lose(packet, link, LossReason::Wire),
-                Fate::Dropped(reason) => self.lose(packet, link, LossReason::Queue(reason)),
+                Passage::Lost => self.lose(packet, link, LossReason::Wire),
+                Passage::Dropped(reason) => self.lose(packet, link, LossReason::Queue(reason)),
             }
         }
         self.released.gone.clear();

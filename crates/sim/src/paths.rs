@@ -1,12 +1,14 @@
 //! The plan's paths, and which of them each flow takes.
 
 use crate::link::Link;
+use crate::maybe_index::MaybeIndex;
+use crate::packet::Packet;
 use crate::plan::Plan;
 
-/// Paths as lists of links, one after another, each closed by [`END`].
+/// Paths as lists of links, one after another. Behind the last link of each there is none: a host.
 #[derive(Debug)]
 pub(crate) struct Paths {
-    hops: Vec<u32>,
+    hops: Vec<MaybeIndex>,
     /// Where each path begins in `hops`.
     starts: Vec<u32>,
     /// The nodes at the start and at the end of each path.
@@ -16,11 +18,24 @@ pub(crate) struct Paths {
     of_way: Vec<u32>,
 }
 
-/// Follows the last link of a path: there is a host.
-pub(crate) const END: u32 = u32::MAX;
+/// What follows a link: the same on all paths over it, or not. In four bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Next(MaybeIndex);
 
-/// Paths go on from a link in several ways.
-pub(crate) const VARIES: u32 = u32::MAX - 1;
+impl Next {
+    pub(crate) const VARIES: Self = Self(MaybeIndex::some(u32::MAX - 1));
+
+    /// A link, or a host, on all paths.
+    pub(crate) const fn always(hop: MaybeIndex) -> Self {
+        Self(hop)
+    }
+
+    /// What follows on all paths; `None`: it varies.
+    #[inline(always)]
+    pub(crate) fn get(self) -> Option<MaybeIndex> {
+        (self != Self::VARIES).then_some(self.0)
+    }
+}
 
 impl Paths {
     pub(crate) fn new(plan: &Plan) -> Self {
@@ -28,8 +43,8 @@ impl Paths {
         let mut starts = Vec::with_capacity(plan.paths.len());
         for path in &plan.paths {
             starts.push(hops.len() as u32);
-            hops.extend(path.links.iter().map(|&link| link as u32));
-            hops.push(END);
+            hops.extend(path.links.iter().map(|&link| MaybeIndex::some(link as u32)));
+            hops.push(MaybeIndex::NONE);
         }
         let nodes = plan.paths.iter().map(|path| [path.from as u32, path.to as u32]).collect();
         Self { hops, starts, nodes, of_way: Vec::new() }
@@ -51,23 +66,31 @@ impl Paths {
         self.of_way[ways + 1] = self.starts[back as usize];
     }
 
-    /// Hop number `hop` of a way: a link, or [`END`].
+    /// Hop number `hop` of a way: a link, or a host.
     #[inline(always)]
-    pub(crate) fn hop(&self, way: u32, hop: u8) -> u32 {
+    pub(crate) fn hop(&self, way: u32, hop: u8) -> MaybeIndex {
         self.hops[self.of_way[way as usize] as usize + usize::from(hop)]
+    }
+
+    /// Where a packet goes that has come to the end of a link.
+    #[inline(always)]
+    pub(crate) fn after(&self, link: Next, packet: &Packet) -> MaybeIndex {
+        match link.get() {
+            Some(hop) => hop,
+            None => self.hop(packet.way, packet.hop),
+        }
+    }
+
+    /// The links of a way, in order.
+    pub(crate) fn links_of(&self, way: u32) -> impl Iterator<Item = u32> + '_ {
+        self.hops[self.of_way[way as usize] as usize..].iter().map_while(|hop| hop.get())
     }
 
     /// The first and the last link of a way.
     pub(crate) fn ends(&self, way: u32) -> (u32, u32) {
-        let mut hop = 0;
-        let mut last = END;
-        while let link = self.hop(way, hop)
-            && link != END
-        {
-            last = link;
-            hop += 1;
-        }
-        (self.hop(way, 0), last)
+        let mut links = self.links_of(way);
+        let first = links.next().expect("the plan was checked: a path has links");
+        (first, links.last().unwrap_or(first))
     }
 
     /// The nodes at the start and at the end of a path of the plan.
@@ -76,26 +99,25 @@ impl Paths {
     }
 
     /// The links of a path of the plan.
-    pub(crate) fn links(&self, path: usize) -> &[u32] {
-        let links = &self.hops[self.starts[path] as usize..];
-        let end = links.iter().position(|&link| link == END);
-        &links[..end.expect("each path ends with a mark")]
+    pub(crate) fn links(&self, path: usize) -> impl Iterator<Item = u32> + '_ {
+        self.hops[self.starts[path] as usize..].iter().map_while(|hop| hop.get())
     }
 
     /// Tells each link what follows it, where that is the same on all paths: most links need no
     /// look at the paths then.
     pub(crate) fn tell(&self, links: &mut [Link]) {
-        let mut next: Vec<Option<u32>> = vec![None; links.len()];
-        for pair in self.hops.windows(2).filter(|pair| pair[0] != END) {
-            let known = &mut next[pair[0] as usize];
+        let mut next: Vec<Option<Next>> = vec![None; links.len()];
+        for pair in self.hops.windows(2) {
+            let Some(link) = pair[0].get() else { continue };
+            let follows = Next::always(pair[1]);
+            let known = &mut next[link as usize];
             *known = match *known {
-                None => Some(pair[1]),
-                Some(other) if other == pair[1] => Some(other),
-                Some(_) => Some(VARIES),
+                Some(other) if other != follows => Some(Next::VARIES),
+                _ => Some(follows),
             };
         }
         for (link, next) in links.iter_mut().zip(next) {
-            link.next = next.unwrap_or(VARIES);
+            link.next = next.unwrap_or(Next::VARIES);
         }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn find_shortcuts(plan: &Plan, uses: &[Use], paths: &Paths, links: &m
     let mut feeders = vec![Feeder::Nothing; links.len()];
     for path in uses.iter().map(|using| using.path) {
         let mut from = Feeder::Host;
-        for &link in paths.links(path) {
+        for link in paths.links(path) {
             feeders[link as usize] = feeders[link as usize].and(from);
             from = Feeder::Link(link);
         }
@@ -70,7 +70,7 @@ pub(crate) fn find_shortcuts(plan: &Plan, uses: &[Use], paths: &Paths, links: &m
     let mut lookahead: Vec<Option<Span>> = vec![None; links.len()];
     for &Use { path, bytes, dns } in uses {
         let mut since_event = Span::ZERO;
-        for &link in paths.links(path) {
+        for link in paths.links(path) {
             let at = link as usize;
             if !links[at].inline {
                 let least = lookahead[at].map_or(since_event, |span| span.min(since_event));

@@ -219,12 +219,12 @@ impl<P: Packet> Flows<P> {
         }
     }
 
-    /// Reads what [`push`](Self::push) will need for packets with these hashes: [`Qdisc::foresee_enqueue`].
+    /// Reads what [`push`](Self::push) will need for packets with these hashes: [`Qdisc::touch`].
     ///
     /// What is read shows where the next has to be read, so it goes in steps, each for all packets.
     ///
-    /// [`Qdisc::foresee_enqueue`]: crate::Qdisc::foresee_enqueue
-    pub(crate) fn foresee_push(&self, flow_hashes: &[u64]) {
+    /// [`Qdisc::touch`]: crate::Qdisc::touch
+    pub(crate) fn touch_for_push(&self, flow_hashes: &[u64]) {
         for flow_hashes in flow_hashes.chunks(FORESEEN) {
             let mut nodes = [NIL; FORESEEN];
             let nodes = &mut nodes[..flow_hashes.len()];
@@ -241,10 +241,10 @@ impl<P: Packet> Flows<P> {
     }
 
     /// Reads what [`pop_front`](Self::pop_front) will need of the flows whose turn is next, and
-    /// shows their first packets: [`Qdisc::foresee_dequeue`].
+    /// shows their first packets: [`Qdisc::touch`].
     ///
-    /// [`Qdisc::foresee_dequeue`]: crate::Qdisc::foresee_dequeue
-    pub(crate) fn foresee_pop(&self, show: &mut dyn FnMut(&P)) {
+    /// [`Qdisc::touch`]: crate::Qdisc::touch
+    pub(crate) fn touch_for_pop(&self, show: &mut dyn FnMut(&P)) {
         let mut nodes = [NIL; FORESEEN];
         let mut count = 0;
         let mut flow = self.turn;
@@ -372,9 +372,9 @@ mod tests {
     fn what_is_foreseen_is_the_first_packet_of_each_flow_in_the_order_of_turns() {
         let mut flows = Flows::new(None, 1);
         let foreseen = |flows: &Flows<TestPacket>| {
-            flows.foresee_push(&(0..50).collect::<Vec<u64>>());
+            flows.touch_for_push(&(0..50).collect::<Vec<u64>>());
             let mut numbers = Vec::new();
-            flows.foresee_pop(&mut |packet| numbers.push(packet.number));
+            flows.touch_for_pop(&mut |packet| numbers.push(packet.number));
             numbers
         };
         assert_eq!(foreseen(&flows), []);

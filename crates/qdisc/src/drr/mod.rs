@@ -45,12 +45,8 @@ macro_rules! scheduled {
                 self.scheduler.dequeue(now, dropped)
             }
 
-            fn foresee_enqueue(&self, flow_hashes: &[u64]) {
-                self.scheduler.foresee_enqueue(flow_hashes);
-            }
-
-            fn foresee_dequeue(&self, show: &mut dyn FnMut(&P)) {
-                self.scheduler.foresee_dequeue(show);
+            fn touch(&self, coming: $crate::Coming<'_, P>) {
+                self.scheduler.touch(coming);
             }
 
             #[inline]

@@ -6,7 +6,7 @@ use narrows_units::Time;
 
 use super::End;
 use super::flows::{Flow, Flows};
-use crate::{Backlog, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+use crate::{Backlog, Coming, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
 
 /// From which queue a packet is dropped when the buffer is full.
 pub(super) trait Victim {
@@ -170,12 +170,11 @@ impl<P: Packet, V: Victim> Qdisc<P> for Scheduler<P, V> {
         Some(packet)
     }
 
-    fn foresee_enqueue(&self, flow_hashes: &[u64]) {
-        self.flows.foresee_push(flow_hashes);
-    }
-
-    fn foresee_dequeue(&self, show: &mut dyn FnMut(&P)) {
-        self.flows.foresee_pop(show);
+    fn touch(&self, coming: Coming<'_, P>) {
+        match coming {
+            Coming::Enqueue(flow_hashes) => self.flows.touch_for_push(flow_hashes),
+            Coming::Dequeue(show) => self.flows.touch_for_pop(show),
+        }
     }
 
     #[inline]

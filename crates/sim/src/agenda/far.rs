@@ -8,6 +8,7 @@
 //! All entries of one tick are on the same list at any moment, in the order in which they were put.
 
 use super::store::{List, NONE, Store};
+use crate::maybe_index::MaybeIndex;
 
 const DIGIT_BITS: u32 = 6;
 const DIGITS: usize = 1 << DIGIT_BITS;
@@ -34,7 +35,7 @@ impl Far {
     }
 
     /// Puts an entry, which nothing follows, at a tick that is not before now.
-    pub(super) fn put(&mut self, tick: u64, entry: u32, store: &mut Store) {
+    pub(super) fn put(&mut self, tick: u64, entry: MaybeIndex, store: &mut Store) {
         debug_assert!(tick >= self.now, "a tick in the past");
         let level = level_of(tick ^ self.now);
         let digit = digit_of(tick, level);
@@ -45,7 +46,11 @@ impl Far {
 
     /// Takes the list of the tick that is now, and goes on to the next tick. `tick_of` gives an
     /// entry's tick.
-    pub(super) fn take(&mut self, store: &mut Store, tick_of: impl Fn(&Store, u32) -> u64) -> List {
+    pub(super) fn take(
+        &mut self,
+        store: &mut Store,
+        tick_of: impl Fn(&Store, MaybeIndex) -> u64,
+    ) -> List {
         let list = self.take_list(0, digit_of(self.now, 0));
         self.skip_to(self.now + 1, store, tick_of);
         list
@@ -69,13 +74,13 @@ impl Far {
         &mut self,
         tick: u64,
         store: &mut Store,
-        tick_of: impl Fn(&Store, u32) -> u64,
+        tick_of: impl Fn(&Store, MaybeIndex) -> u64,
     ) {
         let level = level_of(tick ^ self.now);
         self.now = tick;
         if level > 0 {
             let mut entry = self.take_list(level, digit_of(tick, level)).first;
-            while entry != NONE {
+            while !entry.is_none() {
                 let next = store.next(entry);
                 store.set_next(entry, NONE);
                 self.put(tick_of(store, entry), entry, store);

@@ -18,6 +18,7 @@ pub(crate) use self::event::Event;
 use self::event::Packed;
 use self::far::Far;
 use self::store::{List, NONE, Store};
+use crate::maybe_index::MaybeIndex;
 
 /// A priority queue of events by time, first in, first out among equals.
 #[derive(Debug)]
@@ -43,8 +44,6 @@ pub(crate) struct Agenda {
     /// Entries passed in buckets since then, to find a new one's place.
     steps: u32,
     looked_at: Time,
-    /// Buckets before this one have been [foreseen](Agenda::foresee).
-    foreseen: u64,
 }
 
 const FEWEST_BUCKETS: usize = 1 << 12;
@@ -78,7 +77,6 @@ impl Agenda {
             pops: 0,
             steps: 0,
             looked_at: Time::ZERO,
-            foreseen: 0,
         }
     }
 
@@ -100,7 +98,7 @@ impl Agenda {
         let bucket = &mut self.buckets[slot];
         let node = self.store.take(bucket.first);
         bucket.first = node.next;
-        if node.next == NONE {
+        if node.next.is_none() {
             self.occupied[slot / 64] &= !(1 << (slot % 64));
         }
         self.in_wheel -= 1;
@@ -111,16 +109,12 @@ impl Agenda {
         Some((node.at, node.event.event()))
     }
 
-    /// Whether the wheel has come to what is not foreseen.
-    #[inline(always)]
-    pub(crate) fn is_unforeseen(&self) -> bool {
-        self.current >= self.foreseen
-    }
-
     /// Puts the next events, as far as they are scheduled by now, on a list: almost all, more or less
-    /// in order. Their entries are read one step after another for all buckets, because what lies in
-    /// memory comes for many hardly later than for one.
-    pub(crate) fn foresee(&mut self, events: &mut Vec<Event>) {
+    /// in order. Gives the moment up to which the list goes.
+    ///
+    /// Entries are read one step after another for all buckets, because what lies in memory comes for
+    /// many hardly later than for one.
+    pub(crate) fn foresee(&self, events: &mut Vec<Event>) -> Time {
         let mut entries = [NONE; FORESEEN];
         let mut count = 0;
         let mut bucket = self.current;
@@ -136,7 +130,6 @@ impl Agenda {
             count += 1;
             bucket += 1;
         }
-        self.foreseen = bucket;
         for _ in 0..FORESEEN_DEPTH {
             let mut more = 0;
             for at in 0..count {
@@ -145,10 +138,11 @@ impl Agenda {
                 // Without a branch: the processor would have to guess.
                 let next = self.store.next(entry);
                 entries[more] = next;
-                more += usize::from(next != NONE);
+                more += usize::from(!next.is_none());
             }
             count = more;
         }
+        Time::from_ps(bucket << self.shift)
     }
 
     /// The place of a bucket in the wheel.
@@ -158,7 +152,7 @@ impl Agenda {
     }
 
     /// Puts an entry, which nothing follows.
-    fn put(&mut self, at: Time, entry: u32) {
+    fn put(&mut self, at: Time, entry: MaybeIndex) {
         let bucket = at.as_ps() >> self.shift;
         debug_assert!(bucket >= self.current, "an event in the past");
         if bucket >= self.reach {
@@ -183,7 +177,7 @@ impl Agenda {
 
     /// Puts an entry into a bucket whose last entry is later.
     #[inline(never)]
-    fn put_between(&mut self, slot: usize, at: Time, entry: u32) {
+    fn put_between(&mut self, slot: usize, at: Time, entry: MaybeIndex) {
         let list = &mut self.buckets[slot];
         let mut previous = NONE;
         let mut next = list.first;
@@ -193,7 +187,7 @@ impl Agenda {
             self.steps += 1;
         }
         self.store.set_next(entry, next);
-        if previous == NONE {
+        if previous.is_none() {
             list.first = entry;
         } else {
             self.store.set_next(previous, entry);
@@ -245,7 +239,7 @@ impl Agenda {
                 .take(&mut self.store, |store, entry| (store.at(entry).as_ps() >> shift) / ticks);
             self.reach += ticks;
             let mut entry = list.first;
-            while entry != NONE {
+            while !entry.is_none() {
                 let next = self.store.next(entry);
                 self.store.set_next(entry, NONE);
                 self.put(self.store.at(entry), entry);
@@ -312,10 +306,9 @@ impl Agenda {
         let tick = self.current / self.buckets_a_tick() + TICKS;
         self.reach = tick * self.buckets_a_tick();
         self.far = Far::new(tick);
-        self.foreseen = self.current;
         for list in lists {
             let mut entry = list.first;
-            while entry != NONE {
+            while !entry.is_none() {
                 let next = self.store.next(entry);
                 self.store.set_next(entry, NONE);
                 self.put(self.store.at(entry), entry);
@@ -344,13 +337,15 @@ mod tests {
         }
         let mut foreseen = Vec::new();
         let (mut looks, mut surprises, mut popped) = (0, 0, 0);
+        let (mut now, mut until) = (Time::ZERO, Time::ZERO);
         loop {
-            if agenda.is_unforeseen() {
+            if now >= until {
                 foreseen.clear();
-                agenda.foresee(&mut foreseen);
+                until = agenda.foresee(&mut foreseen);
                 looks += 1;
             }
-            let Some((_, event)) = agenda.pop() else { break };
+            let Some((at, event)) = agenda.pop() else { break };
+            now = at;
             popped += 1;
             surprises += u32::from(!foreseen.contains(&event));
         }

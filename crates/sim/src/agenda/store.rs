@@ -3,45 +3,46 @@
 use narrows_units::Time;
 
 use super::Packed;
+use crate::maybe_index::MaybeIndex;
 
-/// A list of entries. Empty: `first` is [`NONE`], and `last` means nothing.
+/// A list of entries. Empty: there is no first, and `last` means nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
-    pub(super) first: u32,
-    pub(super) last: u32,
+    pub(super) first: MaybeIndex,
+    pub(super) last: MaybeIndex,
 }
 
 /// All pending entries. A place that was left is the next to be taken.
 #[derive(Debug)]
 pub(super) struct Store {
     nodes: Vec<Node>,
-    /// The first free place, or [`NONE`]; `next` leads on.
-    free: u32,
+    /// The first free place; `next` leads on.
+    free: MaybeIndex,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     pub(super) at: Time,
     pub(super) event: Packed,
-    pub(super) next: u32,
+    pub(super) next: MaybeIndex,
 }
 
 const _: () = assert!(size_of::<Node>() == 16);
 
-/// No place.
-pub(super) const NONE: u32 = u32::MAX;
+/// No entry.
+pub(super) const NONE: MaybeIndex = MaybeIndex::NONE;
 
 impl List {
     pub(super) const EMPTY: Self = Self { first: NONE, last: NONE };
 
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.first == NONE
+        self.first.is_none()
     }
 
     /// Puts an entry, which nothing follows, behind all others.
     #[inline(always)]
-    pub(super) fn append(&mut self, entry: u32, store: &mut Store) {
+    pub(super) fn append(&mut self, entry: MaybeIndex, store: &mut Store) {
         if self.is_empty() {
             self.first = entry;
         } else {
@@ -58,9 +59,9 @@ impl Store {
 
     /// Stores an entry that nothing follows.
     #[inline(always)]
-    pub(super) fn put(&mut self, at: Time, event: Packed) -> u32 {
+    pub(super) fn put(&mut self, at: Time, event: Packed) -> MaybeIndex {
         let node = Node { at, event, next: NONE };
-        match self.nodes.get_mut(self.free as usize) {
+        match self.nodes.get_mut(self.free.place()) {
             Some(free) => {
                 let place = self.free;
                 self.free = free.next;
@@ -73,8 +74,8 @@ impl Store {
 
     /// Takes an entry out.
     #[inline(always)]
-    pub(super) fn take(&mut self, entry: u32) -> Node {
-        let place = &mut self.nodes[entry as usize];
+    pub(super) fn take(&mut self, entry: MaybeIndex) -> Node {
+        let place = &mut self.nodes[entry.place()];
         let node = *place;
         place.next = self.free;
         self.free = entry;
@@ -82,23 +83,23 @@ impl Store {
     }
 
     #[inline(always)]
-    pub(super) fn event(&self, entry: u32) -> Packed {
-        self.nodes[entry as usize].event
+    pub(super) fn event(&self, entry: MaybeIndex) -> Packed {
+        self.nodes[entry.place()].event
     }
 
     #[inline(always)]
-    pub(super) fn at(&self, entry: u32) -> Time {
-        self.nodes[entry as usize].at
+    pub(super) fn at(&self, entry: MaybeIndex) -> Time {
+        self.nodes[entry.place()].at
     }
 
     #[inline(always)]
-    pub(super) fn next(&self, entry: u32) -> u32 {
-        self.nodes[entry as usize].next
+    pub(super) fn next(&self, entry: MaybeIndex) -> MaybeIndex {
+        self.nodes[entry.place()].next
     }
 
     #[inline(always)]
-    pub(super) fn set_next(&mut self, entry: u32, next: u32) {
-        self.nodes[entry as usize].next = next;
+    pub(super) fn set_next(&mut self, entry: MaybeIndex, next: MaybeIndex) {
+        self.nodes[entry.place()].next = next;
     }
 
     /// The most entries that there have been at once.
@@ -108,9 +109,9 @@ impl Store {
 
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, node: Node) -> u32 {
+    fn grow(&mut self, node: Node) -> MaybeIndex {
         self.nodes.push(node);
         // 2^32 entries would need 64 GB.
-        (self.nodes.len() - 1) as u32
+        MaybeIndex::some((self.nodes.len() - 1) as u32)
     }
 }

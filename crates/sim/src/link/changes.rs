@@ -57,7 +57,7 @@ mod tests {
     use narrows_qdisc::fifo::{Pfifo, PfifoConfig};
     use narrows_units::{Bytes, Rate};
 
-    use super::super::{Entry, Fate, Link, Passage, Released};
+    use super::super::{Link, Mode, Passage, Released};
     use super::*;
     use crate::packet::Packet;
     use crate::plan::{Framing, Queue, Ring};
@@ -114,8 +114,8 @@ mod tests {
         let same: Vec<Time> = released
             .gone
             .iter()
-            .map(|gone| match gone.fate {
-                Fate::Arrives(at) => at,
+            .map(|gone| match gone.passage {
+                Passage::Arrives(at) => at,
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -172,8 +172,8 @@ mod tests {
         }
         // A discipline that shows no head hands its packet out; it waits for the same room.
         let mut other = Link::new(&scheduled_plan, &changes, 1, true);
-        let Entry::Scheduled(entry) = &mut other.entry else { panic!("it is scheduled") };
-        entry.replace_queue(AnyQdisc::Custom(Box::new(Pfifo::new(PfifoConfig::default()))));
+        let Mode::Scheduled(mode) = &mut other.mode else { panic!("it is scheduled") };
+        mode.replace_queue(AnyQdisc::Custom(Box::new(Pfifo::new(PfifoConfig::default()))));
         for _ in 0..5 {
             other.arrive(Time::ZERO, Packet::of_bytes(0, 1000), (0, 0), 0, &mut released);
         }

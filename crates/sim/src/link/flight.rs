@@ -6,14 +6,16 @@
 
 use narrows_units::Time;
 
+use crate::foresight::{Step, Touch};
+use crate::maybe_index::MaybeIndex;
 use crate::packet::Packet;
 
 /// The packets of all links.
 #[derive(Debug)]
 pub(crate) struct Flights {
     places: Vec<Place>,
-    /// The first free place.
-    free: u32,
+    /// The first free place; its other neighbour is the next one.
+    free: MaybeIndex,
 }
 
 /// A packet, and its neighbours on the list. What a neighbour needs comes first, so that it is mostly on
@@ -23,9 +25,7 @@ pub(crate) struct Flights {
 struct Place {
     /// The time's lower and upper half: a number of 64 bits would round the place up to 48 bytes.
     arrives_at: [u32; 2],
-    /// The neighbours' numbers, in one: their exclusive or, so that who comes from one finds the
-    /// other. Of a free place: the next free one.
-    link: u32,
+    neighbours: Neighbours,
     packet: Packet,
 }
 
@@ -33,31 +33,49 @@ const _: () = assert!(size_of::<Place>() == 44);
 
 impl Place {
     #[inline(always)]
-    const fn new(arrives_at: Time, packet: Packet, previous: u32, next: u32) -> Self {
+    const fn new(arrives_at: Time, packet: Packet, neighbours: Neighbours) -> Self {
         let ps = arrives_at.as_ps();
-        Self { arrives_at: [ps as u32, (ps >> 32) as u32], packet, link: previous ^ next }
+        Self { arrives_at: [ps as u32, (ps >> 32) as u32], packet, neighbours }
     }
 
     #[inline(always)]
     const fn arrives_at(&self) -> Time {
         Time::from_ps((self.arrives_at[1] as u64) << 32 | self.arrives_at[0] as u64)
     }
+}
 
-    /// One neighbour has changed.
+/// The two neighbours of something on a list, in one number: their exclusive or. Who comes from one
+/// of them finds the other.
+#[derive(Clone, Copy, Debug)]
+struct Neighbours(u32);
+
+impl Neighbours {
     #[inline(always)]
-    const fn relink(&mut self, from: u32, to: u32) {
-        self.link ^= from ^ to;
+    const fn new(one: MaybeIndex, other: MaybeIndex) -> Self {
+        Self(one.bits() ^ other.bits())
+    }
+
+    /// The neighbour that is not `this`.
+    #[inline(always)]
+    const fn but(self, this: MaybeIndex) -> MaybeIndex {
+        MaybeIndex::from_bits(self.0 ^ this.bits())
+    }
+
+    /// One neighbour takes another's place.
+    #[inline(always)]
+    const fn replace(&mut self, old: MaybeIndex, new: MaybeIndex) {
+        self.0 ^= old.bits() ^ new.bits();
     }
 }
 
 /// One link's list.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
-    first: u32,
-    last: u32,
+    first: MaybeIndex,
+    last: MaybeIndex,
 }
 
-const NONE: u32 = u32::MAX;
+const NONE: MaybeIndex = MaybeIndex::NONE;
 /// Up to here doubling wastes little; beyond, the store grows by 1/32 at a time.
 const DOUBLING_ENDS: usize = 1024;
 
@@ -67,14 +85,15 @@ impl Flight {
     /// Puts a packet behind all that arrive no later.
     #[inline(always)]
     pub(super) fn push(&mut self, arrives_at: Time, packet: Packet, flights: &mut Flights) {
-        let index = flights.put(Place::new(arrives_at, packet, self.last, NONE));
-        if self.last == NONE {
+        let place = Place::new(arrives_at, packet, Neighbours::new(self.last, NONE));
+        let index = MaybeIndex::some(flights.put(place));
+        if self.last.is_none() {
             self.first = index;
             self.last = index;
         } else {
-            let last = &mut flights.places[self.last as usize];
+            let last = &mut flights.places[self.last.place()];
             if last.arrives_at() <= arrives_at {
-                last.relink(NONE, index);
+                last.neighbours.replace(NONE, index);
                 self.last = index;
             } else {
                 self.overtake(index, arrives_at, flights);
@@ -86,16 +105,16 @@ impl Flight {
     #[inline(always)]
     pub(super) fn pop(&mut self, flights: &mut Flights) -> Option<(Packet, Option<Time>)> {
         let index = self.first;
-        let place = flights.places.get_mut(index as usize)?;
+        let place = flights.places.get_mut(index.place())?;
         let packet = place.packet;
-        self.first = place.link ^ NONE;
-        place.link = flights.free;
+        self.first = place.neighbours.but(NONE);
+        place.neighbours = Neighbours::new(flights.free, NONE);
         flights.free = index;
         Some((
             packet,
-            match flights.places.get_mut(self.first as usize) {
+            match flights.places.get_mut(self.first.place()) {
                 Some(place) => {
-                    place.relink(index, NONE);
+                    place.neighbours.replace(index, NONE);
                     Some(place.arrives_at())
                 }
                 None => {
@@ -108,27 +127,29 @@ impl Flight {
 
     /// The places of the packets that arrive first and last.
     #[inline(always)]
-    pub(super) const fn ends(&self) -> (u32, u32) {
+    pub(super) const fn ends(&self) -> (MaybeIndex, MaybeIndex) {
         (self.first, self.last)
     }
 
     /// Finds the place of a packet that arrives before the last one.
     #[cold]
     #[inline(never)]
-    fn overtake(&mut self, index: u32, arrives_at: Time, flights: &mut Flights) {
+    fn overtake(&mut self, index: MaybeIndex, arrives_at: Time, flights: &mut Flights) {
+        let places = &mut flights.places;
         let mut next = self.last;
-        let mut previous = flights.places[next as usize].link ^ NONE;
-        while previous != NONE && flights.places[previous as usize].arrives_at() > arrives_at {
-            let before = flights.places[previous as usize].link ^ next;
+        let mut previous = places[next.place()].neighbours.but(NONE);
+        while let Some(place) = places.get(previous.place())
+            && place.arrives_at() > arrives_at
+        {
+            let before = place.neighbours.but(next);
             next = previous;
             previous = before;
         }
-        flights.places[next as usize].relink(previous, index);
-        flights.places[index as usize].link = previous ^ next;
-        if previous == NONE {
-            self.first = index;
-        } else {
-            flights.places[previous as usize].relink(next, index);
+        places[next.place()].neighbours.replace(previous, index);
+        places[index.place()].neighbours = Neighbours::new(previous, next);
+        match places.get_mut(previous.place()) {
+            Some(place) => place.neighbours.replace(next, index),
+            None => self.first = index,
         }
     }
 }
@@ -138,25 +159,19 @@ impl Flights {
         Self { places: Vec::new(), free: NONE }
     }
 
-    /// The packet at a place that is the first of a list, and the place that follows; `None`: no place.
+    /// The packet at a place that is the first of a list, and the place that follows.
     #[inline(always)]
-    pub(crate) fn first(&self, index: u32) -> Option<(&Packet, u32)> {
-        let place = self.places.get(index as usize)?;
-        Some((&place.packet, place.link ^ NONE))
-    }
-
-    /// Reads what a packet needs of the one behind or before it, at `index`, if there is one.
-    #[inline(always)]
-    pub(crate) fn touch(&self, index: u32) -> u32 {
-        self.places.get(index as usize).map_or(0, |place| place.link)
+    pub(crate) fn first(&self, index: MaybeIndex) -> Option<(&Packet, MaybeIndex)> {
+        let place = self.places.get(index.place())?;
+        Some((&place.packet, place.neighbours.but(NONE)))
     }
 
     #[inline(always)]
     fn put(&mut self, place: Place) -> u32 {
-        match self.places.get_mut(self.free as usize) {
+        match self.places.get_mut(self.free.place()) {
             Some(free) => {
-                let index = self.free;
-                self.free = free.link;
+                let index = self.free.place() as u32;
+                self.free = free.neighbours.but(NONE);
                 *free = place;
                 index
             }
@@ -174,6 +189,14 @@ impl Flights {
         self.places.push(place);
         // 2^32 packets would need 176 GB.
         places as u32
+    }
+}
+
+/// The packet at a place.
+impl Touch<MaybeIndex> for Flights {
+    #[inline(always)]
+    fn touch(&self, index: MaybeIndex, _step: Step) -> u32 {
+        self.places.get(index.place()).map_or(0, |place| place.neighbours.0)
     }
 }
 
@@ -206,6 +229,15 @@ mod tests {
                 assert_eq!(next, expected.and_then(|_| model.first().map(|&(at, _)| at)));
             }
         }
+    }
+
+    #[test]
+    fn who_comes_from_one_neighbour_finds_the_other() {
+        let (a, b, c) = (MaybeIndex::some(5), NONE, MaybeIndex::some(9));
+        let mut neighbours = Neighbours::new(a, b);
+        assert_eq!((neighbours.but(a), neighbours.but(b)), (b, a));
+        neighbours.replace(b, c);
+        assert_eq!((neighbours.but(a), neighbours.but(c)), (c, a));
     }
 
     #[test]

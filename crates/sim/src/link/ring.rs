@@ -15,7 +15,7 @@ use crate::plan::Ring;
 /// The ring's memory.
 #[derive(Debug)]
 pub(crate) struct RingState {
-    limit: Limit,
+    room: Room,
     /// Where packets count: ends of transmission of those that may still be in it, oldest first.
     ends: VecDeque<Time>,
     /// When the last packet left the queue: none leaves before it.
@@ -23,7 +23,7 @@ pub(crate) struct RingState {
 }
 
 #[derive(Debug)]
-enum Limit {
+enum Room {
     /// One packet at a time: the queue is asked when the transmitter is free.
     Single,
     Packets(usize),
@@ -48,15 +48,15 @@ pub(crate) struct Undo(Time);
 impl RingState {
     /// `rate_changes`: not all packets are sent at the same rate.
     pub(crate) fn new(ring: Option<Ring>, rate_changes: bool) -> Self {
-        let limit = match ring {
-            None => Limit::Single,
-            Some(Ring::Packets(packets)) => Limit::Packets(packets as usize),
+        let room = match ring {
+            None => Room::Single,
+            Some(Ring::Packets(packets)) => Room::Packets(packets as usize),
             Some(Ring::Bytes(bytes)) if rate_changes => {
-                Limit::BytesAtRates(bytes.get(), Sent::default())
+                Room::BytesAtRates(bytes.get(), Sent::default())
             }
-            Some(Ring::Bytes(bytes)) => Limit::Bytes(bytes.get()),
+            Some(Ring::Bytes(bytes)) => Room::Bytes(bytes.get()),
         };
-        Self { limit, ends: VecDeque::new(), last_leaves_at: Time::ZERO }
+        Self { room, ends: VecDeque::new(), last_leaves_at: Time::ZERO }
     }
 
     /// When a packet of `framed` bytes that is enqueued at `at` leaves the queue; the transmitter
@@ -80,26 +80,26 @@ impl RingState {
     /// From when on there is room for a packet of `framed` bytes behind those that were accepted.
     #[inline(always)]
     pub(crate) fn room_at(&self, framed: u32, free_at: Time, pace: Pace) -> Time {
-        match &self.limit {
-            Limit::Single => free_at,
-            limit => self.room_in(limit, framed, free_at, pace),
+        match &self.room {
+            Room::Single => free_at,
+            room => self.room_in(room, framed, free_at, pace),
         }
     }
 
     /// The same for a ring that has more room than for one packet.
     #[inline(never)]
-    fn room_in(&self, limit: &Limit, framed: u32, free_at: Time, pace: Pace) -> Time {
-        match limit {
-            Limit::Single => free_at,
-            &Limit::Packets(limit) if self.ends.len() < limit => Time::ZERO,
-            &Limit::Packets(limit) => self.ends[self.ends.len() - limit],
-            &Limit::Bytes(limit) => {
+    fn room_in(&self, room: &Room, framed: u32, free_at: Time, pace: Pace) -> Time {
+        match room {
+            Room::Single => free_at,
+            &Room::Packets(limit) if self.ends.len() < limit => Time::ZERO,
+            &Room::Packets(limit) => self.ends[self.ends.len() - limit],
+            &Room::Bytes(limit) => {
                 // What is ahead of the packet when it leaves may take this long to transmit. A
                 // packet longer than the ring goes through an empty one.
                 let ahead = pace.time_for(Bytes::new(limit.saturating_sub(u64::from(framed))));
                 Time::ZERO + free_at.since(Time::ZERO).saturating_sub(ahead)
             }
-            Limit::BytesAtRates(limit, sent) => {
+            Room::BytesAtRates(limit, sent) => {
                 sent.left_at(limit.saturating_sub(u64::from(framed)))
             }
         }
@@ -108,28 +108,28 @@ impl RingState {
     /// Whether a packet's length decides when there is room for it.
     #[inline]
     pub(crate) fn counts_bytes(&self) -> bool {
-        matches!(self.limit, Limit::Bytes(_) | Limit::BytesAtRates(..))
+        matches!(self.room, Room::Bytes(_) | Room::BytesAtRates(..))
     }
 
     /// The packet was accepted; it has `framed` bytes.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, starts_at: Time, ends_at: Time, framed: u32) {
-        if !matches!(self.limit, Limit::Single | Limit::Bytes(_)) {
+        if !matches!(self.room, Room::Single | Room::Bytes(_)) {
             self.remember(starts_at, ends_at, framed);
         }
     }
 
     #[inline(never)]
     fn remember(&mut self, starts_at: Time, ends_at: Time, framed: u32) {
-        match &mut self.limit {
-            Limit::Single | Limit::Bytes(_) => {}
-            Limit::Packets(limit) => {
+        match &mut self.room {
+            Room::Single | Room::Bytes(_) => {}
+            Room::Packets(limit) => {
                 if self.ends.len() == *limit {
                     self.ends.pop_front();
                 }
                 self.ends.push_back(ends_at);
             }
-            Limit::BytesAtRates(limit, sent) => sent.push(starts_at, ends_at, framed, *limit),
+            Room::BytesAtRates(limit, sent) => sent.push(starts_at, ends_at, framed, *limit),
         }
     }
 

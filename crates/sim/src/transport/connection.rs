@@ -3,7 +3,6 @@
 //! The ends know nothing of each other but what packets tell them. They lie side by side because a
 //! packet's flow leads to both.
 
-use std::hint::black_box;
 use std::num::NonZeroU64;
 
 use narrows_units::Time;
@@ -11,6 +10,7 @@ use narrows_units::Time;
 use super::Dialogue;
 use super::tcp::{Config, Context, Endpoint, Flags, Header, Seq};
 use crate::agenda::Event;
+use crate::foresight::{Step, Touch};
 use crate::maybe_time::MaybeTime;
 use crate::network::Network;
 use crate::packet::{Label, Packet, Stamp};
@@ -242,20 +242,6 @@ impl Connection {
         network.send_seldom(now, packet);
     }
 
-    /// Reads what [`handle_packet`](Self::handle_packet) will need for a packet on a way: first
-    /// this, then `touch_sender`, then `touch_scoreboard`, because each shows where the next lies.
-    #[inline(always)]
-    pub(crate) fn touch(&self, way: u32) {
-        let end = self.end_of(way);
-        black_box((self.config, end.armed, end.endpoint.touch()));
-    }
-
-    /// The end to which a way leads.
-    #[inline(always)]
-    pub(crate) fn end_of(&self, way: u32) -> &End {
-        &self.ends[usize::from(way.is_multiple_of(2))]
-    }
-
     /// When the first end was established.
     pub(crate) fn established_at(&self) -> Option<Time> {
         self.established_at.get()
@@ -292,6 +278,19 @@ impl Connection {
         if self.ended_at == MaybeTime::NONE && self.first().is_closed() {
             self.ended_at = now.into();
         }
+    }
+}
+
+/// The end to which a way leads.
+impl Touch<u32> for Connection {
+    #[inline(always)]
+    fn touch(&self, way: u32, step: Step) -> u32 {
+        let end = &self.ends[usize::from(way.is_multiple_of(2))];
+        let own = match step {
+            Step::First => self.config ^ u32::from(end.armed == MaybeTime::NONE),
+            Step::Second | Step::Third => 0,
+        };
+        own ^ end.endpoint.touch((), step)
     }
 }
 

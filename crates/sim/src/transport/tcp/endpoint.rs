@@ -15,6 +15,7 @@ use super::segment::Header;
 use super::sender::{Half, Outgoing, Silent, Start};
 use super::{Config, Counters, Flags, SackBlocks, Segment, Seq, SynOptions};
 use crate::application::Closed;
+use crate::foresight::{Step, Touch};
 
 /// One end of a connection.
 ///
@@ -92,23 +93,6 @@ impl Endpoint {
             endpoint.skip_handshake(&Context::new(config, Time::ZERO));
         }
         endpoint
-    }
-
-    /// Reads what a segment needs, in the order in which one thing shows where the next lies: first
-    /// this, then [`touch_sender`](Self::touch_sender), then [`touch_scoreboard`](Self::touch_scoreboard).
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u32 {
-        self.segments_sent as u32 ^ self.receiver.touch() ^ self.sender.touch()
-    }
-
-    #[inline(always)]
-    pub(crate) fn touch_sender(&self) -> u32 {
-        self.sender.touch_sender()
-    }
-
-    #[inline(always)]
-    pub(crate) fn touch_scoreboard(&self) -> u32 {
-        self.sender.touch_scoreboard()
     }
 
     /// Opens the connection: the SYN comes from [`poll_transmit`](Self::poll_transmit).
@@ -689,3 +673,15 @@ const NEVER_SENT: u32 = u32::MAX;
 const DEFAULT_MSS: u16 = 536;
 /// `tcp_syn_retries`.
 const MOST_SYN_RETRIES: u8 = 6;
+
+/// What a segment needs.
+impl Touch for Endpoint {
+    #[inline(always)]
+    fn touch(&self, (): (), step: Step) -> u32 {
+        let own = match step {
+            Step::First => self.segments_sent as u32 ^ self.receiver.touch((), step),
+            Step::Second | Step::Third => 0,
+        };
+        own ^ self.sender.touch((), step)
+    }
+}

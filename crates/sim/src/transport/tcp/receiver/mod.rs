@@ -18,6 +18,7 @@ use super::clock::Context;
 use super::segment::Header;
 use super::sender::Half;
 use super::{Config, Flags, SackBlocks, Seq};
+use crate::foresight::{Step, Touch};
 
 /// The receiving half. Fields are in order of heat, and lie in memory as they stand here.
 #[derive(Clone, Debug)]
@@ -130,12 +131,6 @@ impl Receiver {
             demand_cwr: false,
             fin_received: false,
         }
-    }
-
-    /// Reads the first and the last of what a segment needs.
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u32 {
-        self.rcv_nxt.0 ^ u32::from(self.fin_received)
     }
 
     /// The peer's first data byte is known.
@@ -374,3 +369,11 @@ const PAWS_WINDOW: i32 = 1;
 const MOST_QUICK: u32 = 16;
 /// `TCP_MSS_DEFAULT`: `rcv_mss` before any data (`tcp_initialize_rcv_mss`).
 const FIRST_RCV_MSS: u16 = 536;
+
+/// The first and the last of what a segment needs.
+impl Touch for Receiver {
+    #[inline(always)]
+    fn touch(&self, (): (), _step: Step) -> u32 {
+        self.rcv_nxt.0 ^ u32::from(self.fin_received)
+    }
+}

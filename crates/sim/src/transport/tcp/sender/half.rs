@@ -5,6 +5,7 @@ use narrows_units::Time;
 
 use super::rtt::LONGEST_RTT_US;
 use super::{Outgoing, Sender, Start, Tally};
+use crate::foresight::{Step, Touch};
 use crate::transport::tcp::clock::Context;
 use crate::transport::tcp::congestion::INFINITE_SSTHRESH;
 use crate::transport::tcp::segment::Header;
@@ -296,33 +297,6 @@ impl Half {
         }
     }
 
-    /// Reads what a segment needs of the half itself.
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u32 {
-        match self {
-            Self::Silent(silent) => silent.next.0 ^ silent.start.window,
-            Self::Active(_) => 0,
-        }
-    }
-
-    /// Reads what an acknowledgement needs that the half refers to.
-    #[inline(always)]
-    pub(crate) fn touch_sender(&self) -> u32 {
-        match self {
-            Self::Silent(_) => 0,
-            Self::Active(sender) => sender.touch(),
-        }
-    }
-
-    /// Reads what an acknowledgement needs that the sender refers to.
-    #[inline(always)]
-    pub(crate) fn touch_scoreboard(&self) -> u32 {
-        match self {
-            Self::Silent(_) => 0,
-            Self::Active(sender) => sender.board.touch(),
-        }
-    }
-
     /// Whether nothing but acknowledgements can come from this half.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
@@ -411,6 +385,18 @@ impl Silent {
         if self.may_update_window(header) {
             self.start.peer_seq = header.seq;
             self.start.window = self.window_in(header);
+        }
+    }
+}
+
+impl Touch for Half {
+    #[inline(always)]
+    fn touch(&self, (): (), step: Step) -> u32 {
+        match (step, self) {
+            (Step::First, Self::Silent(silent)) => silent.next.0 ^ silent.start.window,
+            (Step::Second, Self::Active(sender)) => sender.touch((), Step::First),
+            (Step::Third, Self::Active(sender)) => sender.touch((), Step::Second),
+            _ => 0,
         }
     }
 }

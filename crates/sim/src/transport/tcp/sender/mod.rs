@@ -38,6 +38,7 @@ use self::scoreboard::Scoreboard;
 use super::clock::Context;
 use super::congestion::{Cubic, INFINITE_SSTHRESH, Window};
 use super::{Config, Congestion, Recovery, Seq};
+use crate::foresight::{Step, Touch};
 
 /// `tcp_ca_state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -271,13 +272,6 @@ impl Sender {
         }
     }
 
-    /// Reads what an acknowledgement and a new segment need, but the scoreboard: a field of each cache
-    /// line.
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u32 {
-        self.snd_una.0 ^ self.rto ^ self.burst ^ u32::from(self.probe_out)
-    }
-
     /// The connection is established (`tcp_init_transfer`).
     pub(crate) fn start(&mut self, config: &Config, start: Start) {
         let cx = &Context::of_past(config, start.at_us);
@@ -470,3 +464,14 @@ const MOST_REORDERING: u32 = 300;
 const FALLBACK_RTO: narrows_units::Span = narrows_units::Span::from_secs(3);
 /// `TCP_TIMEOUT_MIN_US`: what the timers of RACK and of the tail loss probe add to a round trip.
 const SLACK_US: u32 = 2_000;
+
+/// What an acknowledgement and a new segment need: a field of each cache line, and then the scoreboard.
+impl Touch for Sender {
+    #[inline(always)]
+    fn touch(&self, (): (), step: Step) -> u32 {
+        match step {
+            Step::First => self.snd_una.0 ^ self.rto ^ self.burst ^ u32::from(self.probe_out),
+            Step::Second | Step::Third => self.board.touch((), step),
+        }
+    }
+}

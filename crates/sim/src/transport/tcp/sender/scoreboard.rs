@@ -4,6 +4,7 @@
 //! Differences: segments are never split or joined after they were sent, so one record is one
 //! packet. The ring doubles, so that a full window costs at most 32 bytes a segment.
 
+use crate::foresight::{Step, Touch};
 use crate::transport::tcp::Seq;
 
 /// A segment in flight.
@@ -80,13 +81,6 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.tail == self.head
-    }
-
-    /// Reads what an acknowledgement and a new segment need.
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u32 {
-        let record = |position| self.records.get(self.slot(position)).map_or(0, |r| r.sent_us);
-        record(self.head) ^ record(self.head.wrapping_add(1)) ^ record(self.tail)
     }
 
     #[inline]
@@ -167,6 +161,15 @@ impl Scoreboard {
 }
 
 const SMALLEST: usize = 4;
+
+/// What an acknowledgement and a new segment need.
+impl Touch for Scoreboard {
+    #[inline(always)]
+    fn touch(&self, (): (), _step: Step) -> u32 {
+        let record = |position| self.records.get(self.slot(position)).map_or(0, |r| r.sent_us);
+        record(self.head) ^ record(self.head.wrapping_add(1)) ^ record(self.tail)
+    }
+}
 
 #[cfg(test)]
 mod tests {

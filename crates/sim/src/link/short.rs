@@ -9,12 +9,13 @@ use std::collections::VecDeque;
 
 use narrows_units::Time;
 
+use crate::foresight::{Step, Touch};
 use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
 
 /// Packets that found the transmitter busy; some may have left since.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    limit: Limit,
+pub(super) struct ShortQueue {
+    limit: FifoLimit,
     /// When each packet leaves the queue, and its length as the queue counts it.
     packets: VecDeque<(Time, u32)>,
     /// The sum of these lengths.
@@ -27,12 +28,12 @@ const DOUBLING_ENDS: usize = 1024;
 
 /// How much may wait in a FIFO.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Limit {
+pub(super) enum FifoLimit {
     Packets(u32),
     Bytes(u64),
 }
 
-impl Limit {
+impl FifoLimit {
     /// `None`: the queue decides by more than its length.
     pub(super) fn new(queue: &QueuePlan) -> Option<Self> {
         match queue {
@@ -52,14 +53,14 @@ impl Limit {
     }
 }
 
-impl Waiting {
+impl ShortQueue {
     /// The queue of a link that `plan` describes; `None` where the link is more than this.
     pub(super) fn new(plan: &LinkPlan) -> Option<Self> {
         const LONGEST_PACKET: u64 = u16::MAX as u64;
         let queue_overhead = plan.framing.queue_overhead;
-        let limit = Limit::new(&plan.queue)?;
+        let limit = FifoLimit::new(&plan.queue)?;
         // Where even an empty queue may refuse a packet, it has to be asked.
-        if let Limit::Bytes(limit) = limit
+        if let FifoLimit::Bytes(limit) = limit
             && limit < LONGEST_PACKET + u64::from(queue_overhead)
         {
             return None;
@@ -80,12 +81,6 @@ impl Waiting {
         self.packets.push_back((leaves_at, counted));
         self.bytes += u64::from(counted);
         true
-    }
-
-    /// Reads what [`enqueue`](Self::enqueue) needs.
-    #[inline(always)]
-    pub(super) fn touch(&self) -> u64 {
-        self.packets.back().map_or(0, |&(_, counted)| self.bytes ^ u64::from(counted))
     }
 
     #[inline]
@@ -116,6 +111,13 @@ impl Waiting {
             self.packets.pop_front();
             self.bytes -= u64::from(counted);
         }
+    }
+}
+
+impl Touch for ShortQueue {
+    #[inline(always)]
+    fn touch(&self, (): (), _step: Step) -> u32 {
+        self.packets.back().map_or(0, |&(_, counted)| self.bytes as u32 ^ counted)
     }
 }
 
@@ -176,7 +178,7 @@ mod tests {
         ];
         for queue in queues {
             let plan = plan(queue);
-            assert!(Waiting::new(&plan).is_some());
+            assert!(ShortQueue::new(&plan).is_some());
             let (short, full) = (arrivals(&plan, false), arrivals(&plan, true));
             let dropped = full.iter().filter(|arrival| arrival.is_none()).count();
             assert!((1..4_000).contains(&dropped), "{dropped} dropped: no test");

@@ -1,0 +1,49 @@
+//! What the wire does to a packet beyond delaying it: loss, and delay that varies ([`jitter`](super::jitter)).
+
+use narrows_units::{Span, Time};
+
+use super::jitter::JitterState;
+use crate::packet::Packet;
+use crate::plan::Link as LinkPlan;
+use crate::random::Random;
+
+/// Delay variation and loss.
+#[derive(Debug)]
+pub(super) struct Impairment {
+    loss: f64,
+    random: Random,
+    jitter: Option<JitterState>,
+    dns_exempt: bool,
+}
+
+impl Impairment {
+    /// `None` where `plan` wants none.
+    pub(super) fn new(plan: &LinkPlan, seed: u64) -> Option<Self> {
+        let impaired = plan.loss > 0.0 || plan.jitter.is_some() || plan.dns_exempt;
+        impaired.then(|| Self {
+            loss: plan.loss,
+            random: Random::new(seed, &format!("{}/loss", plan.name)),
+            jitter: plan.jitter.map(|jitter| {
+                let random = Random::new(seed, &format!("{}/jitter", plan.name));
+                JitterState::new(jitter, random)
+            }),
+            dns_exempt: plan.dns_exempt,
+        })
+    }
+
+    pub(super) fn loses(&mut self, packet: &Packet) -> bool {
+        self.loss > 0.0
+            && !(self.dns_exempt && packet.is_dns())
+            && self.random.uniform() < self.loss
+    }
+
+    pub(super) fn arrival(&mut self, ends_at: Time, delay: Span, packet: &Packet) -> Time {
+        if self.dns_exempt && packet.is_dns() {
+            return ends_at;
+        }
+        match &mut self.jitter {
+            Some(jitter) => jitter.arrival(ends_at, delay),
+            None => ends_at + delay,
+        }
+    }
+}

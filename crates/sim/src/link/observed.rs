@@ -1,0 +1,117 @@
+//! What is counted at a link at which a monitor or a capture looks.
+
+use std::collections::VecDeque;
+
+use narrows_qdisc::DropReason;
+use narrows_units::{Span, Time};
+
+/// Counters and occupancy of a link that somebody looks at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Observed {
+    in_ring: VecDeque<InRing>,
+    ring_bytes: u64,
+    /// The last packet's transmission ends here, as the ring has it.
+    pub(super) ring_free_at: Time,
+    pub(crate) arrived_packets: u64,
+    pub(crate) arrived_bytes: u64,
+    pub(crate) sent_packets: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) busy: Span,
+    pub(crate) lost: u64,
+    pub(crate) dropped: [u64; DropReason::ALL.len()],
+    pub(crate) dropped_dns: u64,
+    pub(crate) sojourn: SojournSum,
+    /// Keep a copy of each packet that is transmitted.
+    pub(crate) capture: bool,
+}
+
+/// A packet in the ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InRing {
+    pub(super) ends_at: Time,
+    /// Time that its transmission takes.
+    pub(super) span: Span,
+    pub(super) framed: u32,
+    /// The wire will lose it.
+    pub(super) lost: bool,
+}
+
+/// Sojourn times since the last sample.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SojournSum {
+    packets: u64,
+    total_us: u64,
+    max_us: u32,
+}
+
+impl SojournSum {
+    pub(super) fn add(&mut self, us: u32) {
+        self.packets += 1;
+        self.total_us += u64::from(us);
+        self.max_us = self.max_us.max(us);
+    }
+
+    /// Mean in milliseconds; NaN without packets.
+    pub(crate) fn mean_ms(&self) -> f64 {
+        self.total_us as f64 / self.packets as f64 / 1e3
+    }
+
+    /// Maximum in milliseconds; NaN without packets.
+    pub(crate) fn max_ms(&self) -> f64 {
+        if self.packets == 0 { f64::NAN } else { f64::from(self.max_us) / 1e3 }
+    }
+}
+
+/// What a queue monitor reads.
+pub(crate) struct QueueState {
+    pub(crate) packets: u32,
+    pub(crate) bytes: u64,
+    pub(crate) average: f64,
+    pub(crate) marked_early: u64,
+    pub(crate) marked_forced: u64,
+}
+
+impl Observed {
+    /// Takes out of the ring what has been transmitted by `now`.
+    pub(super) fn settle(&mut self, now: Time) {
+        while let Some(&packet) = self.in_ring.front()
+            && packet.ends_at <= now
+        {
+            self.in_ring.pop_front();
+            self.ring_bytes -= u64::from(packet.framed);
+            self.count_sent(packet);
+        }
+    }
+
+    /// A packet has left the queue for the ring.
+    #[inline]
+    pub(super) fn enter_ring(&mut self, packet: InRing, now: Time) {
+        if packet.ends_at <= now && self.in_ring.is_empty() {
+            self.count_sent(packet);
+        } else {
+            self.in_ring.push_back(packet);
+            self.ring_bytes += u64::from(packet.framed);
+        }
+    }
+
+    #[inline]
+    fn count_sent(&mut self, packet: InRing) {
+        self.sent_packets += 1;
+        self.sent_bytes += u64::from(packet.framed);
+        self.busy += packet.span;
+        self.lost += u64::from(packet.lost);
+    }
+
+    /// Packets and bytes in the ring.
+    pub(crate) fn ring(&self) -> (u32, u64) {
+        (self.in_ring.len() as u32, self.ring_bytes)
+    }
+
+    /// Time spent transmitting up to `now`, the packet in transmission included.
+    pub(crate) fn busy_until(&self, now: Time) -> Span {
+        match self.in_ring.front() {
+            Some(first) => self.busy + first.span.saturating_sub(first.ends_at.since(now)),
+            None => self.busy,
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The transmitter and the ring below disciplines that decide at dequeue.
+
+use narrows_qdisc::fifo::{Pfifo, PfifoConfig};
+use narrows_qdisc::{Backlog, Counters, Verdict, codel};
+use narrows_units::{Bytes, Rate};
+
+use super::*;
+use crate::agenda::Event;
+use crate::network::Network;
+use crate::packet::Stamp;
+use crate::plan::{Framing, Path, Plan, Queue, Ring};
+use crate::shortcuts::Use;
+use crate::transport::tcp::{Flags, SackBlocks, Segment, Seq};
+
+/// A discipline that lets a packet go every 3 ms, and none sooner than `hold` after it came.
+struct Paced {
+    queue: Pfifo<Waiting>,
+    hold: Span,
+    next_at: Time,
+}
+
+impl Paced {
+    fn head_at(&self) -> Option<Time> {
+        let head = self.queue.head()?;
+        // Short packets need not wait.
+        let hold = if head.packet.bytes < 100 { Span::ZERO } else { self.hold };
+        Some(self.next_at.max(head.arrived_at + hold))
+    }
+}
+
+impl Qdisc<Waiting> for Paced {
+    fn enqueue(&mut self, now: Time, packet: Waiting, dropped: &mut Dropped<Waiting>) -> Verdict {
+        self.queue.enqueue(now, packet, dropped)
+    }
+
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<Waiting>) -> Option<Waiting> {
+        if self.head_at().is_none_or(|at| at > now) {
+            return None;
+        }
+        self.next_at = now + Span::from_ms(3);
+        self.queue.dequeue(now, dropped)
+    }
+
+    fn ready_at(&self, _now: Time) -> Option<Time> {
+        self.head_at()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.queue.counters()
+    }
+}
+
+fn ms(ms: u64) -> Time {
+    Time::ZERO + Span::from_ms(ms)
+}
+
+/// A link that takes 1 ms for 1000 bytes and delays by 10 ms; nobody asks the queue anything.
+fn link(queue: impl Qdisc<Waiting> + Send + Sync + 'static, ring: Option<Ring>) -> Link {
+    let plan = LinkPlan {
+        name: "bottleneck".into(),
+        from: 0,
+        to: 1,
+        rate: Rate::from_bps(8_000_000).expect("not zero"),
+        delay: Span::from_ms(10),
+        jitter: None,
+        loss: 0.0,
+        dns_exempt: false,
+        framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
+        queue: Queue::Pfifo(PfifoConfig::default()),
+        scheduled: true,
+        ring,
+    };
+    let mut link = Link::new(&plan, &[], 1, true);
+    link.scheduled().replace_queue(AnyQdisc::Custom(Box::new(queue)));
+    link
+}
+
+fn pfifo() -> Pfifo<Waiting> {
+    Pfifo::new(PfifoConfig::default())
+}
+
+/// Runs a link to its end, with packets of some bytes that come at some milliseconds: the
+/// moments at which each arrives at the other end, and how many events it took.
+fn arrivals(link: &mut Link, packets: &[(u64, u16)]) -> (Vec<Time>, usize) {
+    let mut released = Released::default();
+    let mut due_at = None;
+    let mut events = 0;
+    let mut packets = packets.iter().peekable();
+    loop {
+        let next = packets.peek().map(|&&(at, _)| ms(at));
+        match (next, due_at) {
+            (None, None) => break,
+            (Some(at), due) if due.is_none_or(|due| due > at) => {
+                let &(_, bytes) = packets.next().expect("it was there");
+                let packet = Packet::of_bytes(0, bytes);
+                // An earlier event takes the place of a later one.
+                due_at = link.arrive(at, packet, (0, 0), 0, &mut released).or(due);
+            }
+            (_, Some(due)) => {
+                events += 1;
+                due_at = link.release(due, 0, &mut released);
+            }
+            (Some(_), None) => unreachable!("the packet comes first"),
+        }
+    }
+    let arrivals = released
+        .gone
+        .iter()
+        .map(|gone| match gone.passage {
+            Passage::Arrives(at) => at,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    (arrivals, events)
+}
+
+#[test]
+fn one_event_for_each_packet_that_finds_the_link_busy() {
+    let (times, events) =
+        arrivals(&mut link(pfifo(), None), &[(0, 1000), (0, 1000), (0, 1000), (7, 1000)]);
+    assert_eq!(times, [11, 12, 13, 18].map(ms));
+    assert_eq!(events, 2);
+}
+
+#[test]
+fn a_shaper_is_asked_when_it_said() {
+    let paced = Paced { queue: pfifo(), hold: Span::ZERO, next_at: Time::ZERO };
+    let packets = [(0, 1000), (0, 1000), (0, 1000), (20, 1000)];
+    let (times, events) = arrivals(&mut link(paced, None), &packets);
+    assert_eq!(times, [11, 14, 17, 31].map(ms));
+    // Twice when the transmitter is free, twice when the shaper said.
+    assert_eq!(events, 4);
+}
+
+#[test]
+fn a_packet_that_comes_may_go_before_what_a_shaper_said() {
+    /// Short packets first.
+    struct ShortFirst(Paced, Pfifo<Waiting>);
+    impl Qdisc<Waiting> for ShortFirst {
+        fn enqueue(
+            &mut self,
+            now: Time,
+            packet: Waiting,
+            dropped: &mut Dropped<Waiting>,
+        ) -> Verdict {
+            let short = packet.packet.bytes < 100;
+            let queue = if short { &mut self.1 } else { &mut self.0.queue };
+            queue.enqueue(now, packet, dropped)
+        }
+        fn dequeue(&mut self, now: Time, dropped: &mut Dropped<Waiting>) -> Option<Waiting> {
+            self.1.dequeue(now, dropped).or_else(|| self.0.dequeue(now, dropped))
+        }
+        fn ready_at(&self, now: Time) -> Option<Time> {
+            self.0.ready_at(now)
+        }
+        fn backlog(&self) -> Backlog {
+            let (long, short) = (self.0.backlog(), self.1.backlog());
+            Backlog { packets: long.packets + short.packets, bytes: long.bytes + short.bytes }
+        }
+        fn counters(&self) -> Counters {
+            self.0.counters()
+        }
+    }
+    let paced = Paced { queue: pfifo(), hold: Span::from_ms(9), next_at: Time::ZERO };
+    let queue = ShortFirst(paced, pfifo());
+    let (times, _) = arrivals(&mut link(queue, None), &[(0, 1000), (4, 50)]);
+    let us = Span::from_us;
+    assert_eq!(times, [ms(14) + us(50), ms(20)]);
+}
+
+#[test]
+fn a_packet_that_is_out_of_the_queue_waits_for_room_in_a_ring_of_bytes() {
+    let ring = Some(Ring::Bytes(Bytes::new(2999)));
+    let mut link = link(pfifo(), ring);
+    let mut released = Released::default();
+    let packet = Packet::of_bytes(0, 1000);
+    for _ in 0..5 {
+        link.arrive(Time::ZERO, packet, (0, 0), 0, &mut released);
+    }
+    let waiting = |link: &mut Link, at| {
+        let state = link.queue_state(at).expect("it is observed");
+        (state.packets, state.bytes, link.observed().expect("it is observed").ring())
+    };
+    // Two go to the ring, one waits before it, two in the queue.
+    assert_eq!(waiting(&mut link, Time::ZERO), (3, 3000, (2, 2000)));
+    assert_eq!(link.scheduled().queue.backlog().packets, 2);
+    // One byte is transmitted: there is room for the third.
+    let at = Time::ZERO + Span::from_us(1);
+    link.release(at, 0, &mut released);
+    assert_eq!(waiting(&mut link, at), (2, 2000, (3, 3000)));
+    assert_eq!(released.gone.len(), 3);
+}
+
+#[test]
+fn dropped_packets_give_back_their_sack_blocks() {
+    let link = |name: &str, from, to, queue| LinkPlan {
+        name: name.into(),
+        from,
+        to,
+        rate: Rate::from_bps(8_000_000).expect("not zero"),
+        delay: Span::from_ms(10),
+        jitter: None,
+        loss: 0.0,
+        dns_exempt: false,
+        framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
+        queue,
+        scheduled: false,
+        ring: None,
+    };
+    // CoDel that drops at the first chance.
+    let codel = Queue::Codel(codel::Config {
+        limit: 20,
+        target: Span::from_us(1),
+        interval: Span::from_us(2),
+        mtu: Bytes::ZERO,
+        ..codel::Config::default()
+    });
+    let plan = Plan {
+        seed: 1,
+        end: ms(1000),
+        end_with_dns: false,
+        event_limit: 1000,
+        nodes: vec!["a".into(), "b".into()],
+        links: vec![link("a->b", 0, 1, codel.clone()), link("b->a", 1, 0, codel)],
+        tcp: Vec::new(),
+        paths: vec![
+            Path { from: 0, to: 1, links: vec![0] },
+            Path { from: 1, to: 0, links: vec![1] },
+        ],
+        applications: Vec::new(),
+        queue_monitors: Vec::new(),
+        link_monitors: Vec::new(),
+        captures: Vec::new(),
+        changes: Vec::new(),
+        collapse: true,
+    };
+    plan.check().expect("the plan is sound");
+    let uses = [0, 1].map(|path| Use { path, bytes: 40, dns: false });
+    let mut network = Network::new(&plan, &uses);
+    network.paths.assign(0, 0, 1);
+    let mut sack = SackBlocks::default();
+    assert!(sack.push(Seq(5), Seq(9)));
+    let segment = Segment { flags: Flags::ACK, sack, ..Segment::default() };
+    for _ in 0..30 {
+        let packet = Packet::from_segment(Stamp::new(1, 0, false), &segment, &mut network.pool);
+        network.send(Time::ZERO, packet);
+    }
+    // One is on the wire, 20 wait.
+    assert_eq!(network.pool.in_use(), 21);
+    let mut landed = 0;
+    while let Some((now, event)) = network.agenda.pop() {
+        match event {
+            Event::Landing(link) => {
+                if let Some(packet) = network.land(now, link) {
+                    assert_eq!(packet.into_segment(&mut network.pool).sack, sack);
+                    landed += 1;
+                }
+            }
+            Event::Departure(link) => network.release(now, link),
+            other => panic!("no {other:?} is expected"),
+        }
+    }
+    assert!((2..20).contains(&landed), "{landed}");
+    assert_eq!(network.pool.in_use(), 0);
+}
