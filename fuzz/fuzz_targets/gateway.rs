@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use etherparse::{IpNumber, Ipv4Header, SlicedPacket, TcpHeader, TransportSlice, UdpHeader};
 use libfuzzer_sys::fuzz_target;
-use narrows_gateway::core::{Core, Now, ReplyVerdict, Settings, Verdict};
+use narrows_gateway::core::{Beside, Core, Now, ReplyVerdict, Settings, Verdict};
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 53);
@@ -49,7 +49,13 @@ fuzz_target!(|input: &[u8]| {
             }
             2 => {
                 let bytes = some(&mut rest);
-                core.on_client_frame(now, bytes, |_| kind & 8 != 0, &mut out);
+                let beside = match kind >> 3 & 3 {
+                    0 => Beside::Server,
+                    1 => Beside::NoServer,
+                    2 => Beside::Connection,
+                    _ => Beside::TimeWait,
+                };
+                core.on_client_frame(now, bytes, |_| beside, &mut out);
             }
             3 => {
                 let bytes = some(&mut rest);

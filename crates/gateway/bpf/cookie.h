@@ -8,6 +8,8 @@
 #include "siphash.h"
 
 #define COOKIE_SLOT_NS 32000000000ULL
+/* How long the key before is accepted: as long as a cookie lives, and clocks that differ by a slot. */
+#define COOKIE_PREVIOUS_NS (3 * COOKIE_SLOT_NS)
 #define COOKIE_MAC 0x07ffffff
 #define COOKIE_TAG 0xfff
 /* 0 in a SYN/ACK's TSval, 1 in those of an entry's segments: a client that echoes it has had one of them. */
@@ -129,7 +131,12 @@ static __always_inline int cookie_check(const struct settings *settings, struct 
 	message->slot = bpf_htonl(slot);
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < EPOCHS; i++) {
-		__u64 hash = cookie_hash(&settings->keys[i], message);
+		__u64 hash;
+
+		/* The key before is worth guessing for as long as its last cookies live alone. */
+		if (i && now + settings->wall_offset_ns >= settings->previous_until_ns)
+			break;
+		hash = cookie_hash(&settings->keys[i], message);
 
 		if ((hash ^ cookie) & COOKIE_MAC || (timestamps && ((hash >> 32 ^ tsecr) & COOKIE_TAG)))
 			continue;
@@ -138,6 +145,35 @@ static __always_inline int cookie_check(const struct settings *settings, struct 
 		offer->wscale = timestamps ? tsecr >> 14 & 15 : 15;
 		offer->sack = timestamps ? tsecr >> 13 & 1 : 0;
 		return 1;
+	}
+	return 0;
+}
+
+/* How many slots back, in twos, a cookie that is too old is still told: about nine minutes. */
+#define COOKIE_OLD 8
+
+/* Whether `cookie` is one of ours for `message` (as in cookie_check) that is too old. */
+static __always_inline int cookie_was(const struct settings *settings, struct cookie_message *message, __u64 now,
+				      __u32 cookie, int timestamps, __u32 tsecr)
+{
+	__u32 slot = cookie_slot(settings, now), class = cookie >> 27 & 15;
+	__u64 until = settings->previous_until_ns;
+	__u32 changed = until > COOKIE_PREVIOUS_NS ? (until - COOKIE_PREVIOUS_NS) / COOKIE_SLOT_NS : 0;
+
+	if (timestamps && (class || tsecr & COOKIE_HEARD || tsecr >> 18 < MSS_MIN))
+		return 0;
+	message->offer = timestamps ? bpf_htonl(tsecr & ~(__u32)COOKIE_TAG) : bpf_htonl(class);
+	if ((slot & 1) != cookie >> 31)
+		slot--;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < COOKIE_OLD; i++) {
+		__u64 hash;
+
+		slot -= 2;
+		message->slot = bpf_htonl(slot);
+		hash = cookie_hash((__s32)(slot - changed) < 0 ? &settings->keys[1] : &settings->keys[0], message);
+		if (!((hash ^ cookie) & COOKIE_MAC) && !(timestamps && (hash >> 32 ^ tsecr) & COOKIE_TAG))
+			return 1;
 	}
 	return 0;
 }

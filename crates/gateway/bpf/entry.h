@@ -123,7 +123,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 			return drop(COUNT_QUERY_LIMITED);
 		flow_note(v, flow);
 		flow_missed(v, flow, v->w->in.ack);
-		flow->flags |= FLOW_AGAIN;
+		flow_set(flow, FLOW_AGAIN);
 		count(COUNT_QUERY_AGAIN);
 		return FATE_DATAGRAM;
 	}
@@ -175,7 +175,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 		/* The client is done, before it has the reply. Its FIN is acknowledged when it has: until then it is to ask again. */
 		if (flow->state == FLOW_REPLIED && v->w->in.ack - flow->server_seq < flow->reply_length && next) {
 			flow->state = FLOW_CLOSING;
-			flow->flags |= FLOW_QUERY_UNACKED;
+			flow_set(flow, FLOW_QUERY_UNACKED);
 			flow_note(v, flow);
 			flow_note_fin(flow);
 			count(COUNT_ACK);
@@ -190,7 +190,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 		if (next && at_end) {
 			flow->state = FLOW_CLOSING;
 			/* Who acknowledges our FIN has the acknowledgement that comes with it. */
-			flow->flags &= ~FLOW_QUERY_UNACKED;
+			flow_clear(flow, FLOW_QUERY_UNACKED);
 			flow_note(v, flow);
 			flow_note_fin(flow);
 			count(COUNT_ACK);

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "beside.h"
 #include "entry.h"
 #include "pmtu.h"
 #include "syncache.h"
@@ -42,7 +43,7 @@ static __always_inline void syn_cache(struct verdict *v, __u32 cookie, __u32 tsv
 }
 
 /* A client that wants to connect: it gets a SYN/ACK, of which nothing is kept here. */
-static __always_inline enum fate on_syn(struct verdict *v)
+static __always_inline enum fate on_syn(struct xdp_md *ctx, struct verdict *v)
 {
 	struct offer *offer = &v->w->in.offer;
 	struct answer *a = &v->w->answer;
@@ -51,6 +52,17 @@ static __always_inline enum fate on_syn(struct verdict *v)
 	/* Nobody's handshake. Answering what only attackers and fingerprinting tools send helps them alone. */
 	if (v->w->in.flags & (FLAG_ACK | FLAG_FIN | FLAG_RST))
 		return drop(COUNT_ODD_FLAGS);
+	if (!payload_take(ctx, v->w))
+		return drop(COUNT_BAD_CHECKSUM);
+	/* A client that was switched off, or a port of its router that is used again: the kernel knows how to end what it has. Where
+	 * nobody would answer, the kernel refuses, and it serves those whose connections nobody else can begin. */
+	switch (beside(ctx, 1)) {
+	case BESIDE_CONNECTION:
+	case BESIDE_TIME_WAIT:
+		return pass(COUNT_KERNEL_HAS_IT);
+	case BESIDE_NO_SERVER:
+		return pass(COUNT_SYN_PASSED);
+	}
 	if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_SYN))
 		return drop(COUNT_SYN_LIMITED);
 
@@ -78,11 +90,13 @@ static __always_inline enum fate on_syn(struct verdict *v)
 	return FATE_ANSWER;
 }
 
-static __always_inline enum fate on_rst(struct verdict *v)
+static __always_inline enum fate on_rst(struct xdp_md *ctx, struct verdict *v)
 {
 	/* It may be for a connection that the kernel has. */
 	if (!v->flow || flow_left(v->flow))
 		return FATE_PASS;
+	if (!payload_take(ctx, v->w))
+		return drop(COUNT_BAD_CHECKSUM);
 	/* A guess: a RST counts within what the client has sent alone (RFC 5961 section 3.2, more strictly). */
 	if (!seq_within(v->w->in.seq, v->flow->query_seq, v->flow->client_next + v->flow->ahead_length))
 		return FATE_STRANGE;
@@ -90,37 +104,8 @@ static __always_inline enum fate on_rst(struct verdict *v)
 	return drop(COUNT_RESET);
 }
 
-/* Whether the kernel has a socket of this connection, other than a listener. */
-static __always_inline int kernel_has(struct xdp_md *ctx, const struct incoming *in)
-{
-	struct bpf_sock_tuple tuple = {};
-	struct bpf_sock *sock;
-	__u32 size;
-	int has;
-
-	if (in->ipv6) {
-		__builtin_memcpy(tuple.ipv6.saddr, in->who.client, 16);
-		__builtin_memcpy(tuple.ipv6.daddr, in->who.server, 16);
-		tuple.ipv6.sport = in->who.client_port;
-		tuple.ipv6.dport = in->who.server_port;
-		size = sizeof(tuple.ipv6);
-	} else {
-		tuple.ipv4.saddr = in->who.client[3];
-		tuple.ipv4.daddr = in->who.server[3];
-		tuple.ipv4.sport = in->who.client_port;
-		tuple.ipv4.dport = in->who.server_port;
-		size = sizeof(tuple.ipv4);
-	}
-	sock = bpf_skc_lookup_tcp(ctx, &tuple, size, BPF_F_CURRENT_NETNS, 0);
-	if (!sock)
-		return 0;
-	has = sock->state != BPF_TCP_LISTEN;
-	bpf_sk_release(sock);
-	return has;
-}
-
 /* "The first data": a segment with data or FIN after a handshake of ours. */
-static __always_inline enum fate on_first_data(struct verdict *v, const struct offer *offer)
+static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdict *v, const struct offer *offer)
 {
 	__u32 length = v->w->in.length;
 	struct flow fresh = {
@@ -158,6 +143,9 @@ static __always_inline enum fate on_first_data(struct verdict *v, const struct o
 	question = question_hash(&v->s->keys[0], scratch_query(v->w), v->w->query.question);
 	if (large_name(v->s, question, v->now))
 		return pass(COUNT_TO_KERNEL_LARGE);
+	/* It is gone since the handshake: the kernel's TCP asks it, or resets the connection. */
+	if (beside(ctx, 1) == BESIDE_NO_SERVER)
+		return pass(COUNT_TO_KERNEL_DOWN);
 	if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY))
 		return drop(COUNT_QUERY_LIMITED);
 
@@ -194,15 +182,19 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 	int pure_ack, right = 0;
 
 	if (in->flags & FLAG_SYN)
-		return on_syn(v);
+		return on_syn(ctx, v);
 	if (in->flags & FLAG_RST)
-		return on_rst(v);
+		return on_rst(ctx, v);
 	/* Every segment but a SYN or RST has ACK (RFC 9293 section 3.10.7.4). */
 	if (!(in->flags & FLAG_ACK))
 		return drop(COUNT_ODD_FLAGS);
-	if (in->length && !payload_take(ctx, v->w))
-		return drop(COUNT_BAD_CHECKSUM);
+	/* Most segments of connections that stay are the kernel's: it looks at all else of them. */
+	if ((!flow || flow_left(flow)) && beside(ctx, 0) == BESIDE_CONNECTION)
+		return pass(COUNT_KERNEL_HAS_IT);
 	pure_ack = !in->length && !(in->flags & FLAG_FIN);
+	/* Without an entry a bare ACK changes nothing. */
+	if ((flow || !pure_ack) && !payload_take(ctx, v->w))
+		return drop(COUNT_BAD_CHECKSUM);
 
 	if (flow && pure_ack)
 		return on_ack(v);
@@ -223,7 +215,7 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 	if (right && pure_ack)
 		return drop(COUNT_HANDSHAKE_ACK);
 	if (right)
-		return on_first_data(v, &offer);
+		return on_first_data(ctx, v, &offer);
 	if (flow)
 		return on_data(v);
 	return FATE_STRANGE;
@@ -237,18 +229,21 @@ static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *
 	if (fate != FATE_STRANGE)
 		return fate;
 	/* Also with an entry: a late copy of the first query makes one after the kernel took the connection over. */
-	if (kernel_has(ctx, in))
+	if (beside(ctx, 0) != BESIDE_SERVER)
 		return pass(COUNT_KERNEL_HAS_IT);
 	if (v->flow && v->flow->state != FLOW_KERNEL)
 		return drop(COUNT_STRANGE);
 	if (!in->length && !(in->flags & FLAG_FIN))
 		return drop(COUNT_UNKNOWN_ACK);
 	count(in->length ? COUNT_UNKNOWN_DATA : COUNT_UNKNOWN_FIN);
+	/* Of a connection that is over; or opened so long ago that its cookie is too old. */
+	if (in->offer.timestamps && in->tsecr & COOKIE_HEARD)
+		return answer_reset(v);
+	in->who.client_isn = bpf_htonl(in->seq - 1);
+	if (cookie_was(v->s, &in->who, v->now, in->ack - 1, in->offer.timestamps, in->tsecr))
+		return answer_reset(v);
 	/* Of a new connection, perhaps, whose first data was lost or overtaken. */
-	if (!in->offer.timestamps || !(in->tsecr & COOKIE_HEARD))
-		return FATE_DROP;
-	/* Of a connection that is over. */
-	return answer_reset(v);
+	return FATE_DROP;
 }
 
 /* "Too long for the path": an ICMP message, of a router most likely. */

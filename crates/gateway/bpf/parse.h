@@ -9,6 +9,7 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 
+#include "checksum.h"
 #include "cookie.h"
 #include "flow.h"
 
@@ -88,6 +89,8 @@ static __always_inline enum parsed parse_ipv4(struct cursor *cursor, __u32 frame
 {
 	struct iphdr *ip = cursor_take(cursor, sizeof(*ip));
 	__u32 size, length;
+	const __be32 *word;
+	__u64 sum;
 
 	if (!ip)
 		return PARSED_MALFORMED;
@@ -100,6 +103,17 @@ static __always_inline enum parsed parse_ipv4(struct cursor *cursor, __u32 frame
 	address_map4(s->who.client, ip->saddr);
 	address_map4(s->who.server, ip->daddr);
 	if (!cursor_take(cursor, size - sizeof(*ip)))
+		return PARSED_MALFORMED;
+	/* The header's checksum, with its options (RFC 791). */
+	word = (__be32 *)ip;
+	sum = (__u64)word[0] + word[1] + word[2] + word[3] + word[4];
+	word += 5;
+	for (int i = 0; i < 10 && sizeof(*ip) + i * 4 < size; i++) {
+		if ((void *)(word + i + 1) > cursor->end)
+			return PARSED_MALFORMED;
+		sum += word[i];
+	}
+	if (sum_fold(sum) != 0xffff)
 		return PARSED_MALFORMED;
 	s->ipv6 = 0;
 	s->transport = s->network + size;

@@ -17,8 +17,9 @@ struct cookie_key {
 
 /* Written by the user side at start and when the configuration is read again. */
 struct settings {
-	struct cookie_key keys[EPOCHS]; /* keys[0] makes cookies, both are accepted */
+	struct cookie_key keys[EPOCHS]; /* keys[0] makes cookies; keys[1] did before */
 	__u64 wall_offset_ns;		/* wall clock less boot clock, so that machines agree on slots */
+	__u64 previous_until_ns;	/* wall clock: until then keys[1] is accepted */
 	__u64 syn_interval_ns;		/* between two SYNs of one source, on average; 0: no limit */
 	__u64 syn_burst_ns;		/* credit that a quiet source gathers */
 	__u64 query_interval_ns;	/* the same for queries on new connections */
@@ -124,7 +125,7 @@ struct source {
 /* Each verdict has its counter. The user side shows them by these names in lower case. */
 #define COUNTERS(X)                                                                                          \
 	X(MALFORMED, "headers that make no sense; passed, the kernel drops them")                            \
-	X(BAD_CHECKSUM, "data with a wrong TCP checksum; dropped")                                           \
+	X(BAD_CHECKSUM, "segments with a wrong TCP checksum; dropped")                                       \
 	X(SYN, "SYNs answered")                                                                              \
 	X(SYN_LIMITED, "SYNs above the rate of their source; dropped")                                       \
 	X(SYN_CACHE_FULL, "SYNs that found no room in the SYN cache and got a cookie alone")                 \
@@ -143,6 +144,7 @@ struct source {
 	X(STRANGE, "segments that fit no state of their entry; dropped")                                     \
 	X(CLOSED, "connections closed in order")                                                             \
 	X(EXPIRED, "entries removed after their time")                                                       \
+	X(SYN_PASSED, "SYNs left to the kernel: the server has no UDP socket, or listens with MPTCP")         \
 	X(KERNEL_HAS_IT, "segments of connections that the kernel has, or is to have; passed")               \
 	X(TO_KERNEL_TRANSFER, "zone transfers left to the kernel")                                           \
 	X(TO_KERNEL_UNUSUAL, "first data that is not one whole query, left to the kernel")                   \
@@ -152,6 +154,7 @@ struct source {
 	X(TO_KERNEL_LARGE, "queries left to the kernel because their name had a large reply")                \
 	X(TO_KERNEL_REPLY, "queries put to the kernel because the reply was truncated or too long")          \
 	X(TO_KERNEL_REFUSED, "queries put to the kernel because the server told nothing over UDP (rate limit, cookies)") \
+	X(TO_KERNEL_DOWN, "first queries left to the kernel because the server has no UDP socket")             \
 	X(TO_KERNEL_SILENT, "queries left to the kernel because the server did not answer in time over UDP") \
 	X(ADOPTED, "connections that the kernel took over")                                                  \
 	X(ADOPT_FAILED, "connections that the kernel did not take: no listener, or no memory")               \

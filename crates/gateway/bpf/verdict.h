@@ -55,11 +55,22 @@ static __always_inline void flow_note(struct verdict *v, struct flow *flow)
 	flow_seen(v, flow);
 }
 
+/* Sets or clears flags, with their neighbours at once: egress may take the entry out of QUERY at the same moment. */
+static __always_inline void flow_set(struct flow *flow, __u8 flags)
+{
+	__sync_fetch_and_or((__u32 *)&flow->state, (__u32)flags << 8);
+}
+
+static __always_inline void flow_clear(struct flow *flow, __u8 flags)
+{
+	__sync_fetch_and_and((__u32 *)&flow->state, ~((__u32)flags << 8));
+}
+
 static __always_inline void flow_note_fin(struct flow *flow)
 {
 	if (!(flow->flags & FLOW_CLIENT_FIN))
 		flow->client_next++;
-	flow->flags |= FLOW_CLIENT_FIN;
+	flow_set(flow, FLOW_CLIENT_FIN);
 }
 
 /* The entry is removed. */
@@ -108,7 +119,7 @@ static __always_inline enum fate answer_ack(struct verdict *v, struct flow *flow
 {
 	/* Of the client's FIN too: that this is lost nothing would say, so it is sent as often as it is missed. */
 	if (flow->state != FLOW_CLOSING || !(flow->flags & FLOW_CLIENT_FIN))
-		flow->flags &= ~FLOW_QUERY_UNACKED;
+		flow_clear(flow, FLOW_QUERY_UNACKED);
 	return answer_from(v, flow, v->w->in.ack, flow->client_next);
 }
 

@@ -7,13 +7,13 @@
 //! ```
 //!
 //! with the secret's 16 bytes as SipHash's key (the first 8 are its k0, the next its k1, little-endian). The key of
-//! the present epoch makes cookies, and that of the epoch before is accepted too.
+//! the present epoch makes cookies, and that of the epoch before is accepted too for [`previous_until_s`].
 
 use std::fmt;
 use std::fs;
 use std::hash::Hasher;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -41,6 +41,8 @@ pub enum SecretError {
     Unreadable(PathBuf, String),
     /// Others than its owner can read or write it.
     Open(PathBuf),
+    /// It belongs to a user other than root and the one who reads it.
+    Foreign(PathBuf, u32),
     /// It does not hold 32 hexadecimal digits.
     Malformed(PathBuf),
     /// The kernel gives no random bytes.
@@ -65,6 +67,10 @@ impl Secret {
             return Err(SecretError::Unreadable(path.into(), "is no regular file".into()));
         }
         let mode = about.permissions().mode();
+        let owner = about.uid();
+        if owner != 0 && owner != nix::unistd::geteuid().as_raw() {
+            return Err(SecretError::Foreign(path.into(), owner));
+        }
         if mode & 0o077 != 0 {
             return Err(SecretError::Open(path.into()));
         }
@@ -150,6 +156,12 @@ impl fmt::Display for SecretError {
                 path.display(),
                 path.display()
             ),
+            Self::Foreign(path, owner) => write!(
+                f,
+                "secret: {}: it belongs to user {owner}, who can change it; hint: chown root {}",
+                path.display(),
+                path.display()
+            ),
             Self::Malformed(path) => write!(
                 f,
                 "secret: {}: does not hold 32 hexadecimal digits; hint: openssl rand -hex 16 makes them",
@@ -163,6 +175,12 @@ impl fmt::Display for SecretError {
 }
 
 impl std::error::Error for SecretError {}
+
+/// Until when the key of the epoch before is accepted, in seconds since 1970: as long as a cookie lives after the change, and
+/// clocks that differ by half as much.
+pub fn previous_until_s(unix_s: u64, rotation: Span) -> u64 {
+    unix_s / seconds(rotation) * seconds(rotation) + 96
+}
 
 /// The wall clock, in whole seconds since 1970.
 pub fn unix_s() -> u64 {

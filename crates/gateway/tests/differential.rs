@@ -17,7 +17,7 @@ use common::packets::{
 };
 use common::twin::Twin;
 use narrows_gateway::core::{
-    Core, Counter, Counters, Flow, FlowKey, ReplyVerdict, Settings, Verdict,
+    Beside, Core, Counter, Counters, Flow, FlowKey, ReplyVerdict, Settings, Verdict,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -159,7 +159,7 @@ impl Pair {
         }
         let mut out = Vec::new();
         let now = self.twin.now();
-        let ours = self.core.on_client_frame(now, &frame, |_| false, &mut out);
+        let ours = self.core.on_client_frame(now, &frame, |_| Beside::Server, &mut out);
         let (verdict, after) = self.twin.xdp(&frame);
         let expected = match ours {
             Verdict::Drop => (XDP_DROP, None),
@@ -464,6 +464,11 @@ fn with_more_headers(packet: &[u8], more: usize) -> Vec<u8> {
         header[0] += more as u8;
         let length = u16::from_be_bytes([header[2], header[3]]) + between.len() as u16;
         header[2..4].copy_from_slice(&length.to_be_bytes());
+        header[10..12].fill(0);
+        let all = [&header[..], &between].concat();
+        let sum: u32 = all.chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1])).sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        header[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
     } else {
         let kinds = [0, 60, 43, 60, 60, 43, 60];
         for (i, words) in (0..more).map(|i| (i, i & 1)) {
@@ -515,7 +520,9 @@ fn side_by_side(name: &'static str, settings: &Settings, never: &[Counter]) {
 }
 
 /// What needs other surroundings: the sweeper, sockets, a kernel that refuses something, a ring that is full.
-const NOWHERE: [Counter; 6] = [
+const NOWHERE: [Counter; 8] = [
+    Counter::SynPassed,
+    Counter::ToKernelDown,
     Counter::QueryNoRoom,
     Counter::Expired,
     Counter::AdoptFailed,

@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream};
 
 use common::frames::*;
 use common::packets::{ACK, FIN, PSH, RST, Segment, query};
-use common::programs::{Programs, RING_SIZE, RING_UNIT, XDP_PASS, counted, programs};
+use common::programs::{Programs, RING_SIZE, RING_UNIT, XDP_PASS, boot_ns, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::{flow, settings};
 
@@ -652,6 +652,87 @@ fn what_nobody_knows_is_dropped_unless_it_is_over() {
     }
 }
 
+/// It was opened, and its first data came only when the cookie was too old: it would wait for ever.
+#[test]
+fn data_whose_cookie_is_too_old_is_answered_with_rst() {
+    let programs = programs!("data_whose_cookie_is_too_old_is_answered_with_rst");
+    for (before, after) in [(70, false), (300, false), (540, false), (70, true)] {
+        for client in Client::kinds(&programs) {
+            programs.set(Programs::settings());
+            let mut client = client.open();
+            let settings = Programs::settings();
+            let later = settings.wall_offset_ns + before * 1_000_000_000;
+            let mut keys = settings.keys;
+            let mut previous_until_ns = 96_000_000_000;
+            if after {
+                // The key has changed half a minute ago, after the handshake.
+                keys.swap(0, 1);
+                previous_until_ns = later + boot_ns() - 30_000_000_000 + 96_000_000_000;
+            }
+            programs.set(narrows_gateway::kernel::types::settings {
+                wall_offset_ns: later,
+                previous_until_ns,
+                keys,
+                ..settings
+            });
+            for (segment, counter) in [
+                (client.saying.data(), Counter::UnknownData),
+                (client.saying.fin(0, 0), Counter::UnknownFin),
+            ] {
+                let Came::Segment(answer) = counted(&programs, &[counter], || client.say(&segment))
+                else {
+                    panic!("no RST after {before} s")
+                };
+                assert_eq!((answer.flags, answer.seq), (RST, segment.ack));
+            }
+            let second = client.saying.data_at(50, 0, b"data");
+            assert_eq!(
+                counted(&programs, &[Counter::UnknownData], || client.say(&second)),
+                Came::Drop
+            );
+        }
+    }
+}
+
+/// No process reads datagrams: what connects is refused by the kernel, and what is open is its to answer or reset.
+#[test]
+fn without_a_server_all_is_the_kernels() {
+    let programs = programs!("without_a_server_all_is_the_kernels");
+    for client in Client::kinds(&programs) {
+        let mut client = client.open();
+        programs.stop_server();
+        let data = client.saying.data();
+        assert_eq!(counted(&programs, &[Counter::ToKernelDown], || client.say(&data)), Came::Pass);
+        assert!(client.flow().is_none());
+        let syn = client.saying.syn();
+        assert_eq!(counted(&programs, &[Counter::SynPassed], || client.say(&syn)), Came::Pass);
+        programs.start_server();
+        assert!(matches!(client.say(&syn), Came::Segment(_)));
+    }
+}
+
+/// Linux takes over nothing for such a listener (every server in Go has one): its own TCP serves all.
+#[test]
+fn the_connections_of_a_listener_with_mptcp_are_the_kernels() {
+    let programs = programs!("the_connections_of_a_listener_with_mptcp_are_the_kernels");
+    // IPPROTO_MPTCP, include/uapi/linux/in.h.
+    let Some(_listener) = common::programs::listen(262) else {
+        return eprintln!("SKIP: this kernel has no MPTCP");
+    };
+    for client in Client::kinds(&programs) {
+        let mut client = client;
+        let syn = client.saying.syn();
+        assert_eq!(counted(&programs, &[Counter::SynPassed], || client.say(&syn)), Came::Pass);
+    }
+    drop(_listener);
+    let _listener = common::programs::listen(6).unwrap();
+    for client in Client::kinds(&programs) {
+        let mut client = client;
+        let syn = client.saying.syn();
+        assert!(matches!(client.say(&syn), Came::Segment(_)));
+    }
+}
+
 #[test]
 fn what_the_kernel_has_is_the_kernels() {
     let programs = programs!("what_the_kernel_has_is_the_kernels");
@@ -674,7 +755,12 @@ fn what_the_kernel_has_is_the_kernels() {
             assert_eq!(came, Came::Pass);
         }
         // A late copy of the first query makes an entry, whose state says nothing of the rest.
-        let mut late = client.clone().asked();
+        let entry = Client::new(&programs, address == "::1", false);
+        programs.set(Programs::settings());
+        let entry = entry.asked().flow().unwrap();
+        programs.set(settings { port: server.port(), ..Programs::settings() });
+        let mut late = client.clone();
+        programs.set_flow(&late.key(), &entry);
         for segment in [
             late.saying.ack(5000, 700),
             late.saying.fin(5000, 700),

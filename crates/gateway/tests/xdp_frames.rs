@@ -7,7 +7,7 @@
 mod common;
 
 use common::frames::*;
-use common::packets::{RST, Segment, query};
+use common::packets::{RST, Segment, mended, query};
 use common::programs::{Programs, XDP_PASS, XDP_TX, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
@@ -73,7 +73,7 @@ fn headers_that_make_no_sense_pass_and_are_counted() {
         for &(at, value) in changes {
             packet[at] = value;
         }
-        client.frame(&packet)
+        client.frame(&mended(&packet))
     };
     let malformed = [
         change(&v4, &[(0, 0x44)]),
@@ -92,7 +92,11 @@ fn headers_that_make_no_sense_pass_and_are_counted() {
         change(&v6, &[(6, 0), (41, 200)]),
         change(&v6, &[(6, 44), (5, 7)]),
     ];
-    for frame in malformed {
+    // The header's checksum.
+    let mut spoilt = v4.saying.syn().packet();
+    spoilt[10] ^= 1;
+    let spoilt = [v4.frame(&spoilt)];
+    for frame in malformed.into_iter().chain(spoilt) {
         let (verdict, after) = counted(&programs, &[Counter::Malformed], || programs.xdp(&frame));
         assert_eq!((verdict, after), (XDP_PASS, frame));
     }
@@ -143,6 +147,10 @@ fn no_frame_gets_the_program_to_send_nonsense() {
             for _ in 0..=random.next_u32() % 3 {
                 let at = random.next_u32() as usize % frame.len();
                 frame[at] = random.next_u32() as u8;
+            }
+            if random.next_u32() % 4 > 0 && frame[12..14] != [0x81, 0] {
+                let packet = mended(&frame[14..]);
+                frame.splice(14.., packet);
             }
             if random.next_u32() % 4 == 0 {
                 frame.truncate(14.max(random.next_u32() as usize % frame.len()));

@@ -8,7 +8,7 @@ mod common;
 
 use common::conversation::KEYS;
 use common::frames::*;
-use common::packets::{ACK, FIN, PSH, RST, SYN, Segment, prefixed, query};
+use common::packets::{ACK, FIN, PSH, RST, SYN, Segment, mended, prefixed, query};
 use common::programs::{Programs, RING_UNIT, XDP_DROP, XDP_TX, boot_ns, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
@@ -67,16 +67,20 @@ fn what_else_a_syn_says_is_not_looked_at() {
     let programs = programs!("what_else_a_syn_says_is_not_looked_at");
     let client = Client::new(&programs, false, false);
     let plain = client.say_packet(&client.saying.syn().packet());
-    // PSH, URG, ECE, CWR, and data with a wrong checksum.
+    // PSH, URG, ECE, CWR, and data.
     for flags in [8, 32, 64, 128, 0xe8] {
         let mut packet = client.saying.syn().packet();
         packet[33] |= flags;
-        assert_eq!(client.say_packet(&packet), plain);
+        assert_eq!(client.say_packet(&mended(&packet)), plain);
     }
     let syn = Segment { payload: b"early".to_vec(), ..client.saying.syn() };
     let mut packet = syn.packet();
-    *packet.last_mut().unwrap() ^= 1;
     assert_eq!(client.say_packet(&packet), plain);
+    *packet.last_mut().unwrap() ^= 1;
+    assert_eq!(
+        counted(&programs, &[Counter::BadChecksum], || client.say_packet(&packet)),
+        Came::Drop
+    );
 }
 
 #[test]
@@ -139,8 +143,7 @@ fn options_are_read_as_linux_reads_them() {
         let length = packet.len() as u16;
         packet[2..4].copy_from_slice(&length.to_be_bytes());
         packet[32] = ((20 + options.len()) / 4 * 16) as u8;
-        set_ipv4_checksum(&mut packet);
-        let came = client.say_packet(&packet);
+        let came = client.say_packet(&mended(&packet));
         let Came::Segment(answer) = came else { panic!("{came:?}") };
         assert_eq!(answer.timestamps.is_some(), timestamps, "{options:?}");
         assert_eq!((answer.wscale, answer.sack), (wscale.map(|_| 7), sack), "{options:?}");

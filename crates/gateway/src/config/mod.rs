@@ -197,7 +197,7 @@ impl Default for Config {
                 cachelimit: 15_360,
                 bucketlimit: 30,
             },
-            limits: Limits { syn_rate: 5000, syn_burst: 5000, query_rate: 2000, query_burst: 2000 },
+            limits: Limits { syn_rate: 0, syn_burst: 5000, query_rate: 2000, query_burst: 2000 },
             cache: Cache {
                 connections: 262_144,
                 sources: 65_536,

@@ -277,7 +277,7 @@ pub static KEYS: &[Key] = &[
         name: "server_wait",
         placeholder: "SPAN",
         live: false,
-        help: "how long the server may take to answer a first query over UDP; without an answer the gateway does not start",
+        help: "how long each server address may take to answer a first query over UDP; where none does the gateway does not start",
         set: |config, raw| {
             span(raw, Span::from_ms(100), Span::from_secs(600))
                 .map(|value| config.server_wait = value)
@@ -335,7 +335,8 @@ pub static KEYS: &[Key] = &[
         name: "limits.syn_rate",
         placeholder: "N",
         live: true,
-        help: "SYNs of one source (an IPv4 address, or 64 bits of an IPv6 address) that are answered a second; 0: no limit",
+        help: "SYNs of one source (an IPv4 address, or 64 bits of an IPv6 address) that are answered a second; 0: no limit, as \
+               anybody can send SYNs in another's name and so use that up",
         set: |config, raw| whole(raw, 0, 100_000_000).map(|value| config.limits.syn_rate = value),
         show: |config| config.limits.syn_rate.to_string(),
     },

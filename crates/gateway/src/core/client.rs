@@ -3,28 +3,28 @@
 
 use narrows_wire::tcp::{Flags, Options};
 
-use super::cookie::{self, HEARD, Handshake, Offer};
+use super::cookie::{self, HEARD, Handshake, Keys, Offer};
 use super::dns::Query;
 use super::flow::{Flow, FlowKey, State};
 use super::packet::{self, Ip, Malformed, Segment};
 use super::rate;
 use super::segment::{self, Outgoing, WINDOW};
-use super::{Connection, Core, Counter, Now, Reason, Verdict, microseconds, nanoseconds};
+use super::{Beside, Connection, Core, Counter, Now, Reason, Verdict, microseconds, nanoseconds};
 
 impl Core {
     /// Takes an IP packet that came in. Puts out the packet of [`Verdict::Transmit`] and [`Verdict::Query`].
     ///
     /// Where the machine's own TCP may have taken connections over, use [`Core::on_client_beside`].
     pub fn on_client(&mut self, now: Now, packet: &[u8], out: &mut Vec<Vec<u8>>) -> Verdict {
-        self.on_client_beside(now, packet, |_| false, out)
+        self.on_client_beside(now, packet, |_| Beside::Server, out)
     }
 
-    /// The same, with the question whether the machine's own TCP has a connection (a socket other than a listener).
+    /// The same, with what the machine's own sockets say of a connection.
     pub fn on_client_beside(
         &mut self,
         now: Now,
         packet: &[u8],
-        kernel_has: impl FnOnce(Connection) -> bool,
+        beside: impl Fn(Connection) -> Beside,
         out: &mut Vec<Vec<u8>>,
     ) -> Verdict {
         if !self.settings.active {
@@ -38,9 +38,11 @@ impl Core {
                 return Verdict::Pass;
             }
         };
-        let mut client = Client { core: self, now, key, segment: &segment, out, strange: false };
+        let beside = &beside;
+        let mut client =
+            Client { core: self, now, key, segment: &segment, out, beside, strange: false };
         let verdict = client.verdict();
-        if client.strange { client.beyond(kernel_has) } else { verdict }
+        if client.strange { client.beyond() } else { verdict }
     }
 
     /// The segment in an IP packet and its connection, if it is for a server.
@@ -49,6 +51,10 @@ impl Core {
         packet: &'a [u8],
     ) -> Result<Option<(FlowKey, Segment<'a>)>, Malformed> {
         let Some(ip) = Ip::read(packet)? else { return Ok(None) };
+        // RFC 791: of whom it is, and for whom, is not sure.
+        if matches!(ip.protocol, packet::TCP | packet::ICMP) && ip.fragment.is_none() && !ip.holds {
+            return Err(Malformed);
+        }
         let Some(server) = self.server(ip.destination) else { return Ok(None) };
         if ip.protocol != packet::TCP || ip.fragment.is_some() {
             return Ok(None);
@@ -69,7 +75,24 @@ impl Core {
             client_isn: segment.seq.wrapping_sub(1),
         };
         let tsecr = segment.options.timestamps.map(|(_, tsecr)| tsecr);
-        cookie::check(&self.settings.keys, handshake, segment.ack.wrapping_sub(1), tsecr, now.wall)
+        let isn = segment.ack.wrapping_sub(1);
+        cookie::check(self.cookie_keys(), handshake, isn, tsecr, now.wall)
+    }
+
+    /// Whether the segment shows a cookie of ours that is too old.
+    fn old_cookie(&self, now: Now, segment: &Segment<'_>) -> bool {
+        let handshake = Handshake {
+            client: segment.client(),
+            server: segment.server(),
+            client_isn: segment.seq.wrapping_sub(1),
+        };
+        let tsecr = segment.options.timestamps.map(|(_, tsecr)| tsecr);
+        let isn = segment.ack.wrapping_sub(1);
+        cookie::was(self.cookie_keys(), handshake, isn, tsecr, now.wall)
+    }
+
+    fn cookie_keys(&self) -> Keys<'_> {
+        Keys { keys: &self.settings.keys, previous_until: self.settings.previous_until }
     }
 }
 
@@ -80,6 +103,7 @@ pub(super) struct Client<'a> {
     pub(super) key: FlowKey,
     pub(super) segment: &'a Segment<'a>,
     pub(super) out: &'a mut Vec<Vec<u8>>,
+    beside: &'a dyn Fn(Connection) -> Beside,
     /// It fits nothing that is known of its connection.
     strange: bool,
 }
@@ -98,10 +122,16 @@ impl<'a> Client<'a> {
         if !segment.has(Flags::ACK) {
             return self.drop(Counter::OddFlags);
         }
-        if !segment.payload.is_empty() && !segment.checksum_holds() {
-            return self.drop(Counter::BadChecksum);
+        // Most segments of connections that stay are the kernel's: it looks at all else of them.
+        if entry.is_none_or(|flow| flow.is_left()) && self.beside() == Beside::Connection {
+            self.core.count(Counter::KernelHasIt);
+            return Verdict::Pass;
         }
         let pure_ack = segment.payload.is_empty() && !segment.has(Flags::FIN);
+        // Without an entry a bare ACK changes nothing.
+        if (entry.is_some() || !pure_ack) && !segment.checksum_holds() {
+            return self.drop(Counter::BadChecksum);
+        }
         match entry {
             Some(flow) if pure_ack => self.on_ack(flow),
             Some(flow) => self.on_data(flow),
@@ -121,10 +151,10 @@ impl<'a> Client<'a> {
 
     /// What fits nothing: of a connection that the kernel has, that is over, or that never was. There may be an entry too
     /// where the kernel has it, as a late copy of the first query makes one.
-    fn beyond(&mut self, kernel_has: impl FnOnce(Connection) -> bool) -> Verdict {
+    fn beyond(&mut self) -> Verdict {
         let segment = self.segment;
         let fin = segment.payload.is_empty();
-        if kernel_has(self.ends()) {
+        if matches!(self.beside(), Beside::Connection | Beside::TimeWait) {
             self.core.count(Counter::KernelHasIt);
             return Verdict::Pass;
         }
@@ -139,7 +169,12 @@ impl<'a> Client<'a> {
         // whose first data was lost or overtaken.
         let heard = segment.options.timestamps.is_some_and(|(_, tsecr)| tsecr & HEARD != 0);
         let counter = if fin { Counter::UnknownFin } else { Counter::UnknownData };
-        if heard { self.reset(counter) } else { self.drop(counter) }
+        // Or its cookie is too old.
+        if heard || self.core.old_cookie(self.now, segment) {
+            self.reset(counter)
+        } else {
+            self.drop(counter)
+        }
     }
 
     /// The three rows "RST".
@@ -147,6 +182,7 @@ impl<'a> Client<'a> {
         match entry {
             None => Verdict::Pass,
             Some(flow) if flow.is_left() => Verdict::Pass,
+            Some(_) if !self.segment.checksum_holds() => self.drop(Counter::BadChecksum),
             Some(flow) if flow.is_current(self.segment.seq) => {
                 self.core.remove(&self.key);
                 self.drop(Counter::Reset)
@@ -172,6 +208,10 @@ impl<'a> Client<'a> {
         let until = self.core.large.get(&question);
         if until.is_some_and(|until| nanoseconds(self.now) < until) {
             return self.hand_off(Reason::Large);
+        }
+        // It is gone since the handshake: the machine's own TCP asks it, or resets the connection.
+        if self.beside() == Beside::NoServer {
+            return self.hand_off(Reason::Down);
         }
         if !self.query_conforms() {
             return self.drop(Counter::QueryLimited);
@@ -260,6 +300,7 @@ impl<'a> Client<'a> {
             Reason::Large => Counter::ToKernelLarge,
             Reason::Reply => Counter::ToKernelReply,
             Reason::Silent => Counter::ToKernelSilent,
+            Reason::Down => Counter::ToKernelDown,
         });
         Verdict::HandOff(reason)
     }
@@ -285,6 +326,11 @@ impl<'a> Client<'a> {
         let conforms = rate::conforms(at(&mut source), nanoseconds(self.now), interval, burst);
         self.core.sources.put(key, source);
         conforms
+    }
+
+    /// What the machine's own sockets say.
+    pub(super) fn beside(&self) -> Beside {
+        (self.beside)(self.ends())
     }
 
     pub(super) fn ends(&self) -> Connection {

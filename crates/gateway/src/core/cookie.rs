@@ -67,9 +67,10 @@ pub(super) fn make(key: CookieKey, handshake: Handshake, offer: Offer, wall: Dur
 }
 
 /// What the SYN offered, if `isn` and `tsecr` (the segment's, if it has timestamps) are a cookie that was
-/// made with one of `keys` in this slot or the one before.
+/// made with one of `keys` in this slot or the one before. The key before is worth guessing for as long as its last cookies
+/// live alone.
 pub(super) fn check(
-    keys: &[CookieKey],
+    keys: Keys<'_>,
     handshake: Handshake,
     isn: u32,
     tsecr: Option<u32>,
@@ -78,20 +79,56 @@ pub(super) fn check(
     let now = slot(wall);
     // Its lowest bit says which of the two it is.
     let slot = now.wrapping_sub((now ^ isn >> 31) & 1);
-    let class = isn >> 27 & 0xf;
-    let (last, offer) = match tsecr {
-        Some(tsval) if class == 0 => (tsval & !TAG, offer_of(tsval)?),
-        Some(_) => return None,
-        None => (class, Offer { mss: CLASSES[class as usize], ..Offer::NOTHING }),
-    };
-    keys.iter()
-        .map(|&key| hash(key, handshake, slot, last))
-        .any(|hash| {
-            isn == self::isn(slot, class, hash)
-                && tsecr.is_none_or(|tsval| tsval & TAG == tag(hash))
-        })
-        .then_some(offer)
+    let (last, offer) = said(isn, tsecr)?;
+    let [present, previous] = *keys.keys;
+    let is = |key| fits(hash(key, handshake, slot, last), isn, tsecr);
+    (is(present) || (wall < keys.previous_until && is(previous))).then_some(offer)
 }
+
+/// Whether `isn` and `tsecr` are such a cookie that is too old, by about nine minutes at most.
+pub(super) fn was(
+    keys: Keys<'_>,
+    handshake: Handshake,
+    isn: u32,
+    tsecr: Option<u32>,
+    wall: Duration,
+) -> bool {
+    let now = slot(wall);
+    let slot = now.wrapping_sub((now ^ isn >> 31) & 1);
+    let Some((last, _)) = said(isn, tsecr) else { return false };
+    let changed = self::slot(keys.previous_until.saturating_sub(PREVIOUS));
+    (1..=OLD).map(|back| slot.wrapping_sub(2 * back)).any(|slot| {
+        let before = (slot.wrapping_sub(changed) as i32) < 0;
+        fits(hash(keys.keys[usize::from(before)], handshake, slot, last), isn, tsecr)
+    })
+}
+
+/// What the hash was taken with, and what the SYN offered, if a cookie can look so.
+fn said(isn: u32, tsecr: Option<u32>) -> Option<(u32, Offer)> {
+    let class = isn >> 27 & 0xf;
+    match tsecr {
+        Some(tsval) if class == 0 => Some((tsval & !TAG, offer_of(tsval)?)),
+        Some(_) => None,
+        None => Some((class, Offer { mss: CLASSES[class as usize], ..Offer::NOTHING })),
+    }
+}
+
+/// Whether a cookie has this hash.
+fn fits(hash: u64, isn: u32, tsecr: Option<u32>) -> bool {
+    (isn ^ hash as u32) & MAC == 0 && tsecr.is_none_or(|tsval| tsval & TAG == tag(hash))
+}
+
+/// Keys of cookies, as the settings have them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keys<'a> {
+    pub(super) keys: &'a [CookieKey; 2],
+    pub(super) previous_until: Duration,
+}
+
+/// How long after a change the key before is accepted: as long as a cookie lives, and clocks that differ by a slot.
+const PREVIOUS: Duration = Duration::from_secs(3 * SLOT_SECONDS);
+/// How many slots back, in twos, a cookie that is too old is still told.
+const OLD: u32 = 8;
 
 impl Offer {
     /// What of it a cookie keeps.
@@ -192,6 +229,7 @@ mod tests {
 
     const KEY: CookieKey = CookieKey { k0: 0x0706_0504_0302_0100, k1: 0x0f0e_0d0c_0b0a_0908 };
     const OTHER: CookieKey = CookieKey { k0: 1, k1: 2 };
+    const ONE: Keys<'_> = Keys { keys: &[KEY, KEY], previous_until: Duration::ZERO };
     const FULL: Offer = Offer { mss: 1460, timestamps: true, wscale: 7, sack: true };
 
     fn handshake() -> Handshake {
@@ -207,7 +245,8 @@ mod tests {
     }
 
     fn check_at(key: CookieKey, cookie: Cookie, timestamps: bool, at: Duration) -> Option<Offer> {
-        check(&[key], handshake(), cookie.isn, timestamps.then_some(cookie.tsval), at)
+        let keys = Keys { keys: &[key, key], previous_until: Duration::ZERO };
+        check(keys, handshake(), cookie.isn, timestamps.then_some(cookie.tsval), at)
     }
 
     /// Aumasson and Bernstein, "SipHash: a fast short-input PRF", appendix A; the others from their reference code.
@@ -270,13 +309,32 @@ mod tests {
     }
 
     #[test]
-    fn both_keys_are_accepted() {
-        let cookie = make(KEY, handshake(), FULL, wall(0));
-        let accepts = |keys: &[_]| {
-            check(keys, handshake(), cookie.isn, Some(cookie.tsval), wall(0)).is_some()
+    fn the_key_before_is_accepted_until_its_time_is_over() {
+        let cookie = make(KEY, handshake(), FULL, wall(1000));
+        let accepts = |keys: &[_; 2], until| {
+            let keys = Keys { keys, previous_until: wall(until) };
+            check(keys, handshake(), cookie.isn, Some(cookie.tsval), wall(1000)).is_some()
         };
-        assert!(accepts(&[KEY, OTHER]) && accepts(&[OTHER, KEY]));
-        assert!(!accepts(&[OTHER]));
+        assert!(accepts(&[KEY, OTHER], 0) && accepts(&[OTHER, KEY], 1001));
+        assert!(!accepts(&[OTHER, KEY], 1000) && !accepts(&[OTHER, OTHER], 1001));
+    }
+
+    /// By the key that made it, on either side of a change.
+    #[test]
+    fn a_cookie_that_is_too_old_is_told_for_nine_minutes() {
+        let changed = 3200;
+        let keys = Keys { keys: &[KEY, OTHER], previous_until: wall(changed + 96) };
+        for (key, start) in [(OTHER, changed - 32), (KEY, changed), (KEY, changed + 32)] {
+            for offer in [FULL, Offer { mss: 1460, ..Offer::NOTHING }] {
+                let cookie = make(key, handshake(), offer, wall(start));
+                let tsecr = offer.timestamps.then_some(cookie.tsval);
+                let old = |at| was(keys, handshake(), cookie.isn, tsecr, wall(at));
+                assert!(!old(start) && !old(start + 63));
+                assert!(old(start + 64) && old(start + 70) && old(start + 17 * 32));
+                assert!(!old(start + 18 * 32));
+                assert!(!was(keys, handshake(), cookie.isn ^ 1, tsecr, wall(start + 70)));
+            }
+        }
     }
 
     /// Every bit of the cookie, and every field that it covers.
@@ -287,9 +345,9 @@ mod tests {
             let Cookie { isn, tsval } = make(KEY, handshake(), offer, wall(0));
             let tsecr = timestamps.then_some(tsval);
             for bit in 0..32 {
-                assert_eq!(check(&[KEY], handshake(), isn ^ 1 << bit, tsecr, wall(0)), None);
+                assert_eq!(check(ONE, handshake(), isn ^ 1 << bit, tsecr, wall(0)), None);
                 let tsecr = tsecr.map(|tsval| tsval ^ 1 << bit);
-                let other = check(&[KEY], handshake(), isn, tsecr, wall(0));
+                let other = check(ONE, handshake(), isn, tsecr, wall(0));
                 assert!(other.is_none() || !timestamps, "bit {bit}");
             }
             let mut others = [handshake(); 4];
@@ -298,10 +356,10 @@ mod tests {
             others[2].client.set_ip([192, 0, 2, 2].into());
             others[3].server.set_ip([192, 0, 2, 54].into());
             for other in others {
-                assert_eq!(check(&[KEY], other, isn, tsecr, wall(0)), None, "{other:?}");
+                assert_eq!(check(ONE, other, isn, tsecr, wall(0)), None, "{other:?}");
             }
             assert_eq!(
-                check(&[KEY], handshake(), isn, tsecr.map_or(Some(0), |_| None), wall(0)),
+                check(ONE, handshake(), isn, tsecr.map_or(Some(0), |_| None), wall(0)),
                 None,
                 "timestamps on one side only"
             );

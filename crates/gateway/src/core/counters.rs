@@ -28,7 +28,7 @@ macro_rules! counters {
 
 counters! {
     Malformed "malformed" "headers that make no sense; passed, the kernel drops them"
-    BadChecksum "bad_checksum" "data with a wrong TCP checksum; dropped"
+    BadChecksum "bad_checksum" "segments with a wrong TCP checksum; dropped"
     Syn "syn" "SYNs answered"
     SynLimited "syn_limited" "SYNs above the rate of their source; dropped"
     SynCacheFull "syn_cache_full" "SYNs that found no room in the SYN cache and got a cookie alone"
@@ -47,6 +47,7 @@ counters! {
     Strange "strange" "segments that fit no state of their entry; dropped"
     Closed "closed" "connections closed in order"
     Expired "expired" "entries removed after their time"
+    SynPassed "syn_passed" "SYNs left to the kernel: the server has no UDP socket, or listens with MPTCP"
     KernelHasIt "kernel_has_it" "segments of connections that the kernel has, or is to have; passed"
     ToKernelTransfer "to_kernel_transfer" "zone transfers left to the kernel"
     ToKernelUnusual "to_kernel_unusual" "first data that is not one whole query, left to the kernel"
@@ -56,6 +57,7 @@ counters! {
     ToKernelLarge "to_kernel_large" "queries left to the kernel because their name had a large reply"
     ToKernelReply "to_kernel_reply" "queries put to the kernel because the reply was truncated or too long"
     ToKernelRefused "to_kernel_refused" "queries put to the kernel because the server told nothing over UDP (rate limit, cookies)"
+    ToKernelDown "to_kernel_down" "first queries left to the kernel because the server has no UDP socket"
     ToKernelSilent "to_kernel_silent" "queries left to the kernel because the server did not answer in time over UDP"
     Adopted "adopted" "connections that the kernel took over"
     AdoptFailed "adopt_failed" "connections that the kernel did not take: no listener, or no memory"

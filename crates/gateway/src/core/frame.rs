@@ -1,6 +1,6 @@
 //! Ethernet frames around the core, with up to two VLAN tags (IEEE 802.1Q, 802.1ad), as XDP sees them.
 
-use super::{Connection, Core, Counter, Now, Verdict};
+use super::{Beside, Connection, Core, Counter, Now, Verdict};
 
 impl Core {
     /// As [`Core::on_client_beside`] for an Ethernet frame: what is put out has its link header with the addresses
@@ -9,7 +9,7 @@ impl Core {
         &mut self,
         now: Now,
         frame: &[u8],
-        kernel_has: impl FnOnce(Connection) -> bool,
+        beside: impl Fn(Connection) -> Beside,
         out: &mut Vec<Vec<u8>>,
     ) -> Verdict {
         let Some(header) = link_header(frame) else {
@@ -29,7 +29,7 @@ impl Core {
             return Verdict::Pass;
         }
         let before = out.len();
-        let verdict = self.on_client_beside(now, packet, kernel_has, out);
+        let verdict = self.on_client_beside(now, packet, beside, out);
         for packet in &mut out[before..] {
             let mut frame = header.to_vec();
             if verdict == Verdict::Transmit {

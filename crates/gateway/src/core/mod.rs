@@ -95,6 +95,8 @@ pub enum Reason {
     Reply,
     /// The server did not answer in time over UDP.
     Silent,
+    /// The server is gone since the handshake.
+    Down,
 }
 
 /// What becomes of a server's datagram.
@@ -111,6 +113,20 @@ pub enum ReplyVerdict {
     /// The connection is for the machine's own TCP: the IP packet that was put out, the client's query, is to
     /// come in again from the client.
     HandOff,
+}
+
+/// What the machine's own sockets say of a connection, and of its server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Beside {
+    /// No socket of the connection; the server is there.
+    #[default]
+    Server,
+    /// Neither is there: nobody reads datagrams, or the listener takes over nothing (MPTCP).
+    NoServer,
+    /// The machine's own TCP has the connection.
+    Connection,
+    /// It had it less than a minute ago.
+    TimeWait,
 }
 
 /// Both ends of a connection.

@@ -35,6 +35,8 @@ pub(crate) struct Ip<'a> {
     pub(crate) payload: &'a [u8],
     /// What part of a datagram it is; `None` for a whole one.
     pub(crate) fragment: Option<Fragment>,
+    /// The checksum of an IPv4 header, with its options, is right.
+    pub(crate) holds: bool,
 }
 
 /// Which part of a datagram an IPv4 or IPv6 packet is.
@@ -76,6 +78,7 @@ impl<'a> Ip<'a> {
             header,
             payload,
             fragment: (more || offset > 0).then_some(Fragment { id, offset, more }),
+            holds: checksum::fold(checksum::sum(&packet[..header_bytes])) == 0xffff,
         })
     }
 
@@ -112,7 +115,7 @@ impl<'a> Ip<'a> {
         }
         let source = Ipv6Addr::from_bits(u128_at(header, 8)).into();
         let destination = Ipv6Addr::from_bits(u128_at(header, 24)).into();
-        Ok(Some(Self { source, destination, protocol, header, payload, fragment }))
+        Ok(Some(Self { source, destination, protocol, header, payload, fragment, holds: true }))
     }
 
     /// The sum over the pseudo-header of a payload of `length` bytes.

@@ -28,8 +28,10 @@ impl CookieKey {
 /// but for the servers' addresses and the keys, which have no default that would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The first makes cookies, both are accepted.
+    /// The first makes cookies; the second did before.
     pub keys: [CookieKey; 2],
+    /// Until when, since 1970, the second is accepted.
+    pub previous_until: Duration,
     /// Nanoseconds between two SYNs of one source, on average; 0: no limit.
     pub syn_interval_ns: u64,
     /// Nanoseconds of credit that a quiet source gathers for SYNs.
@@ -89,6 +91,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             keys: [CookieKey::default(); 2],
+            previous_until: Duration::ZERO,
             syn_interval_ns: 0,
             syn_burst_ns: 0,
             query_interval_ns: 0,

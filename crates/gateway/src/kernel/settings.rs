@@ -7,7 +7,7 @@ use super::{KernelError, types};
 use crate::config::{Close, Config};
 use crate::core::{burst_ns, interval_ns};
 use crate::interface::Interface;
-use crate::keys::{CookieKey, wall_offset_ns};
+use crate::keys::{CookieKey, previous_until_s, unix_s, wall_offset_ns};
 
 /// Structs that the programs share with us: plain old data without padding.
 ///
@@ -42,7 +42,7 @@ macro_rules! plain {
         unsafe impl Plain for types::$name {}
     )*};
 }
-plain! { settings 120 flow 64 flow_key 20 source 16 }
+plain! { settings 128 flow 64 flow_key 20 source 16 }
 
 /// The programs' settings for a configuration, where XDP runs in this mode.
 pub fn of(
@@ -56,6 +56,7 @@ pub fn of(
     types::settings {
         keys: keys.map(|key| types::cookie_key { k0: key.k0, k1: key.k1 }),
         wall_offset_ns: wall_offset_ns(),
+        previous_until_ns: previous_until_s(unix_s(), config.rotation) * 1_000_000_000,
         syn_interval_ns: interval_ns(limits.syn_rate),
         syn_burst_ns: burst_ns(limits.syn_rate, limits.syn_burst),
         query_interval_ns: interval_ns(limits.query_rate),
@@ -129,7 +130,8 @@ mod tests {
             (settings.active, settings.axfr_detect, settings.syncache, settings.close_fin),
             (1, 1, 0, 0)
         );
-        assert_eq!((settings.syn_interval_ns, settings.generic), (200_000, 1));
+        assert_eq!((settings.syn_interval_ns, settings.generic), (0, 1));
+        assert_eq!((settings.query_interval_ns, settings.patience_us), (500_000, 500_000));
     }
 
     #[test]

@@ -7,13 +7,14 @@ use narrows_units::Span;
 use super::PathSettings;
 use crate::config::{Close, Config};
 use crate::core::{CookieKey, Settings, burst_ns, interval_ns};
-use crate::keys;
+use crate::keys::{self, previous_until_s, unix_s};
 
 /// The core's settings for a configuration. The largest segments are the link's to set.
 pub fn core_settings(config: &Config, keys: [keys::CookieKey; 2]) -> Settings {
     let limits = &config.limits;
     Settings {
         keys: core_keys(keys),
+        previous_until: Duration::from_secs(previous_until_s(unix_s(), config.rotation)),
         syn_interval_ns: interval_ns(limits.syn_rate),
         syn_burst_ns: burst_ns(limits.syn_rate, limits.syn_burst),
         query_interval_ns: interval_ns(limits.query_rate),
@@ -76,7 +77,7 @@ mod tests {
             (Duration::from_secs(3), Duration::from_secs(10))
         );
         assert_eq!((settings.port, settings.edns_size, settings.ring), (53, 4096, 16 << 20));
-        assert_eq!(settings.syn_interval_ns, 200_000);
+        assert_eq!(settings.syn_interval_ns, 0);
         assert!(settings.close_fin && settings.active && !settings.syncache);
     }
 }

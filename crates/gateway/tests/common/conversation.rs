@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use narrows_gateway::core::{
-    Connection, CookieKey, Core, Counter, Flow, FlowKey, Now, ReplyVerdict, Settings, Verdict,
+    Beside, Connection, CookieKey, Core, Counter, Flow, FlowKey, Now, ReplyVerdict, Settings,
+    Verdict,
 };
 
 use super::packets::{ACK, Datagram, PSH, SYN, Segment, query};
@@ -27,8 +28,8 @@ pub struct Conversation {
     pub now: Now,
     pub client: SocketAddr,
     pub server: SocketAddr,
-    /// Whether the machine's own TCP has the connection.
-    pub kernel_has: bool,
+    /// What the machine's own sockets say.
+    pub beside: Beside,
     pub isn: u32,
     /// With timestamps: the client's; they rise with each segment.
     pub tsval: Option<u32>,
@@ -66,7 +67,7 @@ impl Conversation {
             now: Now { boot: Duration::from_secs(100), wall: Duration::from_secs(1_700_000_000) },
             client: "198.51.100.7:40000".parse().expect("an address"),
             server: "192.0.2.53:53".parse().expect("an address"),
-            kernel_has: false,
+            beside: Beside::Server,
             isn: 0xffff_fff0,
             tsval: Some(7000),
             cookie: 0,
@@ -182,14 +183,14 @@ impl Conversation {
     /// Lets the core hear a packet.
     pub fn say_bytes(&mut self, packet: &[u8]) -> Said {
         let mut out = Vec::new();
-        let kernel_has = self.kernel_has;
+        let beside = self.beside;
         let asked = Connection { client: self.client, server: self.server };
         let verdict = self.core.on_client_beside(
             self.now,
             packet,
             |connection| {
                 assert_eq!(connection, asked);
-                kernel_has
+                beside
             },
             &mut out,
         );

@@ -286,3 +286,42 @@ fn addresses(sliced: &SlicedPacket<'_>, bytes: usize) -> (IpAddr, IpAddr) {
         _ => panic!("no IP"),
     }
 }
+
+/// The packet with the checksums that it should have: of its IPv4 header, and of TCP where that follows the IP header.
+pub fn mended(packet: &[u8]) -> Vec<u8> {
+    let mut packet = packet.to_vec();
+    let fold = |bytes: &[u8], more: u32| {
+        let words =
+            bytes.chunks(2).map(|w| u32::from(w[0]) << 8 | w.get(1).map_or(0, |&b| b.into()));
+        let sum = words.sum::<u32>() + more;
+        let sum = (sum & 0xffff) + (sum >> 16);
+        !(((sum & 0xffff) + (sum >> 16)) as u16)
+    };
+    let (addresses, header, end) = match packet.first().map(|first| first >> 4) {
+        Some(4) if packet.len() >= 20 => {
+            let header = usize::from(packet[0] & 15) * 4;
+            let length = usize::from(u16::from_be_bytes([packet[2], packet[3]]));
+            (12..20, header, length)
+        }
+        Some(6) if packet.len() >= 40 && packet[6] == 6 => {
+            (8..40, 40, 40 + usize::from(u16::from_be_bytes([packet[4], packet[5]])))
+        }
+        _ => return packet,
+    };
+    if header < 20 || end > packet.len() || end < header {
+        return packet;
+    }
+    if addresses.start == 12 {
+        packet[10..12].fill(0);
+        let sum = fold(&packet[..header], 0);
+        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+    if end >= header + 20 {
+        packet[header + 16..header + 18].fill(0);
+        let pseudo = [&packet[addresses], &[0, 6][..]].concat();
+        let pseudo = u32::from(!fold(&pseudo, (end - header) as u32));
+        let sum = fold(&packet[header..end], pseudo);
+        packet[header + 16..header + 18].copy_from_slice(&sum.to_be_bytes());
+    }
+    packet
+}

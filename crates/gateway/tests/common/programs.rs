@@ -1,7 +1,8 @@
 //! The eBPF programs, loaded but attached to nothing, and run on single frames by `bpf_prog_run`.
 
 use std::mem::MaybeUninit;
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -46,29 +47,29 @@ pub fn counted<T>(programs: &Programs, counters: &[Counter], run: impl FnOnce() 
 /// The programs with maps of their own.
 pub struct Programs {
     skel: GatewaySkel<'static>,
+    server: std::cell::Cell<Option<UdpSocket>>,
 }
 
 impl Programs {
-    /// Loads the XDP program with the settings of [`super::conversation::settings`]. `None`, and a line that says
+    /// Loads the XDP program with the settings of [`super::conversation::settings`], in a network namespace of the calling
+    /// thread, with a server that reads datagrams. `None`, and a line that says
     /// what is missing, where this process may not; with CI set it must.
     pub fn load(name: &str) -> Option<Self> {
         Self::load_some(name, false)
     }
 
-    /// The same with the programs on tc, in a network namespace of the calling thread: what they send themselves
-    /// goes to its loopback interface.
+    /// The same with the programs on tc: what they send themselves goes to the loopback interface.
     pub fn load_with_tc(name: &str) -> Option<Self> {
-        let programs = Self::load_some(name, true)?;
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("root may");
-        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
-        assert!(up.expect("ip is there").success());
-        Some(programs)
+        Self::load_some(name, true)
     }
 
     fn load_some(name: &str, tc: bool) -> Option<Self> {
         if !may_run(name) {
             return None;
         }
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).expect("root may");
+        let up = std::process::Command::new("ip").args(["link", "set", "lo", "up"]).status();
+        assert!(up.expect("ip is there").success());
         let place: &'static mut MaybeUninit<OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open =
@@ -81,7 +82,9 @@ impl Programs {
         rodata.RING_SIZE = RING_SIZE;
         open.maps.ring.set_value_size(RING_SIZE + margin).expect("a size");
         open.maps.syncache_buckets.set_max_entries(4).expect("a size");
-        let programs = Self { skel: open.load().expect("the verifier takes the program") };
+        let skel = open.load().expect("the verifier takes the program");
+        let programs = Self { skel, server: std::cell::Cell::new(None) };
+        programs.start_server();
         for (at, address) in super::conversation::settings().servers.into_iter().enumerate() {
             programs.add_server(address, at as u8);
         }
@@ -89,11 +92,22 @@ impl Programs {
         Some(programs)
     }
 
+    /// The DNS server, as far as the programs look for it.
+    pub fn start_server(&self) {
+        self.server.set(Some(UdpSocket::bind(("::", 53)).expect("a namespace of its own")));
+    }
+
+    /// It is gone.
+    pub fn stop_server(&self) {
+        self.server.set(None);
+    }
+
     /// Settings like those of the core's tests, in the middle of a cookie's slot.
     pub fn settings() -> settings {
         settings {
             keys: KEYS.map(|key| cookie_key { k0: key.k0, k1: key.k1 }),
             wall_offset_ns: 1_700_000_000_000_000_000 - boot_ns(),
+            previous_until_ns: u64::MAX,
             large_ns: 60_000_000_000,
             patience_us: 500_000,
             port: 53,
@@ -244,6 +258,26 @@ fn tc(program: &libbpf_rs::ProgramMut<'_>, frame: &[u8]) -> (i32, Vec<u8>) {
         ProgramInput { data_in: Some(frame), data_out: Some(&mut out), ..Default::default() };
     let output = program.test_run(input).expect("the program runs");
     (output.return_value as i32, output.data.expect("a frame").to_vec())
+}
+
+/// A listener of this protocol on the DNS port, of IPv4 and IPv6; `None` where the kernel has no such.
+pub fn listen(protocol: i32) -> Option<OwnedFd> {
+    // SAFETY: socket(2) takes numbers; what it gives is a descriptor of our own, or an error.
+    #[allow(unsafe_code, reason = "nix has no number for MPTCP")]
+    let socket = unsafe {
+        let socket = nix::libc::socket(nix::libc::AF_INET6, nix::libc::SOCK_STREAM, protocol);
+        (socket >= 0).then(|| OwnedFd::from_raw_fd(socket))?
+    };
+    let any = nix::sys::socket::SockaddrIn6::from(std::net::SocketAddrV6::new(
+        std::net::Ipv6Addr::UNSPECIFIED,
+        53,
+        0,
+        0,
+    ));
+    nix::sys::socket::bind(socket.as_raw_fd(), &any).expect("a namespace of its own");
+    let backlog = nix::sys::socket::Backlog::new(8).expect("a number");
+    nix::sys::socket::listen(&socket, backlog).expect("it is bound");
+    Some(socket)
 }
 
 /// Whether this process may run programs. If not, says what is missing; with CI set it must.

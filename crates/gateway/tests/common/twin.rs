@@ -19,6 +19,8 @@ use super::programs::{boot_ns, mapped, may_run};
 pub struct Twin {
     skel: GatewaySkel<'static>,
     line: std::os::fd::OwnedFd,
+    /// The DNS server's, as far as the programs look for it.
+    _server: std::net::UdpSocket,
     wall_offset: Duration,
     ring: usize,
 }
@@ -56,7 +58,8 @@ impl Twin {
         let shared = shared(settings, wall_offset);
         let zero = 0u32.to_ne_bytes();
         skel.maps.settings.update(&zero, shared.bytes(), MapFlags::ANY).expect("room");
-        Some(Self { skel, line, wall_offset, ring: settings.ring })
+        let server = std::net::UdpSocket::bind(("::", 53)).expect("a namespace of its own");
+        Some(Self { skel, line, _server: server, wall_offset, ring: settings.ring })
     }
 
     /// The time that the programs have.
@@ -142,6 +145,7 @@ fn shared(core: &Settings, wall_offset: Duration) -> settings {
     settings {
         keys: core.keys.map(|key| cookie_key { k0: key.k0, k1: key.k1 }),
         wall_offset_ns: wall_offset.as_nanos() as u64,
+        previous_until_ns: core.previous_until.as_nanos() as u64,
         syn_interval_ns: core.syn_interval_ns,
         syn_burst_ns: core.syn_burst_ns,
         query_interval_ns: core.query_interval_ns,

@@ -173,13 +173,13 @@ fn what_comes_after_a_pipelined_query_is_the_kernels() {
         assert_eq!(client.say(&client.ack(client.length(), 0)), DROP);
         assert_eq!(client.count(Counter::UnknownAck) + client.count(Counter::Strange), unknown + 2);
         // Once it has, all is for it.
-        client.kernel_has = true;
+        client.beside = Beside::Connection;
         for segment in [client.ack(behind, 500), client.fin(behind, 500), client.ack(3, 0)] {
             assert_eq!(client.say(&segment), Said::Nothing(Verdict::Pass));
         }
         assert_eq!(state(&client), left);
         // And afterwards the port may be used again.
-        client.kernel_has = false;
+        client.beside = Beside::Server;
         client.isn = client.isn.wrapping_add(70_000);
         client.shake_hands();
         assert!(matches!(client.say(&client.data()), Said::Query(_)));

@@ -168,3 +168,13 @@ fn names_of_up_to_255_bytes_are_whole() {
         assert_eq!(matches!(client.say(&client.data()), Said::Query(_)), whole);
     }
 }
+
+#[test]
+fn to_a_server_that_is_gone_is_left_to_the_kernel() {
+    let mut client = Conversation::open(settings());
+    client.beside = Beside::NoServer;
+    let data = client.data();
+    assert_eq!(client.say(&data), hand_off(Reason::Down));
+    assert_eq!(client.flow(), None);
+    assert!(client.core.adopt(client.now, &data.packet()).is_some());
+}

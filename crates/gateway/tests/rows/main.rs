@@ -21,9 +21,11 @@ use std::time::Duration;
 
 use common::conversation::{Conversation, Said, settings};
 use common::packets::{
-    ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, prefixed, query, reply,
+    ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, mended, prefixed, query, reply,
 };
-use narrows_gateway::core::{Adoption, Counter, Reason, ReplyVerdict, Settings, State, Verdict};
+use narrows_gateway::core::{
+    Adoption, Beside, Counter, Reason, ReplyVerdict, Settings, State, Verdict,
+};
 
 const DROP: Said = Said::Nothing(Verdict::Drop);
 const PASS: Said = Said::Nothing(Verdict::Pass);

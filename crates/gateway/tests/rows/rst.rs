@@ -29,3 +29,13 @@ fn without_an_entry_passes() {
     let rst = Segment { flags: RST, ..client.ack(0, 0) };
     assert_eq!(client.say(&rst), PASS);
 }
+
+#[test]
+fn with_a_wrong_checksum_removes_nothing() {
+    let mut client = Conversation::asked(settings());
+    let entry = client.flow();
+    let mut packet = Segment { flags: RST, ..client.ack(5, 0) }.packet();
+    packet[27] ^= 1; // the sequence number's last byte: still in range
+    assert_eq!(client.say_bytes(&packet), DROP);
+    assert_eq!((client.flow(), client.count(Counter::BadChecksum)), (entry, 1));
+}

@@ -61,3 +61,25 @@ fn above_the_rate_of_its_source_is_dropped() {
     client.client.set_ip([198, 51, 100, 8].into());
     segment(client.say(&client.syn()));
 }
+
+/// A client that was switched off, or a port of a router that is used again: the kernel ends what it has.
+#[test]
+fn on_a_connection_of_the_kernels_passes() {
+    for beside in [Beside::Connection, Beside::TimeWait] {
+        let mut client = Conversation::new(settings());
+        client.beside = beside;
+        assert_eq!(client.say(&client.syn()), PASS);
+        assert_eq!((client.count(Counter::KernelHasIt), client.count(Counter::Syn)), (1, 0));
+    }
+}
+
+/// The kernel refuses where nobody listens, and serves a listener that nobody else can begin connections of.
+#[test]
+fn to_a_server_that_is_not_there_passes() {
+    let mut client = Conversation::new(settings());
+    client.beside = Beside::NoServer;
+    assert_eq!(client.say(&client.syn()), PASS);
+    assert_eq!((client.count(Counter::SynPassed), client.count(Counter::Syn)), (1, 0));
+    client.beside = Beside::Server;
+    segment(client.say(&client.syn()));
+}

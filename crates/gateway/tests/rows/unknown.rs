@@ -12,7 +12,7 @@ fn the_handshakes_ack_is_dropped() {
 #[test]
 fn what_the_kernel_has_passes() {
     let mut client = Conversation::open(settings());
-    client.kernel_has = true;
+    client.beside = Beside::Connection;
     for segment in [client.ack(9, 9), client.data_at(9, 9, b"x"), client.fin(9, 9)] {
         assert_eq!(client.say(&segment), PASS);
     }
@@ -54,6 +54,28 @@ fn another_fin_and_other_data_are_dropped() {
         dropped(&mut client, &data, Counter::UnknownData);
     }
     assert!(matches!(client.say(&client.data()), Said::Query(_)));
+}
+
+/// It was opened, and its first data came only when the cookie was too old: it would wait for ever.
+#[test]
+fn data_whose_cookie_is_too_old_is_answered_with_rst() {
+    for (plain, ipv6) in [(false, false), (true, false), (false, true)] {
+        let mut client = Conversation::new(settings());
+        client = if ipv6 { client.over_ipv6() } else { client };
+        client = if plain { client.plain() } else { client };
+        client.shake_hands();
+        client.now.wall += Duration::from_secs(70);
+        client.now.boot += Duration::from_secs(70);
+        // Behind the first data: nobody knows.
+        let second = client.data_at(50, 0, b"data");
+        dropped(&mut client, &second, Counter::UnknownData);
+        let answer = segment(client.say(&client.data()));
+        assert_eq!((answer.flags, answer.seq, answer.ack), (RST, client.cookie + 1, 0));
+        assert_eq!(segment(client.say(&client.fin(0, 0))).flags, RST);
+        client.now.wall += Duration::from_secs(600);
+        let data = client.data();
+        dropped(&mut client, &data, Counter::UnknownData);
+    }
 }
 
 #[test]

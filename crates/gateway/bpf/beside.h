@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only
+ *
+ * XDP: what the machine's own sockets say of a connection, and of its server (PROTOCOL.md, "What the machine has").
+ */
+#pragma once
+
+#include <bpf/bpf_core_read.h>
+
+#include "parse.h"
+#include "payload.h"
+
+/* The fields of the kernel's struct that tell a listener whose connections nobody else can begin: the kernel refuses to
+ * (bpf_sk_assign_tcp_reqsk, kernel 6.18, net/core/filter.c). */
+struct tcp_sock {
+	bool is_mptcp;
+} __attribute__((preserve_access_index));
+
+enum beside {
+	BESIDE_SERVER,	   /* no socket of the connection; the server is there */
+	BESIDE_NO_SERVER,  /* neither is there: nobody reads datagrams, or the listener takes over nothing */
+	BESIDE_CONNECTION, /* the kernel has the connection */
+	BESIDE_TIME_WAIT,  /* it had it less than a minute ago */
+};
+
+/* Which of them, for the segment in the scratch; without `server` nobody looks for that. A function of its own, so that the
+ * verifier looks at it once. */
+__noinline int beside(struct xdp_md *ctx, int server)
+{
+	struct scratch *scratch = scratch_own();
+	struct bpf_sock_tuple tuple = {};
+	const struct incoming *in;
+	struct tcp_sock *listener;
+	struct bpf_sock *sock;
+	int found = BESIDE_SERVER, state;
+	__u32 size;
+
+	if (!scratch)
+		return BESIDE_SERVER;
+	in = &scratch->in;
+	if (in->ipv6) {
+		__builtin_memcpy(tuple.ipv6.saddr, in->who.client, 16);
+		__builtin_memcpy(tuple.ipv6.daddr, in->who.server, 16);
+		tuple.ipv6.sport = in->who.client_port;
+		tuple.ipv6.dport = in->who.server_port;
+		size = sizeof(tuple.ipv6);
+	} else {
+		tuple.ipv4.saddr = in->who.client[3];
+		tuple.ipv4.daddr = in->who.server[3];
+		tuple.ipv4.sport = in->who.client_port;
+		tuple.ipv4.dport = in->who.server_port;
+		size = sizeof(tuple.ipv4);
+	}
+	sock = bpf_skc_lookup_tcp(ctx, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	if (sock) {
+		state = sock->state;
+		if (state != BPF_TCP_LISTEN) {
+			found = state == BPF_TCP_TIME_WAIT ? BESIDE_TIME_WAIT : BESIDE_CONNECTION;
+		} else if (server && bpf_core_field_exists(struct tcp_sock, is_mptcp)) {
+			listener = bpf_skc_to_tcp_sock(sock);
+			if (listener && listener->is_mptcp)
+				found = BESIDE_NO_SERVER;
+		}
+		bpf_sk_release(sock);
+	}
+	if (found != BESIDE_SERVER || !server)
+		return found;
+	sock = bpf_sk_lookup_udp(ctx, &tuple, size, BPF_F_CURRENT_NETNS, 0);
+	if (!sock)
+		return BESIDE_NO_SERVER;
+	bpf_sk_release(sock);
+	return BESIDE_SERVER;
+}
