@@ -215,6 +215,7 @@ fn servers(config: &Config, report: &mut Report) {
     let wait = waits(config);
     let mut all = Vec::new();
     let mut words = Vec::new();
+    let mut silent = Vec::new();
     for &address in &config.servers {
         let place = SocketAddr::new(address, config.port);
         let local = here.contains(&address);
@@ -223,7 +224,7 @@ fn servers(config: &Config, report: &mut Report) {
         }
         let udp = server::answers(place, wait);
         if let Err(error) = &udp {
-            report.problems.push(error.to_string());
+            silent.push(error.to_string());
         }
         let tcp = server::listens(place);
         if !tcp {
@@ -238,6 +239,9 @@ fn servers(config: &Config, report: &mut Report) {
         ));
         all.push(json!({ "address": address, "here": local, "udp": udp.is_ok(), "tcp": tcp }));
     }
+    // The others are served, and these when they answer.
+    let all_are = silent.len() == config.servers.len();
+    if all_are { &mut report.problems } else { &mut report.warnings }.append(&mut silent);
     if all.is_empty() {
         words.push("not named; hint: --server looks at one".into());
     }

@@ -1,7 +1,8 @@
 //! `narrows-gateway run`: refuses with the machine untouched, or serves until it is told to end.
 
+use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use narrows_gateway::config::{Config, Mode, OnExit};
 use narrows_gateway::interface::local_addresses;
@@ -46,7 +47,7 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     // Before attaching: a port that is taken is refused like anything else.
     let listener = config.metrics.map(listen).transpose()?;
     // Before signals are held back: nothing is attached, so that they may end this wait at once.
-    check_servers(config)?;
+    let silent = check_servers(config)?;
     // Before any thread: they inherit what is blocked.
     let signals = Signals::new().map_err(Failure::fault)?;
     let mut path = start(config, secret)?;
@@ -58,7 +59,7 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     put(&ready(config, path.mode()).to_string());
     systemd::notify("READY=1");
     log(Level::Info, "started", json!({ "interface": config.interface, "mode": path.mode() }));
-    let served = serve(path.as_mut(), config.clone(), source, &signals, metrics.as_ref());
+    let served = serve(path.as_mut(), config.clone(), source, &signals, metrics.as_ref(), silent);
     systemd::notify("STOPPING=1");
     let how = *served.as_ref().unwrap_or(&OnExit::Detach);
     let ended = path.end(how);
@@ -79,8 +80,10 @@ fn serve(
     source: &Source,
     signals: &Signals,
     metrics: Option<&Metrics>,
+    mut silent: Silent,
 ) -> Result<OnExit, Failure> {
     loop {
+        silent.ask_again();
         match signals.wait(Duration::from_secs(1)).map_err(Failure::fault)? {
             Some(Request::End) => return Ok(config.on_exit),
             Some(Request::HandOver) => return Ok(OnExit::Keep),
@@ -164,25 +167,67 @@ fn servers_here(config: &Config) -> Result<(), Failure> {
 }
 
 #[cfg(not(feature = "ebpf"))]
-fn check_servers(_: &Config) -> Result<(), Failure> {
-    Ok(())
+fn check_servers(_: &Config) -> Result<Silent, Failure> {
+    Ok(Silent::default())
 }
 
-/// For the in-kernel data path: the interface is there, each server address is this machine's, and answers over UDP.
+/// For the in-kernel data path: the interface is there, each server address is this machine's, and one answers over UDP. Those
+/// that do not are served when they do: until then the kernel refuses their clients. A gateway that was left serving is taken
+/// over whatever its server does.
 #[cfg(feature = "ebpf")]
-fn check_servers(config: &Config) -> Result<(), Failure> {
+fn check_servers(config: &Config) -> Result<Silent, Failure> {
     if config.mode == Mode::User {
-        return Ok(());
+        return Ok(Silent::default());
     }
     use narrows_gateway::interface::Interface;
+    use narrows_gateway::kernel::pins::Pins;
     use narrows_gateway::server;
     Interface::find(&config.interface).map_err(Failure::refused)?;
     servers_here(config)?;
     let wait = Duration::from_nanos(config.server_wait.as_ps() / 1000);
+    let (mut silent, mut why) = (Silent::default(), None);
     for &address in &config.servers {
-        server::answers(SocketAddr::new(address, config.port), wait).map_err(Failure::refused)?;
+        let server = SocketAddr::new(address, config.port);
+        if let Err(error) = server::answers(server, wait) {
+            silent.servers.push_back(server);
+            why = Some(error);
+        }
     }
-    Ok(())
+    let left = Pins::of(&config.bpffs, &config.interface).directory().exists();
+    match why {
+        Some(error) if silent.servers.len() == config.servers.len() && !left => {
+            Err(Failure::refused(error))
+        }
+        _ => {
+            for server in &silent.servers {
+                log(Level::Warning, "server address does not answer", json!({ "server": server }));
+            }
+            Ok(silent)
+        }
+    }
+}
+
+/// Server addresses that did not answer at the start.
+#[derive(Debug, Default)]
+struct Silent {
+    servers: VecDeque<SocketAddr>,
+    asked_at: Option<Instant>,
+}
+
+impl Silent {
+    /// Asks the next one of them now and then, until it answers.
+    fn ask_again(&mut self) {
+        let often = Duration::from_secs(5);
+        if self.asked_at.is_some_and(|at| at.elapsed() < often) {
+            return;
+        }
+        self.asked_at = Some(Instant::now());
+        let Some(server) = self.servers.pop_front() else { return };
+        match narrows_gateway::server::answers(server, Duration::from_millis(200)) {
+            Ok(()) => log(Level::Info, "server address answers now", json!({ "server": server })),
+            Err(_) => self.servers.push_back(server),
+        }
+    }
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
