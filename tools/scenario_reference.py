@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -14,29 +16,26 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from narrows.scenario import (
+    KINDS,
     SCHEDULES,
     Adaptive,
     Band,
     Bfifo,
     Blue,
-    Bulk,
     Change,
     Class,
     Classes,
     Codel,
-    Delayed,
     Dns,
     Drr,
     FqCodel,
     Framing,
-    Ftp,
+    Group,
     Jitter,
     Link,
     Match,
     Monitor,
     Nodes,
-    Once,
-    OnOff,
     Pfifo,
     Pie,
     Prio,
@@ -47,10 +46,7 @@ from narrows.scenario import (
     Sampler,
     Scenario,
     Sfq,
-    SpanDistribution,
-    Tcp,
     Tdrr,
-    TransferDistribution,
     Way,
     json_schema,
 )
@@ -77,7 +73,7 @@ the [JSON schema](scenario.schema.json) serves editors. Ready-made examples are 
 - **Names** are 1 to 64 letters, digits, `-` and `_`.
 - **Copies**: with `count = 500` a link stands for 500 links; `{{i}}` in its `name` and `between` is
   the number of each, from 0. A traffic group with `count` has that many of each of its `pairs`,
-  and of each of its `servers` and `clients` with `{{i}}`.
+  and of each name with `{{i}}` in its other lists of nodes.
 - **Unknown keys** are errors.
 - **A directed link** is called `NAME.forward` (from the first node of `between` to the second) or
   `NAME.backward`, here and in result tables.
@@ -89,16 +85,12 @@ the [JSON schema](scenario.schema.json) serves editors. Ready-made examples are 
 by its name or its index, or by neither where it is the only one. `queue.KEY` alone is the queue
 that `monitor.queues` names, or else the only one that the file gives. A key below `forward` or
 `backward` takes over the link's own table first.
-
-## Bounds
-
-Refused before anything is built: more than 100000 nodes, 50000 links, 100000 connections, 100000
-resolver workers, 50 million queries, 20 million samples, 5 million hops of all connections
-together, runs over 240 h.
 """
 
 # Heading, class, and what to say beside its docstring.
-SECTIONS: list[tuple[str, type[Table], str]] = [
+Section = tuple[str, type[Table], str]
+
+BEFORE_TRAFFIC: list[Section] = [
     ("The scenario", Scenario, "The keys at the top of the file."),
     ("`[nodes]`", Nodes, ""),
     ("`[[links]]`", Link, ""),
@@ -125,14 +117,8 @@ SECTIONS: list[tuple[str, type[Table], str]] = [
     ("`queue.classes`", Class, ""),
     ("`match`", Match, ""),
     ("`[[changes]]`", Change, ""),
-    ('`[[traffic]]`, `kind = "bulk"`', Bulk, ""),
-    ('`[[traffic]]`, `kind = "once"`', Once, "The keys of `bulk`, and:"),
-    ('`[[traffic]]`, `kind = "on-off"`', OnOff, "The keys of `bulk`, and:"),
-    ('`[[traffic]]`, `kind = "ftp"`', Ftp, "The keys of `bulk`, and:"),
-    ("`idle`, `pause`", SpanDistribution, "Besides a duration and a list, a table:"),
-    ("`burst`, `file`", TransferDistribution, "Besides a size and a list, a table:"),
-    ("`tcp`", Tcp, ""),
-    ("`tcp.acks`", Delayed, "Besides the words `every-segment` and `linux`, a table:"),
+]
+BEHIND_TRAFFIC: list[Section] = [
     ("`[[dns]]`", Dns, ""),
     ("`[monitor]`", Monitor, ""),
     ("`monitor.queues`, `monitor.links`", Sampler, ""),
@@ -141,23 +127,83 @@ SECTIONS: list[tuple[str, type[Table], str]] = [
 
 def reference() -> str:
     """The text of docs/reference/scenario.md."""
-    parts = [INTRODUCTION]
-    for heading, table, note in SECTIONS:
-        keys = table.model_fields
-        if issubclass(table, Once | OnOff | Ftp):
-            own = {"kind", "opener"} if table is Ftp else set()
-            common = Bulk.model_fields.keys() - own
-            keys = {key: field for key, field in keys.items() if key not in common}
-        about = (table.__doc__ or "").split("\n\n")[0]
-        lines = [f"## {heading}", "", " ".join(about.split()), ""]
-        if note:
-            lines += [note, ""]
-        lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
-        kind_first = sorted(keys.items(), key=lambda item: item[0] != "kind")
-        lines += [_row(key, field) for key, field in kind_first]
-        parts.append("\n".join(lines) + "\n")
+    parts = [INTRODUCTION, _bounds_section()]
+    parts += [_section(*section, section[1].model_fields) for section in BEFORE_TRAFFIC]
+    parts += _traffic()
+    parts += [_section(*section, section[1].model_fields) for section in BEHIND_TRAFFIC]
     parts.append(_schedules())
     return "\n".join(parts)
+
+
+def _section(heading: str, table: type[Table], note: str, keys: Mapping[str, FieldInfo]) -> str:
+    about = (table.__doc__ or "").split("\n\n")[0]
+    lines = [f"## {heading}", "", " ".join(about.split()), ""]
+    if note:
+        lines += [note, ""]
+    lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
+    kind_first = sorted(keys.items(), key=lambda item: item[0] != "kind")
+    lines += [_row(key, field) for key, field in kind_first]
+    return "\n".join(lines) + "\n"
+
+
+def _bounds_section() -> str:
+    bounds = ["100000 nodes", "50000 links"]
+    bounds += [f"{_large(of.most)} {of.many}" for of in Scenario.countables()]
+    bounds += ["20 million samples", "5 million hops of all ways together"]
+    text = f"Refused before anything is built: more than {', '.join(bounds)}, runs over 240 h."
+    return "## Bounds\n\n" + "\n".join(textwrap.wrap(text, 100)) + "\n"
+
+
+def _large(number: int) -> str:
+    return f"{number // 10**6} million" if number % 10**6 == 0 else str(number)
+
+
+def _traffic() -> Iterator[str]:
+    """What kinds of traffic have in common, each kind, and the tables among their keys."""
+    shared: list[type[Group]] = []
+    for kind, table in KINDS.items():
+        common = next((base for base in table.__mro__[1:] if vars(base).get("heading")), None)
+        keys = dict(table.model_fields)
+        note = ""
+        if common is not None:
+            assert issubclass(common, Group), "a group alone has a heading"
+            if common not in shared:
+                shared.append(common)
+                heading = f"`[[traffic]]`, {common.heading}"
+                yield _section(
+                    heading, common, "All kinds of them have these keys:", common.model_fields
+                )
+            keys = {k: field for k, field in keys.items() if not _same(k, field, common)}
+            note = f"The keys of {common.heading}, and:"
+        yield _section(f'`[[traffic]]`, `kind = "{kind}"`', table, note, keys)
+    inner: dict[type[Table], dict[str, None]] = {}
+    for table in KINDS.values():
+        _inner_tables(table, "", inner)
+    for table, places in inner.items():
+        yield _section(", ".join(f"`{place}`" for place in places), table, "", table.model_fields)
+
+
+def _same(key: str, field: FieldInfo, base: type[Table]) -> bool:
+    other = base.model_fields.get(key)
+    return other is not None and _row(key, field) == _row(key, other)
+
+
+def _inner_tables(
+    table: type[Table], place: str, found: dict[type[Table], dict[str, None]]
+) -> None:
+    """Adds the tables among a table's keys, and those among theirs, by the keys that hold them."""
+    for key, field in table.model_fields.items():
+        for inner in _tables_in(field.annotation):
+            below = f"{place}.{key}" if place else key
+            found.setdefault(inner, {})[below] = None
+            _inner_tables(inner, below, found)
+
+
+def _tables_in(annotation: Any) -> Iterator[type[Table]]:
+    if isinstance(annotation, type) and issubclass(annotation, Table):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _tables_in(part)
 
 
 def _row(key: str, field: FieldInfo) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,10 +17,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     # Values with their sources, for the language to name.
     "dns_profiles": {"errors"},
+    # The words for what is recorded; others say what it is.
+    "records": set(),
     # Knows no backend: a scenario is read and lowered without running anything.
-    "scenario": {"_core", "errors", "dns_profiles"},
-    # A run folder is read without knowing who wrote it.
-    "results": {"errors", "_core"},
+    "scenario": {"_core", "errors", "dns_profiles", "records"},
+    # A run folder is read without knowing who wrote it: the kinds of traffic that its scenario
+    # names say which tables it has.
+    "results": {"errors", "_core", "records", "scenario"},
     # Readers of what others measured: into the same run folders.
     "atlas": {"_core", "errors", "results"},
     "captures": {"_core", "errors", "results"},
@@ -26,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ratio": {"errors", "results", "report"},
     "backends": {"_core", "errors", "scenario", "results"},
     # Reads run folders only. The language is there to understand the scenario that they hold.
-    "report": {"errors", "results", "scenario"},
+    "report": {"errors", "records", "results", "scenario"},
     # Makes run folders' figures into one table, in many processes.
     "sweeps": {"_core", "errors", "scenario", "results", "backends"},
     # Asks real servers; writes what a run folder holds.
@@ -107,3 +112,11 @@ def test_the_rules_have_no_circle() -> None:
         assert free, f"a circle among {sorted(rules)}"
         done |= free
         rules = {part: others for part, others in rules.items() if part not in free}
+
+
+@pytest.mark.parametrize("module", ["narrows", "narrows.scenario", "narrows.scenario.traffic"])
+def test_the_language_loads_no_library_for_tables_or_figures(module: str) -> None:
+    """Kinds of traffic say what is made of their tables; whoever makes it loads what it takes."""
+    words = f"import sys, {module}; print(*{{'matplotlib', 'polars'}} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -21,9 +21,9 @@ connections = 3
 
 
 def test_a_line() -> None:
-    assert repr(Scenario.parse(TEXT)) == (
-        "<Scenario two: 1 link, 3 connections, 0 resolver workers, at most 10 s>"
-    )
+    assert repr(Scenario.parse(TEXT)) == "<Scenario two: 1 link, 3 connections, at most 10 s>"
+    dns = '[[dns]]\nname = "d"\nclient = "a"\nserver = "b"\nqueries = 9\n'
+    assert "3 connections, 1 resolver worker, at most" in repr(Scenario.parse(TEXT + dns))
 
 
 def test_a_notebook_shows_links_and_traffic_with_units() -> None:

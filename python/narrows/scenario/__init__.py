@@ -36,9 +36,12 @@ from narrows.scenario.queues import (
 from narrows.scenario.retry import SCHEDULES, Schedule
 from narrows.scenario.schema import json_schema
 from narrows.scenario.tcp import PROFILES, Delayed, Tcp
-from narrows.scenario.traffic import Bulk, Ftp, Group, Once, OnOff, Traffic
+from narrows.scenario.traffic import KINDS, Connections, Group, Traffic
+from narrows.scenario.traffic.kinds import *  # noqa: F403
+from narrows.scenario.traffic.kinds import Bulk, Ftp, Once, OnOff
 
 __all__ = [
+    "KINDS",
     "PROFILES",
     "SCHEDULES",
     "Adaptive",
@@ -50,6 +53,7 @@ __all__ = [
     "Class",
     "Classes",
     "Codel",
+    "Connections",
     "Delayed",
     "Direction",
     "Dns",

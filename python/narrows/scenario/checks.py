@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from narrows import _core
@@ -13,16 +13,12 @@ from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
 
 if TYPE_CHECKING:
     from narrows.scenario.changes import Change
-    from narrows.scenario.dns import Dns
     from narrows.scenario.model import Scenario
-    from narrows.scenario.traffic import Group
+    from narrows.scenario.traffic import Leg
 
 __all__ = ["check", "node_names", "select_links"]
 
 MOST_NODES = 100_000
-MOST_CONNECTIONS = 100_000
-MOST_WORKERS = 100_000
-MOST_QUERIES = 50_000_000
 MOST_SAMPLES = 20_000_000
 MOST_ROUTE_ENTRIES = 5_000_000
 MOST_CAPTURES = 100
@@ -37,10 +33,7 @@ WAYS: tuple[Literal["forward"], Literal["backward"]] = ("forward", "backward")
 def check(scenario: Scenario) -> None:
     """Raises pydantic's custom error for the first thing that cannot be meant."""
     _names_are_unique("links", ((f"links[{i}].name", x.name) for i, x in enumerate(scenario.links)))
-    groups = [
-        *((f"traffic[{i}].name", x.name) for i, x in enumerate(scenario.traffic)),
-        *((f"dns[{i}].name", x.name) for i, x in enumerate(scenario.dns)),
-    ]
+    groups = ((f"{key}.name", group.name) for key, group in scenario.groups())
     _names_are_unique("traffic and DNS groups", groups)
     _nodes_are_known(scenario)
     _counts_are_bounded(scenario)
@@ -164,9 +157,10 @@ def _nodes_are_known(scenario: Scenario) -> None:
     if len(known) > MOST_NODES:
         raise refuse(f"name {len(known)} nodes; at most {MOST_NODES} can be held", "", "links")
     members = set(known)
-    for key, name in _ends(scenario):
-        if name not in members:
-            raise refuse(f'"{name}" is no node', nearest(name, known), key)
+    for key, group in scenario.groups():
+        for below, name in group.keyed_nodes():
+            if name not in members:
+                raise refuse(f'"{name}" is no node', nearest(name, known), f"{key}.{below}")
 
 
 def node_names(scenario: Scenario) -> list[str]:
@@ -179,48 +173,17 @@ def node_names(scenario: Scenario) -> list[str]:
     return list(names)
 
 
-def _ends(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    for index, group in enumerate(scenario.traffic):
-        yield from ((f"traffic[{index}].{below}", name) for below, name in group.keyed_nodes())
-        yield from _keyed(f"traffic[{index}]", group)
-    for index, dns in enumerate(scenario.dns):
-        yield from _keyed(f"dns[{index}]", dns)
-        yield f"dns[{index}].client", dns.client
-        yield f"dns[{index}].server", dns.server
-
-
-def _keyed(place: str, group: Group | Dns) -> Iterator[tuple[str, str]]:
-    """The nodes of a group's routes."""
-    for key, route in (("route", group.route), ("route_back", group.route_back)):
-        yield from ((f"{place}.{key}[{i}]", name) for i, name in enumerate(route or ()))
-
-
 def _counts_are_bounded(scenario: Scenario) -> None:
-    connections = 0
-    for index, group in enumerate(scenario.traffic):
-        connections += group.total
-        if connections > MOST_CONNECTIONS:
-            raise refuse(
-                f"brings the connections to {connections}; at most {MOST_CONNECTIONS} can be held",
-                "lower it",
-                f"traffic[{index}].connections",
-            )
-    workers = queries = 0
-    for index, dns in enumerate(scenario.dns):
-        workers += dns.workers
-        queries += dns.workers * (dns.warm_up + dns.queries)
-        if workers > MOST_WORKERS:
-            raise refuse(
-                f"brings the workers to {workers}; at most {MOST_WORKERS} can be held",
-                "lower it",
-                f"dns[{index}].workers",
-            )
-        if queries > MOST_QUERIES:
-            raise refuse(
-                f"brings the queries to {queries}; at most {MOST_QUERIES} can be recorded",
-                "lower it, warm_up or workers",
-                f"dns[{index}].queries",
-            )
+    totals = dict.fromkeys(scenario.countables(), 0)
+    for key, group in scenario.groups():
+        for number, of, below, or_else in group.amounts():
+            totals[of] = total = totals[of] + number
+            if total > of.most:
+                raise refuse(
+                    f"brings the {of.many} to {total}; at most {of.most} can be {of.can_be}",
+                    f"lower it, {or_else}" if or_else else "lower it",
+                    f"{key}.{below}",
+                )
 
 
 def _queues_are_bounded(scenario: Scenario) -> None:
@@ -250,17 +213,13 @@ def _buckets(queue: AnyQueue) -> int:
 
 
 def _starts_are_in_time(scenario: Scenario) -> None:
-    keyed = [
-        *((f"traffic[{i}].start", group.start) for i, group in enumerate(scenario.traffic)),
-        *((f"dns[{i}].start", dns.start) for i, dns in enumerate(scenario.dns)),
-    ]
-    for key, start in keyed:
-        if start >= scenario.duration:
+    for key, group in scenario.groups():
+        if group.start >= scenario.duration:
             raise refuse(
-                f'"{span_text(start)}" is not before the end of the run '
+                f'"{span_text(group.start)}" is not before the end of the run '
                 f'("{span_text(scenario.duration)}")',
                 "start earlier or raise duration",
-                key,
+                f"{key}.start",
             )
 
 
@@ -316,7 +275,7 @@ def _captures_are_possible(scenario: Scenario) -> None:
     if not captured:
         return
     # The simulator counts bytes; a capture shows messages, whose names number all queries.
-    queries = sum(dns.workers * (dns.warm_up + dns.queries) for dns in scenario.dns)
+    queries = sum(dns.asked for dns in scenario.dns)
     for index, dns in enumerate(scenario.dns):
         least = _core.dns_sizes(queries, dns.query_size, dns.reply_size)
         sizes = (("query_size", dns.query_size), ("reply_size", dns.reply_size))
@@ -333,59 +292,34 @@ def _paths_exist(scenario: Scenario) -> None:
     network = Network.of(scenario)
     entries = 0
     try:
-        for index, group in enumerate(scenario.traffic):
-            for below, (sender, receiver) in group.keyed_pairs():
-                place = f"traffic[{index}]"
-                key = f"{place}.{below}" if below else f"{place}.receiver"
-                there, back = _both_paths(network, group, sender, receiver, place, key)
-                entries += group.connections * (len(there) + len(back))
+        for key, group in scenario.groups():
+            for leg in group.legs():
+                entries += len(_path(network, leg, key))
                 if entries > MOST_ROUTE_ENTRIES:
                     raise refuse(
-                        f"needs more than {MOST_ROUTE_ENTRIES} hops for all its connections",
-                        "lower connections",
-                        key,
+                        f"needs more than {MOST_ROUTE_ENTRIES} hops for all its ways",
+                        "name fewer nodes",
+                        f"{key}.{leg.key}",
                     )
-        for index, dns in enumerate(scenario.dns):
-            key = f"dns[{index}].server"
-            if dns.client == dns.server:
-                raise refuse("is the client too", "name two nodes", key)
-            _both_paths(network, dns, dns.client, dns.server, f"dns[{index}]", key)
     except RoutesError:
         raise refuse(
             "make more routes than can be computed", "use fewer routers or end points", "links"
         ) from None
 
 
-def _both_paths(
-    network: Network, group: Group | Dns, source: str, target: str, place: str, key: str
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The paths there and back; `key` is what is to blame where there is none."""
-    return (
-        _path(network, source, target, group.route, key, f"{place}.route"),
-        _path(network, target, source, group.route_back, key, f"{place}.route_back"),
-    )
-
-
-def _path(
-    network: Network,
-    source: str,
-    target: str,
-    given: tuple[str, ...] | None,
-    key: str,
-    given_key: str,
-) -> tuple[int, ...]:
-    if given is not None:
+def _path(network: Network, leg: Leg, group: str) -> tuple[int, ...]:
+    if leg.given is not None:
         try:
-            return network.along(source, given, target)
+            return network.along(leg.source, leg.given, leg.target)
         except PathError as error:
             at = "" if error.position is None else f"[{error.position}]"
             hint = 'list neighbours in order, such as ["r1", "r3", "r2"]'
-            raise refuse(error.message, hint, f"{given_key}{at}") from None
-    path = network.route(source, target)
+            raise refuse(error.message, hint, f"{group}.{leg.given_key}{at}") from None
+    path = network.route(leg.source, leg.target)
     if path is None:
         raise refuse(
-            f'there is no path from "{source}" to "{target}" of at most {MOST_HOPS} hops',
+            f'there is no path from "{leg.source}" to "{leg.target}" of at most {MOST_HOPS} hops',
             "join them by [[links]]; nodes listed in nodes.hosts forward nothing",
-            key,
+            f"{group}.{leg.key}",
         )
     return path

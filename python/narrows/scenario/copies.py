@@ -10,7 +10,7 @@
     count = 500
 
 A link becomes so many links, in its place; a traffic group gets so many pairs for each that it
-lists, and so many servers and clients for each with `{i}`. This happens to a file's values, before
+lists, and so many of its other ends for each with `{i}`. This happens to a file's values, before
 they are validated: errors in them, `resolved` and the run folder show the copies.
 """
 
@@ -19,11 +19,11 @@ from __future__ import annotations
 from typing import Any
 
 from narrows.errors import ScenarioError
+from narrows.scenario.traffic import KINDS
 
 __all__ = ["COUNT_SCHEMA", "expand"]
 
 _MARK = "{i}"
-_LISTS = ("pairs", "servers", "clients")
 _MOST_LINKS = 50_000
 _MOST_PAIRS = 100_000
 # Of all copies of a link together: each is validated.
@@ -96,28 +96,43 @@ def _groups(groups: list[Any], file: str) -> list[Any]:
             continue
         key = f"traffic[{index}]"
         rest = {field: value for field, value in group.items() if field != "count"}
-        lists = {field: rest[field] for field in _LISTS if isinstance(rest.get(field), list)}
+        copied = _copied_keys(group.get("kind"))
+        lists = {field: rest[field] for field in copied if isinstance(rest.get(field), list)}
         if not lists:
-            example = f'such as pairs = [["src{_MARK}", "dst{_MARK}"]]'
-            raise ScenarioError(file, f"{key}.count", "needs pairs", example)
+            raise ScenarioError(file, f"{key}.count", *_missing(copied))
         each = sum(len(entries) for entries in lists.values())
         count = _count(group, key, each, _MOST_PAIRS - made, "pairs", file)
         for field, entries in lists.items():
-            rest[field] = _copied(field, entries, count)
+            rest[field] = _copied(entries, count)
             made += len(rest[field])
         result.append(rest)
     return result
 
 
-def _copied(field: str, entries: list[Any], count: int) -> list[Any]:
-    if field == "pairs":
-        return [_numbered(entry, i) for i in range(count) for entry in entries]
-    # Names without a mark stand beside those with one.
+def _copied_keys(kind: object) -> tuple[str, ...]:
+    """The keys of a group whose entries are copied; of a kind that is not known, of every kind."""
+    known = KINDS.get(kind) if isinstance(kind, str) else None
+    if known is not None:
+        return known.copied
+    return tuple(dict.fromkeys(key for each in KINDS.values() for key in each.copied))
+
+
+def _missing(copied: tuple[str, ...]) -> tuple[str, str]:
+    """What to say, and the hint, where there is nothing to copy."""
+    if not copied:
+        return "has nothing to number in this kind of traffic", "leave it out"
+    pair = f'["src{_MARK}", "dst{_MARK}"]'
+    entry = pair if copied[0] == "pairs" else f'"node{_MARK}"'
+    return f"needs {copied[0]}", f"such as {copied[0]} = [{entry}]"
+
+
+def _copied(entries: list[Any], count: int) -> list[Any]:
+    # Names without a mark stand beside those with one; pairs are copied in any case.
     return [
         _numbered(entry, i)
         for i in range(count)
         for entry in entries
-        if i == 0 or (isinstance(entry, str) and _MARK in entry)
+        if i == 0 or not isinstance(entry, str) or _MARK in entry
     ]
 
 

@@ -40,14 +40,14 @@ class _Distribution(Table):
 
 
 class SpanDistribution(_Distribution):
-    """A random time."""
+    """A random time, where a fixed time or a list will not do."""
 
     mean: Span
     """Its mean."""
 
 
 class TransferDistribution(_Distribution):
-    """A random number of bytes, at least one."""
+    """A random number of bytes, at least one, where a fixed size or a list will not do."""
 
     mean: TransferSize
     """Its mean."""

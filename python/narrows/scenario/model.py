@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -20,7 +20,7 @@ from narrows.scenario.links import Link
 from narrows.scenario.monitor import Monitor
 from narrows.scenario.overrides import override
 from narrows.scenario.quantities import Name, PositiveSpan
-from narrows.scenario.traffic import Traffic
+from narrows.scenario.traffic import KINDS, Countable, Group, Traffic
 
 __all__ = ["Nodes", "Scenario"]
 
@@ -50,7 +50,7 @@ class Scenario(Table):
         ... rate = "2 Mbit/s"
         ... ''', set={"links.wan.delay": "5 ms"})
         >>> scenario
-        <Scenario one-link: 1 link, 0 connections, 0 resolver workers, at most 10 s>
+        <Scenario one-link: 1 link, at most 10 s>
         >>> scenario.links[0].direction("forward").delay
         5000000000
     """
@@ -75,7 +75,7 @@ class Scenario(Table):
     changes: Annotated[tuple[Change, ...], Field(max_length=10_000, fail_fast=True)] = ()
     """Links that change at a time."""
     traffic: Annotated[tuple[Traffic, ...], Field(max_length=10_000, fail_fast=True)] = ()
-    """Groups of TCP connections."""
+    """Groups of traffic."""
     dns: Annotated[tuple[Dns, ...], Field(max_length=10_000, fail_fast=True)] = ()
     """Groups of resolver workers."""
     monitor: Monitor = Monitor()
@@ -131,12 +131,36 @@ class Scenario(Table):
         except RecursionError:
             raise ScenarioError(file, "", "is nested too deeply") from None
 
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """Everything that uses the network, each with its key: traffic, then resolver workers."""
+        yield from ((f"traffic[{index}]", group) for index, group in enumerate(self.traffic))
+        yield from ((f"dns[{index}]", group) for index, group in enumerate(self.dns))
+
+    @classmethod
+    def countables(cls) -> tuple[Countable, ...]:
+        """What scenarios may have so many of, in all their groups together."""
+        groups: list[type[Group]] = [*KINDS.values(), Dns]
+        return tuple(dict.fromkeys(of for group in groups for of in group.countables))
+
+    def amounts(self) -> dict[Countable, int]:
+        """How many of each the groups have together."""
+        found = dict.fromkeys(self.countables(), 0)
+        for _, group in self.groups():
+            for amount in group.amounts():
+                found[amount.of] += amount.number
+        return found
+
     def __repr__(self) -> str:
-        links, connections = len(self.links), sum(group.total for group in self.traffic)
-        workers = sum(group.workers for group in self.dns)
+        consists_of = {group.countables[0] for _, group in self.groups() if group.countables}
+        counts = [_count(len(self.links), "link", "links")]
+        counts += [
+            _count(number, of.one, of.many)
+            for of, number in self.amounts().items()
+            if of in consists_of
+        ]
         return (
-            f"<Scenario {self.name}: {_count(links, 'link')}, {_count(connections, 'connection')}, "
-            f"{_count(workers, 'resolver worker')}, at most {_core.format_span(self.duration)}>"
+            f"<Scenario {self.name}: {', '.join(counts)}, "
+            f"at most {_core.format_span(self.duration)}>"
         )
 
     def _repr_html_(self) -> str:
@@ -173,8 +197,8 @@ class Scenario(Table):
         )
 
 
-def _count(number: int, of: str) -> str:
-    return f"{number:,} {of}{'' if number == 1 else 's'}"
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _words(settings: Mapping[str, Any]) -> str:

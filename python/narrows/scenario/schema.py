@@ -6,6 +6,7 @@ from typing import Any
 
 from narrows.scenario.copies import COUNT_SCHEMA
 from narrows.scenario.model import Scenario
+from narrows.scenario.traffic import KINDS
 
 __all__ = ["json_schema"]
 
@@ -27,12 +28,12 @@ def json_schema() -> dict[str, Any]:
     for name in ("Link", "Way"):
         tables[name]["properties"]["framing"]["anyOf"].append({"const": "ethernet"})
     tables["Red1993"]["properties"]["adaptive"]["anyOf"].append({"type": "boolean"})
-    for name in ("Link", "Bulk", "Once", "OnOff", "Ftp"):
+    copied = {kind.__name__: kind.copied for kind in KINDS.values() if kind.copied}
+    for name, keys in {"Link": ("name", "between"), **copied}.items():
         properties = tables[name]["properties"]
         properties["count"] = COUNT_SCHEMA
-        for key in ("name", "between", "pairs", "servers", "clients"):
-            if key in properties:
-                properties[key] = _with_mark(properties[key])
+        for key in keys:
+            properties[key] = _with_mark(properties[key])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,

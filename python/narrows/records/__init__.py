@@ -1,0 +1,13 @@
+"""What a run records, as declarations: tables, figures of the summary, figures of the report.
+
+A kind of traffic that records more than every run does says so in its own file
+(`narrows.scenario.traffic`), in the words of this package. `narrows.results` writes, reads and
+summarises what was declared, and `narrows.report` draws it. This package knows neither of them.
+"""
+
+from __future__ import annotations
+
+from narrows.records.record import Figure, Headline, Pen, Picture, Record
+from narrows.records.table import Column, Table
+
+__all__ = ["Column", "Figure", "Headline", "Pen", "Picture", "Record", "Table"]

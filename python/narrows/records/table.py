@@ -1,0 +1,68 @@
+"""What a table of a run folder is: its columns, each with its type, its unit and one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Column", "Table"]
+
+TypeName = Literal["u8", "u16", "u32", "u64", "f64", "bool", "string", "list of strings"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    type: pl.DataType | TypeName
+    """As polars has it, or by a name, for declarations that load no library."""
+    unit: str
+    """Unit of the values; empty where they are names, flags or row numbers."""
+    doc: str
+    """One sentence, without the unit."""
+    nullable: bool = False
+    """Whether a row may have no value."""
+
+    @property
+    def dtype(self) -> pl.DataType:
+        """The type as polars has it."""
+        import polars as pl
+
+        types: dict[TypeName, pl.DataType] = {
+            "u8": pl.UInt8(),
+            "u16": pl.UInt16(),
+            "u32": pl.UInt32(),
+            "u64": pl.UInt64(),
+            "f64": pl.Float64(),
+            "bool": pl.Boolean(),
+            "string": pl.String(),
+            "list of strings": pl.List(pl.String()),
+        }
+        return types[self.type] if isinstance(self.type, str) else self.type
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a run folder, stored as `NAME.parquet`."""
+
+    name: str
+    row: str
+    """What one row stands for."""
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def schema(self) -> pl.Schema:
+        """Names and types, in order."""
+        import polars as pl
+
+        return pl.Schema({column.name: column.dtype for column in self.columns})
+
+    @property
+    def file_name(self) -> str:
+        """Its file in a run folder."""
+        return f"{self.name}.parquet"

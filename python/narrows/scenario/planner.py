@@ -1,0 +1,95 @@
+"""What groups refer to while they are lowered: lists of the plan that hold each thing once."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from narrows.scenario.routing import Network
+    from narrows.scenario.tcp import Tcp
+
+__all__ = ["Planner"]
+
+
+class Planner:
+    """The plan's lists that applications refer to by index, and chance.
+
+    Attributes:
+        paths: The plan's paths so far.
+        tcp: The plan's TCP settings so far.
+        applications: The plan's applications so far.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        nodes: Mapping[str, int],
+        *,
+        seed: int,
+        profile: Callable[[str], str],
+    ) -> None:
+        """An empty planner.
+
+        Args:
+            network: Finds the routes.
+            nodes: Indices of the nodes by name.
+            seed: The run's.
+            profile: Gives a TCP profile's settings as JSON.
+        """
+        self.paths: list[dict[str, Any]] = []
+        self.tcp: list[dict[str, Any]] = []
+        self.applications: list[dict[str, Any]] = []
+        self._network = network
+        self._nodes = nodes
+        self._seed = seed
+        self._profile = profile
+        self._path_of_links: dict[tuple[int, ...], int] = {}
+        self._path_of_ends: dict[tuple[str, str, tuple[str, ...] | None], int] = {}
+        self._tcp_of_text: dict[str, int] = {}
+        # By identity: groups that give no settings share the default, and all keep theirs.
+        self._tcp_of_settings: dict[tuple[int, bool | None], int] = {}
+
+    @property
+    def position(self) -> int:
+        """The index that the next application gets."""
+        return len(self.applications)
+
+    def path(self, source: str, target: str, given: tuple[str, ...] | None = None) -> int:
+        """The index of the path from one node to another, over the nodes given."""
+        ends = (source, target, given)
+        if ends not in self._path_of_ends:
+            # Its links say where a path starts and ends.
+            links = self._links(*ends)
+            if links not in self._path_of_links:
+                self._path_of_links[links] = len(self.paths)
+                path = {"from": self._nodes[source], "to": self._nodes[target]}
+                self.paths.append({**path, "links": list(links)})
+            self._path_of_ends[ends] = self._path_of_links[links]
+        return self._path_of_ends[ends]
+
+    def _links(self, source: str, target: str, given: tuple[str, ...] | None) -> tuple[int, ...]:
+        if given is not None:
+            return self._network.along(source, given, target)
+        path = self._network.route(source, target)
+        assert path is not None, "the scenario's checks found a path"
+        return path
+
+    def tcp_settings(self, tcp: Tcp, *, ecn: bool | None = None) -> int:
+        """The index of TCP settings; `ecn` overrides their own."""
+        key = (id(tcp), ecn)
+        if key not in self._tcp_of_settings:
+            config = tcp.config(self._profile, ecn=ecn)
+            text = json.dumps(config, sort_keys=True)
+            if text not in self._tcp_of_text:
+                self._tcp_of_text[text] = len(self.tcp)
+                self.tcp.append(config)
+            self._tcp_of_settings[key] = self._tcp_of_text[text]
+        return self._tcp_of_settings[key]
+
+    def chance(self, name: str, what: str) -> float:
+        """0 to below 1, from the seed and a component's name alone; one value for each `what`."""
+        # A text as seed goes through SHA-512, and random() is promised not to change.
+        return random.Random(f"{self._seed}/{name}/{what}").random()

@@ -1,0 +1,123 @@
+"""Bursts of data over TCP: what the kinds that send them share, and what is recorded of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.draws import Amounts, draw
+from narrows.scenario.traffic.connections import Connections
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from narrows.scenario.planner import Planner
+
+__all__ = ["BURSTS", "Bursts"]
+
+
+def _times(bursts: pl.DataFrame) -> pl.Series:
+    """How long bursts took, of those that were completed."""
+    return (bursts.get_column("end_s") - bursts.get_column("start_s")).drop_nulls()
+
+
+def _summarise(bursts: pl.DataFrame, _end_s: float) -> dict[str, Any]:
+    from narrows.records.numbers import floats, mean, percentile
+
+    times = floats(_times(bursts))
+    return {
+        "bursts": bursts.height,
+        "completed": len(times),
+        "completion_mean_s": mean(times),
+        "completion_p50_s": percentile(times, 0.5),
+        "completion_p99_s": percentile(times, 0.99),
+    }
+
+
+def _says(figures: Mapping[str, Any]) -> str | None:
+    if not figures["completed"]:
+        return None
+    return (
+        "Curve: half of the completed bursts took at most "
+        f"{figures['completion_p50_s']:.4g} s, 99 % of them {figures['completion_p99_s']:.4g} s."
+    )
+
+
+def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, bursts in runs.items():
+        pen.cdf(label, _times(bursts), of=bursts.height)
+
+
+BURSTS = Record(
+    table=Table(
+        "bursts",
+        "a burst of an `on-off` source, a file of `ftp`, or what `once` sends",
+        (
+            Column("flow", "u32", "", "Number of the connection, from 0 in the scenario's order."),
+            Column("burst", "u32", "", "Number of the burst within its connection, from 0."),
+            Column("start_s", "f64", "s", "When the application handed it to TCP."),
+            Column(
+                "end_s",
+                "f64",
+                "s",
+                "When all of it was acknowledged; null: not by the end of the run.",
+                nullable=True,
+            ),
+            Column("bytes", "u64", "bytes", "Its size."),
+            Column("segments_retransmitted", "u32", "segments", "Data segments of it sent again."),
+        ),
+    ),
+    title="bursts",
+    figures=(
+        Figure("bursts", "bursts"),
+        Figure("completed", "completed"),
+        Figure("completion_mean_s", "completion time, mean", "s"),
+        Figure("completion_p50_s", "completion time, median", "s"),
+        Figure("completion_p99_s", "completion time, 99 % within", "s"),
+    ),
+    summarise=_summarise,
+    headline=Headline("completion_mean_s", "mean burst completion"),
+    pictures=(
+        Picture(
+            "burst-cdf",
+            title="Burst completion time, until all of it is acknowledged",
+            x="completion time (s)",
+            y="bursts completed\nwithin it (%)",
+            caption=(
+                "From handing a burst to TCP until all of it is acknowledged. The curve ends below "
+                "100 % where bursts were unfinished at the end."
+            ),
+            says=_says,
+            draw=_draw,
+        ),
+    ),
+)
+
+
+class Bursts(Connections):
+    """A group of TCP connections that send bursts, one after the other."""
+
+    records: ClassVar[tuple[Record, ...]] = (BURSTS,)
+
+    def lower_bursts(
+        self, planner: Planner, *, burst: Amounts, idle: Amounts, bursts: int | None
+    ) -> list[dict[str, Any]]:
+        """One application, `on-off`.
+
+        Args:
+            planner: The plan so far.
+            burst: Bytes of a burst.
+            idle: Time from the acknowledgement of a burst to the start of the next.
+            bursts: Bursts after which a connection closes; None: it stays open.
+        """
+        connections = self.lower_connections(planner)
+        return [
+            self.application(
+                "on-off",
+                connections=connections,
+                burst=draw(burst),
+                idle=draw(idle),
+                bursts=bursts,
+            )
+        ]

@@ -1,0 +1,179 @@
+"""Flows between pairs of nodes: between which, on which way, and when each begins."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from math import isqrt
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from narrows.scenario.quantities import Name, Path, PositiveSpan, Span, refuse, span_text
+from narrows.scenario.traffic.base import Group, Leg
+
+__all__ = ["Flows"]
+
+RampPoint = tuple[Span, Annotated[int, Field(strict=True, ge=0, le=100_000)]]
+Ramp = Annotated[tuple[RampPoint, ...], Field(min_length=1, max_length=10_000, fail_fast=True)]
+
+
+class Flows(Group):
+    """A group of flows, each from a sender to a receiver."""
+
+    copied: ClassVar[tuple[str, ...]] = ("pairs",)
+
+    sender: Name | None = None
+    """The data's sender: a node. With `receiver`, instead of `pairs`."""
+    receiver: Name | None = None
+    """The data's receiver: a node."""
+    pairs: Annotated[tuple[tuple[Name, Name], ...], Field(fail_fast=True)] | None = None
+    """Pairs of sender and receiver, `[["a", "b"], ...]`."""
+    route: Path | None = None
+    """Nodes that the data pass, neighbours in order, instead of the shortest path. It may leave out
+    the sender, the receiver and what lies next to them: the shortest path leads there."""
+    route_back: Path | None = None
+    """The same from receiver to sender."""
+    spread: Span = 0
+    """They begin within this span after `start`."""
+    ramp: Literal["constant", "rising"] | Ramp = "constant"
+    """How fast: at a constant rate; at a rate that rises from nothing in proportion to time; or as
+    a list of times after `start` and the number that have begun by then,
+    `[["0 s", 5], ["60 s", 20]]`, with a constant rate between two entries."""
+    stagger: Literal["even", "random"] = "even"
+    """At even distances for such a rate, or at random times drawn from the scenario's seed and the
+    flow's name."""
+    stop: PositiveSpan | None = None
+    """They send nothing new from then on."""
+
+    @property
+    @abstractmethod
+    def each(self) -> int:
+        """Flows for each pair."""
+
+    @model_validator(mode="after")
+    def _flows_are_possible(self) -> Flows:
+        self._has_ends()
+        for key, (sender, receiver) in self.keyed_pairs():
+            if sender == receiver:
+                raise refuse("joins a node with itself", "name two nodes", key or "receiver")
+        self._ramp_is_possible()
+        last = self.start + self._longest_offset()
+        if self.stop is not None and self.stop <= last:
+            raise refuse(
+                f'"{span_text(self.stop)}" is not after the last start ("{span_text(last)}")',
+                "stop later, or start earlier",
+                "stop",
+            )
+        return self
+
+    def _has_ends(self) -> None:
+        single = self.sender is not None or self.receiver is not None
+        if single and self.pairs is not None:
+            raise refuse("excludes sender and receiver", "give one or the other", "pairs")
+        if self.pairs is None and (self.sender is None or self.receiver is None):
+            raise refuse("needs sender and receiver, or pairs", 'such as pairs = [["a", "b"]]')
+        if self.pairs == ():
+            raise refuse("is empty", 'such as [["a", "b"]]', "pairs")
+
+    def _ramp_is_possible(self) -> None:
+        if self.ramp == "rising" and not self.spread:
+            raise refuse("needs a time to rise in", 'such as spread = "60 s"', "ramp")
+        if isinstance(self.ramp, str):
+            return
+        if self.spread:
+            raise refuse("has times of its own", "leave spread out", "ramp")
+        for index, (point, before) in enumerate(zip(self.ramp[1:], self.ramp, strict=False), 1):
+            if point[0] < before[0] or point[1] < before[1]:
+                raise refuse("goes back", "times and numbers must not fall", f"ramp[{index}]")
+        if self.ramp[-1][1] != self.total:
+            flows = self.countables[0].many
+            raise refuse(
+                f"ends at {self.ramp[-1][1]} {flows}, but the group has {self.total}",
+                "make them the same",
+                f"ramp[{len(self.ramp) - 1}]",
+            )
+
+    def _longest_offset(self) -> int:
+        return self.spread if isinstance(self.ramp, str) else self.ramp[-1][0]
+
+    def offset(self, number: int, random: float | None) -> int:
+        """When a flow begins, after the group's start.
+
+        Args:
+            number: Which of the group's flows, from 0.
+            random: 0 to below 1, where `stagger` is random.
+
+        Examples:
+            >>> from narrows.scenario import Bulk
+            >>> group = Bulk(name="b", sender="a", receiver="b", connections=4, spread="4 s")
+            >>> [group.offset(number, None) // 10**12 for number in range(4)]
+            [0, 1, 2, 3]
+            >>> rising = group.model_copy(update={"ramp": "rising"})
+            >>> [rising.offset(number, None) // 10**12 for number in range(4)]
+            [0, 2, 2, 3]
+        """
+        total = self.total
+        if not isinstance(self.ramp, str):
+            return self._listed_offset(number if random is None else random * total)
+        if self.ramp == "constant":
+            if random is not None:
+                return int(random * self.spread)
+            return self.spread * number // total
+        # The number begun by a time goes with its square.
+        if random is not None:
+            return int(random**0.5 * self.spread)
+        return isqrt(self.spread**2 * number // total)
+
+    def _listed_offset(self, opened: float) -> int:
+        """The time at which the list has more than `opened` flows."""
+        assert not isinstance(self.ramp, str), "the caller has looked"
+        before, count = self.ramp[0][0], 0
+        for time, by_then in self.ramp:
+            if by_then > opened:
+                return before + int((time - before) * ((opened - count) / (by_then - count)))
+            before, count = time, by_then
+        return before
+
+    def keyed_nodes(self) -> Iterator[tuple[str, str]]:
+        """Each key below the group that names a node, and the node."""
+        yield from self._keyed_ends()
+        for key, route in (("route", self.route), ("route_back", self.route_back)):
+            yield from ((f"{key}[{index}]", name) for index, name in enumerate(route or ()))
+
+    def _keyed_ends(self) -> Iterator[tuple[str, str]]:
+        for key, (sender, receiver) in self.keyed_pairs():
+            yield (f"{key}[0]" if key else "sender"), sender
+            yield (f"{key}[1]" if key else "receiver"), receiver
+
+    def keyed_pairs(self) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Each pair of sender and receiver, and its key below the group (empty: the group's)."""
+        if self.pairs is not None:
+            for index, pair in enumerate(self.pairs):
+                yield f"pairs[{index}]", pair
+        elif self.sender is not None and self.receiver is not None:
+            yield "", (self.sender, self.receiver)
+
+    def legs(self) -> Iterator[Leg]:
+        """The ways of all pairs, there and back."""
+        for key, (sender, receiver) in self.keyed_pairs():
+            blamed = key or "receiver"
+            yield Leg(sender, receiver, self.route, "route", blamed)
+            yield Leg(receiver, sender, self.route_back, "route_back", blamed)
+
+    def pair(self, number: int, chance: Callable[[str], float]) -> tuple[str, str]:
+        """Sender and receiver of a flow.
+
+        Args:
+            number: Which of the group's flows, from 0.
+            chance: Draws 0 to below 1, where chance decides; it is told what for.
+        """
+        if self.pairs is not None:
+            return self.pairs[number // self.each]
+        assert self.sender is not None and self.receiver is not None, "as the validator says"
+        return self.sender, self.receiver
+
+    @property
+    def total(self) -> int:
+        """Flows of the whole group."""
+        return self.each * (1 if self.pairs is None else len(self.pairs))
