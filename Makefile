@@ -50,8 +50,9 @@ wheel: setup ## Builds a wheel in dist/
 results: setup ## Runs the reproductions and writes their result.json and READMEs (RESULTS=H: one paper)
 	$(BIN)/python tools/reproduction_results.py $(RESULTS)
 
-docs: setup ## Generates the scenario reference, the JSON schema and the tables of DNS profiles
+docs: setup ## Generates the scenario reference, the JSON schema, and the tables of run folders and DNS profiles
 	$(BIN)/python tools/scenario_reference.py
+	$(BIN)/python tools/table_reference.py
 	$(BIN)/python tools/dns_profile_tables.py
 
 bench-sim: setup ## Speed against ns-3 and ns-2 (QUICK=1: under 5 minutes)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from narrows.report import figures
+from narrows.report.extras import extra_figures
 from narrows.report.figures import Bar, Change
 from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
 from narrows.report.run_report import FIGURES, REPORT_FILE
@@ -102,16 +103,7 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
                 "What the link carried, framing included.",
             )
         )
-    if all(run.bursts.height for run in runs.values()):
-        shown.append(
-            Shown(
-                "burst-cdf",
-                figures.burst_cdf(runs),
-                "Curves: burst completion time in each case.",
-                "Until all of a burst is acknowledged.",
-            )
-        )
-    return shown
+    return shown + extra_figures(runs)
 
 
 def _queue_figures(runs: dict[str, Run], link: str) -> list[Shown]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from narrows.report import figures
+from narrows.report.extras import extra_figures, headlines
 from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
 from narrows.report.source import monitored_links, monitored_queues, queue_facts
 from narrows.report.toml_text import toml_text
@@ -97,19 +98,7 @@ def run_figures(run: Run) -> list[Shown]:
                 "always busy is not the worse for a shorter queue.",
             )
         )
-    bursts = run.summary.get("bursts")
-    if bursts and bursts["completed"]:
-        shown.append(
-            Shown(
-                "burst-cdf",
-                figures.burst_cdf({run.name: run}),
-                f"Curve: half of the completed bursts took at most "
-                f"{value_text(bursts['completion_p50_s'])} s.",
-                "From handing a burst to TCP until all of it is acknowledged. The curve ends below "
-                "100 % where bursts were unfinished at the end.",
-            )
-        )
-    return shown
+    return shown + extra_figures({run.name: run})
 
 
 def _queue_figures(run: Run, link: str) -> list[Shown]:
@@ -177,7 +166,4 @@ def _cards(run: Run) -> list[tuple[str, str]]:
         share = summary["links"][link]["run"]["utilisation_percent"]
         if share is not None:
             cards.append((f"{share:.1f} %", f"utilisation of {link}"))
-    bursts = summary.get("bursts")
-    if bursts and bursts["completion_mean_s"] is not None:
-        cards.append((f"{value_text(bursts['completion_mean_s'])} s", "mean burst completion"))
-    return cards
+    return cards + headlines(run)

@@ -13,7 +13,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +113,16 @@ def write(
 
 
 def read(
-    folder: Path, schema: Mapping[str, Table] = TABLES
+    folder: Path,
+    schema: Mapping[str, Table] = TABLES,
+    extra: Callable[[str], Table | None] | None = None,
 ) -> tuple[dict[str, Any], dict[str, pl.DataFrame]]:
     """run.json and the tables of a run folder, checked.
+
+    Args:
+        folder: Where.
+        schema: The tables that it must have.
+        extra: Knows the tables that it may have besides, by name; None: others are not read.
 
     Raises:
         RunFolderError: The folder holds no run, a damaged one, one of another format, or one that
@@ -126,9 +133,19 @@ def read(
     files = document.get("files", {})
     if not isinstance(files, dict):
         raise RunFolderError(folder / RUN_FILE, "is damaged (files is no object)", _RERUN)
+    wanted = dict(schema)
+    names = [name.removesuffix(".parquet") for name in files if name.endswith(".parquet")]
+    for name in names:
+        if extra is None or name in schema:
+            continue
+        found = extra(name)
+        if found is None:
+            what = f"has a table {name} that this version does not know"
+            raise RunFolderError(folder, what, "use the narrows that wrote it")
+        wanted[name] = found
     tables = {
         table.name: _read_table(folder / table.file_name, table, files.get(table.file_name))
-        for table in schema.values()
+        for table in wanted.values()
     }
     return document, tables
 

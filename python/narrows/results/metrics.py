@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from narrows.records import Record
+from narrows.results.extras import records
+
 __all__ = ["Metric", "metrics", "value_text"]
 
 
@@ -62,7 +65,19 @@ def _metrics(summary: Mapping[str, Any]) -> Iterator[Metric]:
     if len(groups) > 1:
         for group, figures in groups.items():
             yield from _section(figures, f"flows.groups.{group}", f"TCP group {group}", _GROUP)
-    yield from _section(summary.get("bursts"), "bursts", "bursts", _BURSTS)
+    # The registry of kinds is asked where there is something of theirs.
+    if summary.keys() - _OF_EVERY_RUN:
+        for name, record in records().items():
+            yield from _extra(summary.get(name), record)
+
+
+def _extra(figures: Mapping[str, Any] | None, record: Record) -> Iterator[Metric]:
+    """What a kind of traffic brings, and that of each of its groups."""
+    name = record.table.name
+    known = {figure.key: (figure.name, figure.unit, figure.scale) for figure in record.figures}
+    yield from _section(figures, name, record.title, known)
+    for group, part in ((figures or {}).get("groups") or {}).items():
+        yield from _section(part, f"{name}.groups.{group}", f"{record.title}, group {group}", known)
 
 
 def _section(
@@ -118,10 +133,5 @@ _FLOWS: _Known = {
     "srtt_median_ms": ("smoothed round-trip time, median", "ms", 1),
 }
 _GROUP: _Known = {**_FLOWS, "goodput_mbit_per_s": ("goodput", "Mbit/s", 1)}
-_BURSTS: _Known = {
-    "bursts": ("bursts", "", 1),
-    "completed": ("completed", "", 1),
-    "completion_mean_s": ("completion time, mean", "s", 1),
-    "completion_p50_s": ("completion time, median", "s", 1),
-    "completion_p99_s": ("completion time, 99 % within", "s", 1),
-}
+
+_OF_EVERY_RUN = frozenset({"dns", "dns_groups", "queues", "links", "flows"})

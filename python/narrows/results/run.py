@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
@@ -11,8 +11,10 @@ from typing import Any, Literal
 
 import polars as pl
 
+from narrows.records import Table
 from narrows.results import folder as run_folder
 from narrows.results.errors import RunFolderError
+from narrows.results.extras import extra_table, records, wanted
 from narrows.results.metrics import metrics, value_text
 from narrows.results.schema import FORMAT, TABLES, frame, mismatch
 from narrows.results.summarise import summarise
@@ -52,7 +54,8 @@ class Run:
         stopped: Why it ended: `end`, `dns-done`, `event-limit` or `interrupted`.
         end_s: The run's time when it ended, in seconds.
         events: Events that the simulator handled.
-        tables: Tables by name; `narrows.results.schema.TABLES` says what their columns mean.
+        tables: Tables by name: those of every run, which `narrows.results.schema.TABLES` explains,
+            and those that kinds of traffic bring (`narrows.scenario.traffic`).
         narrows: The version that ran it.
         wall: Facts about wall-clock time, which differ from run to run.
         host: Facts about the machine.
@@ -75,24 +78,26 @@ class Run:
     """Where the run was saved or loaded."""
 
     def __post_init__(self) -> None:
+        schema = {**TABLES, **_extra_tables(self.tables)}
+        unknown = [name for name in self.tables if name not in schema]
+        if unknown:
+            raise ValueError(f"a run has no table {unknown[0]}")
         tables = {
             name: self.tables[name] if name in self.tables else pl.DataFrame(schema=table.schema)
-            for name, table in TABLES.items()
+            for name, table in schema.items()
         }
-        for name, table in TABLES.items():
+        for name, table in schema.items():
             why = mismatch(table, tables[name])
             if why is not None:
                 raise ValueError(f"table {name} {why}")
-        unknown = [name for name in self.tables if name not in TABLES]
-        if unknown:
-            raise ValueError(f"a run has no table {unknown[0]}")
         object.__setattr__(self, "tables", tables)
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Mapping[str, Any]], **facts: Any) -> Run:
         """A run from tables as columns of NumPy arrays and lists, as `_core` gives them.
 
-        ``queries`` need not have ``fates``: they are taken from ``attempts``. Other arguments are
+        ``queries`` need not have ``fates``: they are taken from ``attempts``. A table that no kind
+        of traffic in the scenario records, and that has no rows, is left out. Other arguments are
         the fields of `Run`.
 
         Raises:
@@ -102,10 +107,14 @@ class Run:
         if "queries" in known and "fates" not in known["queries"]:
             attempts = frame(TABLES["attempts"], known["attempts"])
             known["queries"]["fates"] = _fates(known["queries"]["query"], attempts)
-        unknown = [name for name in known if name not in TABLES]
+        schema = {**TABLES, **_extra_tables(known)}
+        unknown = [name for name in known if name not in schema]
         if unknown:
             raise ValueError(f"a run has no table {unknown[0]}")
-        tables = {name: frame(TABLES[name], table) for name, table in known.items()}
+        tables = {name: frame(schema[name], table) for name, table in known.items()}
+        if tables.keys() - TABLES.keys():
+            kept = TABLES.keys() | wanted(facts["scenario"])
+            tables = {name: rows for name, rows in tables.items() if name in kept or rows.height}
         return cls(tables=tables, **facts)
 
     @classmethod
@@ -116,7 +125,7 @@ class Run:
             RunFolderError: It holds no run, a damaged one, or one of another format.
         """
         path = Path(folder)
-        document, tables = run_folder.read(path)
+        document, tables = run_folder.read(path, extra=extra_table)
         run = cls(
             scenario=document["scenario"],
             seed=document["seed"],
@@ -144,7 +153,8 @@ class Run:
         """
         path = Path(folder)
         captures = {link: self.capture(link) for link in self.captures}
-        run_folder.write(path, self.document(), self.tables, captures)
+        schema = {**TABLES, **_extra_tables(self.tables)}
+        run_folder.write(path, self.document(), self.tables, captures, schema)
         saved = replace(self, folder=path)
         saved.__dict__["summary"] = self.summary
         return saved
@@ -220,6 +230,19 @@ class Run:
         except OSError as error:
             raise RunFolderError(found, (error.strerror or str(error)).lower()) from None
 
+    def table(self, name: str) -> pl.DataFrame:
+        """A table by name; without rows where the run has nothing of the kind.
+
+        Raises:
+            KeyError: No run has such a table.
+        """
+        if name in self.tables:
+            return self.tables[name]
+        found = extra_table(name)
+        if found is None:
+            raise KeyError(name)
+        return pl.DataFrame(schema=found.schema)
+
     @property
     def flows(self) -> pl.DataFrame:
         """One row a TCP connection."""
@@ -228,7 +251,7 @@ class Run:
     @property
     def bursts(self) -> pl.DataFrame:
         """One row a burst."""
-        return self.tables["bursts"]
+        return self.table("bursts")
 
     @property
     def queries(self) -> pl.DataFrame:
@@ -249,6 +272,13 @@ class Run:
     def links(self) -> pl.DataFrame:
         """One row a sample of a link."""
         return self.tables["links"]
+
+
+def _extra_tables(names: Collection[str]) -> dict[str, Table]:
+    """Those of the tables that kinds of traffic bring."""
+    if not set(names) - TABLES.keys():
+        return {}
+    return {name: record.table for name, record in records().items() if name in names}
 
 
 def _fates(queries: Any, attempts: pl.DataFrame) -> pl.Series:

@@ -1,18 +1,20 @@
-"""The tables of a run folder: every column with its type, its unit and one sentence.
+"""The tables that every run folder has: each column with its type, its unit and one sentence.
 
 This is the only place that says so: tables are built and checked against it, and the tables of
-docs/run-folder.md are generated from it (a test compares them).
+docs/run-folder.md are generated from it (a test compares them). Kinds of traffic bring more, each
+of which its kind declares (`narrows.results.extras`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import polars as pl
+
+from narrows.records import Column, Record, Table
+from narrows.results.extras import records
 
 __all__ = [
     "FORMAT",
@@ -27,40 +29,6 @@ __all__ = [
 
 FORMAT = 1
 """Version of the run folder's format; a reader refuses any other."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table."""
-
-    name: str
-    dtype: pl.DataType
-    unit: str
-    """Unit of the values; empty where they are names, flags or row numbers."""
-    doc: str
-    """One sentence, without the unit."""
-    nullable: bool = False
-    """Whether a row may have no value."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of a run folder, stored as `NAME.parquet`."""
-
-    name: str
-    row: str
-    """What one row stands for."""
-    columns: tuple[Column, ...]
-
-    @cached_property
-    def schema(self) -> pl.Schema:
-        """Names and types, in order."""
-        return pl.Schema({column.name: column.dtype for column in self.columns})
-
-    @property
-    def file_name(self) -> str:
-        """Its file in a run folder."""
-        return f"{self.name}.parquet"
 
 
 def frame(table: Table, columns: Mapping[str, Any]) -> pl.DataFrame:
@@ -110,8 +78,25 @@ def mismatch(table: Table, found: pl.DataFrame) -> str | None:
 
 
 def reference() -> str:
-    """The tables as Markdown, for docs/run-folder.md."""
-    return "\n".join(table_reference(table) for table in TABLES.values())
+    """The tables as Markdown, for docs/run-folder.md: of every run, then of kinds of traffic."""
+    parts = [table_reference(table) for table in TABLES.values()]
+    parts += [_record_reference(record) for record in records().values()]
+    return "\n".join(parts)
+
+
+def _record_reference(record: Record) -> str:
+    lines = [
+        table_reference(record.table),
+        f"In the summary, `{record.table.name}` has:",
+        "",
+        "| figure | unit | meaning |",
+        "|---|---|---|",
+    ]
+    for figure in record.figures:
+        unit = figure.key.rsplit("_", 1)[-1] if figure.unit else ""
+        doc = figure.doc or f"{figure.name[0].upper()}{figure.name[1:]}."
+        lines.append(f"| `{figure.key}` | {unit} | {doc} |")
+    return "\n".join([*lines, ""])
 
 
 def _series(column: Column, values: Any) -> pl.Series:
@@ -203,20 +188,6 @@ _TABLES: Sequence[Table] = (
             _null("min_rtt_ms", "ms", "Smallest round-trip time; null: never measured."),
             _null("cwnd_segments", "segments", "Congestion window at the end of the run."),
             _null("cwnd_mean_segments", "segments", "Congestion window, averaged over time."),
-        ),
-    ),
-    Table(
-        "bursts",
-        "a burst of an `on-off` source, a file of `ftp`, or what `once` sends",
-        (
-            _FLOW,
-            Column("burst", _U32, "", "Number of the burst within its connection, from 0."),
-            Column("start_s", _F64, "s", "When the application handed it to TCP."),
-            _null(
-                "end_s", "s", "When all of it was acknowledged; null: not by the end of the run."
-            ),
-            Column("bytes", _U64, "bytes", "Its size."),
-            Column("segments_retransmitted", _U32, "segments", "Data segments of it sent again."),
         ),
     ),
     Table(
@@ -325,4 +296,4 @@ _TABLES: Sequence[Table] = (
 )
 
 TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}
-"""Every table by name, in the order of the documentation."""
+"""The tables of every run by name, in the order of the documentation."""

@@ -16,21 +16,23 @@ phase's ends; means and percentiles of a backlog are over the samples within it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from narrows.records.numbers import Floats, floats, mean, percent, percentile, ratio, total
+from narrows.results.extras import summaries
 from narrows.results.intervals import wilson
+from narrows.results.schema import TABLES
 
-__all__ = ["CONFIDENCE", "dns_phase", "percentile", "summarise"]
+__all__ = ["CONFIDENCE", "dns_phase", "summarise"]
 
 CONFIDENCE = 0.95
 """Of the interval of first-attempt success."""
 
-Floats = npt.NDArray[np.float64]
 Span = tuple[float, float]
 
 DROPS = ("overflow", "early", "forced")
@@ -41,8 +43,9 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
     """The figures of a run that ended at ``end_s``.
 
     Returns:
-        ``dns``, ``flows`` and ``bursts`` (None where the run had none), ``queues`` and ``links`` by
-        link. Percentages are 0 to 100; None stands for a figure that the run does not give.
+        ``dns`` and ``flows`` (None where the run had none), ``queues`` and ``links`` by link, and
+        what kinds of traffic bring. Percentages are 0 to 100; None stands for a figure that the run
+        does not give.
     """
     queries = tables["queries"]
     phase = dns_phase(queries, end_s)
@@ -61,7 +64,7 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
             for link, part in links.items()
         },
         "flows": _flows(tables["flows"], end_s),
-        "bursts": _bursts(tables["bursts"]),
+        **(summaries(tables, end_s) if tables.keys() - TABLES.keys() else {}),
     }
     groups = queries.get_column("group").unique(maintain_order=True).to_list()
     if len(groups) > 1:
@@ -81,15 +84,8 @@ def dns_phase(queries: pl.DataFrame, end_s: float) -> Span | None:
     if queries.is_empty():
         return None
     ends = queries.get_column("end_s")
-    last = end_s if ends.null_count() else max(_floats(ends))
-    return min(_floats(queries.get_column("start_s"))), float(last)
-
-
-def percentile(values: Sequence[float] | Floats, share: float) -> float | None:
-    """The quantile of ``values``, interpolated linearly (Hyndman and Fan's type 7), if any."""
-    if len(values) == 0:
-        return None
-    return float(np.quantile(np.asarray(values, dtype=np.float64), share))
+    last = end_s if ends.null_count() else max(floats(ends))
+    return min(floats(queries.get_column("start_s"))), float(last)
 
 
 def _dns(queries: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
@@ -103,8 +99,8 @@ def _dns(queries: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
     most = int(done.get_column("attempts").max() or 0)  # type: ignore[arg-type]
     counts = [int(np.count_nonzero(attempts == n)) for n in range(1, most + 1)]
     unanswered = int(np.count_nonzero(attempts == 0))
-    response = _floats(done.get_column("response_ms"))
-    rtt = _floats(done.get_column("rtt_ms"))
+    response = floats(done.get_column("response_ms"))
+    rtt = floats(done.get_column("rtt_ms"))
     first = counts[0] if counts else 0
     interval: list[float] | None = None
     if total:
@@ -115,10 +111,10 @@ def _dns(queries: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
         "queries": total,
         "unfinished": measured.height - total,
         "answered_at_attempt": counts,
-        "answered_at_attempt_percent": [_percent(count, total) for count in counts],
+        "answered_at_attempt_percent": [percent(count, total) for count in counts],
         "unanswered": unanswered,
-        "unanswered_percent": _percent(unanswered, total),
-        "first_attempt_percent": _percent(first, total),
+        "unanswered_percent": percent(unanswered, total),
+        "first_attempt_percent": percent(first, total),
         "first_attempt_interval_percent": interval,
         "interval": f"Wilson score, {CONFIDENCE:.0%}, queries taken as independent",
         "response_median_ms": percentile(response, 0.5),
@@ -126,45 +122,45 @@ def _dns(queries: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
         "response_p99_ms": percentile(response, 0.99),
         "rtt_median_ms": percentile(rtt, 0.5),
         "late_answers": int(done.get_column("late_answers").cast(pl.Int64).sum()),
-        "queries_per_s": _ratio(finished, phase[1] - phase[0]),
+        "queries_per_s": ratio(finished, phase[1] - phase[0]),
         "dns_phase": _span(phase),
         "measured_phase": _span(dns_phase(measured, end_s)),
     }
 
 
 def _queue(samples: pl.DataFrame, span: Span) -> dict[str, Any]:
-    times = _floats(samples.get_column("t_s"))
+    times = floats(samples.get_column("t_s"))
     within = (times >= span[0]) & (times <= span[1])
-    backlog_bytes = _floats(samples.get_column("backlog_bytes"))[within]
-    backlog_packets = _floats(samples.get_column("backlog_packets"))[within]
+    backlog_bytes = floats(samples.get_column("backlog_bytes"))[within]
+    backlog_packets = floats(samples.get_column("backlog_packets"))[within]
     counters = _Counters(samples, times, span)
     drops = {reason: counters.change(f"dropped_{reason}") for reason in DROPS}
     marks = {reason: counters.change(f"marked_{reason}") for reason in MARKS}
-    dropped = _sum(drops.values())
+    dropped = total(drops.values())
     return {
         "start_s": span[0],
         "end_s": span[1],
         "samples": int(np.count_nonzero(within)),
-        "backlog_mean_bytes": _mean(backlog_bytes),
+        "backlog_mean_bytes": mean(backlog_bytes),
         "backlog_p5_bytes": percentile(backlog_bytes, 0.05),
         "backlog_p95_bytes": percentile(backlog_bytes, 0.95),
-        "backlog_mean_packets": _mean(backlog_packets),
+        "backlog_mean_packets": mean(backlog_packets),
         "backlog_p5_packets": percentile(backlog_packets, 0.05),
         "backlog_p95_packets": percentile(backlog_packets, 0.95),
-        "ring_mean_bytes": _mean(_floats(samples.get_column("ring_bytes"))[within]),
+        "ring_mean_bytes": mean(floats(samples.get_column("ring_bytes"))[within]),
         "sojourn_mean_ms": _sojourn(samples, within),
         "held_mean_packets": _held(samples, times, within),
         "drops_per_s": {reason: counters.per_second(count) for reason, count in drops.items()},
         "drops_total_per_s": counters.per_second(dropped),
         "dns_drops_per_s": counters.per_second(counters.change("dropped_dns")),
         "marks_per_s": {reason: counters.per_second(count) for reason, count in marks.items()},
-        "marks_total_per_s": counters.per_second(_sum(marks.values())),
-        "loss_percent": _percent(dropped, counters.change("arrived_packets")),
+        "marks_total_per_s": counters.per_second(total(marks.values())),
+        "loss_percent": percent(dropped, counters.change("arrived_packets")),
     }
 
 
 def _link(samples: pl.DataFrame, span: Span) -> dict[str, Any]:
-    counters = _Counters(samples, _floats(samples.get_column("t_s")), span)
+    counters = _Counters(samples, floats(samples.get_column("t_s")), span)
     busy = counters.per_second(counters.change("busy_s"))
     bits = counters.per_second(counters.change("bytes"))
     return {
@@ -192,7 +188,7 @@ class _Counters:
         """By how much a counter grew; None when no sample says."""
         if self._length <= 0.0:
             return None
-        values = np.concatenate([[0.0], _floats(self._samples.get_column(name))])
+        values = np.concatenate([[0.0], floats(self._samples.get_column(name))])
         low, high = np.interp(self._ends, self._times, values)
         return float(high - low)
 
@@ -203,7 +199,7 @@ class _Counters:
 
 def _sojourn(samples: pl.DataFrame, within: npt.NDArray[np.bool_]) -> float | None:
     """Mean over packets: each sample's mean counts by the packets that left since the last one."""
-    left = np.diff(_floats(samples.get_column("sent_packets")), prepend=0.0)
+    left = np.diff(floats(samples.get_column("sent_packets")), prepend=0.0)
     means = samples.get_column("sojourn_mean_ms").to_numpy()
     use = within & ~np.isnan(means) & (left > 0)
     weight = math.fsum(left[use])
@@ -212,9 +208,9 @@ def _sojourn(samples: pl.DataFrame, within: npt.NDArray[np.bool_]) -> float | No
 
 def _held(samples: pl.DataFrame, times: Floats, within: npt.NDArray[np.bool_]) -> float | None:
     """Packets in queue and ring, mean over time: Little's law, so no sample's phase is in it."""
-    left = np.diff(_floats(samples.get_column("sent_packets")), prepend=0.0)
+    left = np.diff(floats(samples.get_column("sent_packets")), prepend=0.0)
     length = math.fsum(np.diff(times, prepend=0.0)[within])
-    stayed_ms = _floats(samples.get_column("sojourn_mean_ms").fill_nan(None).fill_null(0.0))
+    stayed_ms = floats(samples.get_column("sojourn_mean_ms").fill_nan(None).fill_null(0.0))
     return math.fsum((stayed_ms * left)[within]) * 1e-3 / length if length > 0 else None
 
 
@@ -232,7 +228,7 @@ def _flows(flows: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
 def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
     starts = flows.get_column("start_s").fill_null(end_s).to_numpy()
     ends = np.minimum(flows.get_column("end_s").fill_null(end_s).to_numpy(), end_s)
-    received = _floats(flows.get_column("bytes_received"))
+    received = floats(flows.get_column("bytes_received"))
     lifetimes = ends - starts
     alive = lifetimes > 0
     rates = received[alive] * 8e-6 / lifetimes[alive]
@@ -241,13 +237,13 @@ def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
     return {
         "flows": flows.height,
         "ecn_flows": int(flows.get_column("ecn").sum()),
-        "goodput_mbit_per_s": _ratio(math.fsum(received) * 8e-6, end_s - float(starts.min())),
+        "goodput_mbit_per_s": ratio(math.fsum(received) * 8e-6, end_s - float(starts.min())),
         "jain_fairness": jain(rates),
         "segments_sent": sent,
-        "retransmitted_percent": _percent(retransmitted, sent),
+        "retransmitted_percent": percent(retransmitted, sent),
         "timeouts": int(flows.get_column("timeouts").cast(pl.Int64).sum()),
         "ecn_reductions": int(flows.get_column("ecn_reductions").cast(pl.Int64).sum()),
-        "srtt_median_ms": percentile(_floats(flows.get_column("srtt_ms")), 0.5),
+        "srtt_median_ms": percentile(floats(flows.get_column("srtt_ms")), 0.5),
     }
 
 
@@ -263,43 +259,8 @@ def jain(rates: Iterable[float]) -> float | None:
     return math.fsum(values) ** 2 / (len(values) * squares) if squares > 0 else None
 
 
-def _bursts(bursts: pl.DataFrame) -> dict[str, Any] | None:
-    if bursts.is_empty():
-        return None
-    done = bursts.filter(pl.col("end_s").is_not_null())
-    times = _floats(done.get_column("end_s") - done.get_column("start_s"))
-    return {
-        "bursts": bursts.height,
-        "completed": done.height,
-        "completion_mean_s": _mean(times),
-        "completion_p50_s": percentile(times, 0.5),
-        "completion_p99_s": percentile(times, 0.99),
-    }
-
-
 def _by_link(samples: pl.DataFrame) -> Any:
     return samples.sort("t_s", maintain_order=True).group_by("link", maintain_order=True)
-
-
-def _floats(series: pl.Series) -> Floats:
-    return series.drop_nulls().cast(pl.Float64).to_numpy()
-
-
-def _mean(values: Floats) -> float | None:
-    return math.fsum(values) / len(values) if len(values) else None
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) if known else None
-
-
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0 else None
-
-
-def _percent(part: float | None, whole: float | None) -> float | None:
-    return None if part is None or not whole else 100.0 * part / whole
 
 
 def _span(span: Span | None) -> dict[str, float] | None:

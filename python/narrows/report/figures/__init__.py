@@ -6,7 +6,6 @@ from narrows.report.figures.against import Mean, Series, Ticks, against
 from narrows.report.figures.attempts import attempts
 from narrows.report.figures.backlog import backlog
 from narrows.report.figures.backlogs import backlogs
-from narrows.report.figures.burst_cdf import burst_cdf
 from narrows.report.figures.differences import Change, differences
 from narrows.report.figures.drop_rate import drop_rate, ewma
 from narrows.report.figures.first_attempt import Bar, first_attempt
@@ -24,7 +23,6 @@ __all__ = [
     "attempts",
     "backlog",
     "backlogs",
-    "burst_cdf",
     "differences",
     "drop_rate",
     "ewma",

@@ -70,8 +70,8 @@ BURSTS = Record(
     ),
     title="bursts",
     figures=(
-        Figure("bursts", "bursts"),
-        Figure("completed", "completed"),
+        Figure("bursts", "bursts", doc="Bursts that were begun."),
+        Figure("completed", "completed", doc="Those that were acknowledged to the last byte."),
         Figure("completion_mean_s", "completion time, mean", "s"),
         Figure("completion_p50_s", "completion time, median", "s"),
         Figure("completion_p99_s", "completion time, 99 % within", "s"),

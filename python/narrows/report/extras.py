@@ -1,0 +1,68 @@
+"""Figures and headlines that kinds of traffic bring to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from matplotlib.figure import Figure
+
+from narrows.records import Picture, Record
+from narrows.report import style
+from narrows.report.page import Shown
+from narrows.report.pen import FigurePen
+from narrows.results import Run
+from narrows.results.extras import records
+from narrows.results.metrics import value_text
+
+__all__ = ["extra_figures", "headlines", "picture"]
+
+
+def extra_figures(runs: Mapping[str, Run]) -> list[Shown]:
+    """The figures for which every one of the runs has something to draw."""
+    shown = []
+    for record in _common(runs):
+        for each in record.pictures:
+            said = [each.says(run.summary[record.table.name]) for run in runs.values()]
+            if None in said:
+                continue
+            alt = said[0] if len(runs) == 1 else f"Curves, in each case: {each.title}."
+            assert alt is not None, "what has nothing to say was left out"
+            shown.append(Shown(each.name, picture(each, record, runs), alt, each.caption))
+    return shown
+
+
+@style.styled
+def picture(drawn: Picture, record: Record, runs: Mapping[str, Run]) -> Figure:
+    """A figure of one run, or of several, by what they are called."""
+    figure, axes = style.new_figure(height=3.2)
+    pen = FigurePen(axes)
+    drawn.draw(pen, {label: run.table(record.table.name) for label, run in runs.items()})
+    axes.set_title(drawn.title)
+    axes.set_xlabel(drawn.x)
+    axes.set_ylabel(drawn.y)
+    if pen.labels > 1:
+        style.below(figure, 3)
+    return figure
+
+
+def headlines(run: Run) -> list[tuple[str, str]]:
+    """Numbers with their units, and what stands below each."""
+    found = []
+    for record in _common({"": run}):
+        if record.headline is None:
+            continue
+        figure = next(each for each in record.figures if each.key == record.headline.key)
+        value = run.summary[record.table.name].get(figure.key)
+        if value is not None:
+            number = f"{value_text(value * figure.scale)} {figure.unit}".rstrip()
+            found.append((number, record.headline.words))
+    return found
+
+
+def _common(runs: Mapping[str, Run]) -> list[Record]:
+    """What all runs have rows of."""
+    return [
+        record
+        for name, record in records().items()
+        if all(run.summary.get(name) for run in runs.values())
+    ]

@@ -1,0 +1,61 @@
+"""What runs have beyond the tables of every run: what their kinds of traffic record.
+
+The kinds are asked when a run has something of theirs, as the scenario language takes a while to
+load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from narrows.records import Record, Table
+
+__all__ = ["extra_table", "records", "summaries", "wanted"]
+
+
+def records() -> Mapping[str, Record]:
+    """What kinds of traffic record, by the name of the table."""
+    from narrows.scenario.traffic import RECORDS
+
+    return RECORDS
+
+
+def extra_table(name: str) -> Table | None:
+    """The table of that name that a kind of traffic brings, if one does."""
+    record = records().get(name)
+    return None if record is None else record.table
+
+
+def wanted(scenario: Mapping[str, Any]) -> set[str]:
+    """The tables that a scenario's kinds of traffic bring, by name."""
+    from narrows.scenario.traffic import recorded_by
+
+    groups = scenario.get("traffic", ())
+    return recorded_by(group.get("kind") for group in groups if isinstance(group, Mapping))
+
+
+def summaries(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any]:
+    """The sections of a summary that kinds of traffic bring, for the tables that are there.
+
+    A table without rows gives None; where one has several groups, `groups` has each one's figures.
+    """
+    found: dict[str, Any] = {}
+    for name, record in records().items():
+        if name not in tables:
+            continue
+        rows = tables[name]
+        if rows.is_empty():
+            found[name] = None
+            continue
+        found[name] = dict(record.summarise(rows, end_s))
+        if "group" in rows.columns:
+            groups = rows.get_column("group").unique(maintain_order=True).to_list()
+            if len(groups) > 1:
+                found[name]["groups"] = {
+                    group: dict(record.summarise(rows.filter(pl.col("group") == group), end_s))
+                    for group in groups
+                }
+    return found
