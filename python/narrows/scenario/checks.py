@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from narrows import _core
@@ -14,7 +15,7 @@ from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
 if TYPE_CHECKING:
     from narrows.scenario.changes import Change
     from narrows.scenario.model import Scenario
-    from narrows.scenario.traffic import Leg
+    from narrows.scenario.traffic import Countable, Leg
 
 __all__ = ["check", "node_names", "select_links"]
 
@@ -174,10 +175,11 @@ def node_names(scenario: Scenario) -> list[str]:
 
 
 def _counts_are_bounded(scenario: Scenario) -> None:
-    totals = dict.fromkeys(scenario.countables(), 0)
+    totals: dict[Countable, int] = {}
     for key, group in scenario.groups():
-        for number, of, below, or_else in group.amounts():
-            totals[of] = total = totals[of] + number
+        amounts = chain(group.amounts(), group.recorded(scenario.duration))
+        for number, of, below, or_else in amounts:
+            totals[of] = total = totals.get(of, 0) + number
             if total > of.most:
                 raise refuse(
                     f"brings the {of.many} to {total}; at most {of.most} can be {of.can_be}",

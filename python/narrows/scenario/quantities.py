@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 from narrows import _core
 
 __all__ = [
+    "DatagramSize",
     "DnsSize",
     "LinkPattern",
     "Name",
@@ -236,6 +237,14 @@ DnsSize = Annotated[
     _schema("IP packet length", "70 B"),
 ]
 """The IP packet length of a DNS message that is not fragmented, held in bytes."""
+
+DatagramSize = Annotated[
+    int,
+    BeforeValidator(lambda value: _between(read_size(value), 28, 65_535)),
+    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    _schema("IP packet length", "1500 B"),
+]
+"""The IP packet length of a datagram, headers of IP and UDP included, held in bytes."""
 
 TransferSize = Annotated[
     int,

@@ -85,6 +85,10 @@ class Group(Table):
     def amounts(self) -> Iterator[Amount]:
         """How much of it there is, in the order of `countables`."""
 
+    def recorded(self, _duration: int) -> Iterator[Amount]:
+        """Rows that it may leave in a run of so long, where their number may be too large."""
+        return iter(())
+
     @abstractmethod
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """Its applications in the plan: the first gets the index `planner.position`."""

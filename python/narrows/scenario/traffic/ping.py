@@ -1,0 +1,191 @@
+"""Ping: probes along any path, and their round-trip times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.quantities import DatagramSize, PositiveSpan
+from narrows.scenario.traffic.base import Amount, Countable
+from narrows.scenario.traffic.streams import Datagrams
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from narrows.scenario.planner import Planner
+
+__all__ = ["PINGS", "Ping"]
+
+PROBERS = Countable("prober", "probers", 100_000)
+PROBES = Countable("probe", "probes", 10_000_000, "recorded")
+
+
+def _summarise(rows: pl.DataFrame, _end_s: float) -> dict[str, Any]:
+    from narrows.records.numbers import floats, mean, percent, percentile
+
+    times = floats(rows.get_column("rtt_ms"))
+    fates = rows.get_column("fate")
+    lost = int(fates.is_in(["probe-lost", "answer-lost"]).sum())
+    return {
+        "probes": rows.height,
+        "answered": len(times),
+        "lost_percent": percent(lost, lost + len(times)),
+        "rtt_min_ms": float(times.min()) if len(times) else None,
+        "rtt_mean_ms": mean(times),
+        "rtt_median_ms": percentile(times, 0.5),
+        "rtt_p99_ms": percentile(times, 0.99),
+        "rtt_max_ms": float(times.max()) if len(times) else None,
+    }
+
+
+def _says(figures: Mapping[str, Any]) -> str | None:
+    if not figures["answered"]:
+        return None
+    return (
+        f"Curve: round trips took from {figures['rtt_min_ms']:.4g} ms, half of them at most "
+        f"{figures['rtt_median_ms']:.4g} ms and 99 % at most {figures['rtt_p99_ms']:.4g} ms; "
+        f"{figures['lost_percent']:.3g} % of the probes were lost."
+    )
+
+
+def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, rows in runs.items():
+        pen.cdf(label, rows.get_column("rtt_ms").drop_nulls(), of=rows.height)
+
+
+def _draw_times(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, rows in runs.items():
+        ordered = rows.sort("sent_s")
+        pen.series(label, ordered.get_column("sent_s"), ordered.get_column("rtt_ms"))
+    pen.axes.set_ylim(bottom=0.0)
+
+
+def _says_times(figures: Mapping[str, Any]) -> str | None:
+    if not figures["answered"]:
+        return None
+    return (
+        f"Line over time: round trips between {figures['rtt_min_ms']:.4g} and "
+        f"{figures['rtt_max_ms']:.4g} ms."
+    )
+
+
+PINGS = Record(
+    table=Table(
+        "pings",
+        "a probe of `ping`",
+        (
+            Column("group", "string", "", "The group that it belongs to."),
+            Column("prober", "u32", "", "Number of the pair within its group, from 0."),
+            Column("probe", "u32", "", "Number of the probe, from 0."),
+            Column("sent_s", "f64", "s", "When it was sent."),
+            Column(
+                "fate",
+                "string",
+                "",
+                "`answered`, `probe-lost`, `answer-lost`, or `pending` at the end of the run.",
+            ),
+            Column(
+                "there_ms",
+                "f64",
+                "ms",
+                "One-way delay of the probe; null: it did not arrive.",
+                nullable=True,
+            ),
+            Column("rtt_ms", "f64", "ms", "Until its answer came; null: none did.", nullable=True),
+            Column("lost_at", "string", "", "The directed link where it was lost; empty: nowhere."),
+            Column(
+                "reason",
+                "string",
+                "",
+                "Why it was lost: a queue's reason as in `attempts`, or `wire`.",
+            ),
+        ),
+    ),
+    title="probes",
+    figures=(
+        Figure("probes", "probes"),
+        Figure("answered", "answered"),
+        Figure("lost_percent", "lost", "%", doc="Of those whose end is known."),
+        Figure("rtt_min_ms", "round-trip time, shortest", "ms"),
+        Figure("rtt_mean_ms", "round-trip time, mean", "ms"),
+        Figure("rtt_median_ms", "round-trip time, median", "ms"),
+        Figure("rtt_p99_ms", "round-trip time, 99 % within", "ms"),
+        Figure("rtt_max_ms", "round-trip time, longest", "ms"),
+    ),
+    summarise=_summarise,
+    headline=Headline("rtt_median_ms", "round trip of a probe, median"),
+    pictures=(
+        Picture(
+            "ping-time",
+            title="Round-trip time of probes",
+            x="sent at (s)",
+            y="round-trip time (ms)",
+            caption="A point a probe; the line breaks where one was lost.",
+            says=_says_times,
+            draw=_draw_times,
+        ),
+        Picture(
+            "ping-cdf",
+            title="Round-trip time of probes",
+            x="round-trip time (ms)",
+            y="probes answered\nwithin it (%)",
+            caption=(
+                "The left end is the path's own time, and what lies to the right of it is waiting. "
+                "The curve ends below 100 % where probes or answers were lost."
+            ),
+            says=_says,
+            draw=_draw,
+        ),
+    ),
+)
+
+
+class Ping(Datagrams):
+    """Probes that are answered at once by packets of the same size, as ping(8) sends them."""
+
+    countables: ClassVar[tuple[Countable, ...]] = (PROBERS,)
+    records: ClassVar[tuple[Record, ...]] = (PINGS,)
+
+    kind: Literal["ping"] = "ping"
+    """Which kind of traffic this is."""
+    interval: PositiveSpan = 10**12
+    """Time between probes, or its mean; by default `"1 s"`."""
+    spacing: Literal["even", "poisson"] = "even"
+    """Time between probes: always the same, or exponentially distributed, so that probes see
+    queues as they are on average over time."""
+    packet: DatagramSize = 84
+    """Length of a probe's IP packet and of its answer's; by default ping's `"84 B"`."""
+    probes: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
+    """Probes of each pair; without it, they last to the end or to `stop`."""
+
+    @property
+    def each(self) -> int:
+        """One prober for each pair."""
+        return 1
+
+    def amounts(self) -> Iterator[Amount]:
+        """Its probers."""
+        yield Amount(self.total, PROBERS, "pairs")
+
+    def recorded(self, duration: int) -> Iterator[Amount]:
+        """A row a probe."""
+        probes = self.lifetime(duration) // self.interval + 1
+        if self.probes is not None:
+            probes = min(probes, self.probes)
+        yield Amount(self.total * probes, PROBES, "interval", "")
+
+    def lower(self, planner: Planner) -> list[dict[str, Any]]:
+        """One application, `ping`."""
+        return [
+            self.application(
+                "ping",
+                streams=self.lower_flows(planner),
+                packet_bytes=self.packet,
+                interval=self.interval,
+                spacing=self.spacing,
+                probes=self.probes,
+            )
+        ]

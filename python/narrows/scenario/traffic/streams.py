@@ -1,0 +1,233 @@
+"""Streams of datagrams: what their kinds share, and what is recorded of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.quantities import PositiveSpan
+from narrows.scenario.traffic.base import Amount, Countable
+from narrows.scenario.traffic.flows import Flows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from narrows.scenario.planner import Planner
+
+__all__ = ["STREAMS", "Datagrams", "Streams"]
+
+MOST_STREAMS = 100_000
+# As many as the simulator's own bound for a group.
+MOST_ROWS = 10_000_000
+
+STREAM = Countable("stream of datagrams", "streams of datagrams", MOST_STREAMS)
+ROWS = Countable("row of the table streams", "rows of the table streams", MOST_ROWS, "recorded")
+
+
+def _summarise(rows: pl.DataFrame, end_s: float) -> dict[str, Any]:
+    import polars as pl
+
+    from narrows.records.numbers import floats, percent, ratio
+
+    def total(name: str) -> int:
+        return int(rows.get_column(name).cast(pl.UInt64).sum())
+
+    received = total("received_packets")
+    weighted = rows.get_column("delay_mean_ms") * rows.get_column("received_packets")
+    delays, jitters = floats(weighted), floats(rows.get_column("jitter_ms"))
+    maxima = floats(rows.get_column("delay_max_ms"))
+    known = received + total("lost_packets")
+    return {
+        "streams": rows.select("group", "stream").n_unique(),
+        "sent_packets": total("sent_packets"),
+        "received_packets": received,
+        "lost_percent": percent(total("lost_packets"), known),
+        "reordered_packets": total("reordered_packets"),
+        "sent_mbps": ratio(total("sent_bytes") * 8e-6, end_s),
+        "received_mbps": ratio(total("received_bytes") * 8e-6, end_s),
+        "delay_mean_ms": ratio(float(delays.sum()), received),
+        "delay_max_ms": float(maxima.max()) if len(maxima) else None,
+        "jitter_mean_ms": ratio(float(jitters.sum()), len(jitters)),
+    }
+
+
+def _says(figures: Mapping[str, Any]) -> str | None:
+    if figures["delay_mean_ms"] is None:
+        return None
+    return (
+        f"Line over time: packets took {figures['delay_mean_ms']:.4g} ms on average and at most "
+        f"{figures['delay_max_ms']:.4g} ms; {figures['lost_percent']:.3g} % were lost."
+    )
+
+
+def _periods(rows: pl.DataFrame) -> pl.DataFrame:
+    """All streams together, by the time at which a period begins."""
+    import polars as pl
+
+    received = pl.col("received_packets").sum()
+    delay = (pl.col("delay_mean_ms") * pl.col("received_packets")).sum() / received
+    known = received + pl.col("lost_packets").sum()
+    by_time = rows.group_by("t_s").agg(
+        pl.when(received > 0).then(delay).alias("delay_ms"),
+        (100.0 * pl.col("lost_packets").sum() / known).alias("lost_percent"),
+    )
+    return by_time.sort("t_s")
+
+
+def _draw_delay(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, rows in runs.items():
+        periods = _periods(rows)
+        pen.series(label, periods.get_column("t_s"), periods.get_column("delay_ms"))
+    pen.axes.set_ylim(bottom=0.0)
+
+
+def _says_loss(figures: Mapping[str, Any]) -> str | None:
+    if not figures["lost_percent"]:
+        return None
+    return f"Line over time: {figures['lost_percent']:.3g} % of the packets were lost in all."
+
+
+def _draw_loss(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, rows in runs.items():
+        periods = _periods(rows)
+        pen.series(label, periods.get_column("t_s"), periods.get_column("lost_percent"))
+    pen.axes.set_ylim(bottom=0.0)
+
+
+STREAMS = Record(
+    table=Table(
+        "streams",
+        "a period of a stream of `udp` or `trace` in which it sent something: what became of the "
+        "packets that were sent then",
+        (
+            Column("group", "string", "", "The group that it belongs to."),
+            Column("stream", "u32", "", "Number of the stream within its group, from 0."),
+            Column("t_s", "f64", "s", "When the period begins."),
+            Column("period_s", "f64", "s", "How long it is."),
+            Column("sent_packets", "u32", "packets", "Sent in it."),
+            Column("sent_bytes", "u64", "bytes", "Lengths of these IP packets together."),
+            Column("received_packets", "u32", "packets", "Received of these, then or later."),
+            Column("received_bytes", "u64", "bytes", "Lengths of the received ones together."),
+            Column("lost_packets", "u32", "packets", "Lost of these; others were under way."),
+            Column(
+                "reordered_packets",
+                "u32",
+                "packets",
+                "Received of these after one that was sent later (RFC 4737, 3.3).",
+            ),
+            Column(
+                "delay_mean_ms",
+                "f64",
+                "ms",
+                "From sending to arrival, mean; null: none was received.",
+                nullable=True,
+            ),
+            Column("delay_min_ms", "f64", "ms", "The shortest.", nullable=True),
+            Column("delay_max_ms", "f64", "ms", "The longest.", nullable=True),
+            Column(
+                "jitter_ms",
+                "f64",
+                "ms",
+                "Interarrival jitter (RFC 3550, 6.4.1) after the last arrival of these.",
+                nullable=True,
+            ),
+        ),
+    ),
+    title="streams of datagrams",
+    figures=(
+        Figure("streams", "streams"),
+        Figure("sent_packets", "sent", "packets"),
+        Figure("received_packets", "received", "packets"),
+        Figure("lost_percent", "lost", "%", doc="Of those whose end is known."),
+        Figure("reordered_packets", "out of order", "packets"),
+        Figure("sent_mbps", "sent, over the whole run", "Mbit/s"),
+        Figure("received_mbps", "received, over the whole run", "Mbit/s"),
+        Figure("delay_mean_ms", "one-way delay, mean", "ms"),
+        Figure("delay_max_ms", "one-way delay, longest", "ms"),
+        Figure("jitter_mean_ms", "jitter, mean over the rows", "ms"),
+    ),
+    summarise=_summarise,
+    headline=Headline("lost_percent", "of the datagrams lost"),
+    pictures=(
+        Picture(
+            "stream-delay",
+            title="One-way delay of datagrams, all streams together",
+            x="sent at (s)",
+            y="delay, mean (ms)",
+            caption=(
+                "Mean over the packets that were sent in a period and received. Steps up show a "
+                "queue that fills; a line at the path's own delay shows none. It breaks where "
+                "nothing was received."
+            ),
+            says=_says,
+            draw=_draw_delay,
+        ),
+        Picture(
+            "stream-loss",
+            title="Loss of datagrams, all streams together",
+            x="sent at (s)",
+            y="lost (%)",
+            caption="Share of the packets that were sent in a period and lost, in any place.",
+            says=_says_loss,
+            draw=_draw_loss,
+        ),
+    ),
+)
+
+
+class Datagrams(Flows):
+    """A group of flows of datagrams."""
+
+    def lower_flows(self, planner: Planner) -> list[dict[str, Any]]:
+        """Its flows in the plan: a name, the ways, and the times."""
+        flows = []
+        for number in range(self.total):
+            name = f"{self.name}/{number}"
+            chance = partial(planner.chance, name)
+            sender, receiver = self.pair(number, chance)
+            offset = self.offset(number, chance("start") if self.stagger == "random" else None)
+            flows.append(
+                {
+                    "name": name,
+                    "there": planner.path(sender, receiver, self.route),
+                    "back": planner.path(receiver, sender, self.route_back),
+                    "start": self.start + offset,
+                    "stop": self.stop,
+                }
+            )
+        return flows
+
+    def lifetime(self, duration: int) -> int:
+        """How long the first flow may send, in a run of so long."""
+        end = duration if self.stop is None else min(self.stop, duration)
+        return max(0, end - self.start)
+
+
+class Streams(Datagrams):
+    """A group of streams of datagrams that nobody answers."""
+
+    countables: ClassVar[tuple[Countable, ...]] = (STREAM,)
+    heading: ClassVar[str] = "streams of datagrams"
+    records: ClassVar[tuple[Record, ...]] = (STREAMS,)
+
+    streams: Annotated[int, Field(strict=True, ge=1, le=MOST_STREAMS)] = 1
+    """Streams for each pair."""
+    period: PositiveSpan = 10**12
+    """A row of the table `streams` for each such time in which a stream sends; or `"1 s"`."""
+
+    @property
+    def each(self) -> int:
+        """Streams for each pair."""
+        return self.streams
+
+    def amounts(self) -> Iterator[Amount]:
+        """Its streams."""
+        yield Amount(self.total, STREAM, "streams")
+
+    def recorded(self, duration: int) -> Iterator[Amount]:
+        """A row a period of each stream."""
+        yield Amount(self.total * (self.lifetime(duration) // self.period + 1), ROWS, "period", "")

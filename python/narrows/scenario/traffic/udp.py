@@ -1,0 +1,78 @@
+"""UDP at a rate: constant, Poisson, or on and off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from narrows.scenario.draws import Pauses, SpanDistribution, draw
+from narrows.scenario.quantities import DatagramSize, Rate, refuse
+from narrows.scenario.traffic.streams import Streams
+
+if TYPE_CHECKING:
+    from narrows.scenario.planner import Planner
+
+__all__ = ["Udp"]
+
+_PS = 10**12
+
+
+class Udp(Streams):
+    """Datagrams at a rate that nobody answers: constant, Poisson, or on and off."""
+
+    kind: Literal["udp"] = "udp"
+    """Which kind of traffic this is."""
+    rate: Rate
+    """Of IP packets, headers included and framing not, while a stream is on."""
+    packet: DatagramSize = 1500
+    """Length of an IP packet; `"1500 B"` by default. It is not fragmented."""
+    spacing: Literal["even", "poisson"] = "even"
+    """Time between packets: always the same, or exponentially distributed."""
+    on: Pauses | None = None
+    """How long a stream is on, such as `{ distribution = "exponential", mean = "1 s" }`; it goes
+    with `off`. Without them it is always on."""
+    off: Pauses | None = None
+    """How long it is off. What is left of the time between two packets counts on in the next on
+    time."""
+    packets: Annotated[int, Field(strict=True, ge=1, le=2**32 - 1)] | None = None
+    """Packets after which a stream ends; without it, it lasts to the end or to `stop`."""
+
+    @model_validator(mode="after")
+    def _has_both_times(self) -> Udp:
+        if (self.on is None) != (self.off is None):
+            raise refuse("is missing", "on and off go together", "on" if self.on is None else "off")
+        # The simulator goes through all on times that a packet's time takes.
+        gap = 8 * self.packet * _PS // self.rate
+        if self.on is not None and 1000 * _least(self.on) < max(gap, 1):
+            raise refuse(
+                "is below a thousandth of the time between packets",
+                "make it longer, or raise rate",
+                "on",
+            )
+        return self
+
+    def lower(self, planner: Planner) -> list[dict[str, Any]]:
+        """One application, `udp`."""
+        both = None
+        if self.on is not None and self.off is not None:
+            both = {"on": draw(self.on), "off": draw(self.off)}
+        return [
+            self.application(
+                "udp",
+                streams=self.lower_flows(planner),
+                packet_bytes=self.packet,
+                rate=self.rate,
+                spacing=self.spacing,
+                on_off=both,
+                packets=self.packets,
+                period=self.period,
+            )
+        ]
+
+
+def _least(times: int | SpanDistribution | tuple[int, ...]) -> int:
+    """The shortest of listed times; the mean of drawn ones."""
+    if isinstance(times, int):
+        return times
+    return min(times) if isinstance(times, tuple) else times.mean

@@ -1,0 +1,229 @@
+"""VoIP: telephone calls, and how they sound by the E-model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.draws import Pauses, SpanDistribution, draw
+from narrows.scenario.quantities import PositiveSpan, Span, refuse
+from narrows.scenario.traffic.base import Amount, Countable
+from narrows.scenario.traffic.streams import Datagrams
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from narrows.scenario.planner import Planner
+
+__all__ = ["VOIP", "Voip"]
+
+CALLS = Countable("call", "calls", 100_000)
+
+_MS = 10**9
+
+
+def _p_59(mean: str) -> SpanDistribution:
+    return SpanDistribution(distribution="exponential", mean=mean, shape=None)
+
+
+def _summarise(rows: pl.DataFrame, _end_s: float) -> dict[str, Any]:
+    import polars as pl
+
+    from narrows.records.numbers import floats, mean, percent, percentile
+
+    def total(name: str) -> int:
+        return int(rows.get_column(name).cast(pl.UInt64).sum())
+
+    scores = floats(rows.get_column("mos"))
+    received, lost, late = (total(f"{what}_packets") for what in ("received", "lost", "late"))
+    return {
+        "calls": rows.select("group", "call").n_unique(),
+        "sent_packets": total("sent_packets"),
+        "lost_percent": percent(lost, lost + received),
+        "late_percent": percent(late, lost + received),
+        "delay_mean_ms": mean(floats(rows.get_column("delay_mean_ms"))),
+        "jitter_mean_ms": mean(floats(rows.get_column("jitter_mean_ms"))),
+        "mouth_to_ear_mean_ms": mean(floats(rows.get_column("mouth_to_ear_ms"))),
+        "r_mean": mean(floats(rows.get_column("r"))),
+        "mos_mean": mean(scores),
+        "mos_p5": percentile(scores, 0.05),
+    }
+
+
+def _says(figures: Mapping[str, Any]) -> str | None:
+    if figures["mos_mean"] is None:
+        return None
+    return (
+        f"Curve: the mean opinion score is {figures['mos_mean']:.3g} on average, and 5 % of the "
+        f"directions of calls have at most {figures['mos_p5']:.3g}."
+    )
+
+
+def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, rows in runs.items():
+        pen.cdf(label, rows.get_column("mos").drop_nulls())
+    pen.axes.set_xlim(1.0, 4.6)
+
+
+VOIP = Record(
+    table=Table(
+        "voip",
+        "a direction of a call of `voip`",
+        (
+            Column("group", "string", "", "The group that it belongs to."),
+            Column("call", "u32", "", "Number of the call within its group, from 0."),
+            Column("direction", "string", "", "`there`, from sender to receiver, or `back`."),
+            Column("start_s", "f64", "s", "When the call begins."),
+            Column("sent_packets", "u32", "packets", "Sent."),
+            Column("received_packets", "u32", "packets", "Received, late ones among them."),
+            Column("lost_packets", "u32", "packets", "Lost in the network."),
+            Column("late_packets", "u32", "packets", "Received too late to be heard."),
+            Column(
+                "delay_mean_ms",
+                "f64",
+                "ms",
+                "One-way delay in the network, mean; null: nothing was received.",
+                nullable=True,
+            ),
+            Column("delay_max_ms", "f64", "ms", "The longest.", nullable=True),
+            Column(
+                "jitter_mean_ms",
+                "f64",
+                "ms",
+                "Interarrival jitter (RFC 3550, 6.4.1), mean over the arrivals.",
+                nullable=True,
+            ),
+            Column(
+                "mouth_to_ear_ms",
+                "f64",
+                "ms",
+                "Codec, network and playout buffer, mean over what was heard; null: nothing was.",
+                nullable=True,
+            ),
+            Column(
+                "missing_percent",
+                "f64",
+                "%",
+                "Lost or late, of those whose end is known.",
+                nullable=True,
+            ),
+            Column(
+                "burst_ratio",
+                "f64",
+                "",
+                "Mean length of runs of missing packets, over that of random losses (G.107).",
+                nullable=True,
+            ),
+            Column("r", "f64", "", "Transmission rating factor R (G.107).", nullable=True),
+            Column(
+                "mos",
+                "f64",
+                "",
+                "Estimated mean opinion score, 1 to 4.5 (G.107, Annex B).",
+                nullable=True,
+            ),
+        ),
+    ),
+    title="calls",
+    figures=(
+        Figure("calls", "calls"),
+        Figure("sent_packets", "sent", "packets"),
+        Figure("lost_percent", "lost in the network", "%"),
+        Figure("late_percent", "too late to be heard", "%"),
+        Figure("delay_mean_ms", "one-way delay in the network, mean", "ms"),
+        Figure("jitter_mean_ms", "jitter, mean", "ms"),
+        Figure("mouth_to_ear_mean_ms", "delay from mouth to ear, mean", "ms"),
+        Figure("r_mean", "rating R, mean"),
+        Figure("mos_mean", "mean opinion score, mean over the calls"),
+        Figure("mos_p5", "mean opinion score, that 5 % have at most"),
+    ),
+    summarise=_summarise,
+    headline=Headline("mos_mean", "mean opinion score of calls"),
+    pictures=(
+        Picture(
+            "voip-mos",
+            title="Mean opinion score of calls, by the E-model",
+            x="mean opinion score (1 bad, 4.4 as good as G.711 gets)",
+            y="directions of calls\nwith at most it (%)",
+            caption=(
+                "Each direction of a call counts once. Above 4.03 (R = 80) users are satisfied, "
+                "below 3.1 (R = 60) nearly all are not (ITU-T G.107, Annex B)."
+            ),
+            says=_says,
+            draw=_draw,
+        ),
+    ),
+)
+
+
+class Voip(Datagrams):
+    """Telephone calls: speech both ways, and an estimate of how it sounds by ITU-T G.107."""
+
+    countables: ClassVar[tuple[Countable, ...]] = (CALLS,)
+    records: ClassVar[tuple[Record, ...]] = (VOIP,)
+
+    kind: Literal["voip"] = "voip"
+    """Which kind of traffic this is."""
+    calls: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
+    """Calls for each pair."""
+    codec: Literal["g711", "g711-plc", "g729a"] = "g711-plc"
+    """G.711 (64 kbit/s) without or with concealment of lost packets, or G.729A (8 kbit/s)."""
+    packet_time: PositiveSpan = 20 * _MS
+    """Speech in a packet: a multiple of 10 ms, up to `"100 ms"`; `"20 ms"` by default."""
+    talk: Literal["spurts", "constant"] = "spurts"
+    """When somebody speaks: in spurts, with nothing sent in the pauses, or all the time."""
+    spurt: Pauses | None = None
+    """Length of a talk spurt; exponential with a mean of 1.004 s by default (ITU-T P.59)."""
+    pause: Pauses | None = None
+    """Length of a pause; exponential with a mean of 1.587 s by default (ITU-T P.59)."""
+    playout: Literal["adaptive"] | Span = 60 * _MS
+    """When speech is heard that has come: the first packet of a talk spurt waits for so long
+    (`"60 ms"` by default), or as `"adaptive"` buffers do, by the delays so far."""
+
+    @model_validator(mode="after")
+    def _call_is_possible(self) -> Voip:
+        if self.packet_time % (10 * _MS) or self.packet_time > 100 * _MS:
+            raise refuse("is no multiple of 10 ms up to 100 ms", 'such as "20 ms"', "packet_time")
+        if self.talk == "constant":
+            for key in ("spurt", "pause"):
+                if getattr(self, key) is not None:
+                    raise refuse(
+                        'is for talk = "spurts" alone', "leave it out, or change talk", key
+                    )
+            if self.playout == "adaptive":
+                raise refuse(
+                    "adapts between talk spurts, and there are none",
+                    'give a time such as "60 ms", or talk = "spurts"',
+                    "playout",
+                )
+        return self
+
+    @property
+    def each(self) -> int:
+        """Calls for each pair."""
+        return self.calls
+
+    def amounts(self) -> Iterator[Amount]:
+        """Its calls."""
+        yield Amount(self.total, CALLS, "calls")
+
+    def lower(self, planner: Planner) -> list[dict[str, Any]]:
+        """One application, `voip`."""
+        talk = None
+        if self.talk == "spurts":
+            spurt = _p_59("1004 ms") if self.spurt is None else self.spurt
+            pause = _p_59("1587 ms") if self.pause is None else self.pause
+            talk = {"spurt": draw(spurt), "pause": draw(pause)}
+        return [
+            self.application(
+                "voip",
+                calls=self.lower_flows(planner),
+                codec=self.codec,
+                packet_time=self.packet_time,
+                talk=talk,
+                playout="adaptive" if self.playout == "adaptive" else {"fixed": self.playout},
+            )
+        ]
