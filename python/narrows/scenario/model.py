@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from narrows import _core
 from narrows.errors import ScenarioError
-from narrows.scenario import checks, copies, lowering, reading
+from narrows.scenario import checks, copies, listings, lowering, reading
 from narrows.scenario.base import Table
 from narrows.scenario.changes import Change
 from narrows.scenario.dns import Dns
@@ -23,6 +23,8 @@ from narrows.scenario.quantities import Name, PositiveSpan
 from narrows.scenario.traffic import KINDS, Countable, Group, Traffic
 
 __all__ = ["Nodes", "Scenario"]
+
+_FILES = {name: kind.listed for name, kind in KINDS.items()}
 
 
 class Nodes(Table):
@@ -123,7 +125,7 @@ class Scenario(Table):
     def _build(cls, values: dict[str, Any], file: str, changes: Mapping[str, str]) -> Self:
         for key, value in changes.items():
             override(values, key, value, file)
-        values = copies.expand(values, file)
+        values = copies.expand(listings.anchored(values, file, _FILES), file)
         try:
             return cls.model_validate(values)
         except ValidationError as error:

@@ -61,6 +61,8 @@ class Group(Table):
 
     copied: ClassVar[tuple[str, ...]] = ()
     """Keys that hold lists of nodes, or of pairs of them: `count` copies their entries."""
+    listed: ClassVar[tuple[str, ...]] = ()
+    """Keys that name files with lists."""
     countables: ClassVar[tuple[Countable, ...]] = ()
     """What `amounts` counts. The first is what the group consists of."""
     heading: ClassVar[str] = ""

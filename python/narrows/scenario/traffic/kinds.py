@@ -5,5 +5,6 @@ from narrows.scenario.traffic.ftp import Ftp as Ftp
 from narrows.scenario.traffic.on_off import OnOff as OnOff
 from narrows.scenario.traffic.once import Once as Once
 from narrows.scenario.traffic.ping import Ping as Ping
+from narrows.scenario.traffic.trace import Trace as Trace
 from narrows.scenario.traffic.udp import Udp as Udp
 from narrows.scenario.traffic.voip import Voip as Voip

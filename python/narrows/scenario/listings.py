@@ -1,0 +1,142 @@
+"""Files that a scenario names: lists of numbers, read in bounded time and memory.
+
+A relative name is meant from the folder of the scenario's file. A resolved scenario has the whole
+name, so that a run can be repeated from its folder, and the workers of a sweep find the file.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from narrows.scenario.quantities import refuse
+
+__all__ = ["FileName", "Packets", "anchored", "packets"]
+
+MOST_BYTES = 64 << 20
+"""Longest file."""
+MOST_PACKETS = 1_000_000
+"""Longest trace of packets."""
+
+_PS = 10**12
+_MOST_S = 240 * 3600
+
+FileName = Annotated[str, Field(strict=True, min_length=1, max_length=4096)]
+"""The name of a file."""
+
+Packets = tuple[tuple[int, int], ...]
+"""Times after the start, in picoseconds, and lengths in bytes."""
+
+
+def anchored(
+    values: Mapping[str, Any], file: str, kinds: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """A scenario's values, with names of files as they are meant in a scenario of that file.
+
+    Args:
+        values: The scenario's.
+        file: Its own.
+        kinds: The keys of each kind of traffic that name files.
+    """
+    folder = Path(file).absolute().parent
+    found = dict(values)
+    groups = values.get("traffic")
+    if isinstance(groups, list | tuple):
+        found["traffic"] = [_anchored(group, _keys(group, kinds), folder) for group in groups]
+    return found
+
+
+def _keys(group: Any, kinds: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    kind = group.get("kind") if isinstance(group, Mapping) else None
+    return kinds.get(kind, ()) if isinstance(kind, str) else ()
+
+
+def _anchored(table: Any, keys: Sequence[str], folder: Path) -> Any:
+    if not isinstance(table, Mapping):
+        return table
+    names = {key: table[key] for key in keys if isinstance(table.get(key), str) and table[key]}
+    return {**table, **{key: str(folder / name) for key, name in names.items()}} if names else table
+
+
+def packets(name: str, key: str) -> Packets:
+    """The packets of a trace: a line each, seconds and bytes, times not falling.
+
+    Blank lines and what follows a `#` are left out; a comma may stand between the two.
+
+    Raises pydantic's custom error, for `key`, where the file is no such list.
+    """
+    found: Packets = _listed(name, key, _packets)
+    return found
+
+
+def _packets(name: str, text: str, key: str) -> Packets:
+    found: list[tuple[int, int]] = []
+    before = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        if len(words) != 2:
+            raise _wrong(name, number, "does not hold a time and a length", key)
+        try:
+            at = round(float(words[0]) * _PS)
+            length = int(words[1])
+        except (ValueError, OverflowError):
+            raise _wrong(name, number, "does not hold two numbers", key) from None
+        if not 0 <= at <= _MOST_S * _PS:
+            raise _wrong(name, number, "has a time that is not from 0 s to 240 h", key)
+        if at < before:
+            raise _wrong(name, number, "goes back in time", key)
+        if not 28 <= length <= 65_535:
+            raise _wrong(name, number, "has a length that is not from 28 to 65535 bytes", key)
+        if len(found) == MOST_PACKETS:
+            raise refuse(f'"{name}" has more than {MOST_PACKETS} packets', "cut or thin it", key)
+        before = at
+        found.append((at, length))
+    if not found:
+        raise refuse(f'"{name}" has no packets', "a line is such as 0.25 1500", key)
+    return tuple(found)
+
+
+def _wrong(name: str, line: int, message: str, key: str) -> Exception:
+    return refuse(f'"{name}", line {line}, {message}', "a line is such as 0.25 1500", key)
+
+
+def _listed(name: str, key: str, parse: Callable[[str, str, str], Any]) -> Any:
+    path = Path(name)
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "is no file name"
+        raise refuse(f'"{name}" cannot be read: {said}', "check the path", key) from None
+    if not stat.S_ISREG(status.st_mode):
+        raise refuse(f'"{name}" is not a regular file', "name a file", key)
+    if status.st_size > MOST_BYTES:
+        raise refuse(
+            f'"{name}" has {status.st_size} bytes; at most {MOST_BYTES} are read',
+            "cut or thin it",
+            key,
+        )
+    return _parsed(name, key, parse, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=16)
+def _parsed(
+    name: str, key: str, parse: Callable[[str, str, str], Any], _mtime: int, _size: int
+) -> Any:
+    """A file that does not change is read once."""
+    try:
+        with Path(name).open("rb") as file:
+            content = file.read(MOST_BYTES)
+    except OSError as error:
+        raise refuse(f'"{name}" cannot be read: {error.strerror}', "check it", key) from None
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise refuse(f'"{name}" is no text', "name a list of numbers", key) from None
+    return parse(name, text, key)

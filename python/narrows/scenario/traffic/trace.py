@@ -1,0 +1,55 @@
+"""Traffic from a trace: a file with a list of times and lengths, sent again as datagrams."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import model_validator
+
+from narrows.scenario.listings import FileName, packets
+from narrows.scenario.quantities import PositiveSpan, refuse, span_text
+from narrows.scenario.traffic.streams import Streams
+
+if TYPE_CHECKING:
+    from narrows.scenario.planner import Planner
+
+__all__ = ["Trace"]
+
+
+class Trace(Streams):
+    """Datagrams at listed times, whatever becomes of them."""
+
+    listed: ClassVar[tuple[str, ...]] = ("file",)
+
+    kind: Literal["trace"] = "trace"
+    """Which kind of traffic this is."""
+    file: FileName
+    """A list with a line a packet: seconds after the stream's start, and the IP packet's length in
+    bytes; times do not fall. Relative names are meant from the folder of the scenario's file; at
+    most 1,000,000 packets and 64 MiB."""
+    repeat: PositiveSpan | None = None
+    """The list begins again after so long, which is not before its last packet; without it, it is
+    sent once."""
+
+    @model_validator(mode="after")
+    def _is_a_list(self) -> Trace:
+        last, _ = packets(self.file, "file")[-1]
+        if self.repeat is not None and self.repeat < last:
+            raise refuse(
+                f'is before the last packet of the list, at "{span_text(last)}"',
+                "raise it or cut the list",
+                "repeat",
+            )
+        return self
+
+    def lower(self, planner: Planner) -> list[dict[str, Any]]:
+        """One application, `trace`."""
+        return [
+            self.application(
+                "trace",
+                streams=self.lower_flows(planner),
+                packets=packets(self.file, "file"),
+                repeat_after=self.repeat,
+                period=self.period,
+            )
+        ]

@@ -1,0 +1,88 @@
+"""Lists that scenarios name: what is read, what is refused, and where names are meant from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from narrows import Scenario, ScenarioError, run
+
+TEXT = """
+name = "t"
+duration = "10 s"
+[[links]]
+name = "l"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+[[traffic]]
+kind = "trace"
+name = "t"
+sender = "a"
+receiver = "b"
+file = "list.txt"
+"""
+GOOD = "# seconds, bytes\n0 100\n\n0.5, 1500 # a comment\n0.5 28\n1.2e0 700\n"
+
+
+def scenario(tmp_path: Path, content: str | bytes, more: str = "") -> Scenario:
+    (tmp_path / "t.toml").write_text(TEXT + more)
+    given = content if isinstance(content, bytes) else content.encode()
+    (tmp_path / "list.txt").write_bytes(given)
+    return Scenario.load(tmp_path / "t.toml")
+
+
+def test_a_list_is_found_beside_its_scenario_and_sent(tmp_path: Path) -> None:
+    told = scenario(tmp_path, GOOD, 'repeat = "4 s"')
+    assert told.resolved()["traffic"][0]["file"] == str(tmp_path / "list.txt")
+    assert Scenario.from_dict(told.resolved()) == told
+    rows = run(told).table("streams")
+    assert rows.get_column("t_s").to_list() == [0.0, 1.0, 4.0, 5.0, 8.0, 9.0]
+    assert rows.get_column("sent_bytes").to_list() == [1628, 700] * 3
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "has no packets"),
+        ("0 100\n1\n", "line 2, does not hold a time and a length"),
+        ("0 x\n", "line 1, does not hold two numbers"),
+        ("inf 100\n", "line 1, does not hold two numbers"),
+        ("nan 100\n", "line 1, does not hold two numbers"),
+        ("-1 100\n", "line 1, has a time that is not from 0 s to 240 h"),
+        ("2 100\n1 100\n", "line 2, goes back in time"),
+        ("0 27\n", "line 1, has a length that is not from 28 to 65535 bytes"),
+        (b"\xff\xfe\x00", "is no text"),
+    ],
+)
+def test_what_is_no_list_is_refused_with_its_line(
+    tmp_path: Path, content: str | bytes, said: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario(tmp_path, content)
+    assert caught.value.key == "traffic[0].file"
+    assert said in caught.value.message and "list.txt" in caught.value.message
+
+
+def test_a_list_of_a_gigabyte_is_refused_unread(tmp_path: Path) -> None:
+    scenario(tmp_path, GOOD)
+    with (tmp_path / "list.txt").open("r+b") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(ScenarioError, match="has 1073741824 bytes; at most 67108864 are read"):
+        Scenario.load(tmp_path / "t.toml")
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    scenario(tmp_path, GOOD)
+    (tmp_path / "list.txt").unlink()
+    with pytest.raises(ScenarioError, match="cannot be read: No such file or directory"):
+        Scenario.load(tmp_path / "t.toml")
+    (tmp_path / "list.txt").mkdir()
+    with pytest.raises(ScenarioError, match="is not a regular file"):
+        Scenario.load(tmp_path / "t.toml")
+
+
+def test_a_repetition_before_the_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario(tmp_path, GOOD, 'repeat = "1 s"')
+    assert caught.value.key == "traffic[0].repeat"
