@@ -2,25 +2,47 @@
 
 A backend takes a scenario and gives a `narrows.results.Run`. It refuses what it cannot honour,
 naming the key; it never runs something else quietly.
+
+To add a backend: a module with `BACKEND`, and a line in `BACKENDS`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from narrows.backends.backend import Backend, BackendError, Progress, Refusal
 from narrows.backends.interrupts import held
-from narrows.backends.sim import BackendError, Progress, run_sim
-from narrows.results.folder import check_target
 
 if TYPE_CHECKING:
     from narrows.results import Run
     from narrows.scenario import Scenario
 
-__all__ = ["BACKENDS", "BackendError", "Progress", "run"]
+__all__ = ["BACKENDS", "DEFAULT", "Backend", "BackendError", "Progress", "Refusal", "get", "run"]
 
-BACKENDS = {"sim": run_sim}
-"""Backends by name."""
+BACKENDS: Mapping[str, str] = {
+    "sim": "narrows.backends.sim",
+}
+"""The module of each backend by name; imported when it is asked for."""
+
+DEFAULT = "sim"
+"""The backend where none is named."""
+
+
+def get(name: str) -> Backend:
+    """The backend of that name.
+
+    Raises:
+        BackendError: There is none.
+    """
+    if name not in BACKENDS:
+        known = ", ".join(sorted(BACKENDS))
+        raise BackendError(f"backend: {name!r} is not known; hint: one of {known}")
+    found = import_module(BACKENDS[name]).BACKEND
+    assert isinstance(found, Backend), "a backend's module has one"
+    return found
 
 
 def run(
@@ -28,7 +50,7 @@ def run(
     *,
     seed: int | None = None,
     out: str | Path | None = None,
-    backend: str = "sim",
+    backend: str = DEFAULT,
     progress: Progress | None = None,
     event_limit: int | None = None,
 ) -> Run:
@@ -47,15 +69,17 @@ def run(
         event_limit: Events after which the run stops; the scenario's own by default.
 
     Raises:
-        BackendError: There is no such backend, or it cannot do the run.
+        BackendError: There is no such backend, it cannot honour a key of the scenario, or it cannot
+            do the run.
         RunFolderError: ``out`` holds something or cannot be written; found before the run where
             possible.
     """
-    if backend not in BACKENDS:
-        known = ", ".join(sorted(BACKENDS))
-        raise BackendError(f"backend: {backend!r} is not known; hint: one of {known}")
+    from narrows.results.folder import check_target
+
+    chosen = get(backend)
+    chosen.check(scenario)
     if out is not None:
         check_target(Path(out))
     with held():
-        result = BACKENDS[backend](scenario, seed=seed, progress=progress, event_limit=event_limit)
+        result = chosen.run(scenario, seed=seed, progress=progress, event_limit=event_limit)
         return result if out is None else result.save(out)

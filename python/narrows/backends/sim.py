@@ -14,17 +14,14 @@ import numpy as np
 import polars as pl
 
 from narrows import _core
+from narrows.backends.backend import Backend, BackendError, Progress, nothing_refused
 from narrows.backends.interrupts import Held, held
-from narrows.errors import NarrowsError
 from narrows.results import Run
 
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
 
-__all__ = ["BackendError", "Engine", "Progress", "run_sim"]
-
-Progress = Callable[[float], object]
-"""Told how far a run is, from 0 to 1."""
+__all__ = ["BACKEND", "BackendError", "Engine", "Progress", "run_sim"]
 
 _SLICE_S = 0.05
 """Wall-clock time between looks at signals and progress: short to a person, long to the engine."""
@@ -33,10 +30,6 @@ _FIRST_SLICE = 10_000
 _LARGEST_SLICE = 50_000_000
 
 _COMPLETE = ("end", "dns-done")
-
-
-class BackendError(NarrowsError):
-    """A run that a backend cannot do; its text is one line."""
 
 
 class Engine(Protocol):
@@ -131,7 +124,7 @@ def _run(
         columns,
         scenario=scenario.resolved(),
         seed=seed,
-        backend="sim",
+        backend=BACKEND.name,
         status="complete" if stopped in _COMPLETE else "partial",
         stopped=stopped,
         end_s=end_s,
@@ -181,3 +174,7 @@ def _drive(simulation: Engine, progress: Progress | None, interrupts: Held) -> N
             progress(1.0 if finished else min(1.0, simulation.progress))
         if not finished and interrupts.take():
             raise KeyboardInterrupt
+
+
+BACKEND = Backend("sim", run_sim, nothing_refused)
+"""The simulator: the language has nothing that it does not do."""

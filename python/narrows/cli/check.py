@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from narrows.cli.failure import UserError
-from narrows.cli.options import Json, ScenarioFile, Settings, settings
+from narrows.cli.options import DEFAULT_BACKEND, Backend, Json, ScenarioFile, Settings, settings
 
 EXAMPLES = """\
 [bold]narrows check scenarios/dns-behind-red.toml[/bold] # says whether a run would start, and how
@@ -15,11 +15,17 @@ large it is.
 """
 
 
-def command(scenario: ScenarioFile, set: Settings = None, json_output: Json = False) -> None:
+def command(
+    scenario: ScenarioFile,
+    set: Settings = None,
+    backend: Backend = DEFAULT_BACKEND,
+    json_output: Json = False,
+) -> None:
     """Validate a scenario without running it and print the size of what it describes."""
-    from narrows import Scenario, _core
+    from narrows import Scenario, _core, backends
 
     loaded = Scenario.load(scenario, set=settings(set))
+    backends.get(backend).check(loaded)
     plan = loaded.plan()
     try:
         _core.check_plan(json.dumps(plan))

@@ -52,4 +52,6 @@ def ids(incomplete: str) -> list[str]:
 
 def backends(incomplete: str) -> list[str]:
     """Names of backends."""
-    return [name for name in ("sim",) if name.startswith(incomplete)]
+    from narrows.backends import BACKENDS
+
+    return [name for name in BACKENDS if name.startswith(incomplete)]

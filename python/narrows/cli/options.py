@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from narrows.cli.complete import scenarios
+from narrows.backends import DEFAULT
+from narrows.cli.complete import backends, scenarios
 from narrows.cli.failure import UserError
 
 ScenarioFile = Annotated[
@@ -31,6 +32,13 @@ Settings = Annotated[
         "[bold]links.bottleneck.rate='5 Mbit/s'[/bold]; may be repeated.",
         show_default=False,
     ),
+]
+
+DEFAULT_BACKEND = DEFAULT
+
+Backend = Annotated[
+    str,
+    typer.Option("--backend", metavar="NAME", help="What runs scenarios.", autocompletion=backends),
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]

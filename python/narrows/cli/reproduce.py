@@ -11,7 +11,7 @@ import typer
 
 from narrows.cli.complete import ids as known_ids
 from narrows.cli.failure import Exit, say
-from narrows.cli.options import Json, Quiet
+from narrows.cli.options import DEFAULT_BACKEND, Backend, Json, Quiet
 from narrows.cli.progress import shown
 
 EXAMPLES = """\
@@ -95,6 +95,7 @@ def command(
         ),
     ] = None,
     json_output: Json = False,
+    backend: Backend = DEFAULT_BACKEND,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -111,11 +112,13 @@ def command(
     [bold]depends[/bold] when a listed sensitivity row turns one into the other, and is
     [bold]fitted[/bold] when the published value chose a setting.
     """
+    from narrows import backends
     from narrows.reproduce import Progress, document, reproduce, select
     from narrows.reproduce.output import claim_folder, free_folder, print_outcome, write
 
     if against not in (None, "kernel"):
         raise typer.BadParameter(f"{against!r} is no reference that we have; use kernel")
+    backends.get(backend)
     selected = select(ids or [])
     if bench is not None:
         from narrows.results.gateway_bench import GatewayBench
@@ -142,6 +145,7 @@ def command(
                     against=against is not None,
                     seeds=count,
                     quick=quick,
+                    backend=backend,
                     jobs=jobs,
                     progress=progress,
                     recorded=bench,

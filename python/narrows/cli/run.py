@@ -9,10 +9,17 @@ from typing import Annotated
 
 import typer
 
-from narrows.cli.complete import backends
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Json, Quiet, ScenarioFile, Settings, settings
+from narrows.cli.options import (
+    DEFAULT_BACKEND,
+    Backend,
+    Json,
+    Quiet,
+    ScenarioFile,
+    Settings,
+    settings,
+)
 from narrows.cli.progress import shown
 
 EXAMPLES = """\
@@ -31,7 +38,7 @@ ended early leaves a folder whose run.json says "status": "partial".
 
 def command(
     scenario: ScenarioFile,
-    backend: Annotated[str, typer.Option(help="What runs it.", autocompletion=backends)] = "sim",
+    backend: Backend = DEFAULT_BACKEND,
     set: Settings = None,
     seed: Annotated[
         int | None,

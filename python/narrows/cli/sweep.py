@@ -10,7 +10,15 @@ from typing import Annotated
 import typer
 
 from narrows.cli.failure import Exit, UserError, say
-from narrows.cli.options import Json, Quiet, ScenarioFile, Settings, settings
+from narrows.cli.options import (
+    DEFAULT_BACKEND,
+    Backend,
+    Json,
+    Quiet,
+    ScenarioFile,
+    Settings,
+    settings,
+)
 from narrows.cli.progress import shown
 
 EXAMPLES = """\
@@ -56,6 +64,7 @@ def command(
         ),
     ] = None,
     set: Settings = None,
+    backend: Backend = DEFAULT_BACKEND,
     plan: Annotated[
         Path | None,
         typer.Option(
@@ -123,7 +132,7 @@ def command(
         chosen = _seeds(seeds)
     if dask is not None and workers is not None:
         raise UserError("--workers: a Dask cluster has its own; hint: leave one of the two out")
-    folder = out or default_folder(scenario, fixed, values)
+    folder = out or default_folder(scenario, fixed, values, backend)
     with shown(scenario.stem, quiet=quiet) as update:
 
         def progress(at: Progress) -> None:
@@ -138,6 +147,7 @@ def command(
             seeds=chosen,
             set=fixed,
             out=folder,
+            backend=backend,
             workers=workers,
             dask=dask,
             keep_runs=keep_runs,

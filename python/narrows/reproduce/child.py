@@ -1,6 +1,6 @@
 """One run of a paper's cell, as a process of its own: what the runner starts to measure a run.
 
-    python -m narrows.reproduce.child SLUG SCENARIO SEED SETTINGS
+    python -m narrows.reproduce.child SLUG SCENARIO SEED SETTINGS BACKEND
 
 Prints the figures that the paper measures as a JSON object, with `cpu_s` (the process's processor
 time, Python's start among it), `cpu_s_per_100_s` (the same for 100 simulated seconds), `run_s`
@@ -19,11 +19,11 @@ from pathlib import Path
 from narrows import Scenario, run
 
 
-def main(slug: str, path: str, seed: str, settings: str) -> None:
+def main(slug: str, path: str, seed: str, settings: str, backend: str) -> None:
     """Runs, measures and prints."""
     scenario = Scenario.load(path, set=json.loads(settings))
     started = time.perf_counter()
-    result = run(scenario, seed=int(seed))
+    result = run(scenario, seed=int(seed), backend=backend)
     run_s = time.perf_counter() - started
     if result.status != "complete":
         sys.exit(f"the run stopped early: {result.stopped}")

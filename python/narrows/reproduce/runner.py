@@ -15,8 +15,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from narrows.backends import DEFAULT, get
 from narrows.errors import NarrowsError
 from narrows.reproduce.claims import Claim, Measured
 from narrows.reproduce.outcome import BASE, Outcome, cells_to_run
@@ -67,6 +69,7 @@ def reproduce(
     against: bool = False,
     seeds: int | None = None,
     quick: bool = False,
+    backend: str = DEFAULT,
     jobs: int | None = None,
     progress: Callable[[Progress], None] | None = None,
     execute: Execute | None = None,
@@ -86,6 +89,7 @@ def reproduce(
         seeds: Seeds 1 to this number, the paper's own by default; two at least for intervals.
             Sensitivity rows take the paper's `row_seeds` at most.
         quick: Whether the paper's `quick` settings go on top of every cell's.
+        backend: What does the runs, one of `narrows.backends.BACKENDS`.
         jobs: Runs at once; the number of cores by default.
         progress: Called in the calling thread whenever a run has ended.
         execute: How one cell is run.
@@ -93,13 +97,17 @@ def reproduce(
             narrows by default. Seeds are its rounds, all of them.
 
     Raises:
+        BackendError: There is no such backend.
         RunFolderError: `recorded` cannot be read.
     """
+    get(backend)
     chosen = list(paper.claims if claims is None else claims)
     if paper.recorded is not None:
         return from_record(paper, chosen, rows, recorded)
     numbers = list(range(1, (seeds or paper.seeds) + 1))
-    backend = "sim" if paper.execute is None else "kernel"
+    if paper.execute is not None:
+        # The paper measures real programs by itself.
+        backend = "kernel"
     outcome = Outcome(paper, chosen, numbers, backend, rows=list(rows), quick=quick)
     pairs = cells_to_run(paper, chosen, rows, against)
     lacking = {cell.name: paper.lacks(cell) for _, cell in pairs}
@@ -116,7 +124,7 @@ def reproduce(
         for row, cell in pairs
         if (row is None or seed <= paper.row_seeds) and seed <= (cell.seeds or seed)
     ]
-    run_cell = execute or paper.execute or run_one
+    run_cell = execute or paper.execute or partial(run_one, backend=backend)
     stop = threading.Event()
     pool = ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1, thread_name_prefix="narrows")
     try:
@@ -163,32 +171,45 @@ def from_record(
 
 
 def run_one(
-    paper: Paper, cell: Cell, set: Mapping[str, str], seed: int, stop: threading.Event
+    paper: Paper,
+    cell: Cell,
+    set: Mapping[str, str],
+    seed: int,
+    stop: threading.Event,
+    *,
+    backend: str = DEFAULT,
 ) -> Measured:
-    """One run in the simulator, measured; in a process of its own where the cell wants that.
+    """One run, measured; in a process of its own where the cell wants that.
 
     Raises:
         RuntimeError: The run stopped before its end, or its process did.
+        BackendError: The backend cannot honour a key of the cell's scenario.
         narrows.ScenarioError: The cell's scenario does not take a setting.
     """
     from narrows import Scenario, run
 
     path = paper.folder / "scenarios" / cell.scenario
     if cell.own_process:
-        return in_own_process(paper, path, set, seed, stop)
+        return in_own_process(paper, path, set, seed, stop, backend=backend)
 
     def watch(_: object) -> None:
         if stop.is_set():
             raise Stopped
 
-    result = run(Scenario.load(path, set=set), seed=seed, progress=watch)
+    result = run(Scenario.load(path, set=set), seed=seed, backend=backend, progress=watch)
     if result.status != "complete":
         raise RuntimeError(f"the run stopped early: {result.stopped}")
     return paper.measure(result)
 
 
 def in_own_process(
-    paper: Paper, path: Path, set: Mapping[str, str], seed: int, stop: threading.Event
+    paper: Paper,
+    path: Path,
+    set: Mapping[str, str],
+    seed: int,
+    stop: threading.Event,
+    *,
+    backend: str = DEFAULT,
 ) -> Measured:
     """One run in a process of its own, with its processor time and its peak memory.
 
@@ -197,7 +218,7 @@ def in_own_process(
     """
     command = [sys.executable, "-m", "narrows.reproduce.child", paper.slug, str(path), str(seed)]
     child = subprocess.Popen(
-        [*command, json.dumps(dict(set))],
+        [*command, json.dumps(dict(set)), backend],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

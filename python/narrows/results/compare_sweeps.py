@@ -38,7 +38,10 @@ def compare_sweeps(sweeps: Sequence[Sweep]) -> list[Comparison]:
                 f"{_where(other)}: varies {_list(other.keys)}, and {_where(first)} varies "
                 f"{_list(first.keys)}; hint: compare sweeps that vary the same keys"
             )
-    named = [Named(sweep.name, sweep.scenario, sweep.folder) for sweep in sweeps]
+    named = [
+        Named(sweep.name, {"backend": sweep.backend, **sweep.scenario}, sweep.folder)
+        for sweep in sweeps
+    ]
     labels = distinct_labels(named)
     found = [_combinations(sweep) for sweep in sweeps]
     common = [at for at in found[0] if all(at in other for other in found[1:])]

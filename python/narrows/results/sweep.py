@@ -104,6 +104,7 @@ class Sweep:
         seeds: Each combination was run with each of them.
         runs: The runs that ended, in the table's order.
         narrows: The version that ran them.
+        backend: What ran them.
         status: `complete`; `failed` when runs failed or ended early; `partial` when it was
             interrupted; `running` while it runs, or after it was killed.
         folder: Where it is kept; None for nowhere.
@@ -117,6 +118,7 @@ class Sweep:
     narrows: str
     status: Status
     folder: Path | None = None
+    backend: str = "sim"
 
     @classmethod
     def load(cls, folder: str | Path) -> Sweep:
@@ -136,6 +138,7 @@ class Sweep:
             seeds=seeds,
             runs=in_order(read_rows(path / ROWS_FILE), axes, seeds, path),
             narrows=document["narrows"],
+            backend=document["backend"],
             status=document["status"],
             folder=path,
         )
@@ -181,6 +184,7 @@ class Sweep:
             "folder": None if self.folder is None else str(self.folder),
             "status": self.status,
             "narrows": self.narrows,
+            "backend": self.backend,
             "runs": self.counts(),
             "vary": {axis.key: list(axis.values) for axis in self.axes},
             "seeds": list(self.seeds),
@@ -296,6 +300,8 @@ def read_document(folder: Path) -> dict[str, Any]:
             f"has format {json.dumps(document['format'])}, and this narrows reads {SWEEP_FORMAT}",
             "use the narrows that wrote it, or run the sweep again",
         )
+    # Sweeps of early versions do not say it: there was one.
+    document.setdefault("backend", "sim")
     for key, kind in _KEYS.items():
         if not isinstance(document.get(key), kind):
             raise RunFolderError(path, f"is damaged ({key} is missing or of a wrong type)", _AGAIN)
@@ -368,6 +374,7 @@ _ROW: dict[str, type | tuple[type, ...]] = {
 
 
 _KEYS: dict[str, type] = {
+    "backend": str,
     "narrows": str,
     "name": str,
     "scenario": dict,

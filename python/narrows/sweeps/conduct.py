@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from narrows.backends import DEFAULT
 from narrows.backends.interrupts import held
 from narrows.errors import NarrowsError
 from narrows.results.sweep import Status, Sweep, canonical
@@ -60,6 +61,7 @@ def sweep(
     seeds: int | Iterable[int] = 1,
     set: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
+    backend: str = DEFAULT,
     workers: int | None = None,
     dask: str | None = None,
     keep_runs: bool = False,
@@ -79,6 +81,7 @@ def sweep(
         seeds: How many (1, 2, ...), or which.
         set: Values that all runs have, by dotted key.
         out: The sweep's folder; in memory only by default.
+        backend: What does the runs, one of `narrows.backends.BACKENDS`.
         workers: Processes; as many as there are cores by default.
         dask: Address of a Dask scheduler, whose workers are used instead of processes.
         keep_runs: Whether whole run folders are kept, below `out`.
@@ -87,6 +90,7 @@ def sweep(
 
     Raises:
         ScenarioError: A key or value, or a combination of values, is not possible.
+        BackendError: There is no such backend, or it cannot honour a key of a combination.
         SweepError: The sweep is too large; the cluster cannot be reached or has another version.
         RunFolderError: `out` holds something else or cannot be written.
 
@@ -111,7 +115,7 @@ def sweep(
     def checked(done: int, total: int) -> None:
         tell(Progress(0.0, total * len(numbers), 0, f"checked {done} of {total} combinations"))
 
-    plan = make_plan(base, file, axes, numbers, progress=checked)
+    plan = make_plan(base, file, axes, numbers, backend=backend, progress=checked)
     with held() as interrupts, Store(plan, folder) as store:
         done = store.done
         missing = [item for item in plan.items() if item.run not in done]
@@ -168,9 +172,12 @@ def base_values(
 
 
 def default_folder(
-    scenario: str | Path, set: Mapping[str, Any], vary: Mapping[str, Iterable[Any]]
+    scenario: str | Path,
+    set: Mapping[str, Any],
+    vary: Mapping[str, Iterable[Any]],
+    backend: str = DEFAULT,
 ) -> Path:
-    """Where a sweep goes that was given no folder: the same for the same scenario and values.
+    """Where a sweep goes that was given no folder: the same for the same backend and values.
 
     So the same command again goes on where it stopped, and one with more seeds adds them.
 
@@ -180,7 +187,7 @@ def default_folder(
     """
     axes = axes_of(vary)
     base, _ = base_values(scenario, set)
-    text = canonical([base, [[axis.key, list(axis.values)] for axis in axes]])
+    text = canonical([backend, base, [[axis.key, list(axis.values)] for axis in axes]])
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     name = base.get("name")
     return Path("runs") / f"{name if isinstance(name, str) else 'sweep'}-sweep-{digest}"

@@ -1,7 +1,7 @@
 """A sweep's plan: all combinations, each validated before anything runs.
 
-A run is known by a digest of its resolved scenario (the seed apart), its seed, and the version of
-narrows: what has that digest need not be run again.
+A run is known by a digest of its resolved scenario (the seed apart), its seed, its backend, and the
+version of narrows: what has that digest need not be run again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows import _core
+from narrows.backends import DEFAULT, get
 from narrows.errors import ScenarioError
 from narrows.results.sweep import Axis, canonical, setting_text
 from narrows.scenario import Scenario
@@ -55,6 +56,8 @@ class Plan:
     seeds: tuple[int, ...]
     digests: Mapping[tuple[int, ...], str]
     """Of each combination's scenario."""
+    backend: str
+    """What does the runs."""
 
     def items(self) -> Iterator[Item]:
         """All runs, seeds outermost: an interrupted sweep has some seeds of every combination."""
@@ -78,6 +81,7 @@ def make_plan(
     axes: Sequence[Axis],
     seeds: Sequence[int],
     *,
+    backend: str = DEFAULT,
     progress: Callable[[int, int], object] | None = None,
 ) -> Plan:
     """Validates every combination, each value alone first, and makes the plan.
@@ -87,10 +91,12 @@ def make_plan(
         file: The scenario's file, for errors.
         axes: What is varied.
         seeds: With each of which every combination is run.
+        backend: What does the runs.
         progress: Told how many of how many combinations have been checked.
 
     Raises:
         ScenarioError: A combination is no scenario that can be meant.
+        BackendError: There is no such backend, or it cannot honour a key of a combination.
         SweepError: The sweep is too large, or two combinations are the same.
     """
     combinations = math.prod(len(axis.values) for axis in axes)
@@ -101,6 +107,7 @@ def make_plan(
             f"{combinations * len(seeds):,} runs, and a sweep may have {MOST_RUNS:,}",
             "give fewer values or seeds, or make several sweeps",
         )
+    chosen = get(backend)
     started = time.perf_counter()
     first = _scenario(base, file, axes, (0,) * len(axes))
     checked = 1
@@ -108,7 +115,7 @@ def make_plan(
     for number, axis in enumerate(axes):
         for place in range(1, len(axis.values)):
             places = tuple(place if other == number else 0 for other in range(len(axes)))
-            _scenario(base, file, axes, places)
+            chosen.check(_scenario(base, file, axes, places))
             checked += 1
     expected_s = (time.perf_counter() - started) / checked * combinations
     if expected_s > MOST_CHECK_S:
@@ -121,7 +128,9 @@ def make_plan(
     digests: dict[tuple[int, ...], str] = {}
     known: dict[str, tuple[int, ...]] = {}
     for places in itertools.product(*(range(len(axis.values)) for axis in axes)):
-        digest = scenario_digest(_scenario(base, file, axes, places))
+        scenario = _scenario(base, file, axes, places)
+        chosen.check(scenario)
+        digest = scenario_digest(scenario, backend)
         if digest in known:
             one, other = (_words(axes, at) for at in (known[digest], places))
             raise SweepError(file, f"{one} and {other} are the same scenario", "leave one out")
@@ -129,7 +138,7 @@ def make_plan(
         digests[places] = digest
         if progress is not None and len(digests) % 64 == 0:
             progress(len(digests), combinations)
-    return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests)
+    return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests, backend)
 
 
 def combined(
@@ -146,10 +155,10 @@ def combined(
     return Scenario.from_dict(values, file=file)
 
 
-def scenario_digest(scenario: Scenario) -> str:
-    """Of what a scenario says, its seed apart, and of the version that says it."""
+def scenario_digest(scenario: Scenario, backend: str) -> str:
+    """Of what a scenario says, its seed apart, of the version that says it, and of what runs it."""
     resolved = {key: value for key, value in scenario.resolved().items() if key != "seed"}
-    text = json.dumps([_core.version, resolved], sort_keys=True, separators=(",", ":"))
+    text = json.dumps([_core.version, backend, resolved], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -159,7 +168,7 @@ def run_digest(scenario: str, seed: int) -> str:
 
 
 def identity(base: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """What two sweeps have in common that may share a folder."""
+    """What two sweeps of one backend have in common that may share a folder."""
     return canonical([_core.version, base, list(keys)])
 
 

@@ -108,6 +108,7 @@ class Store:
             seeds=plan.seeds,
             runs=in_order(self.rows, plan.axes, plan.seeds, self._folder),
             narrows=_core.version,
+            backend=plan.backend,
             status=status,
             folder=self._folder,
         )
@@ -171,6 +172,12 @@ class Store:
                 f"holds a sweep of narrows {before['narrows']}, and this is {_core.version}",
                 "choose another folder",
             )
+        if before["backend"] != plan.backend:
+            raise RunFolderError(
+                folder,
+                f"holds a sweep of the backend {before['backend']}, and this is of {plan.backend}",
+                "choose another folder with --out",
+            )
         ours = identity(plan.base, [axis.key for axis in plan.axes])
         if identity(before["scenario"], keys) != ours:
             what = "other keys varied" if keys != [a.key for a in plan.axes] else "another scenario"
@@ -206,6 +213,7 @@ class Store:
         document = {
             "format": SWEEP_FORMAT,
             "narrows": _core.version,
+            "backend": plan.backend,
             "name": plan.name,
             "status": status,
             "runs": counts,

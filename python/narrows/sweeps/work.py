@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import _core
+from narrows.backends import run
 from narrows.errors import NarrowsError, one_line
 from narrows.results import Run, RunFolderError
 from narrows.results.sweep import Axis
@@ -41,6 +42,7 @@ def job_of(plan: Plan, keep: Path | None) -> dict[str, Any]:
         "narrows": _core.version,
         "base": dict(plan.base),
         "file": plan.file,
+        "backend": plan.backend,
         "axes": [[axis.key, list(axis.values)] for axis in plan.axes],
         "keep": None if keep is None else str(keep.absolute()),
     }
@@ -54,6 +56,7 @@ class Worker:
             raise Fatal(f"has narrows {_core.version}, and this sweep is of {job['narrows']}")
         self._base: Mapping[str, Any] = job["base"]
         self._file: str = job["file"]
+        self._backend: str = job["backend"]
         self._axes = tuple(Axis(key, tuple(values)) for key, values in job["axes"])
         self._keep = None if job["keep"] is None else Path(job["keep"])
         self._scenarios: OrderedDict[tuple[int, ...], Scenario] = OrderedDict()
@@ -67,7 +70,7 @@ class Worker:
         values = [axis.values[place] for axis, place in zip(self._axes, item.places, strict=True)]
         try:
             scenario = self._scenario(item.places)
-            run, folder = self._run(scenario, item, progress)
+            done, folder = self._run(scenario, item, progress)
         except NarrowsError as error:
             return failed_row(item, values, str(error))
         except MemoryError:
@@ -80,22 +83,20 @@ class Worker:
             "run": item.run,
             "values": values,
             "seed": item.seed,
-            "status": run.status,
-            "stopped": run.stopped,
+            "status": done.status,
+            "stopped": done.stopped,
             "message": "",
-            "end_s": run.end_s,
-            "events": run.events,
-            "summary": run.summary,
+            "end_s": done.end_s,
+            "events": done.events,
+            "summary": done.summary,
             "folder": folder,
         }
 
     def _run(
         self, scenario: Scenario, item: Item, progress: Callable[[float], object] | None
     ) -> tuple[Run, str | None]:
-        from narrows.backends import run
-
         if self._keep is None:
-            return run(scenario, seed=item.seed, progress=progress), None
+            return self._one(scenario, item, progress), None
         name = f"{RUNS}/{item.run}"
         folder = self._keep / name
         try:
@@ -103,13 +104,22 @@ class Worker:
                 # Of a worker that was lost before it could say so: folders are whole or not there.
                 return Run.load(folder), name
             try:
-                return run(scenario, seed=item.seed, out=folder, progress=progress), name
+                return self._one(scenario, item, progress, folder), name
             except RunFolderError:
                 if not folder.exists():
                     raise
                 return Run.load(folder), name  # another worker was faster
         except RunFolderError as error:
             raise Fatal(str(error)) from None
+
+    def _one(
+        self,
+        scenario: Scenario,
+        item: Item,
+        progress: Callable[[float], object] | None,
+        out: Path | None = None,
+    ) -> Run:
+        return run(scenario, seed=item.seed, out=out, backend=self._backend, progress=progress)
 
     def _scenario(self, places: Sequence[int]) -> Scenario:
         at = tuple(places)

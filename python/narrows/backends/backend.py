@@ -1,0 +1,83 @@
+"""What a backend is: it runs scenarios, and says which of their keys it cannot honour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from narrows.errors import NarrowsError
+
+if TYPE_CHECKING:
+    from narrows.results import Run
+    from narrows.scenario import Scenario
+
+__all__ = ["Backend", "BackendError", "Progress", "Refusal", "Runner", "nothing_refused"]
+
+Progress = Callable[[float], object]
+"""Told how far a run is, from 0 to 1."""
+
+_MOST_NAMED = 4
+
+
+class BackendError(NarrowsError):
+    """A run that a backend cannot do; its text is one line."""
+
+
+class Refusal(NamedTuple):
+    """A key of a scenario that a backend cannot honour."""
+
+    key: str
+    """Where it is, such as `links[0].jitter`."""
+    why: str
+    """A few words, such as `the kernel has no such queue`."""
+
+
+class Runner(Protocol):
+    """Runs a scenario that its backend does not refuse."""
+
+    def __call__(
+        self,
+        scenario: Scenario,
+        *,
+        seed: int | None = None,
+        progress: Progress | None = None,
+        event_limit: int | None = None,
+    ) -> Run:
+        """A run; one that Ctrl-C ended early has the status `partial`.
+
+        Raises:
+            BackendError: It cannot do the run.
+        """
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Something that runs scenarios."""
+
+    name: str
+    run: Runner
+    refusals: Callable[[Scenario], Sequence[Refusal]]
+    """Every key of a scenario that it cannot honour. Nothing is ever ignored quietly: what a
+    backend does not do it names here, and `check` refuses the run."""
+
+    def check(self, scenario: Scenario) -> None:
+        """Makes sure that it honours all of a scenario.
+
+        Raises:
+            BackendError: It does not; the text names the keys.
+        """
+        found = self.refusals(scenario)
+        if not found:
+            return
+        named = ", ".join(f"{refusal.key} ({refusal.why})" for refusal in found[:_MOST_NAMED])
+        more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+        raise BackendError(
+            f"{scenario.name}: the backend {self.name} cannot honour {named}{more}; "
+            "hint: leave out what it cannot, or choose another backend"
+        )
+
+
+def nothing_refused(_scenario: Scenario) -> Sequence[Refusal]:
+    """Of a backend that honours every key."""
+    return ()

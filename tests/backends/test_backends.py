@@ -1,0 +1,141 @@
+"""A backend is chosen by name wherever something is run, and refuses what it cannot honour."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from narrows import Run, Scenario, SweepError, run, sweep
+from narrows.backends import BACKENDS, Backend, BackendError, Refusal, get
+from narrows.backends.sim import run_sim
+from narrows.reproduce import reproduce
+from narrows.reproduce.harhalakis_2011 import PAPER
+from narrows.reproduce.runner import in_own_process, run_one
+from narrows.results import RunFolderError, Sweep
+from narrows.sweeps.axes import axes_of
+from narrows.sweeps.plan import make_plan
+from narrows.sweeps.work import Worker, job_of
+
+ASIDE = "aside"
+"""The name of a backend that these tests have: the simulator, without jitter."""
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
+
+VALUES = {
+    "name": "small",
+    "duration": "1 s",
+    "links": [
+        {"name": "wan", "between": ["a", "b"], "rate": "2 Mbit/s", "delay": "9 ms"},
+        {"name": "lan", "between": ["b", "c"], "rate": "9 Mbit/s", "delay": "1 ms"},
+    ],
+    "traffic": [{"kind": "bulk", "name": "f", "sender": "a", "receiver": "c"}],
+}
+JITTER = {"deviation": "1 ms"}
+
+
+def without_jitter(scenario: Scenario) -> Sequence[Refusal]:
+    return [
+        Refusal(f"links[{index}].jitter", "it has no netem")
+        for index, link in enumerate(scenario.links)
+        if link.jitter is not None
+    ]
+
+
+def aside(scenario: Scenario, **options: object) -> Run:
+    return replace(run_sim(scenario, **options), backend=ASIDE)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _another_backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    module = ModuleType("aside_backend")
+    module.BACKEND = Backend(ASIDE, aside, without_jitter)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(BACKENDS, ASIDE, module.__name__)  # type: ignore[arg-type]
+    yield
+
+
+def with_jitter(*indices: int) -> dict[str, object]:
+    links = [
+        {**link, "jitter": JITTER} if index in indices else link
+        for index, link in enumerate(VALUES["links"])  # type: ignore[arg-type, var-annotated]
+    ]
+    return {**VALUES, "links": links}
+
+
+def test_every_backend_has_its_name_and_the_simulator_refuses_no_example() -> None:
+    assert [get(name).name for name in BACKENDS] == list(BACKENDS)
+    for path in EXAMPLES:
+        assert not get("sim").refusals(Scenario.load(path))
+
+
+def test_a_run_is_the_chosen_backends() -> None:
+    scenario = Scenario.from_dict(VALUES)
+    assert run(scenario).backend == "sim"
+    assert run(scenario, backend=ASIDE).backend == ASIDE
+    with pytest.raises(BackendError, match="backend: 'moon' is not known; hint: one of aside, sim"):
+        run(scenario, backend="moon")
+
+
+def test_a_refusal_names_every_key_before_anything_runs(tmp_path: Path) -> None:
+    scenario = Scenario.from_dict(with_jitter(0, 1))
+    words = (
+        r"small: the backend aside cannot honour links\[0\]\.jitter \(it has no netem\), "
+        r"links\[1\]\.jitter \(it has no netem\); hint: "
+    )
+    with pytest.raises(BackendError, match=words):
+        run(scenario, backend=ASIDE, out=tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+    assert run(scenario).complete
+
+
+def test_a_sweep_is_the_chosen_backends_and_its_folder_says_so(tmp_path: Path) -> None:
+    axes = axes_of({"links.wan.rate": ["1 Mbit/s", "2 Mbit/s"]})
+    plan = make_plan(VALUES, "", axes, [1], backend=ASIDE)
+    assert plan.digests != make_plan(VALUES, "", axes, [1]).digests
+    worker = Worker(job_of(plan, tmp_path))
+    (item, _) = plan.items()
+    row = worker.row(item)
+    assert row["status"] == "complete"
+    assert Run.load(tmp_path / row["folder"]).backend == ASIDE
+    assert sweep(VALUES, workers=1, out=tmp_path / "sweep").backend == "sim"
+    assert Sweep.load(tmp_path / "sweep").backend == "sim"
+    with pytest.raises(RunFolderError, match="holds a sweep of the backend sim, and this is of"):
+        sweep(VALUES, workers=1, out=tmp_path / "sweep", backend=ASIDE)
+
+
+def test_a_sweep_checks_every_combination_first(tmp_path: Path) -> None:
+    vary = {"links.lan.jitter": [JITTER, {"deviation": "0 s"}]}
+    with pytest.raises(BackendError, match=r"cannot honour links\[1\]\.jitter"):
+        sweep(VALUES, vary=vary, out=tmp_path / "sweep", backend=ASIDE)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(BackendError, match="'moon' is not known"):
+        sweep(VALUES, backend="moon")
+    with pytest.raises(SweepError, match="must be at least 1"):
+        sweep(VALUES, backend=ASIDE, workers=0)
+
+
+def test_a_reproduction_is_the_chosen_backends() -> None:
+    claim = PAPER.claims[0]
+    (cell, *_) = PAPER.cells_of([claim])
+    small = replace(cell, set={**cell.set, **PAPER.quick, "duration": "45 s"})
+    # Its links have jitter, which this backend does not do: the refusal shows who was asked.
+    with pytest.raises(BackendError, match="the backend aside cannot honour"):
+        run_one(PAPER, small, small.set, 1, threading.Event(), backend=ASIDE)
+    outcome = reproduce(replace(PAPER, cells=[cell]), claims=[claim], seeds=2, backend=ASIDE)
+    assert outcome.backend == ASIDE
+    assert not outcome.complete
+    assert all("the backend aside cannot honour" in line for line in outcome.failures)
+    with pytest.raises(BackendError, match="'moon' is not known"):
+        reproduce(PAPER, backend="moon")
+
+
+def test_a_process_of_its_own_is_told_the_backend() -> None:
+    path = PAPER.folder / "scenarios" / "testbed.toml"
+    with pytest.raises(RuntimeError, match="'moon' is not known"):
+        in_own_process(PAPER, path, {}, 1, threading.Event(), backend="moon")
