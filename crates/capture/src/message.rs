@@ -64,13 +64,18 @@ pub fn check(plan: &Plan) -> Result<(), Error> {
         _ => None,
     });
     for (name, group) in clients {
-        let (resolvers, bytes) = (name.clone(), group.query_bytes);
-        let min = messages.min_query_bytes(group.reply_bytes);
+        let Some(udp) = &group.udp else { continue };
+        let packet = |message: u32| (message + BELOW_DNS as u32).min(u32::from(u16::MAX)) as u16;
+        let (query, reply) = group.sizes.shortest();
+        // What does not fit the client is truncated.
+        let reply = reply.min(u32::from(udp.payload));
+        let (resolvers, bytes) = (name.clone(), packet(query));
+        let min = messages.min_query_bytes(packet(reply));
         if bytes < min {
             return Err(Error::Query { resolvers, bytes, min });
         }
-        let (resolvers, bytes) = (name, group.reply_bytes);
-        let min = messages.min_reply_bytes(group.query_bytes);
+        let (resolvers, bytes) = (name, packet(reply));
+        let min = messages.min_reply_bytes(packet(query));
         if bytes < min {
             return Err(Error::Reply { resolvers, bytes, min });
         }
@@ -127,7 +132,13 @@ impl Messages {
             question: Some(question),
             ..Message::default()
         };
-        if packet.reply {
+        if packet.reply && packet.truncated {
+            message.reply = true;
+            message.recursion_available = true;
+            message.truncated = true;
+            // As long as the query, so with its padding.
+            message.edns = shape.edns.then_some(Edns { padding: shape.padding, ..edns });
+        } else if packet.reply {
             message.reply = true;
             message.recursion_available = true;
             message.edns = shape.edns.then_some(Edns { padding: shape.padding.map(|_| 0), ..edns });
@@ -170,6 +181,8 @@ pub struct DnsPacket {
     pub attempt: u8,
     /// The server's reply; otherwise the client's query.
     pub reply: bool,
+    /// The reply is truncated: it has no answer, and the length of its query.
+    pub truncated: bool,
     /// Length of the IP packet.
     pub ip_bytes: u16,
     /// Length of the IP packets of the group's queries.
@@ -231,7 +244,7 @@ mod tests {
     const MESSAGES: Messages = Messages { digits: 6 };
 
     fn packet(reply: bool, query_bytes: u16, ip_bytes: u16) -> DnsPacket {
-        DnsPacket { query: 123, attempt: 2, reply, ip_bytes, query_bytes }
+        DnsPacket { query: 123, attempt: 2, reply, truncated: false, ip_bytes, query_bytes }
     }
 
     #[track_caller]
@@ -257,6 +270,15 @@ mod tests {
             for bytes in min..min + 1_000 {
                 assert_eq!(ip_bytes(&packet(true, query_bytes, bytes)), usize::from(bytes));
             }
+        }
+    }
+
+    #[test]
+    fn truncated_replies_are_as_long_as_their_queries() {
+        for bytes in 69..200 {
+            let reply = DnsPacket { truncated: true, ..packet(true, bytes, bytes) };
+            assert_eq!(ip_bytes(&reply), usize::from(bytes));
+            assert!(MESSAGES.message(&reply).truncated);
         }
     }
 

@@ -100,8 +100,9 @@ impl<'a, W: Write> Writer<'a, W> {
                         let below = (Ipv4::BYTES + Udp::BYTES) as u16;
                         (headers, Payload::Zeros(ip_bytes.saturating_sub(below)), self.keep)
                     }
-                    Some(Dns { query, attempt, reply, query_bytes }) => {
-                        let dns = DnsPacket { query, attempt, reply, ip_bytes, query_bytes };
+                    Some(Dns { query, attempt, reply, truncated, query_bytes }) => {
+                        let dns =
+                            DnsPacket { query, attempt, reply, truncated, ip_bytes, query_bytes };
                         message = self.messages.message(&dns).write().map_err(invalid)?;
                         (headers, Payload::Bytes(&message), usize::MAX)
                     }

@@ -8,7 +8,7 @@ use common::{DOWN, UP, exchange, messages, plan};
 use narrows_capture::message::{Error, check};
 use narrows_capture::{Writer, address, pcapng};
 use narrows_sim::captured::{Captured, Dns, Frame};
-use narrows_sim::plan::{Kind, Plan, dns::client::Client};
+use narrows_sim::plan::{Kind, Plan, dns::client::Client, dns::exchange::Sizes};
 use narrows_units::Time;
 use narrows_wire::dns::{Data, Message};
 use narrows_wire::{Ethernet, Received, Transport, checksums_hold, read};
@@ -192,16 +192,16 @@ fn lengths_that_no_message_has_are_refused() {
             other => panic!("{other:?}"),
         }
     }
-    padded(&mut plan).query_bytes = 60;
+    // IP packets of 60 B, and of 69, 81 and 1000 B.
+    padded(&mut plan).sizes = Sizes::fixed(32, 440);
     let error = check(&plan).expect_err("too short");
     assert_eq!(error, Error::Query { resolvers: "padded".to_owned(), bytes: 60, min: 69 });
     assert_eq!(
         error.to_string(),
         "resolvers \"padded\": queries of 60 B cannot be captured as DNS messages; they need 69 B"
     );
-    padded(&mut plan).query_bytes = 69;
-    padded(&mut plan).reply_bytes = 81;
+    padded(&mut plan).sizes = Sizes::fixed(41, 53);
     assert!(matches!(check(&plan), Err(Error::Reply { min: 82, .. })));
-    padded(&mut plan).reply_bytes = 1000;
+    padded(&mut plan).sizes = Sizes::fixed(41, 972);
     assert!(matches!(check(&plan), Err(Error::Query { min: 80, .. })));
 }

@@ -50,6 +50,8 @@ pub struct Dns {
     pub attempt: u8,
     /// Whether this is the server's reply; otherwise the client's query.
     pub reply: bool,
+    /// Whether the reply is truncated.
+    pub truncated: bool,
     /// IP packet length of the query over UDP.
     pub query_bytes: u16,
 }

@@ -177,6 +177,11 @@ impl Simulation {
         &self.plan
     }
 
+    /// The most flows that there were at once.
+    pub fn most_flows(&self) -> usize {
+        self.flows.len()
+    }
+
     /// DNS queries that the plan may ask, in all.
     pub fn planned_queries(&self) -> u64 {
         self.queries
@@ -254,6 +259,7 @@ impl Simulation {
             }
         }
         self.news = news;
+        self.flows.free_ended();
     }
 
     #[cold]
@@ -319,6 +325,7 @@ impl Simulation {
             query: attempt.query,
             attempt: attempt.attempt,
             reply: packet.goes_back(),
+            truncated: packet.goes_back() && application::dns::is_truncated(&packet.message()),
             query_bytes: attempt.query_bytes,
         })
     }

@@ -36,6 +36,8 @@ pub(crate) struct Flows {
     news: Vec<Notice>,
     /// Ends whose applications have written, opened or closed, and whose segments are not yet sent.
     unsent: Vec<u32>,
+    /// Flows that both ends have done with.
+    ending: Vec<u32>,
     /// Sockets for datagrams that were given out.
     sockets: u32,
 }
@@ -56,8 +58,8 @@ enum Flow {
 struct Owners {
     /// The applications at its ends; of a connection that carries data one way, both the same.
     applications: [u32; 2],
-    /// What the application at the first end calls the flow.
-    number: u32,
+    /// What the applications at its ends call the flow.
+    numbers: [u32; 2],
     /// The way there: an index into the plan's paths.
     there: u32,
 }
@@ -75,6 +77,8 @@ pub(crate) struct Listed {
 #[derive(Debug)]
 struct Listener {
     application: u32,
+    /// Settings of its ends: an index into the plan's `tcp`.
+    config: u16,
     /// Connections that may wait to be accepted.
     backlog: u32,
     /// Those that do, the first one first.
@@ -106,6 +110,7 @@ impl Flows {
             names: String::new(),
             news: Vec::new(),
             unsent: Vec::new(),
+            ending: Vec::new(),
             sockets: 0,
         }
     }
@@ -127,10 +132,12 @@ impl Flows {
     pub(crate) fn add_connection(&mut self, new: &NewConnection, network: &mut Network) -> Socket {
         let (flow, generation) = self.next_number();
         let dialogue = new.dialogue.then(|| Box::new(Dialogue::new()));
-        let (config, _) = &self.configs[new.config as usize];
+        let server = new.applications[1];
+        let of_server = self.listeners.iter().find(|l| new.dialogue && l.application == server);
+        let config_indices = [new.config, of_server.map_or(new.config, |l| l.config)];
         let set_up = SetUp {
-            config,
-            config_index: new.config,
+            configs: config_indices.map(|index| &self.configs[usize::from(index)].0),
+            config_indices,
             generation,
             dns: new.dns,
             first_opens: new.first_opens,
@@ -174,8 +181,8 @@ impl Flows {
     }
 
     /// An application waits for connections.
-    pub(crate) fn listen(&mut self, application: u32, backlog: u32) {
-        self.listeners.push(Listener { application, backlog, queue: VecDeque::new() });
+    pub(crate) fn listen(&mut self, application: u32, config: u16, backlog: u32) {
+        self.listeners.push(Listener { application, config, backlog, queue: VecDeque::new() });
     }
 
     /// The next connection that waits for an application, if any.
@@ -199,7 +206,8 @@ impl Flows {
             packet.discard(&mut network.pool);
             return;
         };
-        let (config, tick_us) = &self.configs[connection.config as usize];
+        let side = usize::from(!packet.goes_back());
+        let (config, tick_us) = &self.configs[usize::from(connection.configs[side])];
         let cx = Context::with_tick(config, *tick_us, now);
         if connection.dialogue.is_some() {
             self.handle_dialogue(now, packet, network);
@@ -214,14 +222,14 @@ impl Flows {
     fn handle_dialogue(&mut self, now: Time, packet: Packet, network: &mut Network) {
         let flow = packet.flow();
         let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
-        let (config, tick_us) = &self.configs[connection.config as usize];
+        let side = usize::from(!packet.goes_back());
+        let (config, tick_us) = &self.configs[usize::from(connection.configs[side])];
         let cx = Context::with_tick(config, *tick_us, now);
         if connection.generation() != packet.generation {
             // The connection it belongs to is gone; another one has its number.
             packet.discard(&mut network.pool);
             return;
         }
-        let side = usize::from(!packet.goes_back());
         let endpoint = &connection.ends[side].endpoint;
         if endpoint.is_failed() {
             connection.refuse(now, packet, network);
@@ -281,7 +289,8 @@ impl Flows {
     /// A timer's event (`end`: twice the flow, plus one for the second end).
     pub(crate) fn handle_timer(&mut self, now: Time, end: u32, network: &mut Network) {
         let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
-        let (config, tick_us) = &self.configs[connection.config as usize];
+        let config = connection.configs[end as usize % 2];
+        let (config, tick_us) = &self.configs[usize::from(config)];
         let cx = Context::with_tick(config, *tick_us, now);
         if connection.handle_timer(&cx, end, network) && connection.dialogue.is_some() {
             self.collect_news(end);
@@ -303,9 +312,19 @@ impl Flows {
         self.owners[end as usize / 2].applications[end as usize % 2]
     }
 
-    /// What the application at the first end calls the flow.
+    /// What the application at an end calls the flow.
     pub(crate) fn number(&self, socket: Socket) -> u32 {
-        self.owners[socket.flow() as usize].number
+        self.owners[socket.flow() as usize].numbers[socket.side()]
+    }
+
+    /// The application at an end will call the flow so.
+    pub(crate) fn set_number(&mut self, socket: Socket, number: u32) {
+        self.owners[socket.flow() as usize].numbers[socket.side()] = number;
+    }
+
+    /// The path from the first end to the second: an index into the plan's paths.
+    pub(crate) fn there(&self, socket: Socket) -> u32 {
+        self.owners[socket.flow() as usize].there
     }
 
     /// A socket's connection; `None`: it is gone.
@@ -330,7 +349,8 @@ impl Flows {
         if connection.generation() != socket.generation {
             return;
         }
-        let (config, tick_us) = &self.configs[connection.config as usize];
+        let config = connection.configs[socket.side()];
+        let (config, tick_us) = &self.configs[usize::from(config)];
         change(connection, &Context::with_tick(config, *tick_us, now));
         if !self.unsent.contains(&socket.end) {
             self.unsent.push(socket.end);
@@ -340,7 +360,8 @@ impl Flows {
     /// Sends what a socket's end has to send now, rather than when the application has had its say.
     pub(crate) fn flush(&mut self, now: Time, end: u32, network: &mut Network) {
         let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
-        let (config, tick_us) = &self.configs[connection.config as usize];
+        let config = connection.configs[end as usize % 2];
+        let (config, tick_us) = &self.configs[usize::from(config)];
         connection.flush(&Context::with_tick(config, *tick_us, now), end, network);
     }
 
@@ -361,7 +382,8 @@ impl Flows {
         if connection.generation() != socket.generation {
             return;
         }
-        let (config, tick_us) = &self.configs[connection.config as usize];
+        let config = connection.configs[socket.side()];
+        let (config, tick_us) = &self.configs[usize::from(config)];
         connection.abort(&Context::with_tick(config, *tick_us, now), socket.end, network);
         if let Some(dialogue) = &mut connection.dialogue {
             dialogue.sides[socket.side()].over = true;
@@ -442,8 +464,8 @@ impl Flows {
         }
     }
 
-    /// Finds out what an end's application does not know yet, and frees the number of a flow that
-    /// both ends have done with.
+    /// Finds out what an end's application does not know yet, and whether both ends have done with
+    /// the flow.
     fn collect_news(&mut self, end: u32) {
         let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
         let socket = Socket { end, generation: connection.generation() };
@@ -463,10 +485,19 @@ impl Flows {
                     && !dialogue.sides[side].queued
                     && (endpoint.is_listening() || endpoint.is_failed()))
         };
-        if is_over(0) && is_over(1) {
-            let next = connection.generation().wrapping_add(1);
-            self.table[end as usize / 2] = Flow::Free(next);
-            self.free.push_back(end / 2);
+        if is_over(0) && is_over(1) && !dialogue.ending {
+            dialogue.ending = true;
+            self.ending.push(end / 2);
+        }
+    }
+
+    /// Frees the numbers of flows that both ends have done with, once their applications know.
+    pub(crate) fn free_ended(&mut self) {
+        for flow in self.ending.drain(..) {
+            if let Flow::Tcp(connection) = &self.table[flow as usize] {
+                self.table[flow as usize] = Flow::Free(connection.generation().wrapping_add(1));
+                self.free.push_back(flow);
+            }
         }
     }
 }
@@ -492,8 +523,9 @@ pub(crate) struct NewConnection {
     /// Indices into the plan's paths.
     pub(crate) there: u32,
     pub(crate) back: u32,
-    /// An index into the plan's `tcp`.
-    pub(crate) config: u32,
+    /// Settings of the first end, and of the second unless it listens with its own: an index into
+    /// the plan's `tcp`.
+    pub(crate) config: u16,
     pub(crate) first_opens: bool,
     pub(crate) isns: [u32; 2],
     pub(crate) dns: bool,
@@ -505,7 +537,7 @@ pub(crate) struct NewConnection {
 
 impl NewConnection {
     fn owners(&self) -> Owners {
-        Owners { applications: self.applications, number: self.number, there: self.there }
+        Owners { applications: self.applications, numbers: [self.number, 0], there: self.there }
     }
 
     fn ports(&self, flow: u32) -> [u16; 2] {

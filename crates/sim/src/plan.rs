@@ -256,6 +256,7 @@ impl Plan {
         for link in &self.links {
             link.check(self.nodes.len()).map_err(|why| why.inside(&link.name))?;
         }
+        ensure(self.tcp.len() <= usize::from(u16::MAX), || "tcp: too many settings".into())?;
         for (index, config) in self.tcp.iter().enumerate() {
             config.check().map_err(|why| PlanError(format!("tcp {index}: {why}")))?;
         }

@@ -70,8 +70,44 @@ pub struct AttemptRow {
     pub fate: Fate,
     /// When its answer came.
     pub received: Option<Time>,
+    /// What carried it.
+    pub transport: Transport,
+    /// It went over a connection that had carried a query before.
+    pub reused: bool,
+    /// Round trips before the query could leave.
+    pub handshakes: u8,
+    /// The time that they took; `None`: there were none, or they did not end.
+    pub handshake: Option<Span>,
+    /// IP packets that the client sent for it: over UDP the query; of a connection for one query all
+    /// its packets; of a kept one those from the query to its answer.
+    pub packets_sent: u32,
+    /// Bytes of these.
+    pub bytes_sent: u32,
+    /// IP packets that the server sent for it.
+    pub packets_received: u32,
+    /// Bytes of these.
+    pub bytes_received: u32,
     /// IP packet length of the query over UDP.
     pub query_bytes: u16,
+}
+
+/// What carries an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Datagrams.
+    Udp,
+    /// A TCP connection.
+    Tcp,
+}
+
+impl Transport {
+    /// Its name in the table `attempts`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+        }
+    }
 }
 
 /// What became of an attempt.
@@ -87,4 +123,14 @@ pub enum Fate {
     QueryLost(u32, LossReason),
     /// The reply was lost.
     ReplyLost(u32, LossReason),
+    /// The reply came, and did not fit.
+    Truncated,
+    /// The connection was refused.
+    Refused,
+    /// The server closed the connection before it answered.
+    Closed,
+    /// The server reset the connection.
+    Reset,
+    /// The connection stayed silent for too long.
+    TimedOut,
 }

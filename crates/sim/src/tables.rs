@@ -108,6 +108,14 @@ pub(crate) fn attempts(records: &Records, plan: &Plan) -> Table {
             _ => String::new(),
         },
         "received_s": F64 = |row| seconds(row.received),
+        "transport": Text = |row| row.transport.name().to_owned(),
+        "reused": Bool = |row| row.reused,
+        "handshake_round_trips": U8 = |row| row.handshakes,
+        "handshake_ms": F64 = |row| row.handshake.map_or(f64::NAN, |span| span.as_secs_f64() * 1e3),
+        "packets_sent": U32 = |row| row.packets_sent,
+        "bytes_sent": U32 = |row| row.bytes_sent,
+        "packets_received": U32 = |row| row.packets_received,
+        "bytes_received": U32 = |row| row.bytes_received,
     );
     Table { name: "attempts", columns }
 }
@@ -164,5 +172,10 @@ fn fate_name(fate: Fate) -> &'static str {
         Fate::Late => "late",
         Fate::QueryLost(..) => "query-lost",
         Fate::ReplyLost(..) => "reply-lost",
+        Fate::Truncated => "truncated",
+        Fate::Refused => "refused",
+        Fate::Closed => "closed",
+        Fate::Reset => "reset",
+        Fate::TimedOut => "timed-out",
     }
 }

@@ -233,7 +233,9 @@ fn plans_that_contradict_themselves_are_refused() {
     }
     assert!(refused(|plan| plan.links[0].loss = 1.5).starts_with("bottleneck.forward: loss"));
     assert!(refused(|plan| plan.links[0].queue = pfifo(0)).contains("queue"));
-    assert!(refused(|plan| resolvers(plan).timeouts.clear()).starts_with("dns: timeouts"));
+    assert!(refused(|plan| resolvers(plan).udp = None).starts_with("dns: udp, tcp"));
+    let said = refused(|plan| resolvers(plan).udp.iter_mut().for_each(|u| u.timeouts.clear()));
+    assert!(said.starts_with("dns: timeouts"), "{said}");
     assert!(refused(|plan| resolvers(plan).queries = u32::MAX).starts_with("dns: "));
     assert!(refused(|plan| plan.queue_monitors[0].link = 99).contains("no such link"));
     assert!(refused(|plan| plan.captures.push(99)).contains("no such link"));

@@ -35,7 +35,7 @@ pub(crate) fn plan() -> Plan {
         scheduled: false,
         ring: None,
     };
-    let resolvers = |name: &str, workers, query_bytes, reply_bytes| Application {
+    let resolvers = |name: &str, workers, query_bytes: u32, reply_bytes: u32| Application {
         name: name.to_owned(),
         kind: Kind::DnsClient(dns::client::Client {
             server: 2,
@@ -47,12 +47,23 @@ pub(crate) fn plan() -> Plan {
             warm_up: 10,
             queries: 100,
             think_mean: Span::ZERO,
-            timeouts: vec![Span::from_secs(1); 3],
-            query_bytes,
-            reply_bytes,
+            sizes: dns::exchange::Sizes::fixed(query_bytes - 28, reply_bytes - 28),
+            gives_up: None,
+            udp: Some(dns::client::Udp {
+                timeouts: vec![Span::from_secs(1); 3],
+                payload: 1232,
+                tcp_if_truncated: false,
+                tcp_if_silent: false,
+            }),
+            tcp: None,
         }),
     };
-    let server = dns::server::Server { service: Span::ZERO, service_jitter_mean: Span::ZERO };
+    let server = dns::server::Server {
+        service: Span::ZERO,
+        service_jitter_mean: Span::ZERO,
+        udp_payload: 1232,
+        tcp: None,
+    };
     Plan {
         seed: 1,
         end: Time::ZERO,
@@ -166,7 +177,7 @@ pub(crate) fn exchange() -> Vec<Captured> {
     let dns = |socket: u32, query, attempt, reply, ce| {
         let (query_bytes, reply_bytes) = if socket < 3 { (70, 100) } else { (128, 468) };
         let ip_bytes = if reply { reply_bytes } else { query_bytes };
-        let dns = Some(Dns { query, attempt, reply, query_bytes });
+        let dns = Some(Dns { query, attempt, reply, truncated: false, query_bytes });
         (!reply, (socket, Frame::Udp { ip_bytes, ce, dns }))
     };
     let dns = [

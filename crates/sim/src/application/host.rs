@@ -57,7 +57,7 @@ pub struct Dial {
     pub server: usize,
     /// The server's port.
     pub port: u16,
-    /// TCP settings of both ends: an index into the plan's `tcp`; datagrams need none.
+    /// TCP settings of this end: an index into the plan's `tcp`; datagrams need none.
     pub tcp: usize,
     /// What the application calls the connection.
     pub number: u32,
@@ -105,10 +105,12 @@ impl Host<'_> {
         self.network.agenda.schedule(at, Event::Wake(place));
     }
 
-    /// Waits for connections; up to `backlog` (and one, as in Linux) may be established before they
-    /// are [accepted](Self::accept), others have to try again.
-    pub fn listen(&mut self, backlog: u32) {
-        self.flows.listen(self.application, backlog);
+    /// Waits for connections with these TCP settings (an index into the plan's `tcp`); up to
+    /// `backlog` (and one, as in Linux) may be established before they are
+    /// [accepted](Self::accept), others have to try again. Where nobody listens, connections are
+    /// refused.
+    pub fn listen(&mut self, tcp: usize, backlog: u32) {
+        self.flows.listen(self.application, tcp as u16, backlog);
     }
 
     /// Takes the connection that has waited longest; `None`: none waits.
@@ -123,7 +125,7 @@ impl Host<'_> {
             number: dial.number,
             there: dial.there as u32,
             back: dial.back as u32,
-            config: dial.tcp as u32,
+            config: dial.tcp as u16,
             first_opens: true,
             isns: [random.bits(), random.bits()],
             dns: dial.dns,
@@ -182,6 +184,20 @@ impl Host<'_> {
         });
     }
 
+    /// Writes a message in two writes: the first `apart` of its bytes leave before the rest is
+    /// written.
+    pub fn send_apart(&mut self, socket: Socket, apart: u32, message: Message) {
+        self.flows.change(self.now, socket, |connection, cx| {
+            if let Some(dialogue) = &mut connection.dialogue {
+                dialogue.write_part(socket.side(), apart);
+            }
+            let endpoint = &mut connection.ends[socket.side()].endpoint;
+            endpoint.write(cx.config, cx.now, u64::from(apart));
+        });
+        self.flush(socket);
+        self.send(socket, Message { bytes: message.bytes - apart, ..message });
+    }
+
     /// Sends what was written so far, rather than when the call is over.
     pub fn flush(&mut self, socket: Socket) {
         self.flows.flush(self.now, socket.end, self.network);
@@ -208,9 +224,19 @@ impl Host<'_> {
         });
     }
 
-    /// What the application at the first end calls a connection.
+    /// What this application calls a connection.
     pub fn number(&self, socket: Socket) -> u32 {
         self.flows.number(socket)
+    }
+
+    /// From now on this application calls a connection so.
+    pub fn set_number(&mut self, socket: Socket, number: u32) {
+        self.flows.set_number(socket, number);
+    }
+
+    /// The node at a connection's first end: an index into the plan's nodes.
+    pub fn client_node(&self, socket: Socket) -> u32 {
+        self.network.paths.nodes(self.flows.there(socket))[0]
     }
 
     /// The TCP endpoint behind a socket; `None`: the connection is gone.
@@ -247,7 +273,7 @@ impl Host<'_> {
             number: transfer.number,
             there: transfer.there as u32,
             back: transfer.back as u32,
-            config: transfer.tcp as u32,
+            config: transfer.tcp as u16,
             first_opens: transfer.first_opens,
             isns: transfer.isns,
             dns: false,

@@ -19,7 +19,8 @@ use crate::packet::{Label, Packet, Stamp};
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Connection {
-    pub(crate) config: u32,
+    /// Settings of each end: indices into the plan's `tcp`.
+    pub(crate) configs: [u16; 2],
     label: Label,
     /// The first end sends the SYN.
     first_opens: bool,
@@ -54,9 +55,10 @@ struct WindowIntegral {
 /// How a connection is set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetUp<'a> {
-    pub(crate) config: &'a Config,
-    /// An index into the plan's `tcp`.
-    pub(crate) config_index: u32,
+    /// Settings of each end.
+    pub(crate) configs: [&'a Config; 2],
+    /// The same as indices into the plan's `tcp`.
+    pub(crate) config_indices: [u16; 2],
     pub(crate) generation: u8,
     pub(crate) dns: bool,
     /// The first end sends the SYN.
@@ -67,14 +69,16 @@ pub(crate) struct SetUp<'a> {
 
 impl Connection {
     pub(crate) fn new(set_up: &SetUp<'_>, dialogue: Option<Box<Dialogue>>) -> Self {
-        let SetUp { config, isns: [first, second], .. } = *set_up;
-        let (first, second) = if set_up.first_opens {
-            (Endpoint::client(config, Seq(first)), Endpoint::server(config, Seq(second)))
-        } else {
-            (Endpoint::server(config, Seq(first)), Endpoint::client(config, Seq(second)))
-        };
+        let [first, second] = [0, 1].map(|side| {
+            let (config, isn) = (set_up.configs[side], Seq(set_up.isns[side]));
+            if set_up.first_opens == (side == 0) {
+                Endpoint::client(config, isn)
+            } else {
+                Endpoint::server(config, isn)
+            }
+        });
         Self {
-            config: set_up.config_index,
+            configs: set_up.config_indices,
             label: Label::new(set_up.generation, set_up.dns),
             first_opens: set_up.first_opens,
             awaits: None,
@@ -108,13 +112,10 @@ impl Connection {
         u32::from(!self.first_opens)
     }
 
-    /// The end that opens the connection sends its SYN; the other one waits.
+    /// The end that opens the connection sends its SYN (`config`: its settings); the other one waits.
     pub(crate) fn connect(&mut self, config: &Config, now: Time) {
         self.window.last = now;
-        // The end that waits for a SYN ignores this.
-        for end in &mut self.ends {
-            end.endpoint.connect(config, now);
-        }
+        self.ends[self.opener() as usize].endpoint.connect(config, now);
     }
 
     /// A segment has come to its host, which then sends what it has to send. True: the first end's

@@ -12,6 +12,8 @@ use crate::application::{Closed, Message};
 #[derive(Debug)]
 pub(crate) struct Dialogue {
     pub(crate) sides: [Side; 2],
+    /// Both ends have done with it.
+    pub(crate) ending: bool,
 }
 
 /// One end's part.
@@ -50,7 +52,8 @@ impl Side {
 
 impl Dialogue {
     pub(crate) fn new() -> Self {
-        Self { sides: [Side { attached: true, ..Side::default() }, Side::default()] }
+        let sides = [Side { attached: true, ..Side::default() }, Side::default()];
+        Self { sides, ending: false }
     }
 
     /// An end's application writes a message.
@@ -59,6 +62,11 @@ impl Dialogue {
         *written += u64::from(message.bytes);
         let ends_at = *written;
         self.sides[1 - side].unread.push_back((ends_at, message));
+    }
+
+    /// An end's application writes bytes that belong to its next message.
+    pub(crate) fn write_part(&mut self, side: usize, bytes: u32) {
+        self.sides[side].written += u64::from(bytes);
     }
 
     /// The next thing that an end's application does not know yet.

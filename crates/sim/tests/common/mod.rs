@@ -137,14 +137,30 @@ pub(crate) fn add_resolvers(plan: &mut Plan, workers: u32, queries: u32) {
         warm_up: 2,
         queries,
         think_mean: Span::ZERO,
-        timeouts: [1, 2, 2, 4, 8].map(Span::from_secs).to_vec(),
-        query_bytes: 70,
-        reply_bytes: 100,
+        // IP packets of 70 and 100 bytes.
+        sizes: dns::exchange::Sizes::fixed(42, 72),
+        gives_up: None,
+        udp: Some(udp()),
+        tcp: None,
     };
-    let server =
-        dns::server::Server { service: Span::from_us(200), service_jitter_mean: Span::ZERO };
+    let server = dns::server::Server {
+        service: Span::from_us(200),
+        service_jitter_mean: Span::ZERO,
+        udp_payload: 1232,
+        tcp: None,
+    };
     for kind in [Kind::DnsClient(client), Kind::DnsServer(server)] {
         plan.applications.push(Application { name: "dns".into(), kind });
+    }
+}
+
+/// As the first paper's resolvers ask.
+pub(crate) fn udp() -> dns::client::Udp {
+    dns::client::Udp {
+        timeouts: [1, 2, 2, 4, 8].map(Span::from_secs).to_vec(),
+        payload: 1232,
+        tcp_if_truncated: false,
+        tcp_if_silent: false,
     }
 }
 

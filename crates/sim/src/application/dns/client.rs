@@ -1,21 +1,28 @@
 //! Resolver workers in a closed loop.
 //!
-//! A worker asks, waits for the attempt's time-out, asks again as its schedule says, and goes on to
-//! the next query when an answer comes or the last attempt times out. An answer to an attempt that
-//! has timed out is counted as late and changes nothing: each attempt has its own socket and
-//! transaction number, as in dnspython (the first paper's client) and glibc.
+//! A worker asks, waits for the attempt's time-out, asks again as its settings say, and goes on to
+//! the next query when an answer comes or it gives up. An answer to an attempt that has timed out is
+//! counted as late and changes nothing: each attempt over UDP has its own socket and transaction
+//! number, as in dnspython (the first paper's client) and glibc.
+//!
+//! It asks over UDP or over TCP first. A truncated reply, or silence, may send it from UDP to TCP
+//! (RFC 7766, section 5). A connection that fails is tried again as often as the settings say for
+//! its kind of failure. What real clients do is in docs/dns-clients.md.
 
 use narrows_units::{Span, Time};
 
-use super::PORT;
+use super::connections::{self, Asked, Connections, Crossed};
+pub use super::connections::{Kept, Reuse};
+use super::exchange::{Exchange, Sizes};
+use super::{HEADER, LENGTH, WITHOUT_EDNS, is_truncated};
 use crate::application::{
-    Application, Association, Datagram, Dial, Host, Lost, Message, Settings, Use,
+    Application, Association, Closed, Datagram, Host, Lost, Message, Settings, Socket, Use,
 };
 use crate::maybe_time::MaybeTime;
 use crate::packet::{IP_HEADER, UDP_HEADER};
 use crate::plan::Plan;
 use crate::random::Random;
-use crate::record::{AttemptRow, Fate, QueryRow};
+use crate::record::{AttemptRow, Fate, QueryRow, Transport};
 
 /// Settings of a group of workers.
 #[derive(Clone, Debug)]
@@ -43,12 +50,81 @@ pub struct Client {
     pub queries: u32,
     /// Pause between the end of a query and the next: mean of an exponential distribution.
     pub think_mean: Span,
+    /// Lengths of queries and replies.
+    pub sizes: Sizes,
+    /// A query that has no answer after this time is given up; `None`: its attempts decide.
+    pub gives_up: Option<Span>,
+    /// How they ask over UDP; `None`: over TCP only.
+    pub udp: Option<Udp>,
+    /// How they ask over TCP; `None`: not at all.
+    pub tcp: Option<Tcp>,
+}
+
+/// How a client asks over UDP.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Udp {
     /// Time-outs of successive attempts; its length is the number of attempts.
     pub timeouts: Vec<Span>,
-    /// IP packet length of queries over UDP.
-    pub query_bytes: u16,
-    /// IP packet length of replies over UDP.
-    pub reply_bytes: u16,
+    /// The longest reply that it takes (RFC 6891, 6.2.3); 512 without EDNS.
+    pub payload: u16,
+    /// After a truncated reply it asks over TCP; otherwise it takes the reply for an answer.
+    pub tcp_if_truncated: bool,
+    /// After the last time-out it asks over TCP.
+    pub tcp_if_silent: bool,
+}
+
+/// How a client asks over TCP.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Tcp {
+    /// Settings of its ends: an index into the plan's `tcp`.
+    pub tcp: usize,
+    /// Whether it keeps connections.
+    pub reuse: Reuse,
+    /// A connection that is not established by then is given up; `None`: TCP decides.
+    pub connect_timeout: Option<Span>,
+    /// A query without a reply by then is given up; `None`: it waits for ever.
+    pub answer_timeout: Option<Span>,
+    /// Connections tried for a query, by how the last one failed.
+    pub attempts: Attempts,
+    /// After a failure it asks over UDP again, before the next connection.
+    pub udp_between: bool,
+    /// Length and query are written apart.
+    pub length_apart: bool,
+}
+
+/// How many connections a query is worth, the first one included, by kind of failure.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Attempts {
+    /// The SYN was refused.
+    pub refused: u8,
+    /// The server closed before it answered.
+    pub closed: u8,
+    /// The server reset the connection.
+    pub reset: u8,
+    /// Nothing came in time.
+    pub silent: u8,
+}
+
+impl Attempts {
+    /// The same number for each kind of failure.
+    pub const fn of(number: u8) -> Self {
+        Self { refused: number, closed: number, reset: number, silent: number }
+    }
 }
 
 impl Client {
@@ -58,40 +134,69 @@ impl Client {
     }
 }
 
-/// IPv4 and UDP.
-const BELOW_DNS: u16 = IP_HEADER + UDP_HEADER;
-/// With the header of a DNS message (RFC 1035, 4.1.1).
-const SMALLEST: u16 = BELOW_DNS + 12;
-
 impl Settings for Client {
     fn check(&self, plan: &Plan) -> Result<usize, String> {
         plan.check_round_trip(self.there, self.back)?;
         plan.check_server(self.server)?;
-        if self.timeouts.is_empty() || self.timeouts.len() > 255 {
-            return Err("timeouts: needs 1 to 255 attempts".into());
-        }
-        if self.timeouts.contains(&Span::ZERO) {
-            return Err("timeouts: each must be above zero".into());
-        }
-        if self.query_bytes.min(self.reply_bytes) < SMALLEST {
-            return Err(format!(
-                "query_bytes, reply_bytes: an IP packet with DNS has at least {SMALLEST} bytes"
-            ));
-        }
+        self.sizes.check()?;
         if self.warm_up.checked_add(self.queries).is_none() {
             return Err("warm_up, queries: too many together".into());
         }
-        let total = Settings::queries(self).saturating_mul(self.timeouts.len() as u64);
+        let over_udp = self.udp.as_ref().map_or(0, |udp| udp.timeouts.len());
+        let mut attempts = over_udp as u64;
+        if let Some(udp) = &self.udp {
+            if udp.timeouts.is_empty() || udp.timeouts.len() > 255 {
+                return Err("timeouts: needs 1 to 255 attempts".into());
+            }
+            if udp.timeouts.contains(&Span::ZERO) {
+                return Err("timeouts: each must be above zero".into());
+            }
+            if udp.payload < WITHOUT_EDNS {
+                return Err(format!("payload: must be at least {WITHOUT_EDNS} B"));
+            }
+            if (udp.tcp_if_truncated || udp.tcp_if_silent) && self.tcp.is_none() {
+                return Err("tcp: is needed for what UDP cannot do".into());
+            }
+        }
+        match &self.tcp {
+            None if self.udp.is_none() => return Err("udp, tcp: one of them is needed".into()),
+            None => {}
+            Some(tcp) => {
+                if tcp.tcp >= plan.tcp.len() {
+                    return Err("tcp: no such settings".into());
+                }
+                let Attempts { refused, closed, reset, silent } = tcp.attempts;
+                let most = refused.max(closed).max(reset).max(silent);
+                if refused.min(closed).min(reset).min(silent) == 0 {
+                    return Err("attempts: must be at least one".into());
+                }
+                if tcp.udp_between && self.udp.is_none() {
+                    return Err("udp_between: needs udp".into());
+                }
+                attempts += u64::from(most) * if tcp.udp_between { 2 } else { 1 };
+            }
+        }
+        let total = Settings::queries(self).saturating_mul(attempts);
         if total >= u64::from(u32::MAX) {
             return Err(format!("{total} attempts are more than the table can hold"));
         }
-        Ok(self.workers as usize)
+        // A flow of datagrams, and a connection for each worker.
+        Ok(1 + self.workers as usize)
     }
 
     fn uses(&self, _plan: &Plan) -> Vec<Use> {
+        // A SYN-ACK or an acknowledgement without options.
+        const SHORTEST_SEGMENT: u16 = IP_HEADER + 20;
+        let (query, reply) = self.sizes.shortest();
+        let shortest = |message: u32| match self.tcp {
+            Some(_) => SHORTEST_SEGMENT,
+            None => over_udp(message),
+        };
+        // A truncated reply is no longer than its query.
+        let reply = if self.truncates() { reply.min(query).max(HEADER) } else { reply };
         vec![
-            Use { path: self.there, bytes: self.query_bytes, dns: true },
-            Use { path: self.back, bytes: self.reply_bytes, dns: true },
+            Use { path: self.there, bytes: shortest(query), dns: true },
+            Use { path: self.back, bytes: shortest(reply), dns: true },
         ]
     }
 
@@ -100,16 +205,36 @@ impl Settings for Client {
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
+        let reuse = self.tcp.as_ref().map_or(Reuse::Never, |tcp| tcp.reuse);
         Box::new(Workers {
             name: name.to_owned(),
             unfinished: self.workers,
-            ended: 0,
+            begun: 0,
+            connections: Connections::new(reuse, self.workers),
             settings: self,
             workers: Vec::new(),
             first_socket: 0,
             association: None,
         })
     }
+}
+
+impl Client {
+    /// Whether a reply may be shorter than it is meant to be.
+    fn truncates(&self) -> bool {
+        match &self.sizes {
+            // The server may send less than 1232 bytes, but never less than 512.
+            Sizes::Drawn { reply: crate::application::Draw::Constant(bytes), .. } => {
+                bytes.get() > u64::from(WITHOUT_EDNS)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// The IP packet of a message over UDP, as far as it fits one.
+fn over_udp(message: u32) -> u16 {
+    (u32::from(IP_HEADER + UDP_HEADER) + message).min(u32::from(u16::MAX)) as u16
 }
 
 #[derive(Debug)]
@@ -120,40 +245,59 @@ struct Workers {
     /// Workers that have not had their last answer.
     unfinished: u32,
     /// Queries begun so far.
-    ended: u64,
+    begun: u64,
     /// The first worker's socket; the others follow.
     first_socket: u32,
     association: Option<Association>,
+    connections: Connections,
 }
 
 #[derive(Debug)]
 struct Worker {
     /// Queries begun.
     begun: u32,
-    /// Attempts made of the present query; zero between queries.
+    state: State,
+    /// The present query: its row, its lengths, and when it is given up.
+    query: u32,
+    exchange: Exchange,
+    gives_up_at: MaybeTime,
+    /// Attempts made of it in all, over UDP, and over TCP.
     attempts: u8,
-    /// Row of the last attempt.
-    attempt_row: u32,
-    /// When something is due: the next query, or the attempt's time-out.
+    over_udp: u8,
+    over_tcp: u8,
+    /// When something is due: the next query, or the end of an attempt.
     due: MaybeTime,
     /// When the pending timer comes.
     armed: MaybeTime,
     random: Random,
 }
 
+/// What a worker waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The time of its next query.
+    Pause,
+    /// A datagram for this attempt.
+    Datagram { row: u32 },
+    /// A reply over a connection for this attempt.
+    Connection { row: u32 },
+}
+
+/// How an attempt over TCP failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    Refused,
+    Closed,
+    Reset,
+    Silent,
+}
+
 impl Application for Workers {
     fn start(&mut self, host: &mut Host<'_>) {
         let settings = &self.settings;
         self.first_socket = host.take_sockets(settings.workers);
-        self.association = Some(host.associate(&Dial {
-            there: settings.there,
-            back: settings.back,
-            server: settings.server,
-            port: PORT,
-            tcp: 0,
-            number: 0,
-            dns: true,
-        }));
+        let dial = connections::dial(settings.server, settings.there, settings.back, 0);
+        self.association = Some(host.associate(&dial));
         for number in 0..settings.workers {
             let mut random = host.random(&format!("{}/worker {number}", self.name));
             let spread = settings.spread.as_secs_f64() * random.uniform();
@@ -161,8 +305,13 @@ impl Application for Workers {
             host.wake(start, number);
             self.workers.push(Worker {
                 begun: 0,
+                state: State::Pause,
+                query: 0,
+                exchange: Exchange { query: 0, reply: 0 },
+                gives_up_at: MaybeTime::NONE,
                 attempts: 0,
-                attempt_row: 0,
+                over_udp: 0,
+                over_tcp: 0,
                 due: start.into(),
                 armed: start.into(),
                 random,
@@ -170,20 +319,28 @@ impl Application for Workers {
         }
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, number: u32) {
-        let worker = &mut self.workers[number as usize];
+    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+        let Some(worker) = self.workers.get_mut(token as usize) else {
+            self.connections.timer(host, token);
+            return;
+        };
         if !worker.armed.is(host.now()) {
             return;
         }
         worker.armed = MaybeTime::NONE;
         if worker.due.is_after(host.now()) {
-            worker.arm(host, number);
-        } else if worker.attempts == 0 {
-            self.begin_query(host, number);
-        } else if usize::from(worker.attempts) < self.settings.timeouts.len() {
-            self.send_attempt(host, number);
-        } else {
-            self.end_query(host, number, 0, None);
+            worker.arm(host, token);
+            return;
+        }
+        match worker.state {
+            State::Pause => self.begin_query(host, token),
+            State::Datagram { .. } => self.end_datagram(host, token),
+            State::Connection { row } => {
+                if let Some(socket) = self.connections.with(row) {
+                    self.leave(host, socket, row);
+                }
+                self.fail(host, token, row, Failure::Silent);
+            }
         }
     }
 
@@ -193,15 +350,24 @@ impl Application for Workers {
         let records = host.records();
         let attempt = &mut records.attempts[row as usize];
         attempt.received = Some(now);
-        let worker = &self.workers[number as usize];
-        if worker.attempts > 0 && worker.attempt_row == row {
-            attempt.fate = Fate::Answered;
-            let (attempt, rtt) = (attempt.attempt, now.since(attempt.sent));
-            self.end_query(host, number, attempt, Some(rtt));
-        } else {
+        attempt.packets_received = attempt.packets_received.saturating_add(1);
+        attempt.bytes_received += u32::from(over_udp(reply.message.bytes));
+        let truncated = is_truncated(&reply.message);
+        let worker = &mut self.workers[number as usize];
+        if worker.state != (State::Datagram { row }) {
             attempt.fate = Fate::Late;
             let query = &mut records.queries[attempt.query as usize];
             query.late_answers = query.late_answers.saturating_add(1);
+            return;
+        }
+        let turns = self.settings.udp.as_ref().is_some_and(|udp| udp.tcp_if_truncated);
+        if truncated && turns {
+            attempt.fate = Fate::Truncated;
+            self.ask_over_tcp(host, number);
+        } else {
+            attempt.fate = if truncated { Fate::Truncated } else { Fate::Answered };
+            let (attempt, rtt) = (attempt.attempt, now.since(attempt.sent));
+            self.end_query(host, number, Some((attempt, rtt)));
         }
     }
 
@@ -211,13 +377,77 @@ impl Application for Workers {
         attempt.fate = fate(lost.link, lost.reason);
     }
 
+    fn opened(&mut self, host: &mut Host<'_>, socket: Socket) {
+        let Some((_, connection)) = self.connections.of(host, socket) else { return };
+        connection.established = true;
+        let handshake = host.now().since(connection.opened_at);
+        for asked in connection.waiting.clone() {
+            host.records().attempts[asked.row as usize].handshake = Some(handshake);
+            self.write_query(host, socket, asked);
+        }
+    }
+
+    fn received(&mut self, host: &mut Host<'_>, socket: Socket, reply: Message) {
+        let now = host.now();
+        let row = reply.tag;
+        let Some((number, connection)) = self.connections.of(host, socket) else { return };
+        let place = connection.waiting.iter().position(|asked| asked.row == row);
+        let asked = place.map(|place| connection.waiting.swap_remove(place));
+        let records = host.records();
+        let attempt = &mut records.attempts[row as usize];
+        attempt.received = Some(now);
+        let in_time = asked
+            .filter(|asked| self.workers[asked.worker as usize].state == State::Connection { row });
+        match in_time {
+            Some(_) => attempt.fate = Fate::Answered,
+            None => {
+                attempt.fate = Fate::Late;
+                let query = &mut records.queries[attempt.query as usize];
+                query.late_answers = query.late_answers.saturating_add(1);
+            }
+        }
+        let (attempt, rtt) = (attempt.attempt, now.since(attempt.sent));
+        if let Some(asked) = asked {
+            count_packets(host, socket, row, asked.before);
+        }
+        self.connections.release(host, number);
+        if let Some(asked) = in_time {
+            self.end_query(host, asked.worker, Some((attempt, rtt)));
+        }
+    }
+
+    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, how: Closed) {
+        let Some((number, connection)) = self.connections.of(host, socket) else { return };
+        let failure = match how {
+            Closed::ByPeer | Closed::Done => Failure::Closed,
+            Closed::Refused => Failure::Refused,
+            Closed::Reset => Failure::Reset,
+            Closed::TimedOut => Failure::Silent,
+        };
+        let waiting = std::mem::take(&mut connection.waiting);
+        let only_row = connection.only_row;
+        if how == Closed::ByPeer {
+            connection.close(host);
+        } else {
+            self.connections.forget(number);
+        }
+        if let Some(row) = only_row {
+            count_packets(host, socket, row, Crossed::default());
+        }
+        for Asked { worker, row, .. } in waiting {
+            if (self.workers[worker as usize].state == State::Connection { row }) {
+                self.fail(host, worker, row, failure);
+            }
+        }
+    }
+
     fn is_done(&self) -> bool {
         self.unfinished == 0
     }
 
     fn progress(&self) -> Option<f64> {
-        let total = u64::from(self.settings.workers) * u64::from(self.settings.each());
-        Some(if total == 0 { 1.0 } else { self.ended as f64 / total as f64 })
+        let total = Settings::queries(&self.settings);
+        Some(if total == 0 { 1.0 } else { self.begun as f64 / total as f64 })
     }
 }
 
@@ -231,7 +461,9 @@ impl Workers {
             self.unfinished -= 1;
             return;
         }
-        host.records().queries.push(QueryRow {
+        let records = host.records();
+        worker.query = records.queries.len() as u32;
+        records.queries.push(QueryRow {
             client,
             worker: number,
             index: worker.begun,
@@ -243,53 +475,135 @@ impl Workers {
             rtt: None,
             late_answers: 0,
         });
+        worker.exchange = self.settings.sizes.next(&mut worker.random, worker.begun);
+        worker.gives_up_at = self.settings.gives_up.map(|span| now + span).into();
+        (worker.attempts, worker.over_udp, worker.over_tcp) = (0, 0, 0);
         worker.begun += 1;
-        self.ended += 1;
-        self.send_attempt(host, number);
+        self.begun += 1;
+        if self.settings.udp.is_some() {
+            self.ask_over_udp(host, number);
+        } else {
+            self.ask_over_tcp(host, number);
+        }
     }
 
-    fn send_attempt(&mut self, host: &mut Host<'_>, number: u32) {
-        let now = host.now();
-        let settings = &self.settings;
+    fn ask_over_udp(&mut self, host: &mut Host<'_>, number: u32) {
+        let udp = self.settings.udp.as_ref().expect("it asks over UDP");
         let worker = &mut self.workers[number as usize];
-        let records = host.records();
-        let query = if worker.attempts == 0 {
-            records.queries.len() as u32 - 1
-        } else {
-            records.attempts[worker.attempt_row as usize].query
-        };
-        worker.due = (now + settings.timeouts[usize::from(worker.attempts)]).into();
-        worker.attempts += 1;
-        worker.attempt_row = records.attempts.len() as u32;
-        records.queries[query as usize].attempts = worker.attempts;
-        records.attempts.push(AttemptRow {
-            query,
-            attempt: worker.attempts,
-            sent: now,
-            fate: Fate::Pending,
-            received: None,
-            query_bytes: settings.query_bytes,
-        });
-        let message = Message {
-            bytes: u32::from(settings.query_bytes - BELOW_DNS),
-            tag: worker.attempt_row,
-            notes: [u32::from(settings.reply_bytes - BELOW_DNS), 0],
-        };
+        // Where it comes back to UDP after a connection, the last time-out holds again.
+        let turn = usize::from(worker.over_udp).min(udp.timeouts.len() - 1);
+        let due = host.now() + udp.timeouts[turn];
+        worker.over_udp = worker.over_udp.saturating_add(1);
+        let bytes = worker.exchange.query_over_udp();
+        let row = worker.begin_attempt(host, Transport::Udp);
+        let attempt = &mut host.records().attempts[row as usize];
+        (attempt.packets_sent, attempt.bytes_sent) = (1, u32::from(over_udp(bytes)));
+        worker.state = State::Datagram { row };
+        worker.due = MaybeTime::from(due).min(worker.gives_up_at);
+        let notes = [worker.exchange.reply, u32::from(udp.payload)];
+        let message = Message { bytes, tag: row, notes };
         let association = self.association.expect("the run has started");
         host.send_datagram(association, self.first_socket + number, false, &message);
         worker.arm(host, number);
     }
 
-    fn end_query(&mut self, host: &mut Host<'_>, number: u32, attempt: u8, rtt: Option<Span>) {
+    /// No datagram came in time.
+    fn end_datagram(&mut self, host: &mut Host<'_>, number: u32) {
+        let udp = self.settings.udp.as_ref().expect("it has asked over UDP");
+        let worker = &self.workers[number as usize];
+        if worker.is_given_up(host.now()) {
+            self.end_query(host, number, None);
+        } else if usize::from(worker.over_udp) < udp.timeouts.len() {
+            self.ask_over_udp(host, number);
+        } else if udp.tcp_if_silent && worker.over_tcp == 0 {
+            self.ask_over_tcp(host, number);
+        } else {
+            self.end_query(host, number, None);
+        }
+    }
+
+    fn ask_over_tcp(&mut self, host: &mut Host<'_>, number: u32) {
+        let settings = &self.settings;
+        let tcp = settings.tcp.as_ref().expect("it asks over TCP");
+        let worker = &mut self.workers[number as usize];
+        worker.over_tcp = worker.over_tcp.saturating_add(1);
+        let row = worker.begin_attempt(host, Transport::Tcp);
+        let dial = connections::dial(settings.server, settings.there, settings.back, tcp.tcp);
+        let (asked, connection) =
+            self.connections.find(host, &dial, &mut worker.random, (number, row));
+        let (socket, established) = (connection.socket, connection.established);
+        let attempt = &mut host.records().attempts[row as usize];
+        attempt.reused = connection.queries > 1;
+        attempt.handshakes = u8::from(!established);
+        worker.state = State::Connection { row };
+        let timeout = if established { tcp.answer_timeout } else { tcp.connect_timeout };
+        let due = MaybeTime::from(timeout.map(|span| host.now() + span));
+        worker.due = due.min(worker.gives_up_at);
+        worker.arm(host, number);
+        if established {
+            self.write_query(host, socket, asked);
+        }
+    }
+
+    /// Writes a query on a connection that is established.
+    fn write_query(&mut self, host: &mut Host<'_>, socket: Socket, asked: Asked) {
+        let tcp = self.settings.tcp.as_ref().expect("it asks over TCP");
+        let worker = &mut self.workers[asked.worker as usize];
+        let Exchange { reply, .. } = worker.exchange;
+        let bytes = worker.exchange.query_over_tcp();
+        let message = Message { bytes, tag: asked.row, notes: [reply, 0] };
+        if tcp.length_apart {
+            host.send_apart(socket, LENGTH, message);
+        } else {
+            host.send(socket, message);
+        }
+        let due = MaybeTime::from(tcp.answer_timeout.map(|span| host.now() + span));
+        worker.due = due.min(worker.gives_up_at);
+        worker.arm(host, asked.worker);
+    }
+
+    /// A query's time on a connection is over: it goes on without it, unless others wait there.
+    fn leave(&mut self, host: &mut Host<'_>, socket: Socket, row: u32) {
+        let Some((number, connection)) = self.connections.of(host, socket) else { return };
+        connection.waiting.retain(|asked| asked.row != row);
+        if connection.waiting.is_empty() {
+            let only_row = connection.only_row;
+            self.connections.forget(number);
+            host.abort(socket);
+            if let Some(row) = only_row {
+                count_packets(host, socket, row, Crossed::default());
+            }
+        }
+    }
+
+    /// An attempt over TCP has failed: the next one, or the query's end.
+    fn fail(&mut self, host: &mut Host<'_>, number: u32, row: u32, failure: Failure) {
+        let tcp = self.settings.tcp.as_ref().expect("it has asked over TCP");
+        let (fate, most) = match failure {
+            Failure::Refused => (Fate::Refused, tcp.attempts.refused),
+            Failure::Closed => (Fate::Closed, tcp.attempts.closed),
+            Failure::Reset => (Fate::Reset, tcp.attempts.reset),
+            Failure::Silent => (Fate::TimedOut, tcp.attempts.silent),
+        };
+        host.records().attempts[row as usize].fate = fate;
+        let worker = &self.workers[number as usize];
+        if worker.over_tcp >= most || worker.is_given_up(host.now()) {
+            self.end_query(host, number, None);
+        } else if tcp.udp_between {
+            self.ask_over_udp(host, number);
+        } else {
+            self.ask_over_tcp(host, number);
+        }
+    }
+
+    fn end_query(&mut self, host: &mut Host<'_>, number: u32, answer: Option<(u8, Span)>) {
         let now = host.now();
         let worker = &mut self.workers[number as usize];
-        let records = host.records();
-        let row = records.attempts[worker.attempt_row as usize].query;
-        let query = &mut records.queries[row as usize];
+        let query = &mut host.records().queries[worker.query as usize];
         query.end = Some(now);
-        query.attempt = attempt;
-        query.rtt = rtt;
-        worker.attempts = 0;
+        query.attempt = answer.map_or(0, |(attempt, _)| attempt);
+        query.rtt = answer.map(|(_, rtt)| rtt);
+        worker.state = State::Pause;
         let settings = &self.settings;
         if worker.begun == settings.each() {
             worker.due = MaybeTime::NONE;
@@ -303,7 +617,48 @@ impl Workers {
     }
 }
 
+/// Counts the packets that have crossed a connection since then for an attempt. Those of queries
+/// that were on it at the same time are counted for each.
+fn count_packets(host: &mut Host<'_>, socket: Socket, row: u32, before: Crossed) {
+    let now = Crossed::until_now(host, socket);
+    let attempt = &mut host.records().attempts[row as usize];
+    attempt.packets_sent = now.sent.0 - before.sent.0;
+    attempt.bytes_sent = (now.sent.1 - before.sent.1) as u32;
+    attempt.packets_received = now.received.0 - before.received.0;
+    attempt.bytes_received = (now.received.1 - before.received.1) as u32;
+}
+
 impl Worker {
+    /// Adds the row of another attempt at the present query.
+    fn begin_attempt(&mut self, host: &mut Host<'_>, transport: Transport) -> u32 {
+        let sent = host.now();
+        let records = host.records();
+        let row = records.attempts.len() as u32;
+        self.attempts = self.attempts.saturating_add(1);
+        records.queries[self.query as usize].attempts = self.attempts;
+        records.attempts.push(AttemptRow {
+            query: self.query,
+            attempt: self.attempts,
+            sent,
+            fate: Fate::Pending,
+            received: None,
+            transport,
+            reused: false,
+            handshakes: 0,
+            handshake: None,
+            packets_sent: 0,
+            bytes_sent: 0,
+            packets_received: 0,
+            bytes_received: 0,
+            query_bytes: over_udp(self.exchange.query),
+        });
+        row
+    }
+
+    fn is_given_up(&self, now: Time) -> bool {
+        !self.gives_up_at.is_after(now)
+    }
+
     /// Makes sure that a timer comes when something is due.
     fn arm(&mut self, host: &mut Host<'_>, number: u32) {
         if let Some(due) = self.due.get()

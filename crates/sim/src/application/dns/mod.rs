@@ -1,7 +1,33 @@
 //! DNS: clients that ask, and the servers that they ask.
+//!
+//! A query's message tells the server what to answer (`notes[0]`: bytes of the whole reply) and what
+//! fits (`notes[1]`: bytes of a reply over UDP, and whether it is a zone transfer). A reply's
+//! `notes[1]` says whether it is truncated. Tags are rows of the table `attempts`.
 
 pub mod client;
+mod connections;
+pub mod exchange;
 pub mod server;
+mod slab;
+
+use crate::application::Message;
 
 /// The server's port (RFC 1035, 4.2).
 pub const PORT: u16 = 53;
+
+/// A DNS message without its question (RFC 1035, 4.1.1).
+pub const HEADER: u32 = 12;
+
+/// The length before a message over TCP (RFC 1035, 4.2.2).
+pub const LENGTH: u32 = 2;
+
+/// What a client without EDNS takes over UDP (RFC 1035, 2.3.4).
+pub const WITHOUT_EDNS: u16 = 512;
+
+/// A reply's note: TC is set.
+pub(crate) const TRUNCATED: u32 = 1;
+
+/// Whether a reply is truncated.
+pub(crate) fn is_truncated(reply: &Message) -> bool {
+    reply.notes[1] & TRUNCATED != 0
+}

@@ -1,8 +1,20 @@
 //! A DNS server: it answers each query after its service time.
+//!
+//! Over UDP it answers in a datagram, truncated where the reply is longer than the client takes or
+//! the server sends (RFC 6891, 6.2.5). Over TCP (RFC 7766) it reads queries from as many
+//! connections at once as it may have, and answers each as soon as it is ready, or in order. What
+//! real servers do is in docs/dns-servers.md.
 
-use narrows_units::Span;
+use std::collections::VecDeque;
 
-use crate::application::{Application, Association, Datagram, Host, Message, Settings, Use};
+use narrows_units::{Span, Time};
+
+use super::slab::Slab;
+use super::{LENGTH, TRUNCATED};
+use crate::application::{
+    Application, Association, Closed, Datagram, Host, Message, Settings, Socket, Use,
+};
+use crate::maybe_time::MaybeTime;
 use crate::plan::Plan;
 use crate::random::Random;
 
@@ -18,10 +30,84 @@ pub struct Server {
     pub service: Span,
     /// Mean of an exponentially distributed part, added to it.
     pub service_jitter_mean: Span,
+    /// The longest reply over UDP.
+    pub udp_payload: u16,
+    /// How it serves TCP; `None`: it refuses connections.
+    pub tcp: Option<Tcp>,
+}
+
+/// How a server serves TCP.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Tcp {
+    /// Settings of its ends: an index into the plan's `tcp`.
+    pub tcp: usize,
+    /// Connections whose handshake is over and that wait to be accepted.
+    pub backlog: u32,
+    /// Connections at once; `None`: no limit.
+    pub connections: Option<u32>,
+    /// Connections at once for each client address; `None`: no limit. One more is closed.
+    pub connections_per_client: Option<u32>,
+    /// What happens to a connection above `connections`.
+    pub when_full: WhenFull,
+    /// A connection without queries is closed after this time.
+    pub idle_timeout: Span,
+    /// A connection without its first query is closed after this time.
+    pub first_query_timeout: Span,
+    /// Shorter idle time-outs: above this share of `connections`, this one holds for connections
+    /// that are accepted then, and for what they do afterwards.
+    pub busy_levels: Vec<(f64, Span)>,
+    /// Queries after which a connection is closed; `None`: no limit.
+    pub queries_per_connection: Option<u32>,
+    /// Replies leave in the order of their queries; otherwise as soon as they are ready.
+    pub in_order: bool,
+    /// Length and message are written apart.
+    pub length_apart: bool,
+    /// Added to the service time of queries over TCP.
+    pub extra_service: Span,
+}
+
+/// What happens to a connection above a server's limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum WhenFull {
+    /// It waits until it is accepted; so do its queries.
+    Wait,
+    /// It is closed at once.
+    Reject,
+    /// The connection that has been idle longest is closed in its place.
+    Oldest,
 }
 
 impl Settings for Server {
-    fn check(&self, _plan: &Plan) -> Result<usize, String> {
+    fn check(&self, plan: &Plan) -> Result<usize, String> {
+        if self.udp_payload < super::WITHOUT_EDNS {
+            return Err(format!("udp_payload: must be at least {} B", super::WITHOUT_EDNS));
+        }
+        let Some(tcp) = &self.tcp else { return Ok(0) };
+        if tcp.tcp >= plan.tcp.len() {
+            return Err("tcp: no such settings".into());
+        }
+        if tcp.connections == Some(0) || tcp.connections_per_client == Some(0) {
+            return Err("connections: must be at least one".into());
+        }
+        if tcp.queries_per_connection == Some(0) {
+            return Err("queries_per_connection: must be at least one".into());
+        }
+        if tcp.busy_levels.iter().any(|&(share, _)| !(0.0..=1.0).contains(&share)) {
+            return Err("busy_levels: shares are from 0 to 1".into());
+        }
+        if tcp.connections.is_none() && !tcp.busy_levels.is_empty() {
+            return Err("busy_levels: need a limit of connections".into());
+        }
         Ok(0)
     }
 
@@ -31,63 +117,281 @@ impl Settings for Server {
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
-        Box::new(Answering {
+        Box::new(Serving {
             settings: self,
             name: name.to_owned(),
             random: None,
-            waiting: Vec::new(),
-            free: Vec::new(),
+            replies: Slab::default(),
+            connections: Slab::default(),
+            open: 0,
         })
     }
 }
 
 #[derive(Debug)]
-struct Answering {
+struct Serving {
     settings: Server,
     name: String,
     random: Option<Random>,
-    /// Replies that are being prepared, by the timer that ends it.
-    waiting: Vec<Reply>,
-    free: Vec<u32>,
+    /// Replies that are being prepared; timers with even numbers are theirs.
+    replies: Slab<Reply>,
+    /// Connections that it has accepted; timers with odd numbers are theirs.
+    connections: Slab<Connection>,
+    /// How many of them are open.
+    open: u32,
 }
 
+/// A reply that is being prepared.
 #[derive(Clone, Copy, Debug)]
 struct Reply {
-    association: Association,
-    socket: u32,
+    to: To,
     message: Message,
 }
 
-impl Application for Answering {
+#[derive(Clone, Copy, Debug)]
+enum To {
+    Datagram { association: Association, socket: u32 },
+    Connection(Socket),
+}
+
+/// A connection that the server has accepted.
+#[derive(Debug)]
+struct Connection {
+    socket: Socket,
+    client: u32,
+    /// Queries read.
+    asked: u32,
+    /// Queries not yet answered, by tag, the first one first, with the reply where it is ready.
+    waiting: VecDeque<(u32, Option<Message>)>,
+    /// Nothing more is read, and what waits is the last.
+    closing: bool,
+    idle_timeout: Span,
+    idle_since: Time,
+    /// When the idle time is over.
+    due: MaybeTime,
+    /// When the pending timer comes.
+    armed: MaybeTime,
+}
+
+impl Application for Serving {
     fn start(&mut self, host: &mut Host<'_>) {
         self.random = Some(host.random(&format!("{}/service", self.name)));
+        if let Some(tcp) = &self.settings.tcp {
+            host.listen(tcp.tcp, tcp.backlog);
+        }
     }
 
     fn datagram(&mut self, host: &mut Host<'_>, query: Datagram) {
-        let mut service = self.settings.service;
+        let [whole, takes] = query.message.notes;
+        let most = takes.min(u32::from(self.settings.udp_payload));
+        let message = if whole <= most {
+            Message { bytes: whole, notes: [whole, 0], ..query.message }
+        } else {
+            // Header, question and OPT record, as in the query (RFC 2181, section 9).
+            Message { notes: [whole, TRUNCATED], ..query.message }
+        };
+        let to = To::Datagram { association: query.association, socket: query.socket };
+        self.prepare(host, Reply { to, message }, Span::ZERO);
+    }
+
+    fn arrived(&mut self, host: &mut Host<'_>) {
+        self.accept(host);
+    }
+
+    fn received(&mut self, host: &mut Host<'_>, socket: Socket, query: Message) {
+        let number = host.number(socket);
+        let Some(tcp) = &self.settings.tcp else { return };
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        if connection.socket != socket || connection.closing {
+            return;
+        }
+        connection.asked += 1;
+        connection.waiting.push_back((query.tag, None));
+        connection.due = MaybeTime::NONE;
+        if tcp.queries_per_connection == Some(connection.asked) {
+            connection.closing = true;
+        }
+        let whole = query.notes[0];
+        let message = Message { bytes: LENGTH + whole, notes: [whole, 0], ..query };
+        let extra = tcp.extra_service;
+        self.prepare(host, Reply { to: To::Connection(socket), message }, extra);
+    }
+
+    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, how: Closed) {
+        let number = host.number(socket);
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        if connection.socket != socket {
+            // It was closed here before, and forgotten.
+            return;
+        }
+        connection.closing = true;
+        connection.due = MaybeTime::NONE;
+        if how != Closed::ByPeer || connection.waiting.is_empty() {
+            self.hang_up(host, number);
+        }
+    }
+
+    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+        let number = token / 2;
+        if token.is_multiple_of(2) {
+            if let Some(reply) = self.replies.take(number) {
+                self.answer(host, reply);
+            }
+        } else {
+            self.end_idle_time(host, number);
+        }
+    }
+}
+
+impl Serving {
+    /// A query has been read: its reply is ready after the service time.
+    fn prepare(&mut self, host: &mut Host<'_>, reply: Reply, extra: Span) {
+        let mut service = self.settings.service + extra;
         if self.settings.service_jitter_mean > Span::ZERO
             && let Some(random) = &mut self.random
         {
             service += random.exponential(self.settings.service_jitter_mean);
         }
-        let message = Message { bytes: query.message.notes[0], ..query.message };
-        let reply = Reply { association: query.association, socket: query.socket, message };
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.waiting[place as usize] = reply;
-                place
-            }
-            None => {
-                self.waiting.push(reply);
-                (self.waiting.len() - 1) as u32
-            }
-        };
-        host.wake(host.now() + service, place);
+        let place = self.replies.put(reply);
+        host.wake(host.now() + service, 2 * place);
     }
 
-    fn timer(&mut self, host: &mut Host<'_>, place: u32) {
-        self.free.push(place);
-        let Reply { association, socket, message } = self.waiting[place as usize];
-        host.send_datagram(association, socket, true, &message);
+    fn answer(&mut self, host: &mut Host<'_>, reply: Reply) {
+        let socket = match reply.to {
+            To::Datagram { association, socket } => {
+                host.send_datagram(association, socket, true, &reply.message);
+                return;
+            }
+            To::Connection(socket) => socket,
+        };
+        let Some(tcp) = &self.settings.tcp else { return };
+        let number = host.number(socket);
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        if connection.socket != socket {
+            // It has gone, and another one has its place.
+            return;
+        }
+        let tag = reply.message.tag;
+        if let Some(waiting) = connection.waiting.iter_mut().find(|(other, _)| *other == tag) {
+            waiting.1 = Some(reply.message);
+        }
+        loop {
+            let ready = match tcp.in_order {
+                true => connection.waiting.front().is_some_and(|(_, reply)| reply.is_some()),
+                false => connection.waiting.iter().any(|(_, reply)| reply.is_some()),
+            };
+            if !ready {
+                break;
+            }
+            let place = connection.waiting.iter().position(|(_, reply)| reply.is_some());
+            let Some((_, Some(message))) = place.and_then(|at| connection.waiting.remove(at))
+            else {
+                break;
+            };
+            if tcp.length_apart {
+                host.send_apart(socket, LENGTH, message);
+            } else {
+                host.send(socket, message);
+            }
+        }
+        if connection.waiting.is_empty() {
+            if connection.closing {
+                self.hang_up(host, number);
+            } else {
+                connection.idle_from(host, number);
+            }
+        }
+    }
+
+    /// Takes connections that wait, as many as it may have.
+    fn accept(&mut self, host: &mut Host<'_>) {
+        let Some(tcp) = &self.settings.tcp else { return };
+        loop {
+            let full = tcp.connections.is_some_and(|most| self.open >= most);
+            if full && tcp.when_full == WhenFull::Wait {
+                return;
+            }
+            let Some(socket) = host.accept() else { return };
+            let client = host.client_node(socket);
+            let of_client =
+                || self.connections.iter().filter(|c| c.client == client).count() as u32;
+            let too_many = tcp.connections_per_client.is_some_and(|most| of_client() >= most);
+            if too_many || (full && tcp.when_full == WhenFull::Reject) {
+                host.close(socket);
+                continue;
+            }
+            if full {
+                let idle = self.connections.numbered().filter(|(_, c)| c.waiting.is_empty());
+                let oldest =
+                    idle.min_by_key(|(_, c)| c.idle_since).map(|(number, c)| (number, c.socket));
+                let Some((number, oldest)) = oldest else {
+                    // All are busy: the newcomer goes.
+                    host.close(socket);
+                    continue;
+                };
+                host.abort(oldest);
+                self.connections.take(number);
+                self.open -= 1;
+            }
+            let share = tcp.connections.map_or(0.0, |most| f64::from(self.open) / f64::from(most));
+            let busy = tcp.busy_levels.iter().filter(|&&(level, _)| share > level);
+            let busy = busy.map(|&(_, timeout)| timeout).min();
+            let connection = Connection {
+                socket,
+                client,
+                asked: 0,
+                waiting: VecDeque::new(),
+                closing: false,
+                idle_timeout: busy.unwrap_or(tcp.idle_timeout),
+                idle_since: host.now(),
+                due: MaybeTime::NONE,
+                armed: MaybeTime::NONE,
+            };
+            let first = busy.unwrap_or(tcp.first_query_timeout);
+            let number = self.connections.put(connection);
+            self.open += 1;
+            host.set_number(socket, number);
+            if let Some(connection) = self.connections.get_mut(number) {
+                connection.wait_until(host, host.now() + first, number);
+            }
+        }
+    }
+
+    fn end_idle_time(&mut self, host: &mut Host<'_>, number: u32) {
+        let Some(connection) = self.connections.get_mut(number) else { return };
+        if !connection.armed.is(host.now()) {
+            return;
+        }
+        connection.armed = MaybeTime::NONE;
+        match connection.due.get() {
+            Some(due) if due <= host.now() => self.hang_up(host, number),
+            Some(due) => connection.wait_until(host, due, number),
+            None => {}
+        }
+    }
+
+    /// Closes a connection, which makes room for another one at once.
+    fn hang_up(&mut self, host: &mut Host<'_>, number: u32) {
+        if let Some(connection) = self.connections.take(number) {
+            self.open -= 1;
+            host.close(connection.socket);
+            self.accept(host);
+        }
+    }
+}
+
+impl Connection {
+    /// Its last reply has left: the idle time begins.
+    fn idle_from(&mut self, host: &mut Host<'_>, number: u32) {
+        self.idle_since = host.now();
+        self.wait_until(host, host.now() + self.idle_timeout, number);
+    }
+
+    fn wait_until(&mut self, host: &mut Host<'_>, due: Time, number: u32) {
+        self.due = due.into();
+        if self.armed.is_after(due) {
+            self.armed = due.into();
+            host.wake(due, 2 * number + 1);
+        }
     }
 }

@@ -1,0 +1,232 @@
+//! A client's connections to its server: opened for a query, or kept and used again.
+
+use narrows_units::{Span, Time};
+
+use super::PORT;
+use super::slab::Slab;
+use crate::application::{Dial, Host, Socket};
+use crate::maybe_time::MaybeTime;
+use crate::random::Random;
+
+/// How a client uses its connections.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Reuse {
+    /// One for each query: the client closes it when it has the reply.
+    Never,
+    /// Later queries use it, too.
+    Kept(Kept),
+}
+
+/// How a client keeps its connections.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Kept {
+    /// The client closes a connection that has had no query for this long; `None`: never.
+    pub idle_timeout: Option<Span>,
+    /// Queries after which it closes; `None`: no limit.
+    pub queries: Option<u32>,
+    /// Queries go out while others wait for their replies.
+    pub pipelined: bool,
+    /// All workers use the same connections; otherwise each has its own.
+    pub shared: bool,
+}
+
+/// A query on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) worker: u32,
+    /// Row of the attempt.
+    pub(super) row: u32,
+    /// What had crossed the connection before.
+    pub(super) before: Crossed,
+}
+
+/// IP packets and their bytes that have crossed a connection: from the client, and to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Crossed {
+    pub(super) sent: (u32, u64),
+    pub(super) received: (u32, u64),
+}
+
+impl Crossed {
+    /// Until now.
+    pub(super) fn until_now(host: &Host<'_>, socket: Socket) -> Self {
+        Self { sent: host.sent(socket), received: host.sent(socket.other()) }
+    }
+}
+
+/// A connection of the client.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) socket: Socket,
+    /// Whose it is; `None`: everybody's.
+    owner: Option<u32>,
+    pub(super) opened_at: Time,
+    pub(super) established: bool,
+    /// Queries written or to be written when it is established.
+    pub(super) queries: u32,
+    /// Those without a reply.
+    pub(super) waiting: Vec<Asked>,
+    /// It is being closed: nothing new goes there.
+    pub(super) closing: bool,
+    /// The row that its packets are counted for; `None`: it serves several queries.
+    pub(super) only_row: Option<u32>,
+    /// When its idle time is over.
+    due: MaybeTime,
+    /// When the pending timer comes.
+    armed: MaybeTime,
+}
+
+/// The connections of a group.
+#[derive(Debug)]
+pub(super) struct Connections {
+    open: Slab<Connection>,
+    reuse: Reuse,
+    /// Timers from this number on are theirs.
+    first_token: u32,
+}
+
+impl Connections {
+    pub(super) fn new(reuse: Reuse, first_token: u32) -> Self {
+        Self { open: Slab::default(), reuse, first_token }
+    }
+
+    /// A connection for an attempt (`row`) of a worker: one that is there, or a new one.
+    pub(super) fn find(
+        &mut self,
+        host: &mut Host<'_>,
+        dial: &Dial,
+        random: &mut Random,
+        (worker, row): (u32, u32),
+    ) -> (Asked, &mut Connection) {
+        let kept = match self.reuse {
+            Reuse::Never => None,
+            Reuse::Kept(kept) => Some(kept),
+        };
+        let owner = kept.is_none_or(|kept| !kept.shared).then_some(worker);
+        let usable = |connection: &Connection| {
+            kept.is_some_and(|kept| {
+                connection.owner == owner
+                    && !connection.closing
+                    && kept.queries.is_none_or(|most| connection.queries < most)
+                    && (kept.pipelined || connection.waiting.is_empty())
+            })
+        };
+        let found = self.open.numbered().find(|(_, connection)| usable(connection));
+        let number = match found.map(|(number, _)| number) {
+            Some(number) => number,
+            None => {
+                let number = self.open.next_number();
+                let socket = host.open(&Dial { number, ..*dial }, random);
+                self.open.put(Connection {
+                    socket,
+                    owner,
+                    opened_at: host.now(),
+                    established: false,
+                    queries: 0,
+                    waiting: Vec::new(),
+                    closing: false,
+                    only_row: kept.is_none().then_some(row),
+                    due: MaybeTime::NONE,
+                    armed: MaybeTime::NONE,
+                })
+            }
+        };
+        let connection = self.open.get_mut(number).expect("it was found, or put there");
+        let before = Crossed::until_now(host, connection.socket);
+        let asked = Asked { worker, row, before };
+        connection.queries += 1;
+        connection.waiting.push(asked);
+        connection.due = MaybeTime::NONE;
+        (asked, connection)
+    }
+
+    /// The connection of a socket, with its number.
+    pub(super) fn of(&mut self, host: &Host<'_>, socket: Socket) -> Option<(u32, &mut Connection)> {
+        let number = host.number(socket);
+        let connection = self.open.get_mut(number).filter(|c| c.socket == socket)?;
+        Some((number, connection))
+    }
+
+    /// The connection on which a row's query waits.
+    pub(super) fn with(&self, row: u32) -> Option<Socket> {
+        let asks = |connection: &&Connection| connection.waiting.iter().any(|a| a.row == row);
+        self.open.iter().find(asks).map(|connection| connection.socket)
+    }
+
+    /// A reply has come, or is no longer wanted: what happens to the connection next.
+    pub(super) fn release(&mut self, host: &mut Host<'_>, number: u32) {
+        let first_token = self.first_token;
+        let Some(connection) = self.open.get_mut(number) else { return };
+        if !connection.waiting.is_empty() || connection.closing {
+            return;
+        }
+        match self.reuse {
+            Reuse::Never => connection.close(host),
+            Reuse::Kept(kept) if kept.queries.is_some_and(|most| connection.queries >= most) => {
+                connection.close(host);
+            }
+            Reuse::Kept(kept) => match kept.idle_timeout {
+                Some(Span::ZERO) => connection.close(host),
+                Some(timeout) => {
+                    connection.due = (host.now() + timeout).into();
+                    connection.arm(host, first_token + number);
+                }
+                None => {}
+            },
+        }
+    }
+
+    /// An idle time is over, perhaps.
+    pub(super) fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+        let number = token - self.first_token;
+        let Some(connection) = self.open.get_mut(number) else { return };
+        if !connection.armed.is(host.now()) {
+            return;
+        }
+        connection.armed = MaybeTime::NONE;
+        match connection.due.get() {
+            Some(due) if due <= host.now() => connection.close(host),
+            Some(_) => connection.arm(host, token),
+            None => {}
+        }
+    }
+
+    /// The connection is over.
+    pub(super) fn forget(&mut self, number: u32) -> Option<Connection> {
+        self.open.take(number)
+    }
+}
+
+impl Connection {
+    /// Closes it: no new queries go there.
+    pub(super) fn close(&mut self, host: &mut Host<'_>) {
+        self.closing = true;
+        self.due = MaybeTime::NONE;
+        host.close(self.socket);
+    }
+
+    /// Makes sure that a timer comes when its idle time is over.
+    fn arm(&mut self, host: &mut Host<'_>, token: u32) {
+        if let Some(due) = self.due.get()
+            && self.armed.is_after(due)
+        {
+            self.armed = due.into();
+            host.wake(due, token);
+        }
+    }
+}
+
+/// How to reach the server; `number` is filled in later.
+pub(super) fn dial(server: usize, there: usize, back: usize, tcp: usize) -> Dial {
+    Dial { there, back, server, port: PORT, tcp, number: 0, dns: true }
+}

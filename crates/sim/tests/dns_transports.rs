@@ -1,0 +1,437 @@
+//! DNS over UDP and TCP: what real servers and clients were seen to do (docs/dns-servers.md,
+//! docs/dns-clients.md, and the trials with NSD 3.2.13 and emulated servers behind paper R).
+
+mod common;
+
+use common::{ETHERNET, numbers, pfifo, profile, run, table};
+use narrows_sim::plan::dns::client::{Attempts, Client, Kept, Reuse, Tcp, Udp};
+use narrows_sim::plan::dns::exchange::Sizes;
+use narrows_sim::plan::dns::server::{self, Server, WhenFull};
+use narrows_sim::plan::{Application, Kind, Link, Path, Plan};
+use narrows_sim::table::Column;
+use narrows_sim::{Simulation, Stopped, tcp};
+use narrows_units::{Span, Time};
+
+/// Half of the round trip.
+const ONE_WAY_MS: f64 = 20.0;
+
+/// TCP settings of the client (0), and of the server (1).
+fn settings() -> Vec<tcp::Config> {
+    let mut server = profile("linux-6");
+    server.nagle = false;
+    vec![profile("linux-6"), server]
+}
+
+fn client() -> Client {
+    Client {
+        server: 1,
+        there: 0,
+        back: 1,
+        workers: 1,
+        start: Time::ZERO,
+        spread: Span::ZERO,
+        warm_up: 0,
+        queries: 10,
+        think_mean: Span::from_ms(200),
+        sizes: Sizes::fixed(40, 745),
+        gives_up: None,
+        udp: None,
+        tcp: Some(over_tcp()),
+    }
+}
+
+fn over_tcp() -> Tcp {
+    Tcp {
+        tcp: 0,
+        reuse: Reuse::Never,
+        connect_timeout: None,
+        answer_timeout: Some(Span::from_secs(5)),
+        attempts: Attempts::of(1),
+        udp_between: false,
+        length_apart: false,
+    }
+}
+
+fn over_udp() -> Udp {
+    Udp {
+        timeouts: vec![Span::from_secs(5); 2],
+        payload: 1232,
+        tcp_if_truncated: true,
+        tcp_if_silent: false,
+    }
+}
+
+fn server() -> Server {
+    Server {
+        service: Span::from_us(100),
+        service_jitter_mean: Span::ZERO,
+        udp_payload: 1232,
+        tcp: Some(listening()),
+    }
+}
+
+fn listening() -> server::Tcp {
+    server::Tcp {
+        tcp: 1,
+        backlog: 256,
+        connections: None,
+        connections_per_client: None,
+        when_full: WhenFull::Wait,
+        idle_timeout: Span::from_secs(10),
+        first_query_timeout: Span::from_secs(10),
+        busy_levels: Vec::new(),
+        queries_per_connection: None,
+        in_order: false,
+        length_apart: false,
+        extra_service: Span::ZERO,
+    }
+}
+
+/// A client and a server, 20 ms apart on a fast link.
+fn plan(client: Client, server: Server) -> Plan {
+    let link = |name: &str, from, to| Link {
+        delay: Span::from_ms(ONE_WAY_MS as u64),
+        framing: ETHERNET,
+        ..common::link(name, from, to, 1000, Span::ZERO, pfifo(1000))
+    };
+    Plan {
+        seed: 1,
+        end: Time::ZERO + Span::from_secs(200),
+        end_with_dns: true,
+        event_limit: 10_000_000,
+        nodes: ["client", "server"].map(str::to_owned).to_vec(),
+        links: vec![link("wan.forward", 0, 1), link("wan.backward", 1, 0)],
+        tcp: settings(),
+        paths: vec![
+            Path { from: 0, to: 1, links: vec![0] },
+            Path { from: 1, to: 0, links: vec![1] },
+        ],
+        applications: vec![
+            Application { name: "dns".into(), kind: Kind::DnsClient(client) },
+            Application { name: "dns".into(), kind: Kind::DnsServer(server) },
+        ],
+        queue_monitors: Vec::new(),
+        link_monitors: Vec::new(),
+        captures: Vec::new(),
+        changes: Vec::new(),
+        collapse: true,
+    }
+}
+
+fn texts(simulation: &Simulation, name: &str, column: &str) -> Vec<String> {
+    let table = table(simulation, name);
+    let found = table.columns.iter().find(|(other, _)| *other == column);
+    match found {
+        Some((_, Column::Text(values))) => values.clone(),
+        other => panic!("{column}: {other:?}"),
+    }
+}
+
+/// Response times as multiples of the round trip.
+fn ratios(simulation: &Simulation) -> Vec<f64> {
+    let responses = numbers(&table(simulation, "queries"), "response_ms");
+    responses.iter().map(|ms| ms / (2.0 * ONE_WAY_MS)).collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[test]
+fn a_connection_for_each_query_takes_two_round_trips() {
+    let simulation = run(plan(client(), server()));
+    assert_eq!(simulation.stopped(), Stopped::DnsDone);
+    for ratio in ratios(&simulation) {
+        assert!((ratio - 2.0).abs() < 0.03, "{ratio}");
+    }
+    let attempts = table(&simulation, "attempts");
+    assert_eq!(texts(&simulation, "attempts", "transport"), ["tcp"; 10]);
+    assert_eq!(numbers(&attempts, "handshake_round_trips"), [1.0; 10]);
+    for ms in numbers(&attempts, "handshake_ms") {
+        assert!((ms - 2.0 * ONE_WAY_MS).abs() < 0.1, "{ms}");
+    }
+    // SYN, ACK, query, ACK of the reply, FIN, and the ACK of the server's FIN; from the server the
+    // SYN-ACK, the query's ACK, the reply, and FIN with ACK.
+    // The run ends with the last reply, before that connection is closed.
+    assert_eq!(numbers(&attempts, "packets_sent")[..9], [6.0; 9]);
+    assert_eq!(numbers(&attempts, "packets_received")[..9], [4.0; 9]);
+}
+
+/// A server that writes the length by itself (NSD before 3.2.14), with Nagle's algorithm: the
+/// message waits for the length's acknowledgement. Measured: 3.01.
+#[test]
+fn two_writes_with_nagle_take_three_round_trips() {
+    let mut plan = plan(client(), server());
+    let apart = server::Tcp { length_apart: true, ..listening() };
+    plan.applications[1].kind = Kind::DnsServer(Server { tcp: Some(apart), ..server() });
+    for (nagle, expected) in [(true, 3.0), (false, 2.0)] {
+        plan.tcp[1].nagle = nagle;
+        for ratio in ratios(&run(plan.clone())) {
+            assert!((ratio - expected).abs() < 0.03, "{ratio}, not {expected}");
+        }
+    }
+}
+
+/// The same with a client that delays its acknowledgements: measured 3 round trips and 44 ms.
+#[test]
+fn delayed_acknowledgements_add_their_time_to_three_round_trips() {
+    let mut plan = plan(client(), server());
+    let apart = server::Tcp { length_apart: true, ..listening() };
+    plan.applications[1].kind = Kind::DnsServer(Server { tcp: Some(apart), ..server() });
+    plan.tcp[1].nagle = true;
+    plan.tcp[0].acks = tcp::AckPolicy::Delayed(Span::from_ms(40));
+    for ratio in ratios(&run(plan)) {
+        let extra_ms = (ratio - 3.0) * 2.0 * ONE_WAY_MS;
+        assert!((38.0..52.0).contains(&extra_ms), "{extra_ms} ms");
+    }
+}
+
+/// Both sides write twice: 3.98 was measured.
+#[test]
+fn when_the_client_writes_twice_too_it_takes_four() {
+    let client = Client { tcp: Some(Tcp { length_apart: true, ..over_tcp() }), ..client() };
+    let apart = server::Tcp { length_apart: true, ..listening() };
+    let mut plan = plan(client, Server { tcp: Some(apart), ..server() });
+    for config in &mut plan.tcp {
+        config.nagle = true;
+    }
+    for ratio in ratios(&run(plan)) {
+        assert!((ratio - 4.0).abs() < 0.05, "{ratio}");
+    }
+}
+
+#[test]
+fn a_kept_connection_takes_one_round_trip_after_the_first_query() {
+    let kept = Kept { idle_timeout: None, queries: Some(4), pipelined: false, shared: false };
+    let client = Client { tcp: Some(Tcp { reuse: Reuse::Kept(kept), ..over_tcp() }), ..client() };
+    let simulation = run(plan(client, server()));
+    // Four queries a connection: the first of each opens it.
+    let expected = [2.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0];
+    for (ratio, expected) in ratios(&simulation).into_iter().zip(expected) {
+        assert!((ratio - expected).abs() < 0.03, "{ratio}, not {expected}");
+    }
+    let reused = numbers(&table(&simulation, "attempts"), "reused");
+    assert_eq!(reused, expected.map(|ratio| f64::from(u8::from(ratio == 1.0))));
+}
+
+/// Many workers share a connection: queries go out together, and replies come as they are ready.
+#[test]
+fn pipelined_queries_share_a_connection() {
+    let kept = Kept { idle_timeout: None, queries: None, pipelined: true, shared: true };
+    let client = Client {
+        workers: 20,
+        tcp: Some(Tcp { reuse: Reuse::Kept(kept), ..over_tcp() }),
+        ..client()
+    };
+    let jittery = |in_order| {
+        let tcp = server::Tcp { in_order, ..listening() };
+        let service_jitter_mean = Span::from_ms(30);
+        let server = Server { tcp: Some(tcp), service_jitter_mean, ..server() };
+        let simulation = run(plan(client.clone(), server));
+        assert_eq!(simulation.stopped(), Stopped::DnsDone);
+        let handshakes = numbers(&table(&simulation, "attempts"), "handshake_round_trips");
+        assert_eq!(handshakes.iter().sum::<f64>(), 20.0, "all wait for the one connection");
+        let responses = numbers(&table(&simulation, "queries"), "response_ms");
+        responses.iter().sum::<f64>() / responses.len() as f64
+    };
+    // The head of the line blocks: the mean grows.
+    let (as_ready, in_order) = (jittery(false), jittery(true));
+    assert!(in_order > as_ready + 5.0, "{in_order} {as_ready}");
+}
+
+/// `tcp-count 10` with holders that say nothing: the kernel opens the connection, and the query
+/// waits ("connects at once and answers late").
+#[test]
+fn at_a_full_server_the_handshake_is_quick_and_the_answer_late() {
+    let limited = server::Tcp {
+        connections: Some(2),
+        first_query_timeout: Span::from_secs(3),
+        ..listening()
+    };
+    let holders = Kept { idle_timeout: None, queries: None, pipelined: false, shared: false };
+    // Two workers keep the server's two slots until its idle time-out of 3 s.
+    let hold = Client {
+        workers: 2,
+        queries: 1,
+        tcp: Some(Tcp { reuse: Reuse::Kept(holders), ..over_tcp() }),
+        ..client()
+    };
+    let late = Client { start: Time::ZERO + Span::from_secs(1), queries: 1, ..client() };
+    let idle_timeout = Span::from_secs(3);
+    let server = Server { tcp: Some(server::Tcp { idle_timeout, ..limited }), ..server() };
+    let mut plan = plan(hold, server);
+    plan.applications.push(Application { name: "late".into(), kind: Kind::DnsClient(late) });
+    let simulation = run(plan);
+    let attempts = table(&simulation, "attempts");
+    let connects = numbers(&attempts, "handshake_ms");
+    assert!((connects[2] - 2.0 * ONE_WAY_MS).abs() < 0.1, "{connects:?}");
+    // The holders were answered at 80 ms and idle from then on: a slot is free at 3.06 s or so,
+    // and the query came at 1 s.
+    let response = numbers(&table(&simulation, "queries"), "response_ms")[2];
+    assert!((2_050.0..2_150.0).contains(&response), "{response}");
+}
+
+/// A full backlog drops SYNs: the client sends its SYN again after a second, and so on.
+#[test]
+fn at_a_full_backlog_the_handshake_is_late() {
+    let tcp = server::Tcp { connections: Some(1), backlog: 0, ..listening() };
+    let holders = Kept { idle_timeout: None, queries: None, pipelined: false, shared: false };
+    // One holds the slot, one waits in the backlog (Linux lets in one more than its limit).
+    let hold = Client {
+        workers: 2,
+        queries: 1,
+        spread: Span::from_ms(200),
+        tcp: Some(Tcp { reuse: Reuse::Kept(holders), answer_timeout: None, ..over_tcp() }),
+        ..client()
+    };
+    let late = Client { start: Time::ZERO + Span::from_secs(1), queries: 1, ..client() };
+    let idle_timeout = Span::from_ms(3_500);
+    let server = Server { tcp: Some(server::Tcp { idle_timeout, ..tcp }), ..server() };
+    let mut plan = plan(hold, server);
+    plan.applications.push(Application { name: "late".into(), kind: Kind::DnsClient(late) });
+    let connects = numbers(&table(&run(plan), "attempts"), "handshake_ms");
+    // SYNs leave 0, 1 and 3 s after the first, and timers of seconds in Linux are late by up to an
+    // eighth (`calc_wheel_index`); the third one finds room.
+    let connect = connects[2] - 2.0 * ONE_WAY_MS;
+    assert!((3_000.0..3_050.0).contains(&connect), "{connects:?}");
+}
+
+#[test]
+fn a_truncated_reply_sends_the_client_to_tcp() {
+    let client = Client { udp: Some(over_udp()), sizes: Sizes::fixed(51, 3_000), ..client() };
+    let simulation = run(plan(client, server()));
+    let fates = texts(&simulation, "attempts", "fate");
+    assert_eq!(fates[..4], ["truncated", "answered", "truncated", "answered"]);
+    for ratio in ratios(&simulation) {
+        assert!((ratio - 3.0).abs() < 0.05, "{ratio}");
+    }
+    let attempts = table(&simulation, "attempts");
+    // IP packets: 20 + 8 + 51, and the truncated reply as long.
+    assert_eq!(numbers(&attempts, "bytes_sent")[0], 79.0);
+    assert_eq!(numbers(&attempts, "bytes_received")[0], 79.0);
+    // 3002 bytes in segments of 1448: three of them.
+    assert_eq!(numbers(&attempts, "packets_received")[1], 6.0);
+}
+
+#[test]
+fn a_reply_that_fits_the_client_but_not_the_server_is_truncated() {
+    let client = Client {
+        udp: Some(Udp { payload: 4096, ..over_udp() }),
+        sizes: Sizes::fixed(51, 1_400),
+        ..client()
+    };
+    let transports =
+        |server: Server| texts(&run(plan(client.clone(), server)), "attempts", "transport");
+    assert_eq!(transports(server())[..2], ["udp", "tcp"]);
+    assert_eq!(transports(Server { udp_payload: 4096, ..server() })[..2], ["udp", "udp"]);
+}
+
+#[test]
+fn refused_connections_are_tried_as_often_as_the_settings_say() {
+    let attempts = Attempts { refused: 3, ..Attempts::of(1) };
+    let client = Client { queries: 2, tcp: Some(Tcp { attempts, ..over_tcp() }), ..client() };
+    let refusing = Server { tcp: None, ..server() };
+    let simulation = run(plan(client.clone(), refusing.clone()));
+    assert_eq!(texts(&simulation, "attempts", "fate"), ["refused"; 6]);
+    assert_eq!(numbers(&table(&simulation, "queries"), "attempt"), [0.0, 0.0]);
+    // A round trip each, one after the other.
+    let queries = table(&simulation, "queries");
+    let (starts, ends) = (numbers(&queries, "start_s"), numbers(&queries, "end_s"));
+    assert!((ends[0] - starts[0] - 3.0 * 0.04).abs() < 0.001, "{}", ends[0] - starts[0]);
+
+    // systemd-resolved, Unbound and kdig ask over UDP in between.
+    let udp_between = Client {
+        udp: Some(over_udp()),
+        sizes: Sizes::fixed(51, 3_000),
+        tcp: Some(Tcp { attempts, udp_between: true, ..over_tcp() }),
+        ..client
+    };
+    let transports = texts(&run(plan(udp_between, refusing)), "attempts", "transport");
+    assert_eq!(transports[..6], ["udp", "tcp", "udp", "tcp", "udp", "tcp"]);
+}
+
+#[test]
+fn a_silent_server_is_given_up_after_the_time_out() {
+    let attempts = Attempts { silent: 2, ..Attempts::of(1) };
+    let client = Client { queries: 1, tcp: Some(Tcp { attempts, ..over_tcp() }), ..client() };
+    let silent = Server { service: Span::from_secs(1000), ..server() };
+    let simulation = run(plan(client, silent));
+    assert_eq!(texts(&simulation, "attempts", "fate"), ["timed-out"; 2]);
+    let queries = table(&simulation, "queries");
+    let took = numbers(&queries, "end_s")[0] - numbers(&queries, "start_s")[0];
+    // Twice a handshake and 5 s.
+    assert!((took - 10.08).abs() < 0.001, "{took}");
+}
+
+#[test]
+fn a_server_that_is_full_may_close_at_once() {
+    let tcp = server::Tcp { connections: Some(1), when_full: WhenFull::Reject, ..listening() };
+    let client = Client { workers: 2, queries: 1, ..client() };
+    let fates =
+        texts(&run(plan(client, Server { tcp: Some(tcp), ..server() })), "attempts", "fate");
+    assert_eq!(fates, ["answered", "closed"]);
+}
+
+#[test]
+fn a_lossy_path_loses_no_answer_over_tcp() {
+    let client = Client { workers: 20, queries: 50, ..client() };
+    let mut plan = plan(client, server());
+    for link in &mut plan.links {
+        link.loss = 0.05;
+    }
+    let simulation = run(plan);
+    assert_eq!(simulation.stopped(), Stopped::DnsDone);
+    let answered = numbers(&table(&simulation, "queries"), "attempt");
+    assert_eq!(answered.len(), 1_000);
+    // Nothing but five seconds of loss in a row gives a query up.
+    assert!(answered.iter().filter(|&&attempt| attempt == 0.0).count() < 10);
+}
+
+#[test]
+fn flows_are_used_again() {
+    // Ten thousand connections, never more than a few at once.
+    let client = Client { workers: 5, queries: 2_000, think_mean: Span::ZERO, ..client() };
+    let mut plan = plan(client, server());
+    plan.end = Time::ZERO + Span::from_secs(2_000);
+    let simulation = run(plan);
+    assert_eq!(simulation.stopped(), Stopped::DnsDone);
+    assert_eq!(numbers(&table(&simulation, "queries"), "attempt"), [1.0; 10_000]);
+    assert!(simulation.most_flows() < 40, "{}", simulation.most_flows());
+}
+
+#[test]
+fn impossible_settings_are_refused() {
+    let refused = |client: Client, server: Server| {
+        Simulation::new(plan(client, server)).expect_err("it is impossible").to_string()
+    };
+    let with = |tcp: Tcp| Client { tcp: Some(tcp), ..client() };
+    let listens = |tcp: server::Tcp| Server { tcp: Some(tcp), ..server() };
+    for (client, server, said) in [
+        (Client { tcp: None, ..client() }, server(), "dns: udp, tcp"),
+        (with(Tcp { tcp: 9, ..over_tcp() }), server(), "dns: tcp: no such"),
+        (with(Tcp { attempts: Attempts::of(0), ..over_tcp() }), server(), "dns: attempts"),
+        (with(Tcp { udp_between: true, ..over_tcp() }), server(), "dns: udp_between"),
+        (Client { tcp: None, udp: Some(over_udp()), ..client() }, server(), "dns: tcp: is needed"),
+        (
+            Client { udp: Some(Udp { payload: 511, ..over_udp() }), ..client() },
+            server(),
+            "dns: payload",
+        ),
+        (client(), listens(server::Tcp { tcp: 9, ..listening() }), "dns: tcp: no such"),
+        (
+            client(),
+            listens(server::Tcp { connections: Some(0), ..listening() }),
+            "dns: connections",
+        ),
+        (
+            client(),
+            listens(server::Tcp { busy_levels: vec![(0.5, Span::ZERO)], ..listening() }),
+            "dns: busy_levels",
+        ),
+        (client(), Server { udp_payload: 100, ..server() }, "dns: udp_payload"),
+    ] {
+        let message = refused(client, server);
+        assert!(message.starts_with(said), "{message}, not {said}");
+    }
+}
