@@ -1,6 +1,7 @@
 //! DNS over UDP and TCP: what real servers and clients were seen to do (docs/dns-servers.md,
 //! docs/dns-clients.md, and the trials with NSD 3.2.13 and emulated servers behind paper R).
 
+#[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
 use common::{ETHERNET, numbers, pfifo, profile, run, table};
@@ -131,11 +132,6 @@ fn texts(simulation: &Simulation, name: &str, column: &str) -> Vec<String> {
 fn ratios(simulation: &Simulation) -> Vec<f64> {
     let responses = numbers(&table(simulation, "queries"), "response_ms");
     responses.iter().map(|ms| ms / (2.0 * ONE_WAY_MS)).collect()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 #[test]
