@@ -19,6 +19,7 @@ from narrows.scenario import (
     KINDS,
     SCHEDULES,
     Adaptive,
+    Answers,
     Band,
     Bfifo,
     Blue,
@@ -26,12 +27,15 @@ from narrows.scenario import (
     Class,
     Classes,
     Codel,
+    ConnectionUse,
     Dns,
     Drr,
+    Exchange,
     FqCodel,
     Framing,
     Group,
     Jitter,
+    Lengths,
     Link,
     Match,
     Monitor,
@@ -47,6 +51,7 @@ from narrows.scenario import (
     Scenario,
     Sfq,
     Tdrr,
+    Tries,
     Way,
     json_schema,
 )
@@ -120,6 +125,11 @@ BEFORE_TRAFFIC: list[Section] = [
 ]
 BEHIND_TRAFFIC: list[Section] = [
     ("`[[dns]]`", Dns, ""),
+    ("`dns.connections`", ConnectionUse, ""),
+    ("`dns.connections.tries`", Tries, ""),
+    ("`dns.answers`", Answers, ""),
+    ("`dns.messages`, a list of these", Exchange, ""),
+    ("`dns.messages`, lengths by themselves", Lengths, ""),
     ("`[monitor]`", Monitor, ""),
     ("`monitor.queues`, `monitor.links`", Sampler, ""),
 ]

@@ -97,6 +97,7 @@ _DNS: _Known = {
     "queries": ("measured queries", "", 1),
     "unfinished": ("queries open at the end", "", 1),
     "first_attempt_percent": ("answered at the first attempt", "%", 1),
+    "without_retry_percent": ("answered, and no attempt had failed", "%", 1),
     "unanswered_percent": ("unanswered", "%", 1),
     "response_median_ms": ("response time, median", "ms", 1),
     "response_p95_ms": ("response time, 95 % within", "ms", 1),

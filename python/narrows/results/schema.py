@@ -231,7 +231,11 @@ _TABLES: Sequence[Table] = (
             Column("attempt", _U8, "", "Number of the attempt, from 1."),
             Column("sent_s", _F64, "s", "When it was sent."),
             Column(
-                "fate", _TEXT, "", "`answered`, `late`, `query-lost`, `reply-lost` or `pending`."
+                "fate",
+                _TEXT,
+                "",
+                "`answered`, `late`, `query-lost`, `reply-lost`, `truncated`, `refused`, `closed`, "
+                "`reset`, `timed-out` or `pending`.",
             ),
             Column("lost_at", _TEXT, "", "The link at which a packet was lost; empty: none was."),
             Column(
@@ -242,6 +246,29 @@ _TABLES: Sequence[Table] = (
                 "it was not.",
             ),
             _null("received_s", "s", "When its answer arrived; null: none did."),
+            Column("transport", _TEXT, "", "What carried it: `udp` or `tcp`."),
+            Column(
+                "reused",
+                _BOOL,
+                "",
+                "Whether it went over a connection that had carried a query before.",
+            ),
+            Column("handshake_round_trips", _U8, "", "Round trips before the query could be sent."),
+            _null(
+                "handshake_ms",
+                "ms",
+                "The time that they took; null: there were none, or they did not end.",
+            ),
+            Column(
+                "packets_sent",
+                _U32,
+                "packets",
+                "IP packets that the client sent for it: all of a connection for one query; of a "
+                "kept connection those between query and answer.",
+            ),
+            Column("bytes_sent", _U32, "bytes", "Their lengths, without framing."),
+            Column("packets_received", _U32, "packets", "IP packets that the server sent for it."),
+            Column("bytes_received", _U32, "bytes", "Their lengths, without framing."),
         ),
     ),
     Table(

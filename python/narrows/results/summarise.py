@@ -54,7 +54,7 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
         spans["dns_phase"] = phase
     links = {str(key[0]): part for key, part in _by_link(tables["links"])}
     figures = {
-        "dns": _dns(queries, end_s),
+        "dns": _dns(queries, tables["attempts"], end_s),
         "queues": {
             str(key[0]): {name: _queue(part, span) for name, span in spans.items()}
             for key, part in _by_link(tables["queues"])
@@ -69,7 +69,8 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
     groups = queries.get_column("group").unique(maintain_order=True).to_list()
     if len(groups) > 1:
         figures["dns_groups"] = {
-            group: _dns(queries.filter(pl.col("group") == group), end_s) for group in groups
+            group: _dns(queries.filter(pl.col("group") == group), tables["attempts"], end_s)
+            for group in groups
         }
     rounded = _rounded(figures)
     assert isinstance(rounded, dict)
@@ -88,7 +89,34 @@ def dns_phase(queries: pl.DataFrame, end_s: float) -> Span | None:
     return min(floats(queries.get_column("start_s"))), float(last)
 
 
-def _dns(queries: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
+def _without_retry(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
+    """Queries that were answered, and no attempt had failed; a truncated reply is no failure."""
+    failed = attempts.filter(~pl.col("fate").is_in(("answered", "truncated")))
+    answered = done.filter(pl.col("attempt") > 0)
+    return answered.join(failed.select("query").unique(), on="query", how="anti").height
+
+
+def _transports(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, Any]:
+    """What the attempts at these queries took, by transport; sums over all attempts."""
+    made = attempts.join(done.select("query"), on="query", how="semi")
+    figures = {}
+    for (transport,), part in made.group_by(("transport",), maintain_order=True):
+        count = part.height
+        figures[str(transport)] = {
+            "attempts": count,
+            "reused_percent": percent(int(part.get_column("reused").sum()), count),
+            "handshake_median_ms": percentile(
+                floats(part.get_column("handshake_ms").drop_nulls()), 0.5
+            ),
+            **{
+                key: int(part.get_column(key).cast(pl.UInt64).sum())
+                for key in ("packets_sent", "bytes_sent", "packets_received", "bytes_received")
+            },
+        }
+    return figures
+
+
+def _dns(queries: pl.DataFrame, attempts_made: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
     phase = dns_phase(queries, end_s)
     if phase is None:
         return None
@@ -115,6 +143,8 @@ def _dns(queries: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
         "unanswered": unanswered,
         "unanswered_percent": percent(unanswered, total),
         "first_attempt_percent": percent(first, total),
+        "without_retry_percent": percent(_without_retry(done, attempts_made), total),
+        "transports": _transports(done, attempts_made),
         "first_attempt_interval_percent": interval,
         "interval": f"Wilson score, {CONFIDENCE:.0%}, queries taken as independent",
         "response_median_ms": percentile(response, 0.5),

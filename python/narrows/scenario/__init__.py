@@ -8,6 +8,7 @@ from __future__ import annotations
 from narrows.errors import ScenarioError
 from narrows.scenario.changes import Change
 from narrows.scenario.dns import Dns
+from narrows.scenario.dns_transports import Answers, ConnectionUse, Exchange, Lengths, Tries
 from narrows.scenario.draws import SpanDistribution, TransferDistribution
 from narrows.scenario.links import Direction, Framing, Jitter, Link, Ring, Way
 from narrows.scenario.model import Nodes, Scenario
@@ -45,6 +46,7 @@ __all__ = [
     "PROFILES",
     "SCHEDULES",
     "Adaptive",
+    "Answers",
     "Band",
     "Bfifo",
     "Blue",
@@ -53,16 +55,19 @@ __all__ = [
     "Class",
     "Classes",
     "Codel",
+    "ConnectionUse",
     "Connections",
     "Delayed",
     "Direction",
     "Dns",
     "Drr",
+    "Exchange",
     "FqCodel",
     "Framing",
     "Ftp",
     "Group",
     "Jitter",
+    "Lengths",
     "Link",
     "Match",
     "Monitor",
@@ -87,6 +92,7 @@ __all__ = [
     "Tdrr",
     "Traffic",
     "TransferDistribution",
+    "Tries",
     "Way",
     "json_schema",
 ]

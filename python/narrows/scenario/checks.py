@@ -42,6 +42,7 @@ def check(scenario: Scenario) -> None:
     _queues_are_bounded(scenario)
     _monitors_are_known(scenario)
     _changes_are_possible(scenario)
+    _shared_servers_exist(scenario)
     _paths_exist(scenario)
     if scenario.end == "dns" and not scenario.dns:
         raise refuse("has no resolver workers to wait for", "add [[dns]] or leave end out", "end")
@@ -279,6 +280,9 @@ def _captures_are_possible(scenario: Scenario) -> None:
     # The simulator counts bytes; a capture shows messages, whose names number all queries.
     queries = sum(dns.asked for dns in scenario.dns)
     for index, dns in enumerate(scenario.dns):
+        if dns.messages is not None or dns.transport == "tcp":
+            # What no message can have is written as the shortest that is possible.
+            continue
         least = _core.dns_sizes(queries, dns.query_size, dns.reply_size)
         sizes = (("query_size", dns.query_size), ("reply_size", dns.reply_size))
         for (key, size), bound in zip(sizes, least, strict=True):
@@ -288,6 +292,25 @@ def _captures_are_possible(scenario: Scenario) -> None:
                     f'at least "{bound} B", or leave monitor.capture out',
                     f"dns[{index}].{key}",
                 )
+
+
+def _shared_servers_exist(scenario: Scenario) -> None:
+    groups = {dns.name: (index, dns) for index, dns in enumerate(scenario.dns)}
+    for index, dns in enumerate(scenario.dns):
+        if dns.shares_server is None:
+            continue
+        key = f"dns[{index}].shares_server"
+        at, other = groups.get(dns.shares_server, (index, None))
+        if other is None or at >= index:
+            raise refuse(
+                f'"{dns.shares_server}" is no DNS group before this one', "name one of them", key
+            )
+        if other.shares_server is not None or other.server != dns.server:
+            raise refuse(
+                f'"{dns.shares_server}" has no server of its own at {dns.server}',
+                "name a group that has",
+                key,
+            )
 
 
 def _paths_exist(scenario: Scenario) -> None:

@@ -1,4 +1,8 @@
-"""Resolver workers in a closed loop, and the server that they ask."""
+"""Resolver workers in a closed loop, and the server that they ask.
+
+A group asks over UDP or TCP. `profile` takes the keys that are left out from a real client, and
+`answers.profile` from a real server.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from narrows.scenario.quantities import DnsSize, Name, Path, PositiveSpan, Span, refuse
+from narrows import dns_profiles
+from narrows.scenario.dns_transports import (
+    Answers,
+    ConnectionUse,
+    Messages,
+    fixed_plan,
+    messages_plan,
+)
+from narrows.scenario.quantities import DnsSize, Name, Path, PositiveSpan, Size, Span, refuse
 from narrows.scenario.retry import SCHEDULES
+from narrows.scenario.tcp import Switch, Tcp
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
 
 if TYPE_CHECKING:
@@ -45,9 +58,51 @@ class Dns(Group):
     retry: (
         Literal["windows", "windows-7", "windows-10", "glibc", "dig", "systemd-resolved"]
         | Annotated[tuple[PositiveSpan, ...], Field(min_length=1, max_length=64)]
-    ) = "windows"
-    """Time-outs of successive attempts: the name of a schedule, or a list of durations such as
-    `["1 s", "3 s"]`."""
+    ) | None = None
+    """Time-outs of successive attempts over UDP: the name of a schedule, or a list of durations
+    such as `["1 s", "3 s"]`. The profile's, or `"windows"`."""
+    transport: Literal["udp", "tcp"] = "udp"
+    """What carries a query at first."""
+    profile: (
+        Literal[
+            "bind",
+            "dig",
+            "dnsmasq",
+            "glibc",
+            "kdig",
+            "knot-resolver",
+            "musl",
+            "pdns-recursor",
+            "systemd-resolved",
+            "unbound",
+        ]
+        | None
+    ) = None
+    """A real client, whose habits hold for the keys that are left out (docs/dns-clients.md)."""
+    edns_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
+    """The longest reply that the client takes over UDP (RFC 6891), 512 B to 65507 B: the server
+    truncates longer ones. The profile's, or no limit."""
+    tcp_if_truncated: Switch | None = None
+    """After a truncated reply it asks over TCP; otherwise that reply is the answer. The profile's,
+    or true."""
+    tcp_if_silent: Switch | None = None
+    """After the last time-out over UDP it asks over TCP. The profile's, or false."""
+    gives_up: PositiveSpan | None = None
+    """A query without an answer after this time is given up, whatever its attempts."""
+    connections: ConnectionUse = ConnectionUse()
+    """How the client uses connections."""
+    tcp: Tcp = Tcp()
+    """TCP settings of both ends."""
+    answers: Answers = Answers()
+    """How the server answers."""
+    shares_server: Name | None = None
+    """The group whose server answers this one's queries as well, instead of one of its own: limits
+    then hold for both together."""
+    messages: Messages | None = None
+    """How long DNS messages are, instead of `query_size` and `reply_size`: the name of a zone that
+    was measured (docs/dns-servers.md), kinds of queries that are asked by chance,
+    `[{ query = "45 B", reply = "1163 B", weight = 2.0 }, ...]`, or lengths by themselves,
+    `{ query = "45 B", reply = ["100 B", "3 kB"] }`."""
     start: Span = 0
     """When the first worker may start."""
     spread: Span = 0
@@ -59,15 +114,74 @@ class Dns(Group):
     service_jitter_mean: Span = 0
     """Mean of an exponentially distributed part, added to `service`."""
     query_size: DnsSize = 70
-    """IP packet length of queries, 40 B to 1500 B."""
+    """IP packet length of queries over UDP, 40 B to 1500 B."""
     reply_size: DnsSize = 100
-    """IP packet length of replies, 40 B to 1500 B."""
+    """IP packet length of replies over UDP, 40 B to 1500 B."""
 
     @model_validator(mode="after")
     def _has_two_ends(self) -> Dns:
         if self.client == self.server:
             raise refuse("is the client too", "name two nodes", "server")
         return self
+
+    @model_validator(mode="after")
+    def _transports_are_possible(self) -> Dns:
+        known = self._known()
+        for key in ("retry", "edns_size", "tcp_if_truncated", "tcp_if_silent"):
+            if self.transport == "tcp" and getattr(self, key) is not None:
+                raise refuse('is for UDP, but transport is "tcp"', "leave one of them out", key)
+        if known is not None and self.transport == "tcp" and not known.fallback_on_truncation:
+            raise refuse(
+                f"{self.profile} knows no TCP", "leave the profile out, or ask over UDP", "profile"
+            )
+        if not self.uses_tcp and self.connections != ConnectionUse():
+            raise refuse(
+                "are of no use without TCP",
+                'set transport = "tcp" or tcp_if_truncated = true',
+                "connections",
+            )
+        self.connections.check(known)
+        if self.transport == "tcp" and self.connections.udp_between:
+            raise refuse(
+                'asks over UDP, but transport is "tcp"',
+                "leave one of them out",
+                "connections.udp_between",
+            )
+        if self.tcp.skip_handshake:
+            raise refuse("is for bulk traffic", "leave it out", "tcp.skip_handshake")
+        if self.messages is not None and {"query_size", "reply_size"} & self.model_fields_set:
+            raise refuse("excludes query_size and reply_size", "give one or the other", "messages")
+        if self.shares_server is not None:
+            for key in ("answers", "service", "service_jitter_mean"):
+                if key in self.model_fields_set and getattr(self, key) not in (0, Answers()):
+                    raise refuse(
+                        f"is the other group's, {self.shares_server}",
+                        "give it there, or leave shares_server out",
+                        key,
+                    )
+        return self
+
+    def _known(self) -> dns_profiles.Client | None:
+        return None if self.profile is None else dns_profiles.client(self.profile)
+
+    @property
+    def uses_tcp(self) -> bool:
+        """Whether a query may go over TCP."""
+        return self.transport == "tcp" or self._turns_if_truncated or self._turns_if_silent
+
+    @property
+    def _turns_if_truncated(self) -> bool:
+        if self.tcp_if_truncated is not None:
+            return self.tcp_if_truncated
+        known = self._known()
+        return known.fallback_on_truncation if known else True
+
+    @property
+    def _turns_if_silent(self) -> bool:
+        if self.tcp_if_silent is not None:
+            return self.tcp_if_silent
+        known = self._known()
+        return known.fallback_on_timeout if known else False
 
     @property
     def timeouts(self) -> list[int]:
@@ -78,8 +192,13 @@ class Dns(Group):
             >>> dns.timeouts
             [5000000000000, 5000000000000]
         """
-        if isinstance(self.retry, str):
-            return [seconds * _S for seconds in SCHEDULES[self.retry].timeouts_s]
+        known = self._known()
+        if self.retry is None and known is not None:
+            # A forwarder that never asks again waits as long as its own client.
+            return [round(seconds * _S) for seconds in known.timeouts_s if seconds] or [5 * _S]
+        if self.retry is None or isinstance(self.retry, str):
+            schedule = SCHEDULES[self.retry or "windows"]
+            return [seconds * _S for seconds in schedule.timeouts_s]
         return list(self.retry)
 
     @property
@@ -106,9 +225,31 @@ class Dns(Group):
 
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """Two applications: the workers, and behind them the server that they ask."""
+        server = self._server_position(planner)
+        known = self._known()
+        payload = self.edns_size
+        if payload is None:
+            payload = max(known.edns_bytes, 512) if known else 65_507
+        udp = {
+            "timeouts": self.timeouts,
+            "payload": payload,
+            "tcp_if_truncated": self._turns_if_truncated,
+            "tcp_if_silent": self._turns_if_silent,
+        }
+        if self.messages is None:
+            sizes = fixed_plan(self.query_size, self.reply_size)
+        else:
+            sizes = messages_plan(self.messages)
+        gives_up = self.gives_up
+        if gives_up is None and known is not None and known.gives_up_s:
+            gives_up = round(known.gives_up_s * _S)
+        tcp = None
+        if self.uses_tcp:
+            over_udp = self.transport == "udp"
+            tcp = self.connections.plan(known, planner.tcp_settings(self.tcp), over_udp=over_udp)
         client = self.application(
             "dns-client",
-            server=planner.position + 1,
+            server=server,
             there=planner.path(self.client, self.server, self.route),
             back=planner.path(self.server, self.client, self.route_back),
             workers=self.workers,
@@ -117,11 +258,27 @@ class Dns(Group):
             warm_up=self.warm_up,
             queries=self.queries,
             think_mean=self.think_mean,
-            timeouts=self.timeouts,
-            query_bytes=self.query_size,
-            reply_bytes=self.reply_size,
+            sizes=sizes,
+            gives_up=gives_up,
+            udp=udp if self.transport == "udp" else None,
+            tcp=tcp,
         )
-        server = self.application(
-            "dns-server", service=self.service, service_jitter_mean=self.service_jitter_mean
-        )
-        return [client, server]
+        if self.shares_server is not None:
+            return [client]
+        nagle = self.answers.uses_nagle()
+        ends = self.tcp if nagle is None else self.tcp.model_copy(update={"nagle": nagle})
+        return [
+            client,
+            self.application(
+                "dns-server",
+                service=self.service,
+                service_jitter_mean=self.service_jitter_mean,
+                **self.answers.plan(planner.tcp_settings(ends)),
+            ),
+        ]
+
+    def _server_position(self, planner: Planner) -> int:
+        """The index of the server's application: behind this client, or another group's."""
+        if self.shares_server is None:
+            return planner.position + 1
+        return planner.find(self.shares_server, "dns-server")

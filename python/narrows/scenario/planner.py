@@ -49,13 +49,21 @@ class Planner:
         self._path_of_links: dict[tuple[int, ...], int] = {}
         self._path_of_ends: dict[tuple[str, str, tuple[str, ...] | None], int] = {}
         self._tcp_of_text: dict[str, int] = {}
-        # By identity: groups that give no settings share the default, and all keep theirs.
-        self._tcp_of_settings: dict[tuple[int, bool | None], int] = {}
+        # By identity: groups that give no settings share the default. What was asked for is kept,
+        # so that nothing else gets its identity.
+        self._tcp_of_settings: dict[tuple[int, bool | None], tuple[Tcp, int]] = {}
 
     @property
     def position(self) -> int:
         """The index that the next application gets."""
         return len(self.applications)
+
+    def find(self, name: str, kind: str) -> int:
+        """The index of a group's application of a kind; the scenario's checks found it there."""
+        for index, application in enumerate(self.applications):
+            if application["name"] == name and kind in application["kind"]:
+                return index
+        raise AssertionError(f"no application of {name} is a {kind}")
 
     def path(self, source: str, target: str, given: tuple[str, ...] | None = None) -> int:
         """The index of the path from one node to another, over the nodes given."""
@@ -86,8 +94,8 @@ class Planner:
             if text not in self._tcp_of_text:
                 self._tcp_of_text[text] = len(self.tcp)
                 self.tcp.append(config)
-            self._tcp_of_settings[key] = self._tcp_of_text[text]
-        return self._tcp_of_settings[key]
+            self._tcp_of_settings[key] = (tcp, self._tcp_of_text[text])
+        return self._tcp_of_settings[key][1]
 
     def chance(self, name: str, what: str) -> float:
         """0 to below 1, from the seed and a component's name alone; one value for each `what`."""

@@ -1,0 +1,312 @@
+"""How DNS clients use TCP, how servers answer, and how long messages are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from narrows import dns_profiles
+from narrows.scenario.base import Table
+from narrows.scenario.draws import Sizes, draw
+from narrows.scenario.quantities import PositiveSpan, Size, Span, refuse
+from narrows.scenario.tcp import Switch
+
+__all__ = [
+    "Answers",
+    "ConnectionUse",
+    "Exchange",
+    "Lengths",
+    "Messages",
+    "Tries",
+    "fixed_plan",
+    "messages_plan",
+]
+
+_PS = 10**12
+_BELOW_DNS = 20 + 8
+
+Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+Few = Annotated[int, Field(strict=True, ge=1, le=255)]
+MessageSize = Annotated[Size, Field(ge=12, le=65_535)]
+
+
+class Exchange(Table):
+    """A kind of query and its reply, as DNS messages without IP, UDP or TCP headers."""
+
+    query: MessageSize
+    """Length of the query, 12 B to 65535 B."""
+    reply: MessageSize
+    """Length of the whole reply, 12 B to 65535 B."""
+    weight: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = 1.0
+    """How often it is asked for, in proportion to the others."""
+
+
+class Lengths(Table):
+    """Lengths of DNS messages by themselves; what is drawn is cut to 12 B to 65535 B."""
+
+    query: Sizes
+    """Length of a query: a size, a list that starts again at its end, or a distribution."""
+    reply: Sizes
+    """Length of a whole reply, in the same forms."""
+
+
+class Tries(Table):
+    """Connections that a query is worth, the first one included, by how the last one failed."""
+
+    refused: Few = 1
+    """The SYN was answered with a reset."""
+    closed: Few = 1
+    """The server closed before it answered."""
+    reset: Few = 1
+    """The server reset the connection."""
+    silent: Few = 1
+    """Nothing came in time."""
+
+
+class ConnectionUse(Table):
+    """How clients use their connections (RFC 7766, section 6)."""
+
+    reuse: Switch | None = None
+    """Later queries use a connection that is open; otherwise each query has its own, which the
+    client closes when it has the reply. The profile's, or false."""
+    idle_timeout: Span | None = None
+    """The client closes a connection without queries after this time; the profile's, or never."""
+    queries: Count | None = None
+    """Queries after which it closes a connection; the profile's, or no limit."""
+    pipelining: Switch | None = None
+    """Queries go out while others wait for their replies. The profile's, or false."""
+    shared: Switch = False
+    """All workers of the group use the same connections, as those of one resolver do; otherwise
+    each worker keeps its own."""
+    connect_timeout: PositiveSpan | None = None
+    """A connection that is not open by then is given up; the profile's, or TCP decides."""
+    answer_timeout: PositiveSpan | None = None
+    """A query without a reply by then is given up; the profile's, or it waits for ever."""
+    tries: Few | Tries | None = None
+    """Connections that a query is worth: a number, or one for each kind of failure,
+    `{ refused = 3, closed = 1, reset = 1, silent = 1 }`. The profile's, or 1."""
+    udp_between: Switch | None = None
+    """After a failed connection it asks over UDP again before the next. The profile's, or false."""
+    writes: Literal["together", "apart"] = "together"
+    """Length and query leave in one write, or in two."""
+
+    def _is_kept(self, profile: dns_profiles.Client | None) -> bool:
+        return self.reuse if self.reuse is not None else bool(profile and profile.reuse)
+
+    def check(self, profile: dns_profiles.Client | None) -> None:
+        """Refuses keys that contradict each other; `profile` gives those that are left out."""
+        if self._is_kept(profile):
+            return
+        for key in ("idle_timeout", "queries", "pipelining", "shared"):
+            if getattr(self, key):
+                raise refuse(
+                    "needs connections that are used again",
+                    "set connections.reuse to true, or leave it out",
+                    f"connections.{key}",
+                )
+
+    def plan(
+        self, profile: dns_profiles.Client | None, tcp: int, *, over_udp: bool
+    ) -> dict[str, Any]:
+        """The plan's form.
+
+        Args:
+            profile: Gives what is left out.
+            tcp: The index of TCP's settings.
+            over_udp: Whether the client asks over UDP as well.
+        """
+        reuse: Any = "never"
+        if self._is_kept(profile):
+            idle, queries = self.idle_timeout, self.queries
+            pipelined = self.pipelining
+            if profile is not None and profile.reuse:
+                idle = _span(profile.idle_timeout_s) if idle is None else idle
+                queries = profile.queries_per_connection if queries is None else queries
+                pipelined = profile.pipelining if pipelined is None else pipelined
+            reuse = {
+                "kept": {
+                    "idle_timeout": idle,
+                    "queries": queries,
+                    "pipelined": bool(pipelined),
+                    "shared": self.shared,
+                }
+            }
+        connect, answer, between = self.connect_timeout, self.answer_timeout, self.udp_between
+        if profile is not None:
+            connect = _span(profile.tcp_connect_timeout_s) if connect is None else connect
+            answer = _span(profile.tcp_answer_timeout_s) if answer is None else answer
+            between = profile.tcp_retries == "udp-first" if between is None else between
+        return {
+            "tcp": tcp,
+            "reuse": reuse,
+            "connect_timeout": connect,
+            "answer_timeout": answer,
+            "attempts": self._attempts(profile),
+            "udp_between": bool(between) and over_udp,
+            "length_apart": self.writes == "apart",
+        }
+
+    def _attempts(self, profile: dns_profiles.Client | None) -> dict[str, int]:
+        if isinstance(self.tries, int):
+            return dict.fromkeys(("refused", "closed", "reset", "silent"), self.tries)
+        if self.tries is not None:
+            return self.tries.model_dump()
+        if profile is None:
+            return dict.fromkeys(("refused", "closed", "reset", "silent"), 1)
+        return {
+            "refused": max(1, profile.tcp_attempts_refused),
+            "closed": max(1, profile.tcp_attempts_closed),
+            "reset": max(1, profile.tcp_attempts_reset),
+            "silent": max(1, profile.tcp_attempts_silent),
+        }
+
+
+class Answers(Table):
+    """How a server answers: its limits and time-outs over TCP (RFC 7766, section 6.2)."""
+
+    profile: Literal["bind", "dnsdist", "knot", "nsd", "unbound"] | None = None
+    """A real server, whose defaults hold for the keys that are left out (docs/dns-servers.md)."""
+    tcp: Switch = True
+    """Listens for connections; otherwise it refuses them."""
+    udp_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
+    """The longest reply over UDP, 512 B to 65507 B: longer ones are truncated. The profile's, or
+    no limit."""
+    connections: Count | None = None
+    """Connections at once. The profile's, or no limit."""
+    connections_per_client: Count | None = None
+    """Connections at once for each client node: one more is closed. The profile's, or no limit."""
+    backlog: Annotated[int, Field(strict=True, ge=0, le=65_535)] | None = None
+    """Connections that are open and wait to be accepted; beyond it SYNs are dropped. The profile's,
+    or 128."""
+    when_full: Literal["wait", "reject", "oldest"] | None = None
+    """A connection above `connections` waits, is closed at once, or pushes out the one that has
+    been idle longest. The profile's, or `"wait"`."""
+    idle_timeout: PositiveSpan | None = None
+    """A connection without queries is closed after this time. The profile's, or 10 s."""
+    first_query_timeout: PositiveSpan | None = None
+    """A connection without its first query is closed after this time. The profile's, or
+    `idle_timeout`."""
+    queries_per_connection: Count | None = None
+    """Queries after which it closes a connection. The profile's, or no limit."""
+    in_order: Switch | None = None
+    """Answers pipelined queries in their order; otherwise as they are ready. The profile's, or
+    false."""
+    writes: Literal["together", "apart"] | None = None
+    """Length and reply leave in one write, or in two, as with NSD before 3.2.14. The profile's, or
+    `"together"`."""
+    nagle: Switch | None = None
+    """Nagle's algorithm at the server. The profile's, or `tcp.nagle`."""
+    tcp_service: Span = 0
+    """Added to the service time of queries over TCP."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Answers:
+        if not self.tcp:
+            given = self.model_fields_set - {"profile", "tcp", "udp_size"}
+            for key in sorted(given):
+                if getattr(self, key) not in (None, 0):
+                    raise refuse("is of no use without TCP", "leave it out, or tcp = false", key)
+        if self.when_full is not None and self._limit() is None:
+            raise refuse("needs a limit", "set connections", "when_full")
+        return self
+
+    def _limit(self) -> int | None:
+        if self.connections is not None:
+            return self.connections
+        return None if self.profile is None else dns_profiles.server(self.profile).tcp_connections
+
+    def uses_nagle(self) -> bool | None:
+        """Whether the server's TCP has Nagle's algorithm; None: as the group's settings say."""
+        if self.nagle is not None or self.profile is None:
+            return self.nagle
+        return dns_profiles.server(self.profile).nagle
+
+    def plan(self, tcp: int) -> dict[str, Any]:
+        """What the plan's server has beside its service times."""
+        known = None if self.profile is None else dns_profiles.server(self.profile)
+        udp_size = self.udp_size or (known.udp_bytes if known else 65_507)
+        if not self.tcp:
+            return {"udp_payload": udp_size, "tcp": None}
+
+        def chosen(key: str, of_profile: str, default: Any) -> Any:
+            value = getattr(self, key)
+            if value is None and known is not None:
+                value = getattr(known, of_profile)
+                if of_profile.endswith("_s"):
+                    value = _span(value)
+            return default if value is None else value
+
+        idle = chosen("idle_timeout", "idle_timeout_s", 10 * _PS)
+        writes = self.writes
+        if writes is None and known is not None:
+            writes = "together" if known.one_segment else "apart"
+        limit = self._limit()
+        levels = known.busy_levels if known is not None and limit is not None else ()
+        of_client = chosen("connections_per_client", "connections_per_client", None)
+        per_connection = chosen("queries_per_connection", "queries_per_connection", None)
+        in_order = self.in_order
+        if in_order is None:
+            in_order = known is not None and not known.out_of_order
+        return {
+            "udp_payload": udp_size,
+            "tcp": {
+                "tcp": tcp,
+                "backlog": chosen("backlog", "backlog", 128),
+                "connections": limit,
+                "connections_per_client": of_client,
+                "when_full": chosen("when_full", "when_full", "wait"),
+                "idle_timeout": idle,
+                "first_query_timeout": chosen("first_query_timeout", "first_query_timeout_s", idle),
+                "busy_levels": [[share, _span(seconds)] for share, seconds in levels],
+                "queries_per_connection": per_connection,
+                "in_order": in_order,
+                "length_apart": writes == "apart",
+                "extra_service": self.tcp_service,
+            },
+        }
+
+
+Messages = (
+    Literal[
+        "ecdsa-nsec",
+        "ecdsa-nsec-minimal",
+        "ecdsa-nsec3",
+        "ecdsa-nsec3-minimal",
+        "root",
+        "rsa-nsec",
+        "rsa-nsec-minimal",
+        "rsa-nsec3",
+        "rsa-nsec3-minimal",
+        "unsigned",
+        "unsigned-minimal",
+    ]
+    | Annotated[tuple[Exchange, ...], Field(min_length=1, max_length=10_000)]
+    | Lengths
+)
+"""How long queries and replies are."""
+
+
+def messages_plan(messages: Messages) -> dict[str, Any]:
+    """The plan's form of the lengths of messages."""
+    if isinstance(messages, Lengths):
+        return {"drawn": {"query": draw(messages.query), "reply": draw(messages.reply)}}
+    if isinstance(messages, str):
+        choices: list[Mapping[str, Any]] = [
+            {"query": choice.query_bytes, "reply": choice.reply_bytes, "weight": choice.weight}
+            for choice in dns_profiles.sizes(messages).choices
+        ]
+    else:
+        choices = [choice.model_dump() for choice in messages]
+    return {"chosen": [dict(choice) for choice in choices]}
+
+
+def fixed_plan(query_size: int, reply_size: int) -> dict[str, Any]:
+    """The same for IP packets of fixed lengths over UDP."""
+    query, reply = ({"constant": size - _BELOW_DNS} for size in (query_size, reply_size))
+    return {"drawn": {"query": query, "reply": reply}}
+
+
+def _span(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * _PS)

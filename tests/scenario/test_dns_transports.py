@@ -1,0 +1,182 @@
+"""DNS over UDP and TCP in the language: profiles, what they give, and what cannot be meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from narrows import Scenario, run
+from narrows.errors import ScenarioError
+
+TEXT = """
+name = "small"
+duration = "60 s"
+end = "dns"
+
+[[links]]
+name = "wan"
+between = ["client", "server"]
+rate = "100 Mbit/s"
+delay = "20 ms"
+
+[[dns]]
+name = "stubs"
+client = "client"
+server = "server"
+queries = 5
+"""
+
+S = 10**12
+
+
+def plan(*lines: str) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
+    """Client, server and TCP settings of a scenario with more keys for its DNS group."""
+    lowered = Scenario.parse(TEXT + "\n".join(lines)).plan()
+    client, server = (application["kind"] for application in lowered["applications"])
+    return client["dns-client"], server["dns-server"], lowered["tcp"]
+
+
+def test_without_new_keys_nothing_is_truncated_and_udp_asks_alone_but_for_truncation() -> None:
+    client, server, _ = plan()
+    assert client["udp"]["payload"] == 65_507
+    assert (client["udp"]["tcp_if_truncated"], client["udp"]["tcp_if_silent"]) == (True, False)
+    assert server["udp_payload"] == 65_507
+
+
+def test_a_profile_gives_what_is_left_out_and_keys_win_over_it() -> None:
+    # As docs/dns-clients.md has it of Unbound 1.17.1.
+    client, _, _ = plan('profile = "unbound"')
+    assert client["udp"]["payload"] == 1232
+    assert client["udp"]["timeouts"][0] == 376 * 10**9
+    kept = client["tcp"]["reuse"]["kept"]
+    assert (kept["idle_timeout"], kept["queries"], kept["pipelined"]) == (60 * S, 200, True)
+    assert client["tcp"]["attempts"] == {"refused": 10, "closed": 5, "reset": 5, "silent": 5}
+    assert client["tcp"]["udp_between"]
+    client, _, _ = plan(
+        'profile = "unbound"',
+        'retry = ["1 s"]',
+        'edns_size = "4 kB"',
+        'connections = { queries = 7, tries = 2, udp_between = false, idle_timeout = "1 s" }',
+    )
+    assert (client["udp"]["timeouts"], client["udp"]["payload"]) == ([S], 4000)
+    kept = client["tcp"]["reuse"]["kept"]
+    assert (kept["idle_timeout"], kept["queries"]) == (S, 7)
+    assert set(client["tcp"]["attempts"].values()) == {2}
+    assert not client["tcp"]["udp_between"]
+
+
+def test_a_client_without_edns_takes_512_bytes() -> None:
+    client, _, _ = plan('profile = "glibc"')
+    assert client["udp"]["payload"] == 512
+    # It waits for ever for a reply over TCP.
+    assert client["tcp"]["answer_timeout"] is None
+
+
+def test_musl_knows_no_tcp() -> None:
+    client, _, _ = plan('profile = "musl"')
+    assert client["tcp"] is None
+    assert not client["udp"]["tcp_if_truncated"]
+
+
+def test_a_server_s_profile_gives_its_limits() -> None:
+    # As docs/dns-servers.md has it of NSD 4.6.1.
+    _, server, tcp = plan('answers = { profile = "nsd" }')
+    assert server["udp_payload"] == 1232
+    limits = server["tcp"]
+    assert (limits["connections"], limits["backlog"], limits["when_full"]) == (100, 256, "wait")
+    assert limits["busy_levels"] == [[0.5, 200 * 10**9]]
+    assert (limits["idle_timeout"], limits["in_order"]) == (120 * S, True)
+    assert tcp[limits["tcp"]]["nagle"]
+    _, server, tcp = plan('answers = { profile = "nsd", connections = 5, nagle = false }')
+    assert server["tcp"]["connections"] == 5
+    assert not tcp[server["tcp"]["tcp"]]["nagle"]
+
+
+@pytest.mark.parametrize("profile", ["bind", "dnsdist", "knot", "nsd", "unbound"])
+@pytest.mark.parametrize("client", ["bind", "dig", "glibc", "kdig", "systemd-resolved", "unbound"])
+def test_every_client_has_its_answers_from_every_server(client: str, profile: str) -> None:
+    text = TEXT + f'profile = "{client}"\nmessages = "rsa-nsec3"\nanswers = {{profile="{profile}"}}'
+    summary = run(Scenario.parse(text)).summary["dns"]
+    assert summary["unanswered"] == 0
+    assert summary["without_retry_percent"] == 100.0
+    assert summary["transports"]["tcp"]["attempts"] > 0
+
+
+def test_groups_may_share_a_server_and_its_limits() -> None:
+    second = """
+[[dns]]
+name = "others"
+client = "client"
+server = "server"
+shares_server = "stubs"
+transport = "tcp"
+queries = 3
+"""
+    text = (
+        TEXT + 'answers = { connections = 1, when_full = "reject" }\ntransport = "tcp"\n' + second
+    )
+    lowered = Scenario.parse(text).plan()
+    kinds = [next(iter(application["kind"])) for application in lowered["applications"]]
+    assert kinds == ["dns-client", "dns-server", "dns-client"]
+    assert lowered["applications"][2]["kind"]["dns-client"]["server"] == 1
+    fates = run(Scenario.parse(text)).attempts.get_column("fate").to_list()
+    # Both open at once, and one slot is there.
+    assert "closed" in fates and "answered" in fates
+
+
+def test_lengths_may_be_chosen_drawn_or_listed() -> None:
+    client, _, _ = plan('messages = [{ query = "45 B", reply = "1163 B", weight = 2.0 }]')
+    assert client["sizes"] == {"chosen": [{"query": 45, "reply": 1163, "weight": 2.0}]}
+    client, _, _ = plan('messages = { query = "45 B", reply = ["100 B", "3 kB"] }')
+    drawn = {"query": {"constant": 45}, "reply": {"list": [100, 3000]}}
+    assert client["sizes"] == {"drawn": drawn}
+    client, _, _ = plan('messages = "root"')
+    assert {"query": 44, "reply": 1163, "weight": 40.0} in client["sizes"]["chosen"]
+    client, _, _ = plan('query_size = "70 B"', 'reply_size = "100 B"')
+    assert client["sizes"]["drawn"] == {"query": {"constant": 42}, "reply": {"constant": 72}}
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('transport = "tcp"\nretry = "glibc"', 'dns[0].retry: is for UDP, but transport is "tcp"'),
+        ('transport = "tcp"\nedns_size = "1232 B"', "dns[0].edns_size: is for UDP"),
+        ('transport = "tcp"\ntcp_if_silent = true', "dns[0].tcp_if_silent: is for UDP"),
+        ('transport = "tcp"\nprofile = "musl"', "dns[0].profile: musl knows no TCP"),
+        (
+            "tcp_if_truncated = false\nconnections = { reuse = true }",
+            "dns[0].connections: are of no use without TCP",
+        ),
+        (
+            'connections = { idle_timeout = "5 s" }',
+            "dns[0].connections.idle_timeout: needs connections that are used again",
+        ),
+        (
+            'profile = "bind"\nconnections = { pipelining = true }',
+            "dns[0].connections.pipelining: needs connections that are used again",
+        ),
+        (
+            'transport = "tcp"\nconnections = { udp_between = true }',
+            'dns[0].connections.udp_between: asks over UDP, but transport is "tcp"',
+        ),
+        ("tcp = { skip_handshake = true }", "dns[0].tcp.skip_handshake: is for bulk traffic"),
+        (
+            'messages = "root"\nquery_size = "70 B"',
+            "dns[0].messages: excludes query_size and reply_size",
+        ),
+        ('messages = "toor"', "dns[0].messages"),
+        ('messages = [{ query = "11 B", reply = "50 B" }]', "dns[0].messages"),
+        ('edns_size = "500 B"', "dns[0].edns_size"),
+        ("answers = { tcp = false, backlog = 5 }", "dns[0].answers.backlog: is of no use"),
+        ('answers = { when_full = "reject" }', "dns[0].answers.when_full: needs a limit"),
+        ('shares_server = "nobody"', 'dns[0].shares_server: "nobody" is no DNS group before'),
+        ("connections = { tries = 0 }", "dns[0].connections.tries"),
+        ('profile = "unbond"', "dns[0].profile"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(lines: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.parse(TEXT + lines)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
