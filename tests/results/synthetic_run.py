@@ -196,10 +196,19 @@ def _dns(rng: Any, loss: float, workers: int, end_s: float, partial: bool) -> tu
     names = ("query", "group", "worker", "index", "measured", "start_s", "end_s")
     names += ("attempt", "attempts", "response_ms", "rtt_ms", "late_answers")
     tried = ("query", "attempt", "sent_s", "fate", "lost_at", "reason", "received_s")
-    return (
-        {name: [row[i] for row in rows] for i, name in enumerate(names)},
-        {name: [row[i] for row in tries] for i, name in enumerate(tried)},
-    )
+    attempts: dict[str, Any] = {name: [row[i] for row in tries] for i, name in enumerate(tried)}
+    answered_in_time = [int(fate == "answered") for fate in attempts["fate"]]
+    attempts |= {
+        "transport": ["udp"] * len(tries),
+        "reused": [False] * len(tries),
+        "handshake_round_trips": [0] * len(tries),
+        "handshake_ms": [float("nan")] * len(tries),
+        "packets_sent": [1] * len(tries),
+        "bytes_sent": [70] * len(tries),
+        "packets_received": answered_in_time,
+        "bytes_received": [100 * received for received in answered_in_time],
+    }
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}, attempts
 
 
 def _flows(rng: Any, end_s: float) -> dict[str, Any]:

@@ -62,6 +62,12 @@ def test_fates_tell_each_attempt_in_order() -> None:
         "lost_at": ["", "", "bottleneck.forward"],
         "reason": ["", "", "early"],
         "received_s": [2.5, float("nan"), float("nan")],
+        "transport": ["udp"] * 3,
+        "reused": [False] * 3,
+        "handshake_round_trips": [0] * 3,
+        "handshake_ms": [float("nan")] * 3,
+        **{f"{what}_sent": [1] * 3 for what in ("packets", "bytes")},
+        **{f"{what}_received": [1] * 3 for what in ("packets", "bytes")},
     }
     queries = {
         "query": [0, 1, 2],

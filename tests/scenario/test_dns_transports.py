@@ -37,11 +37,17 @@ def plan(*lines: str) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, An
     return client["dns-client"], server["dns-server"], lowered["tcp"]
 
 
-def test_without_new_keys_nothing_is_truncated_and_udp_asks_alone_but_for_truncation() -> None:
+def test_without_limits_nothing_is_truncated_and_udp_asks_alone() -> None:
     client, server, _ = plan()
-    assert client["udp"]["payload"] == 65_507
+    assert client["udp"]["payload"] == server["udp_payload"] == 65_507
+    assert client["tcp"] is None
+
+
+@pytest.mark.parametrize("limit", ['edns_size = "1232 B"', 'answers = { udp_size = "1232 B" }'])
+def test_a_limit_brings_the_retry_over_tcp(limit: str) -> None:
+    client, _, _ = plan(limit)
     assert (client["udp"]["tcp_if_truncated"], client["udp"]["tcp_if_silent"]) == (True, False)
-    assert server["udp_payload"] == 65_507
+    assert client["tcp"]["reuse"] == "never"
 
 
 def test_a_profile_gives_what_is_left_out_and_keys_win_over_it() -> None:

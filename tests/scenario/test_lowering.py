@@ -165,7 +165,11 @@ def test_the_whole_plan() -> None:
             {"name": "lan.forward", "from": 2, "to": 0, **lan},
             {"name": "lan.backward", "from": 0, "to": 2, **lan},
         ],
-        "tcp": [{**config, "ecn": False}, {**config, "ecn": True}],
+        "tcp": [
+            {**config, "ecn": False},
+            {**config, "ecn": True},
+            json.loads(profile("linux-6")),
+        ],
         "changes": [],
         "paths": [
             {"from": 1, "to": 2, "links": [1, 3]},
@@ -199,15 +203,42 @@ def test_the_whole_plan() -> None:
                         "warm_up": 0,
                         "queries": 5,
                         "think_mean": 0,
-                        "timeouts": [5 * s, 5 * s],
-                        "query_bytes": 70,
-                        "reply_bytes": 100,
+                        # IP packets of 70 B and 100 B, less 28 B of headers.
+                        "sizes": {"drawn": {"query": {"constant": 42}, "reply": {"constant": 72}}},
+                        "gives_up": None,
+                        "udp": {
+                            "timeouts": [5 * s, 5 * s],
+                            "payload": 65_507,
+                            "tcp_if_truncated": False,
+                            "tcp_if_silent": False,
+                        },
+                        "tcp": None,
                     }
                 },
             },
             {
                 "name": "stubs",
-                "kind": {"dns-server": {"service": 0, "service_jitter_mean": 0}},
+                "kind": {
+                    "dns-server": {
+                        "service": 0,
+                        "service_jitter_mean": 0,
+                        "udp_payload": 65_507,
+                        "tcp": {
+                            "tcp": 2,
+                            "backlog": 128,
+                            "connections": None,
+                            "connections_per_client": None,
+                            "when_full": "wait",
+                            "idle_timeout": 10 * s,
+                            "first_query_timeout": 10 * s,
+                            "busy_levels": [],
+                            "queries_per_connection": None,
+                            "in_order": False,
+                            "length_apart": False,
+                            "extra_service": 0,
+                        },
+                    }
+                },
             },
         ],
         "queue_monitors": [{"link": 0, "interval": 100 * ms}, {"link": 1, "interval": 100 * ms}],

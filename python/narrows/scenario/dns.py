@@ -174,7 +174,11 @@ class Dns(Group):
         if self.tcp_if_truncated is not None:
             return self.tcp_if_truncated
         known = self._known()
-        return known.fallback_on_truncation if known else True
+        if known is not None:
+            return known.fallback_on_truncation
+        limits = (self.edns_size, self.answers.udp_size, self.answers.profile, self.shares_server)
+        # Without any limit no reply is truncated.
+        return any(limit is not None for limit in limits)
 
     @property
     def _turns_if_silent(self) -> bool:
