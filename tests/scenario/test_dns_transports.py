@@ -155,7 +155,7 @@ def test_lengths_may_be_chosen_drawn_or_listed() -> None:
             "dns[0].connections: are of no use without TCP",
         ),
         (
-            'connections = { idle_timeout = "5 s" }',
+            'transport = "tcp"\nconnections = { idle_timeout = "5 s" }',
             "dns[0].connections.idle_timeout: needs connections that are used again",
         ),
         (
