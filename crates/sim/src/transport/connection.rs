@@ -288,7 +288,7 @@ impl Touch<u32> for Connection {
     fn touch(&self, way: u32, step: Step) -> u32 {
         let end = &self.ends[usize::from(way.is_multiple_of(2))];
         let own = match step {
-            Step::First => self.config ^ u32::from(end.armed == MaybeTime::NONE),
+            Step::First => u32::from(self.configs[0]) ^ u32::from(end.armed == MaybeTime::NONE),
             Step::Second | Step::Third => 0,
         };
         own ^ end.endpoint.touch((), step)
