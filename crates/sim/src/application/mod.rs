@@ -12,7 +12,7 @@
 //! It knows sockets, messages and times, and no packets, links or queues. One object serves a whole
 //! traffic group, or one server; it numbers its own connections and timers.
 //!
-//! To add a kind of traffic: a file with its settings ([`Settings`]) and its behaviour
+//! To add a kind of traffic: a file with its settings (`Settings`) and its behaviour
 //! ([`Application`]), and a line in the list at the end of this file.
 
 pub mod bulk;
@@ -59,7 +59,7 @@ pub trait Application: fmt::Debug + Send + Sync {
     fn received(&mut self, _host: &mut Host<'_>, _socket: Socket, _message: Message) {}
 
     /// All bytes that this end has written are acknowledged, and it had
-    /// [asked](Host::tell_delivery) to know.
+    /// asked (`Host::tell_delivery`) to know.
     fn delivered(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
 
     /// The other end writes no more, or the connection is over.

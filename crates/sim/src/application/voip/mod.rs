@@ -6,8 +6,8 @@
 //! two who talk do so independently: ITU-T P.59's mutual silence and double talk follow from nothing
 //! but the lengths of their spurts and pauses.
 //!
-//! What is heard depends on the [playout buffer](playout), and how it sounds on the
-//! [E-model](e_model): a row of the table `voip` for each direction of each call. One-way delay from
+//! What is heard depends on the playout buffer (`playout.rs`), and how it sounds on the
+//! E-model (`e_model.rs`): a row of the table `voip` for each direction of each call. One-way delay from
 //! mouth to ear is that of the codec, (N + 1) frames and its look-ahead (ITU-T G.114, 05/2003, A.2),
 //! and the time from sending to hearing.
 
