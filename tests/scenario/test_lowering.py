@@ -88,6 +88,8 @@ def test_the_whole_plan() -> None:
         "framing": bare,
         "queue": {"pfifo": {"limit": 1000}},
         "ring": None,
+        "mtu": 1500,
+        "middlebox": None,
     }
     config = {"profile was": "ns-2", "mss": 1000, "initial_ssthresh": None}
     config["acks"] = {"delayed": 100 * ms}
@@ -133,6 +135,8 @@ def test_the_whole_plan() -> None:
                     }
                 },
                 "ring": {"packets": 80},
+                "mtu": 1500,
+                "middlebox": None,
             },
             {
                 "name": "wan.backward",
@@ -161,6 +165,8 @@ def test_the_whole_plan() -> None:
                     }
                 },
                 "ring": {"bytes": 3000},
+                "mtu": 1500,
+                "middlebox": None,
             },
             {"name": "lan.forward", "from": 2, "to": 0, **lan},
             {"name": "lan.backward", "from": 0, "to": 2, **lan},

@@ -20,6 +20,7 @@
 
 pub mod address;
 mod blocks;
+mod fragment;
 pub mod message;
 mod writer;
 

@@ -9,7 +9,7 @@ use narrows_wire::tcp::{Flags, Options, SackBlocks};
 use narrows_wire::{Ethernet, Ipv4, Packet, Payload, Tcp, Transport, Udp};
 
 use crate::message::{DnsPacket, Messages};
-use crate::{address, blocks};
+use crate::{address, blocks, fragment};
 
 /// The packets of one link as a pcapng file; packets of other links are left out.
 ///
@@ -85,13 +85,22 @@ impl<'a, W: Write> Writer<'a, W> {
             return Err(invalid(format!("link {link} is not among those captured")));
         };
         let message;
+        let mut parted = None;
         let (headers, payload, keep) = match packet.frame {
             Frame::Tcp(segment) => {
                 let transport = Transport::Tcp(tcp(packet.ports, &segment));
                 let headers = self.around(packet, segment.ecn as u8, transport);
                 (headers, Payload::Zeros(segment.len), self.keep)
             }
-            Frame::Udp { ip_bytes, ce, dns } => {
+            Frame::TooBig { ip_bytes, router, mtu, seq } => {
+                let frame = self.too_big(packet, (ip_bytes, router, mtu, seq));
+                self.frame = frame;
+                let (interface, bytes) = (interface as u32, self.frame.len() as u32);
+                let at = packet.at.as_ps() / 1_000;
+                return blocks::packet(&mut self.out, interface, at, &self.frame, bytes);
+            }
+            Frame::Udp { ip_bytes, ce, dns, part } => {
+                parted = part;
                 let (source_port, destination_port) = packet.ports;
                 let udp = Transport::Udp(Udp { source_port, destination_port });
                 let headers = self.around(packet, if ce { 0b11 } else { 0 }, udp);
@@ -110,7 +119,12 @@ impl<'a, W: Write> Writer<'a, W> {
             }
         };
         self.frame.clear();
-        let original = headers.write(payload, keep, &mut self.frame).map_err(invalid)?;
+        let keep = if parted.is_some() { usize::MAX } else { keep };
+        let mut original = headers.write(payload, keep, &mut self.frame).map_err(invalid)?;
+        if let Some(part) = parted {
+            fragment::cut(&mut self.frame, &part);
+            original = self.frame.len();
+        }
         // An IP packet and an Ethernet header are far below 4 GiB, interfaces are few.
         let (interface, original) = (interface as u32, original as u32);
         blocks::packet(&mut self.out, interface, packet.at.as_ps() / 1_000, &self.frame, original)
@@ -127,6 +141,23 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     /// The headers below `transport`.
+    /// A router's message, with as much of the segment as it quotes.
+    fn too_big(&self, packet: &Captured, message: (u16, u32, u16, u32)) -> Vec<u8> {
+        let (ip_bytes, router, mtu, seq) = message;
+        let udp = Transport::Udp(Udp { source_port: 0, destination_port: 0 });
+        let Packet { ethernet, ip, transport } = self.around(packet, 0, udp);
+        let quoted = Ipv4::new(ip.destination, ip.source);
+        let ip = Ipv4 { source: address::ip(router as usize), dont_fragment: false, ..ip };
+        let below = (Ipv4::BYTES + Udp::BYTES) as u16;
+        let mut frame = Vec::with_capacity(usize::from(ip_bytes) + 14);
+        let payload = Payload::Zeros(ip_bytes.saturating_sub(below));
+        Packet { ethernet, ip, transport }
+            .write(payload, usize::MAX, &mut frame)
+            .expect("a message of at most 576 bytes");
+        fragment::make_too_big(&mut frame, &quoted, mtu, seq);
+        frame
+    }
+
     fn around(&self, packet: &Captured, ecn: u8, transport: Transport) -> Packet {
         let ip = Ipv4::new(address::ip(packet.from as usize), address::ip(packet.to as usize));
         let link = &self.plan.links[packet.link as usize];

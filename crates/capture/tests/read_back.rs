@@ -81,7 +81,10 @@ fn every_packet_reads_back_as_it_was() {
 fn accounted(captured: &Captured) -> usize {
     match captured.frame {
         Frame::Tcp(segment) => usize::from(20 + segment.header_bytes() + segment.len),
-        Frame::Udp { ip_bytes, .. } => usize::from(ip_bytes),
+        Frame::Udp { ip_bytes, part, .. } => {
+            usize::from(part.map_or(ip_bytes, |part| part.ip_bytes))
+        }
+        Frame::TooBig { ip_bytes, .. } => usize::from(ip_bytes),
     }
 }
 
@@ -138,7 +141,7 @@ fn payloads_are_cut_and_headers_are_not() {
         for ((cut, whole), captured) in cut.iter().zip(&whole).zip(&captured) {
             let left_out = match captured.frame {
                 Frame::Tcp(segment) => u32::from(segment.len).saturating_sub(keep),
-                Frame::Udp { .. } => 0,
+                Frame::Udp { .. } | Frame::TooBig { .. } => 0,
             };
             assert_eq!(cut.original_len as usize, whole.data.len());
             assert_eq!(cut.data[..], whole.data[..whole.data.len() - left_out as usize]);

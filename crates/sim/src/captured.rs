@@ -32,13 +32,39 @@ pub enum Frame {
     Tcp(tcp::Segment),
     /// A datagram.
     Udp {
-        /// IP packet length.
+        /// IP packet length; of a fragment, that of its whole datagram.
         ip_bytes: u16,
         /// Whether a queue on the way set Congestion Experienced.
         ce: bool,
         /// The DNS message in it.
         dns: Option<Dns>,
+        /// Which part of the datagram it is; `None`: all of it.
+        part: Option<Part>,
     },
+    /// A router's message that a TCP segment was longer than a link takes (RFC 1191, section 4).
+    TooBig {
+        /// IP packet length.
+        ip_bytes: u16,
+        /// The node that sends it: an index into [`Plan::nodes`](crate::plan::Plan::nodes).
+        router: u32,
+        /// What the link takes.
+        mtu: u16,
+        /// The segment's sequence number.
+        seq: u32,
+    },
+}
+
+/// A fragment (RFC 791, 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Tells the fragments of datagrams apart that are under way at the same time.
+    pub number: u16,
+    /// IP packet length.
+    pub ip_bytes: u16,
+    /// Where its payload begins in the datagram's, in bytes.
+    pub offset: u16,
+    /// Whether others follow.
+    pub more: bool,
 }
 
 /// A DNS message.

@@ -4,7 +4,7 @@ use narrows_units::Time;
 
 use crate::agenda::Event;
 use crate::application::{self, Application, Host, Lost, Settings, View};
-use crate::captured::{Captured, Dns, Frame};
+use crate::captured::{Captured, Dns, Frame, Part};
 use crate::flow::{Flows, Notice};
 use crate::foresight::Foresight;
 use crate::monitor::Monitors;
@@ -203,7 +203,7 @@ impl Simulation {
             Event::Landing(link) => {
                 if let Some(packet) = network.land(at, link) {
                     if packet.is_udp() {
-                        self.flows.handle_datagram(&packet);
+                        self.flows.handle_no_segment(at, &packet, network);
                     } else {
                         self.flows.handle_segment(at, packet, network);
                     }
@@ -305,14 +305,30 @@ impl Simulation {
     }
 
     fn capture(&self, taken: &Taken) -> Captured {
-        let &Taken { at, link, first, last, ports, ref packet, segment } = taken;
+        let &Taken { at, link, first, last, ports, ref packet, ref whole, segment } = taken;
         let frame = match segment {
             Some(segment) => Frame::Tcp(segment),
-            None => Frame::Udp {
+            None if packet.is_too_big() => Frame::TooBig {
                 ip_bytes: packet.bytes,
-                ce: packet.ecn() == narrows_qdisc::Ecn::Ce,
-                dns: packet.is_dns().then(|| self.dns_message(packet)).flatten(),
+                router: packet.router(),
+                mtu: packet.mtu(),
+                seq: packet.quoted().0,
             },
+            None => {
+                let datagram = whole.as_ref().unwrap_or(packet);
+                let (offset, more) = packet.offset();
+                Frame::Udp {
+                    ip_bytes: datagram.bytes,
+                    ce: packet.ecn() == narrows_qdisc::Ecn::Ce,
+                    dns: datagram.is_dns().then(|| self.dns_message(datagram)).flatten(),
+                    part: whole.map(|_| Part {
+                        number: packet.datagram_number() as u16,
+                        ip_bytes: packet.bytes,
+                        offset,
+                        more,
+                    }),
+                }
+            }
         };
         let (from, to) =
             (self.plan.links[first as usize].from as u32, self.plan.links[last as usize].to as u32);

@@ -129,12 +129,19 @@ impl Flows {
     }
 
     /// Sets up a connection between two applications, or within one.
-    pub(crate) fn add_connection(&mut self, new: &NewConnection, network: &mut Network) -> Socket {
+    pub(crate) fn add_connection(
+        &mut self,
+        now: Time,
+        new: &NewConnection,
+        network: &mut Network,
+    ) -> Socket {
         let (flow, generation) = self.next_number();
         let dialogue = new.dialogue.then(|| Box::new(Dialogue::new()));
         let server = new.applications[1];
         let of_server = self.listeners.iter().find(|l| new.dialogue && l.application == server);
         let config_indices = [new.config, of_server.map_or(new.config, |l| l.config)];
+        let most = [new.there, new.back].map(|path| network.longest_segment(now, path));
+        let config_indices = [0, 1].map(|end| self.config_within(config_indices[end], most[end]));
         let set_up = SetUp {
             configs: config_indices.map(|index| &self.configs[usize::from(index)].0),
             config_indices,
@@ -270,6 +277,52 @@ impl Flows {
             }
         }
         self.collect_news(end);
+    }
+
+    /// What is no TCP has come to its host.
+    #[inline(never)]
+    pub(crate) fn handle_no_segment(&mut self, now: Time, packet: &Packet, network: &mut Network) {
+        if packet.is_too_big() {
+            self.handle_too_big(now, packet, network);
+        } else if packet.is_fragment() {
+            if let Some(whole) = network.assemble(now, packet) {
+                self.handle_datagram(&whole);
+            }
+        } else {
+            self.handle_datagram(packet);
+        }
+    }
+
+    /// A router says that a segment was too long for a link.
+    fn handle_too_big(&mut self, now: Time, packet: &Packet, network: &mut Network) {
+        let way = packet.way ^ 1;
+        let Flow::Tcp(connection) = &mut self.table[packet.flow() as usize] else { return };
+        if connection.generation() != packet.generation {
+            return;
+        }
+        network.learn_mtu(now, way, packet.mtu());
+        let config = connection.configs[way as usize % 2];
+        let (config, tick_us) = &self.configs[usize::from(config)];
+        let cx = Context::with_tick(config, *tick_us, now);
+        let endpoint = &mut connection.ends[way as usize % 2].endpoint;
+        endpoint.handle_too_big(&cx, packet.quoted(), packet.mtu());
+        connection.flush(&cx, way, network);
+    }
+
+    /// The settings of an end whose segments may not be longer than this, without options.
+    fn config_within(&mut self, config: u16, most: u16) -> u16 {
+        let (full, tick_us) = &self.configs[usize::from(config)];
+        if full.mss <= most {
+            return config;
+        }
+        let limited = Config { mss: most, ..full.clone() };
+        if let Some(known) = self.configs.iter().position(|(config, _)| *config == limited) {
+            return known as u16;
+        }
+        let tick_us = *tick_us;
+        let Ok(next) = u16::try_from(self.configs.len()) else { return config };
+        self.configs.push((limited, tick_us));
+        next
     }
 
     /// A datagram has come to its host.

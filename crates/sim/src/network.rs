@@ -1,10 +1,17 @@
 //! The network: links, paths and what is on its way.
 
+mod fragments;
+mod obstacles;
+
 use narrows_qdisc::Dropped;
 use narrows_units::Time;
 
+use self::fragments::{Assembly, Fragments};
+pub use self::obstacles::Objection;
+pub(crate) use self::obstacles::answers;
+use self::obstacles::{Obstacles, find_obstacles};
 use crate::agenda::{Agenda, Event};
-use crate::link::{Flights, Gone, Link, Passage, Released, Slot};
+use crate::link::{Flights, Gone, Link, Looks, Passage, Released, Slot};
 use crate::maybe_index::MaybeIndex;
 use crate::packet::{Packet, SackPool};
 use crate::paths::Paths;
@@ -19,14 +26,23 @@ pub enum LossReason {
     Queue(narrows_qdisc::DropReason),
     /// The wire lost it.
     Wire,
+    /// A middlebox let it not pass.
+    Middlebox(Objection),
+    /// It was longer than the link's MTU.
+    TooLong,
+    /// Its fragments came too late, one after the other.
+    Reassembly,
 }
 
 impl LossReason {
-    /// The reason in tables: a queue's, or `wire`.
+    /// The reason in tables: a queue's, or `wire`, or what stood in the way.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queue(reason) => reason.name(),
             Self::Wire => "wire",
+            Self::Middlebox(objection) => objection.name(),
+            Self::TooLong => "mtu",
+            Self::Reassembly => "reassembly",
         }
     }
 }
@@ -51,6 +67,8 @@ pub(crate) struct Network {
     /// Datagrams lost since the list was last emptied.
     pub(crate) losses: Vec<Loss>,
     pub(crate) captured: Vec<Taken>,
+    obstacles: Obstacles,
+    pub(crate) fragments: Fragments,
     dropped: Dropped<Slot>,
     /// What scheduled links have let go, in order; handled to the end before anything else.
     released: Released,
@@ -68,6 +86,8 @@ pub(crate) struct Taken {
     /// Source and destination port.
     pub(crate) ports: (u16, u16),
     pub(crate) packet: Packet,
+    /// Of a fragment: the datagram that it is of.
+    pub(crate) whole: Option<Packet>,
     /// A TCP packet's segment.
     pub(crate) segment: Option<Segment>,
 }
@@ -84,20 +104,19 @@ impl Network {
         for change in &plan.changes {
             changes[change.link].push(change);
         }
-        let mut links: Vec<Link> = plan
-            .links
-            .iter()
-            .zip(observed)
-            .zip(changes)
-            .map(|((link, observed), changes)| Link::new(link, &changes, plan.seed, observed))
-            .collect();
+        let obstacles = find_obstacles(plan);
+        let mut links: Vec<Link> = Vec::with_capacity(plan.links.len());
+        for (index, link) in plan.links.iter().enumerate() {
+            let looks = Looks { observed: observed[index], obstacle: obstacles[index] };
+            links.push(Link::new(link, &changes[index], plan.seed, looks));
+        }
         for &link in &plan.captures {
             links[link].observed_mut().expect("a captured link is observed").capture = true;
         }
         let paths = Paths::new(plan);
         paths.tell(&mut links);
         if plan.collapse {
-            find_shortcuts(plan, uses, &paths, &mut links);
+            find_shortcuts(plan, uses, &paths, &obstacles, &mut links);
         }
         Self {
             agenda: Agenda::new(),
@@ -108,6 +127,8 @@ impl Network {
             pool: SackPool::default(),
             losses: Vec::new(),
             captured: Vec::new(),
+            obstacles: Obstacles::new(plan, &obstacles),
+            fragments: Fragments::default(),
             dropped: Vec::new(),
             released: Released::default(),
         }
@@ -235,6 +256,13 @@ impl Network {
     #[inline(never)]
     fn enqueue(&mut self, at: Time, mut packet: Packet, index: u32) -> Option<(Time, bool)> {
         let link = &mut self.links[index as usize];
+        if link.has_obstacle()
+            && let Some(reason) = self.obstruct(at, &packet, index)
+        {
+            self.lose(at, packet, index, reason);
+            return None;
+        }
+        let link = &mut self.links[index as usize];
         if link.is_scheduled() {
             let ports = if link.reads_ports() {
                 packet.ports(self.ports[packet.flow() as usize])
@@ -252,8 +280,11 @@ impl Network {
         }
         match passage {
             Passage::Arrives(arrives_at) => return Some((arrives_at, packet.ecn() != ecn)),
-            Passage::Lost => self.lose(packet, index, LossReason::Wire),
-            Passage::Dropped(reason) => self.lose(packet, index, LossReason::Queue(reason)),
+            Passage::Lost => {
+                let lost_at = self.links[index as usize].transmitted_at();
+                self.lose(lost_at, packet, index, LossReason::Wire);
+            }
+            Passage::Dropped(reason) => self.lose(at, packet, index, LossReason::Queue(reason)),
         }
         None
     }
@@ -285,27 +316,47 @@ impl Network {
                     // What it makes other links let go is on this list too.
                     self.carry(now, at, packet, hop, link as usize);
                 }
-                Passage::Lost => self.lose(packet, link, LossReason::Wire),
-                Passage::Dropped(reason) => self.lose(packet, link, LossReason::Queue(reason)),
+                Passage::Lost => self.lose(transmitted_at, packet, link, LossReason::Wire),
+                Passage::Dropped(reason) => {
+                    self.lose(transmitted_at, packet, link, LossReason::Queue(reason));
+                }
             }
         }
         self.released.gone.clear();
     }
 
     #[cold]
-    fn lose(&mut self, packet: Packet, link: u32, reason: LossReason) {
-        if packet.is_udp() {
+    fn lose(&mut self, at: Time, packet: Packet, link: u32, reason: LossReason) {
+        if packet.is_fragment() {
+            // It takes the rest of its datagram with it; that is told once.
+            self.losses.extend(self.fragments.lose(at, &packet, link, reason));
+        } else if packet.is_udp() && !packet.is_too_big() {
             self.losses.push(Loss { packet, link, reason });
         }
         packet.discard(&mut self.pool);
     }
 
+    /// A fragment has come to its host. Gives the datagram when it is whole.
+    pub(crate) fn assemble(&mut self, now: Time, fragment: &Packet) -> Option<Packet> {
+        let (_, link) = self.paths.ends(fragment.way);
+        match self.fragments.arrive(now, fragment, link) {
+            Assembly::Incomplete => None,
+            Assembly::Whole(whole) => Some(whole),
+            Assembly::Lost(loss) => {
+                self.losses.push(loss);
+                None
+            }
+        }
+    }
+
     #[cold]
     fn capture(&mut self, link: u32, packet: Packet, at: Time) {
         let (first, last) = self.paths.ends(packet.way);
-        let ports = packet.ports(self.ports[packet.flow() as usize]);
+        let whole = packet.is_fragment().then(|| *self.fragments.whole(&packet));
+        let shown = whole.unwrap_or(packet);
+        let ports = shown.ports(self.ports[packet.flow() as usize]);
         let segment = (!packet.is_udp()).then(|| packet.peek_segment(&self.pool));
-        self.captured.push(Taken { at, link, first, last, ports, packet, segment });
+        self.captured.push(Taken { at, link, first, last, ports, packet, whole, segment });
     }
 }
 

@@ -23,10 +23,11 @@ pub(crate) struct Packet {
     tsval: u32,
     /// UDP: the message's second note.
     tsecr: u32,
-    /// TCP: handle of SACK blocks plus one, or packed SYN options.
+    /// TCP: handle of SACK blocks plus one, or packed SYN options. A fragment: its datagram's number.
     extra: u32,
     /// Length of the IP packet.
     pub(crate) bytes: u16,
+    /// TCP: the window. A fragment: its offset in units of 8 bytes.
     window: u16,
     /// Links of the path that lie behind it.
     pub(crate) hop: u8,
@@ -78,11 +79,23 @@ const DNS: u8 = 1 << 2;
 const UDP: u8 = 1 << 5;
 const TIMESTAMPS: u8 = 1 << 3;
 const HAS_SACK: u8 = 1 << 4;
+/// With `UDP`, which then says no more than that it is not TCP: a router's message.
+const TOO_BIG: u8 = 1 << 6;
+/// With `UDP`.
+const FRAGMENT: u8 = 1 << 7;
+/// In `flags` of a fragment: others follow (RFC 791, 3.1).
+const MORE: u8 = 1;
 
 /// IPv4 without options (RFC 791, section 3.1).
 pub(crate) const IP_HEADER: u16 = 20;
 /// RFC 768.
 pub(crate) const UDP_HEADER: u16 = 8;
+/// The shortest fragment: a header and a byte.
+pub(crate) const SHORTEST_FRAGMENT: u16 = IP_HEADER + 1;
+/// RFC 1812, 4.3.2.3: a router's message quotes as much of a packet as fits this.
+const LONGEST_MESSAGE: u16 = 576;
+/// The router's own IPv4 and ICMP headers (RFC 792).
+const ICMP_HEADERS: u16 = IP_HEADER + 8;
 
 /// IPv4 and TCP without options.
 const PLAIN_HEADERS: u16 = IP_HEADER + 20;
@@ -243,9 +256,106 @@ impl Packet {
         Self::datagram(Stamp::new(0, 0, true), socket, &message)
     }
 
+    /// A router's message to the sender of a TCP segment, which was longer than a link's `mtu`
+    /// (RFC 792, RFC 1191, section 4). `router`: the node that sends it.
+    pub(crate) fn too_big(dropped: &Self, mtu: u16, router: u32) -> Self {
+        Self {
+            way: dropped.way ^ 1,
+            a: dropped.a,
+            b: u32::from(mtu),
+            tsval: router,
+            tsecr: 0,
+            extra: 0,
+            bytes: (ICMP_HEADERS + dropped.bytes).min(LONGEST_MESSAGE),
+            window: 0,
+            hop: 0,
+            flags: 0,
+            meta: UDP | TOO_BIG,
+            generation: dropped.generation,
+        }
+    }
+
+    /// A middlebox's reset, as if the other end did not listen (RFC 9293, 3.10.7.1); `None` for a
+    /// packet that is a reset itself.
+    pub(crate) fn rejection(&self, pool: &SackPool) -> Option<Self> {
+        let segment = self.peek_segment(pool);
+        if segment.flags.contains(Flags::RST) {
+            return None;
+        }
+        let label = Label { generation: self.generation, class: self.meta & DNS };
+        Some(Self::from_segment(
+            label.on_way(self.way ^ 1),
+            &segment.reset(),
+            &mut SackPool::default(),
+        ))
+    }
+
+    /// The fragments of a datagram with this number (RFC 791, 3.2): all but the last are as long as
+    /// `mtu` allows, and a whole number of units of 8 bytes.
+    pub(crate) fn fragments(self, mtu: u16, number: u32) -> impl Iterator<Item = Self> {
+        let units = (mtu - IP_HEADER) / 8;
+        let payload = self.bytes - IP_HEADER;
+        (0..payload.div_ceil(8 * units)).map(move |index| {
+            let offset = index * units;
+            let left = payload - 8 * offset;
+            let more = left > 8 * units;
+            Self {
+                extra: number,
+                bytes: IP_HEADER + left.min(8 * units),
+                window: offset,
+                flags: if more { MORE } else { 0 },
+                // Who looks for ports finds them in the first fragment alone.
+                meta: (if offset == 0 { self.meta } else { self.meta & !DNS }) | FRAGMENT,
+                ..self
+            }
+        })
+    }
+
+    /// A datagram, a part of one, or a router's message.
     #[inline]
     pub(crate) fn is_udp(&self) -> bool {
         self.meta & UDP != 0
+    }
+
+    /// Whether it is a router's message; then [`mtu`](Self::mtu) and [`quoted`](Self::quoted) say more.
+    #[inline]
+    pub(crate) fn is_too_big(&self) -> bool {
+        self.meta & TOO_BIG != 0
+    }
+
+    /// Of a router's message: what the link takes.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.b as u16
+    }
+
+    /// Of a router's message: the sequence number of the segment that was dropped.
+    pub(crate) fn quoted(&self) -> Seq {
+        Seq(self.a)
+    }
+
+    /// Of a router's message: the node that sent it.
+    pub(crate) fn router(&self) -> u32 {
+        self.tsval
+    }
+
+    /// Whether it is a part of a datagram; then [`datagram_number`](Self::datagram_number) says which.
+    #[inline]
+    pub(crate) fn is_fragment(&self) -> bool {
+        self.meta & FRAGMENT != 0
+    }
+
+    pub(crate) fn datagram_number(&self) -> u32 {
+        self.extra
+    }
+
+    /// Of a fragment: where its payload lies in the datagram's, and whether others follow.
+    pub(crate) fn offset(&self) -> (u16, bool) {
+        (8 * self.window, self.flags & MORE != 0)
+    }
+
+    /// Whether it is a datagram whose UDP header a middlebox can read: a whole one, or its beginning.
+    pub(crate) fn begins_datagram(&self) -> bool {
+        self.is_udp() && !self.is_too_big() && (!self.is_fragment() || self.window == 0)
     }
 
     #[inline]
@@ -283,14 +393,27 @@ impl Packet {
     /// their answers. No two have the same value, and its bits are well mixed.
     #[inline]
     pub(crate) fn flow_hash(&self) -> u64 {
-        let part = if self.is_udp() { self.a } else { u32::from(self.generation) };
+        let part = if self.is_udp() { self.hashed_part() } else { u32::from(self.generation) };
         mix(u64::from(self.way) << 32 | u64::from(part))
     }
 
-    /// Source and destination port; `of_flow`: those of the flow's ends.
+    /// Of what is no TCP: Linux's flow dissector reads no ports of any fragment (`__skb_flow_dissect`,
+    /// without `FLOW_DISSECTOR_F_PARSE_1ST_FRAG`).
+    fn hashed_part(&self) -> u32 {
+        match self.meta & (FRAGMENT | TOO_BIG) {
+            0 => self.a,
+            FRAGMENT => u32::MAX,
+            _ => u32::MAX - 1,
+        }
+    }
+
+    /// Source and destination port, zero where it has none; `of_flow`: those of the flow's ends.
     pub(crate) fn ports(&self, of_flow: [u16; 2]) -> (u16, u16) {
         let [mut first, second] = of_flow;
         if self.is_udp() {
+            if !self.begins_datagram() {
+                return (0, 0);
+            }
             first = ports::socket(self.a);
         }
         if self.goes_back() { (second, first) } else { (first, second) }

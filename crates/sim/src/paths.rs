@@ -93,6 +93,16 @@ impl Paths {
         (first, links.last().unwrap_or(first))
     }
 
+    /// Where a path of the plan begins; the same for all ways along it.
+    pub(crate) fn start(&self, path: u32) -> u32 {
+        self.starts[path as usize]
+    }
+
+    /// Where the path of a way begins.
+    pub(crate) fn start_of(&self, way: u32) -> u32 {
+        self.of_way[way as usize]
+    }
+
     /// The nodes at the start and at the end of a path of the plan.
     pub(crate) fn nodes(&self, path: u32) -> [u32; 2] {
         self.nodes[path as usize]

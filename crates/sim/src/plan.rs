@@ -85,6 +85,55 @@ pub struct Link {
     pub scheduled: bool,
     /// The network card's ring buffer below the queue; `None`: the card takes one packet at a time.
     pub ring: Option<Ring>,
+    /// Longest IP packet that the link takes, 576 to 65535 bytes.
+    ///
+    /// Datagrams that are longer than some link on their path takes leave their host in fragments. TCP
+    /// keeps to its own first link, and learns of a shorter one further on from that one's router.
+    #[cfg_attr(feature = "serde", serde(default = "ethernet_mtu"))]
+    pub mtu: u16,
+    /// What looks into packets at the link's head and lets some not pass.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub middlebox: Option<Middlebox>,
+}
+
+/// Ethernet's MTU.
+pub const ETHERNET_MTU: u16 = 1500;
+
+#[cfg(feature = "serde")]
+const fn ethernet_mtu() -> u16 {
+    ETHERNET_MTU
+}
+
+/// What looks into packets at the head of a link and lets some not pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+pub struct Middlebox {
+    /// Drops DNS datagrams whose message is longer than so many bytes; `None`: none.
+    pub drop_dns_above: Option<u16>,
+    /// Drops every fragment.
+    pub drop_fragments: bool,
+    /// Drops routers' messages that a packet was too big: a black hole for senders that rely on them.
+    pub drop_too_big: bool,
+    /// Lets no TCP to port 53 through; `None`: it passes.
+    pub block_tcp_53: Option<Block>,
+}
+
+/// What a middlebox does with what it lets not pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Block {
+    /// It drops it in silence.
+    Drop,
+    /// It answers with a reset.
+    Reject,
 }
 
 /// A change of a link's rate at a moment of the run.
@@ -353,9 +402,15 @@ impl Link {
             Some(Ring::Bytes(bytes)) => bytes > Bytes::ZERO,
         };
         ensure(ring_fits, || "ring: must hold something".into())?;
+        ensure(self.mtu >= SMALLEST_MTU, || {
+            format!("mtu: must be {SMALLEST_MTU} to 65535 bytes (every host takes {SMALLEST_MTU})")
+        })?;
         self.queue.check().map_err(|why| PlanError(format!("queue: {why}")))
     }
 }
+
+/// What every IPv4 host has to take (RFC 791, 3.1).
+const SMALLEST_MTU: u16 = 576;
 
 impl PlanError {
     fn inside(self, name: &str) -> Self {

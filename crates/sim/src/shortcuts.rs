@@ -15,6 +15,8 @@
 use narrows_units::{Rate, Span};
 
 use crate::link::Link;
+use crate::network::answers;
+use crate::packet::SHORTEST_FRAGMENT;
 use crate::paths::Paths;
 use crate::plan::Plan;
 
@@ -23,7 +25,7 @@ use crate::plan::Plan;
 pub(crate) struct Use {
     /// An index into the plan's paths.
     pub(crate) path: usize,
-    /// Length of the IP packet.
+    /// Length of the IP packet, before it is cut into fragments.
     pub(crate) bytes: u16,
     /// It is DNS, which some links spare their delay.
     pub(crate) dns: bool,
@@ -48,9 +50,34 @@ impl Feeder {
     }
 }
 
+impl Use {
+    /// Datagrams of `shortest` to `longest` bytes along a path.
+    pub(crate) fn of_datagrams(
+        plan: &Plan,
+        path: usize,
+        (shortest, longest): (u16, u16),
+        dns: bool,
+    ) -> Self {
+        let bytes = if longest > mtu(plan, path) { SHORTEST_FRAGMENT } else { shortest };
+        Self { path, bytes: bytes.min(shortest), dns }
+    }
+}
+
+/// What the links of a path take.
+fn mtu(plan: &Plan, path: usize) -> u16 {
+    let links = plan.paths[path].links.iter();
+    links.map(|&link| plan.links[link].mtu).min().unwrap_or(u16::MAX)
+}
+
 /// Sets `inline` and `lookahead` of every link. Links that are observed keep an event for each
 /// packet.
-pub(crate) fn find_shortcuts(plan: &Plan, uses: &[Use], paths: &Paths, links: &mut [Link]) {
+pub(crate) fn find_shortcuts(
+    plan: &Plan,
+    uses: &[Use],
+    paths: &Paths,
+    obstacles: &[bool],
+    links: &mut [Link],
+) {
     let extremes = Extremes::of_links(plan);
     let mut feeders = vec![Feeder::Nothing; links.len()];
     for path in uses.iter().map(|using| using.path) {
@@ -59,6 +86,27 @@ pub(crate) fn find_shortcuts(plan: &Plan, uses: &[Use], paths: &Paths, links: &m
             feeders[link as usize] = feeders[link as usize].and(from);
             from = Feeder::Link(link);
         }
+    }
+    // Where an obstacle answers, packets come into being: the links from there on take them in between
+    // the others, at moments that nobody knew.
+    let answering: Vec<bool> = plan
+        .links
+        .iter()
+        .zip(obstacles)
+        .map(|(link, &has_obstacle)| answers(link, has_obstacle))
+        .collect();
+    let mut gets_answers = vec![false; links.len()];
+    if answering.contains(&true) {
+        let mut answers_at = vec![false; plan.nodes.len()];
+        for (link, _) in plan.links.iter().zip(&answering).filter(|&(_, &answers)| answers) {
+            answers_at[link.from] = true;
+        }
+        for (gets, link) in gets_answers.iter_mut().zip(&plan.links) {
+            *gets = answers_at[link.from];
+        }
+    }
+    for (feeder, _) in feeders.iter_mut().zip(&gets_answers).filter(|&(_, &gets)| gets) {
+        *feeder = Feeder::Several;
     }
     for (link, feeder) in links.iter_mut().zip(&feeders) {
         if let Feeder::Link(from) = feeder {
@@ -69,6 +117,7 @@ pub(crate) fn find_shortcuts(plan: &Plan, uses: &[Use], paths: &Paths, links: &m
     }
     let mut lookahead: Vec<Option<Span>> = vec![None; links.len()];
     for &Use { path, bytes, dns } in uses {
+        let bytes = if bytes > mtu(plan, path) { SHORTEST_FRAGMENT } else { bytes };
         let mut since_event = Span::ZERO;
         for link in paths.links(path) {
             let at = link as usize;
@@ -84,8 +133,8 @@ pub(crate) fn find_shortcuts(plan: &Plan, uses: &[Use], paths: &Paths, links: &m
             since_event += Link::shortest_passage(&plan.links[at], (rate, delay), bytes, dns);
         }
     }
-    for (link, lookahead) in links.iter_mut().zip(lookahead) {
-        if link.observed().is_none() {
+    for ((link, lookahead), gets_answers) in links.iter_mut().zip(lookahead).zip(gets_answers) {
+        if link.observed().is_none() && !gets_answers {
             link.lookahead = lookahead.unwrap_or(Span::ZERO);
         }
     }

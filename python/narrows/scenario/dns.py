@@ -19,7 +19,16 @@ from narrows.scenario.dns_transports import (
     fixed_plan,
     messages_plan,
 )
-from narrows.scenario.quantities import DnsSize, Name, Path, PositiveSpan, Size, Span, refuse
+from narrows.scenario.quantities import (
+    DnsReplySize,
+    DnsSize,
+    Name,
+    Path,
+    PositiveSpan,
+    Size,
+    Span,
+    refuse,
+)
 from narrows.scenario.retry import SCHEDULES
 from narrows.scenario.tcp import Switch, Tcp
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
@@ -115,8 +124,9 @@ class Dns(Group):
     """Mean of an exponentially distributed part, added to `service`."""
     query_size: DnsSize = 70
     """IP packet length of queries over UDP, 40 B to 1500 B."""
-    reply_size: DnsSize = 100
-    """IP packet length of replies over UDP, 40 B to 1500 B."""
+    reply_size: DnsReplySize = 100
+    """IP packet length of replies over UDP, 40 B to 65535 B; what is above the path's `mtu` leaves
+    in fragments."""
 
     @model_validator(mode="after")
     def _has_two_ends(self) -> Dns:

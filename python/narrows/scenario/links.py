@@ -14,12 +14,13 @@ from narrows.scenario.quantities import (
     Rate,
     Size,
     Span,
+    at_least,
     at_most,
     refuse,
 )
 from narrows.scenario.queues import AnyQueue, Class, Packets, Pfifo, Queue, Red, nested
 
-__all__ = ["Direction", "Edge", "Framing", "Jitter", "Link", "Ring", "Way"]
+__all__ = ["Direction", "Edge", "Framing", "Jitter", "Link", "Middlebox", "Ring", "Way"]
 
 Overhead = Annotated[Size, at_most(1000, "1000 B")]
 
@@ -35,6 +36,8 @@ class Framing(Table):
     queue_overhead: Overhead = 0
     """Added to an IP packet's length where queues count bytes (Linux counts Ethernet's 14)."""
 
+
+ETHERNET_MTU = 1500
 
 # Made once: a network may have tens of thousands of links.
 _NO_FRAMING = Framing()
@@ -79,6 +82,25 @@ class Jitter(Table):
     """Whether a packet may overtake another, as in netem."""
 
 
+class Middlebox(Table):
+    """What looks into packets at the head of a link, before the queue, and lets some not pass."""
+
+    drop_dns_above: Annotated[PositiveBytes, at_most(65_507, "65507 B")] | None = None
+    """Drops DNS datagrams whose message is longer; old firewalls' 512 B."""
+    drop_fragments: bool = Field(default=False, strict=True)
+    """Drops every IP fragment."""
+    drop_too_big: bool = Field(default=False, strict=True)
+    """Drops routers' ICMP messages that a packet was too big: senders that rely on them stall."""
+    block_tcp_53: Literal["drop", "reject"] | None = None
+    """Lets no TCP to port 53 through: drops it in silence, or answers with a reset."""
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Middlebox:
+        if self == Middlebox.model_construct():
+            raise refuse("lets everything pass", "such as { drop_fragments = true }")
+        return self
+
+
 class Way(Table):
     """What one direction of a link is like."""
 
@@ -97,6 +119,11 @@ class Way(Table):
     """Delay variation after transmission; none by default."""
     loss: Probability | None = None
     """Probability that a packet is lost on the wire; 0 by default."""
+    mtu: Annotated[PositiveBytes, at_least(576, "576 B"), at_most(65_535, "65535 B")] | None = None
+    """Longest IP packet that it takes, 576 B to 65535 B; 1500 B by default. Longer datagrams leave
+    their host in fragments; TCP keeps to its host's own link and to what routers tell it."""
+    middlebox: Middlebox | None = None
+    """What looks into packets at its head and lets some not pass; nothing by default."""
     dns_exempt: Annotated[bool, Field(strict=True)] | None = None
     """DNS packets see no `delay`, `jitter` and `loss`; false by default."""
 
@@ -124,6 +151,8 @@ class Direction(NamedTuple):
     jitter: Jitter | None
     loss: float
     dns_exempt: bool
+    mtu: int
+    middlebox: Middlebox | None
 
 
 def _check_decay(queue: AnyQueue | None, rate: int, at: str) -> None:
@@ -208,4 +237,6 @@ class Link(Way):
             jitter=self._key(way, "jitter"),
             loss=self._key(way, "loss") or 0.0,
             dns_exempt=bool(self._key(way, "dns_exempt")),
+            mtu=self._key(way, "mtu") or ETHERNET_MTU,
+            middlebox=self._key(way, "middlebox"),
         )

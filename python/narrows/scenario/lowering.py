@@ -15,7 +15,7 @@ from narrows.scenario.queue_plan import queue_plan
 from narrows.scenario.routing import Network
 
 if TYPE_CHECKING:
-    from narrows.scenario.links import Direction, Framing, Jitter, Ring
+    from narrows.scenario.links import Direction, Framing, Jitter, Middlebox, Ring
     from narrows.scenario.model import Scenario
     from narrows.scenario.monitor import Sampler
 
@@ -94,6 +94,8 @@ def _links(ways: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]
                 "framing": framings[framing],
                 "queue": queues[queue],
                 "ring": _ring(way.ring),
+                "mtu": way.mtu,
+                "middlebox": _middlebox(way.middlebox),
             }
         )
     return links
@@ -127,6 +129,17 @@ def _jitter(jitter: Jitter | None) -> dict[str, Any] | None:
         "correlation": jitter.correlation,
         "distribution": jitter.distribution,
         "reorder": jitter.reorder,
+    }
+
+
+def _middlebox(middlebox: Middlebox | None) -> dict[str, Any] | None:
+    if middlebox is None:
+        return None
+    return {
+        "drop_dns_above": middlebox.drop_dns_above,
+        "drop_fragments": middlebox.drop_fragments,
+        "drop_too_big": middlebox.drop_too_big,
+        "block_tcp_53": middlebox.block_tcp_53,
     }
 
 

@@ -17,6 +17,7 @@ from narrows import _core
 
 __all__ = [
     "DatagramSize",
+    "DnsReplySize",
     "DnsSize",
     "LinkPattern",
     "Name",
@@ -237,6 +238,14 @@ DnsSize = Annotated[
     _schema("IP packet length", "70 B"),
 ]
 """The IP packet length of a DNS message that is not fragmented, held in bytes."""
+
+DnsReplySize = Annotated[
+    int,
+    BeforeValidator(lambda value: _between(read_size(value), 40, 65_535)),
+    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    _schema("IP packet length before it is cut into fragments", "100 B"),
+]
+"""The IP packet length of a DNS reply before it is cut into fragments, held in bytes."""
 
 DatagramSize = Annotated[
     int,

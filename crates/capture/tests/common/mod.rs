@@ -34,6 +34,8 @@ pub(crate) fn plan() -> Plan {
         queue: Queue::Pfifo(PfifoConfig { limit: 100 }),
         scheduled: false,
         ring: None,
+        mtu: 1500,
+        middlebox: None,
     };
     let resolvers = |name: &str, workers, query_bytes: u32, reply_bytes: u32| Application {
         name: name.to_owned(),
@@ -178,7 +180,7 @@ pub(crate) fn exchange() -> Vec<Captured> {
         let (query_bytes, reply_bytes) = if socket < 3 { (70, 100) } else { (128, 468) };
         let ip_bytes = if reply { reply_bytes } else { query_bytes };
         let dns = Some(Dns { query, attempt, reply, truncated: false, query_bytes });
-        (!reply, (socket, Frame::Udp { ip_bytes, ce, dns }))
+        (!reply, (socket, Frame::Udp { ip_bytes, ce, dns, part: None }))
     };
     let dns = [
         dns(0, 0, 1, false, false),
@@ -202,7 +204,7 @@ pub(crate) fn exchange() -> Vec<Captured> {
 pub(crate) fn captured(at: Time, up: bool, number: u32, frame: Frame) -> Captured {
     let (server_port, client_port) = match frame {
         Frame::Tcp(_) => ports::tcp(number),
-        Frame::Udp { .. } => (53, ports::socket(number)),
+        Frame::Udp { .. } | Frame::TooBig { .. } => (53, ports::socket(number)),
     };
     let (link, from, to, ports) = if up {
         (UP, CLIENT, SERVER, (client_port, server_port))

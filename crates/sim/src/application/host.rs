@@ -132,7 +132,7 @@ impl Host<'_> {
             dialogue: true,
             port: Some(dial.port),
         };
-        let socket = self.flows.add_connection(&new, self.network);
+        let socket = self.flows.add_connection(self.now, &new, self.network);
         self.connect(socket);
         socket
     }
@@ -169,7 +169,7 @@ impl Host<'_> {
     ) {
         let end = Socket { end: association.0.end + u32::from(back), ..association.0 };
         if let Some(stamp) = self.flows.stamp(end) {
-            self.network.send_seldom(self.now, Packet::datagram(stamp, socket, message));
+            self.network.send_datagram(self.now, Packet::datagram(stamp, socket, message));
         }
     }
 
@@ -280,7 +280,7 @@ impl Host<'_> {
             dialogue: false,
             port: None,
         };
-        self.flows.add_connection(&new, self.network)
+        self.flows.add_connection(self.now, &new, self.network)
     }
 
     /// Gives a connection a row in the table `flows`; the row's number.

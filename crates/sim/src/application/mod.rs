@@ -172,7 +172,7 @@ pub struct Lost {
     pub reason: LossReason,
 }
 
-pub use crate::network::LossReason;
+pub use crate::network::{LossReason, Objection};
 
 /// How a direction, or all of a connection, came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

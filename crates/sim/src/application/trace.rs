@@ -47,9 +47,12 @@ impl Settings for Trace {
         check(&self.streams, plan)
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
-        let shortest = self.packets.iter().map(|&(_, bytes)| bytes).min().unwrap_or(HEADERS);
-        let of_one = |stream: &Stream| Use { path: stream.there, bytes: shortest, dns: false };
+    fn uses(&self, plan: &Plan) -> Vec<Use> {
+        let lengths = || self.packets.iter().map(|&(_, bytes)| bytes);
+        let shortest = lengths().min().unwrap_or(HEADERS);
+        let longest = lengths().max().unwrap_or(HEADERS);
+        let of_one =
+            |stream: &Stream| Use::of_datagrams(plan, stream.there, (shortest, longest), false);
         self.streams.iter().map(of_one).collect()
     }
 

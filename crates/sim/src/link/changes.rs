@@ -57,10 +57,12 @@ mod tests {
     use narrows_qdisc::fifo::{Pfifo, PfifoConfig};
     use narrows_units::{Bytes, Rate};
 
-    use super::super::{Link, Mode, Passage, Released};
+    use super::super::{Link, Looks, Mode, Passage, Released};
     use super::*;
     use crate::packet::Packet;
     use crate::plan::{Framing, Queue, Ring};
+
+    const WATCHED: Looks = Looks { observed: true, obstacle: false };
 
     fn us(us: u64) -> Time {
         Time::ZERO + Span::from_us(us)
@@ -81,6 +83,8 @@ mod tests {
             queue: Queue::Pfifo(PfifoConfig::default()),
             scheduled: false,
             ring,
+            mtu: 1500,
+            middlebox: None,
         }
     }
 
@@ -96,7 +100,7 @@ mod tests {
     fn arrivals(changes: &[LinkChange], ring: Option<Ring>, packets: usize) -> Vec<Time> {
         let changes: Vec<&LinkChange> = changes.iter().collect();
         let mut plan = plan(ring);
-        let mut clocked = Link::new(&plan, &changes, 1, true);
+        let mut clocked = Link::new(&plan, &changes, 1, WATCHED);
         let packet = Packet::of_bytes(0, 1000);
         let times: Vec<Time> = (0..packets)
             .map(|_| match clocked.enqueue(Time::ZERO, &mut packet.clone(), &mut Vec::new()) {
@@ -105,7 +109,7 @@ mod tests {
             })
             .collect();
         plan.scheduled = true;
-        let mut scheduled = Link::new(&plan, &changes, 1, true);
+        let mut scheduled = Link::new(&plan, &changes, 1, WATCHED);
         let mut released = Released::default();
         for _ in 0..packets {
             scheduled.arrive(Time::ZERO, packet, (0, 0), 0, &mut released);
@@ -153,9 +157,9 @@ mod tests {
         let changes = [change(us(1_000), 4_000_000, None)];
         let changes: Vec<&LinkChange> = changes.iter().collect();
         let plan = plan(Some(Ring::Bytes(Bytes::new(2_500))));
-        let mut clocked = Link::new(&plan, &changes, 1, true);
+        let mut clocked = Link::new(&plan, &changes, 1, WATCHED);
         let scheduled_plan = LinkPlan { scheduled: true, ..plan };
-        let mut scheduled = Link::new(&scheduled_plan, &changes, 1, true);
+        let mut scheduled = Link::new(&scheduled_plan, &changes, 1, WATCHED);
         let mut released = Released::default();
         for _ in 0..5 {
             let mut packet = Packet::of_bytes(0, 1000);
@@ -171,7 +175,7 @@ mod tests {
             }
         }
         // A discipline that shows no head hands its packet out; it waits for the same room.
-        let mut other = Link::new(&scheduled_plan, &changes, 1, true);
+        let mut other = Link::new(&scheduled_plan, &changes, 1, WATCHED);
         let Mode::Scheduled(mode) = &mut other.mode else { panic!("it is scheduled") };
         mode.replace_queue(AnyQdisc::Custom(Box::new(Pfifo::new(PfifoConfig::default()))));
         for _ in 0..5 {
@@ -188,7 +192,7 @@ mod tests {
     fn time_spent_transmitting_is_counted_at_the_rate_of_each_packet() {
         let changes = [change(us(1_500), 4_000_000, None)];
         let changes: Vec<&LinkChange> = changes.iter().collect();
-        let mut link = Link::new(&plan(None), &changes, 1, true);
+        let mut link = Link::new(&plan(None), &changes, 1, WATCHED);
         let looks = [
             (0, [(0, 0), (700, 700)]),
             (1_000, [(1_700, 1_700), (9_000, 2_000)]),

@@ -63,6 +63,8 @@ pub(crate) struct Link {
     pub(crate) next: Next,
     /// Packets come from one place in order, and nobody looks: arrivals may be handled ahead.
     pub(crate) inline: bool,
+    /// Something at its head lets not every packet pass.
+    has_obstacle: bool,
     mode: Mode,
     /// Packets under way, by time of arrival, each on its way to what follows this link.
     flight: Flight,
@@ -74,6 +76,15 @@ enum Mode {
     Short(Box<ShortQueue>),
     Clock(Box<Clock>),
     Scheduled(Box<Scheduled>),
+}
+
+/// Who looks at a link's packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Looks {
+    /// A monitor or a capture.
+    pub(crate) observed: bool,
+    /// What lets not every packet pass.
+    pub(crate) obstacle: bool,
 }
 
 /// What became of a packet at a link.
@@ -88,13 +99,14 @@ pub(crate) enum Passage {
 }
 
 impl Link {
-    /// `changes`: those of this link. `observed`: somebody looks at it.
-    pub(crate) fn new(plan: &LinkPlan, changes: &[&LinkChange], seed: u64, observed: bool) -> Self {
+    /// `changes`: those of this link.
+    pub(crate) fn new(plan: &LinkPlan, changes: &[&LinkChange], seed: u64, looks: Looks) -> Self {
+        let Looks { observed, obstacle } = looks;
         let changes = Changes::new(plan, changes);
         let framing = plan.framing;
         let octets = |bytes: u32| u16::try_from(bytes).expect("the plan was checked");
         let mode = match ShortQueue::new(plan) {
-            Some(queue) if !(observed || plan.scheduled) && changes.is_none() => {
+            Some(queue) if !(observed || obstacle || plan.scheduled) && changes.is_none() => {
                 Mode::Short(Box::new(queue))
             }
             _ if plan.scheduled || !plan.queue.decides_at_enqueue() => {
@@ -113,6 +125,7 @@ impl Link {
             min_frame: octets(framing.min),
             next: Next::VARIES,
             inline: false,
+            has_obstacle: obstacle,
             mode,
             flight: Flight::EMPTY,
         }
@@ -135,6 +148,12 @@ impl Link {
             Mode::Clock(clock) => clock.observed.as_mut(),
             Mode::Scheduled(scheduled) => scheduled.observed.as_mut(),
         }
+    }
+
+    /// Whether something at its head lets not every packet pass.
+    #[inline]
+    pub(crate) const fn has_obstacle(&self) -> bool {
+        self.has_obstacle
     }
 
     /// Whether packets that are transmitted are to be captured.

@@ -70,7 +70,11 @@ impl narrows_qdisc::Packet for Waiting {
 
     #[inline]
     fn protocol(&self) -> Protocol {
-        if self.packet.is_udp() { Protocol::Udp } else { Protocol::Tcp }
+        match (self.packet.is_udp(), self.packet.is_too_big()) {
+            (false, _) => Protocol::Tcp,
+            (true, false) => Protocol::Udp,
+            (true, true) => Protocol::Other,
+        }
     }
 
     #[inline]

@@ -126,7 +126,7 @@ mod tests {
     use narrows_qdisc::fifo::{BfifoConfig, PfifoConfig};
     use narrows_units::{Bytes, Rate, Span};
 
-    use super::super::{Link, Passage};
+    use super::super::{Link, Looks, Passage};
     use super::*;
     use crate::packet::Packet;
     use crate::plan::Framing;
@@ -146,12 +146,14 @@ mod tests {
             queue,
             scheduled: false,
             ring: None,
+            mtu: 1500,
+            middlebox: None,
         }
     }
 
     /// When each of many packets of random lengths arrives; `None`: dropped.
     fn arrivals(plan: &LinkPlan, observed: bool) -> Vec<Option<Time>> {
-        let mut link = Link::new(plan, &[], 1, observed);
+        let mut link = Link::new(plan, &[], 1, Looks { observed, obstacle: false });
         let mut random = Random::new(1, "test");
         let mut at = Time::ZERO;
         (0..5_000)

@@ -34,6 +34,8 @@ pub(crate) fn link(
         queue,
         scheduled: false,
         ring: None,
+        mtu: 1500,
+        middlebox: None,
     }
 }
 

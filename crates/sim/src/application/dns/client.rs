@@ -184,7 +184,7 @@ impl Settings for Client {
         Ok(1 + self.workers as usize)
     }
 
-    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+    fn uses(&self, plan: &Plan) -> Vec<Use> {
         // A SYN-ACK or an acknowledgement without options.
         const SHORTEST_SEGMENT: u16 = IP_HEADER + 20;
         let (query, reply) = self.sizes.shortest();
@@ -194,10 +194,12 @@ impl Settings for Client {
         };
         // A truncated reply is no longer than its query.
         let reply = if self.truncates() { reply.min(query).max(HEADER) } else { reply };
-        vec![
-            Use { path: self.there, bytes: shortest(query), dns: true },
-            Use { path: self.back, bytes: shortest(reply), dns: true },
-        ]
+        // Without UDP nothing is cut into fragments.
+        let longest = self.udp.as_ref().map_or((0, 0), |_| self.sizes.longest());
+        let using = |path, least: u32, most: u32| {
+            Use::of_datagrams(plan, path, (shortest(least), over_udp(most)), true)
+        };
+        vec![using(self.there, query, longest.0), using(self.back, reply, longest.1)]
     }
 
     fn queries(&self) -> u64 {

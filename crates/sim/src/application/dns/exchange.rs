@@ -123,6 +123,25 @@ impl Sizes {
         }
     }
 
+    /// The longest query and the longest reply that may come.
+    pub fn longest(&self) -> (u32, u32) {
+        let drawn = |draw: &Draw<Bytes>| match draw {
+            Draw::Constant(bytes) => bytes.get() as u32,
+            Draw::List(list) => list.iter().map(|b| b.get() as u32).max().unwrap_or(HEADER),
+            Draw::Exponential { .. } | Draw::Pareto { .. } => u32::from(u16::MAX),
+        };
+        match self {
+            Self::Drawn { query, reply } => (drawn(query), drawn(reply)),
+            Self::Chosen(choices) => {
+                let most = |bytes: fn(&Choice) -> u32| choices.iter().map(bytes).max();
+                (
+                    most(|choice| choice.query).unwrap_or(HEADER),
+                    most(|choice| choice.reply).unwrap_or(HEADER),
+                )
+            }
+        }
+    }
+
     /// The shortest query and the shortest reply that may come.
     pub fn shortest(&self) -> (u32, u32) {
         let drawn = |draw: &Draw<Bytes>| match draw {

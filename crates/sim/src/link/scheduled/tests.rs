@@ -6,6 +6,7 @@ use narrows_units::{Bytes, Rate};
 
 use super::*;
 use crate::agenda::Event;
+use crate::link::Looks;
 use crate::network::Network;
 use crate::packet::Stamp;
 use crate::plan::{Framing, Path, Plan, Queue, Ring};
@@ -54,6 +55,8 @@ impl Qdisc<Waiting> for Paced {
     }
 }
 
+const WATCHED: Looks = Looks { observed: true, obstacle: false };
+
 fn ms(ms: u64) -> Time {
     Time::ZERO + Span::from_ms(ms)
 }
@@ -73,8 +76,10 @@ fn link(queue: impl Qdisc<Waiting> + Send + Sync + 'static, ring: Option<Ring>) 
         queue: Queue::Pfifo(PfifoConfig::default()),
         scheduled: true,
         ring,
+        mtu: 1500,
+        middlebox: None,
     };
-    let mut link = Link::new(&plan, &[], 1, true);
+    let mut link = Link::new(&plan, &[], 1, WATCHED);
     link.scheduled().replace_queue(AnyQdisc::Custom(Box::new(queue)));
     link
 }
@@ -210,6 +215,8 @@ fn dropped_packets_give_back_their_sack_blocks() {
         queue,
         scheduled: false,
         ring: None,
+        mtu: 1500,
+        middlebox: None,
     };
     // CoDel that drops at the first chance.
     let codel = Queue::Codel(codel::Config {

@@ -95,6 +95,13 @@ impl Endpoint {
         endpoint
     }
 
+    /// A router says that the segment at `seq` was longer than a link's `mtu` (`tcp_v4_err`,
+    /// `tcp_v4_mtu_reduced`).
+    pub(crate) fn handle_too_big(&mut self, cx: &Context, seq: Seq, mtu: u16) {
+        let mss = payload(mtu - IP_TCP_HEADERS, self.receiver.timestamps);
+        self.sender.handle_too_big(cx, seq, mss);
+    }
+
     /// Opens the connection: the SYN comes from [`poll_transmit`](Self::poll_transmit).
     pub fn connect(&mut self, config: &Config, now: Time) {
         if self.phase != Phase::Closed {
@@ -668,6 +675,8 @@ fn payload(mss: u16, timestamps: bool) -> u16 {
 }
 
 /// `syn_sent_us` of a connection without a handshake.
+/// IPv4 and TCP without options.
+const IP_TCP_HEADERS: u16 = 40;
 const NEVER_SENT: u32 = u32::MAX;
 /// RFC 9293, 3.7.1: what a SYN without the option means.
 const DEFAULT_MSS: u16 = 536;

@@ -297,6 +297,14 @@ impl Half {
         }
     }
 
+    /// A segment was longer than a link takes.
+    pub(crate) fn handle_too_big(&mut self, cx: &Context, seq: Seq, mss: u16) {
+        match self {
+            Self::Silent(_) => {}
+            Self::Active(sender) => sender.handle_too_big(cx, seq, mss),
+        }
+    }
+
     /// Whether nothing but acknowledgements can come from this half.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {

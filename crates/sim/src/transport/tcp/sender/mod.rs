@@ -19,6 +19,7 @@ mod cwnd;
 mod frto;
 mod half;
 mod output;
+mod path_mtu;
 mod rack;
 mod recovery;
 mod reduction;

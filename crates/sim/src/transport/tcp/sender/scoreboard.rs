@@ -2,7 +2,7 @@
 //!
 //! Source: Linux 6.1 `tcp_skb_cb` (include/net/tcp.h), `tcp_rtx_queue`.
 //! Differences: segments are never split or joined after they were sent, so one record is one
-//! packet. The ring doubles, so that a full window costs at most 32 bytes a segment.
+//! packet, but where the path takes no longer as much as it did. The ring doubles, so that a full window costs at most 32 bytes a segment.
 
 use crate::foresight::{Step, Touch};
 use crate::transport::tcp::Seq;
@@ -121,6 +121,28 @@ impl Scoreboard {
         self.head = self.head.wrapping_add(1);
     }
 
+    /// Cuts every record of more than `most` bytes into several; those are on the way no more.
+    pub(crate) fn split(&mut self, most: u16) {
+        let mut cut = Self::default();
+        let mut position = self.head;
+        while position != self.tail {
+            let mut rest = *self.at(position);
+            while rest.len > most {
+                let first = Record { len: most, flags: cut_flags(rest) & !(FIN | PSH), ..rest };
+                cut.push(first);
+                rest = Record {
+                    seq: first.end(),
+                    len: rest.len - most,
+                    flags: cut_flags(rest),
+                    ..rest
+                };
+            }
+            cut.push(rest);
+            position = position.wrapping_add(1);
+        }
+        *self = cut;
+    }
+
     /// Gives the memory back, if it is empty.
     pub(crate) fn release(&mut self) {
         if self.is_empty() {
@@ -161,6 +183,11 @@ impl Scoreboard {
 }
 
 const SMALLEST: usize = 4;
+
+/// The flags of a part of a segment that was too long: it has not got through.
+fn cut_flags(record: Record) -> u8 {
+    record.flags & !(SACKED | RETRANSMITTED) | LOST
+}
 
 /// What an acknowledgement and a new segment need.
 impl Touch for Scoreboard {

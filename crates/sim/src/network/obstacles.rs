@@ -1,0 +1,329 @@
+//! What stands in the way of packets besides queues: links that take shorter packets than their
+//! senders know, and middleboxes.
+//!
+//! Sources: RFC 1191 (path MTU discovery), RFC 792 and RFC 1812, 4.3.2.3 (the message), RFC 791 (fragments).
+//! Linux's TCP sets DF in every packet, so a router cannot cut what is too long: it drops it and says so.
+//!
+//! - The message takes the flow's way back from the router on; where that does not pass the router, it
+//!   reaches the host after the delays of the links up to there, and meets no queue.
+//! - A host remembers what it has learned for connections that it opens later, for ten minutes
+//!   (`ip_rt_mtu_expires`), and offers no more than that in their SYN, where Linux offers what its own
+//!   link takes.
+//! - A router tells of every packet; Linux's limit of messages a second (`icmp_ratelimit`) is not there.
+//! - Middleboxes look at packets as they come, before the queue. They take for DNS what goes to and comes
+//!   from port 53, and read a length in the UDP header, so a first fragment shows the whole length.
+
+use std::collections::BTreeMap;
+
+use narrows_units::{Span, Time};
+
+use super::{LossReason, Network};
+use crate::agenda::Event;
+use crate::packet::{IP_HEADER, Packet, UDP_HEADER};
+use crate::plan::{Block, Link as LinkPlan, Middlebox, Plan};
+
+/// The obstacles of all links, and what hosts know of them.
+#[derive(Debug)]
+pub(crate) struct Obstacles {
+    of_link: Vec<Option<Obstacle>>,
+    links: Vec<Place>,
+    /// The least MTU of all links: no packet up to this length is too long anywhere.
+    least_mtu: u16,
+    /// What hosts have been told about the paths that begin at these places, and when.
+    learned: BTreeMap<u32, (u16, Time)>,
+}
+
+/// What stands at the head of a link.
+#[derive(Clone, Debug)]
+struct Obstacle {
+    mtu: u16,
+    middlebox: Middlebox,
+}
+
+/// Where a link lies, and what it takes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    from: u32,
+    to: u32,
+    delay: Span,
+    mtu: u16,
+}
+
+/// What a middlebox objects to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objection {
+    /// A DNS datagram is too long.
+    DnsLength,
+    /// It is a fragment.
+    Fragment,
+    /// It is a router's message that a packet was too big.
+    TooBig,
+    /// It is TCP to port 53.
+    Tcp53,
+}
+
+impl Objection {
+    /// Its name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DnsLength => "middlebox-dns-length",
+            Self::Fragment => "middlebox-fragment",
+            Self::TooBig => "middlebox-too-big",
+            Self::Tcp53 => "middlebox-tcp-53",
+        }
+    }
+}
+
+/// `ip_rt_mtu_expires`.
+const REMEMBERED: Span = Span::from_secs(600);
+/// DNS (RFC 1035, 4.2).
+const DNS_PORT: u16 = 53;
+
+/// Whether each link is to [ask](Network::obstruct) about every packet.
+pub(crate) fn find_obstacles(plan: &Plan) -> Vec<bool> {
+    let mut found: Vec<bool> = plan.links.iter().map(|link| link.middlebox.is_some()).collect();
+    // No segment is longer.
+    let longest = plan.tcp.iter().map(|config| config.mss).max().unwrap_or(0).saturating_add(40);
+    for path in &plan.paths {
+        let sent = plan.links[path.links[0]].mtu.min(longest);
+        for &link in &path.links[1..] {
+            found[link] |= plan.links[link].mtu < sent;
+        }
+    }
+    found
+}
+
+/// Whether what stands at a link answers packets, so that others come from where it stands.
+pub(crate) fn answers(link: &LinkPlan, has_obstacle: bool) -> bool {
+    has_obstacle
+        && link.middlebox.as_ref().is_none_or(|middlebox| {
+            middlebox.block_tcp_53 == Some(Block::Reject) || link.mtu < crate::plan::ETHERNET_MTU
+        })
+}
+
+impl Obstacles {
+    pub(crate) fn new(plan: &Plan, found: &[bool]) -> Self {
+        let obstacle = |(link, &found): (&LinkPlan, &bool)| {
+            let middlebox = link.middlebox.clone().unwrap_or_default();
+            found.then_some(Obstacle { mtu: link.mtu, middlebox })
+        };
+        let place = |link: &LinkPlan| Place {
+            from: link.from as u32,
+            to: link.to as u32,
+            delay: link.delay,
+            mtu: link.mtu,
+        };
+        Self {
+            of_link: plan.links.iter().zip(found).map(obstacle).collect(),
+            links: plan.links.iter().map(place).collect(),
+            least_mtu: plan.links.iter().map(|link| link.mtu).min().unwrap_or(u16::MAX),
+            learned: BTreeMap::new(),
+        }
+    }
+}
+
+impl Network {
+    /// A host sends a datagram, whole or in fragments.
+    pub(crate) fn send_datagram(&mut self, now: Time, packet: Packet) {
+        if packet.bytes > self.obstacles.least_mtu {
+            let links = self.paths.links_of(packet.way);
+            let mtu = links.map(|link| self.obstacles.links[link as usize].mtu).min();
+            if let Some(mtu) = mtu
+                && packet.bytes > mtu
+            {
+                let count = packet.fragments(mtu, 0).count();
+                let number = self.fragments.add(packet, count as u16);
+                for fragment in packet.fragments(mtu, number) {
+                    self.send_seldom(now, fragment);
+                }
+                return;
+            }
+        }
+        self.send_seldom(now, packet);
+    }
+
+    /// The longest segment, without options, that a host sends, and offers to take, on a connection that
+    /// is opened at `now` and on which it sends along a path of the plan.
+    pub(crate) fn longest_segment(&self, now: Time, path: u32) -> u16 {
+        let first = self.paths.links(path as usize).next();
+        let own = first.map_or(u16::MAX, |link| self.obstacles.links[link as usize].mtu);
+        let mtu = match self.obstacles.learned.get(&self.paths.start(path)) {
+            Some(&(mtu, learned_at)) if now.since(learned_at) < REMEMBERED => own.min(mtu),
+            _ => own,
+        };
+        mtu - TCP_IP_HEADERS
+    }
+
+    /// A host learns that a packet was too long for a link on a way.
+    pub(crate) fn learn_mtu(&mut self, now: Time, way: u32, mtu: u16) {
+        let start = self.paths.start_of(way);
+        let known = self.obstacles.learned.entry(start).or_insert((mtu, now));
+        *known = (known.0.min(mtu), now);
+    }
+
+    /// What stands in the way of a packet that comes to a link at `at`; answers it where it does so.
+    pub(super) fn obstruct(&mut self, at: Time, packet: &Packet, link: u32) -> Option<LossReason> {
+        let Obstacle { mtu, ref middlebox } = *self.obstacles.of_link[link as usize].as_ref()?;
+        let reject = middlebox.block_tcp_53;
+        if let Some(objection) = self.objection(packet, middlebox) {
+            if objection == Objection::Tcp53
+                && reject == Some(Block::Reject)
+                && let Some(reset) = packet.rejection(&self.pool)
+            {
+                self.answer(at, reset, link);
+            }
+            return Some(LossReason::Middlebox(objection));
+        }
+        if packet.bytes <= mtu {
+            return None;
+        }
+        let router = self.obstacles.links[link as usize].from;
+        self.answer(at, Packet::too_big(packet, mtu, router), link);
+        Some(LossReason::TooLong)
+    }
+
+    fn objection(&self, packet: &Packet, middlebox: &Middlebox) -> Option<Objection> {
+        if !packet.is_udp() {
+            let (_, to) = packet.ports(self.ports[packet.flow() as usize]);
+            let blocks = middlebox.block_tcp_53.is_some() && to == DNS_PORT;
+            return blocks.then_some(Objection::Tcp53);
+        }
+        if packet.is_too_big() {
+            return middlebox.drop_too_big.then_some(Objection::TooBig);
+        }
+        if middlebox.drop_fragments && packet.is_fragment() {
+            return Some(Objection::Fragment);
+        }
+        let most = middlebox.drop_dns_above?;
+        let ports = packet.ports(self.ports[packet.flow() as usize]);
+        if ports.0 != DNS_PORT && ports.1 != DNS_PORT {
+            return None;
+        }
+        let whole = if packet.is_fragment() { self.fragments.whole(packet) } else { packet };
+        (whole.bytes - IP_HEADER - UDP_HEADER > most).then_some(Objection::DnsLength)
+    }
+
+    /// Sends a packet back at `at` from the head of a link that another packet did not pass.
+    fn answer(&mut self, at: Time, mut answer: Packet, link: u32) {
+        let places = &self.obstacles.links;
+        let node = places[link as usize].from;
+        let way: Vec<u32> = self.paths.links_of(answer.way).collect();
+        let last = way.len() - 1;
+        let reached = way.iter().position(|&link| places[link as usize].to == node);
+        let lands_at = match reached {
+            Some(_) => at,
+            None => {
+                let passed = self.paths.links_of(answer.way ^ 1).take_while(|&other| other != link);
+                passed.fold(at, |at, link| at + places[link as usize].delay)
+            }
+        };
+        let position = reached.unwrap_or(last);
+        // It joins what comes to the end of that link: from there on its way is the others'.
+        answer.hop = position as u8 + 1;
+        if let Some(next) = self.paths.hop(answer.way, answer.hop).get() {
+            self.links[next as usize].expected += 1;
+        }
+        let onto = way[position];
+        let event_at = self.links[onto as usize].fly(lands_at, answer, &mut self.flights);
+        if let Some(event_at) = event_at {
+            self.agenda.schedule(event_at, Event::Landing(onto));
+        }
+    }
+}
+
+/// IPv4 and TCP without options.
+const TCP_IP_HEADERS: u16 = 40;
+
+#[cfg(test)]
+mod tests {
+    use narrows_qdisc::fifo::PfifoConfig;
+    use narrows_units::Rate;
+
+    use super::*;
+    use crate::packet::Stamp;
+    use crate::plan::{Framing, Path, Queue};
+    use crate::shortcuts::Use;
+    use crate::transport::tcp::{Flags, Segment, Seq, SynOptions};
+
+    /// A host, a router, a server: links 0 and 1 lead there, 2 and 3 back, 10 ms each; a middlebox
+    /// before link `at`.
+    fn network(at: usize, block: Block, collapse: bool) -> Network {
+        let link = |(index, (from, to)): (usize, (usize, usize))| LinkPlan {
+            name: format!("{from}->{to}"),
+            from,
+            to,
+            rate: Rate::from_bps(8_000_000_000).expect("not zero"),
+            delay: Span::from_ms(10),
+            jitter: None,
+            loss: 0.0,
+            dns_exempt: false,
+            framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
+            queue: Queue::Pfifo(PfifoConfig::default()),
+            scheduled: false,
+            ring: None,
+            mtu: 1500,
+            middlebox: (index == at)
+                .then(|| Middlebox { block_tcp_53: Some(block), ..Middlebox::default() }),
+        };
+        let plan = Plan {
+            seed: 1,
+            end: Time::ZERO + Span::from_secs(1),
+            end_with_dns: false,
+            event_limit: 1000,
+            nodes: vec!["host".into(), "router".into(), "server".into()],
+            links: [(0, 1), (1, 2), (2, 1), (1, 0)].into_iter().enumerate().map(link).collect(),
+            tcp: Vec::new(),
+            paths: vec![
+                Path { from: 0, to: 2, links: vec![0, 1] },
+                Path { from: 2, to: 0, links: vec![2, 3] },
+            ],
+            applications: Vec::new(),
+            queue_monitors: Vec::new(),
+            link_monitors: Vec::new(),
+            captures: Vec::new(),
+            changes: Vec::new(),
+            collapse,
+        };
+        plan.check().expect("the plan is sound");
+        let uses = [0, 1].map(|path| Use { path, bytes: 40, dns: false });
+        let mut network = Network::new(&plan, &uses);
+        network.paths.assign(0, 0, 1);
+        network
+    }
+
+    /// When packets come to hosts, on which way and with which flags, after a SYN to a port.
+    fn arrivals(network: &mut Network, port: u16) -> Vec<(Span, u32, Flags)> {
+        network.set_ports(0, [50_000, port]);
+        let options = SynOptions { mss: 1460, window_scale: None, sack_permitted: false };
+        let syn =
+            Segment { seq: Seq(7), flags: Flags::SYN, syn: Some(options), ..Segment::default() };
+        let packet = Packet::from_segment(Stamp::new(0, 0, false), &syn, &mut network.pool);
+        network.send(Time::ZERO, packet);
+        let mut arrivals = Vec::new();
+        while let Some((now, event)) = network.agenda.pop() {
+            let Event::Landing(link) = event else { panic!("no {event:?} is expected") };
+            if let Some(packet) = network.land(now, link) {
+                let segment = packet.into_segment(&mut network.pool);
+                arrivals.push((now.since(Time::ZERO), packet.way, segment.flags));
+            }
+        }
+        arrivals
+    }
+
+    #[test]
+    fn tcp_to_port_53_is_dropped_or_reset_and_other_tcp_passes() {
+        // At 8 Gbit/s a byte takes a nanosecond: 44 for a SYN with its MSS, 40 for a reset.
+        let after = |ms, bytes| Span::from_ms(ms) + Span::from_ns(bytes);
+        for collapse in [true, false] {
+            let passes = arrivals(&mut network(1, Block::Reject, collapse), 80);
+            assert_eq!(passes, [(after(20, 88), 0, Flags::SYN)]);
+            assert!(arrivals(&mut network(1, Block::Drop, collapse), 53).is_empty());
+            let reset = Flags::RST.with(Flags::ACK);
+            let rejected = arrivals(&mut network(1, Block::Reject, collapse), 53);
+            // The router is 10 ms away.
+            assert_eq!(rejected, [(after(20, 84), 1, reset)]);
+            let at_home = arrivals(&mut network(0, Block::Reject, collapse), 53);
+            assert_eq!(at_home, [(Span::ZERO, 1, reset)]);
+        }
+    }
+}
