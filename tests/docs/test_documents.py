@@ -90,6 +90,11 @@ def commands(block: Block) -> list[tuple[str, list[str]]]:
     return found
 
 
+def is_whole(block: Block) -> bool:
+    """Whether TOML is a scenario, and no part to add to the one shown before it."""
+    return block.lines[0].startswith("name = ")
+
+
 def alike(shown: list[str], printed: list[str]) -> bool:
     """Whether two lines say the same, numbers within a tenth: versions differ by less."""
     if len(shown) != len(printed):
@@ -127,8 +132,12 @@ def follow(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     names: dict[str, object] = {}
     count = 0
     for block in blocks((CHECKOUT / document).read_text(encoding="utf-8")):
-        if block.kind == "toml":
+        if block.kind == "toml" and is_whole(block):
             (folder / "mine.toml").write_text(block.text, encoding="utf-8")
+        elif block.kind == "toml":
+            scenario = (folder / "mine.toml").read_text(encoding="utf-8")
+            Scenario.parse(scenario + block.text)
+            count += 1
         elif block.kind == "python":
             exec(compile(block.text, document, "exec"), names)
             count += 1
@@ -165,7 +174,7 @@ def test_the_run_folder_is_read_as_its_page_says(
 
 def test_the_guides_scenario_fills_its_queue() -> None:
     guide = (CHECKOUT / "docs" / "guide.md").read_text(encoding="utf-8")
-    (own,) = (block.text for block in blocks(guide) if block.kind == "toml")
+    (own,) = (b.text for b in blocks(guide) if b.kind == "toml" and is_whole(b))
     result = run(Scenario.parse(own))
     assert result.stopped == "dns-done"
     assert result.queues["dropped_overflow"].max() > 0
