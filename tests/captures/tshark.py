@@ -24,6 +24,8 @@ _FIELDS = (
     "udp.stream",
     "tcp.stream",
     "tcp.len",
+    "tcp.flags.syn",
+    "tcp.flags.ack",
     "dns.flags.response",
     "dns.time",
     "tcp.analysis.initial_rtt",
@@ -41,7 +43,11 @@ class Seen:
     tcp_messages: Counter[str]
     """Queries ("0") and replies ("1") over TCP."""
     handshakes_ms: list[float]
-    """From SYN to ACK, a connection each, in order of size."""
+    """From SYN to ACK, in order of size: each connection whose SYN was sent once.
+
+    Where it was sent again, tshark 4.0 counts from the last SYN, other versions give no time,
+    and narrows counts from the first.
+    """
     retransmissions: int
     """Data segments sent again."""
 
@@ -55,16 +61,24 @@ def look(file: Path) -> Seen:
     udp: list[float] = []
     messages: Counter[str] = Counter()
     handshakes: dict[str, float] = {}
+    syns: Counter[str] = Counter()
     again = 0
     for row in rows:
         if row["tcp.stream"]:
             messages.update(part for part in row["dns.flags.response"].split(",") if part)
             if row["tcp.analysis.initial_rtt"]:
                 handshakes[row["tcp.stream"]] = 1e3 * float(row["tcp.analysis.initial_rtt"])
+            syns[row["tcp.stream"]] += _is_syn(row)
             again += bool(row["tcp.analysis.retransmission"]) and int(row["tcp.len"]) > 0
         elif row["dns.time"]:
             udp += [1e3 * float(part) for part in row["dns.time"].split(",")]
-    return Seen(sorted(udp), messages, sorted(handshakes.values()), again)
+    once = [span for stream, span in handshakes.items() if syns[stream] <= 1]
+    return Seen(sorted(udp), messages, sorted(once), again)
+
+
+def _is_syn(row: dict[str, str]) -> bool:
+    # tshark 4.0 prints 1 and 0, other versions True and False.
+    return row["tcp.flags.syn"] in {"1", "True"} and row["tcp.flags.ack"] in {"0", "False"}
 
 
 def agrees(measurement: Measurement, seen: Seen) -> None:
@@ -75,7 +89,6 @@ def agrees(measurement: Measurement, seen: Seen) -> None:
     tcp = exchanges.filter(transport="tcp")["outcome"]
     assert len(tcp) - int((tcp == "no-query-seen").sum()) == seen.tcp_messages["0"]
     assert int(tcp.is_in(["answered", "no-query-seen"]).sum()) == seen.tcp_messages["1"]
-    # tshark gives no round-trip time where a SYN was sent again.
     both = connections.filter(syn_retransmissions=0).select("syn_ms", "ack_ms").drop_nulls()
     handshakes = (both["syn_ms"] + both["ack_ms"]).sort().to_list()
     assert handshakes == pytest.approx(seen.handshakes_ms, abs=2e-3)
