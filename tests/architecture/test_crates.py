@@ -31,9 +31,9 @@ MAY_USE: dict[str, set[str]] = {
         "narrows-client",
     },
 }
-# The core depends on a random generator and, where asked to, on serde.
+# The core depends on a random generator and, where asked to, on serde and schemas of what it reads.
 CORE = ("narrows-units", "narrows-qdisc", "narrows-sim")
-CORE_MAY_USE = {"rand_core", "rand_pcg", "serde"}
+CORE_MAY_USE = {"rand_core", "rand_pcg", "schemars", "serde"}
 PURE = ("sim", "qdisc")
 
 
@@ -63,8 +63,8 @@ def test_the_core_uses_a_random_generator_and_serde_alone(name: str) -> None:
     package = packages()[name]
     foreign = {other for other in used(package) if not other.startswith("narrows-")}
     assert foreign <= CORE_MAY_USE
-    serde = [d for d in package["dependencies"] if d["name"] == "serde" and d["kind"] != "dev"]
-    assert all(dependency["optional"] for dependency in serde)
+    forms = [d for d in package["dependencies"] if d["name"] in ("schemars", "serde")]
+    assert all(d["optional"] for d in forms if d["kind"] != "dev")
 
 
 @pytest.mark.parametrize("crate", PURE)

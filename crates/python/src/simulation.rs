@@ -13,6 +13,7 @@ use pyo3::types::{PyBytes, PyDict};
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Simulation>()?;
     module.add_function(wrap_pyfunction!(check_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(plan_schema, module)?)?;
     module.add_function(wrap_pyfunction!(dns_sizes, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profiles, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profile, module)?)
@@ -110,6 +111,12 @@ impl Simulation {
 #[pyfunction]
 fn check_plan(plan_json: &str) -> PyResult<()> {
     read(plan_json)?.check().map_err(refused)
+}
+
+/// The JSON schema of plans, as JSON (draft 2020-12).
+#[pyfunction]
+fn plan_schema() -> PyResult<String> {
+    serde_json::to_string(&schemars::schema_for!(Plan)).map_err(refused)
 }
 
 /// The smallest IP packets of a DNS query and its reply that a capture can show as messages, where

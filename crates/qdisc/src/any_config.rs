@@ -17,6 +17,7 @@ use crate::{
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum AnyConfig {
     /// Tail drop counted in packets.
     Pfifo(fifo::PfifoConfig),

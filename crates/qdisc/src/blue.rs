@@ -26,6 +26,7 @@ use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, 
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Config {
     /// What the queue is counted in.
     pub unit: Unit,
@@ -53,6 +54,7 @@ pub struct Config {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Unit {
     /// Packets.
     #[default]
@@ -68,6 +70,7 @@ pub enum Unit {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Idle {
     /// Once each `freeze`, as long as it is idle.
     #[default]

@@ -34,6 +34,7 @@ use crate::{
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Config {
     /// The classes, the one to be served first in front; at least one.
     pub classes: Vec<Class>,
@@ -46,6 +47,7 @@ pub struct Config {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Class {
     /// Its name, unique among the classes.
     pub name: String,

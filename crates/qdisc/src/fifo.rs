@@ -18,6 +18,7 @@ use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, 
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PfifoConfig {
     /// Packets that may wait; above zero.
     pub limit: u32,
@@ -30,6 +31,7 @@ pub struct PfifoConfig {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BfifoConfig {
     /// Bytes that may wait; above zero. A packet is admitted if the sum with it is at most this.
     pub limit: Bytes,

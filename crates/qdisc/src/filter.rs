@@ -13,6 +13,7 @@ use crate::{ConfigError, Packet, Protocol};
     derive(serde::Serialize, serde::Deserialize),
     serde(default, deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Filter {
     /// The transport protocol.
     pub protocol: Option<Protocol>,

@@ -50,6 +50,7 @@ use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, 
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Config {
     /// Packets that may wait; above zero.
     pub limit: u32,

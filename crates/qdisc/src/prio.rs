@@ -24,6 +24,7 @@ use crate::{AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Dropped, Packet
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Config {
     /// The bands, the one to be served first in front; at least one.
     pub bands: Vec<Band>,
@@ -36,6 +37,7 @@ pub struct Config {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Band {
     /// Its name, unique among the bands.
     pub name: String,

@@ -19,6 +19,7 @@ use crate::transport::tcp;
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Plan {
     /// Every random stream is derived from this and the component's name.
     pub seed: u64,
@@ -58,6 +59,7 @@ pub struct Plan {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Link {
     /// Its name, unique, such as `bottleneck:BN2->BN1`; its random streams are derived from it.
     pub name: String,
@@ -111,6 +113,7 @@ const fn ethernet_mtu() -> u16 {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Middlebox {
     /// Drops DNS datagrams whose message is longer than so many bytes; `None`: none.
     pub drop_dns_above: Option<u16>,
@@ -129,6 +132,7 @@ pub struct Middlebox {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Block {
     /// It drops it in silence.
     Drop,
@@ -148,6 +152,7 @@ pub enum Block {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkChange {
     /// When; of two changes of a link at the same time the later in the list counts.
     pub at: Time,
@@ -168,6 +173,7 @@ pub struct LinkChange {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Framing {
     /// Added to the IP packet's length on the wire (Ethernet: 14 header, 4 checksum, 20 preamble
     /// and gap).
@@ -186,6 +192,7 @@ pub struct Framing {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Ring {
     /// Holds this many packets, the one in transmission among them.
     Packets(u32),
@@ -200,6 +207,7 @@ pub enum Ring {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Jitter {
     /// Half-width of the uniform, standard deviation of the normal distribution.
     pub deviation: Span,
@@ -218,6 +226,7 @@ pub struct Jitter {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Distribution {
     /// Uniform.
     Uniform,
@@ -232,6 +241,7 @@ pub enum Distribution {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Path {
     /// Where it starts: an index into `nodes`.
     pub from: usize,
@@ -248,6 +258,7 @@ pub struct Path {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Application {
     /// Its name, which the tables repeat; random streams are derived from it.
     pub name: String,
@@ -262,6 +273,7 @@ pub struct Application {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Monitor {
     /// An index into `links`.
     pub link: usize,

@@ -7,6 +7,7 @@ use crate::{Bytes, Span};
 /// A rate in bits per second; never zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rate(core::num::NonZeroU64);
 
 /// A rate prepared for repeated use: picoseconds for each byte, with a fraction of 32 bits, or of

@@ -29,6 +29,7 @@ pub(crate) struct Params {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum WhenEmpty {
     /// It is forgotten: RFC 8289, and Linux since March 2026.
     #[default]

@@ -377,7 +377,7 @@ mod tests {
             flows.touch_for_pop(&mut |packet| numbers.push(packet.number));
             numbers
         };
-        assert_eq!(foreseen(&flows), []);
+        assert!(foreseen(&flows).is_empty());
         for number in 0..60 {
             let flow = flows.find_or_add(number % 30);
             flows.push(flow, TestPacket { number, ..TestPacket::default() });

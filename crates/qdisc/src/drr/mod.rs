@@ -88,6 +88,7 @@ pub(crate) use self::table::mix;
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum End {
     /// The packet that has waited longest: its sender learns of the drop sooner.
     #[default]
@@ -103,6 +104,7 @@ pub enum End {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum By {
     /// Bytes, as ns-2's DRR does.
     #[default]
@@ -120,6 +122,7 @@ pub enum By {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Ties {
     /// The one that has been so long for the longest time. With one packet in each queue it is the
     /// flow whose turn is next, which is where ns-2 and Linux's SFQ drop then.

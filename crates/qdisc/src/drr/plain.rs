@@ -21,6 +21,7 @@ use crate::{ConfigError, Packet};
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Config {
     /// Packets that may wait, of all flows together; above zero.
     pub limit: u32,

@@ -29,6 +29,7 @@ use crate::{ConfigError, Packet};
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Config {
     /// Packets that may wait, of all flows together; above zero.
     pub limit: u32,
@@ -54,6 +55,7 @@ pub struct Config {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Sample {
     /// What the queue sent in an interval of this length, above zero; one sample an interval, zero
     /// where it sent nothing. The average forgets while the queue is idle: with a weight w it is

@@ -150,7 +150,7 @@ fn the_longest_queue_loses_a_packet_from_the_end_that_is_asked_for() {
 #[test]
 fn the_arriving_packet_is_refused_where_its_own_queue_is_the_longest_and_loses_its_tail() {
     let mut drr = Drr::new(Config { limit: 2, drop_from: End::Tail, ..Config::default() }, 1);
-    assert_eq!(fill(&mut drr, &[1, 1]), []);
+    assert!(fill(&mut drr, &[1, 1]).is_empty());
     let mut dropped = Dropped::new();
     assert_eq!(drr.enqueue(Time::ZERO, packet(1, 2, 1000), &mut dropped), Verdict::Dropped);
     assert_eq!(drr.enqueue(Time::ZERO, packet(2, 3, 1000), &mut dropped), Verdict::Queued);

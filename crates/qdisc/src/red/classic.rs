@@ -51,6 +51,7 @@ use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, 
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Config {
     /// What the queue and its average are counted in.
     pub unit: Unit,
@@ -86,6 +87,7 @@ pub struct Config {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Adaptive {
     /// Least time between changes.
     pub interval: Span,
@@ -132,6 +134,7 @@ impl Adaptive {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case", deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Unit {
     /// Packets.
     Packets,

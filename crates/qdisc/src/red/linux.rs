@@ -43,6 +43,7 @@ use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, 
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Config {
     /// Bytes that may wait, whatever the average.
     pub limit: Bytes,

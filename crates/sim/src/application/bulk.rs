@@ -11,6 +11,7 @@ use crate::plan::Plan;
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bulk {
     /// The connections.
     pub connections: Vec<Connection>,

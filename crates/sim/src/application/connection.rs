@@ -15,6 +15,7 @@ use crate::random::Random;
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connection {
     /// Its name, unique; its random streams are derived from it.
     pub name: String,
@@ -43,6 +44,7 @@ pub struct Connection {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Opener {
     /// The data's sender: an upload.
     Sender,

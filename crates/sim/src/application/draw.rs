@@ -15,6 +15,7 @@ use crate::random::Random;
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Draw<Q> {
     /// Always the same.
     Constant(Q),

@@ -214,6 +214,7 @@ macro_rules! kinds {
             derive(serde::Serialize, serde::Deserialize),
             serde(rename_all = "kebab-case")
         )]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum Kind {
             $($(#[doc = $doc])+ $name($settings),)+
         }

@@ -16,6 +16,7 @@ use crate::record::{BurstRow, Records};
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OnOff {
     /// The connections.
     pub connections: Vec<Connection>,

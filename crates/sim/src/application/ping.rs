@@ -23,6 +23,7 @@ use crate::table::{Table, columns};
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ping {
     /// From where to where.
     pub streams: Vec<Stream>,

@@ -21,6 +21,7 @@ use crate::table::{Table, columns};
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stream {
     /// Its name, unique; its random stream is derived from it.
     pub name: String,

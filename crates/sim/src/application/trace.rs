@@ -18,6 +18,7 @@ use crate::table::Table;
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trace {
     /// The streams.
     pub streams: Vec<Stream>,

@@ -20,6 +20,7 @@ use crate::table::Table;
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Udp {
     /// The streams.
     pub streams: Vec<Stream>,
@@ -44,6 +45,7 @@ pub struct Udp {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Spacing {
     /// Always the same.
     Even,
@@ -58,6 +60,7 @@ pub enum Spacing {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OnOff {
     /// How long a stream is on.
     pub on: Draw<Span>,

@@ -31,6 +31,7 @@ use crate::record::{AttemptRow, Fate, QueryRow, Transport};
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Client {
     /// Whom they ask: an index into the plan's applications.
     pub server: usize,
@@ -67,6 +68,7 @@ pub struct Client {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Udp {
     /// Time-outs of successive attempts; its length is the number of attempts.
     pub timeouts: Vec<Span>,
@@ -85,6 +87,7 @@ pub struct Udp {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tcp {
     /// Settings of its ends: an index into the plan's `tcp`.
     pub tcp: usize,
@@ -109,6 +112,7 @@ pub struct Tcp {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attempts {
     /// The SYN was refused.
     pub refused: u8,

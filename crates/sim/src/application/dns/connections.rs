@@ -15,6 +15,7 @@ use crate::random::Random;
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Reuse {
     /// One for each query: the client closes it when it has the reply.
     Never,
@@ -29,6 +30,7 @@ pub enum Reuse {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kept {
     /// The client closes a connection that has had no query for this long; `None`: never.
     pub idle_timeout: Option<Span>,

@@ -13,6 +13,7 @@ use crate::random::Random;
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Sizes {
     /// Query and reply by themselves.
     Drawn {
@@ -32,6 +33,7 @@ pub enum Sizes {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Choice {
     /// Bytes of the query.
     pub query: u32,

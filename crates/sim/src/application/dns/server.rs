@@ -25,6 +25,7 @@ use crate::random::Random;
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Server {
     /// Time from a query's arrival to its reply: a constant part.
     pub service: Span,
@@ -43,6 +44,7 @@ pub struct Server {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tcp {
     /// Settings of its ends: an index into the plan's `tcp`.
     pub tcp: usize,
@@ -78,6 +80,7 @@ pub struct Tcp {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum WhenFull {
     /// It waits until it is accepted; so do its queries.
     Wait,

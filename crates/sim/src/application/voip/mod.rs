@@ -35,6 +35,7 @@ use crate::table::{Table, columns};
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Voip {
     /// The calls.
     pub calls: Vec<Stream>,
@@ -55,6 +56,7 @@ pub struct Voip {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Codec {
     /// ITU-T G.711, 64 kbit/s: a lost packet is silence.
     G711,
@@ -71,6 +73,7 @@ pub enum Codec {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Talk {
     /// Length of a spurt; whole packets are sent.
     pub spurt: Draw<Span>,
@@ -85,6 +88,7 @@ pub struct Talk {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Playout {
     /// The first packet of a talk spurt waits for so long.
     Fixed(Span),

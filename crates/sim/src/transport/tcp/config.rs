@@ -12,6 +12,7 @@ use narrows_units::{Bytes, Span};
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Config {
     /// Largest payload of a segment without options, offered in the SYN (RFC 9293, 3.7.1). With
     /// timestamps each data segment carries 12 bytes less.
@@ -77,6 +78,7 @@ pub struct Config {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Congestion {
     /// RFC 5681.
     Reno,
@@ -91,6 +93,7 @@ pub enum Congestion {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Recovery {
     /// The third duplicate starts again from a window of one segment, as a time-out does; there is
     /// no fast recovery (Jacobson 1988; Fall and Floyd 1996, section 2; ns-2's `Agent/TCP`).
@@ -110,6 +113,7 @@ pub enum Recovery {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Reduction {
     /// Halved at once and inflated by duplicate ACKs (RFC 5681).
     AtOnce,
@@ -126,6 +130,7 @@ pub enum Reduction {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum AckPolicy {
     /// Every segment at once.
     EverySegment,
@@ -146,6 +151,7 @@ pub enum AckPolicy {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum EcnResponse {
     /// As to a loss (RFC 3168, 6.1.2).
     AsLoss,
@@ -160,6 +166,7 @@ pub enum EcnResponse {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum RestartAfterIdle {
     /// It stays.
     Keep,

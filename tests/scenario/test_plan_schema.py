@@ -1,0 +1,252 @@
+"""What scenarios lower to is what the simulator says that a plan is, by its JSON schema."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from narrows import Scenario, _core
+from narrows.scenario import KINDS, PROFILES, SCHEDULES
+
+from .test_bad_input import CASES, FTP, GOOD, ON_OFF, with_change
+from .test_lowering import TEXT
+from .test_properties import RICH
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(
+    [*ROOT.glob("scenarios/*.toml"), *ROOT.glob("python/narrows/reproduce/*/scenarios/*.toml")]
+)
+SCHEMA = json.loads(_core.plan_schema())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def check(scenario: Scenario) -> dict[str, Any]:
+    """The scenario's plan, which has the schema and which the simulator accepts."""
+    plan = scenario.plan()
+    text = json.dumps(plan)
+    VALIDATOR.validate(shortened(json.loads(text)))
+    _core.check_plan(text)
+    return plan
+
+
+def shortened(part: Any) -> Any:
+    """A plan with the ends of its long lists alone: the validator takes a second for 1000 links."""
+    if isinstance(part, dict):
+        return {key: shortened(value) for key, value in part.items()}
+    if isinstance(part, list):
+        return [shortened(entry) for entry in (part if len(part) <= 20 else part[:10] + part[-10:])]
+    return part
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["title"] == "Plan"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files(path: Path) -> None:
+    check(Scenario.load(path))
+
+
+def test_every_kind_of_traffic_is_in_a_file() -> None:
+    kinds = {group["kind"] for path in FILES for group in Scenario.load(path).resolved()["traffic"]}
+    assert kinds == set(KINDS)
+
+
+@pytest.mark.parametrize("path", sorted({path for path, _, message in CASES if message is None}))
+def test_values_at_their_bounds(path: str) -> None:
+    for changed, value, message in CASES:
+        if (changed, message) == (path, None):
+            check(Scenario.from_dict(with_change(path, value)))
+
+
+def test_scenarios_that_have_a_bit_of_everything() -> None:
+    for scenario in (Scenario.parse(TEXT), Scenario.from_dict(GOOD), Scenario.from_dict(RICH)):
+        check(scenario)
+
+
+def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all keys of all tables."""
+    entries = node.items() if isinstance(node, dict) else enumerate(node)
+    for key, value in entries:
+        if isinstance(node, dict):
+            yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*path, key))
+
+
+def test_the_schema_refuses_what_the_simulator_does_not_know() -> None:
+    plan = Scenario.parse(TEXT).plan()
+    optional = 0
+    for *above, key in places(plan):
+        changed = copy.deepcopy(plan)
+        table: Any = changed
+        for step in above:
+            table = table[step]
+        value = table.pop(key)
+        if VALIDATOR.is_valid(changed):
+            # A key that may be left out: null means the same, and so does its default.
+            optional += 1
+        else:
+            with pytest.raises(ValueError, match=r"missing field|expected|variant|line 1"):
+                _core.check_plan(json.dumps(changed))
+        table[f"{key}-"] = value
+        assert not VALIDATOR.is_valid(changed), (above, key)
+        with pytest.raises(ValueError, match=r"unknown field|unknown variant|missing field"):
+            _core.check_plan(json.dumps(changed))
+    assert optional < 40
+
+
+SPANS = st.integers(0, 2 * 10**9).map("{} ns".format)
+RATES = st.integers(10**5, 10**9).map("{} bit/s".format)
+SIZES = st.integers(1, 10**6).map("{} B".format)
+ECN = st.booleans()
+
+QUEUES = st.one_of(
+    st.fixed_dictionaries({"kind": st.just("pfifo"), "limit": st.integers(1, 1000)}),
+    st.just({"kind": "bfifo", "limit": "90 kB"}),
+    st.fixed_dictionaries(
+        {
+            "kind": st.just("red"),
+            "limit": st.just("400 kB"),
+            "avpkt": st.just("1000 B"),
+            "probability": st.floats(0.01, 1.0),
+            "ecn": ECN,
+        },
+    ),
+    st.fixed_dictionaries(
+        {"kind": st.just("red-1993"), "limit": st.just(100), "min": st.just(5), "max": st.just(20)},
+        optional={"adaptive": st.just(True), "gentle": ECN},
+    ),
+    st.fixed_dictionaries({"kind": st.sampled_from(["codel", "fq-codel", "pie"]), "ecn": ECN}),
+    st.fixed_dictionaries(
+        {"kind": st.sampled_from(["blue", "drr", "tdrr", "qsdrr", "sfq"]), "limit": st.just(99)}
+    ),
+    st.just(RICH["links"][0]["queue"]),
+    st.just(RICH["links"][1]["queue"]),
+)
+MTUS = st.integers(576, 65_535).map("{} B".format)
+DROPS = {
+    "drop_dns_above": st.integers(1, 65_507).map("{} B".format),
+    "drop_fragments": ECN,
+    "drop_too_big": ECN,
+    "block_tcp_53": st.sampled_from(["drop", "reject"]),
+}
+# One that lets everything pass is refused.
+MIDDLEBOXES = st.fixed_dictionaries({}, optional=DROPS).filter(lambda box: any(box.values()))
+LINK = st.fixed_dictionaries(
+    {"rate": RATES, "delay": SPANS},
+    optional={
+        "queue": QUEUES,
+        "ring": st.one_of(
+            st.fixed_dictionaries({"packets": st.integers(1, 512)}), st.just({"bytes": "9 kB"})
+        ),
+        "loss": st.floats(0.0, 1.0),
+        "framing": st.sampled_from(["ethernet", {"overhead": "20 B", "min": "64 B"}]),
+        "dns_exempt": ECN,
+        "mtu": MTUS,
+        "middlebox": MIDDLEBOXES,
+        "backward": st.fixed_dictionaries(
+            {}, optional={"rate": RATES, "queue": QUEUES, "mtu": MTUS, "middlebox": MIDDLEBOXES}
+        ),
+    },
+)
+FLOWS = {
+    "start": SPANS,
+    "spread": SPANS,
+    "stagger": st.sampled_from(["even", "random"]),
+    "stop": st.integers(5, 9).map("{} s".format),
+    "connections": st.integers(1, 4),
+    "ecn_share": st.floats(0.0, 1.0),
+    "tcp": st.fixed_dictionaries({"profile": st.sampled_from(PROFILES)}),
+    "opener": st.sampled_from(["sender", "receiver"]),
+    "route": st.just(["r1", "r2"]),
+}
+DRAWN = {
+    "burst": st.one_of(
+        SIZES,
+        st.lists(SIZES, min_size=1, max_size=3),
+        st.just({"distribution": "pareto", "mean": "9 kB", "shape": 1.5}),
+    ),
+    "idle": st.one_of(SPANS, st.just({"distribution": "exponential", "mean": "1 s"})),
+}
+
+
+def group(*given: dict[str, Any], **drawn: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    fixed = {key: st.just(value) for table in given for key, value in table.items()}
+    return st.fixed_dictionaries({**fixed, **drawn}, optional=FLOWS)
+
+
+ENDS = {"sender": "a", "receiver": "b"}
+GROUPS = st.one_of(
+    group(ENDS, {"kind": "bulk"}),
+    group(ENDS, {"kind": "once"}, size=SIZES),
+    group(ON_OFF, **DRAWN),
+    group(FTP, file=DRAWN["burst"], pause=DRAWN["idle"]),
+    group({"kind": "ftp", "servers": ["a", "r1"], "clients": ["b"]}, file=SIZES),
+)
+ASKED = {
+    "workers": st.integers(1, 9),
+    "service_jitter_mean": SPANS,
+    "route_back": st.just(["r1"]),
+    "answers": st.fixed_dictionaries(
+        {}, optional={"profile": st.sampled_from(["bind", "nsd", "unbound"]), "in_order": ECN}
+    ),
+    "messages": st.one_of(
+        st.just("root"),
+        st.just([{"query": "45 B", "reply": "1163 B", "weight": 2.0}]),
+        st.fixed_dictionaries({"query": st.just("45 B"), "reply": DRAWN["burst"]}),
+    ),
+    "gives_up": st.just("9 s"),
+}
+WAYS = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries({"retry": st.sampled_from([*SCHEDULES, ["1 s", "2 s"]])}),
+    st.fixed_dictionaries({"profile": st.sampled_from(["unbound", "bind", "glibc", "dig"])}),
+    st.fixed_dictionaries({"transport": st.just("tcp")}),
+    st.just({"transport": "tcp", "connections": {"reuse": True, "pipelining": True, "tries": 2}}),
+)
+DNS = st.builds(
+    lambda asked, way: {"client": "b", "server": "a", "queries": 3, **asked, **way},
+    st.fixed_dictionaries({}, optional=ASKED),
+    WAYS,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    links=st.tuples(LINK, LINK, LINK),
+    groups=st.lists(GROUPS, max_size=3),
+    dns=st.lists(DNS, max_size=2),
+    seed=st.integers(0, 2**63 - 1),
+)
+def test_any_scenario(
+    links: tuple[dict[str, Any], ...],
+    groups: list[dict[str, Any]],
+    dns: list[dict[str, Any]],
+    seed: int,
+) -> None:
+    ends = [["a", "r1"], ["r1", "r2"], ["r2", "b"]]
+    values = {
+        "name": "any",
+        "seed": seed,
+        "duration": "10 s",
+        "links": [
+            {**link, "name": f"l{number}", "between": between}
+            for number, (link, between) in enumerate(zip(links, ends, strict=True))
+        ],
+        "traffic": [{**group, "name": f"t{number}"} for number, group in enumerate(groups)],
+        "dns": [{**each, "name": f"d{number}"} for number, each in enumerate(dns)],
+        "monitor": {"queues": {"links": ["*"], "rate": 7}, "capture": ["l1"]},
+        "changes": [{"at": "2 s", "link": "l1", "rate": "1 Mbit/s"}],
+    }
+    plan = check(Scenario.from_dict(values))
+    assert len(plan["applications"]) == len(groups) + 2 * len(dns)
