@@ -186,3 +186,29 @@ def test_what_cannot_be_meant_is_refused_by_name(lines: str, said: str) -> None:
         Scenario.parse(TEXT + lines)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_messages_that_no_capture_could_show_are_refused() -> None:
+    capture = '\n[monitor]\ncapture = ["wan"]\n'
+    # Of a query in a capture, 41 bytes are DNS at least: a header, a name such as
+    # q000000.narrows.example., type and class.
+    for messages, words in (
+        ('"root"', 'an IP packet of "56 B" holds no DNS message'),
+        ('{ query = "40 B", reply = "2 kB" }', 'an IP packet of "68 B"'),
+        ('[{ query = "60 B", reply = "65535 B" }, { query = "60 B", reply = "50 B" }]', '"78 B"'),
+    ):
+        with pytest.raises(ScenarioError, match=r"dns\[0\]\.messages: ") as caught:
+            Scenario.parse(f"{TEXT}messages = {messages}\n{capture}")
+        assert words in str(caught.value)
+    good = '{ query = ["60 B", "70 B"], reply = "65535 B" }'
+    scenario = Scenario.parse(f"{TEXT}messages = {good}\n{capture}")
+    assert run(scenario).complete
+
+
+def test_lengths_that_no_message_has_are_refused() -> None:
+    for lengths, words in (
+        ('{ query = "11 B", reply = "1 kB" }', r'messages\.query: "11 B" is no length of a DNS'),
+        ('{ query = "40 B", reply = ["1 kB", "65536 B"] }', r'messages\.reply\[1\]: "65536 B" is'),
+    ):
+        with pytest.raises(ScenarioError, match=rf"dns\[0\]\.{words}"):
+            Scenario.parse(f"{TEXT}messages = {lengths}\n")

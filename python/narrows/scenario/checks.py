@@ -280,15 +280,18 @@ def _captures_are_possible(scenario: Scenario) -> None:
     # The simulator counts bytes; a capture shows messages, whose names number all queries.
     queries = sum(dns.asked for dns in scenario.dns)
     for index, dns in enumerate(scenario.dns):
-        if dns.messages is not None or dns.transport == "tcp":
+        if dns.transport == "tcp":
             # What no message can have is written as the shortest that is possible.
             continue
-        least = _core.dns_sizes(queries, dns.query_size, dns.reply_size)
-        sizes = (("query_size", dns.query_size), ("reply_size", dns.reply_size))
-        for (key, size), bound in zip(sizes, least, strict=True):
+        shortest = dns.shortest_packets()
+        keys = ("query_size", "reply_size") if dns.messages is None else ("messages", "messages")
+        for key, size, bound in zip(
+            keys, shortest, _core.dns_sizes(queries, *shortest), strict=True
+        ):
             if size < bound:
+                said = f'"{size} B"' if dns.messages is None else f'an IP packet of "{size} B"'
                 raise refuse(
-                    f'"{size} B" holds no DNS message that a capture could show',
+                    f"{said} holds no DNS message that a capture could show",
                     f'at least "{bound} B", or leave monitor.capture out',
                     f"dns[{index}].{key}",
                 )

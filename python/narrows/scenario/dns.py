@@ -18,6 +18,7 @@ from narrows.scenario.dns_transports import (
     Messages,
     fixed_plan,
     messages_plan,
+    shortest,
 )
 from narrows.scenario.quantities import (
     DnsReplySize,
@@ -42,6 +43,7 @@ WORKERS = Countable("resolver worker", "resolver workers", 100_000)
 QUERIES = Countable("query", "queries", 50_000_000, can_be="recorded")
 
 _S = 10**12
+_BELOW_DNS = 20 + 8
 
 
 class Dns(Group):
@@ -220,6 +222,26 @@ class Dns(Group):
         """Queries of all workers, those to warm up among them."""
         return self.workers * (self.warm_up + self.queries)
 
+    def shortest_packets(self) -> tuple[int, int]:
+        """IP packet lengths of the shortest query and reply over UDP."""
+        if self.messages is None:
+            return self.query_size, self.reply_size
+        query, reply = shortest(self.messages)
+        # What does not fit the client is truncated.
+        longest = 65_535 - _BELOW_DNS
+        return (
+            min(query, longest) + _BELOW_DNS,
+            min(reply, self._payload, longest) + _BELOW_DNS,
+        )
+
+    @property
+    def _payload(self) -> int:
+        """The longest reply that the client takes over UDP."""
+        if self.edns_size is not None:
+            return self.edns_size
+        known = self._known()
+        return max(known.edns_bytes, 512) if known else 65_507
+
     def keyed_nodes(self) -> Iterator[tuple[str, str]]:
         """Each key below the group that names a node, and the node."""
         for key, route in (("route", self.route), ("route_back", self.route_back)):
@@ -241,12 +263,9 @@ class Dns(Group):
         """Two applications: the workers, and behind them the server that they ask."""
         server = self._server_position(planner)
         known = self._known()
-        payload = self.edns_size
-        if payload is None:
-            payload = max(known.edns_bytes, 512) if known else 65_507
         udp = {
             "timeouts": self.timeouts,
-            "payload": payload,
+            "payload": self._payload,
             "tcp_if_truncated": self._turns_if_truncated,
             "tcp_if_silent": self._turns_if_silent,
         }

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from narrows import dns_profiles
 from narrows.scenario.base import Table
-from narrows.scenario.draws import Sizes, draw
+from narrows.scenario.draws import Amounts, Sizes, draw
 from narrows.scenario.quantities import PositiveSpan, Size, Span, refuse
 from narrows.scenario.tcp import Switch
 
@@ -22,14 +22,18 @@ __all__ = [
     "Tries",
     "fixed_plan",
     "messages_plan",
+    "shortest",
 ]
 
 _PS = 10**12
 _BELOW_DNS = 20 + 8
+# A header alone (RFC 1035, section 4.1.1).
+_SHORTEST = 12
+_LONGEST = 65_535
 
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 Few = Annotated[int, Field(strict=True, ge=1, le=255)]
-MessageSize = Annotated[Size, Field(ge=12, le=65_535)]
+MessageSize = Annotated[Size, Field(ge=_SHORTEST, le=_LONGEST)]
 
 
 class Exchange(Table):
@@ -50,6 +54,21 @@ class Lengths(Table):
     """Length of a query: a size, a list that starts again at its end, or a distribution."""
     reply: Sizes
     """Length of a whole reply, in the same forms."""
+
+    @model_validator(mode="after")
+    def _are_lengths_of_messages(self) -> Lengths:
+        for key, sizes in (("query", self.query), ("reply", self.reply)):
+            listed = sizes if isinstance(sizes, tuple) else ()
+            given = {key: sizes} if isinstance(sizes, int) else {}
+            given |= {f"{key}[{index}]": size for index, size in enumerate(listed)}
+            for place, size in given.items():
+                if not _SHORTEST <= size <= _LONGEST:
+                    raise refuse(
+                        f'"{size} B" is no length of a DNS message',
+                        f'"{_SHORTEST} B" to "{_LONGEST} B"',
+                        place,
+                    )
+        return self
 
 
 class Tries(Table):
@@ -306,6 +325,20 @@ def fixed_plan(query_size: int, reply_size: int) -> dict[str, Any]:
     """The same for IP packets of fixed lengths over UDP."""
     query, reply = ({"constant": size - _BELOW_DNS} for size in (query_size, reply_size))
     return {"drawn": {"query": query, "reply": reply}}
+
+
+def shortest(messages: Messages) -> tuple[int, int]:
+    """The shortest query and the shortest reply that may come, in bytes of DNS."""
+    if isinstance(messages, Lengths):
+        return _least(messages.query), _least(messages.reply)
+    choices = messages_plan(messages)["chosen"]
+    return min(each["query"] for each in choices), min(each["reply"] for each in choices)
+
+
+def _least(sizes: Amounts) -> int:
+    if isinstance(sizes, int):
+        return sizes
+    return min(sizes) if isinstance(sizes, tuple) else _SHORTEST
 
 
 def _span(seconds: float | None) -> int | None:
