@@ -100,7 +100,14 @@ BEHAVIOURS = (
         many(40, 60.0, 0.5, silent=True),
         settings={"timeout_s": 1.5},
     ),
-    Behaviour("backlog full", "backlog-full", OldServer(slots=4, backlog=1), many(60, 0.3, 0.2)),
+    Behaviour(
+        "backlog full",
+        "backlog-full",
+        OldServer(slots=4, backlog=1),
+        many(60, 0.3, 0.2),
+        # Who asks again at once finds the room that it has left itself.
+        settings={"interval_s": 0.5},
+    ),
     Behaviour(
         "closes above its limit",
         "closes",

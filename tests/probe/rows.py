@@ -27,9 +27,12 @@ def tcp(
     return {**row, **more}
 
 
-def unanswered(outcome: str, stage: str, connect: float | None = None) -> dict[str, Any]:
+def unanswered(
+    outcome: str, stage: str, connect: float | None = None, **more: Any
+) -> dict[str, Any]:
     empty = {"first_byte_ms": None, "query_ms": None, "total_ms": None, "prefix": None}
-    return tcp(outcome=outcome, stage=stage) | empty | {"connect_ms": connect, "rcode": None}
+    row = tcp(outcome=outcome, stage=stage) | empty | {"connect_ms": connect, "rcode": None}
+    return {**row, **more}
 
 
 def _row(transport: str) -> dict[str, Any]:
@@ -43,6 +46,7 @@ def _row(transport: str) -> dict[str, Any]:
         "connect_ms": None,
         "secure_ms": None,
         "prefix": None,
+        "query_retransmissions": None,
         "reused": None,
         "rcode": "NOERROR",
         "truncated": False,

@@ -69,6 +69,30 @@ def test_a_full_backlog_drops_syns() -> None:
     assert "by 1, 3, 7 s" in verdict.sentence
 
 
+def test_a_full_backlog_has_room_now_and_then() -> None:
+    """As seen 10 ms from an emulated server: two SYNs of twelve dropped, nine answers late."""
+    late = [tcp(first=40.0 + wait, query_retransmissions=0) for wait in (30.0, 90.0, 250.0) * 3]
+    verdict = judge(TEN_UDP, [*late, tcp(), tcp(connect=3040.0), tcp(connect=4040.0)])
+    assert verdict.name == "backlog-full"
+    assert "2 of 12 connect late (by 3, 4 s)" in verdict.sentence
+
+
+def test_a_full_backlog_drops_the_last_acknowledgement_too() -> None:
+    """Linux: where it has filled since the SYN; the client's query is not heard."""
+    late = [tcp(first=40.0 + wait, query_retransmissions=0) for wait in (30.0, 90.0, 250.0)]
+    unheard = [
+        tcp(first=440.0, query_retransmissions=2),
+        unanswered("timeout", "query", connect=40.0, query_retransmissions=4),
+    ]
+    verdict = judge(TEN_UDP, [tcp()] * 7 + late + unheard)
+    assert verdict.name == "backlog-full"
+    assert "2 of 12 queries on new connections are not heard" in verdict.sentence
+    # One alone may be the path's doing, and all of them are where UDP loses as many.
+    assert name_of([tcp()] * 7 + late + unheard[:1]) == "slots-full"
+    lossy = [udp()] * 9 + [udp(outcome="timeout", query_ms=None, rcode=None)]
+    assert name_of([tcp()] * 7 + late + unheard, lossy) == "slots-full"
+
+
 def test_a_path_that_loses_packets_is_no_full_server() -> None:
     """4 % each way, as measured: UDP loses some too, and few exchanges are late."""
     lost = [udp(outcome="timeout", query_ms=None, rcode=None)] * 4

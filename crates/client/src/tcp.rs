@@ -230,7 +230,10 @@ impl Connection {
                 }
                 let exchange = unanswered(&failed, stage, begun, message.len());
                 let times = Times { connect: self.facts.syn.filter(|_| !reused), ..exchange.times };
-                return (Exchange { reused: Some(reused), connection, times, ..exchange }, self);
+                let segments =
+                    Segments { query_again: self.sent_again_since(&before), ..exchange.segments };
+                let reused = Some(reused);
+                return (Exchange { reused, connection, times, segments, ..exchange }, self);
             }
         };
         let left = frame.left.filter(|_| frame.stamped).unwrap_or(asked);
@@ -247,7 +250,6 @@ impl Connection {
             },
             by_kernel: frame.left.is_some() && frame.stamped,
         };
-        let after = TcpInfo::of(&self.socket);
         let mut cut = Segments::default();
         if self.secure.is_none() {
             // TLS's records, tickets among them, say nothing of how the reply was written.
@@ -255,7 +257,7 @@ impl Connection {
             cut = segments::cut(&self.seen, start, 2 + u32::from(frame.length))
                 .unwrap_or_else(|| segments::cut_by_reads(&frame.reads));
         }
-        cut.query_again = after.again.zip(before.again).map(|(now, then)| now.saturating_sub(then));
+        cut.query_again = self.sent_again_since(&before);
         let judged = query.judge(id, &frame.message);
         let (outcome, detail, reply) = match judged {
             Ok(reply) => (Outcome::Answered, String::new(), Some(reply)),
@@ -277,6 +279,10 @@ impl Connection {
             connection,
         };
         (exchange, self)
+    }
+
+    fn sent_again_since(&self, before: &TcpInfo) -> Option<u32> {
+        Some(TcpInfo::of(&self.socket).again?.saturating_sub(before.again?))
     }
 
     /// Closes it and says what it was. Who closed first shows in whether the server's FIN is there.

@@ -12,7 +12,11 @@ by the server's kernel, whatever the server does. Then, for the median exchange 
 Signatures of full servers (both were seen with real ones): the kernel completes handshakes for as
 long as the backlog has room, so a server whose connection slots are full connects at once and
 answers late; a SYN that meets a full backlog is dropped, and sent again after 1, 3 and 7 seconds
-(RFC 6298: the first time-out is a second, and doubles).
+(RFC 6298: the first time-out is a second, and doubles). Linux drops the handshake's last
+acknowledgement too where the backlog has filled since the SYN: such a client holds its connection
+for open, and sends its query again and again until there is room. A full backlog has room now and
+then, more often for who is near; so the verdict asks for two handshakes that were dropped, not for
+many, and for answers that are late besides. Without a full backlog none is dropped.
 
 Over TLS 1.3 a server sends session tickets before its first reply. Where Nagle's algorithm is on,
 the reply waits until they are acknowledged, and a client that has nothing to say acknowledges late
@@ -136,6 +140,7 @@ class _Seen:
         self.late_connects = len(connects) - len(on_time)
         self.round_trip = _median(on_time)
         self.unconnected = _count(tcp, "timeout", stage="connect")
+        self.dropped = self.late_connects + self.unconnected + self._unheard()
         self.waits = self._waits()
         self.wait = _median(self.waits)
         self.gap = _median(
@@ -163,6 +168,16 @@ class _Seen:
         ]
         lost = _count(self.tcp, "timeout", stage="query")
         return [*found, *([float("inf")] * lost)]
+
+    def _unheard(self) -> int:
+        """Queries sent again on connections that stood at once."""
+        return sum(
+            1
+            for row in self.tcp
+            if row["connect_ms"] is not None
+            and not self._is_late(row)
+            and (row["query_retransmissions"] or 0) > 0
+        )
 
     def share(self, count: int) -> float:
         """Of all exchanges over TCP."""
@@ -207,13 +222,7 @@ class _Seen:
     def _lateness(self) -> tuple[str, str] | None:
         late = self.late_connects + self.unconnected
         if self.share(late) >= SOME and self.share(late) > 3.0 * self.udp_lost:
-            times = sorted({round(self._syn_wait(row)) for row in self.tcp if self._is_late(row)})
-            said = ", ".join(f"{seconds}" for seconds in times[:4])
-            said = f"by {said} s" if said else "or not at all"
-            return (
-                "backlog-full",
-                f"{late} of {len(self.tcp)} connect late ({said}): its backlog is full",
-            )
+            return self._backlog_full()
         if self.round_trip is None or not self.waits:
             return None
         late = sum(1 for wait in self.waits if wait > max(PLAIN_MS, 0.5 * self.round_trip))
@@ -226,12 +235,24 @@ class _Seen:
         if slow and steady:
             return self._steady()
         if late / len(self.waits) >= SOME and late / len(self.waits) > 3.0 * self.udp_lost:
+            if self.dropped >= 2 and self.share(self.dropped) > 3.0 * self.udp_lost:
+                return self._backlog_full()
             return (
                 "slots-full",
                 f"{self._number()}it connects at once and {late} of {len(self.waits)} answers "
                 "come late or never: its connection slots are full",
             )
         return None
+
+    def _backlog_full(self) -> tuple[str, str]:
+        every, late = len(self.tcp), self.late_connects + self.unconnected
+        times = sorted({round(self._syn_wait(row)) for row in self.tcp if self._is_late(row)})
+        said = ", ".join(f"{seconds}" for seconds in times[:4])
+        said = f"by {said} s" if said else "or not at all"
+        seen = [f"{late} of {every} connect late ({said})"] if late else []
+        if unheard := self.dropped - late:
+            seen.append(f"{unheard} of {every} queries on new connections are not heard at first")
+        return "backlog-full", f"{', '.join(seen)}: its backlog is full"
 
     def _steady(self) -> tuple[str, str]:
         assert self.wait is not None and self.round_trip is not None, "called with both"
