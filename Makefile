@@ -24,13 +24,13 @@ run: setup ## The main job: Table I of the first paper, in the simulator, with a
 	$(BIN)/narrows reproduce H1 H2 --no-sensitivity
 
 check: setup lint ## Fast checks: linters and the tests that take seconds
-	$(BIN)/pytest -q -m "not slow"
+	$(BIN)/pytest -q -n auto --dist loadgroup -m "not slow"
 
 test: setup lint ## Everything that CI runs (with CI set: installs what tests need, none may skip)
 	@test -z "$$CI" || sh tools/install_test_tools.sh
 	cargo test --locked -q
 	sh tools/test_gateway.sh
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n auto --dist loadgroup
 	$(BIN)/python tools/check_wheel.py
 
 lint: setup

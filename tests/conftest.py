@@ -15,6 +15,10 @@ SLOW_FOLDERS = {"cli", "dns_behaviour", "docs", "gateway", "lab", "runs"}
 """Tests here start processes or whole runs, most of them for a second each; `make check` leaves
 them to `make test`."""
 
+MACHINE_FOLDERS = {"backends", "dns_behaviour", "gateway", "lab", "probe"}
+"""Tests here watch real servers and kernels, and mostly wait: one process runs them, one by one,
+while others run the rest."""
+
 
 def pytest_configure() -> None:
     """Hears Ctrl-C, as do the processes that tests start, also where tests run in the background.
@@ -27,11 +31,13 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what is slow because of what it does."""
-    folders = {Path(__file__).parent / name for name in SLOW_FOLDERS}
-    for item in items:
-        if folders.intersection(item.path.parents):
-            item.add_marker(pytest.mark.slow)
+    """Marks what is slow, and what shares servers and networks, because of what it does."""
+    machine = pytest.mark.xdist_group("machine")
+    for names, mark in ((SLOW_FOLDERS, pytest.mark.slow), (MACHINE_FOLDERS, machine)):
+        folders = {Path(__file__).parent / name for name in names}
+        for item in items:
+            if folders.intersection(item.path.parents):
+                item.add_marker(mark)
 
 
 @pytest.hookimpl(wrapper=True)
