@@ -130,6 +130,7 @@ impl Case {
             jitter: None,
             loss: self.loss,
             dns_exempt: false,
+            opportunities_ms: None,
             framing: Framing { overhead: 38, min: 84, queue_overhead: 14 },
             queue: (self.queue)(limit),
             scheduled: self.scheduled,

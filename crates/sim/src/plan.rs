@@ -10,6 +10,7 @@ use crate::application::Settings;
 pub use crate::application::connection::{Connection, Opener};
 pub use crate::application::streams::Stream;
 pub use crate::application::{Draw, Kind, bulk, dns, on_off, ping, trace, udp, voip};
+use crate::link::MOST_IN_A_MS;
 use crate::transport::tcp;
 
 /// A whole run.
@@ -69,6 +70,10 @@ pub struct Link {
     pub to: usize,
     /// Transmission rate.
     pub rate: Rate,
+    /// Milliseconds at which 1500 bytes may leave, not falling; after the last, which is above
+    /// zero, the list begins again. `rate` is its mean. `None`: the link sends all the time.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub opportunities_ms: Option<Vec<u32>>,
     /// Propagation delay.
     pub delay: Span,
     /// Delay variation, after transmission.
@@ -341,6 +346,10 @@ impl Plan {
         }
         for change in &self.changes {
             ensure(change.link < self.links.len(), || "changes: no such link".into())?;
+            let link = &self.links[change.link];
+            ensure(link.opportunities_ms.is_none(), || {
+                format!("changes: {} follows a trace", link.name)
+            })?;
         }
         for &link in &self.captures {
             ensure(link < self.links.len(), || "captures: no such link".into())?;
@@ -417,12 +426,26 @@ impl Link {
         ensure(self.mtu >= SMALLEST_MTU, || {
             format!("mtu: must be {SMALLEST_MTU} to 65535 bytes (every host takes {SMALLEST_MTU})")
         })?;
+        if let Some(ms) = &self.opportunities_ms {
+            check_opportunities(ms, self.ring.is_some())?;
+        }
         self.queue.check().map_err(|why| PlanError(format!("queue: {why}")))
     }
 }
 
 /// What every IPv4 host has to take (RFC 791, 3.1).
 const SMALLEST_MTU: u16 = 576;
+
+fn check_opportunities(ms: &[u32], has_ring: bool) -> Result<(), PlanError> {
+    let at = |why: &str| format!("opportunities_ms: {why}");
+    ensure(ms.last().is_some_and(|&last| last > 0), || at("must last for some time"))?;
+    ensure(ms.is_sorted(), || at("must not fall"))?;
+    // The last of a pass and the first of the next may fall on the same moment.
+    let fits = ms.len() / 2 < MOST_IN_A_MS
+        || ms.chunk_by(|one, other| one == other).all(|same| same.len() <= MOST_IN_A_MS / 2);
+    ensure(fits, || at("has too many in one millisecond"))?;
+    ensure(!has_ring, || at("a link that follows a trace has no ring"))
+}
 
 impl PlanError {
     fn inside(self, name: &str) -> Self {

@@ -14,7 +14,7 @@
 
 use narrows_units::{Rate, Span};
 
-use crate::link::Link;
+use crate::link::{HIGHEST_BPS, Link};
 use crate::network::answers;
 use crate::packet::SHORTEST_FRAGMENT;
 use crate::paths::Paths;
@@ -156,7 +156,14 @@ impl Extremes {
         let mut extremes: Vec<Self> = plan
             .links
             .iter()
-            .map(|link| Self { rate: link.rate, delay: link.delay, delay_varies: false })
+            .map(|link| Self {
+                rate: match link.opportunities_ms {
+                    Some(_) => Rate::from_bps(HIGHEST_BPS).expect("it is above zero"),
+                    None => link.rate,
+                },
+                delay: link.delay,
+                delay_varies: false,
+            })
             .collect();
         for change in &plan.changes {
             let of_link = &mut extremes[change.link];

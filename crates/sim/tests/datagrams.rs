@@ -298,3 +298,82 @@ fn impossible_settings_are_refused_by_name() {
         "group: interval: 100000001 probes are more than the limit of 10000000"
     );
 }
+
+/// A bottleneck that follows a trace.
+fn traced(ms: Vec<u32>, queue: narrows_sim::plan::Queue) -> Plan {
+    let mut plan = quiet(1, 1000, 20);
+    for link in &mut plan.links {
+        link.framing = Framing { overhead: 0, min: 0, ..ETHERNET };
+    }
+    plan.links[0].opportunities_ms = Some(ms);
+    plan.links[0].queue = queue;
+    plan
+}
+
+#[test]
+fn a_link_that_follows_a_trace_sends_1500_bytes_at_each_of_its_moments() {
+    // Four opportunities each 20 ms: 300 kB a second. Packets of 500 bytes share them, and what comes
+    // beyond that is lost.
+    let ms = vec![3, 6, 9, 20];
+    let mut plan = traced(ms, pfifo(30));
+    let mut stream = constant(8_000_000);
+    stream.packet_bytes = 500;
+    add(&mut plan, "udp", Kind::Udp(stream));
+    let simulation = run(plan);
+    let rows = table(&simulation, "streams");
+    let received = numbers(&rows, "received_bytes");
+    for second in &received[2..18] {
+        assert!((second - 4.0 * 1500.0 * 50.0).abs() <= 4500.0, "{second}");
+    }
+    assert!(sum(&rows, "lost_packets") > 0.0);
+}
+
+#[test]
+fn an_idle_link_that_follows_a_trace_lets_a_packet_wait_for_its_next_moment() {
+    // Probes each 10 ms, opportunities each 7 ms: the wait goes evenly over 0 to 7 ms.
+    let mut plan = traced(vec![7], pfifo(30));
+    add(&mut plan, "ping", Kind::Ping(probes(Span::from_ms(10), Spacing::Even)));
+    let rows = table(&run(plan), "pings");
+    let there = numbers(&rows, "there_ms");
+    let own_ms = 30.0 + 2.0 * 84.0 * 8.0 / 100e6 * 1e3;
+    let (mut shortest, mut longest) = (f64::MAX, 0.0_f64);
+    for wait_ms in there.iter().filter(|there| there.is_finite()).map(|there| there - own_ms) {
+        (shortest, longest) = (shortest.min(wait_ms), longest.max(wait_ms));
+    }
+    assert!((0.0..1.0).contains(&shortest) && (6.0..7.0).contains(&longest));
+}
+
+#[test]
+fn a_link_that_follows_a_trace_gives_the_same_in_both_modes_and_without_shortcuts() {
+    let ms = vec![1, 2, 3, 3, 3, 9, 40, 41, 41, 42];
+    for scheduled in [false, true] {
+        let mut plan = dumbbell(4, 10, pfifo(60));
+        on_off(&mut plan, 40);
+        plan.links[0].opportunities_ms = Some(ms.clone());
+        plan.links[1].opportunities_ms = Some(ms.clone());
+        add(&mut plan, "udp", Kind::Udp(constant(500_000)));
+        let mut plain = plan.clone();
+        plan.links[0].scheduled = scheduled;
+        plan.links[1].scheduled = scheduled;
+        plain.collapse = false;
+        assert_eq!(fingerprint(&run(plan)), fingerprint(&run(plain)));
+    }
+}
+
+#[test]
+fn impossible_traces_of_links_are_refused_by_name() {
+    let refused = |ms: Vec<u32>| refusal(traced(ms, pfifo(30)));
+    let name = "bottleneck.forward: opportunities_ms: ";
+    assert_eq!(refused(Vec::new()), format!("{name}must last for some time"));
+    assert_eq!(refused(vec![0, 0]), format!("{name}must last for some time"));
+    assert_eq!(refused(vec![2, 1]), format!("{name}must not fall"));
+    assert_eq!(refused(vec![1; 1_300_000]), format!("{name}has too many in one millisecond"));
+    let mut plan = traced(vec![1], pfifo(30));
+    plan.changes.push(narrows_sim::plan::LinkChange {
+        at: Time::from_ps(S),
+        link: 0,
+        rate: plan.links[0].rate,
+        delay: None,
+    });
+    assert_eq!(refusal(plan), "changes: bottleneck.forward follows a trace");
+}

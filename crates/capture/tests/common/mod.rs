@@ -30,6 +30,7 @@ pub(crate) fn plan() -> Plan {
         jitter: None,
         loss: 0.0,
         dns_exempt: false,
+        opportunities_ms: None,
         framing: Framing { overhead: 38, min: 84, queue_overhead: 14 },
         queue: Queue::Pfifo(PfifoConfig { limit: 100 }),
         scheduled: false,

@@ -1,32 +1,50 @@
-//! A link whose rate, or delay, changes at given times.
+//! A link whose rate, or delay, is not always the same.
 //!
-//! What a packet meets depends on when its transmission starts: it is sent to the end at the rate of
-//! that moment, and everything behind it, in the queue or in the ring, waits for its own. Changes
-//! are known before the run. So the end of each transmission still follows from the one before it,
-//! and a link that changes stays in clock mode and needs no event for a change.
+//! Either it changes at given times: what a packet meets depends on when its transmission starts. It
+//! is sent to the end at the rate of that moment, and everything behind it, in the queue or in the
+//! ring, waits for its own. Or it sends at [listed moments](super::opportunities). Both are known
+//! before the run. So the end of each transmission still follows from the one before it, and such a
+//! link stays in clock mode and needs no event for a change.
 
 use narrows_units::{Pace, Span, Time};
 
+use super::opportunities::Opportunities;
 use crate::plan::{Link as LinkPlan, LinkChange};
 
 /// What holds when.
 #[derive(Debug)]
-pub(super) struct Changes {
+pub(super) enum Changes {
     /// In order of time; the first is the link's own.
-    steps: Box<[Step]>,
+    Steps(Box<[Step]>),
+    /// Bytes leave at listed moments, on average at this pace.
+    Listed(Opportunities, Pace, Span),
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
+pub(super) struct Step {
     from: Time,
     pace: Pace,
     delay: Span,
+}
+
+/// What becomes of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// Its transmission ends.
+    pub(super) ends_at: Time,
+    /// Time for which it keeps the link busy. Where bytes leave at listed moments: on average.
+    pub(super) busy: Span,
+    /// Of the way that follows.
+    pub(super) delay: Span,
 }
 
 impl Changes {
     /// `None` where nothing changes. `changes` are those of this link; of two at the same time,
     /// the later in the list counts.
     pub(super) fn new(plan: &LinkPlan, changes: &[&LinkChange]) -> Option<Self> {
+        if let Some(ms) = &plan.opportunities_ms {
+            return Some(Self::Listed(Opportunities::new(ms), plan.rate.pace(), plan.delay));
+        }
         if changes.is_empty() {
             return None;
         }
@@ -39,15 +57,41 @@ impl Changes {
             step = Step { from: change.at, pace: change.rate.pace(), delay };
             steps.push(step);
         }
-        Some(Self { steps: steps.into() })
+        Some(Self::Steps(steps.into()))
     }
 
-    /// Rate and delay for a packet whose transmission starts at `starts_at`.
-    pub(super) fn at(&self, starts_at: Time) -> (Pace, Span) {
-        let index = self.steps.partition_point(|step| step.from <= starts_at);
-        // The first step holds from zero on.
-        let step = &self.steps[index - 1];
-        (step.pace, step.delay)
+    /// When a transmission starts that may from `at` on: until then a packet waits in the queue.
+    pub(super) fn start(&self, at: Time) -> Time {
+        match self {
+            Self::Steps(_) => at,
+            Self::Listed(opportunities, ..) => opportunities.start(at),
+        }
+    }
+
+    /// What becomes of a frame whose transmission may start at `starts_at`.
+    pub(super) fn send(&self, starts_at: Time, framed: u32) -> Sent {
+        match self {
+            Self::Steps(steps) => {
+                let index = steps.partition_point(|step| step.from <= starts_at);
+                // The first step holds from zero on.
+                let Step { pace, delay, .. } = steps[index - 1];
+                Sent::at(pace, delay, starts_at, framed)
+            }
+            Self::Listed(opportunities, pace, delay) => Sent {
+                ends_at: opportunities.end(starts_at, framed.max(1)),
+                busy: pace.time_for_frame(framed),
+                delay: *delay,
+            },
+        }
+    }
+}
+
+impl Sent {
+    /// At a constant pace.
+    #[inline]
+    pub(super) fn at(pace: Pace, delay: Span, starts_at: Time, framed: u32) -> Self {
+        let busy = pace.time_for_frame(framed);
+        Self { ends_at: starts_at + busy, busy, delay }
     }
 }
 
@@ -79,6 +123,7 @@ mod tests {
             jitter: None,
             loss: 0.0,
             dns_exempt: false,
+            opportunities_ms: None,
             framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
             queue: Queue::Pfifo(PfifoConfig::default()),
             scheduled: false,

@@ -14,9 +14,9 @@ use narrows_qdisc::{
     pie::Pie,
     red,
 };
-use narrows_units::{Pace, Time};
+use narrows_units::{Pace, Span, Time};
 
-use super::changes::Changes;
+use super::changes::{Changes, Sent};
 use super::impairment::Impairment;
 use super::observed::{InRing, Observed, QueueState};
 use super::ring::RingState;
@@ -122,12 +122,12 @@ impl Link {
             };
         };
         let (leaves_at, ring_undo) = clock.ring.admit(at, framed, self.free_at, self.pace);
+        let leaves_at = clock.changes.as_ref().map_or(leaves_at, |it| it.start(leaves_at));
         let starts_at = leaves_at.max(self.free_at);
-        let (pace, delay) = match &clock.changes {
-            Some(changes) => changes.at(starts_at),
-            None => (self.pace, self.delay),
+        let Sent { ends_at, delay, .. } = match &clock.changes {
+            Some(changes) => changes.send(starts_at, framed),
+            None => Sent::at(self.pace, self.delay, starts_at, framed),
         };
-        let ends_at = starts_at + pace.time_for_frame(framed);
         let capable = packet.ecn().is_capable();
         let lost = match &mut clock.impairment {
             Some(impairment) => impairment.loses(packet),
@@ -329,9 +329,10 @@ impl Drain<'_> {
                 let counted = i64::from(narrows_qdisc::Packet::bytes(&slot));
                 let framed = ((counted + self.overhead) as u32).max(u32::from(self.min_frame));
                 let starts_at = observed.ring_free_at.max(leaves_at);
-                let pace = self.changes.map_or(self.pace, |changes| changes.at(starts_at).0);
-                let span = pace.time_for_frame(framed);
-                let ends_at = starts_at + span;
+                let Sent { ends_at, busy: span, .. } = match self.changes {
+                    Some(changes) => changes.send(starts_at, framed),
+                    None => Sent::at(self.pace, Span::ZERO, starts_at, framed),
+                };
                 observed.ring_free_at = ends_at;
                 let packet = InRing { ends_at, span, framed, lost: slot.is_lost() };
                 observed.enter_ring(packet, self.now);

@@ -22,7 +22,7 @@
 use narrows_qdisc::{AnyQdisc, Dropped, Ecn, Protocol, Qdisc};
 use narrows_units::{Span, Time};
 
-use super::changes::Changes;
+use super::changes::{Changes, Sent};
 use super::impairment::Impairment;
 use super::observed::{InRing, Observed, QueueState};
 use super::ring::RingState;
@@ -331,12 +331,11 @@ impl Link {
         let Waiting { packet, arrived_at, lost, .. } = waiting;
         let framed = self.framed(packet.bytes);
         let starts_at = self.free_at.max(at);
-        let (pace, delay) = match &self.scheduled().changes {
-            Some(changes) => changes.at(starts_at),
-            None => (self.pace, self.delay),
+        let (pace, delay) = (self.pace, self.delay);
+        let Sent { ends_at, busy: span, delay } = match &self.scheduled().changes {
+            Some(changes) => changes.send(starts_at, framed),
+            None => Sent::at(pace, delay, starts_at, framed),
         };
-        let span = pace.time_for_frame(framed);
-        let ends_at = starts_at + span;
         self.free_at = ends_at;
         let scheduled = self.scheduled();
         scheduled.ring.transmit(starts_at, ends_at, framed);
@@ -375,7 +374,9 @@ impl Link {
             };
             self.scheduled().ask_at = ask_at.into();
         } else {
-            scheduled.ask_at = scheduled.ring.room_at(0, free_at, pace).max(at).into();
+            let ask_at = scheduled.ring.room_at(0, free_at, pace).max(at);
+            let ask_at = scheduled.changes.as_ref().map_or(ask_at, |it| it.start(ask_at));
+            scheduled.ask_at = ask_at.into();
         }
     }
 }

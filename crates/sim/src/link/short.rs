@@ -142,6 +142,7 @@ mod tests {
             jitter: None,
             loss: 0.0,
             dns_exempt: false,
+            opportunities_ms: None,
             framing: Framing { overhead: 38, min: 84, queue_overhead: 14 },
             queue,
             scheduled: false,

@@ -30,6 +30,7 @@ pub(crate) fn link(
         jitter: None,
         loss: 0.0,
         dns_exempt: false,
+        opportunities_ms: None,
         framing: ETHERNET,
         queue,
         scheduled: false,
