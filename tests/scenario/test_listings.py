@@ -86,3 +86,100 @@ def test_a_repetition_before_the_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError) as caught:
         scenario(tmp_path, GOOD, 'repeat = "1 s"')
     assert caught.value.key == "traffic[0].repeat"
+
+
+LINK = """
+name = "t"
+duration = "10 s"
+[[links]]
+name = "l"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+forward = { rate_trace = "trace.txt" }
+[[traffic]]
+kind = "udp"
+name = "t"
+sender = "a"
+receiver = "b"
+rate = "10 Mbit/s"
+packet = "1500 B"
+[monitor]
+links = { links = ["l.forward"], rate = 1 }
+"""
+
+
+def traced(tmp_path: Path, content: str, text: str = LINK) -> Scenario:
+    (tmp_path / "t.toml").write_text(text)
+    (tmp_path / "trace.txt").write_text(content)
+    return Scenario.load(tmp_path / "t.toml")
+
+
+def test_a_link_sends_what_its_trace_lets_it(tmp_path: Path) -> None:
+    # Three packets each 10 ms: 3.6 Mbit/s.
+    told = traced(tmp_path, "2\n2\n10\n")
+    assert told.links[0].direction("forward").rate == 3_600_000
+    assert told.links[0].direction("backward").rate == 10_000_000
+    assert Scenario.from_dict(told.resolved()) == told
+    result = run(told)
+    received = result.table("streams").get_column("received_bytes").sum()
+    assert received == pytest.approx(4_500_000, abs=5_000)
+    # From the third sample to the eighth, five seconds: both columns add up.
+    sent, busy_s = (
+        rows[7] - rows[2]
+        for rows in (result.table("links").get_column(name) for name in ("bytes", "busy_s"))
+    )
+    assert sent == pytest.approx(5 * 450_000, abs=3_000)
+    assert busy_s == pytest.approx(5.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "lasts for no time"),
+        ("0\n0\n", "lasts for no time"),
+        ("1\n\n2\n", "line 2, is no whole number of milliseconds"),
+        ("1.5\n", "line 1, is no whole number of milliseconds"),
+        ("-1\n", "line 1, is no whole number of milliseconds"),
+        ("9999999999\n", "line 1, is no whole number of milliseconds"),
+        ("2\n1\n", "line 2, goes back in time"),
+        ("1\n" * 300_001, "line 300001, is one of more than 300000 in a millisecond"),
+    ],
+)
+def test_what_is_no_trace_of_a_link_is_refused_with_its_line(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        traced(tmp_path, content)
+    assert caught.value.key == "links[0].forward.rate_trace"
+    assert said in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "said"),
+    [
+        (
+            'forward = { rate_trace = "trace.txt" }',
+            'rate_trace = "trace.txt"',
+            "links[0].rate_trace",
+            "excludes rate",
+        ),
+        (
+            '"trace.txt" }',
+            '"trace.txt", ring = { packets = 5 } }',
+            "links[0].forward.ring",
+            "is not possible in the forward direction, which follows rate_trace",
+        ),
+        (
+            "[monitor]",
+            '[[changes]]\nat = "1 s"\nlink = "l"\nrate = "1 Mbit/s"\n[monitor]',
+            "changes[0].link",
+            "selects l.forward, which follows rate_trace",
+        ),
+    ],
+)
+def test_what_no_link_with_a_trace_can_have_is_refused(
+    tmp_path: Path, old: str, new: str, key: str, said: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        traced(tmp_path, "1\n", LINK.replace(old, new))
+    assert (caught.value.key, caught.value.message) == (key, said)

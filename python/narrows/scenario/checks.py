@@ -253,10 +253,16 @@ def _changes_are_possible(scenario: Scenario) -> None:
                 "change earlier or raise duration",
                 f"{key}.at",
             )
-        if change.delay is None:
-            continue
         for number in links:
             link, way = scenario.links[number // 2], WAYS[number % 2]
+            if link.direction(way).opportunities is not None:
+                raise refuse(
+                    f"selects {link.name}.{way}, which follows rate_trace",
+                    "name other links",
+                    f"{key}.link",
+                )
+            if change.delay is None:
+                continue
             jitter = link.direction(way).jitter
             if jitter is not None and jitter.deviation > change.delay:
                 raise refuse(

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BeforeValidator, Field, model_validator
 
 from narrows.scenario.base import Table
+from narrows.scenario.listings import FileName, opportunities
 from narrows.scenario.quantities import (
     Name,
     PositiveBytes,
@@ -105,7 +106,12 @@ class Way(Table):
     """What one direction of a link is like."""
 
     rate: Rate | None = None
-    """Transmission rate; must be given for each direction."""
+    """Transmission rate; each direction must have one, or `rate_trace`."""
+    rate_trace: FileName | None = None
+    """Instead of `rate`, a file in Mahimahi's format: a line is a millisecond at which 1500 bytes
+    may leave, and after the last the list begins again. Relative names are meant from the folder of
+    the scenario's file; at most 5,000,000 lines and 64 MiB. What goes by the rate otherwise, as
+    `bandwidth` of RED and the link's utilisation, goes by the mean of the list."""
     delay: Span | None = None
     """Propagation delay; none by default."""
     framing: Annotated[Framing, BeforeValidator(_named_framing)] | None = None
@@ -153,6 +159,7 @@ class Direction(NamedTuple):
     dns_exempt: bool
     mtu: int
     middlebox: Middlebox | None
+    opportunities: tuple[int, ...] | None
 
 
 def _check_decay(queue: AnyQueue | None, rate: int, at: str) -> None:
@@ -185,11 +192,22 @@ class Link(Way):
     def _is_possible(self) -> Link:
         if self.between[0] == self.between[1]:
             raise refuse("joins a node with itself", "name two nodes", "between")
+        for at, given in (("", self), ("forward.", self.forward), ("backward.", self.backward)):
+            if given is not None and given.rate_trace is not None and given.rate is not None:
+                raise refuse("excludes rate", "give one or the other", f"{at}rate_trace")
         for way in ("forward", "backward"):
-            rate = self._key(way, "rate")
+            trace, rate = self._trace(way), self._rate(way)
             if rate is None:
                 raise refuse(
                     f"is missing for the {way} direction", 'such as rate = "10 Mbit/s"', "rate"
+                )
+            if trace is not None and self._key(way, "ring") is not None:
+                own = getattr(self, way)
+                at = f"{way}.ring" if own is not None and own.ring is not None else "ring"
+                raise refuse(
+                    f"is not possible in the {way} direction, which follows rate_trace",
+                    "leave one of the two out",
+                    at,
                 )
             jitter, delay = self._key(way, "jitter"), self._key(way, "delay") or 0
             own = getattr(self, way)
@@ -208,6 +226,24 @@ class Link(Way):
         own = getattr(self, way)
         value = None if own is None else getattr(own, key)
         return getattr(self, key) if value is None else value
+
+    def _trace(self, way: str) -> tuple[int, ...] | None:
+        """Milliseconds at which 1500 bytes may leave; a direction's own keys come first."""
+        own = getattr(self, way)
+        for given, at in ((own, f"{way}."), (self, "")):
+            if given is not None and given.rate_trace is not None:
+                return opportunities(given.rate_trace, f"{at}rate_trace")
+            if given is not None and given.rate is not None:
+                return None
+        return None
+
+    def _rate(self, way: str) -> int | None:
+        """The rate, or the mean of the trace that stands for it."""
+        trace = self._trace(way)
+        if trace is None:
+            rate: int | None = self._key(way, "rate")
+            return rate
+        return max(1, len(trace) * 1500 * 8 * 1000 // trace[-1])
 
     def edge(self, way: Literal["forward", "backward"]) -> Edge:
         """One direction as routes see it."""
@@ -229,7 +265,7 @@ class Link(Way):
             name=f"{self.name}.{way}",
             source=source,
             target=target,
-            rate=self._key(way, "rate"),
+            rate=self._rate(way) or 0,
             delay=self._key(way, "delay") or 0,
             framing=self._key(way, "framing") or _NO_FRAMING,
             queue=_DEFAULT_QUEUE if queue is None else queue,
@@ -239,4 +275,5 @@ class Link(Way):
             dns_exempt=bool(self._key(way, "dns_exempt")),
             mtu=self._key(way, "mtu") or ETHERNET_MTU,
             middlebox=self._key(way, "middlebox"),
+            opportunities=self._trace(way),
         )

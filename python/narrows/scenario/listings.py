@@ -16,12 +16,16 @@ from pydantic import Field
 
 from narrows.scenario.quantities import refuse
 
-__all__ = ["FileName", "Packets", "anchored", "packets"]
+__all__ = ["FileName", "Packets", "anchored", "opportunities", "packets"]
 
 MOST_BYTES = 64 << 20
 """Longest file."""
 MOST_PACKETS = 1_000_000
 """Longest trace of packets."""
+MOST_OPPORTUNITIES = 5_000_000
+"""Longest trace of a link."""
+MOST_IN_A_MS = 300_000
+"""Opportunities in one millisecond: 3.6 Tbit/s; the simulator can tell no more apart."""
 
 _PS = 10**12
 _MOST_S = 240 * 3600
@@ -48,7 +52,22 @@ def anchored(
     groups = values.get("traffic")
     if isinstance(groups, list | tuple):
         found["traffic"] = [_anchored(group, _keys(group, kinds), folder) for group in groups]
+    links = values.get("links")
+    if isinstance(links, list | tuple):
+        found["links"] = [_anchored_link(link, folder) for link in links]
     return found
+
+
+def _anchored_link(link: Any, folder: Path) -> Any:
+    anchored_link = _anchored(link, ("rate_trace",), folder)
+    if not isinstance(anchored_link, Mapping):
+        return link
+    ways = {
+        way: _anchored(anchored_link[way], ("rate_trace",), folder)
+        for way in ("forward", "backward")
+        if way in anchored_link
+    }
+    return {**anchored_link, **ways} if ways else anchored_link
 
 
 def _keys(group: Any, kinds: Mapping[str, Sequence[str]]) -> Sequence[str]:
@@ -100,6 +119,39 @@ def _packets(name: str, text: str, key: str) -> Packets:
         found.append((at, length))
     if not found:
         raise refuse(f'"{name}" has no packets', "a line is such as 0.25 1500", key)
+    return tuple(found)
+
+
+def opportunities(name: str, key: str) -> tuple[int, ...]:
+    """The milliseconds of a link's trace in Mahimahi's format, not falling.
+
+    Raises pydantic's custom error, for `key`, where the file is no such trace.
+    """
+    found: tuple[int, ...] = _listed(name, key, _opportunities)
+    return found
+
+
+def _opportunities(name: str, text: str, key: str) -> tuple[int, ...]:
+    hint = "a line is a millisecond, such as 17"
+    found: list[int] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        word = line.strip()
+        if not (word.isascii() and word.isdigit() and len(word) <= 9):
+            raise refuse(f'"{name}", line {number}, is no whole number of milliseconds', hint, key)
+        at = int(word)
+        if found and at < found[-1]:
+            raise refuse(f'"{name}", line {number}, goes back in time', hint, key)
+        if len(found) == MOST_OPPORTUNITIES:
+            raise refuse(f'"{name}" has more than {MOST_OPPORTUNITIES} lines', "cut it", key)
+        if len(found) >= MOST_IN_A_MS and found[-MOST_IN_A_MS] == at:
+            raise refuse(
+                f'"{name}", line {number}, is one of more than {MOST_IN_A_MS} in a millisecond',
+                "thin it",
+                key,
+            )
+        found.append(at)
+    if not found or found[-1] == 0:
+        raise refuse(f'"{name}" lasts for no time', hint, key)
     return tuple(found)
 
 

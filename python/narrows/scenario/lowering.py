@@ -87,6 +87,7 @@ def _links(ways: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]
                 "from": index[way.source],
                 "to": index[way.target],
                 "rate": way.rate,
+                "opportunities_ms": way.opportunities,
                 "delay": way.delay,
                 "jitter": _jitter(way.jitter),
                 "loss": way.loss,

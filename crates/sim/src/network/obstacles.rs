@@ -257,6 +257,7 @@ mod tests {
             jitter: None,
             loss: 0.0,
             dns_exempt: false,
+            opportunities_ms: None,
             framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
             queue: Queue::Pfifo(PfifoConfig::default()),
             scheduled: false,
