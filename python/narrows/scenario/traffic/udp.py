@@ -26,7 +26,7 @@ class Udp(Streams):
     rate: Rate
     """Of IP packets, headers included and framing not, while a stream is on."""
     packet: DatagramSize = 1500
-    """Length of an IP packet; `"1500 B"` by default. It is not fragmented."""
+    """Length of an IP packet; `"1500 B"` by default. Where links take less, it goes in pieces."""
     spacing: Literal["even", "poisson"] = "even"
     """Time between packets: always the same, or exponentially distributed."""
     on: Pauses | None = None
