@@ -1,5 +1,6 @@
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -110,6 +111,28 @@ def test_a_rate_that_changes_is_drawn_as_steps() -> None:
     assert list(steps.get_xdata()) == [0.0, 4.0, 8.0, run.end_s]
     assert list(steps.get_ydata()) == [10.0, 2.0, 20.0, 20.0]
     assert "limit 20 kB" in texts(figures.backlog(run, LINK))
+
+
+def test_what_a_trace_offers_is_drawn_instead_of_a_rate(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.txt"
+    # The list lasts a second and begins again: 1 packet by 0.5 s, 3 more at its end, and so on.
+    trace.write_text("500\n1000\n1000\n1000\n")
+    link = {
+        "name": "bottleneck",
+        "between": ["a", "b"],
+        "rate": "1 Mbit/s",
+        "forward": {"rate_trace": str(trace)},
+    }
+    run = synthetic_run(duration_s=5.0, scenario={"links": [link]})
+    facts = queue_facts(run, LINK)
+    assert facts is not None
+    times = np.array([0.0, 0.4, 0.5, 0.999, 1.0, 1.5, 3.0])
+    assert list(facts.offered(times) / 1500) == [0, 0, 1, 1, 4, 5, 12]
+    lines = figures.utilisation({"a": run}, LINK).axes[0].get_lines()
+    assert lines[1].get_label() == "offered by the trace"
+    # Four packets a second are 48 kbit/s.
+    y, x = np.asarray(lines[1].get_ydata()), np.asarray(lines[1].get_xdata())
+    assert float((y[1:] * np.diff(x)).sum() / x[-1]) == pytest.approx(0.048, rel=0.05)
 
 
 def test_throughput_is_drawn_from_the_start(run: Run) -> None:

@@ -94,8 +94,8 @@ def run_figures(run: Run) -> list[Shown]:
                 figures.utilisation({run.name: run}, link),
                 f"Curve: {link} carried {value_text(link_figures['throughput_mbit_per_s'])} Mbit/s "
                 f"and was busy {value_text(link_figures['utilisation_percent'])} % of the time.",
-                "What the link carried between samples, framing included. A bottleneck that is "
-                "always busy is not the worse for a shorter queue.",
+                "What the link carried between samples, framing included, below what it could "
+                "carry. A bottleneck that is always busy is not the worse for a shorter queue.",
             )
         )
     return shown + extra_figures({run.name: run})

@@ -66,6 +66,8 @@ class QueueFacts:
     thresholds: tuple[Threshold, ...]
     rates: tuple[tuple[float, int], ...]
     """Of the link: from when, in seconds, and bit/s; the first from time zero."""
+    opportunities_ms: tuple[int, ...] | None
+    """Milliseconds at which 1500 bytes may leave, again and again; None where the rate holds."""
     target_ms: float | None
     """The waiting time that the queue aims for; None where it aims for none."""
     has_ring: bool
@@ -75,6 +77,14 @@ class QueueFacts:
     def is_shared(self) -> bool:
         """Whether all packets wait in one line, so that one waits like another."""
         return self.kind not in _SEVERAL_LINES
+
+    def offered(self, times_s: Floats) -> Floats:
+        """Bytes that could have left by then, of a link that follows a trace."""
+        assert self.opportunities_ms is not None, "the link follows a trace"
+        moments = np.asarray(self.opportunities_ms)
+        passes, within_ms = np.divmod(times_s * 1e3, moments[-1])
+        found = passes * len(moments) + np.searchsorted(moments, within_ms, side="right")
+        return np.asarray(1500.0 * found, dtype=np.float64)
 
 
 _SEVERAL_LINES = frozenset({"fq-codel", "drr", "tdrr", "qsdrr", "sfq", "prio", "classes"})
@@ -192,4 +202,12 @@ def _facts(way: Direction, later_rates: Sequence[tuple[float, int]]) -> QueueFac
             pass
     thresholds = tuple(Threshold(name, float(level)) for name, level in levels)
     rates = ((0.0, way.rate), *later_rates)
-    return QueueFacts(queue.kind, unit, thresholds, rates, target_ms, way.ring is not None)
+    return QueueFacts(
+        kind=queue.kind,
+        unit=unit,
+        thresholds=thresholds,
+        rates=rates,
+        opportunities_ms=way.opportunities,
+        target_ms=target_ms,
+        has_ring=way.ring is not None,
+    )

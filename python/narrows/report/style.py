@@ -24,6 +24,7 @@ from matplotlib.figure import Figure
 __all__ = [
     "BLUE",
     "CYCLE",
+    "DASHES",
     "GREEN",
     "INK",
     "MUTED",
@@ -105,7 +106,8 @@ _VARIABLES = {
 """Colours that a page may change for dark screens."""
 
 
-_DASHES = (0, (5, 3))
+DASHES = (0, (5, 3))
+"""Of lines that say what could be."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -147,7 +149,7 @@ def from_zero(axes: Axes, top: float | None = None) -> None:
 
 def label_line(axes: Axes, level: float, text: str, color: str) -> None:
     """A horizontal threshold with its name in the right margin."""
-    axes.axhline(level, color=color, linewidth=1.0, linestyle=_DASHES, zorder=2.5)
+    axes.axhline(level, color=color, linewidth=1.0, linestyle=DASHES, zorder=2.5)
     _in_margin(axes, level, text, color)
 
 
@@ -163,7 +165,7 @@ def label_steps(
         where="post",
         color=color,
         linewidth=1.0,
-        linestyle=_DASHES,
+        linestyle=DASHES,
         zorder=2.5,
     )
     _in_margin(axes, levels[-1], text, color)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from narrows.report import style
 from narrows.report.figures.marks import mark_dns
 from narrows.report.source import counter, dns_start, queue_facts
-from narrows.report.style import CYCLE, INK
+from narrows.report.style import CYCLE, DASHES, INK, Floats
 from narrows.results import Run
 
 __all__ = ["utilisation"]
@@ -18,7 +20,9 @@ __all__ = ["utilisation"]
 
 @style.styled
 def utilisation(runs: Mapping[str, Run], link: str) -> Figure:
-    """Throughput of a link between samples, framing included, and the link's rate with its changes.
+    """Throughput of a link between samples, framing included, and what the link could carry.
+
+    That is its rate with its changes, or what its trace offered between samples.
 
     Args:
         runs: Runs by label.
@@ -30,29 +34,41 @@ def utilisation(runs: Mapping[str, Run], link: str) -> Figure:
     top = 0.0 if facts is None else max(rate for _, rate in facts.rates) * 1e-6
     for index, (label, run) in enumerate(runs.items()):
         times, total = counter(run.links, link, "bytes")
-        rates = np.diff(total) * 8e-6 / np.diff(times)
         share = run.summary["links"][link]["run"]["utilisation_percent"]
         busy = "" if share is None else f"{share:.1f} % busy"
         name = busy if len(runs) == 1 else f"{label}: {busy}"
-        shown_times, shown = style.thin(times[1:], rates)
-        # A value holds from the sample before on, the first from time zero.
-        axes.plot(
-            np.concatenate([times[:1], shown_times]),
-            np.concatenate([shown[:1], shown]) if len(shown) else times[:1],
-            color=CYCLE[index % len(CYCLE)],
-            drawstyle="steps-pre",
-            linewidth=1.1,
-            label=name,
-        )
-        top = max(top, float(rates.max()) if len(rates) else 0.0)
-    axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
-    style.from_zero(axes, top)
-    if facts is not None:
+        top = max(top, _between(axes, times, total, name, CYCLE[index % len(CYCLE)]))
+    if facts is not None and facts.opportunities_ms is not None:
+        times, _ = counter(first.links, link, "bytes")
+        offered = facts.offered(times)
+        top = max(top, _between(axes, times, offered, "offered by the trace", INK, DASHES))
+    elif facts is not None:
         changes = [(time, rate * 1e-6) for time, rate in facts.rates if time < first.end_s]
         style.label_steps(axes, changes, first.end_s, f"rate\n{changes[-1][1]:g} Mbit/s", INK)
+    axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
+    style.from_zero(axes, top)
     mark_dns(axes, dns_start(first))
     axes.set_title(f"Throughput of {link}")
     axes.set_xlabel("time (s)")
     axes.set_ylabel("throughput (Mbit/s)")
     style.below(figure)
     return figure
+
+
+def _between(
+    axes: Axes, times: Floats, total: Floats, name: str, color: str, line: Any = "solid"
+) -> float:
+    """Draws the rate, in Mbit/s, at which a total in bytes grew between samples; gives its peak."""
+    rates = np.diff(total) * 8e-6 / np.diff(times)
+    shown_times, shown = style.thin(times[1:], rates)
+    # A value holds from the sample before on, the first from time zero.
+    axes.plot(
+        np.concatenate([times[:1], shown_times]),
+        np.concatenate([shown[:1], shown]) if len(shown) else times[:1],
+        color=color,
+        drawstyle="steps-pre",
+        linestyle=line,
+        linewidth=1.1,
+        label=name,
+    )
+    return float(rates.max()) if len(rates) else 0.0
