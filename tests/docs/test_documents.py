@@ -91,8 +91,8 @@ def commands(block: Block) -> list[tuple[str, list[str]]]:
 
 
 def is_whole(block: Block) -> bool:
-    """Whether TOML is a scenario, and no part to add to the one shown before it."""
-    return block.lines[0].startswith("name = ")
+    """Whether TOML is a file, and no part to add to the scenario shown before it."""
+    return not block.lines[0].startswith("[[")
 
 
 def alike(shown: list[str], printed: list[str]) -> bool:
