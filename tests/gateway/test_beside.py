@@ -101,6 +101,40 @@ def answering(space: Namespace, address: str) -> Iterator[None]:
         over.set()
 
 
+def test_without_syn_cookies_new_connections_are_the_kernels(lab: Lab) -> None:
+    """The setting is noticed while the gateway runs: without it the kernel takes nothing over."""
+    assert lab.gateway is not None
+    address = lab.address("nsd", "gateway")
+
+    def until(name: str) -> None:
+        ends = time.monotonic() + 10
+        before = lab.counter(name)
+        while lab.counter(name) == before:
+            assert time.monotonic() < ends
+            assert ask(lab.network.client, address, SMALL, 3)[3] & 15 == 0
+            time.sleep(0.1)
+
+    until("syn")
+    with connect(lab.network.client, address) as kept:
+        kept.sendall(prefixed(SMALL))
+        receive(kept)
+        lab.network.server.settings({"net/ipv4/tcp_syncookies": "0"})
+        try:
+            until("syn_aside")
+            failed = lab.counter("adopt_failed")
+            with connect(lab.network.client, address) as stream:
+                for _ in range(3):
+                    stream.sendall(prefixed(SMALL))
+                    assert receive(stream)[3] & 15 == 0
+            assert lab.counter("adopt_failed") == failed
+        finally:
+            lab.network.server.settings({"net/ipv4/tcp_syncookies": "1"})
+        until("syn")
+        kept.sendall(prefixed(SMALL))
+        assert receive(kept)[3] & 15 == 0
+    assert "tcp_syncookies is 0" in (lab.gateway.folder / "log").read_text()
+
+
 def test_a_server_that_is_gone_is_refused_and_served_when_it_is_back(tmp_path: Path) -> None:
     """As without the gateway: whoever connects is told at once, and who was connected, too."""
     if gateway.program() is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Callable
@@ -124,6 +125,35 @@ def test_no_more_state_than_the_syn_cache_may_have(make: Maker) -> None:
         for client in clients:
             client.send(prefixed(SMALL), ACK | PSH)
             assert client.reply() == from_kernel(lab, SMALL)
+
+
+# A share of the clients.
+
+
+def test_a_share_of_the_clients_is_served(make: Maker) -> None:
+    """The same ones each time; the others have the kernel's TCP, and all have answers."""
+    with make("--active", "25 %") as lab, tap(lab.network) as line:
+        addresses = [f"198.18.{i}.{7 * i}" for i in range(36)]
+        sides = []
+        for address in addresses * 2:
+            before = lab.counter("syn"), lab.counter("syn_aside")
+            client = Peer(line, behind(lab), address=address)
+            client.connect()
+            client.send(prefixed(SMALL), ACK | PSH)
+            assert client.reply() == from_kernel(lab, SMALL)
+            served = lab.counter("syn") - before[0]
+            assert (served, lab.counter("syn_aside") - before[1]) in ((1, 0), (0, 1))
+            sides.append(served)
+        assert sides[:36] == sides[36:]
+        # 9 are to be expected of 36; fewer than 2, or more than 18, come once in a thousand times.
+        assert 2 <= sum(sides[:36]) <= 18
+        assert lab.gateway is not None
+        assert (
+            json.loads(lab.gateway.command("status", "--interface", lab.gateway.link, "--json"))[
+                "settings"
+            ]["active"]
+            == "25 %"
+        )
 
 
 # S9.

@@ -10,6 +10,7 @@
 
 #include "packet.h"
 #include "resend.h"
+#include "track.h"
 
 /* include/net/tcp.h, Linux 6.9 and later. */
 struct bpf_tcp_req_attrs {
@@ -254,11 +255,14 @@ int gateway_adopt(struct __sk_buff *ctx)
 	struct unsent unsent;
 	enum adoption adoption;
 	int parsed, verdict = TC_ACT_UNSPEC;
+	bool shown = ctx->tc_index == SHOWN_INDEX;
 	struct flow *flow;
 	__u16 least;
 
 	if (unsent_find(ctx, &unsent))
 		return unsent_send(ctx, &unsent);
+	if (shown)
+		ctx->tc_index = 0;
 	if (!s || !s->active || !bpf_sk_assign_tcp_reqsk)
 		return TC_ACT_UNSPEC;
 	parsed = adopt_read(ctx, &in, &options);
@@ -300,6 +304,22 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (adoption == ADOPT_LATE) {
 		count(COUNT_STRANGE);
 		verdict = TC_ACT_SHOT;
+		goto release;
+	}
+	if (found && s->track && !shown) {
+		__u32 first = in.seq;
+
+		if (flow && adoption == ADOPT_JOINED)
+			first = flow->query_seq;
+		else if (flow && adoption == ADOPT_AHEAD)
+			first = flow->client_next;
+		verdict = TC_ACT_SHOT;
+		if (track_show(ctx, &in, &agreed, first)) {
+			ctx->tc_index = SHOWN_INDEX;
+			verdict = bpf_redirect(ctx->ifindex, BPF_F_INGRESS);
+		} else {
+			count(COUNT_XDP_ERROR);
+		}
 		goto release;
 	}
 	if (flow) {

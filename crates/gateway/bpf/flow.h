@@ -37,6 +37,22 @@ static __always_inline int flow_key_of(struct flow_key *key, const __be32 client
 	return 1;
 }
 
+/* FNV-1a in 32 bits. */
+static __always_inline __u32 fnv1a(const __u8 *bytes, __u32 length)
+{
+	__u32 hash = 0x811c9dc5;
+
+	for (__u32 i = 0; i < length; i++)
+		hash = (hash ^ bytes[i]) * 0x01000193;
+	return hash;
+}
+
+/* Whether a client is of the share that is served. */
+static __always_inline int client_served(const struct settings *s, const __be32 client[4])
+{
+	return s->share == ~0U || fnv1a((const __u8 *)client, 16) < s->share;
+}
+
 static __always_inline struct flow *flow_find(const struct flow_key *key)
 {
 	return bpf_map_lookup_elem(&flows, key);

@@ -63,6 +63,8 @@ static __always_inline enum fate on_syn(struct xdp_md *ctx, struct verdict *v)
 	case BESIDE_NO_SERVER:
 		return pass(COUNT_SYN_PASSED);
 	}
+	if (!client_served(v->s, v->w->in.who.client))
+		return pass(COUNT_SYN_ASIDE);
 	if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_SYN))
 		return drop(COUNT_SYN_LIMITED);
 

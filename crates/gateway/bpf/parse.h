@@ -214,6 +214,9 @@ static __always_inline enum parsed parse_frame(void *data, void *end, __u32 fram
 		type++; /* behind the tag's own two bytes */
 		s->network += VLAN_TAG;
 	}
+	/* What went to a group is nobody's connection (RFC 1122 section 4.2.3.10). */
+	if (*(__u8 *)data & 1)
+		return PARSED_OTHER;
 	if (*type == bpf_htons(TYPE_IPV4))
 		parsed = parse_ipv4(&cursor, frame, s, &rest);
 	else if (*type == bpf_htons(TYPE_IPV6))

@@ -15,13 +15,9 @@ struct bpf_map {
 /* FNV-1a of the key. */
 static __always_inline __u32 syncache_bucket(const struct flow_key *key)
 {
-	const __u8 *bytes = (const __u8 *)key;
 	__u32 size = ((struct bpf_map *)&syncache_buckets)->max_entries;
-	__u32 hash = 0x811c9dc5;
 
-	for (__u32 i = 0; i < sizeof(*key); i++)
-		hash = (hash ^ bytes[i]) * 0x01000193;
-	return size ? hash % size : 0;
+	return size ? fnv1a((const __u8 *)key, sizeof(*key)) % size : 0;
 }
 
 /* Whether there is room for one more entry SYN; if so, it is taken. */

@@ -27,6 +27,7 @@ struct settings {
 	__u64 large_ns;			/* how long a name with a large reply is remembered */
 	__u32 patience_us;		/* how long the server has to answer before a query that comes again is the kernel's */
 	__u32 interface;		/* index of the interface that clients are on */
+	__u32 share;			/* clients whose hash is below are served; UINT32_MAX: all */
 	__u16 port;			/* DNS, host byte order */
 	__u16 mss4;			/* ours: the interface's MTU less 40 */
 	__u16 mss6;			/* less 60 */
@@ -41,7 +42,8 @@ struct settings {
 	__u8 axfr_detect;		/* 1: zone transfers are left to the kernel's TCP */
 	__u8 loglevel;
 	__u8 generic;			/* 1: XDP runs in the kernel's receive path, not in the driver */
-	__u8 pad[6];
+	__u8 track;			/* 1: connection tracking is shown a handshake of what the kernel takes over */
+	__u8 pad[1];
 };
 
 /* A connection: the client and which server address. IPv4 as ::ffff:a.b.c.d. */
@@ -145,6 +147,7 @@ struct source {
 	X(CLOSED, "connections closed in order")                                                             \
 	X(EXPIRED, "entries removed after their time")                                                       \
 	X(SYN_PASSED, "SYNs left to the kernel: the server has no UDP socket, or listens with MPTCP")         \
+	X(SYN_ASIDE, "SYNs left to the kernel: of clients beyond the share that is served, or SYN cookies are off")   \
 	X(KERNEL_HAS_IT, "segments of connections that the kernel has, or is to have; passed")               \
 	X(TO_KERNEL_TRANSFER, "zone transfers left to the kernel")                                           \
 	X(TO_KERNEL_UNUSUAL, "first data that is not one whole query, left to the kernel")                   \

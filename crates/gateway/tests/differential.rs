@@ -520,8 +520,9 @@ fn side_by_side(name: &'static str, settings: &Settings, never: &[Counter]) {
 }
 
 /// What needs other surroundings: the sweeper, sockets, a kernel that refuses something, a ring that is full.
-const NOWHERE: [Counter; 8] = [
+const NOWHERE: [Counter; 9] = [
     Counter::SynPassed,
+    Counter::SynAside,
     Counter::ToKernelDown,
     Counter::QueryNoRoom,
     Counter::Expired,

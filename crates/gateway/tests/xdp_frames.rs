@@ -171,6 +171,17 @@ fn no_frame_gets_the_program_to_send_nonsense() {
 }
 
 #[test]
+fn what_went_to_a_group_passes() {
+    let programs = programs!("what_went_to_a_group_passes");
+    for client in Client::kinds(&programs) {
+        for mut frame in valid_frames(&client) {
+            frame[0] |= 1;
+            assert_eq!(counted(&programs, &[], || programs.xdp(&frame)), (XDP_PASS, frame));
+        }
+    }
+}
+
+#[test]
 fn inactive_is_as_if_not_there() {
     let programs = programs!("inactive_is_as_if_not_there");
     programs.set(settings { active: 0, ..Programs::settings() });

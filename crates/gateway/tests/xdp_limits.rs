@@ -13,6 +13,30 @@ use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
 
 #[test]
+fn a_share_of_the_clients_is_served() {
+    let programs = programs!("a_share_of_the_clients_is_served");
+    // FNV-1a in 32 bits (draft-eastlake-fnv) over 198.51.100.7 and 2001:db8:7::7 as 16 bytes, computed in Python.
+    for (ipv6, hash) in [(false, 0xdec4_476d_u32), (true, 0xbe48_363f)] {
+        let client = Client::new(&programs, ipv6, false);
+        let syn = client.saying.syn().packet();
+        for share in [hash, 0] {
+            programs.set(settings { share, ..Programs::settings() });
+            let came = counted(&programs, &[Counter::SynAside], || client.say_packet(&syn));
+            assert_eq!(came, Came::Pass);
+        }
+        for share in [hash + 1, u32::MAX] {
+            programs.set(settings { share, ..Programs::settings() });
+            assert!(matches!(client.say_packet(&syn), Came::Segment(_)));
+        }
+        // Who was answered goes on, whatever the share is now.
+        let mut client = client.open();
+        programs.set(settings { share: 0, ..Programs::settings() });
+        let data = client.saying.data();
+        assert!(matches!(client.say(&data), Came::Query(_)));
+    }
+}
+
+#[test]
 fn sources_have_rates_of_their_own() {
     let programs = programs!("sources_have_rates_of_their_own");
     // One in a minute, and three more at once.

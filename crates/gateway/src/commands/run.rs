@@ -319,7 +319,7 @@ impl DataPath for InKernel {
             counters: self.gateway.counters().map_err(Failure::fault)?,
             states,
             room: config.cache.connections.into(),
-            active: config.active,
+            active: config.active.any(),
         })
     }
 

@@ -132,7 +132,7 @@ impl DataPath for InUserSpace {
             counters: told.counters.clone(),
             states: told.states.clone(),
             room: config.cache.connections.into(),
-            active: config.active,
+            active: config.active.any(),
         })
     }
 

@@ -32,8 +32,8 @@ pub struct Config {
     pub mode: Mode,
     /// The DNS port; the paper's `port`.
     pub port: u16,
-    /// False: everything passes untouched, as if the gateway were not there; the paper's `active`.
-    pub active: bool,
+    /// Which clients are served; what others send passes untouched; the paper's `active`.
+    pub active: Active,
     /// How long the server has to answer at all; the paper's `timeout`.
     pub timeout: Span,
     /// How long the server has to answer over UDP before a query that comes again goes to it over TCP.
@@ -72,6 +72,37 @@ pub struct Config {
     pub cache: Cache,
     /// The user-space data path.
     pub user: User,
+}
+
+/// Which clients are served: a share of them, by a hash of their addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Active(u16);
+
+impl Active {
+    /// All.
+    pub const ALL: Self = Self(10_000);
+    /// None: everything passes, as if the gateway were not there.
+    pub const NONE: Self = Self(0);
+
+    /// This many in ten thousand, or all where it is more.
+    pub fn of(in_ten_thousand: u16) -> Self {
+        Self(in_ten_thousand.min(10_000))
+    }
+
+    /// Whether any client is served.
+    pub fn any(self) -> bool {
+        self != Self::NONE
+    }
+
+    /// The bound of the hashes of those that are served, as the data paths have it; `u32::MAX`: all.
+    pub fn share(self) -> u32 {
+        (u64::from(self.0) * u64::from(u32::MAX) / 10_000) as u32
+    }
+
+    /// In percent.
+    pub fn percent(self) -> f64 {
+        f64::from(self.0) / 100.0
+    }
 }
 
 /// The user-space data path, in mode `user`.
@@ -175,7 +206,7 @@ impl Default for Config {
             servers: Vec::new(),
             mode: Mode::Auto,
             port: 53,
-            active: true,
+            active: Active::ALL,
             timeout: Span::from_secs(3),
             patience: Span::from_ms(500),
             idle: Span::from_secs(10),
@@ -253,6 +284,14 @@ impl Config {
         if let Some(own) = upstream.iter().find(|to| self.servers.contains(&to.ip())) {
             let what = format!("{own} is the address that clients use");
             return refuse("user.upstream", what, "name one that the DNS server itself listens on");
+        }
+        if self.mode == Mode::User && self.active.any() && self.active != Active::ALL {
+            let what = "a share, and in mode user nobody else serves the other clients".into();
+            return refuse("active", what, "true or false, or the in-kernel data path");
+        }
+        if self.mode == Mode::User && self.truncate_over > 0 {
+            let what = "set, and in mode user no UDP client comes by".into();
+            return refuse("truncate_over", what, "leave it out, and set the server's own limit");
         }
         if self.rotation < Span::from_secs(64) {
             // A cookie is accepted for up to 64 s, and only the present key and the one before are known.

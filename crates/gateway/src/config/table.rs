@@ -7,10 +7,10 @@ use narrows_units::{Bytes, Span};
 
 pub use super::value::{Raw, Wrong};
 use super::value::{
-    addresses, bytes, one_of, quoted, show_bytes, show_span, sockets, span, text, truth, whole,
-    wrong,
+    active, addresses, bytes, one_of, quoted, show_bytes, show_span, sockets, span, text, truth,
+    whole, wrong,
 };
-use super::{Close, Config, Mode, OnExit, UserLink};
+use super::{Active, Close, Config, Mode, OnExit, UserLink};
 
 /// A key.
 #[derive(Debug)]
@@ -103,11 +103,16 @@ pub static KEYS: &[Key] = &[
     },
     Key {
         name: "active",
-        placeholder: "BOOL",
+        placeholder: "BOOL|SHARE",
         live: true,
-        help: "false: everything passes untouched, as if the gateway were not there",
-        set: |config, raw| truth(raw).map(|value| config.active = value),
-        show: |config| config.active.to_string(),
+        help: "false: everything passes untouched, as if the gateway were not there; a share such as \"10 %\": new connections of that \
+               share of the clients, by a hash of their addresses, are served, and the kernel's TCP has the others",
+        set: |config, raw| active(raw).map(|value| config.active = value),
+        show: |config| match config.active {
+            Active::ALL => "true".into(),
+            Active::NONE => "false".into(),
+            share => quoted(&format!("{} %", share.percent())),
+        },
     },
     Key {
         name: "timeout",
@@ -523,6 +528,9 @@ mod tests {
         refused("timeout", Raw::Text("0 s".into()));
         assert_eq!(refused("timeout", Raw::Whole(3)).hint, "such as \"3 s\"");
         refused("active", Raw::Whole(1));
+        refused("active", Raw::Text("101 %".into()));
+        refused("active", Raw::Text("10".into()));
+        refused("active", Raw::Text("0.001 %".into()));
         refused("close", Raw::Text("rst".into()));
         refused("metrics", Raw::Text("192.0.2.1:9053".into()));
         refused("truncate_over", Raw::Text("511 B".into()));

@@ -4,6 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use narrows_units::{Span, parse_bytes, parse_span};
 
+use super::Active;
+
 /// A value as it stands in a file or behind a flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Raw {
@@ -58,6 +60,26 @@ pub(super) fn truth(raw: &Raw) -> Result<bool, Wrong> {
         Raw::Flag(text) if text == "false" => Ok(false),
         Raw::Flag(text) => Err(wrong(format!("is {text:?}"), "true or false")),
         other => Err(wrong(format!("is {}", kind(other)), "true or false, without quotes")),
+    }
+}
+
+/// A truth value, or a share in percent with at most two decimals.
+pub(super) fn active(raw: &Raw) -> Result<Active, Wrong> {
+    let share = match raw {
+        Raw::Flag(text) | Raw::Text(text) => text.strip_suffix('%').map(str::trim_end),
+        _ => None,
+    };
+    let Some(share) = share else {
+        let or = |wrong: Wrong| Wrong { hint: format!("{}, or \"10 %\"", wrong.hint), ..wrong };
+        return truth(raw).map_err(or).map(|yes| if yes { Active::ALL } else { Active::NONE });
+    };
+    let hundredths = share.parse::<f64>().ok().map(|percent| percent * 100.0);
+    match hundredths.filter(|of| (0.0..=10_000.0).contains(of) && (of - of.round()).abs() < 1e-6) {
+        Some(of) => Ok(Active::of(of.round() as u16)),
+        None => Err(wrong(
+            format!("\"{share} %\" is no share"),
+            "from \"0 %\" to \"100 %\", with two decimals at most",
+        )),
     }
 }
 

@@ -48,6 +48,7 @@ counters! {
     Closed "closed" "connections closed in order"
     Expired "expired" "entries removed after their time"
     SynPassed "syn_passed" "SYNs left to the kernel: the server has no UDP socket, or listens with MPTCP"
+    SynAside "syn_aside" "SYNs left to the kernel: of clients beyond the share that is served, or SYN cookies are off"
     KernelHasIt "kernel_has_it" "segments of connections that the kernel has, or is to have; passed"
     ToKernelTransfer "to_kernel_transfer" "zone transfers left to the kernel"
     ToKernelUnusual "to_kernel_unusual" "first data that is not one whole query, left to the kernel"

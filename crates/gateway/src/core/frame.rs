@@ -18,6 +18,10 @@ impl Core {
             }
             return Verdict::Pass;
         };
+        // What went to a group is nobody's connection (RFC 1122 section 4.2.3.10).
+        if frame[0] & 1 == 1 {
+            return Verdict::Pass;
+        }
         let (header, packet) = frame.split_at(header);
         let version = match &header[header.len() - 2..] {
             IPV4 => 4,

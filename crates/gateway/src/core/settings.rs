@@ -44,6 +44,8 @@ pub struct Settings {
     pub large_ns: u64,
     /// How many microseconds the server has to answer before a query that comes again is the kernel's.
     pub patience_us: u32,
+    /// Clients whose hash is below are served; `u32::MAX`: all.
+    pub share: u32,
     /// The servers' port.
     pub port: u16,
     /// The largest payload that we take in an IPv4 segment: the interface's MTU less 40.
@@ -98,6 +100,7 @@ impl Default for Settings {
             query_burst_ns: 0,
             large_ns: 60_000_000_000,
             patience_us: 500_000,
+            share: u32::MAX,
             port: 53,
             mss4: 1460,
             mss6: 1440,

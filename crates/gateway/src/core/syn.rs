@@ -1,5 +1,7 @@
 //! SYNs: their answers, and the SYN cache of the paper (section V), which keeps an entry for each.
 
+use std::net::IpAddr;
+
 use narrows_wire::tcp::{Flags, Options};
 
 use super::client::Client;
@@ -30,6 +32,10 @@ impl Client<'_> {
                 self.core.count(Counter::SynPassed);
                 return Verdict::Pass;
             }
+        }
+        if !self.core.serves(self.key.client) {
+            self.core.count(Counter::SynAside);
+            return Verdict::Pass;
         }
         let (interval, burst) =
             (self.core.settings.syn_interval_ns, self.core.settings.syn_burst_ns);
@@ -99,6 +105,12 @@ impl Client<'_> {
 }
 
 impl Core {
+    /// Whether a client is of the share that is served, by FNV-1a over its address (IPv4 as ::ffff:a.b.c.d).
+    fn serves(&self, client: IpAddr) -> bool {
+        let share = self.settings.share;
+        share == u32::MAX || fnv1a(cookie::mapped(client)) < share
+    }
+
     /// The entry SYN of this connection is no longer there.
     pub(super) fn leave_bucket(&mut self, key: &FlowKey) {
         let bucket = self.bucket(key);
@@ -110,8 +122,12 @@ impl Core {
     pub(super) fn bucket(&self, key: &FlowKey) -> usize {
         let client = cookie::mapped(key.client).into_iter();
         let bytes = client.chain(key.port.to_be_bytes()).chain([key.server, 0]);
-        let hash = bytes
-            .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-        (hash % self.settings.hashsize) as usize
+        (fnv1a(bytes) % self.settings.hashsize) as usize
     }
+}
+
+/// FNV-1a in 32 bits.
+fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u32 {
+    let step = |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    bytes.into_iter().fold(0x811c_9dc5, step)
 }

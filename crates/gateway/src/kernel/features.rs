@@ -55,7 +55,7 @@ impl Features {
                 None => tcx.then_some(false),
             },
             ethernet: interface.is_ethernet(),
-            syncookies: std::fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies")
+            syncookies: std::fs::read_to_string(super::settings::SYNCOOKIES)
                 .ok()
                 .and_then(|text| text.trim().parse().ok()),
             xdp,

@@ -14,6 +14,7 @@ use super::features::Features;
 use super::links::{self, Hook, Link, XdpMode, program_name};
 use super::load;
 use super::pins::{Lock, Pins};
+use super::settings::Around;
 use super::sweep::{Maps, Sweeper, Swept, Times};
 use super::{KernelError, settings, view};
 use crate::config::{Config, Mode};
@@ -34,6 +35,7 @@ pub struct Gateway {
     maps: BTreeMap<String, MapHandle>,
     links: Vec<Link>,
     secret: Secret,
+    around: Around,
     sweeper: Sweeper,
     swept: Swept,
     sweep_at: Instant,
@@ -136,9 +138,11 @@ impl Gateway {
                 .ok_or_else(|| KernelError::refused("opening the maps", format!("no map {name}")))
         };
         write_servers(map("servers")?, &config.servers)?;
+        let before = settings::read(map("settings")?)?;
+        let around = Around::look(Around { tracking: before.track != 0, ..Around::default() });
         let write_settings = |mode| {
             let keys = secret.keys(unix_s(), config.rotation);
-            settings::write(map("settings")?, &settings::of(config, interface, mode, keys))
+            settings::write(map("settings")?, &settings::of(config, interface, mode, keys, around))
         };
         // Right in either mode, if slower in one.
         write_settings(XdpMode::Generic)?;
@@ -161,6 +165,7 @@ impl Gateway {
             maps: loaded.maps,
             links,
             secret,
+            around,
             sweeper,
             swept: Swept::default(),
             sweep_at: Instant::now(),
@@ -199,11 +204,13 @@ impl Gateway {
         if let Ok(interface) = Interface::find(&self.interface.name) {
             self.interface.mtu = interface.mtu;
         }
+        self.look_around();
         let wanted = settings::of(
             config,
             &self.interface,
             self.mode,
             self.secret.keys(unix_s(), config.rotation),
+            self.around,
         );
         let map = self.map("settings")?;
         let mut present = settings::read(map)?;
@@ -221,6 +228,24 @@ impl Gateway {
             }
         }
         Ok(())
+    }
+
+    /// Notes what the kernel does besides, and says what is new of it.
+    fn look_around(&mut self) {
+        let (before, now) = (self.around, Around::look(self.around));
+        self.around = now;
+        if now.tracking && !before.tracking {
+            log(Level::Info, "connection tracking is in use, and is shown handshakes", json!({}));
+        }
+        if now.no_syncookies && !before.no_syncookies {
+            log(
+                Level::Error,
+                "tcp_syncookies is 0: the kernel takes no connection over, and has all new ones from their SYN on",
+                json!({ "hint": "sysctl net.ipv4.tcp_syncookies=1" }),
+            );
+        } else if before.no_syncookies && !now.no_syncookies {
+            log(Level::Info, "tcp_syncookies is on again: new connections are served", json!({}));
+        }
     }
 
     /// Removes and closes entries whose time is over; to be called about once a second. Where there are so many

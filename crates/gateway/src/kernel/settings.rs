@@ -44,12 +44,39 @@ macro_rules! plain {
 }
 plain! { settings 128 flow 64 flow_key 20 source 16 }
 
+/// What the kernel does besides, in this network namespace, that the programs have to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Around {
+    /// Connection tracking follows connections: it is to see a handshake of those that the kernel takes over.
+    pub tracking: bool,
+    /// `tcp_syncookies` is 0: the kernel takes no connection over, and so has all new ones from their SYN on.
+    pub no_syncookies: bool,
+}
+
+impl Around {
+    /// How it is now. Tracking that was seen once stays: a quiet machine may have nothing to follow for a while.
+    pub fn look(before: Self) -> Self {
+        let number =
+            |path: &str| -> Option<u64> { std::fs::read_to_string(path).ok()?.trim().parse().ok() };
+        // Each query's datagram is followed where anything is: those of the look at the server, too.
+        let followed = number("/proc/sys/net/netfilter/nf_conntrack_count");
+        Self {
+            tracking: before.tracking || followed.is_some_and(|n| n > 0),
+            no_syncookies: number(SYNCOOKIES) == Some(0),
+        }
+    }
+}
+
+/// Without them the kernel takes no connection over.
+pub const SYNCOOKIES: &str = "/proc/sys/net/ipv4/tcp_syncookies";
+
 /// The programs' settings for a configuration, where XDP runs in this mode.
 pub fn of(
     config: &Config,
     interface: &Interface,
     mode: XdpMode,
     keys: [CookieKey; 2],
+    around: Around,
 ) -> types::settings {
     let limits = &config.limits;
     let (mss4, mss6) = interface.mss();
@@ -65,6 +92,7 @@ pub fn of(
         // A minute at most: see its key.
         patience_us: (config.patience.as_ps() / 1_000_000) as u32,
         interface: interface.index,
+        share: if around.no_syncookies { 0 } else { config.active.share() },
         port: config.port,
         mss4,
         mss6,
@@ -73,12 +101,13 @@ pub fn of(
         truncate_over: config.truncate_over,
         syncache_limit: config.syncache.cachelimit,
         syncache_bucket_limit: config.syncache.bucketlimit,
-        active: config.active.into(),
+        active: config.active.any().into(),
         close_fin: (config.close == Close::Fin).into(),
         syncache: config.syncache.active.into(),
         axfr_detect: config.axfr_detect.into(),
         loglevel: config.loglevel,
         generic: (mode == XdpMode::Generic).into(),
+        track: around.tracking.into(),
         ..types::settings::default()
     }
 }
@@ -108,6 +137,7 @@ pub fn read(map: &MapHandle) -> Result<types::settings, KernelError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Active;
 
     fn interface() -> Interface {
         Interface { name: "eth0".into(), index: 7, mtu: 1500, hardware: 1, up: true }
@@ -120,6 +150,7 @@ mod tests {
             &interface(),
             XdpMode::Generic,
             [CookieKey { k0: 1, k1: 2 }, CookieKey { k0: 3, k1: 4 }],
+            Around::default(),
         );
         assert_eq!(
             (settings.interface, settings.port, settings.mss4, settings.mss6),
@@ -132,6 +163,19 @@ mod tests {
         );
         assert_eq!((settings.syn_interval_ns, settings.generic), (0, 1));
         assert_eq!((settings.query_interval_ns, settings.patience_us), (500_000, 500_000));
+        assert_eq!((settings.share, settings.track), (u32::MAX, 0));
+    }
+
+    #[test]
+    fn what_the_kernel_does_besides_is_told() {
+        let of = |active, around| {
+            let config = Config { active: Active::of(active), ..Config::default() };
+            of(&config, &interface(), XdpMode::Native, [CookieKey::default(); 2], around)
+        };
+        let off = Around { tracking: true, no_syncookies: true };
+        assert_eq!((of(10_000, off).share, of(10_000, off).track), (0, 1));
+        // A tenth of 2^32, less one.
+        assert_eq!(of(1_000, Around::default()).share, 429_496_729);
     }
 
     #[test]
@@ -151,8 +195,13 @@ mod tests {
 
     #[test]
     fn bytes_and_back() {
-        let settings =
-            of(&Config::default(), &interface(), XdpMode::Native, [CookieKey::default(); 2]);
+        let settings = of(
+            &Config::default(),
+            &interface(),
+            XdpMode::Native,
+            [CookieKey::default(); 2],
+            Around::default(),
+        );
         let back = types::settings::from_bytes(settings.bytes()).expect("the same size");
         assert_eq!(back.bytes(), settings.bytes());
         assert!(types::settings::from_bytes(&[0; 3]).is_none());

@@ -110,6 +110,7 @@ impl Programs {
             previous_until_ns: u64::MAX,
             large_ns: 60_000_000_000,
             patience_us: 500_000,
+            share: u32::MAX,
             port: 53,
             mss4: 1460,
             mss6: 1440,

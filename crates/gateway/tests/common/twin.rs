@@ -152,6 +152,7 @@ fn shared(core: &Settings, wall_offset: Duration) -> settings {
         query_burst_ns: core.query_burst_ns,
         large_ns: core.large_ns,
         patience_us: core.patience_us,
+        share: core.share,
         port: core.port,
         mss4: core.mss4,
         mss6: core.mss6,

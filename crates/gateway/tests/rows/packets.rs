@@ -135,6 +135,18 @@ fn with_vlan_tags_are_read_and_answered_in_kind() {
 }
 
 #[test]
+fn to_a_group_address_of_the_link_pass() {
+    let mut core = Core::new(settings());
+    let client = Conversation::new(settings());
+    let mut frame = vec![1, 0x80, 0xc2, 0, 0, 3, 2, 0, 0, 0, 0, 2, 0x08, 0x00];
+    frame.extend(client.syn().packet());
+    let mut out = Vec::new();
+    let verdict = core.on_client_frame(client.now, &frame, |_| Beside::Server, &mut out);
+    assert_eq!((verdict, out.len()), (Verdict::Pass, 0));
+    assert_eq!(core.counters().iter().map(|(_, n)| n).sum::<u64>(), 0);
+}
+
+#[test]
 fn with_a_wrong_checksum_are_dropped_if_they_have_data() {
     let mut client = Conversation::open(settings());
     let mut packet = client.data().packet();

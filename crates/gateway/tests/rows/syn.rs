@@ -49,6 +49,27 @@ fn with_another_of_these_is_dropped() {
 }
 
 #[test]
+fn of_a_client_beyond_the_share_is_passed() {
+    // FNV-1a in 32 bits (draft-eastlake-fnv) over the address as 16 bytes, computed in Python.
+    for (address, hash) in [("198.51.100.7", 0xdec4_476d_u32), ("2001:db8:7::7", 0xbe48_363f)] {
+        for (share, served) in [(hash, false), (hash + 1, true), (0, false), (u32::MAX, true)] {
+            let mut client = Conversation::new(Settings { share, ..settings() });
+            if address.contains(':') {
+                client = client.over_ipv6();
+            }
+            client.client.set_ip(address.parse().expect("an address"));
+            let syn = client.syn();
+            if served {
+                segment(client.say(&syn));
+            } else {
+                assert_eq!(client.say(&syn), PASS);
+                assert_eq!(client.count(Counter::SynAside), 1);
+            }
+        }
+    }
+}
+
+#[test]
 fn above_the_rate_of_its_source_is_dropped() {
     let settings =
         Settings { syn_interval_ns: 1_000_000_000, syn_burst_ns: 2_000_000_000, ..settings() };
