@@ -175,9 +175,18 @@ _TABLES: Sequence[Table] = (
                 "Data handed in order to the receiver's application.",
             ),
             Column(
-                "segments_sent", _U64, "segments", "Data segments sent, retransmissions included."
+                "segments_sent",
+                _U64,
+                "segments",
+                "Segments that the sender sent: data, SYN, FIN and acknowledgements, "
+                "retransmissions included.",
             ),
-            Column("segments_retransmitted", _U64, "segments", "Data segments sent again."),
+            Column(
+                "segments_retransmitted",
+                _U64,
+                "segments",
+                "Segments that the sender sent again, SYNs and tail loss probes included.",
+            ),
             Column("timeouts", _U32, "", "Retransmission timeouts."),
             Column("fast_recoveries", _U32, "", "Times that fast recovery was entered."),
             Column("ecn_reductions", _U32, "", "Times that the window was reduced because of ECN."),
