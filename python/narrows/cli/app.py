@@ -21,6 +21,7 @@ from narrows.cli import (
     reproduce,
     run,
     schema,
+    size,
     sweep,
     sweep_plot,
 )
@@ -77,6 +78,7 @@ for _name, _module in (
     ("check", check),
     ("schema", schema),
     ("profiles", profiles),
+    ("size", size),
 ):
     _help = _prose(_module.command.__doc__ or "")
     app.command(_name, help=_help, epilog=_prose(_module.EXAMPLES))(_module.command)

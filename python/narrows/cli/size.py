@@ -1,0 +1,88 @@
+"""`narrows size`: settings of RED and FIFO for a longest delay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from narrows.cli.failure import UserError
+from narrows.cli.options import Json
+
+EXAMPLES = """\
+[bold]narrows size --rate 10mbit --max-delay 300ms --ring 80[/bold] # the paper's test bed
+
+[bold]narrows size --rate "50 Mbit/s" --max-delay "40 ms" --json[/bold]
+"""
+
+
+def command(
+    rate: Annotated[
+        str,
+        typer.Option("--rate", metavar="RATE", help="The link's rate.", show_default=False),
+    ],
+    max_delay: Annotated[
+        str,
+        typer.Option(
+            "--max-delay",
+            metavar="TIME",
+            help="How long a packet may wait in a full queue and ring.",
+            show_default=False,
+        ),
+    ],
+    ring: Annotated[
+        int,
+        typer.Option(
+            "--ring",
+            metavar="PACKETS",
+            min=0,
+            max=65_536,
+            help="Packets in the card's ring (ethtool -g, TX).",
+        ),
+    ] = 0,
+    interface: Annotated[
+        str, typer.Option("--interface", metavar="NAME", help="The interface that tc is told.")
+    ] = "eth0",
+    json_output: Json = False,
+) -> None:
+    """Print RED's and FIFO's settings for a link whose longest delay is given.
+
+    The rule is that of Harhalakis et al. (2011): queue and ring together hold what the link sends
+    in the given time.
+    """
+    from narrows import _core
+    from narrows.sizing import size
+
+    found = size(
+        _quantity("--rate", rate, _core.parse_rate, "10mbit"),
+        _quantity("--max-delay", max_delay, _core.parse_span, "300ms"),
+        ring,
+    )
+    red, fifo = found.tc(interface)
+    if json_output:
+        told = {
+            "red": {
+                "limit_bytes": found.limit,
+                "min_bytes": found.min,
+                "max_bytes": found.max,
+                "burst_packets": found.burst,
+                "tc": red,
+            },
+            "fifo": {"limit_bytes": found.fifo, "tc": fifo},
+            "toml": found.toml(),
+        }
+        print(json.dumps(told, indent=2))
+        return
+    print(f"# In a scenario, for a link:\n{found.toml()}\n# On a machine, one of:\n{red}\n{fifo}")
+
+
+def _quantity(option: str, text: str, parse: Callable[[str], int], example: str) -> int:
+    try:
+        value = parse(text)
+    except ValueError as error:
+        raise UserError(f'{option} "{text}": {error}; hint: such as {example}') from None
+    if value == 0:
+        raise UserError(f'{option} "{text}": must be above zero; hint: such as {example}')
+    return value

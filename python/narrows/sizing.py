@@ -1,0 +1,101 @@
+"""RED's and FIFO's settings for a link whose longest delay is given, by Harhalakis et al.
+
+A full queue and a full ring of the network card together delay a packet by the given time. The
+ring comes out of what the queue may hold: RED's thresholds and the FIFO's size are lower by the
+ring's bytes, RED's limit is not (Harhalakis 2011, section IV: 300 ms at 10 Mbit/s give a limit of
+375000 bytes and a FIFO of 262500).
+
+Differences: the paper prints thresholds of 74874 and 262374 bytes, 126 less than its own rule
+gives, and does not say why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from narrows.errors import NarrowsError
+from narrows.scenario.quantities import bytes_text, rate_text, span_text
+
+__all__ = ["AVERAGE_PACKET", "RING_PACKET", "Sizes", "size"]
+
+AVERAGE_PACKET = 1400
+"""Bytes of an average packet, which RED's `burst` counts in (the paper's assumption)."""
+
+RING_PACKET = 1406.25
+"""Bytes of a packet in the ring: in the paper 80 packets delay by 90 ms at 10 Mbit/s."""
+
+_PROBABILITY = 0.1
+_MOST = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Settings of a queue before a link, in bytes; `burst` in packets."""
+
+    rate: int
+    """Bits per second."""
+    max_delay: int
+    """Picoseconds."""
+    ring: int
+    """Packets in the card's ring."""
+    limit: int
+    min: int
+    max: int
+    burst: int
+    fifo: int
+
+    def toml(self) -> str:
+        """Both queues as a link's `queue` in a scenario; the FIFO as a comment."""
+        return (
+            f'rate = "{rate_text(self.rate)}"\n'
+            f'queue = {{ kind = "red", limit = "{bytes_text(self.limit)}", '
+            f'min = "{bytes_text(self.min)}", max = "{bytes_text(self.max)}", '
+            f'burst = {self.burst}, avpkt = "{bytes_text(AVERAGE_PACKET)}", '
+            f"probability = {_PROBABILITY} }}\n"
+            f'# queue = {{ kind = "bfifo", limit = "{bytes_text(self.fifo)}" }}\n'
+        )
+
+    def tc(self, interface: str) -> tuple[str, str]:
+        """The commands that put RED, or the FIFO, at an interface (tc-red(8), tc-bfifo(8))."""
+        replace = f"tc qdisc replace dev {interface} root"
+        return (
+            f"{replace} red limit {self.limit} min {self.min} max {self.max} "
+            f"avpkt {AVERAGE_PACKET} burst {self.burst} probability {_PROBABILITY} "
+            f"bandwidth {self.rate}bit",
+            f"{replace} bfifo limit {self.fifo}",
+        )
+
+
+def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
+    """Settings for a link of `rate` bits per second that may delay by `max_delay` picoseconds.
+
+    `ring`: packets that the card's ring holds below the queue (`ethtool -g`, "TX").
+
+    Examples:
+        >>> sizes = size(10_000_000, 300 * 10**9, 80)
+        >>> sizes.limit, sizes.min, sizes.max, sizes.burst, sizes.fifo
+        (375000, 75000, 262500, 98, 262500)
+
+    Raises:
+        NarrowsError: The ring alone takes half of the delay or more, or too little is left for a
+            packet.
+    """
+    limit = rate * max_delay // (8 * 10**12)
+    ring_bytes = round(ring * RING_PACKET)
+    if limit > _MOST:
+        raise NarrowsError(
+            f"--max-delay {span_text(max_delay)}: makes {bytes_text(limit)} at {rate_text(rate)}, "
+            f"and Linux counts to {bytes_text(_MOST)}; hint: a shorter delay"
+        )
+    low, high = limit // 2 - ring_bytes, limit - ring_bytes
+    if low < AVERAGE_PACKET:
+        least = 2 * (ring_bytes + AVERAGE_PACKET) * 8 * 10**12 // rate + 10**9
+        shorter = "a shorter ring or " if ring else ""
+        raise NarrowsError(
+            f"--max-delay {span_text(max_delay)}: leaves RED no lower threshold at "
+            f"{rate_text(rate)} with a ring of {ring} packets; "
+            f"hint: {shorter}at least {span_text(least // 10**9 * 10**9)}"
+        )
+    # tc-red(8): (min + min + max) / (3 * avpkt).
+    burst = max(1, (2 * low + high) // (3 * AVERAGE_PACKET))
+    return Sizes(rate, max_delay, ring, limit, low, high, burst, high)

@@ -1,0 +1,59 @@
+"""`narrows size`: what it prints is a queue of the language, and the paper's."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+
+from narrows import Scenario
+
+from .conftest import SMALL, Narrows
+
+PAPER = ("--rate", "10mbit", "--max-delay", "300ms", "--ring", "80")
+
+
+def test_the_papers_link(narrows: Narrows) -> None:
+    done = narrows("size", *PAPER, "--json")
+    found = json.loads(done.stdout)
+    # Harhalakis 2011, section IV: these three are printed; the thresholds differ by 126 bytes.
+    assert found["red"]["limit_bytes"] == 375_000
+    assert found["red"]["burst_packets"] == 98
+    assert found["fifo"]["limit_bytes"] == 262_500
+    assert (
+        abs(found["red"]["min_bytes"] - 74_874) == abs(found["red"]["max_bytes"] - 262_374) == 126
+    )
+
+
+def test_what_it_prints_goes_into_a_scenario(narrows: Narrows) -> None:
+    printed = json.loads(narrows("size", *PAPER, "--json").stdout)["toml"]
+    queue = tomllib.loads(printed)["queue"]
+    text = SMALL.replace('{ kind = "bfifo", limit = "30000 B" }', printed.splitlines()[1][8:])
+    resolved = Scenario.parse(text).model_dump(mode="json")["links"][0]["queue"]
+    assert {key: resolved[key] for key in queue} == queue
+
+
+@pytest.mark.parametrize(
+    ("rate", "delay", "ring", "named"),
+    [
+        ("10mbit", "100ms", "80", "at least 183 ms"),
+        ("10", "300ms", "0", "--rate"),
+        ("10mbit", "0 s", "0", "above zero"),
+        ("10Gbit/s", "1 h", "0", "a shorter delay"),
+    ],
+)
+def test_what_cannot_be_sized(
+    narrows: Narrows, rate: str, delay: str, ring: str, named: str
+) -> None:
+    done = narrows("size", "--rate", rate, "--max-delay", delay, "--ring", ring)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert named in done.stderr
+
+
+def test_the_hint_is_enough(narrows: Narrows) -> None:
+    assert (
+        narrows("size", "--rate", "10mbit", "--max-delay", "183ms", "--ring", "80").returncode == 0
+    )
