@@ -60,6 +60,7 @@ def test_full_slots_answer_late_now_and_then() -> None:
     assert name_of([tcp(gap=40.0, prefix="alone")] * 6 + late) == "slots-full"
     never = [unanswered("timeout", "query", connect=40.0)] * 8
     assert name_of([tcp()] * 2 + never) == "slots-full"
+    assert name_of([tcp(), late[0]]) == "one-write"
 
 
 def test_a_full_backlog_drops_syns() -> None:

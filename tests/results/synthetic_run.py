@@ -199,6 +199,7 @@ def _dns(rng: Any, loss: float, workers: int, end_s: float, partial: bool) -> tu
     attempts: dict[str, Any] = {name: [row[i] for row in tries] for i, name in enumerate(tried)}
     answered_in_time = [int(fate == "answered") for fate in attempts["fate"]]
     attempts |= {
+        "first_byte_s": attempts["received_s"],
         "transport": ["udp"] * len(tries),
         "reused": [False] * len(tries),
         "handshake_round_trips": [0] * len(tries),

@@ -61,6 +61,7 @@ def test_fates_tell_each_attempt_in_order() -> None:
         "fate": ["answered", "pending", "reply-lost"],
         "lost_at": ["", "", "bottleneck.forward"],
         "reason": ["", "", "early"],
+        "first_byte_s": [2.5, float("nan"), float("nan")],
         "received_s": [2.5, float("nan"), float("nan")],
         "transport": ["udp"] * 3,
         "reused": [False] * 3,

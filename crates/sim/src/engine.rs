@@ -236,6 +236,7 @@ impl Simulation {
     fn tell(&mut self, number: u32, tell: impl FnOnce(&mut dyn Application, &mut Host<'_>)) {
         let mut host = Host {
             now: self.now,
+            first_byte_at: self.now,
             seed: self.plan.seed,
             application: number,
             network: &mut self.network,

@@ -89,7 +89,8 @@ struct Listener {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notice {
     Opened(Socket),
-    Received(Socket, Message),
+    /// A whole message, and when its first byte had come.
+    Received(Socket, Message, Time),
     Delivered(Socket),
     Closed(Socket, Closed),
     /// An application has a connection to accept.
@@ -193,7 +194,7 @@ impl Flows {
     }
 
     /// The next connection that waits for an application, if any.
-    pub(crate) fn accept(&mut self, application: u32) -> Option<Socket> {
+    pub(crate) fn accept(&mut self, now: Time, application: u32) -> Option<Socket> {
         let listener = self.listener(application)?;
         let socket = listener.queue.pop_front()?;
         if let Some(connection) = self.connection_of(socket)
@@ -201,7 +202,7 @@ impl Flows {
         {
             dialogue.sides[socket.side()].accept();
         }
-        self.collect_news(socket.end);
+        self.collect_news(now, socket.end);
         Some(socket)
     }
 
@@ -276,7 +277,7 @@ impl Flows {
                 self.news.push(Notice::Arrived(application));
             }
         }
-        self.collect_news(end);
+        self.collect_news(now, end);
     }
 
     /// What is no TCP has come to its host.
@@ -346,7 +347,7 @@ impl Flows {
         let (config, tick_us) = &self.configs[usize::from(config)];
         let cx = Context::with_tick(config, *tick_us, now);
         if connection.handle_timer(&cx, end, network) && connection.dialogue.is_some() {
-            self.collect_news(end);
+            self.collect_news(now, end);
         }
     }
 
@@ -424,7 +425,7 @@ impl Flows {
         while let Some(&end) = self.unsent.get(next) {
             next += 1;
             self.flush(now, end, network);
-            self.collect_news(end);
+            self.collect_news(now, end);
         }
         self.unsent.clear();
     }
@@ -441,7 +442,7 @@ impl Flows {
         if let Some(dialogue) = &mut connection.dialogue {
             dialogue.sides[socket.side()].over = true;
         }
-        self.collect_news(socket.end);
+        self.collect_news(now, socket.end);
     }
 
     /// A datagram's label; `None` where the flow is gone.
@@ -519,15 +520,15 @@ impl Flows {
 
     /// Finds out what an end's application does not know yet, and whether both ends have done with
     /// the flow.
-    fn collect_news(&mut self, end: u32) {
+    fn collect_news(&mut self, now: Time, end: u32) {
         let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
         let socket = Socket { end, generation: connection.generation() };
         let Connection { dialogue: Some(dialogue), ends, .. } = connection else { return };
         let endpoint = &ends[socket.side()].endpoint;
-        while let Some(news) = dialogue.next_news(socket.side(), endpoint) {
+        while let Some(news) = dialogue.next_news(now, socket.side(), endpoint) {
             self.news.push(match news {
                 News::Opened => Notice::Opened(socket),
-                News::Received(message) => Notice::Received(socket, message),
+                News::Received(message, begun) => Notice::Received(socket, message, begun),
                 News::Closed(how) => Notice::Closed(socket, how),
             });
         }
@@ -618,7 +619,7 @@ impl Notice {
     pub(crate) fn application(&self, flows: &Flows) -> u32 {
         match *self {
             Self::Opened(socket)
-            | Self::Received(socket, _)
+            | Self::Received(socket, ..)
             | Self::Delivered(socket)
             | Self::Closed(socket, _) => flows.owner(socket.end),
             Self::Arrived(application) => application,
@@ -639,7 +640,10 @@ impl Notice {
     ) {
         match self {
             Self::Opened(socket) => application.opened(host, socket),
-            Self::Received(socket, message) => application.received(host, socket, message),
+            Self::Received(socket, message, first_byte_at) => {
+                host.first_byte_at = first_byte_at;
+                application.received(host, socket, message);
+            }
             Self::Delivered(socket) => application.delivered(host, socket),
             Self::Closed(socket, how) => application.closed(host, socket, how),
             Self::Arrived(_) => application.arrived(host),

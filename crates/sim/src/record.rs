@@ -68,6 +68,8 @@ pub struct AttemptRow {
     pub sent: Time,
     /// What became of it.
     pub fate: Fate,
+    /// When the first byte of its answer came.
+    pub first_byte: Option<Time>,
     /// When its answer came.
     pub received: Option<Time>,
     /// What carried it.

@@ -107,6 +107,7 @@ pub(crate) fn attempts(records: &Records, plan: &Plan) -> Table {
             Fate::QueryLost(_, reason) | Fate::ReplyLost(_, reason) => reason.name().to_owned(),
             _ => String::new(),
         },
+        "first_byte_s": F64 = |row| seconds(row.first_byte),
         "received_s": F64 = |row| seconds(row.received),
         "transport": Text = |row| row.transport.name().to_owned(),
         "reused": Bool = |row| row.reused,

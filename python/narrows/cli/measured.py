@@ -1,4 +1,7 @@
-"""What `narrows import` says when it is done: how many of what, and what was not usable."""
+"""Measurements on the command line, from any run folder.
+
+What `narrows import` says when it is done: how many of what, and what was not usable.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,28 @@ from pathlib import Path
 import polars as pl
 
 from narrows.cli.failure import Exit, say
-from narrows.results import Measurement, TextTable
+from narrows.results import Measurement, Run, TextTable
+from narrows.results.folder import RUN_FILE
+
+
+def load(folder: Path) -> Measurement:
+    """A measurement's run folder, or a scenario's as one.
+
+    Raises:
+        RunFolderError: It is neither.
+    """
+    from narrows.probe import measurement_of
+
+    return measurement_of(Run.load(folder)) if _is_scenario(folder) else Measurement.load(folder)
+
+
+def _is_scenario(folder: Path) -> bool:
+    try:
+        with (folder / RUN_FILE).open("rb") as file:
+            head = file.read(4096)
+    except OSError:
+        return False
+    return any(f'"backend": "{name}"'.encode() in head for name in ("sim", "kernel"))
 
 
 def saved(measurement: Measurement, folder: Path, *, json_output: bool, quiet: bool) -> Exit:

@@ -31,7 +31,7 @@ def command(
         list[Path],
         typer.Argument(
             metavar="RUN",
-            help="Run folders of narrows probe or narrows import, one or more.",
+            help="Run folders of narrows probe, narrows import or narrows run, one or more.",
             show_default=False,
         ),
     ],
@@ -70,10 +70,10 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Compare response times over TCP and UDP: pairs, ratios, peaks, failures, a map."""
+    from narrows.cli.measured import load
     from narrows.ratio import Rules, analyse
     from narrows.ratio.folder import RATIO_FILE, document
     from narrows.ratio.words import summary_text
-    from narrows.results import Measurement
 
     if family not in (None, 4, 6):
         raise UserError(f"--family {family}: is neither 4 nor 6")
@@ -85,7 +85,7 @@ def command(
     folder = out or free_folder(Path("runs"), "ratio")
     if out is not None and _is_taken(out) and not (out / RATIO_FILE).exists():
         raise UserError(f"{out}: holds other files; hint: choose a new or empty folder")
-    measurements = [Measurement.load(run) for run in runs]
+    measurements = [load(run) for run in runs]
     analysis = analyse(measurements, rules, servers=server or ())
     if json_output:
         print(json.dumps(document(analysis), indent=2, allow_nan=False))

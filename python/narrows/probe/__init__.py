@@ -10,6 +10,7 @@ from __future__ import annotations
 from narrows.probe.conduct import Progress, probe
 from narrows.probe.errors import ProbeError
 from narrows.probe.plan import Plan, Target, plan
+from narrows.probe.simulated import measurement_of
 from narrows.probe.verdict import VERDICTS, Verdict, verdicts
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Progress",
     "Target",
     "Verdict",
+    "measurement_of",
     "plan",
     "probe",
     "verdicts",

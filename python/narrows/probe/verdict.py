@@ -234,7 +234,9 @@ class _Seen:
         ) <= max(3.0, 0.1 * self.wait)
         if slow and steady:
             return self._steady()
-        if late / len(self.waits) >= SOME and late / len(self.waits) > 3.0 * self.udp_lost:
+        # One late answer may be anybody's: a busy machine's, too.
+        share = late / len(self.waits)
+        if late > 1 and share >= SOME and share > 3.0 * self.udp_lost:
             if self.dropped >= 2 and self.share(self.dropped) > 3.0 * self.udp_lost:
                 return self._backlog_full()
             return (

@@ -113,6 +113,7 @@ class RatioAnalysis:
         sources: The folders that were read.
         skipped: Records that the import could not use, by reason.
         warnings: Why the ratios may not mean what they seem to.
+        verdicts: What the exchanges of a probe or a run say of a server, a sentence each.
     """
 
     table: pl.DataFrame
@@ -124,6 +125,7 @@ class RatioAnalysis:
     sources: tuple[str, ...]
     skipped: tuple[tuple[str, int], ...] = ()
     warnings: tuple[str, ...] = ()
+    verdicts: tuple[str, ...] = ()
 
     @cached_property
     def servers(self) -> list[str]:
@@ -215,7 +217,19 @@ def analyse(
         sources=sources,
         skipped=tuple(sorted(skipped.items(), key=lambda item: -item[1])),
         warnings=tuple(_warnings(measurements, sources)),
+        verdicts=tuple(_verdicts(measurements, set(exchanges["target"].unique()))),
     )
+
+
+def _verdicts(measurements: Sequence[Measurement], targets: set[str]) -> list[str]:
+    """What the measurements found on their own, by server and vantage point."""
+    return [
+        f"{found['target']} from {found['vantage']} over {found['transport'].upper()}: "
+        f"{'; '.join([found['sentence'], *found['notes']])}."
+        for part in measurements
+        for found in part.findings.get("verdicts", ())
+        if found["target"] in targets
+    ]
 
 
 def _warnings(measurements: Sequence[Measurement], sources: Sequence[str]) -> list[str]:

@@ -50,6 +50,7 @@ def document(analysis: RatioAnalysis) -> dict[str, Any]:
         "variants": [asdict(part) for part in analysis.variants],
         "skipped": [list(part) for part in analysis.skipped],
         "warnings": list(analysis.warnings),
+        "verdicts": list(analysis.verdicts),
     }
 
 
@@ -88,6 +89,7 @@ def load(folder: Path) -> RatioAnalysis:
             sources=tuple(str(part) for part in found["sources"]),
             skipped=tuple((str(reason), int(count)) for reason, count in found["skipped"]),
             warnings=tuple(str(part) for part in found["warnings"]),
+            verdicts=tuple(str(part) for part in found.get("verdicts", ())),
         )
     except OSError as error:
         raise RunFolderError.of_system(path, error) from None

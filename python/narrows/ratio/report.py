@@ -106,6 +106,7 @@ def _write_page(
         infinity=float("inf"),
         variants=analysis.variants if name == "report" else (),
         dropped=analysis.dropped if name == "report" else (),
+        verdicts=analysis.verdicts if name == "report" else (),
         warnings=analysis.warnings,
         skipped=analysis.skipped if name == "report" else (),
         home="" if name == "report" else "report.html",

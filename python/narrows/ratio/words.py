@@ -96,6 +96,7 @@ def summary_text(analysis: RatioAnalysis) -> TextTable:
         sections.append(("together", [peaks_row(analysis.whole)]))
     notes = [f"warning: {warning}" for warning in analysis.warnings]
     notes += [sentence for group in groups[:13] for sentence in say_group(group)]
+    notes += analysis.verdicts[:26]
     notes += [say_failures(part) for part in analysis.failures[:26]]
     return TextTable("", HEADER, sections, notes)
 

@@ -39,8 +39,9 @@ RUN_FILE = "run.json"
 BENCH = "gateway-bench"
 """What run.json says as `backend` where `make bench-gateway` wrote the folder."""
 
-MEASUREMENTS = ("probe", "atlas", "capture")
-"""What run.json says as `backend` where the folder holds a measurement of real servers."""
+MEASUREMENTS = ("probe", "atlas", "capture", "run")
+"""What run.json says as `backend` where the folder holds a measurement of servers; `run`: of those
+of a scenario."""
 
 _CAPTURES = "captures"
 _LARGEST_JSON = 64 * 2**20

@@ -39,7 +39,7 @@ class Measurement:
         0
 
     Attributes:
-        source: What measured: `probe`, `atlas` or `capture`.
+        source: What measured: `probe`, `atlas`, `capture`, or the `run` of a scenario.
         settings: What was asked for, or which files were read.
         status: `partial` when it ended before all of that was done.
         stopped: Why it ended: `end` or `interrupted`.

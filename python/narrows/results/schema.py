@@ -254,6 +254,7 @@ _TABLES: Sequence[Table] = (
                 "Why it was lost: `overflow`, `early` or `forced` in the queue, or `wire`; empty: "
                 "it was not.",
             ),
+            _null("first_byte_s", "s", "When the first byte of its answer arrived."),
             _null("received_s", "s", "When its answer arrived; null: none did."),
             Column("transport", _TEXT, "", "What carried it: `udp` or `tcp`."),
             Column(

@@ -21,6 +21,8 @@ use crate::wakes::{Wake, Wakes};
 #[derive(Debug)]
 pub struct Host<'a> {
     pub(crate) now: Time,
+    /// When the first byte of the message that it is being given had come.
+    pub(crate) first_byte_at: Time,
     pub(crate) seed: u64,
     /// The application that is being told something.
     pub(crate) application: u32,
@@ -93,6 +95,12 @@ impl Host<'_> {
         self.now
     }
 
+    /// When the first byte of the message had come that the application is being given: now, unless
+    /// the message came in parts.
+    pub fn first_byte_at(&self) -> Time {
+        self.first_byte_at
+    }
+
     /// A stream of random numbers of its own for whatever has this name in this run.
     pub fn random(&self, name: &str) -> Random {
         Random::new(self.seed, name)
@@ -115,7 +123,7 @@ impl Host<'_> {
 
     /// Takes the connection that has waited longest; `None`: none waits.
     pub fn accept(&mut self) -> Option<Socket> {
-        self.flows.accept(self.application)
+        self.flows.accept(self.now, self.application)
     }
 
     /// Opens a connection to a server. Its messages are those of both applications.

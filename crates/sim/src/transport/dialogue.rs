@@ -5,8 +5,11 @@
 
 use std::collections::VecDeque;
 
+use narrows_units::Time;
+
 use super::tcp::Endpoint;
 use crate::application::{Closed, Message};
+use crate::maybe_time::MaybeTime;
 
 /// The messages of a connection, and what its applications know of it.
 #[derive(Debug)]
@@ -17,12 +20,16 @@ pub(crate) struct Dialogue {
 }
 
 /// One end's part.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Side {
     /// Bytes that its application has written.
     written: u64,
     /// Messages to this end, each with the place in the other's stream at which it ends.
     unread: VecDeque<(u64, Message)>,
+    /// Where in the other's stream the last message ended that its application knows.
+    read: u64,
+    /// When the first byte of the next message came.
+    begun: MaybeTime,
     /// Its application may be told of the connection: it opened it, or accepted it.
     pub(crate) attached: bool,
     /// It waits to be accepted.
@@ -39,11 +46,28 @@ pub(crate) struct Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     Opened,
-    Received(Message),
+    /// A whole message, and when its first byte had come.
+    Received(Message, Time),
     Closed(Closed),
 }
 
 impl Side {
+    const fn new(attached: bool) -> Self {
+        Self {
+            written: 0,
+            unread: VecDeque::new(),
+            read: 0,
+            begun: MaybeTime::NONE,
+            attached,
+            queued: false,
+            told_open: false,
+            told_peer_closed: false,
+            over: false,
+            packets: 0,
+            ip_bytes: 0,
+        }
+    }
+
     /// Its application accepts the connection.
     pub(crate) fn accept(&mut self) {
         (self.attached, self.queued) = (true, false);
@@ -52,8 +76,7 @@ impl Side {
 
 impl Dialogue {
     pub(crate) fn new() -> Self {
-        let sides = [Side { attached: true, ..Side::default() }, Side::default()];
-        Self { sides, ending: false }
+        Self { sides: [Side::new(true), Side::new(false)], ending: false }
     }
 
     /// An end's application writes a message.
@@ -70,7 +93,12 @@ impl Dialogue {
     }
 
     /// The next thing that an end's application does not know yet.
-    pub(crate) fn next_news(&mut self, side: usize, endpoint: &Endpoint) -> Option<News> {
+    pub(crate) fn next_news(
+        &mut self,
+        now: Time,
+        side: usize,
+        endpoint: &Endpoint,
+    ) -> Option<News> {
         let this = &mut self.sides[side];
         if !this.attached || this.over {
             return None;
@@ -79,11 +107,17 @@ impl Dialogue {
             this.told_open = true;
             return Some(News::Opened);
         }
-        if let Some(&(ends_at, message)) = this.unread.front()
-            && ends_at <= endpoint.bytes_received()
-        {
-            this.unread.pop_front();
-            return Some(News::Received(message));
+        if let Some(&(ends_at, message)) = this.unread.front() {
+            let received = endpoint.bytes_received();
+            if received > this.read && this.begun == MaybeTime::NONE {
+                this.begun = now.into();
+            }
+            if received >= ends_at {
+                this.unread.pop_front();
+                this.read = ends_at;
+                let begun = std::mem::replace(&mut this.begun, MaybeTime::NONE);
+                return Some(News::Received(message, begun.get().unwrap_or(now)));
+            }
         }
         if let Some(why) = endpoint.failure() {
             this.over = true;

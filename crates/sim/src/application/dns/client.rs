@@ -355,7 +355,7 @@ impl Application for Workers {
         let now = host.now();
         let records = host.records();
         let attempt = &mut records.attempts[row as usize];
-        attempt.received = Some(now);
+        (attempt.first_byte, attempt.received) = (Some(now), Some(now));
         attempt.packets_received = attempt.packets_received.saturating_add(1);
         attempt.bytes_received += u32::from(over_udp(reply.message.bytes));
         let truncated = is_truncated(&reply.message);
@@ -394,14 +394,14 @@ impl Application for Workers {
     }
 
     fn received(&mut self, host: &mut Host<'_>, socket: Socket, reply: Message) {
-        let now = host.now();
+        let (now, first_byte_at) = (host.now(), host.first_byte_at());
         let row = reply.tag;
         let Some((number, connection)) = self.connections.of(host, socket) else { return };
         let place = connection.waiting.iter().position(|asked| asked.row == row);
         let asked = place.map(|place| connection.waiting.swap_remove(place));
         let records = host.records();
         let attempt = &mut records.attempts[row as usize];
-        attempt.received = Some(now);
+        (attempt.first_byte, attempt.received) = (Some(first_byte_at), Some(now));
         let in_time = asked
             .filter(|asked| self.workers[asked.worker as usize].state == State::Connection { row });
         match in_time {
@@ -647,6 +647,7 @@ impl Worker {
             attempt: self.attempts,
             sent,
             fate: Fate::Pending,
+            first_byte: None,
             received: None,
             transport,
             reused: false,
