@@ -79,6 +79,51 @@ def test_a_client_without_edns_takes_512_bytes() -> None:
     assert client["tcp"]["answer_timeout"] is None
 
 
+def test_clients_ask_for_cookies_as_measured_and_servers_give_none_unasked() -> None:
+    # docs/dns-clients.md: Unbound, dnsmasq and systemd-resolved. By default Linux lets no server.
+    for profile, expected in {"unbound": True, "systemd-resolved": True, "glibc": False}.items():
+        client, server, tcp = plan(f'profile = "{profile}"', 'answers = { profile = "knot" }')
+        assert tcp[client["tcp"]["tcp"]]["fast_open"] is expected
+        assert not tcp[server["tcp"]["tcp"]]["fast_open"]
+    client, server, tcp = plan(
+        'profile = "unbound"',
+        "connections = { fast_open = false }",
+        "answers = { fast_open = true }",
+    )
+    assert not tcp[client["tcp"]["tcp"]]["fast_open"]
+    assert tcp[server["tcp"]["tcp"]]["fast_open"]
+
+
+def test_with_fast_open_at_both_ends_a_query_takes_one_round_trip() -> None:
+    keys = 'transport = "tcp"\nconnections = { fast_open = true }\nanswers = { fast_open = true }'
+    found = run(Scenario.parse(TEXT + keys))
+    assert found.attempts["handshake_round_trips"].to_list() == [1, 0, 0, 0, 0]
+    response = found.queries["response_ms"]
+    assert response[0] > 80 and all(40 < ms < 41 for ms in response[1:])
+
+
+def test_edns_adds_its_record_to_queries_of_a_given_size() -> None:
+    def query(*lines: str) -> int:
+        client, _, _ = plan(*lines)
+        size: int = client["sizes"]["drawn"]["query"]["constant"]
+        return size
+
+    assert query() == 42
+    # RFC 6891, 6.1.2: root, type, class, TTL, and an empty RDATA.
+    assert query('edns_size = "1232 B"') == 42 + 11
+    assert query('profile = "glibc"') == 42
+    assert query('profile = "glibc"', 'edns_size = "4 kB"') == 42 + 11
+    # With a cookie, as measured.
+    assert query('profile = "dig"') == 42 + 23
+
+
+def test_systemd_resolved_asks_six_times_over_udp() -> None:
+    client, _, _ = plan('retry = "systemd-resolved"')
+    timeouts = client["udp"]["timeouts"]
+    assert (len(timeouts), timeouts[0]) == (6, 5 * S)
+    assert sum(timeouts) == 31.25 * S
+
+
 def test_musl_knows_no_tcp() -> None:
     client, _, _ = plan('profile = "musl"')
     assert client["tcp"] is None

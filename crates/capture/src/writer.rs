@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use narrows_sim::captured::{Captured, Dns, Frame};
 use narrows_sim::plan::Plan;
 use narrows_sim::tcp;
-use narrows_wire::tcp::{Flags, Options, SackBlocks};
+use narrows_wire::tcp::{Cookie, Flags, Options, SackBlocks};
 use narrows_wire::{Ethernet, Ipv4, Packet, Payload, Tcp, Transport, Udp};
 
 use crate::message::{DnsPacket, Messages};
@@ -185,6 +185,11 @@ fn tcp((source_port, destination_port): (u16, u16), segment: &tcp::Segment) -> T
         sack_permitted: segment.syn.is_some_and(|syn| syn.sack_permitted),
         timestamps: segment.timestamps,
         sack,
+        fast_open: segment.syn.and_then(|syn| syn.fast_open).and_then(|option| match option {
+            tcp::FastOpenOption::Request => Cookie::new(&[]),
+            // Linux's cookies have 8 bytes; no server here looks at them.
+            tcp::FastOpenOption::Cookie => Cookie::new(&[0; 8]),
+        }),
     };
     Tcp {
         source_port,

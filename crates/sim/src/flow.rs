@@ -6,7 +6,7 @@
 //! byte, in packets and [`Socket`]s, tells the flows apart that had it, so that late packets find
 //! nobody.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use narrows_units::Time;
 
@@ -40,6 +40,8 @@ pub(crate) struct Flows {
     ending: Vec<u32>,
     /// Sockets for datagrams that were given out.
     sockets: u32,
+    /// Fast Open cookies: a host, and the server that gave it one.
+    cookies: BTreeSet<(u32, u32)>,
 }
 
 /// What carries a flow. Almost all are connections, and a packet is to find one without a detour.
@@ -113,6 +115,7 @@ impl Flows {
             unsent: Vec::new(),
             ending: Vec::new(),
             sockets: 0,
+            cookies: BTreeSet::new(),
         }
     }
 
@@ -155,6 +158,11 @@ impl Flows {
         if new.dialogue {
             for end in &mut connection.ends {
                 end.endpoint.keep_open();
+            }
+            if set_up.configs[0].fast_open {
+                let host = network.paths.nodes(new.there)[0];
+                let cookie = self.cookies.contains(&(host, server));
+                connection.ends[0].endpoint.use_fast_open(cookie);
             }
         }
         self.put(flow, Flow::Tcp(connection), new.owners());
@@ -259,14 +267,19 @@ impl Flows {
                 Some(_) => {}
             }
         }
-        let was_established = endpoint.is_established();
+        let was_open = endpoint.is_open();
         if connection.handle_counted(&cx, packet, network) {
             let generation = connection.generation();
             self.news.push(Notice::Delivered(Socket { end: 2 * flow, generation }));
         }
         let end = 2 * flow + side as u32;
         let attached = connection.dialogue.as_ref().is_none_or(|d| d.sides[side].attached);
-        if !was_established && connection.ends[side].endpoint.is_established() && !attached {
+        if connection.ends[side].endpoint.take_cookie() {
+            let owners = &self.owners[flow as usize];
+            let host = network.paths.nodes(owners.there)[0];
+            self.cookies.insert((host, owners.applications[1]));
+        }
+        if !was_open && connection.ends[side].endpoint.is_open() && !attached {
             let socket = Socket { end, generation: connection.generation() };
             let application = self.owners[flow as usize].applications[side];
             if let Some(dialogue) = &mut connection.dialogue {

@@ -8,7 +8,7 @@ use narrows_qdisc::Ecn;
 
 use crate::application::Message;
 use crate::ports;
-use crate::transport::tcp::{Flags, Header, SackBlocks, Segment, Seq, SynOptions};
+use crate::transport::tcp::{FastOpenOption, Flags, Header, SackBlocks, Segment, Seq, SynOptions};
 
 /// A packet on its way.
 #[derive(Clone, Copy, Debug)]
@@ -311,6 +311,15 @@ impl Packet {
         })
     }
 
+    /// Whether it is a SYN that carries data (RFC 7413).
+    pub(crate) fn is_syn_with_data(&self) -> bool {
+        if self.is_udp() || !Flags(self.flags).contains(Flags::SYN) {
+            return false;
+        }
+        // A SYN has no SACK blocks, and so nothing in the pool.
+        self.peek_segment(&SackPool::default()).len > 0
+    }
+
     /// A datagram, a part of one, or a router's message.
     #[inline]
     pub(crate) fn is_udp(&self) -> bool {
@@ -452,10 +461,15 @@ const fn mix(value: u64) -> u64 {
     value ^ value >> 31
 }
 
-/// MSS in the upper half, window scale plus one and the SACK-permitted bit below.
+/// MSS in the upper half, window scale plus one, Fast Open, and the SACK-permitted bit below.
 fn pack_syn(syn: SynOptions) -> u32 {
     let scale = syn.window_scale.map_or(0, |scale| u32::from(scale) + 1);
-    u32::from(syn.mss) << 16 | scale << 8 | u32::from(syn.sack_permitted)
+    let fast_open = match syn.fast_open {
+        None => 0,
+        Some(FastOpenOption::Request) => 1,
+        Some(FastOpenOption::Cookie) => 2,
+    };
+    u32::from(syn.mss) << 16 | scale << 8 | fast_open << 1 | u32::from(syn.sack_permitted)
 }
 
 fn unpack_syn(packed: u32) -> SynOptions {
@@ -464,6 +478,11 @@ fn unpack_syn(packed: u32) -> SynOptions {
         mss: (packed >> 16) as u16,
         window_scale: scale.checked_sub(1),
         sack_permitted: packed & 1 != 0,
+        fast_open: match packed >> 1 & 3 {
+            1 => Some(FastOpenOption::Request),
+            2 => Some(FastOpenOption::Cookie),
+            _ => None,
+        },
     }
 }
 
@@ -518,7 +537,21 @@ mod tests {
                 flags: Flags::SYN.with(Flags::ECE).with(Flags::CWR),
                 window: 65_535,
                 timestamps: Some((1, 0)),
-                syn: Some(SynOptions { mss: 1460, window_scale: Some(0), sack_permitted: true }),
+                syn: Some(SynOptions {
+                    mss: 1460,
+                    window_scale: Some(0),
+                    sack_permitted: true,
+                    fast_open: None,
+                }),
+                ..Segment::default()
+            },
+            Segment {
+                flags: Flags::SYN,
+                len: 36,
+                syn: Some(SynOptions {
+                    fast_open: Some(FastOpenOption::Cookie),
+                    ..SynOptions::default()
+                }),
                 ..Segment::default()
             },
             Segment {

@@ -128,6 +128,9 @@ pub struct Middlebox {
     pub drop_too_big: bool,
     /// Lets no TCP to port 53 through; `None`: it passes.
     pub block_tcp_53: Option<Block>,
+    /// Drops SYNs that carry data (RFC 7413, 7.1).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub drop_syn_data: bool,
 }
 
 /// What a middlebox does with what it lets not pass.

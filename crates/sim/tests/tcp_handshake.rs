@@ -27,7 +27,12 @@ fn a_syn_carries_the_options_of_the_configuration() {
     let mut client = Script::client(&linux());
     client.connect();
     let (_, syn) = client.take_sent()[0];
-    let options = SynOptions { mss: 1460, window_scale: Some(6), sack_permitted: true };
+    let options = SynOptions {
+        mss: 1460,
+        window_scale: Some(6),
+        sack_permitted: true,
+        ..SynOptions::default()
+    };
     assert_eq!(syn.syn, Some(options));
     assert_eq!(syn.header_bytes(), 40);
     let bare = Config { sack: false, timestamps: false, window_scaling: false, ..linux() };
@@ -98,7 +103,12 @@ fn the_smaller_mss_counts_and_timestamps_take_twelve_bytes_of_it() {
         window: 65_535,
         flags: Flags::SYN.with(Flags::ACK),
         timestamps: Some((1, stamp(narrows_units::Time::ZERO))),
-        syn: Some(SynOptions { mss: 1000, window_scale: None, sack_permitted: false }),
+        syn: Some(SynOptions {
+            mss: 1000,
+            window_scale: None,
+            sack_permitted: false,
+            ..SynOptions::default()
+        }),
         ..Segment::default()
     };
     client.gets_segment(&syn_ack).forget();

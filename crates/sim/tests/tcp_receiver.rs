@@ -189,7 +189,12 @@ fn with_ecn(config: &Config) -> (Script, u32) {
         window: 65_535,
         flags: Flags::SYN.with(Flags::ECE).with(Flags::CWR),
         timestamps: Some((1, 0)),
-        syn: Some(SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true }),
+        syn: Some(SynOptions {
+            mss: 1460,
+            window_scale: Some(7),
+            sack_permitted: true,
+            ..SynOptions::default()
+        }),
         ..Segment::default()
     };
     server.gets_segment(&syn).sends(&["SE. 0:0 ack 1"]);

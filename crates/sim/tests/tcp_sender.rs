@@ -339,7 +339,12 @@ fn ecn_bulk() -> Script {
         window: 65_535,
         flags: Flags::SYN.with(Flags::ACK).with(Flags::ECE),
         timestamps: Some((1, 1)),
-        syn: Some(SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true }),
+        syn: Some(SynOptions {
+            mss: 1460,
+            window_scale: Some(7),
+            sack_permitted: true,
+            ..SynOptions::default()
+        }),
         ..Segment::default()
     };
     client.at(100.0).gets_segment(&syn_ack).sends(&[". 1:1 ack 1"]);

@@ -10,6 +10,7 @@
 //! SACK-permitted          01 01 04 02
 //! window scale            01 03 03 ss                   RFC 7323, 2
 //! SACK                    01 01 05 ll (ssss eeee)...    RFC 2018, 3
+//! Fast Open               22 ll cccc... 01 01           RFC 7413, 4.1.1
 //! ```
 //!
 //! Reading takes any layout. Options that we do not know are skipped (RFC 9293, 3.1: MUST-6); the
@@ -84,6 +85,8 @@ pub struct Options {
     pub timestamps: Option<(u32, u32)>,
     /// SACK blocks.
     pub sack: SackBlocks,
+    /// TCP Fast Open.
+    pub fast_open: Option<Cookie>,
 }
 
 impl Options {
@@ -100,7 +103,9 @@ impl Options {
             0 => 0,
             n => 4 + 8 * n,
         };
-        mss + shared + scale + sack
+        let fast_open =
+            self.fast_open.map_or(0, |cookie| (2 + cookie.as_slice().len() + 3) / 4 * 4);
+        mss + shared + scale + sack + fast_open
     }
 
     /// Appends the options, padded.
@@ -131,6 +136,12 @@ impl Options {
                 out.extend(start.to_be_bytes());
                 out.extend(end.to_be_bytes());
             }
+        }
+        if let Some(cookie) = &self.fast_open {
+            let length = 2 + cookie.len;
+            out.extend([FAST_OPEN, length]);
+            out.extend(cookie.as_slice());
+            out.extend(&[NOP, NOP][..usize::from(length % 4)]);
         }
     }
 
@@ -203,6 +214,8 @@ impl Options {
                 }
                 self.sack = sack;
             }
+            // One of a wrong length is as good as none (RFC 7413, 4.1.1).
+            FAST_OPEN => self.fast_open = Cookie::new(value).or(self.fast_open),
             _ => {}
         }
         Some(())
@@ -230,6 +243,31 @@ impl SackBlocks {
     /// The blocks in the order of the option.
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.blocks[..usize::from(self.len)]
+    }
+}
+
+/// A Fast Open cookie: none in a request for one, or an even number of 4 to 16 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cookie {
+    bytes: [u8; 16],
+    len: u8,
+}
+
+impl Cookie {
+    /// A cookie; `None` for a length that none has.
+    pub fn new(cookie: &[u8]) -> Option<Self> {
+        let possible = cookie.is_empty() || (4..=16).contains(&cookie.len());
+        if !possible || cookie.len() % 2 != 0 {
+            return None;
+        }
+        let mut bytes = [0; 16];
+        bytes[..cookie.len()].copy_from_slice(cookie);
+        Some(Self { bytes, len: cookie.len() as u8 })
+    }
+
+    /// Its bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
     }
 }
 
@@ -264,6 +302,7 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+const FAST_OPEN: u8 = 34;
 
 #[cfg(test)]
 mod tests {
@@ -271,9 +310,27 @@ mod tests {
 
     #[test]
     fn unknown_options_are_skipped_by_their_length() {
-        // TCP Fast Open (34) with a cookie of four octets, before an MSS.
-        let field = [34, 6, 1, 2, 3, 4, 2, 4, 0x05, 0xb4, 0, 0];
+        // User time-out (28, RFC 5482) before an MSS.
+        let field = [28, 4, 1, 2, 2, 4, 0x05, 0xb4, 0, 0];
         assert_eq!(Options::read(&field), Ok(Options { mss: Some(1460), ..Options::default() }));
+    }
+
+    #[test]
+    fn rfc7413_4_1_1_cookies_have_an_even_number_of_4_to_16_bytes() {
+        for length in 0..20_usize {
+            let mut field = vec![FAST_OPEN, length as u8 + 2];
+            field.extend(vec![7; length]);
+            let read = Options::read(&field).expect("a wrong length is no error here").fast_open;
+            let possible = [0, 4, 6, 8, 10, 12, 14, 16].contains(&length);
+            assert_eq!(read.is_some(), possible, "{length}");
+            if let Some(cookie) = read {
+                let options = Options { fast_open: Some(cookie), ..Options::default() };
+                let mut written = Vec::new();
+                options.write(&mut written);
+                assert_eq!((written.len(), written.len() % 4), (options.bytes(), 0));
+                assert_eq!(Options::read(&written), Ok(options));
+            }
+        }
     }
 
     #[test]

@@ -224,6 +224,7 @@ impl Random {
             assert!(sack.push(self.0.next_u32(), self.0.next_u32()));
         }
         Options {
+            fast_open: None,
             mss: self.coin().then(|| self.u16()),
             window_scale: self.coin().then(|| self.u16() as u8),
             sack_permitted: self.coin(),

@@ -44,6 +44,8 @@ QUERIES = Countable("query", "queries", 50_000_000, can_be="recorded")
 
 _S = 10**12
 _BELOW_DNS = 20 + 8
+_OPT_BYTES = 11
+"""An OPT record without options (RFC 6891, 6.1.2)."""
 
 
 class Dns(Group):
@@ -125,7 +127,8 @@ class Dns(Group):
     service_jitter_mean: Span = 0
     """Mean of an exponentially distributed part, added to `service`."""
     query_size: DnsSize = 70
-    """IP packet length of queries over UDP, 40 B to 1500 B."""
+    """IP packet length of queries over UDP without EDNS, 40 B to 1500 B. `edns_size` adds an OPT
+    record of 11 B, and a profile as much as its program does."""
     reply_size: DnsReplySize = 100
     """IP packet length of replies over UDP, 40 B to 65535 B; what is above the path's `mtu` leaves
     in fragments."""
@@ -177,6 +180,13 @@ class Dns(Group):
         return None if self.profile is None else dns_profiles.client(self.profile)
 
     @property
+    def _edns_bytes(self) -> int:
+        """What EDNS adds to queries of `query_size`."""
+        known = self._known()
+        of_profile = known.query_extra_bytes if known else 0
+        return max(of_profile, _OPT_BYTES if self.edns_size is not None else 0)
+
+    @property
     def uses_tcp(self) -> bool:
         """Whether a query may go over TCP."""
         return self.transport == "tcp" or self._turns_if_truncated or self._turns_if_silent
@@ -214,7 +224,7 @@ class Dns(Group):
             return [round(seconds * _S) for seconds in known.timeouts_s if seconds] or [5 * _S]
         if self.retry is None or isinstance(self.retry, str):
             schedule = SCHEDULES[self.retry or "windows"]
-            return [seconds * _S for seconds in schedule.timeouts_s]
+            return [round(seconds * _S) for seconds in schedule.timeouts_s]
         return list(self.retry)
 
     @property
@@ -270,7 +280,7 @@ class Dns(Group):
             "tcp_if_silent": self._turns_if_silent,
         }
         if self.messages is None:
-            sizes = fixed_plan(self.query_size, self.reply_size)
+            sizes = fixed_plan(self.query_size + self._edns_bytes, self.reply_size)
         else:
             sizes = messages_plan(self.messages)
         gives_up = self.gives_up
@@ -279,7 +289,9 @@ class Dns(Group):
         tcp = None
         if self.uses_tcp:
             over_udp = self.transport == "udp"
-            tcp = self.connections.plan(known, planner.tcp_settings(self.tcp), over_udp=over_udp)
+            fast_open = self.connections.uses_fast_open(known)
+            ends = planner.tcp_settings(self.tcp, fast_open=fast_open)
+            tcp = self.connections.plan(known, ends, over_udp=over_udp)
         client = self.application(
             "dns-client",
             server=server,
@@ -299,14 +311,15 @@ class Dns(Group):
         if self.shares_server is not None:
             return [client]
         nagle = self.answers.uses_nagle()
-        ends = self.tcp if nagle is None else self.tcp.model_copy(update={"nagle": nagle})
+        of_server = self.tcp if nagle is None else self.tcp.model_copy(update={"nagle": nagle})
+        ends = planner.tcp_settings(of_server, fast_open=self.answers.fast_open)
         return [
             client,
             self.application(
                 "dns-server",
                 service=self.service,
                 service_jitter_mean=self.service_jitter_mean,
-                **self.answers.plan(planner.tcp_settings(ends)),
+                **self.answers.plan(ends),
             ),
         ]
 

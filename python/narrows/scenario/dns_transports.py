@@ -110,6 +110,15 @@ class ConnectionUse(Table):
     """After a failed connection it asks over UDP again before the next. The profile's, or false."""
     writes: Literal["together", "apart"] = "together"
     """Length and query leave in one write, or in two."""
+    fast_open: Switch | None = None
+    """TCP Fast Open (RFC 7413): the first connection asks for a cookie, and the SYN of each later
+    one carries its first query, where `answers.fast_open` lets it. The profile's, or false."""
+
+    def uses_fast_open(self, profile: dns_profiles.Client | None) -> bool:
+        """Whether SYNs ask for cookies and carry queries; `profile` gives what is left out."""
+        if self.fast_open is not None:
+            return self.fast_open
+        return profile is not None and profile.fast_open
 
     def _is_kept(self, profile: dns_profiles.Client | None) -> bool:
         return self.reuse if self.reuse is not None else bool(profile and profile.reuse)
@@ -217,6 +226,9 @@ class Answers(Table):
     `"together"`."""
     nagle: Switch | None = None
     """Nagle's algorithm at the server. The profile's, or `tcp.nagle`."""
+    fast_open: Switch = False
+    """Takes queries that come with the SYN (RFC 7413). Profiles leave it at false, as Linux does
+    (`net.ipv4.tcp_fastopen = 1`: for clients alone), whatever the server would do."""
     tcp_service: Span = 0
     """Added to the service time of queries over TCP."""
 
@@ -225,7 +237,7 @@ class Answers(Table):
         if not self.tcp:
             given = self.model_fields_set - {"profile", "tcp", "udp_size"}
             for key in sorted(given):
-                if getattr(self, key) not in (None, 0):
+                if getattr(self, key) not in (None, 0, False):
                     raise refuse("is of no use without TCP", "leave it out, or tcp = false", key)
         if self.when_full is not None and self._limit() is None:
             raise refuse("needs a limit", "set connections", "when_full")

@@ -94,6 +94,8 @@ class Middlebox(Table):
     """Drops routers' ICMP messages that a packet was too big: senders that rely on them stall."""
     block_tcp_53: Literal["drop", "reject"] | None = None
     """Lets no TCP to port 53 through: drops it in silence, or answers with a reset."""
+    drop_syn_data: bool = Field(default=False, strict=True)
+    """Drops SYNs that carry data, as TCP Fast Open's do."""
 
     @model_validator(mode="after")
     def _does_something(self) -> Middlebox:

@@ -141,6 +141,7 @@ def _middlebox(middlebox: Middlebox | None) -> dict[str, Any] | None:
         "drop_fragments": middlebox.drop_fragments,
         "drop_too_big": middlebox.drop_too_big,
         "block_tcp_53": middlebox.block_tcp_53,
+        "drop_syn_data": middlebox.drop_syn_data,
     }
 
 

@@ -51,7 +51,7 @@ class Planner:
         self._tcp_of_text: dict[str, int] = {}
         # By identity: groups that give no settings share the default. What was asked for is kept,
         # so that nothing else gets its identity.
-        self._tcp_of_settings: dict[tuple[int, bool | None], tuple[Tcp, int]] = {}
+        self._tcp_of_settings: dict[tuple[int, bool | None, bool], tuple[Tcp, int]] = {}
 
     @property
     def position(self) -> int:
@@ -85,11 +85,11 @@ class Planner:
         assert path is not None, "the scenario's checks found a path"
         return path
 
-    def tcp_settings(self, tcp: Tcp, *, ecn: bool | None = None) -> int:
-        """The index of TCP settings; `ecn` overrides their own."""
-        key = (id(tcp), ecn)
+    def tcp_settings(self, tcp: Tcp, *, ecn: bool | None = None, fast_open: bool = False) -> int:
+        """The index of TCP settings; `ecn` overrides their own, `fast_open` is none of theirs."""
+        key = (id(tcp), ecn, fast_open)
         if key not in self._tcp_of_settings:
-            config = tcp.config(self._profile, ecn=ecn)
+            config = {**tcp.config(self._profile, ecn=ecn), "fast_open": fast_open}
             text = json.dumps(config, sort_keys=True)
             if text not in self._tcp_of_text:
                 self._tcp_of_text[text] = len(self.tcp)

@@ -105,7 +105,12 @@ pub(crate) fn exchange() -> Vec<Captured> {
         flags,
         window: 64_240,
         timestamps: Some((1_000, ecr)),
-        syn: Some(SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true }),
+        syn: Some(SynOptions {
+            mss: 1460,
+            window_scale: Some(7),
+            sack_permitted: true,
+            ..SynOptions::default()
+        }),
         ..Segment::default()
     };
     let data = |n: u32, ecn| Segment {

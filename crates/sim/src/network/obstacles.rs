@@ -60,6 +60,8 @@ pub enum Objection {
     TooBig,
     /// It is TCP to port 53.
     Tcp53,
+    /// It is a SYN with data.
+    SynData,
 }
 
 impl Objection {
@@ -70,6 +72,7 @@ impl Objection {
             Self::Fragment => "middlebox-fragment",
             Self::TooBig => "middlebox-too-big",
             Self::Tcp53 => "middlebox-tcp-53",
+            Self::SynData => "middlebox-syn-data",
         }
     }
 }
@@ -184,6 +187,9 @@ impl Network {
 
     fn objection(&self, packet: &Packet, middlebox: &Middlebox) -> Option<Objection> {
         if !packet.is_udp() {
+            if middlebox.drop_syn_data && packet.is_syn_with_data() {
+                return Some(Objection::SynData);
+            }
             let (_, to) = packet.ports(self.ports[packet.flow() as usize]);
             let blocks = middlebox.block_tcp_53.is_some() && to == DNS_PORT;
             return blocks.then_some(Objection::Tcp53);
@@ -295,7 +301,7 @@ mod tests {
     /// When packets come to hosts, on which way and with which flags, after a SYN to a port.
     fn arrivals(network: &mut Network, port: u16) -> Vec<(Span, u32, Flags)> {
         network.set_ports(0, [50_000, port]);
-        let options = SynOptions { mss: 1460, window_scale: None, sack_permitted: false };
+        let options = SynOptions { mss: 1460, ..SynOptions::default() };
         let syn =
             Segment { seq: Seq(7), flags: Flags::SYN, syn: Some(options), ..Segment::default() };
         let packet = Packet::from_segment(Stamp::new(0, 0, false), &syn, &mut network.pool);

@@ -103,7 +103,7 @@ impl Dialogue {
         if !this.attached || this.over {
             return None;
         }
-        if !this.told_open && endpoint.is_established() {
+        if !this.told_open && endpoint.is_open() {
             this.told_open = true;
             return Some(News::Opened);
         }

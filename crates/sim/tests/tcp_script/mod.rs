@@ -187,7 +187,12 @@ fn syn(now: Time, flags: Flags, echo: u32) -> Segment {
         window: 65_535,
         flags,
         timestamps: Some((stamp(now), echo)),
-        syn: Some(SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true }),
+        syn: Some(SynOptions {
+            mss: 1460,
+            window_scale: Some(7),
+            sack_permitted: true,
+            ..SynOptions::default()
+        }),
         ..Segment::default()
     }
 }

@@ -23,6 +23,7 @@ use crate::packet::{IP_HEADER, UDP_HEADER};
 use crate::plan::Plan;
 use crate::random::Random;
 use crate::record::{AttemptRow, Fate, QueryRow, Transport};
+use crate::transport::tcp::Endpoint;
 
 /// Settings of a group of workers.
 #[derive(Clone, Debug)]
@@ -387,9 +388,21 @@ impl Application for Workers {
         let Some((_, connection)) = self.connections.of(host, socket) else { return };
         connection.established = true;
         let handshake = host.now().since(connection.opened_at);
-        for asked in connection.waiting.clone() {
-            host.records().attempts[asked.row as usize].handshake = Some(handshake);
-            self.write_query(host, socket, asked);
+        let waiting = connection.waiting.clone();
+        let taken = host.endpoint(socket).is_some_and(Endpoint::syn_data_taken);
+        for asked in waiting {
+            let attempt = &mut host.records().attempts[asked.row as usize];
+            if asked.early && taken {
+                self.expect_answer(host, asked);
+                continue;
+            }
+            (attempt.handshakes, attempt.handshake) = (1, Some(handshake));
+            if asked.early {
+                self.expect_answer(host, asked);
+            } else {
+                self.write_query(host, socket, asked);
+                self.expect_answer(host, asked);
+            }
         }
     }
 
@@ -540,21 +553,24 @@ impl Workers {
         let (socket, established) = (connection.socket, connection.established);
         let attempt = &mut host.records().attempts[row as usize];
         attempt.reused = connection.queries > 1;
-        attempt.handshakes = u8::from(!established);
+        attempt.handshakes = u8::from(!established && !asked.early);
         worker.state = State::Connection { row };
         let timeout = if established { tcp.answer_timeout } else { tcp.connect_timeout };
         let due = MaybeTime::from(timeout.map(|span| host.now() + span));
         worker.due = due.min(worker.gives_up_at);
         worker.arm(host, number);
-        if established {
+        if established || asked.early {
             self.write_query(host, socket, asked);
+        }
+        if established {
+            self.expect_answer(host, asked);
         }
     }
 
-    /// Writes a query on a connection that is established.
+    /// Writes a query on a connection that is established, or whose SYN carries data.
     fn write_query(&mut self, host: &mut Host<'_>, socket: Socket, asked: Asked) {
         let tcp = self.settings.tcp.as_ref().expect("it asks over TCP");
-        let worker = &mut self.workers[asked.worker as usize];
+        let worker = &self.workers[asked.worker as usize];
         let Exchange { reply, .. } = worker.exchange;
         let bytes = worker.exchange.query_over_tcp();
         let message = Message { bytes, tag: asked.row, notes: [reply, 0] };
@@ -563,6 +579,12 @@ impl Workers {
         } else {
             host.send(socket, message);
         }
+    }
+
+    /// A query has left on a connection that is established: its time begins.
+    fn expect_answer(&mut self, host: &mut Host<'_>, asked: Asked) {
+        let tcp = self.settings.tcp.as_ref().expect("it asks over TCP");
+        let worker = &mut self.workers[asked.worker as usize];
         let due = MaybeTime::from(tcp.answer_timeout.map(|span| host.now() + span));
         worker.due = due.min(worker.gives_up_at);
         worker.arm(host, asked.worker);

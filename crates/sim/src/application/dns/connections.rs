@@ -7,6 +7,7 @@ use super::slab::Slab;
 use crate::application::{Dial, Host, Socket};
 use crate::maybe_time::MaybeTime;
 use crate::random::Random;
+use crate::transport::tcp::Endpoint;
 
 /// How a client uses its connections.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,8 @@ pub(super) struct Asked {
     pub(super) row: u32,
     /// What had crossed the connection before.
     pub(super) before: Crossed,
+    /// It is in the SYN (RFC 7413).
+    pub(super) early: bool,
 }
 
 /// IP packets and their bytes that have crossed a connection: from the client, and to it.
@@ -145,7 +148,10 @@ impl Connections {
         };
         let connection = self.open.get_mut(number).expect("it was found, or put there");
         let before = Crossed::until_now(host, connection.socket);
-        let asked = Asked { worker, row, before };
+        // The first one alone is written before the SYN leaves.
+        let early = connection.queries == 0
+            && host.endpoint(connection.socket).is_some_and(Endpoint::shows_cookie);
+        let asked = Asked { worker, row, before, early };
         connection.queries += 1;
         connection.waiting.push(asked);
         connection.due = MaybeTime::NONE;

@@ -69,6 +69,10 @@ pub struct Config {
     pub max_retries: u8,
     /// A connection starts established, without SYN and FIN (ns-2's one-way agents).
     pub skip_handshake: bool,
+    /// TCP Fast Open (RFC 7413): an end that opens connections asks for cookies and sends its first data
+    /// in the SYN; one that listens gives cookies and takes such data.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub fast_open: bool,
 }
 
 /// Congestion control algorithms.

@@ -2,9 +2,17 @@
 //!
 //! Source: RFC 9293, 3.5 and 3.6; Linux 6.1 `tcp_rcv_synsent_state_process`,
 //! `tcp_rcv_established`, `tcp_init_transfer`.
-//! Differences: no simultaneous open, no fast open, no SYN cookies, no TIME-WAIT timer (a closed
-//! end still acknowledges a repeated FIN). The passive end closes when it has read the other's FIN.
+//! Differences: no simultaneous open, no SYN cookies, no TIME-WAIT timer (a closed end still
+//! acknowledges a repeated FIN). The passive end closes when it has read the other's FIN.
 //! Without a handshake (`skip_handshake`) both ends start at sequence number 1.
+//!
+//! Fast Open (RFC 7413; Linux 6.1 `tcp_send_syn_data`, `tcp_rcv_fastopen_synack`,
+//! `tcp_fastopen_create_child`, `tcp_rcv_synrecv_state_fastopen`): the first SYN asks for a cookie, or
+//! shows one and carries data; a SYN that is sent again does neither. A listener that takes the data
+//! may send its own before the handshake is over. As in Linux 6.1 with its defaults, a SYN that was lost
+//! with its data does not keep the next connection from trying again
+//! (`tcp_fastopen_blackhole_timeout_sec = 0`). Linux's limit of such connections for each listener, and
+//! its second attempt with the experimental option, are left out.
 
 use narrows_qdisc::Ecn;
 use narrows_units::{Span, Time};
@@ -13,7 +21,7 @@ use super::clock::{Context, elapsed_us};
 use super::receiver::{Decision, Receiver, Verdict};
 use super::segment::Header;
 use super::sender::{Half, Outgoing, Silent, Start};
-use super::{Config, Counters, Flags, SackBlocks, Segment, Seq, SynOptions};
+use super::{Config, Counters, FastOpenOption, Flags, SackBlocks, Segment, Seq, SynOptions};
 use crate::application::Closed;
 use crate::foresight::{Step, Touch};
 
@@ -32,6 +40,9 @@ pub struct Endpoint {
     syn_due: bool,
     syn_retries: u8,
     closing: Closing,
+    fast_open: FastOpen,
+    /// The SYN-ACK gave a cookie, of which nobody has taken note.
+    cookie_given: bool,
     /// The other end has reset, or refused, the connection.
     reset: Option<Closed>,
     /// When it was first sent.
@@ -51,8 +62,24 @@ enum Phase {
     Listen,
     SynSent,
     SynReceived,
+    /// The SYN had the right cookie: data may flow, but the SYN-ACK is not yet acknowledged.
+    FastOpened,
     /// Data may flow; closing is seen from the FINs.
     Established,
+}
+
+/// What this end has to do with Fast Open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FastOpen {
+    Off,
+    /// Its first SYN asks for a cookie.
+    Asks,
+    /// Its first SYN shows a cookie, and carries data.
+    Shows,
+    /// The other end took these data.
+    Taken,
+    /// Its SYN-ACK gives a cookie.
+    Gives,
 }
 
 /// What an end does when the other one has closed.
@@ -82,6 +109,8 @@ impl Endpoint {
             syn_due: false,
             syn_retries: 0,
             closing: Closing::WithPeer,
+            fast_open: FastOpen::Off,
+            cookie_given: false,
             reset: None,
             syn_sent_us: 0,
             segments_sent: 0,
@@ -114,6 +143,29 @@ impl Endpoint {
             self.phase = Phase::SynSent;
             self.send_syn(&cx);
         }
+    }
+
+    /// Before [`connect`](Self::connect): the SYN asks for a Fast Open cookie, or shows the one that this
+    /// host has (`cookie`) and carries what is [written](Self::write) before it leaves.
+    pub fn use_fast_open(&mut self, cookie: bool) {
+        if self.phase == Phase::Closed {
+            self.fast_open = if cookie { FastOpen::Shows } else { FastOpen::Asks };
+        }
+    }
+
+    /// Whether its first SYN shows a Fast Open cookie, so that data go with it.
+    pub fn shows_cookie(&self) -> bool {
+        self.fast_open == FastOpen::Shows
+    }
+
+    /// Whether the other end took the data in the SYN.
+    pub fn syn_data_taken(&self) -> bool {
+        self.fast_open == FastOpen::Taken
+    }
+
+    /// Whether the other end gave a Fast Open cookie; says so once.
+    pub fn take_cookie(&mut self) -> bool {
+        core::mem::take(&mut self.cookie_given)
     }
 
     /// The application hands over `bytes` bytes.
@@ -172,7 +224,10 @@ impl Endpoint {
     #[inline(never)]
     pub fn poll_transmit(&mut self, config: &Config, now: Time) -> Option<Segment> {
         if !self.is_established() {
-            return self.poll_syn(&Context::new(config, now));
+            let syn = self.poll_syn(&Context::new(config, now));
+            if syn.is_some() || self.phase != Phase::FastOpened {
+                return syn;
+            }
         }
         let mut segment = Segment::from(self.poll_established(&Context::new(config, now))?);
         // Data segments are full: SACK blocks do not fit there.
@@ -240,6 +295,11 @@ impl Endpoint {
     #[inline]
     pub fn is_established(&self) -> bool {
         self.phase == Phase::Established
+    }
+
+    /// Whether the application may read and write: the handshake is done, or data came with the SYN.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Established | Phase::FastOpened)
     }
 
     /// Whether both directions are closed and acknowledged, or the connection was given up.
@@ -505,15 +565,18 @@ impl Endpoint {
     #[cold]
     fn handle_handshake(&mut self, cx: &Context, segment: &Segment) {
         let flags = segment.flags;
-        let acceptable = flags.contains(Flags::ACK) && segment.ack == self.sender.snd_una();
+        let acceptable = flags.contains(Flags::ACK) && self.may_acknowledge(cx, segment.ack);
         match self.phase {
-            Phase::Listen | Phase::SynReceived if flags.contains(Flags::SYN) => {
+            Phase::Listen | Phase::SynReceived | Phase::FastOpened
+                if flags.contains(Flags::SYN) =>
+            {
                 if flags.contains(Flags::ACK) {
                     return;
                 }
                 if self.phase == Phase::Listen {
                     self.take_syn(cx, segment);
                     self.phase = Phase::SynReceived;
+                    self.take_cookie_option(cx, segment);
                     self.send_syn(cx);
                 } else {
                     self.syn_due = true;
@@ -521,23 +584,85 @@ impl Endpoint {
             }
             Phase::SynSent if flags.contains(Flags::SYN) && acceptable => {
                 self.take_syn(cx, segment);
+                let data_refused = self.take_fast_syn_ack(segment);
                 self.establish(cx, segment);
                 self.receiver.acknowledge_now();
-                self.receiver.first = true;
+                // `tcp_rcv_fastopen_synack`: data that were not taken go again, and acknowledge the SYN-ACK.
+                self.receiver.first = !data_refused;
             }
             Phase::SynReceived if acceptable => {
                 self.establish(cx, segment);
                 self.handle_established(cx, &segment.header(), segment.sack.as_slice());
             }
-            Phase::SynSent | Phase::SynReceived
-                if flags.contains(Flags::RST)
-                    && (acceptable || self.phase == Phase::SynReceived) =>
+            Phase::FastOpened if acceptable && !flags.contains(Flags::RST) => {
+                self.phase = Phase::Established;
+                let rtt_us = self.handshake_rtt(cx, segment);
+                self.sender.confirm(cx, rtt_us);
+                self.handle_established(cx, &segment.header(), segment.sack.as_slice());
+            }
+            Phase::SynSent | Phase::SynReceived | Phase::FastOpened
+                if flags.contains(Flags::RST) && (acceptable || self.phase != Phase::SynSent) =>
             {
                 let refused = self.phase == Phase::SynSent;
                 self.fail_by(if refused { Closed::Refused } else { Closed::Reset });
             }
             _ => {}
         }
+    }
+
+    /// Whether an acknowledgement during the handshake is for something that this end has sent.
+    fn may_acknowledge(&self, cx: &Context, ack: Seq) -> bool {
+        let first = self.sender.snd_una();
+        match self.phase {
+            Phase::FastOpened => !ack.before(first) && !ack.after(self.sender.snd_nxt()),
+            Phase::SynSent if self.fast_open == FastOpen::Shows => {
+                !ack.before(first) && !ack.after(first + u32::from(self.syn_data(cx.config)))
+            }
+            _ => ack == first,
+        }
+    }
+
+    /// Payload bytes of the first SYN (`tcp_send_syn_data`): what was written, as far as it fits beside
+    /// all options.
+    fn syn_data(&self, config: &Config) -> u16 {
+        match &self.sender {
+            Half::Silent(silent) if self.fast_open == FastOpen::Shows => {
+                silent.unsent().min(u64::from(config.mss.saturating_sub(MOST_OPTIONS))) as u16
+            }
+            _ => 0,
+        }
+    }
+
+    /// The Fast Open option of the other end's SYN, and data that came with it.
+    fn take_cookie_option(&mut self, cx: &Context, segment: &Segment) {
+        let option = segment.syn.and_then(|syn| syn.fast_open).filter(|_| cx.config.fast_open);
+        match option {
+            None => {}
+            Some(FastOpenOption::Request) => self.fast_open = FastOpen::Gives,
+            Some(FastOpenOption::Cookie) => {
+                self.receiver.take_syn_data(segment.len);
+                let start = self.start_of(cx, segment, None);
+                self.sender.start_unconfirmed(cx, start);
+                self.phase = Phase::FastOpened;
+            }
+        }
+    }
+
+    /// What a SYN-ACK says of Fast Open; whether it did not take data that the SYN carried.
+    fn take_fast_syn_ack(&mut self, segment: &Segment) -> bool {
+        // A cookie that nobody has asked for is ignored.
+        let asked = matches!(self.fast_open, FastOpen::Asks | FastOpen::Shows);
+        let given = segment.syn.is_some_and(|syn| syn.fast_open == Some(FastOpenOption::Cookie));
+        self.cookie_given = asked && given;
+        if self.fast_open != FastOpen::Shows {
+            return false;
+        }
+        let taken = segment.ack.distance(self.sender.snd_una());
+        let opening = self.opening();
+        let refused = taken == 0 && opening.unsent() > 0;
+        opening.take_early_ack(taken);
+        self.fast_open = if taken > 0 { FastOpen::Taken } else { FastOpen::Off };
+        refused
     }
 
     /// The options of the other end's SYN or SYN-ACK.
@@ -568,18 +693,26 @@ impl Endpoint {
 
     fn establish(&mut self, cx: &Context, segment: &Segment) {
         self.phase = Phase::Established;
-        let rtt_us = if self.syn_retries == 0 {
-            Some(elapsed_us(cx.us, self.syn_sent_us))
-        } else {
-            // RFC 7323: the echo tells which SYN was answered.
-            segment
-                .timestamps
-                .filter(|&(_, echo)| self.receiver.timestamps && echo != 0)
-                .map(|(_, echo)| cx.timestamp().wrapping_sub(echo).max(1).saturating_mul(1000))
-        };
+        let rtt_us = self.handshake_rtt(cx, segment);
+        let start = self.start_of(cx, segment, rtt_us);
+        self.sender.start(cx, start);
+    }
+
+    /// The round trip from the SYN, or SYN-ACK, to the segment that acknowledges it.
+    fn handshake_rtt(&self, cx: &Context, segment: &Segment) -> Option<u32> {
+        if self.syn_retries == 0 {
+            return Some(elapsed_us(cx.us, self.syn_sent_us));
+        }
+        // RFC 7323: the echo tells which SYN was answered.
+        let stamps = segment.timestamps.filter(|&(_, echo)| self.receiver.timestamps && echo != 0);
+        stamps.map(|(_, echo)| cx.timestamp().wrapping_sub(echo).max(1).saturating_mul(1000))
+    }
+
+    /// What the sending half learns from the handshake's last segment.
+    fn start_of(&mut self, cx: &Context, segment: &Segment, rtt_us: Option<u32>) -> Start {
         let Start { mss, peer_scale, .. } = self.opening().start;
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { peer_scale };
-        let start = Start {
+        Start {
             at_us: cx.us,
             mss,
             peer_scale,
@@ -591,8 +724,7 @@ impl Endpoint {
             handshake_lost: self.syn_retries > 0,
             // `tcp_init_transfer`: a second repetition costs the initial window.
             restart_window: self.syn_retries > 1,
-        };
-        self.sender.start(cx, start);
+        }
     }
 
     /// The sending half before the connection is established.
@@ -612,7 +744,7 @@ impl Endpoint {
         }
         let timeout = cx.span_to_jiffies(cx.config.initial_rto);
         let timeout = timeout.saturating_mul(1 << self.syn_retries.min(16));
-        self.opening().syn_at = cx.deadline(cx.bounded_timeout(timeout));
+        self.sender.repeat_syn_at(cx.deadline(cx.bounded_timeout(timeout)));
     }
 
     #[cold]
@@ -625,7 +757,7 @@ impl Endpoint {
             return;
         }
         self.syn_retries += 1;
-        self.opening().syn_timeouts = self.syn_retries;
+        self.sender.count_syn_timeout();
         self.send_syn(cx);
     }
 
@@ -636,11 +768,10 @@ impl Endpoint {
         }
         self.segments_sent += 1;
         if self.syn_retries > 0 {
-            let repeated = &mut self.opening().syns_repeated;
-            *repeated = repeated.saturating_add(1);
+            self.sender.count_syn_repeated();
         }
         let config = cx.config;
-        let answer = self.phase == Phase::SynReceived;
+        let answer = self.phase != Phase::SynSent;
         let receiver = &self.receiver;
         let mut flags = Flags::SYN;
         if answer {
@@ -653,16 +784,26 @@ impl Endpoint {
         }
         let stamps = if answer { receiver.timestamps } else { config.timestamps };
         let scales = config.window_scaling && (!answer || receiver.scaled);
+        let fast_open = match self.fast_open {
+            // Not in SYNs that are sent again (`tcp_send_syn_data`).
+            FastOpen::Asks if self.syn_retries == 0 => Some(FastOpenOption::Request),
+            FastOpen::Shows if self.syn_retries == 0 => Some(FastOpenOption::Cookie),
+            FastOpen::Gives => Some(FastOpenOption::Cookie),
+            _ => None,
+        };
+        let len = if fast_open.is_some() { self.syn_data(config) } else { 0 };
         Some(Segment {
             seq: Seq(self.sender.snd_una().0.wrapping_sub(1)),
             ack: if answer { receiver.rcv_nxt } else { Seq(0) },
             window: receiver.window_field(true),
+            len,
             flags,
             timestamps: stamps.then(|| (cx.timestamp(), receiver.ts_recent)),
             syn: Some(SynOptions {
                 mss: config.mss,
                 window_scale: scales.then(|| receiver.scale()),
                 sack_permitted: if answer { receiver.sack } else { config.sack },
+                fast_open,
             }),
             ..Segment::default()
         })
@@ -674,9 +815,11 @@ fn payload(mss: u16, timestamps: bool) -> u16 {
     mss - if timestamps { 12 } else { 0 }
 }
 
-/// `syn_sent_us` of a connection without a handshake.
 /// IPv4 and TCP without options.
 const IP_TCP_HEADERS: u16 = 40;
+/// `MAX_TCP_OPTION_SPACE`.
+const MOST_OPTIONS: u16 = 40;
+/// `syn_sent_us` of a connection without a handshake.
 const NEVER_SENT: u32 = u32::MAX;
 /// RFC 9293, 3.7.1: what a SYN without the option means.
 const DEFAULT_MSS: u16 = 536;

@@ -22,5 +22,5 @@ pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use profiles::ConfigError;
 pub(crate) use segment::Header;
-pub use segment::{Flags, SackBlocks, Segment, SynOptions};
+pub use segment::{FastOpenOption, Flags, SackBlocks, Segment, SynOptions};
 pub use seq::Seq;

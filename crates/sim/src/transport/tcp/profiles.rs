@@ -46,6 +46,7 @@ impl Config {
             restart_after_idle: RestartAfterIdle::Decay,
             max_retries: 15,
             skip_handshake: false,
+            fast_open: false,
         };
         Some(match name {
             "linux-6" => linux_6,
@@ -118,6 +119,9 @@ impl Config {
         }
         if self.max_retries == 0 {
             return error("max_retries", "must be at least 1");
+        }
+        if self.fast_open && self.skip_handshake {
+            return error("fast_open", "needs a handshake");
         }
         if self.recovery == Recovery::Sack && self.is_classic() {
             return error("reduction", "is at-once, which goes with tahoe, reno or new-reno");

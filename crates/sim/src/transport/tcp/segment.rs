@@ -105,7 +105,14 @@ impl Segment {
                     (true, false) => 4,
                     (false, false) => 0,
                 };
-                4 + sack_and_timestamps + if syn.window_scale.is_some() { 4 } else { 0 }
+                // Kind and length, a cookie of 8 bytes as Linux's, padding (RFC 7413, 4.1.1).
+                let fast_open = match syn.fast_open {
+                    None => 0,
+                    Some(FastOpenOption::Request) => 4,
+                    Some(FastOpenOption::Cookie) => 12,
+                };
+                let scale = if syn.window_scale.is_some() { 4 } else { 0 };
+                4 + sack_and_timestamps + scale + fast_open
             }
             None => {
                 let sack = self.sack.len() as u16;
@@ -126,6 +133,17 @@ pub struct SynOptions {
     pub window_scale: Option<u8>,
     /// SACK-permitted (RFC 2018).
     pub sack_permitted: bool,
+    /// TCP Fast Open (RFC 7413, 4.1.1).
+    pub fast_open: Option<FastOpenOption>,
+}
+
+/// The Fast Open option. A cookie is the right one: nobody makes any up, and keys do not change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FastOpenOption {
+    /// Without a cookie: the sender of a SYN asks for one.
+    Request,
+    /// With a cookie, given in a SYN-ACK or shown in a SYN.
+    Cookie,
 }
 
 /// TCP control flags, as in the header's low byte (RFC 9293; CWR and ECE: RFC 3168).

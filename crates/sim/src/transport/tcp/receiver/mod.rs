@@ -144,6 +144,13 @@ impl Receiver {
         }
     }
 
+    /// The other end's SYN carried data, which the SYN-ACK will acknowledge (`tcp_fastopen_add_skb`).
+    pub(crate) fn take_syn_data(&mut self, len: u16) {
+        self.bytes_received += u64::from(len);
+        self.rcv_nxt = self.rcv_nxt + u32::from(len);
+        self.rcv_wup = self.rcv_nxt;
+    }
+
     /// The shift that a SYN offers.
     pub(crate) fn scale(&self) -> u8 {
         self.scale

@@ -28,17 +28,21 @@ pub(crate) struct Silent {
     /// How [`Sender::start`] would start; the window is kept up to date. Filled in by the handshake.
     pub(crate) start: Start,
     established: bool,
+    /// It may send, but its SYN-ACK is not acknowledged (Fast Open).
+    unconfirmed: bool,
     fin_queued: bool,
     failed: bool,
     /// SYNs sent again, and the time-outs among their reasons.
-    pub(crate) syns_repeated: u16,
-    pub(crate) syn_timeouts: u8,
+    syns_repeated: u16,
+    syn_timeouts: u8,
+    /// Bytes that the SYN carried, acknowledged with it (Fast Open).
+    early: u16,
     /// In jiffies.
     rto: u32,
     cwnd: u32,
     ssthresh: u32,
     /// When the SYN has to be repeated; `Time::MAX`: never.
-    pub(crate) syn_at: Time,
+    syn_at: Time,
     /// Bytes written before the connection is established; `u64::MAX`: no end.
     unsent: u64,
 }
@@ -49,10 +53,12 @@ impl Half {
             next: first,
             start: Start { mss: config.mss, ..Start::default() },
             established: false,
+            unconfirmed: false,
             fin_queued: false,
             failed: false,
             syns_repeated: 0,
             syn_timeouts: 0,
+            early: 0,
             rto: 0,
             cwnd: config.initial_window,
             ssthresh: config.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
@@ -72,6 +78,51 @@ impl Half {
         silent.cwnd = sender.window.cwnd;
         if silent.unsent > 0 || silent.fin_queued {
             *self = Self::Active(Box::new(sender));
+        }
+    }
+
+    /// The same before the SYN-ACK is acknowledged: data came with the SYN.
+    pub(crate) fn start_unconfirmed(&mut self, cx: &Context, start: Start) {
+        self.start(cx, start);
+        if let Self::Silent(silent) = self {
+            silent.unconfirmed = true;
+        }
+    }
+
+    /// The SYN-ACK is acknowledged (`tcp_rcv_synrecv_state_fastopen`).
+    pub(crate) fn confirm(&mut self, cx: &Context, rtt_us: Option<u32>) {
+        match self {
+            Self::Silent(silent) => {
+                silent.unconfirmed = false;
+                let start = Start { rtt_us, ..silent.start };
+                self.start(cx, start);
+            }
+            Self::Active(sender) => sender.confirm(cx, rtt_us),
+        }
+    }
+
+    /// When the SYN, or SYN-ACK, is to be sent again. After data came with the SYN its timer is that of
+    /// the data, too.
+    pub(crate) fn repeat_syn_at(&mut self, at: Time) {
+        match self {
+            Self::Silent(silent) => silent.syn_at = at,
+            Self::Active(sender) => sender.repeat_syn_at(at),
+        }
+    }
+
+    /// The SYN, or SYN-ACK, was not answered in time.
+    pub(crate) fn count_syn_timeout(&mut self) {
+        match self {
+            Self::Silent(silent) => silent.syn_timeouts += 1,
+            Self::Active(sender) => sender.tally.timeouts += 1,
+        }
+    }
+
+    /// It is sent again.
+    pub(crate) fn count_syn_repeated(&mut self) {
+        match self {
+            Self::Silent(silent) => silent.syns_repeated = silent.syns_repeated.saturating_add(1),
+            Self::Active(sender) => sender.tally.retransmitted += 1,
         }
     }
 
@@ -241,7 +292,7 @@ impl Half {
     #[inline]
     pub(crate) fn bytes_acked(&self) -> u64 {
         match self {
-            Self::Silent(_) => 0,
+            Self::Silent(silent) => u64::from(silent.early),
             Self::Active(sender) => sender.bytes_acked,
         }
     }
@@ -350,7 +401,23 @@ impl Silent {
         sender.fin_queued = self.fin_queued;
         sender.failed = self.failed;
         sender.tally = self.tally();
+        sender.bytes_acked = u64::from(self.early);
+        if self.unconfirmed {
+            sender.await_confirmation(self.syn_at);
+        }
         sender
+    }
+
+    /// Bytes written and not sent; a SYN's count as such until they are acknowledged.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.unsent
+    }
+
+    /// The SYN-ACK acknowledges so many bytes that the SYN carried.
+    pub(crate) fn take_early_ack(&mut self, bytes: u32) {
+        self.unsent = self.unsent.saturating_sub(u64::from(bytes));
+        self.next = self.next + bytes;
+        self.early = bytes as u16;
     }
 
     fn tally(&self) -> Tally {

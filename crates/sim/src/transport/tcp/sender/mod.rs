@@ -127,6 +127,8 @@ pub(crate) struct Sender {
     tlp_retrans: bool,
     may_undo: bool,
     probe_out: bool,
+    /// The SYN-ACK is not acknowledged: the timer is for it (Fast Open).
+    unconfirmed: bool,
     /// Given up.
     pub(crate) failed: bool,
     // Round trips, and what only some settings need.
@@ -249,6 +251,7 @@ impl Sender {
             frto: false,
             reord_seen: false,
             tlp_retrans: false,
+            unconfirmed: false,
             failed: false,
             highest_sack: first,
             small_end: first,
@@ -303,6 +306,26 @@ impl Sender {
             self.cubic.delay_min_us = start.rtt_us.unwrap_or(0);
         }
         self.todo |= todo::NEW;
+    }
+
+    /// Data may be sent before the SYN-ACK is acknowledged, which is sent again at `syn_at`.
+    fn await_confirmation(&mut self, syn_at: Time) {
+        self.unconfirmed = true;
+        self.repeat_syn_at(syn_at);
+    }
+
+    /// When the SYN-ACK is to be sent again, and nothing else before it.
+    fn repeat_syn_at(&mut self, at: Time) {
+        (self.timer, self.timer_at) = (Timer::Retransmission, at);
+    }
+
+    /// The SYN-ACK is acknowledged (`tcp_rcv_synrecv_state_fastopen`): the timer is for the data.
+    fn confirm(&mut self, cx: &Context, rtt_us: Option<u32>) {
+        self.unconfirmed = false;
+        if let Some(rtt_us) = rtt_us {
+            self.take_rtt_sample(cx, rtt_us.max(1));
+        }
+        self.rearm_rto(cx);
     }
 
     /// Bytes written and not yet acknowledged: none, FIN included.

@@ -33,6 +33,9 @@ impl Sender {
     /// `tcp_rearm_rto`.
     #[inline]
     pub(super) fn rearm_rto(&mut self, cx: &Context) {
+        if self.unconfirmed {
+            return;
+        }
         if self.packets_out == 0 {
             self.disarm();
             return;

@@ -14,7 +14,10 @@ impl Sender {
     /// Whether what is in flight is watched by a probe.
     #[inline]
     pub(super) fn schedules_probes(&self, cx: &Context) -> bool {
-        cx.config.tlp && self.uses_sack(cx) && matches!(self.state, State::Open | State::Cwr)
+        cx.config.tlp
+            && self.uses_sack(cx)
+            && matches!(self.state, State::Open | State::Cwr)
+            && !self.unconfirmed
     }
 
     /// `tcp_schedule_loss_probe`.
