@@ -175,6 +175,7 @@ CASES = [
     ("links/0/mtu", "500 B", "links[0].mtu: must be at least \"576 B\""),
     ("links/0/mtu", "70 kB", "links[0].mtu: must be at most \"65535 B\""),
     ("links/0/middlebox", {}, "links[0].middlebox: lets everything pass"),
+    ("links/0/middlebox", {"drop_syn_data": 1}, "links[0].middlebox.drop_syn_data: "),
     ("links/0/middlebox", {"block_tcp_53": "refuse"}, "links[0].middlebox.block_tcp_53: "),
     ("links/0/middlebox", {"drop_dns_above": "0 B"}, "links[0].middlebox.drop_dns_above: must be above zero"),
     ("links/0/framing", "atm", "links[0].framing: names no framing that is known; hint: use \"ethernet\""),

@@ -257,3 +257,20 @@ def test_lengths_that_no_message_has_are_refused() -> None:
     ):
         with pytest.raises(ScenarioError, match=rf"dns\[0\]\.{words}"):
             Scenario.parse(f"{TEXT}messages = {lengths}\n")
+
+
+@pytest.mark.parametrize(
+    ("ecn", "expected"),
+    [
+        ("true", (True, "data")),
+        ('"syn-ack"', (True, "syn-ack")),
+        ('"plus-plus"', (True, "plus-plus")),
+        ("false", (False, "data")),
+    ],
+)
+def test_ecn_may_be_for_syns_too(ecn: str, expected: tuple[bool, str]) -> None:
+    text = f'transport = "tcp"\ntcp = {{ ecn = {ecn} }}'
+    client, server, tcp = plan(text)
+    for end in (client["tcp"]["tcp"], server["tcp"]["tcp"]):
+        assert (tcp[end]["ecn"], tcp[end]["ecn_control"]) == expected
+    assert run(Scenario.parse(TEXT + text)).summary["dns"]["unanswered"] == 0

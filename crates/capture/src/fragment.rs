@@ -14,6 +14,9 @@ const PROTOCOL: usize = IP + 9;
 const IP_CHECKSUM: usize = IP + 10;
 const PAYLOAD: usize = IP + Ipv4::BYTES;
 const MORE_FRAGMENTS: u16 = 1 << 13;
+/// In the TCP header: data offset and reserved bits, and the checksum.
+const TCP_OFFSET: usize = 12;
+const TCP_CHECKSUM: usize = 16;
 const ICMP: u8 = 1;
 const TCP: u8 = 6;
 /// Destination unreachable: fragmentation needed and DF set.
@@ -49,6 +52,16 @@ pub(crate) fn make_too_big(frame: &mut [u8], quoted: &Ipv4, mtu: u16, seq: u32) 
     inner[24..28].copy_from_slice(&seq.to_be_bytes());
     let sum = checksum(icmp);
     put(icmp, 2, sum);
+}
+
+/// Sets AE, the lowest of the TCP header's reserved bits (RFC 9768, 3.1), in a frame without it.
+pub(crate) fn set_accurate_ecn(frame: &mut [u8]) {
+    let tcp = &mut frame[PAYLOAD..];
+    tcp[TCP_OFFSET] |= 1;
+    // RFC 1624, eqn. 3: the word in which the bit lies has grown by 0x0100.
+    let sum = !u16::from_be_bytes([tcp[TCP_CHECKSUM], tcp[TCP_CHECKSUM + 1]]);
+    let (sum, carry) = sum.overflowing_add(0x0100);
+    put(tcp, TCP_CHECKSUM, !(sum + u16::from(carry)));
 }
 
 fn put(bytes: &mut [u8], at: usize, value: u16) {

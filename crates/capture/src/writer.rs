@@ -86,8 +86,10 @@ impl<'a, W: Write> Writer<'a, W> {
         };
         let message;
         let mut parted = None;
+        let mut accurate_ecn = false;
         let (headers, payload, keep) = match packet.frame {
             Frame::Tcp(segment) => {
+                accurate_ecn = segment.flags.contains(tcp::Flags::AE);
                 let transport = Transport::Tcp(tcp(packet.ports, &segment));
                 let headers = self.around(packet, segment.ecn as u8, transport);
                 (headers, Payload::Zeros(segment.len), self.keep)
@@ -121,6 +123,9 @@ impl<'a, W: Write> Writer<'a, W> {
         self.frame.clear();
         let keep = if parted.is_some() { usize::MAX } else { keep };
         let mut original = headers.write(payload, keep, &mut self.frame).map_err(invalid)?;
+        if accurate_ecn {
+            fragment::set_accurate_ecn(&mut self.frame);
+        }
         if let Some(part) = parted {
             fragment::cut(&mut self.frame, &part);
             original = self.frame.len();
@@ -197,7 +202,8 @@ fn tcp((source_port, destination_port): (u16, u16), segment: &tcp::Segment) -> T
         seq: segment.seq.0,
         // RFC 9293, section 3.1: the field is meaningless without ACK; hosts send zero.
         ack: if segment.flags.contains(tcp::Flags::ACK) { segment.ack.0 } else { 0 },
-        flags: Flags(segment.flags.0),
+        // AE is no flag of that byte: see `fragment::set_accurate_ecn`.
+        flags: Flags(segment.flags.without(tcp::Flags::AE).0),
         window: segment.window,
         options,
     }

@@ -14,7 +14,7 @@ use narrows_qdisc::Ecn;
 use narrows_sim::captured::{Captured, Frame};
 use narrows_sim::plan::Plan;
 use narrows_sim::ports;
-use narrows_sim::tcp::{Flags, Segment, Seq};
+use narrows_sim::tcp::{FastOpenOption, Flags, Segment, Seq, SynOptions};
 use narrows_units::Time;
 
 #[test]
@@ -110,6 +110,47 @@ fn messages_are_dissected_as_they_were() {
     // Replies find their queries, and padding is seen as such.
     assert_eq!(fields(&file, "dns.response_to", &["dns.response_to"]).len(), 3);
     assert_eq!(fields(&file, "dns.opt.code == 12", &["dns.opt.len"]), ["44", "44", "0"]);
+}
+
+/// RFC 7413, 4.1.1 and RFC 9768, 3.1: a SYN with a cookie, data, and all three ECN flags.
+#[test]
+fn syns_have_fast_open_and_accurate_ecn() {
+    let options = |fast_open| SynOptions {
+        mss: 1460,
+        window_scale: Some(7),
+        sack_permitted: true,
+        fast_open: Some(fast_open),
+    };
+    let syn = |fast_open, flags, len| Segment {
+        flags: Flags::SYN.with(flags),
+        len,
+        ecn: Ecn::Ect0,
+        timestamps: Some((1, 0)),
+        syn: Some(options(fast_open)),
+        ..Segment::default()
+    };
+    let asks = Flags::ECE.with(Flags::CWR).with(Flags::AE);
+    let packets: Vec<_> = [
+        syn(FastOpenOption::Request, asks, 0),
+        syn(FastOpenOption::Cookie, Flags::ECE.with(Flags::CWR), 36),
+        syn(FastOpenOption::Cookie, Flags::ACK.with(Flags::AE), 0),
+    ]
+    .into_iter()
+    .enumerate()
+    .map(|(n, segment)| captured(Time::from_ps(n as u64), false, n as u32, Frame::Tcp(segment)))
+    .collect();
+    let Some(file) = capture("syns", &plan(), &packets) else { return };
+    let names = ["ip.len", "ip.dsfield.ecn", "tcp.flags", "tcp.len", "tcp.options.tfo.cookie"];
+    assert_eq!(
+        fields(&file, "tcp.checksum.status == 1", &names),
+        [
+            "64|2|0x01c2|0|".to_owned(),
+            "108|2|0x00c2|36|0000000000000000".to_owned(),
+            "72|2|0x0112|0|0000000000000000".to_owned(),
+        ]
+    );
+    assert_eq!(fields(&file, "tcp.options.tfo.request", &["frame.number"]), ["1"]);
+    assert_eq!(fields(&file, BROKEN, &["frame.number"]), NOTHING);
 }
 
 #[test]

@@ -129,7 +129,6 @@ pub struct Middlebox {
     /// Lets no TCP to port 53 through; `None`: it passes.
     pub block_tcp_53: Option<Block>,
     /// Drops SYNs that carry data (RFC 7413, 7.1).
-    #[cfg_attr(feature = "serde", serde(default))]
     pub drop_syn_data: bool,
 }
 

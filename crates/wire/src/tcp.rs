@@ -104,7 +104,7 @@ impl Options {
             n => 4 + 8 * n,
         };
         let fast_open =
-            self.fast_open.map_or(0, |cookie| (2 + cookie.as_slice().len() + 3) / 4 * 4);
+            self.fast_open.map_or(0, |cookie| (2 + cookie.as_slice().len()).div_ceil(4) * 4);
         mss + shared + scale + sack + fast_open
     }
 
@@ -257,7 +257,7 @@ impl Cookie {
     /// A cookie; `None` for a length that none has.
     pub fn new(cookie: &[u8]) -> Option<Self> {
         let possible = cookie.is_empty() || (4..=16).contains(&cookie.len());
-        if !possible || cookie.len() % 2 != 0 {
+        if !possible || !cookie.len().is_multiple_of(2) {
             return None;
         }
         let mut bytes = [0; 16];

@@ -235,7 +235,7 @@ class Dns(Group):
     def shortest_packets(self) -> tuple[int, int]:
         """IP packet lengths of the shortest query and reply over UDP."""
         if self.messages is None:
-            return self.query_size, self.reply_size
+            return self.query_size + self._edns_bytes, self.reply_size
         query, reply = shortest(self.messages)
         # What does not fit the client is truncated.
         longest = 65_535 - _BELOW_DNS

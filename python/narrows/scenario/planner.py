@@ -89,7 +89,9 @@ class Planner:
         """The index of TCP settings; `ecn` overrides their own, `fast_open` is none of theirs."""
         key = (id(tcp), ecn, fast_open)
         if key not in self._tcp_of_settings:
-            config = {**tcp.config(self._profile, ecn=ecn), "fast_open": fast_open}
+            config = tcp.config(self._profile, ecn=ecn)
+            if fast_open:
+                config["fast_open"] = True
             text = json.dumps(config, sort_keys=True)
             if text not in self._tcp_of_text:
                 self._tcp_of_text[text] = len(self.tcp)

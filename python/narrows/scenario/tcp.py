@@ -78,8 +78,10 @@ class Tcp(Table):
     `{ delayed = "200 ms" }`."""
     nagle: Switch | None = None
     """Nagle's algorithm; false is TCP_NODELAY."""
-    ecn: Switch | None = None
-    """Negotiates ECN (RFC 3168); not together with a traffic group's `ecn_share`."""
+    ecn: Switch | Literal["syn-ack", "plus-plus"] | None = None
+    """Negotiates ECN, so that data are marked rather than dropped (RFC 3168). With `"syn-ack"` the
+    SYN-ACK may be marked too (RFC 5562), with `"plus-plus"` SYN, SYN-ACK, FIN and retransmissions
+    (ECN++). Not together with a traffic group's `ecn_share`."""
     ecn_response: Literal["as-loss", "abe"] | None = None
     """The answer to an ECN echo: as to a loss (RFC 3168) or a smaller reduction (RFC 8511)."""
     initial_rto: Timeout | None = None
@@ -170,6 +172,8 @@ class Tcp(Table):
                 value = {"delayed": value.delayed}
             elif value == "unbounded":
                 value = None
+            elif key == "ecn" and isinstance(value, str):
+                value, config["ecn_control"] = True, value
             config[key] = value
         if ecn is not None:
             config["ecn"] = ecn

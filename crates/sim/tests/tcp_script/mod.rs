@@ -2,7 +2,7 @@
 //! that comes in or the segments that must go out.
 //!
 //! Segments are text: `[flags] start:end [ack N] [sack a:b,c:d] [ect0|ce]`, with `S`, `F`, `P`,
-//! `E` (ECE), `W` (CWR) and `.` (ACK) as flags. Both initial sequence numbers are 0, so the first
+//! `E` (ECE), `W` (CWR), `A` (AE) and `.` (ACK) as flags. Both initial sequence numbers are 0, so the first
 //! byte is 1. Windows and timestamps are left out of the text; the peer's timestamps option echoes
 //! what the endpoint sent at the time that [`Script::echo`] says.
 
@@ -208,6 +208,7 @@ pub fn parse(text: &str) -> Segment {
             'R' => Flags::RST,
             'E' => Flags::ECE,
             'W' => Flags::CWR,
+            'A' => Flags::AE,
             '.' => Flags::ACK,
             other => panic!("no such flag: {other}"),
         });
@@ -246,6 +247,7 @@ pub fn show(segment: &Segment) -> String {
         (Flags::PSH, "P"),
         (Flags::ECE, "E"),
         (Flags::CWR, "W"),
+        (Flags::AE, "A"),
         (Flags::ACK, "."),
     ];
     let mut text: String = names

@@ -53,6 +53,8 @@ pub struct Config {
     pub nagle: bool,
     /// Negotiates ECN (RFC 3168).
     pub ecn: bool,
+    /// Which packets may be marked rather than dropped, beside new data.
+    pub ecn_control: EcnControl,
     /// The answer to an ECN echo.
     pub ecn_response: EcnResponse,
     /// Retransmission time-out before the first measurement (RFC 6298: 1 s).
@@ -71,7 +73,6 @@ pub struct Config {
     pub skip_handshake: bool,
     /// TCP Fast Open (RFC 7413): an end that opens connections asks for cookies and sends its first data
     /// in the SYN; one that listens gives cookies and takes such data.
-    #[cfg_attr(feature = "serde", serde(default))]
     pub fast_open: bool,
 }
 
@@ -161,6 +162,24 @@ pub enum EcnResponse {
     AsLoss,
     /// Alternative backoff (RFC 8511): a factor of 0.8 for Reno, 0.85 for CUBIC.
     Abe,
+}
+
+/// Packets beside new data that are capable of ECN (RFC 8311, section 4.3, lets experiments do so).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+pub enum EcnControl {
+    /// None (RFC 3168).
+    #[default]
+    Data,
+    /// The SYN-ACK (RFC 5562): a marked one is sent again without ECT.
+    SynAck,
+    /// SYN, SYN-ACK, FIN and retransmissions (ECN++: draft-ietf-tcpm-generalized-ecn).
+    PlusPlus,
 }
 
 /// What happens to the congestion window after an idle time longer than the RTO.

@@ -13,11 +13,14 @@
 //! with its data does not keep the next connection from trying again
 //! (`tcp_fastopen_blackhole_timeout_sec = 0`). Linux's limit of such connections for each listener, and
 //! its second attempt with the experimental option, are left out.
+//!
+//! ECN on SYN and SYN-ACK is in `handshake_ecn.rs`.
 
 use narrows_qdisc::Ecn;
 use narrows_units::{Span, Time};
 
 use super::clock::{Context, elapsed_us};
+use super::handshake_ecn::HandshakeEcn;
 use super::receiver::{Decision, Receiver, Verdict};
 use super::segment::Header;
 use super::sender::{Half, Outgoing, Silent, Start};
@@ -35,27 +38,28 @@ use crate::foresight::{Step, Touch};
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Endpoint {
-    phase: Phase,
+    pub(super) phase: Phase,
     /// The SYN or SYN-ACK has to be sent.
-    syn_due: bool,
-    syn_retries: u8,
+    pub(super) syn_due: bool,
+    pub(super) syn_retries: u8,
     closing: Closing,
     fast_open: FastOpen,
     /// The SYN-ACK gave a cookie, of which nobody has taken note.
     cookie_given: bool,
+    pub(super) handshake_ecn: HandshakeEcn,
     /// The other end has reset, or refused, the connection.
     reset: Option<Closed>,
     /// When it was first sent.
     syn_sent_us: u32,
     segments_sent: u64,
-    receiver: Receiver,
+    pub(super) receiver: Receiver,
     marks_received: u32,
-    sender: Half,
+    pub(super) sender: Half,
 }
 
 /// Where the handshake stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// Before `connect`.
     Closed,
     /// Waits for a SYN.
@@ -111,6 +115,7 @@ impl Endpoint {
             closing: Closing::WithPeer,
             fast_open: FastOpen::Off,
             cookie_given: false,
+            handshake_ecn: HandshakeEcn::Nothing,
             reset: None,
             syn_sent_us: 0,
             segments_sent: 0,
@@ -543,7 +548,7 @@ impl Endpoint {
 
     /// A header with everything that the receiving half has to say, SACK blocks apart.
     #[inline(always)]
-    fn header(&mut self, cx: &Context, outgoing: Outgoing) -> Header {
+    pub(super) fn header(&mut self, cx: &Context, outgoing: Outgoing) -> Header {
         let receiver = &mut self.receiver;
         let mut header = Header {
             seq: outgoing.seq,
@@ -565,6 +570,9 @@ impl Endpoint {
     #[cold]
     fn handle_handshake(&mut self, cx: &Context, segment: &Segment) {
         let flags = segment.flags;
+        if segment.ecn == Ecn::Ce && flags.contains(Flags::SYN) {
+            self.marks_received += 1;
+        }
         let acceptable = flags.contains(Flags::ACK) && self.may_acknowledge(cx, segment.ack);
         match self.phase {
             Phase::Listen | Phase::SynReceived | Phase::FastOpened
@@ -584,15 +592,25 @@ impl Endpoint {
             }
             Phase::SynSent if flags.contains(Flags::SYN) && acceptable => {
                 self.take_syn(cx, segment);
+                if self.refuses_mark(cx, segment) {
+                    return;
+                }
                 let data_refused = self.take_fast_syn_ack(segment);
                 self.establish(cx, segment);
                 self.receiver.acknowledge_now();
                 // `tcp_rcv_fastopen_synack`: data that were not taken go again, and acknowledge the SYN-ACK.
                 self.receiver.first = !data_refused;
+                if !data_refused {
+                    self.echo_marked_syn_ack(cx, segment);
+                }
             }
             Phase::SynReceived if acceptable => {
+                if self.repeats_marked_syn_ack(cx, segment) {
+                    return;
+                }
+                let header = self.take_syn_ack_echo(cx, segment);
                 self.establish(cx, segment);
-                self.handle_established(cx, &segment.header(), segment.sack.as_slice());
+                self.handle_established(cx, &header, segment.sack.as_slice());
             }
             Phase::FastOpened if acceptable && !flags.contains(Flags::RST) => {
                 self.phase = Phase::Established;
@@ -674,21 +692,13 @@ impl Endpoint {
         receiver.timestamps = config.timestamps && segment.timestamps.is_some();
         receiver.ts_recent = segment.timestamps.map_or(0, |(stamp, _)| stamp);
         receiver.sack = config.sack && options.sack_permitted;
-        // RFC 3168, 6.1.1: a SYN asks with ECE and CWR, a SYN-ACK agrees with ECE alone. It may agree
-        // to the first SYN after a second one that no longer asked (`tcp_ecn_rcv_synack`).
-        let echo = segment.flags.contains(Flags::ECE);
-        let reduced = segment.flags.contains(Flags::CWR);
-        receiver.ecn = if segment.flags.contains(Flags::ACK) {
-            config.ecn && echo && !reduced
-        } else {
-            echo && reduced
-        };
         receiver.start(segment.seq + 1, scaled);
         let offered = if options.mss == 0 { DEFAULT_MSS } else { options.mss };
         let mss = payload(config.mss.min(offered), self.receiver.timestamps);
         let start = &mut self.opening().start;
         start.mss = mss;
         start.peer_scale = if scaled { options.window_scale.unwrap_or(0).min(14) } else { 0 };
+        self.take_syn_ecn(cx, segment);
     }
 
     fn establish(&mut self, cx: &Context, segment: &Segment) {
@@ -710,7 +720,7 @@ impl Endpoint {
 
     /// What the sending half learns from the handshake's last segment.
     fn start_of(&mut self, cx: &Context, segment: &Segment, rtt_us: Option<u32>) -> Start {
-        let Start { mss, peer_scale, .. } = self.opening().start;
+        let Start { mss, peer_scale, restart_window, .. } = self.opening().start;
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { peer_scale };
         Start {
             at_us: cx.us,
@@ -723,18 +733,13 @@ impl Endpoint {
             rtt_us,
             handshake_lost: self.syn_retries > 0,
             // `tcp_init_transfer`: a second repetition costs the initial window.
-            restart_window: self.syn_retries > 1,
+            restart_window: restart_window || self.syn_retries > 1,
         }
     }
 
     /// The sending half before the connection is established.
-    fn opening(&mut self) -> &mut Silent {
+    pub(super) fn opening(&mut self) -> &mut Silent {
         self.sender.silent_mut().expect("nothing is sent before the handshake is over")
-    }
-
-    /// Linux repeats a SYN without the ECN request (RFC 3168, 6.1.1.1).
-    fn asked_for_ecn(&self, config: &Config) -> bool {
-        config.ecn && self.syn_retries == 0
     }
 
     fn send_syn(&mut self, cx: &Context) {
@@ -771,17 +776,12 @@ impl Endpoint {
             self.sender.count_syn_repeated();
         }
         let config = cx.config;
-        let answer = self.phase != Phase::SynSent;
-        let receiver = &self.receiver;
-        let mut flags = Flags::SYN;
-        if answer {
-            flags = flags.with(Flags::ACK);
-            if receiver.ecn {
-                flags = flags.with(Flags::ECE);
-            }
-        } else if self.asked_for_ecn(config) {
-            flags = flags.with(Flags::ECE).with(Flags::CWR);
+        if self.handshake_ecn == HandshakeEcn::Refuse {
+            return Some(self.mark_refusal(cx));
         }
+        let answer = self.phase != Phase::SynSent;
+        let (flags, ecn) = self.syn_ecn(config);
+        let receiver = &self.receiver;
         let stamps = if answer { receiver.timestamps } else { config.timestamps };
         let scales = config.window_scaling && (!answer || receiver.scaled);
         let fast_open = match self.fast_open {
@@ -798,6 +798,7 @@ impl Endpoint {
             window: receiver.window_field(true),
             len,
             flags,
+            ecn,
             timestamps: stamps.then(|| (cx.timestamp(), receiver.ts_recent)),
             syn: Some(SynOptions {
                 mss: config.mss,

@@ -8,6 +8,7 @@ mod config;
 mod congestion;
 mod counters;
 mod endpoint;
+mod handshake_ecn;
 mod profiles;
 mod receiver;
 mod segment;
@@ -16,7 +17,7 @@ mod seq;
 
 pub(crate) use clock::{Context, tick_us};
 pub use config::{
-    AckPolicy, Config, Congestion, EcnResponse, Recovery, Reduction, RestartAfterIdle,
+    AckPolicy, Config, Congestion, EcnControl, EcnResponse, Recovery, Reduction, RestartAfterIdle,
 };
 pub use counters::Counters;
 pub use endpoint::Endpoint;

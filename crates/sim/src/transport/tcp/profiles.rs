@@ -10,7 +10,9 @@ use core::fmt;
 
 use narrows_units::{Bytes, Span};
 
-use super::{AckPolicy, Config, Congestion, EcnResponse, Recovery, Reduction, RestartAfterIdle};
+use super::{
+    AckPolicy, Config, Congestion, EcnControl, EcnResponse, Recovery, Reduction, RestartAfterIdle,
+};
 
 impl Config {
     /// The names that [`Config::profile`] knows.
@@ -38,6 +40,7 @@ impl Config {
             acks: AckPolicy::Linux,
             nagle: true,
             ecn: false,
+            ecn_control: EcnControl::Data,
             ecn_response: EcnResponse::AsLoss,
             initial_rto: Span::from_secs(1),
             min_rto: Span::from_ms(200),
@@ -119,6 +122,9 @@ impl Config {
         }
         if self.max_retries == 0 {
             return error("max_retries", "must be at least 1");
+        }
+        if self.ecn_control != EcnControl::Data && !self.ecn {
+            return error("ecn_control", "needs ecn");
         }
         if self.fast_open && self.skip_handshake {
             return error("fast_open", "needs a handshake");

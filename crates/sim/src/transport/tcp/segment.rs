@@ -146,7 +146,7 @@ pub enum FastOpenOption {
     Cookie,
 }
 
-/// TCP control flags, as in the header's low byte (RFC 9293; CWR and ECE: RFC 3168).
+/// TCP control flags, as in the header's low byte (RFC 9293; CWR and ECE: RFC 3168), but for AE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
@@ -161,6 +161,9 @@ impl Flags {
     pub const PSH: Self = Self(0x08);
     /// The acknowledgement field is meaningful.
     pub const ACK: Self = Self(0x10);
+    /// Accurate ECN (RFC 9768, 3.1), which has a place in the header's reserved bits; here it has that of
+    /// URG, which nobody sets.
+    pub const AE: Self = Self(0x20);
     /// ECN echo.
     pub const ECE: Self = Self(0x40);
     /// Congestion window reduced.
@@ -180,7 +183,7 @@ impl Flags {
 
     /// These less `other`.
     #[inline]
-    pub(crate) const fn without(self, other: Self) -> Self {
+    pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 

@@ -119,6 +119,8 @@ impl Receiver {
         self.now = false;
         self.pushed = false;
         self.pushed_again = false;
+        // What the handshake's third segment says of a mark it says once.
+        self.demand_cwr &= !self.first;
         self.first = false;
         self.ack_at = Time::MAX;
         if let Some(trouble) = &mut self.trouble {

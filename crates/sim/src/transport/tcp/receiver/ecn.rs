@@ -51,6 +51,11 @@ impl Receiver {
         }
     }
 
+    /// The handshake's third segment is to carry ECE.
+    pub(crate) fn echo_once(&mut self) {
+        self.demand_cwr = self.ecn;
+    }
+
     /// Whether a segment must carry ECE.
     #[inline]
     pub(crate) fn echoes_mark(&self) -> bool {

@@ -9,7 +9,7 @@
 use super::scoreboard::{EVER_RETRANSMITTED, FIN, LOST, PSH, RETRANSMITTED, Record, SACKED};
 use super::{Sender, State, Timer, todo};
 use crate::transport::tcp::clock::Context;
-use crate::transport::tcp::{Flags, Seq};
+use crate::transport::tcp::{EcnControl, Flags, Seq};
 
 /// A segment to be sent; the endpoint adds what its receiving half has to say.
 #[derive(Clone, Copy, Debug)]
@@ -214,8 +214,8 @@ impl Sender {
             self.prr_out += 1;
         }
         let mut outgoing = self.outgoing(&record);
-        outgoing.ect = self.ecn && len > 0;
-        if outgoing.ect && self.queue_cwr {
+        outgoing.ect = self.ecn && (len > 0 || cx.config.ecn_control == EcnControl::PlusPlus);
+        if self.ecn && len > 0 && self.queue_cwr {
             self.queue_cwr = false;
             outgoing.flags = outgoing.flags.with(Flags::CWR);
         }
@@ -314,6 +314,7 @@ impl Sender {
         let record = *record;
         self.last_sent_us = cx.us;
         self.tally.retransmitted += 1;
-        self.outgoing(&record)
+        let ect = self.ecn && cx.config.ecn_control == EcnControl::PlusPlus;
+        Outgoing { ect, ..self.outgoing(&record) }
     }
 }
