@@ -81,6 +81,7 @@ def test_the_whole_plan() -> None:
     jitter = {"deviation": 25 * ms, "correlation": 0.25, "distribution": "uniform", "reorder": True}
     lan = {
         "rate": 100_000_000,
+        "opportunities_ms": None,
         "delay": 0,
         "jitter": None,
         "loss": 0.0,
