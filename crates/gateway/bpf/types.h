@@ -26,10 +26,9 @@ struct settings {
 	__u64 query_burst_ns;
 	__u64 large_ns;			/* how long a name with a large reply is remembered */
 	__u32 patience_us;		/* how long the server has to answer before a query that comes again is the kernel's */
-	__u32 interface;		/* index of the interface that clients are on */
 	__u32 share;			/* clients whose hash is below are served; UINT32_MAX: all */
 	__u16 port;			/* DNS, host byte order */
-	__u16 mss4;			/* ours: the interface's MTU less 40 */
+	__u16 mss4;			/* ours: the interfaces' smallest MTU less 40 */
 	__u16 mss6;			/* less 60 */
 	__u16 edns_size;		/* asked of the server for queries that came over TCP */
 	__u16 max_segments;		/* of one reply; longer ones are the kernel's */
@@ -43,7 +42,7 @@ struct settings {
 	__u8 loglevel;
 	__u8 generic;			/* 1: XDP runs in the kernel's receive path, not in the driver */
 	__u8 track;			/* 1: connection tracking is shown a handshake of what the kernel takes over */
-	__u8 pad[1];
+	__u8 pad[5];
 };
 
 /* A connection: the client and which server address. IPv4 as ::ffff:a.b.c.d. */

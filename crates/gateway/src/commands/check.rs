@@ -10,14 +10,14 @@ use narrows_gateway::config::{Config, Mode, UserLink};
 use narrows_gateway::filters::{self, Finding};
 use narrows_gateway::interface::{Interface, local_addresses};
 use narrows_gateway::keys::Secret;
-use narrows_gateway::server;
+use narrows_gateway::{server, ways};
 use serde_json::{Value, json};
 
 use super::{Failure, put};
 
 /// One thing that was looked at.
 struct Item {
-    name: &'static str,
+    name: String,
     /// How it is, in words.
     words: String,
     value: Value,
@@ -27,6 +27,8 @@ struct Item {
 #[derive(Default)]
 struct Report {
     items: Vec<Item>,
+    /// Behind the names of items that are about another interface than the first.
+    of: String,
     /// What a run would refuse for.
     problems: Vec<String>,
     /// What an operator should know.
@@ -38,12 +40,13 @@ struct Report {
 }
 
 impl Report {
-    fn item(&mut self, name: &'static str, words: impl Into<String>, value: impl Into<Value>) {
+    fn item(&mut self, name: &str, words: impl Into<String>, value: impl Into<Value>) {
+        let name = format!("{name}{}", self.of);
         self.items.push(Item { name, words: words.into(), value: value.into() });
     }
 
     #[cfg(feature = "ebpf")]
-    fn yes_no(&mut self, name: &'static str, value: bool, note: &str) {
+    fn yes_no(&mut self, name: &str, value: bool, note: &str) {
         self.item(name, format!("{} ({note})", if value { "yes" } else { "no" }), value);
     }
 }
@@ -67,9 +70,17 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
     if config.mode == Mode::User || (config.mode == Mode::Auto && cfg!(not(feature = "ebpf"))) {
         user_path(config, &mut report);
     } else {
-        let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
-        interface_is(&interface, &mut report);
-        kernel_path(config, &interface, &mut report);
+        let interfaces = config.interfaces().map(Interface::find).collect::<Result<Vec<_>, _>>();
+        let interfaces = interfaces.map_err(Failure::refused)?;
+        for (at, interface) in interfaces.iter().enumerate() {
+            if at > 0 {
+                report.of = format!(" of {}", interface.name);
+            }
+            interface_is(interface, &mut report);
+            kernel_path(config, interface, &mut report);
+        }
+        report.of.clear();
+        report.warnings.extend(ways::caveats(&interfaces));
         servers(config, &mut report);
     }
     let found = packet_filters(config.port);
@@ -200,9 +211,12 @@ fn kernel_path(config: &Config, interface: &Interface, report: &mut Report) {
     }
     match Gateway::probe(config, interface) {
         Ok(modes) => {
-            report.mode = modes.first().map(|mode| mode.name());
-            report.next = modes.get(1).map(|mode| mode.name());
-            let native = report.mode == Some(XdpMode::Native.name());
+            let native = modes.first() == Some(&XdpMode::Native);
+            // Of several interfaces, the one that can do least.
+            if report.mode.is_none() || !native {
+                report.mode = modes.first().map(|mode| mode.name());
+                report.next = modes.get(1).map(|mode| mode.name());
+            }
             report.warnings.extend(Facts::of(interface).caveats(config.mode, native));
         }
         Err(error) => report.problems.push(error.to_string()),

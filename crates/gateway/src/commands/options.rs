@@ -84,7 +84,8 @@ fn with_keys(command: Command, wanted: impl Fn(&Key) -> bool) -> Command {
         .value_name("FILE")
         .help("a TOML file with these settings; flags win over it");
     let keys = KEYS.iter().filter(|key| wanted(key)).map(|key| {
-        let action = if key.name == "server" { ArgAction::Append } else { ArgAction::Set };
+        let several = matches!(key.name, "server" | "interface");
+        let action = if several { ArgAction::Append } else { ArgAction::Set };
         let default = key.show(&Config::default());
         let help = if matches!(&*default, "\"\"" | "[]") {
             key.help.to_owned()

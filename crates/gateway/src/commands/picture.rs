@@ -29,6 +29,8 @@ pub(crate) struct Picture {
     /// When it was taken, by the boot clock.
     pub(crate) at: Duration,
     pub(crate) interface: String,
+    /// All interfaces, with that.
+    pub(crate) interfaces: Vec<String>,
     pub(crate) attached: bool,
     /// Who attached or runs it, where that is known: mode, version, process, start.
     pub(crate) about: Option<About>,
@@ -182,6 +184,7 @@ impl Picture {
         Self {
             at: Duration::from_nanos(number("at_ns")),
             interface: word("interface"),
+            interfaces: vec![word("interface")],
             attached: true,
             about: Some(About {
                 mode: word("mode"),
@@ -232,7 +235,11 @@ impl Picture {
         Ok(Self {
             at,
             interface: interface.name.clone(),
-            attached: view.is_attached(interface),
+            attached: view.interfaces().iter().all(|name| {
+                let found = narrows_gateway::interface::Interface::find(name);
+                found.is_ok_and(|interface| view.is_attached(&interface))
+            }),
+            interfaces: view.interfaces(),
             has_daemon: about.is_some() && view.has_daemon(),
             about: about.map(|about| About {
                 mode: about.mode,
@@ -269,6 +276,7 @@ impl Picture {
             .collect();
         let object = json!({
             "interface": self.interface,
+            "interfaces": self.interfaces,
             "attached": self.attached,
             "mode": about.map(|about| &about.mode),
             "version": about.map(|about| &about.version),
@@ -332,7 +340,7 @@ impl Picture {
                     .into()
             }
         };
-        let _ = writeln!(text, "{}: {how}; {daemon}", self.interface);
+        let _ = writeln!(text, "{}: {how}; {daemon}", self.interfaces.join(", "));
         let close = if self.close_fin { "closes after the reply" } else { "keeps connections" };
         let syn = if self.syncache { "SYN cache" } else { "cookies" };
         let transfers = match (self.axfr_detect, &self.user) {
@@ -412,6 +420,7 @@ mod tests {
         Picture {
             at: Duration::from_millis(1500),
             interface: "dns0".into(),
+            interfaces: vec!["dns0".into()],
             attached: true,
             about: Some(About {
                 mode: "user".into(),

@@ -182,7 +182,9 @@ fn check_servers(config: &Config) -> Result<Silent, Failure> {
     use narrows_gateway::interface::Interface;
     use narrows_gateway::kernel::pins::Pins;
     use narrows_gateway::server;
-    Interface::find(&config.interface).map_err(Failure::refused)?;
+    for name in config.interfaces() {
+        Interface::find(name).map_err(Failure::refused)?;
+    }
     servers_here(config)?;
     let wait = Duration::from_nanos(config.server_wait.as_ps() / 1000);
     let (mut silent, mut why) = (Silent::default(), None);
@@ -276,16 +278,22 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
     use narrows_gateway::interface::Interface;
     use narrows_gateway::kernel::Gateway;
     use narrows_gateway::kernel::links::XdpMode;
-    let interface = Interface::find(&config.interface).map_err(Failure::refused)?;
+    use narrows_gateway::ways;
+    let interfaces = config.interfaces().map(Interface::find).collect::<Result<Vec<_>, _>>();
+    let interfaces = interfaces.map_err(Failure::refused)?;
     // Before attaching, which may change some of it.
-    let facts = Facts::of(&interface);
-    match Gateway::start(config, &interface, secret) {
+    let facts: Vec<Facts> = interfaces.iter().map(Facts::of).collect();
+    match Gateway::start(config, &interfaces, secret) {
         Ok((gateway, started)) => {
             if started.taken_over {
                 let fields = json!({ "maps": started.reused, "maps_anew": started.replaced });
                 log(Level::Info, "taken over", fields);
             }
-            for what in facts.caveats(config.mode, gateway.mode() == XdpMode::Native) {
+            let native = gateway.mode() == XdpMode::Native;
+            let of_one = |facts: &Facts| facts.caveats(config.mode, native);
+            let mut all: Vec<String> = facts.iter().flat_map(of_one).collect();
+            all.dedup();
+            for what in all.into_iter().chain(ways::caveats(&interfaces)) {
                 log(
                     Level::Warning,
                     "caveat",
@@ -331,7 +339,7 @@ impl DataPath for InKernel {
         if self.is_over() {
             return Err(Failure::fault(format!(
                 "{} is gone, or the programs were taken off it; hint: run again, which attaches them",
-                config.interface
+                config.interfaces().collect::<Vec<_>>().join(" or ")
             )));
         }
         self.gateway.refresh(config).map_err(Failure::fault)?;

@@ -242,6 +242,7 @@ fn about(config: &Config) -> Picture {
     let link = if config.user.link == UserLink::Tun { "tun" } else { "packet" };
     Picture {
         interface: config.interface.clone(),
+        interfaces: vec![config.interface.clone()],
         attached: true,
         about: Some(About {
             mode: "user".into(),

@@ -24,8 +24,10 @@ pub const SERVERS_MAX: usize = 16;
 /// All settings. [`table::KEYS`] says each one's meaning, as the reference in README.md does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The interface that clients are on.
+    /// The interface that clients are on; the first where there are several, by whose name the gateway goes.
     pub interface: String,
+    /// Further interfaces that clients come in or are answered by.
+    pub more_interfaces: Vec<String>,
     /// The server's addresses on this machine, at most [`SERVERS_MAX`].
     pub servers: Vec<IpAddr>,
     /// Which data path is used.
@@ -203,6 +205,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             interface: String::new(),
+            more_interfaces: Vec::new(),
             servers: Vec::new(),
             mode: Mode::Auto,
             port: 53,
@@ -313,6 +316,11 @@ impl Config {
         Ok(())
     }
 
+    /// All interfaces, the first one first.
+    pub fn interfaces(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.interface).chain(&self.more_interfaces).map(String::as_str)
+    }
+
     /// Checks that an interface is named, and could exist.
     ///
     /// # Errors
@@ -324,16 +332,24 @@ impl Config {
         }
         // IFNAMSIZ is 16 with the terminating zero; dev_valid_name(), Linux net/core/dev.c.
         let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
-        if self.interface.len() > 15
-            || self.interface.contains(odd)
-            || matches!(&*self.interface, "." | "..")
-        {
-            return Err(ConfigError::Value {
-                place: String::new(),
-                key: "interface".into(),
-                what: format!("{:?} cannot be an interface's name", self.interface),
-                hint: "see ip link".into(),
-            });
+        let refuse = |what: String, hint: &str| {
+            let (place, key) = (String::new(), "interface".into());
+            Err(ConfigError::Value { place, key, what, hint: hint.into() })
+        };
+        for (at, name) in self.interfaces().enumerate() {
+            if name.is_empty()
+                || name.len() > 15
+                || name.contains(odd)
+                || matches!(name, "." | "..")
+            {
+                return refuse(format!("{name:?} cannot be an interface's name"), "see ip link");
+            }
+            if self.interfaces().take(at).any(|other| other == name) {
+                return refuse(format!("{name} stands there twice"), "leave one out");
+            }
+        }
+        if self.mode == Mode::User && !self.more_interfaces.is_empty() {
+            return refuse("mode user serves one".into(), "run a second gateway for the other");
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use narrows_units::{Bytes, Span};
 
 pub use super::value::{Raw, Wrong};
 use super::value::{
-    active, addresses, bytes, one_of, quoted, show_bytes, show_span, sockets, span, text, truth,
-    whole, wrong,
+    active, addresses, bytes, one_of, quoted, show_bytes, show_span, sockets, span, text, texts,
+    truth, whole, wrong,
 };
 use super::{Active, Close, Config, Mode, OnExit, UserLink};
 
@@ -59,9 +59,21 @@ pub static KEYS: &[Key] = &[
         name: "interface",
         placeholder: "NAME",
         live: false,
-        help: "the interface that clients are on",
-        set: |config, raw| text(raw).map(|value| config.interface = value),
-        show: |config| quoted(&config.interface),
+        help: "the interface that clients are on; several as an array, or as a flag that is given several times, where clients come in or \
+               replies leave by any of them",
+        set: |config, raw| {
+            let mut names = texts(raw)?.into_iter();
+            config.interface = names.next().unwrap_or_default();
+            config.more_interfaces = names.collect();
+            Ok(())
+        },
+        show: |config| match &config.more_interfaces[..] {
+            [] => quoted(&config.interface),
+            _ => {
+                let names: Vec<String> = config.interfaces().map(quoted).collect();
+                format!("[{}]", names.join(", "))
+            }
+        },
     },
     Key {
         name: "server",

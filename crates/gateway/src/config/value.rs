@@ -53,6 +53,14 @@ pub(super) fn text(raw: &Raw) -> Result<String, Wrong> {
     }
 }
 
+/// A string, or several.
+pub(super) fn texts(raw: &Raw) -> Result<Vec<String>, Wrong> {
+    match raw {
+        Raw::List(list) => list.iter().map(text).collect(),
+        one => text(one).map(|text| vec![text]),
+    }
+}
+
 pub(super) fn truth(raw: &Raw) -> Result<bool, Wrong> {
     match raw {
         Raw::Truth(value) => Ok(*value),

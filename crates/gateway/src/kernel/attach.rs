@@ -57,7 +57,8 @@ fn attach_one(
     hook: Hook,
     pins: &Pins,
 ) -> Result<Link, KernelError> {
-    let path = pins.path(hook.pin());
+    let name = pins.link(hook, &interface.name);
+    let path = pins.path(&name);
     let refused = |step: &str, error: &std::io::Error| {
         let how = match hook {
             Hook::Xdp(mode) => format!("XDP ({})", mode.name()),
@@ -80,7 +81,7 @@ fn attach_one(
         // Of an interface that is gone, or in another mode.
         let _ = link.detach();
     }
-    pins.remove(hook.pin());
+    pins.remove(&name);
     let link = Link::create(program, interface.index, hook)
         .map_err(|error| refused("attaching to", &error))?;
     link.pin(&path).map_err(|error| refused("pinning", &error))?;

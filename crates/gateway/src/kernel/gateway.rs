@@ -22,6 +22,7 @@ use crate::core::Counter;
 use crate::interface::Interface;
 use crate::keys::{Secret, boot_ns, unix_s};
 use crate::log::{Level, log};
+use crate::ways::Ways;
 
 /// Bytes of one unit of the ring (`RING_UNIT` of `bpf/types.h`).
 pub const RING_UNIT: u32 = 64;
@@ -29,7 +30,9 @@ pub const RING_UNIT: u32 = 64;
 /// A gateway that is attached to an interface. Ends by [`Gateway::detach`]; dropped, it stays attached.
 #[derive(Debug)]
 pub struct Gateway {
-    interface: Interface,
+    interfaces: Vec<Interface>,
+    ways: Option<Ways>,
+    ways_told: BTreeMap<String, Instant>,
     pins: Pins,
     mode: XdpMode,
     maps: BTreeMap<String, MapHandle>,
@@ -65,10 +68,12 @@ impl Gateway {
         if let Some((feature, hint)) = features.lacking() {
             return Err(KernelError::Feature { feature, hint });
         }
-        let pins = Pins::of(&config.bpffs, &interface.name);
+        let pins = Pins::of(&config.bpffs, &config.interface);
         let mut ours = None;
         if let Some((id, mode)) = features.xdp.program {
-            let link = Link::open(&pins.path(Hook::Xdp(XdpMode::Native).pin())).ok();
+            let link =
+                Link::open(&pins.path(&pins.link(Hook::Xdp(XdpMode::Native), &interface.name)))
+                    .ok();
             if link.and_then(|link| link.info().ok()) != Some((interface.index, id)) {
                 return Err(KernelError::Occupied {
                     interface: interface.name.clone(),
@@ -97,13 +102,16 @@ impl Gateway {
     /// As [`Gateway::probe`], [`KernelError::Running`], and where the kernel refuses a step; the machine is as before then.
     pub fn start(
         config: &Config,
-        interface: &Interface,
+        interfaces: &[Interface],
         secret: Option<Secret>,
     ) -> Result<(Self, Started), KernelError> {
-        let modes = Self::probe(config, interface)?;
-        let pins = Pins::of(&config.bpffs, &interface.name);
+        let probe = |interface: &Interface| {
+            Self::probe(config, interface).map(|modes| (interface.clone(), modes))
+        };
+        let places = interfaces.iter().map(probe).collect::<Result<Vec<_>, _>>()?;
+        let pins = Pins::of(&config.bpffs, &config.interface);
         let new = pins.create()?;
-        let result = Self::start_at(config, interface, secret, &modes, &pins);
+        let result = Self::start_at(config, &places, secret, &pins);
         if new && result.is_err() {
             // Links that were made are closed by now and go with their pins.
             let _ = pins.remove_all();
@@ -113,16 +121,16 @@ impl Gateway {
 
     fn start_at(
         config: &Config,
-        interface: &Interface,
+        places: &[(Interface, Vec<XdpMode>)],
         secret: Option<Secret>,
-        modes: &[XdpMode],
         pins: &Pins,
     ) -> Result<(Self, Started), KernelError> {
+        let interfaces: Vec<Interface> = places.iter().map(|(place, _)| place.clone()).collect();
         let lock = pins
             .lock()
             .map_err(|error| KernelError::refused("locking the directory of the pins", error))?
             .ok_or_else(|| KernelError::Running {
-                interface: interface.name.clone(),
+                interface: config.interface.clone(),
                 pid: About::read(pins).map(|about| about.pid),
             })?;
         let secret = match secret {
@@ -142,13 +150,24 @@ impl Gateway {
         let around = Around::look(Around { tracking: before.track != 0, ..Around::default() });
         let write_settings = |mode| {
             let keys = secret.keys(unix_s(), config.rotation);
-            settings::write(map("settings")?, &settings::of(config, interface, mode, keys, around))
+            settings::write(
+                map("settings")?,
+                &settings::of(config, &interfaces, mode, keys, around),
+            )
         };
         // Right in either mode, if slower in one.
         write_settings(XdpMode::Generic)?;
 
         let taken_over = pins.has(Hook::Xdp(XdpMode::Native).pin());
-        let (links, mode) = attach(&loaded, interface, modes, pins)?;
+        let (mut links, mut mode) = (Vec::new(), XdpMode::Native);
+        for (interface, modes) in places {
+            let (made, its) = attach(&loaded, interface, modes, pins)?;
+            links.extend(made);
+            if its == XdpMode::Generic {
+                mode = its;
+            }
+        }
+        remove_others(pins, &interfaces);
         write_settings(mode)?;
         loaded.carry_over();
         pin_maps(&loaded, pins)?;
@@ -159,7 +178,9 @@ impl Gateway {
             replaced: loaded.replaced.into_keys().collect(),
         };
         let gateway = Self {
-            interface: interface.clone(),
+            interfaces,
+            ways: Ways::open().ok(),
+            ways_told: BTreeMap::new(),
             pins: pins.clone(),
             mode,
             maps: loaded.maps,
@@ -174,12 +195,12 @@ impl Gateway {
         Ok((gateway, started))
     }
 
-    /// The interface.
-    pub fn interface(&self) -> &Interface {
-        &self.interface
+    /// The interfaces that it serves, the first one first.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
     }
 
-    /// How XDP runs.
+    /// How XDP runs: generic where it does on any of the interfaces.
     pub fn mode(&self) -> XdpMode {
         self.mode
     }
@@ -201,13 +222,15 @@ impl Gateway {
     ///
     /// Where the kernel refuses.
     pub fn refresh(&mut self, config: &Config) -> Result<(), KernelError> {
-        if let Ok(interface) = Interface::find(&self.interface.name) {
-            self.interface.mtu = interface.mtu;
+        for interface in &mut self.interfaces {
+            if let Ok(now) = Interface::find(&interface.name) {
+                interface.mtu = now.mtu;
+            }
         }
         self.look_around();
         let wanted = settings::of(
             config,
-            &self.interface,
+            &self.interfaces,
             self.mode,
             self.secret.keys(unix_s(), config.rotation),
             self.around,
@@ -263,6 +286,7 @@ impl Gateway {
         let times = Times {
             now_ms: (boot_ns() / 1_000_000) as u32,
             timeout_ms: ms(config.timeout),
+            patience_ms: ms(config.patience),
             idle_ms: ms(config.idle),
         };
         let servers: Vec<Option<SocketAddr>> = view::servers(self.map("servers")?)?
@@ -278,18 +302,43 @@ impl Gateway {
             syncache_buckets: map("syncache_buckets")?,
             syncache_entries: self.maps.get("syncache_entries"),
         };
-        let swept = self.sweeper.sweep(&maps, times, &servers)?;
+        let mut waiting = Vec::new();
+        let swept = self.sweeper.sweep(&maps, times, &servers, &mut waiting)?;
+        for (client, server) in waiting {
+            self.look_at_way(client, server);
+        }
         self.count(Counter::Expired, swept.expired)?;
         self.swept = swept;
         self.sweep_at = started + (started.elapsed() * SHARE).min(SWEEP_MAX);
         Ok(Some(swept))
     }
 
+    /// Says, now and then, by which other interface the reply to a client that has waited for it would leave.
+    fn look_at_way(&mut self, client: SocketAddr, server: SocketAddr) {
+        let Some(ways) = &mut self.ways else { return };
+        let Some(name) = ways.beyond(server, client, &self.interfaces) else { return };
+        if self.ways_told.get(&name).is_some_and(|at| at.elapsed() < WAYS_AGAIN) {
+            return;
+        }
+        self.ways_told.insert(name.clone(), Instant::now());
+        log(
+            Level::Warning,
+            "replies leave by an interface that is not served, and are no TCP there",
+            json!({
+                "interface": name, "client": client, "server": server,
+                "hint": format!("--interface {name}, besides the others"),
+            }),
+        );
+    }
+
     /// Whether all programs are still on the interface: it may be gone, or someone may have taken them off.
     pub fn is_attached(&self) -> bool {
+        // Of each interface three, in order.
+        let of = |at: usize| self.interfaces.get(at / 3).map(|interface| interface.index);
         self.links
             .iter()
-            .all(|link| link.info().is_ok_and(|(index, _)| index == self.interface.index))
+            .enumerate()
+            .all(|(at, link)| link.info().is_ok_and(|(index, _)| Some(index) == of(at)))
     }
 
     /// What the last sweep found.
@@ -377,8 +426,8 @@ pub fn detach(config: &Config) -> Result<bool, KernelError> {
             pid: About::read(&pins).map(|about| about.pid),
         });
     };
-    for name in links::PINS {
-        if let Ok(link) = Link::open(&pins.path(name)) {
+    for name in pins.links() {
+        if let Ok(link) = Link::open(&pins.path(&name)) {
             // A link whose interface is gone is detached already.
             if link.info().is_ok_and(|(interface, _)| interface != 0) {
                 link.detach().map_err(|error| KernelError::refused("detaching", error))?;
@@ -399,8 +448,23 @@ pub(super) fn elsewhere(config: &Config) -> Option<KernelError> {
     })
 }
 
+/// Takes the programs off interfaces that an earlier run served and this one does not.
+fn remove_others(pins: &Pins, interfaces: &[Interface]) {
+    for name in pins.links() {
+        let of = name.split_once('@').map(|(_, interface)| interface);
+        if of.is_some_and(|of| interfaces.iter().all(|interface| interface.name != of)) {
+            if let Ok(link) = Link::open(&pins.path(&name)) {
+                let _ = link.detach();
+            }
+            pins.remove(&name);
+        }
+    }
+}
+
 /// A sweep's part of a processor at most: one part in so many.
 const SHARE: u32 = 200;
+/// When another interface is named again.
+const WAYS_AGAIN: Duration = Duration::from_secs(600);
 /// The longest time between two sweeps.
 const SWEEP_MAX: Duration = Duration::from_secs(5);
 

@@ -72,9 +72,6 @@ impl Hook {
     }
 }
 
-/// The names of all links' pins.
-pub const PINS: [&str; 3] = ["link_xdp", "link_tc_ingress", "link_tc_egress"];
-
 /// An attachment.
 #[derive(Debug)]
 pub struct Link {

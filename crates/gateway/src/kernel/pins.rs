@@ -13,6 +13,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 
 use super::KernelError;
+use super::links::Hook;
 use crate::interface::namespace;
 
 /// The directory of an interface's pins.
@@ -20,6 +21,7 @@ use crate::interface::namespace;
 pub struct Pins {
     bpffs: PathBuf,
     directory: PathBuf,
+    interface: String,
 }
 
 /// Held while a daemon serves the interface; given up when it ends, however that comes.
@@ -35,7 +37,13 @@ impl Pins {
             None | Some(1) => interface.to_owned(),
             Some(number) => format!("{interface}@{number}"),
         };
-        Self { bpffs: bpffs.into(), directory: bpffs.join("narrows-gateway").join(name) }
+        let directory = bpffs.join("narrows-gateway").join(name);
+        Self { bpffs: bpffs.into(), directory, interface: interface.into() }
+    }
+
+    /// The gateway's first interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
     }
 
     /// The directory.
@@ -46,6 +54,20 @@ impl Pins {
     /// The path of a pin.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
+    }
+
+    /// The name of a link's pin: that on the gateway's first interface has the hook's, others add theirs.
+    pub fn link(&self, hook: Hook, interface: &str) -> String {
+        if interface == self.interface {
+            hook.pin().into()
+        } else {
+            format!("{}@{interface}", hook.pin())
+        }
+    }
+
+    /// The names of all links' pins that are there.
+    pub fn links(&self) -> Vec<String> {
+        self.names().into_iter().filter(|name| name.starts_with("link_")).collect()
     }
 
     /// Whether a pin is there.

@@ -73,13 +73,15 @@ pub const SYNCOOKIES: &str = "/proc/sys/net/ipv4/tcp_syncookies";
 /// The programs' settings for a configuration, where XDP runs in this mode.
 pub fn of(
     config: &Config,
-    interface: &Interface,
+    interfaces: &[Interface],
     mode: XdpMode,
     keys: [CookieKey; 2],
     around: Around,
 ) -> types::settings {
     let limits = &config.limits;
-    let (mss4, mss6) = interface.mss();
+    // A reply may leave by any of them.
+    let least = |mss: fn(&Interface) -> u16| interfaces.iter().map(mss).min().unwrap_or(0);
+    let (mss4, mss6) = (least(|interface| interface.mss().0), least(|interface| interface.mss().1));
     types::settings {
         keys: keys.map(|key| types::cookie_key { k0: key.k0, k1: key.k1 }),
         wall_offset_ns: wall_offset_ns(),
@@ -91,7 +93,6 @@ pub fn of(
         large_ns: config.cache.names_for.as_ps() / 1000,
         // A minute at most: see its key.
         patience_us: (config.patience.as_ps() / 1_000_000) as u32,
-        interface: interface.index,
         share: if around.no_syncookies { 0 } else { config.active.share() },
         port: config.port,
         mss4,
@@ -147,15 +148,12 @@ mod tests {
     fn settings_are_the_configurations() {
         let settings = of(
             &Config::default(),
-            &interface(),
+            &[interface()],
             XdpMode::Generic,
             [CookieKey { k0: 1, k1: 2 }, CookieKey { k0: 3, k1: 4 }],
             Around::default(),
         );
-        assert_eq!(
-            (settings.interface, settings.port, settings.mss4, settings.mss6),
-            (7, 53, 1460, 1440)
-        );
+        assert_eq!((settings.port, settings.mss4, settings.mss6), (53, 1460, 1440));
         assert_eq!((settings.keys[0].k1, settings.keys[1].k0), (2, 3));
         assert_eq!(
             (settings.active, settings.axfr_detect, settings.syncache, settings.close_fin),
@@ -170,7 +168,7 @@ mod tests {
     fn what_the_kernel_does_besides_is_told() {
         let of = |active, around| {
             let config = Config { active: Active::of(active), ..Config::default() };
-            of(&config, &interface(), XdpMode::Native, [CookieKey::default(); 2], around)
+            of(&config, &[interface()], XdpMode::Native, [CookieKey::default(); 2], around)
         };
         let off = Around { tracking: true, no_syncookies: true };
         assert_eq!((of(10_000, off).share, of(10_000, off).track), (0, 1));
@@ -197,7 +195,7 @@ mod tests {
     fn bytes_and_back() {
         let settings = of(
             &Config::default(),
-            &interface(),
+            &[interface()],
             XdpMode::Native,
             [CookieKey::default(); 2],
             Around::default(),

@@ -29,6 +29,9 @@ pub const LINGER_MS: u32 = 64_000;
 /// FINs of one sweep at most, so that many connections that fall idle at once are closed over some seconds.
 const FINS: usize = 4096;
 
+/// Clients whose ways are looked up after one sweep.
+const WAITING: usize = 8;
+
 /// States of `enum flow_state` in `bpf/types.h`.
 mod state {
     pub(super) const SYN: u8 = 1;
@@ -101,7 +104,8 @@ impl Sweeper {
         Ok(Self { v4, v6: open(AddressFamily::Inet6).ok(), buckets_used: true })
     }
 
-    /// Looks at all entries. `servers` are the server addresses by their numbers, with the DNS port.
+    /// Looks at all entries. `servers` are the server addresses by their numbers, with the DNS port. Some of the clients that wait for
+    /// replies longer than they should, and their servers, go to `waiting`.
     ///
     /// # Errors
     ///
@@ -111,6 +115,7 @@ impl Sweeper {
         maps: &Maps<'_>,
         times: Times,
         servers: &[Option<SocketAddr>],
+        waiting: &mut Vec<(SocketAddr, SocketAddr)>,
     ) -> Result<Swept, KernelError> {
         let mut swept = Swept::default();
         let mut due = Vec::new();
@@ -118,6 +123,11 @@ impl Sweeper {
         scan(maps.flows, |key: &flow_key, flow: &flow| {
             if let Some(count) = swept.states.get_mut(usize::from(flow.state)) {
                 *count += 1;
+            }
+            if waits(flow, times) && waiting.len() < WAITING {
+                if let Some(Some(server)) = servers.get(usize::from(key.server)) {
+                    waiting.push((client(key), *server));
+                }
             }
             let fate = judge(flow, times);
             if fate != Fate::Keep {
@@ -200,20 +210,36 @@ pub struct Times {
     pub now_ms: u32,
     /// For the server's reply.
     pub timeout_ms: u32,
+    /// For the server's reply over UDP, until the kernel's TCP is to ask it.
+    pub patience_ms: u32,
     /// For the client's next word.
     pub idle_ms: u32,
 }
 
-fn judge(flow: &flow, times: Times) -> Fate {
-    // Seen after `now` was taken: no time at all.
+/// For how many milliseconds nothing of an entry was seen.
+fn unused(flow: &flow, times: Times) -> u32 {
     let unused = times.now_ms.wrapping_sub(flow.seen_ms);
-    let unused = if unused > u32::MAX / 2 { 0 } else { unused };
+    // Seen after `now` was taken: no time at all.
+    if unused > u32::MAX / 2 { 0 } else { unused }
+}
+
+fn judge(flow: &flow, times: Times) -> Fate {
+    let unused = unused(flow, times);
     match flow.state {
         state::SYN | state::KERNEL if unused >= times.timeout_ms => Fate::Remove,
         state::QUERY if unused >= times.timeout_ms => Fate::Leave,
         state::REPLIED | state::IDLE if unused >= times.idle_ms => Fate::Close,
         state::SLOW | state::CLOSING if unused >= LINGER_MS => Fate::Remove,
         _ => Fate::Keep,
+    }
+}
+
+/// Whether the server's reply over UDP did not come in time, or was not what the client got.
+fn waits(flow: &flow, times: Times) -> bool {
+    match flow.state {
+        state::SLOW | state::KERNEL => true,
+        state::QUERY => unused(flow, times) >= times.patience_ms,
+        _ => false,
     }
 }
 
@@ -278,7 +304,8 @@ fn recount(maps: &Maps<'_>, buckets: &[u32]) {
 mod tests {
     use super::*;
 
-    const TIMES: Times = Times { now_ms: 2_000, timeout_ms: 3_000, idle_ms: 10_000 };
+    const TIMES: Times =
+        Times { now_ms: 2_000, timeout_ms: 3_000, patience_ms: 500, idle_ms: 10_000 };
 
     fn of(state: u8, unused_ms: u32) -> flow {
         flow { state, seen_ms: TIMES.now_ms.wrapping_sub(unused_ms), ..flow::default() }
@@ -313,6 +340,13 @@ mod tests {
     fn an_entry_seen_meanwhile_is_fresh() {
         let later = flow { state: state::QUERY, seen_ms: TIMES.now_ms + 5, ..flow::default() };
         assert_eq!(judge(&later, TIMES), Fate::Keep);
+        assert!(!waits(&later, TIMES));
+    }
+
+    #[test]
+    fn a_query_waits_when_the_servers_time_is_over() {
+        assert!(!waits(&of(state::QUERY, 499), TIMES) && waits(&of(state::QUERY, 500), TIMES));
+        assert!(waits(&of(state::KERNEL, 0), TIMES) && !waits(&of(state::IDLE, 9_000), TIMES));
     }
 
     #[test]

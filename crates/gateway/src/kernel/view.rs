@@ -74,11 +74,19 @@ impl View {
 
     /// Whether all three programs are on this interface.
     pub fn is_attached(&self, interface: &Interface) -> bool {
-        [Hook::Xdp(XdpMode::Native), Hook::TcIngress, Hook::TcEgress].iter().all(|hook| {
-            Link::open(&self.pins.path(hook.pin()))
+        [Hook::Xdp(XdpMode::Native), Hook::TcIngress, Hook::TcEgress].iter().all(|&hook| {
+            Link::open(&self.pins.path(&self.pins.link(hook, &interface.name)))
                 .and_then(|link| link.info())
                 .is_ok_and(|(index, _)| index == interface.index)
         })
+    }
+
+    /// The names of all interfaces that it was attached to, the first one first.
+    pub fn interfaces(&self) -> Vec<String> {
+        let first = std::iter::once(self.pins.interface().to_owned());
+        let links = self.pins.links().into_iter();
+        let more = links.filter_map(|name| Some(name.strip_prefix("link_xdp@")?.to_owned()));
+        first.chain(more).collect()
     }
 
     /// The settings that the programs have.

@@ -5,7 +5,6 @@
 
 mod filter;
 mod neighbour;
-mod netlink;
 mod packet;
 mod tun;
 

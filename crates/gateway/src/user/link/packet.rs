@@ -18,9 +18,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use narrows_wire::Mac;
 use nix::libc;
 
-use super::netlink::Netlink;
 use super::tun::lost;
 use super::{Inbox, Link, LinkError, Peer, filter, gone, neighbour};
+use crate::netlink::Netlink;
 use crate::user::batch::{BATCH, send_all};
 
 /// The packet sockets of an interface.

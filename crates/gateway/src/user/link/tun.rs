@@ -15,8 +15,8 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use nix::libc;
 
-use super::netlink::Netlink;
 use super::{Inbox, Link, LinkError, Peer, gone};
+use crate::netlink::Netlink;
 
 /// Packets that wait in the device while this process does not run. The kernel's 500 are some hundred clients at once, and who
 /// loses a SYN waits for a second.

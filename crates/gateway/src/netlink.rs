@@ -4,7 +4,7 @@
 //! Numbers are those of `linux/netlink.h`, `linux/rtnetlink.h` and `linux/if_link.h`.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::sys::socket::{
@@ -14,23 +14,23 @@ use nix::sys::socket::{
 
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Interface {
-    pub(super) index: u32,
-    pub(super) mtu: u32,
+pub(crate) struct Interface {
+    pub(crate) index: u32,
+    pub(crate) mtu: u32,
     /// The hardware address; empty where it has none.
-    pub(super) address: Vec<u8>,
+    pub(crate) address: Vec<u8>,
 }
 
 /// A socket to the kernel's routing.
 #[derive(Debug)]
-pub(super) struct Netlink {
+pub(crate) struct Netlink {
     socket: OwnedFd,
     sequence: u32,
 }
 
 impl Netlink {
     /// Opens one.
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         let socket = socket(
             AddressFamily::Netlink,
             SockType::Raw,
@@ -42,7 +42,7 @@ impl Netlink {
     }
 
     /// The interface of this name.
-    pub(super) fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
+    pub(crate) fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
         let mut request = vec![0; IFINFOMSG];
         let mut text = name.as_bytes().to_vec();
         text.push(0);
@@ -62,7 +62,7 @@ impl Netlink {
     }
 
     /// Sets an interface up, with room for so many packets that wait.
-    pub(super) fn set_up(&mut self, index: u32, queue: u32) -> io::Result<()> {
+    pub(crate) fn set_up(&mut self, index: u32, queue: u32) -> io::Result<()> {
         let mut request = vec![0; IFINFOMSG];
         request[4..8].copy_from_slice(&index.to_ne_bytes());
         request[8..12].copy_from_slice(&IFF_UP.to_ne_bytes());
@@ -73,25 +73,43 @@ impl Netlink {
 
     /// Whether packets for `address` would be delivered to this machine itself. An address without any
     /// route is not.
-    pub(super) fn is_local(&mut self, address: IpAddr) -> io::Result<bool> {
+    pub(crate) fn is_local(&mut self, address: IpAddr) -> io::Result<bool> {
         Ok(self.route(address)?.and_then(|body| body.get(7).copied()) == Some(RTN_LOCAL))
     }
 
     /// The interface that packets of this machine for `address` leave by; `None` where they go nowhere.
-    pub(super) fn way_to(&mut self, address: IpAddr) -> io::Result<Option<u32>> {
+    pub(crate) fn way_to(&mut self, address: IpAddr) -> io::Result<Option<u32>> {
         let route = self.route(address)?;
+        let attributes = route.as_ref().and_then(|body| body.get(RTMSG..)).unwrap_or_default();
+        Ok(find(attributes, RTA_OIF).and_then(word))
+    }
+
+    /// The interface that a datagram between these two would leave by; `None` where it goes nowhere.
+    pub(crate) fn way_of_datagram(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> io::Result<Option<u32>> {
+        let mut request = route_request(to.ip());
+        let (_, source) = family(from.ip());
+        request[2] = source.len() as u8 * 8;
+        attribute(&mut request, RTA_SRC, &source);
+        // Several paths of one weight may be told apart by these (fib_multipath_hash_policy).
+        attribute(&mut request, RTA_IP_PROTO, &[IPPROTO_UDP]);
+        attribute(&mut request, RTA_SPORT, &from.port().to_be_bytes());
+        attribute(&mut request, RTA_DPORT, &to.port().to_be_bytes());
+        let route = self.get_route(&request)?;
         let attributes = route.as_ref().and_then(|body| body.get(RTMSG..)).unwrap_or_default();
         Ok(find(attributes, RTA_OIF).and_then(word))
     }
 
     /// The route that the kernel would take.
     fn route(&mut self, address: IpAddr) -> io::Result<Option<Vec<u8>>> {
-        let (family, bytes) = family(address);
-        let mut request = vec![0; RTMSG];
-        request[0] = family;
-        request[1] = bytes.len() as u8 * 8;
-        attribute(&mut request, RTA_DST, &bytes);
-        match self.ask(RTM_GETROUTE, 0, &request) {
+        self.get_route(&route_request(address))
+    }
+
+    fn get_route(&mut self, request: &[u8]) -> io::Result<Option<Vec<u8>>> {
+        match self.ask(RTM_GETROUTE, 0, request) {
             Err(error) => match error.raw_os_error() {
                 Some(
                     nix::libc::ENETUNREACH
@@ -106,7 +124,7 @@ impl Netlink {
     }
 
     /// Adds a route of this one address to an interface. An error of `EEXIST` says that there is one already.
-    pub(super) fn add_route(&mut self, address: IpAddr, interface: u32) -> io::Result<()> {
+    pub(crate) fn add_route(&mut self, address: IpAddr, interface: u32) -> io::Result<()> {
         let (family, bytes) = family(address);
         let mut request = vec![0; RTMSG];
         request[0] = family;
@@ -150,6 +168,16 @@ impl Netlink {
             }
         }
     }
+}
+
+/// A request for a route to an address, that further attributes can be added to.
+fn route_request(address: IpAddr) -> Vec<u8> {
+    let (family, bytes) = family(address);
+    let mut request = vec![0; RTMSG];
+    request[0] = family;
+    request[1] = bytes.len() as u8 * 8;
+    attribute(&mut request, RTA_DST, &bytes);
+    request
 }
 
 struct Message<'a> {
@@ -222,7 +250,12 @@ const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
 const IFF_UP: u32 = 1;
 const RTA_DST: u16 = 1;
+const RTA_SRC: u16 = 2;
 const RTA_OIF: u16 = 4;
+const RTA_IP_PROTO: u16 = 27;
+const RTA_SPORT: u16 = 28;
+const RTA_DPORT: u16 = 29;
+const IPPROTO_UDP: u8 = 17;
 const RT_TABLE_MAIN: u8 = 254;
 const RTPROT_STATIC: u8 = 4;
 const RT_SCOPE_UNIVERSE: u8 = 0;
@@ -245,6 +278,8 @@ mod tests {
         assert!(netlink.is_local("127.1.2.3".parse().expect("an address")).expect("an answer"));
         let way = netlink.way_to("127.0.0.1".parse().expect("an address")).expect("an answer");
         assert_eq!(way, Some(lo.index));
+        let [from, to] = ["127.0.0.1:53", "127.0.0.2:4000"].map(|at| at.parse().expect("a socket"));
+        assert_eq!(netlink.way_of_datagram(from, to).expect("an answer"), Some(lo.index));
         // TEST-NET-1 (RFC 5737) is nobody's.
         assert!(!netlink.is_local("192.0.2.53".parse().expect("an address")).expect("an answer"));
     }

@@ -1,0 +1,109 @@
+//! The ways by which replies leave this machine: a gateway makes TCP of the server's datagrams where they leave by one of its
+//! interfaces, and only there. Where another one is on the way to a client, that client's replies stay datagrams, which its TCP never
+//! sees; after `patience` the kernel's TCP answers it.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::interface::Interface;
+use crate::netlink::Netlink;
+
+/// What an operator should know of routes over other interfaces than these, one line each with the mend.
+pub fn caveats(interfaces: &[Interface]) -> Vec<String> {
+    let served: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
+    let all: BTreeSet<String> =
+        ["-4", "-6"].iter().flat_map(|family| beyond(&routes(family), &served)).collect();
+    let line = |name: String| {
+        let first = served.first().copied().unwrap_or_default();
+        format!(
+            "replies leave by {name}, too, where routes say so, and are no TCP there: such clients wait for the kernel's; hint: --interface {first} --interface {name}"
+        )
+    };
+    all.into_iter().map(line).collect()
+}
+
+/// Looks up the ways of replies while a gateway runs.
+#[derive(Debug)]
+pub struct Ways {
+    netlink: Netlink,
+}
+
+impl Ways {
+    /// Opens the socket for it, for which no privilege is needed.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn open() -> io::Result<Self> {
+        Netlink::open().map(|netlink| Self { netlink })
+    }
+
+    /// The name of the interface by which a datagram would leave, where that is none of these.
+    pub fn beyond(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+        served: &[Interface],
+    ) -> Option<String> {
+        let index = self.netlink.way_of_datagram(from, to).ok()??;
+        if served.iter().any(|interface| interface.index == index) {
+            return None;
+        }
+        let all = nix::net::if_::if_nameindex().ok()?;
+        let found = all.iter().find(|interface| interface.index() == index)?;
+        Some(found.name().to_string_lossy().into_owned())
+    }
+}
+
+/// What `ip -j route` says of a family; null where it says nothing.
+fn routes(family: &str) -> Value {
+    let arguments = [family, "-j", "route", "show", "table", "all"];
+    let output =
+        Command::new("ip").args(arguments).stdin(Stdio::null()).stderr(Stdio::null()).output();
+    output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
+}
+
+/// Interfaces other than `served` that routes lead out of by a gateway. Networks that an interface itself is on have
+/// clients that come in there, where this gateway is not; so they are not counted.
+fn beyond(routes: &Value, served: &[&str]) -> BTreeSet<String> {
+    let of = |hop: &Value| {
+        let routed = hop.get("gateway").is_some() || hop.get("via").is_some();
+        let name = hop["dev"].as_str().filter(|name| routed && !served.contains(name))?;
+        Some(name.to_owned())
+    };
+    let mut found = BTreeSet::new();
+    for route in routes.as_array().into_iter().flatten() {
+        found.extend(of(route));
+        found.extend(route["nexthops"].as_array().into_iter().flatten().filter_map(of));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As iproute2 6.1 prints them.
+    #[test]
+    fn routes_by_other_interfaces_are_found() {
+        let routes: Value = serde_json::from_str(
+            r#"[{"dst":"default","flags":[],"nexthops":[
+                  {"gateway":"192.0.2.1","dev":"eth0","weight":1,"flags":[]},
+                  {"gateway":"203.0.113.1","dev":"eth1","weight":1,"flags":[]}]},
+                {"dst":"198.18.0.0/15","via":{"family":"inet6","host":"fe80::1"},"dev":"eth2","flags":[]},
+                {"dst":"172.17.0.0/16","dev":"docker0","protocol":"kernel","scope":"link","flags":[]},
+                {"type":"local","dst":"192.0.2.2","dev":"eth0","table":"local","flags":[]},
+                {"type":"blackhole","dst":"10.0.0.0/8","flags":[]}]"#,
+        )
+        .expect("JSON");
+        let found = |served: &[&str]| beyond(&routes, served).into_iter().collect::<Vec<_>>();
+        assert_eq!(found(&["eth0"]), ["eth1", "eth2"]);
+        assert_eq!(found(&["eth0", "eth1", "eth2"]), [""; 0]);
+        assert!(beyond(&Value::Null, &["eth0"]).is_empty());
+        assert!(beyond(&serde_json::json!([1, {"nexthops": 3}]), &["eth0"]).is_empty());
+    }
+}
