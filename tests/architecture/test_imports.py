@@ -21,6 +21,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "records": set(),
     # Knows no backend: a scenario is read and lowered without running anything.
     "scenario": {"_core", "errors", "dns_profiles", "records"},
+    # Sums of a queue's settings; the language is there to write them.
+    "sizing": {"errors", "scenario"},
     # A run folder is read without knowing who wrote it: the kinds of traffic that its scenario
     # names say which tables it has.
     "results": {"errors", "_core", "records", "scenario"},
@@ -61,6 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "atlas",
         "captures",
         "ratio",
+        "sizing",
         "__init__",
     },
     "__init__": {"_core", "errors", "scenario", "results", "backends", "sweeps"},
