@@ -107,7 +107,7 @@ fn ask(server: SocketAddr, id: u16, wait: Duration) -> io::Result<()> {
 }
 
 /// `. SOA IN`, without recursion: RFC 1035 (4.1).
-fn query(id: u16) -> [u8; 17] {
+pub fn query(id: u16) -> [u8; 17] {
     let [high, low] = id.to_be_bytes();
     [high, low, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 1]
 }

@@ -83,6 +83,9 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
         report.warnings.extend(ways::caveats(&interfaces));
         servers(config, &mut report);
     }
+    if matches.get_flag("deep") {
+        deeply(config, &mut report);
+    }
     let found = packet_filters(config.port);
     report.warnings.extend(found.iter().map(ToString::to_string));
     let ok = report.problems.is_empty();
@@ -104,6 +107,32 @@ fn interface_is(interface: &Interface, report: &mut Report) {
             interface.name, interface.name
         ));
     }
+}
+
+#[cfg(not(feature = "ebpf"))]
+fn deeply(_: &Config, report: &mut Report) {
+    report.problems.push(format!("--deep: {}", super::BUILT_WITHOUT));
+}
+
+/// Real connections to each server address, where nothing is known that a run would be refused for.
+#[cfg(feature = "ebpf")]
+fn deeply(config: &Config, report: &mut Report) {
+    if !report.problems.is_empty() || config.mode == Mode::User {
+        let words = "not tried (mode user, or a run would be refused)";
+        return report.item("deep check", words, Value::Null);
+    }
+    let outcomes = match super::deep::check(config) {
+        Ok(outcomes) => outcomes,
+        Err(error) => return report.problems.push(format!("--deep: {error}")),
+    };
+    let good = outcomes.iter().filter(|outcome| outcome.failed.is_none());
+    let good: Vec<String> = good.map(|outcome| outcome.server.to_string()).collect();
+    let words = "connections, queries, and what the kernel takes over";
+    report.item("deep check", format!("{words}: answered by {}", good.join(", ")), good);
+    let failed = |outcome: &super::deep::Outcome| {
+        Some(format!("{}: {}", outcome.server, outcome.failed.as_ref()?))
+    };
+    report.problems.extend(outcomes.iter().filter_map(failed));
 }
 
 /// What mode `user` needs: a link, addresses that the kernel does not answer at, a server elsewhere.

@@ -3,6 +3,8 @@
 //! Exit codes: 0 done, 1 a fault while running, 2 refused before anything was touched.
 
 mod check;
+#[cfg(feature = "ebpf")]
+mod deep;
 mod detach;
 mod options;
 mod picture;
@@ -100,7 +102,10 @@ fn command() -> Command {
         .subcommand(options::with_settings(
             Command::new("check")
                 .about("Says what kernel and interface can do and what a run would use; touches nothing")
-                .arg(json()),
+                .arg(json())
+                .arg(Arg::new("deep").long("deep").action(ArgAction::SetTrue).help(
+                    "connect to each server address from a network namespace made for that, by a gateway of its own, and say what fails and why",
+                )),
         ))
         .subcommand(options::with_place(
             Command::new("status")
