@@ -78,7 +78,9 @@ def test_a_run_is_the_chosen_backends() -> None:
     scenario = Scenario.from_dict(VALUES)
     assert run(scenario).backend == "sim"
     assert run(scenario, backend=ASIDE).backend == ASIDE
-    with pytest.raises(BackendError, match="backend: 'moon' is not known; hint: one of aside, sim"):
+    with pytest.raises(
+        BackendError, match="backend: 'moon' is not known; hint: one of aside, kernel"
+    ):
         run(scenario, backend="moon")
 
 

@@ -165,5 +165,5 @@ def test_equal_runs_give_equal_folders(run_fake: Callable[..., Run], tmp_path: P
 
 
 def test_an_unknown_backend_is_one_line(run_fake: Callable[..., Run]) -> None:
-    with pytest.raises(BackendError, match="backend: 'ns-2' is not known; hint: one of sim"):
+    with pytest.raises(BackendError, match="backend: 'ns-2' is not known; hint: one of kernel"):
         run_fake(backend="ns-2")

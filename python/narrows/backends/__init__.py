@@ -3,7 +3,7 @@
 A backend takes a scenario and gives a `narrows.results.Run`. It refuses what it cannot honour,
 naming the key; it never runs something else quietly.
 
-To add a backend: a module with `BACKEND`, and a line in `BACKENDS`.
+To add a backend: a module with a `Backend`, and a line in `BACKENDS`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,13 @@ __all__ = ["BACKENDS", "DEFAULT", "Backend", "BackendError", "Progress", "Refusa
 
 BACKENDS: Mapping[str, str] = {
     "sim": "narrows.backends.sim",
+    "kernel": "narrows.backends.kernel.backend",
+    "kernel-host": "narrows.backends.kernel.backend:HOST",
+    "kernel-virtual": "narrows.backends.kernel.backend:VIRTUAL",
+    "kernel-real": "narrows.backends.kernel.backend:REAL",
 }
-"""The module of each backend by name; imported when it is asked for."""
+"""The module of each backend by name, and what it is called there, `BACKEND` by default; imported
+when it is asked for."""
 
 DEFAULT = "sim"
 """The backend where none is named."""
@@ -40,7 +45,8 @@ def get(name: str) -> Backend:
     if name not in BACKENDS:
         known = ", ".join(sorted(BACKENDS))
         raise BackendError(f"backend: {name!r} is not known; hint: one of {known}")
-    found = import_module(BACKENDS[name]).BACKEND
+    module, _, label = BACKENDS[name].partition(":")
+    found = getattr(import_module(module), label or "BACKEND")
     assert isinstance(found, Backend), "a backend's module has one"
     return found
 

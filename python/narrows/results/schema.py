@@ -146,6 +146,11 @@ def _null(name: str, unit: str, doc: str) -> Column:
     return Column(name, _F64, unit, doc, nullable=True)
 
 
+def _unknown(name: str, dtype: pl.DataType, unit: str, doc: str) -> Column:
+    """What a kernel does not tell of a single connection or queue."""
+    return Column(name, dtype, unit, f"{doc[:-1]}; null: a kernel does not say.", nullable=True)
+
+
 _FLOW = Column("flow", _U32, "", "Number of the connection, from 0 in the scenario's order.")
 _LINK = Column(
     "link", _TEXT, "", "Which direction of which link: `NAME.forward` or `NAME.backward`."
@@ -187,12 +192,12 @@ _TABLES: Sequence[Table] = (
                 "segments",
                 "Segments that the sender sent again, SYNs and tail loss probes included.",
             ),
-            Column("timeouts", _U32, "", "Retransmission timeouts."),
-            Column("fast_recoveries", _U32, "", "Times that fast recovery was entered."),
-            Column("ecn_reductions", _U32, "", "Times that the window was reduced because of ECN."),
-            Column("tail_probes", _U32, "", "Tail loss probes sent."),
-            Column("undos", _U32, "", "Window reductions undone as spurious."),
-            Column("marks_received", _U64, "packets", "Packets that arrived with the CE mark."),
+            _unknown("timeouts", _U32, "", "Retransmission timeouts."),
+            _unknown("fast_recoveries", _U32, "", "Times that fast recovery was entered."),
+            _unknown("ecn_reductions", _U32, "", "Times that ECN reduced the window."),
+            _unknown("tail_probes", _U32, "", "Tail loss probes sent."),
+            _unknown("undos", _U32, "", "Window reductions undone as spurious."),
+            _unknown("marks_received", _U64, "packets", "Packets that arrived with the CE mark."),
             _null("srtt_ms", "ms", "Smoothed round-trip time; null: never measured."),
             _null("min_rtt_ms", "ms", "Smallest round-trip time; null: never measured."),
             _null("cwnd_segments", "segments", "Congestion window at the end of the run."),
@@ -315,7 +320,7 @@ _TABLES: Sequence[Table] = (
             Column(
                 "marked_forced", _U64, "packets", "CE marks because RED's average was above `max`."
             ),
-            Column("dropped_dns", _U64, "packets", "Of all drops, those of DNS packets."),
+            _unknown("dropped_dns", _U64, "packets", "Of all drops, those of DNS packets."),
         ),
     ),
     Table(

@@ -216,9 +216,10 @@ class _Counters:
 
     def change(self, name: str) -> float | None:
         """By how much a counter grew; None when no sample says."""
-        if self._length <= 0.0:
+        column = self._samples.get_column(name)
+        if self._length <= 0.0 or column.null_count():
             return None
-        values = np.concatenate([[0.0], floats(self._samples.get_column(name))])
+        values = np.concatenate([[0.0], floats(column)])
         low, high = np.interp(self._ends, self._times, values)
         return float(high - low)
 
@@ -238,6 +239,8 @@ def _sojourn(samples: pl.DataFrame, within: npt.NDArray[np.bool_]) -> float | No
 
 def _held(samples: pl.DataFrame, times: Floats, within: npt.NDArray[np.bool_]) -> float | None:
     """Packets in queue and ring, mean over time: Little's law, so no sample's phase is in it."""
+    if samples.get_column("sojourn_mean_ms").null_count() == samples.height:
+        return None
     left = np.diff(floats(samples.get_column("sent_packets")), prepend=0.0)
     length = math.fsum(np.diff(times, prepend=0.0)[within])
     stayed_ms = floats(samples.get_column("sojourn_mean_ms").fill_nan(None).fill_null(0.0))
@@ -271,10 +274,15 @@ def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
         "jain_fairness": jain(rates),
         "segments_sent": sent,
         "retransmitted_percent": percent(retransmitted, sent),
-        "timeouts": int(flows.get_column("timeouts").cast(pl.Int64).sum()),
-        "ecn_reductions": int(flows.get_column("ecn_reductions").cast(pl.Int64).sum()),
+        "timeouts": _sum(flows.get_column("timeouts")),
+        "ecn_reductions": _sum(flows.get_column("ecn_reductions")),
         "srtt_median_ms": percentile(floats(flows.get_column("srtt_ms")), 0.5),
     }
+
+
+def _sum(counts: pl.Series) -> int | None:
+    """A sum, where every row is known."""
+    return None if counts.null_count() else int(counts.cast(pl.Int64).sum())
 
 
 def jain(rates: Iterable[float]) -> float | None:

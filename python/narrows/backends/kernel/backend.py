@@ -1,0 +1,174 @@
+"""Runs a scenario on a real Linux kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from narrows import _core
+from narrows.backends.backend import Backend, BackendError, Progress, Refusal
+from narrows.backends.interrupts import Held, held
+from narrows.backends.kernel.design import Design
+from narrows.backends.kernel.guest import conduct
+from narrows.backends.kernel.slots import slot
+from narrows.backends.kernel.tables import gaps, read_tables
+from narrows.backends.kernel.ways import Way, choose
+from narrows.backends.kernel.workspace import workspace
+from narrows.backends.sim import host_facts
+from narrows.results import Run
+
+if TYPE_CHECKING:
+    from narrows.scenario import Scenario
+
+__all__ = ["BACKEND", "HOST", "REAL", "VIRTUAL", "run_kernel"]
+
+MOST_GAPS = 0.01
+"""A share of samples that were not taken, above which a run is flagged."""
+
+
+def run_kernel(
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    event_limit: int | None = None,
+    way: str | None = None,
+) -> Run:
+    """Runs a scenario on a kernel.
+
+    An interrupt (Ctrl-C) ends the run early and returns what there is, as `partial`. Whatever else
+    `progress` raises is passed on. Nothing that was made stays.
+
+    Args:
+        scenario: What to run.
+        seed: Instead of the scenario's own: of start times, service times, and pauses. What the
+            kernel itself draws has no seed.
+        progress: Called some twenty times a second.
+        event_limit: A kernel counts no events, and refuses.
+        way: `host`, `virtual` or `real`; by default the first that can be had.
+
+    Raises:
+        BackendError: No kernel can be had, or it refuses a part of the network.
+    """
+    if event_limit is not None:
+        raise BackendError("event_limit: a kernel counts no events; hint: leave it out")
+    chosen = scenario.seed if seed is None else seed
+    with held() as interrupts:
+        return _run(scenario, chosen, progress, choose(way), interrupts)
+
+
+def refusals(scenario: Scenario) -> Sequence[Refusal]:
+    """Every key of a scenario that Linux cannot honour, or that is not supported."""
+    return _design(scenario.plan(), "", 0.0).refusals
+
+
+def _design(plan: Mapping[str, Any], prefix: str, stall_s: float) -> Design:
+    profile = json.loads(_core.tcp_profile("linux-6"))
+    return Design(plan, profile, prefix=prefix, stall_s=stall_s)
+
+
+def _run(
+    scenario: Scenario, seed: int, progress: Progress | None, way: Way, interrupts: Held
+) -> Run:
+    started = datetime.now(UTC)
+    clock = time.perf_counter()
+    plan = scenario.plan(seed)
+
+    def waiting() -> None:
+        if interrupts.take():
+            raise KeyboardInterrupt
+        if progress is not None:
+            progress(0.0)
+
+    # What shares a machine's clock must not wait for another: one at a time there.
+    places = (os.cpu_count() or 1) if way.virtual else 1
+    with slot(places, waiting), workspace() as place:
+        design = _design(plan, place.prefix, way.stall_s)
+        job = {**design.job(), "lead_s": 0.1 if way.virtual else 3.0}
+        done = conduct(way, job, place, progress=progress, interrupts=interrupts)
+        try:
+            tables = read_tables(place.folder, plan, job, design.flows)
+            missed = gaps(place.folder, job)
+        except (OSError, ValueError, KeyError) as error:
+            raise BackendError(f"what the agent left cannot be read ({error})") from None
+        version = (
+            os.uname().release
+            if way.kernel is None
+            else (place.folder / "booted").read_text().split()[2]
+        )
+    stopped, end_s = done["stopped"], float(done["end_s"])
+    facts = host_facts()
+    facts["kernel"] = {
+        "way": way.name,
+        "version": version,
+        "virtual_time": way.virtual,
+        "missed_samples": missed,
+        "flags": _flags(missed, tables),
+        "applied": _by_node(done["applied"], place.prefix, plan["nodes"]),
+    }
+    return Run.from_columns(
+        tables,
+        scenario=scenario.resolved(),
+        seed=seed,
+        backend="kernel",
+        status="partial" if stopped == "interrupted" else "complete",
+        stopped=stopped,
+        end_s=end_s,
+        events=0,
+        narrows=_core.version,
+        wall={
+            "started": started.isoformat(timespec="seconds"),
+            "simulation_s": time.perf_counter() - clock,
+            "events_per_s": None,
+        },
+        host=facts,
+        captures={},
+    )
+
+
+def _flags(
+    missed: Mapping[str, int], tables: Mapping[str, Mapping[str, Sequence[Any]]]
+) -> list[str]:
+    """What would spoil the run as a measurement."""
+    flags = []
+    for name, count in missed.items():
+        taken = len(set(tables[name]["t_s"])) if name in tables else 0
+        if count > MOST_GAPS * (taken + count):
+            flags.append(f"{count} of {taken + count} samples of {name} were not taken in time")
+    return flags
+
+
+def _by_node(applied: Any, prefix: str, nodes: Sequence[str]) -> Any:
+    """The same with the nodes' names in the place of their namespaces'."""
+    if isinstance(applied, dict):
+        return {
+            _node(key, prefix, nodes): _by_node(value, prefix, nodes)
+            for key, value in applied.items()
+        }
+    return applied
+
+
+def _node(key: str, prefix: str, nodes: Sequence[str]) -> str:
+    if not key.startswith(prefix):
+        return key
+    name, _, rest = key.removeprefix(prefix).partition(" ")
+    known = nodes[int(name)] if name.isdecimal() else name
+    return f"{known} {rest}".rstrip()
+
+
+def _backend(name: str, way: str | None) -> Backend:
+    runner: Callable[..., Run] = partial(run_kernel, way=way)
+    return Backend(name, runner, refusals)
+
+
+BACKEND = _backend("kernel", None)
+"""The first way to a kernel that can be had."""
+
+HOST = _backend("kernel-host", "host")
+VIRTUAL = _backend("kernel-virtual", "virtual")
+REAL = _backend("kernel-real", "real")

@@ -1,0 +1,242 @@
+"""The table from queues of the plan to tc(8)'s words, and what of them Linux has not.
+
+Source: tc-pfifo(8), tc-red(8), tc-codel(8), tc-fq_codel(8), tc-pie(8), tc-sfq(8), tc-prio(8),
+tc-htb(8) of iproute2 6.1. Scenario keys carry tc's names, so most lines are one to one. What
+differs:
+
+- `classes` are token buckets that do not borrow. Here they are classes of HTB, each with its rate
+  as its ceiling; HTB may run into debt by a packet.
+- `red` with `adaptive` is refused: tc sends that flag in an attribute that `sch_red` does not look
+  at, so that nothing adapts.
+- PIE's timer has the kernel's granularity: 15 ms become 30 at HZ 100.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+__all__ = ["MTU_IN_QUEUES", "commands"]
+
+Plan = Mapping[str, Any]
+Refuse = Callable[[str, str], None]
+"""Told a key below the queue and a few words why."""
+
+MTU_IN_QUEUES = 1514
+"""What CoDel and PIE take as the largest packet on a device: its MTU and Ethernet's header."""
+
+_US = 10**6
+
+
+def commands(device: str, parent: str, handle: int, queue: Plan, refuse: Refuse) -> Iterator[str]:
+    """The commands of tc that put a queue below a parent.
+
+    Args:
+        device: On which device.
+        parent: Such as `1:1`.
+        handle: The queue's own, in hexadecimal as tc has it: 0x10 is `10:`. Those of queues inside
+            come after it.
+        queue: As in the plan: the kind, and its settings.
+        refuse: Called for each key that Linux cannot honour.
+    """
+    ((kind, settings),) = queue.items()
+    start = f"qdisc add dev {device} parent {parent} handle {handle:x}:"
+    for key in settings.keys() - _KEYS.get(kind, settings.keys()):
+        if settings[key]:
+            refuse(key, "not supported yet")
+    if kind == "prio":
+        yield from _prio(device, start, handle, settings["bands"], refuse)
+    elif kind == "classes":
+        yield from _classes(device, start, handle, settings["classes"], refuse)
+    elif kind in _WORDS:
+        yield f"{start} {' '.join(_WORDS[kind](settings, refuse))}"
+    else:
+        refuse("kind", f"Linux has no {kind}")
+
+
+def _pfifo(queue: Plan, _refuse: Refuse) -> Sequence[str]:
+    return ["pfifo", "limit", str(queue["limit"])]
+
+
+def _bfifo(queue: Plan, _refuse: Refuse) -> Sequence[str]:
+    return ["bfifo", "limit", str(queue["limit"])]
+
+
+def _red(queue: Plan, refuse: Refuse) -> Sequence[str]:
+    if queue["adaptive"]:
+        refuse("adaptive", "tc passes it on in a way that this kernel's RED ignores")
+    words = ["red"]
+    for key in ("limit", "min", "max", "avpkt", "burst"):
+        words += [key, str(queue[key])]
+    words += ["probability", f"{queue['probability']:.9g}", "bandwidth", f"{queue['bandwidth']}bit"]
+    return words + [key for key in ("ecn", "harddrop", "nodrop") if queue[key]]
+
+
+def _codel(queue: Plan, refuse: Refuse) -> Sequence[str]:
+    _own_mtu(queue, refuse)
+    words = ["codel", "limit", str(queue["limit"])]
+    words += ["target", _time(queue["target"]), "interval", _time(queue["interval"])]
+    words.append("ecn" if queue["ecn"] else "noecn")
+    return words + _threshold(queue)
+
+
+def _fq_codel(queue: Plan, refuse: Refuse) -> Sequence[str]:
+    _own_mtu(queue, refuse)
+    if queue["when_empty"] != "forget":
+        refuse("when_empty", "the kernel that runs decides it")
+    words = ["fq_codel"]
+    for key in ("limit", "flows", "quantum", "memory_limit", "drop_batch"):
+        words += [key, str(queue[key])]
+    words += ["target", _time(queue["target"]), "interval", _time(queue["interval"])]
+    words.append("ecn" if queue["ecn"] else "noecn")
+    return words + _threshold(queue)
+
+
+def _pie(queue: Plan, refuse: Refuse) -> Sequence[str]:
+    _own_mtu(queue, refuse)
+    words = ["pie", "limit", str(queue["limit"])]
+    words += ["target", _time(queue["target"]), "tupdate", _time(queue["tupdate"])]
+    words += ["alpha", str(queue["alpha"]), "beta", str(queue["beta"])]
+    words.append("ecn" if queue["ecn"] else "noecn")
+    words.append("bytemode" if queue["bytemode"] else "nobytemode")
+    words.append("dq_rate_estimator" if queue["dq_rate_estimator"] else "no_dq_rate_estimator")
+    return words
+
+
+def _sfq(queue: Plan, refuse: Refuse) -> Sequence[str]:
+    words = ["sfq"]
+    for key in ("limit", "depth", "divisor", "flows", "quantum"):
+        words += [key, str(queue[key])]
+    if queue["perturb"]:
+        seconds, rest = divmod(queue["perturb"], 10**12)
+        if rest:
+            refuse("perturb", "tc takes whole seconds")
+        words += ["perturb", str(seconds)]
+    return words + (["headdrop"] if queue["headdrop"] else [])
+
+
+def _prio(
+    device: str, start: str, handle: int, bands: Sequence[Plan], refuse: Refuse
+) -> Iterator[str]:
+    if not 2 <= len(bands) <= 16:
+        refuse("bands", "prio has 2 to 16 of them")
+        return
+    last = len(bands) - 1
+    yield f"{start} prio bands {len(bands)} priomap {' '.join([str(last)] * 16)}"
+    for number, band in enumerate(bands):
+        yield from _filters(device, handle, number, band, f"bands[{number}]", refuse)
+        inner = _below(refuse, f"bands[{number}].queue")
+        below = 16 * handle + number + 1
+        parent = f"{handle:x}:{number + 1:x}"
+        yield from commands(device, parent, below, band["queue"], inner)
+
+
+def _classes(
+    device: str, start: str, handle: int, classes: Sequence[Plan], refuse: Refuse
+) -> Iterator[str]:
+    if len(classes) > 15:
+        refuse("classes", "at most 15 are supported")
+        return
+    yield f"{start} htb default {len(classes):x}"
+    for number, entry in enumerate(classes, 1):
+        key = f"classes[{number - 1}]"
+        # Without a rate of its own a class may have the line, which the bucket above holds.
+        rate = entry["rate"] or 10**10
+        burst = entry["burst"] or 65_536
+        yield (
+            f"class add dev {device} parent {handle:x}: classid {handle:x}:{number:x} htb "
+            f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} prio {min(number - 1, 7)} "
+            "quantum 1514"
+        )
+        yield from _filters(device, handle, number - 1, entry, key, refuse)
+        inner = _below(refuse, f"{key}.queue")
+        below = 16 * handle + number
+        yield from commands(device, f"{handle:x}:{number:x}", below, entry["queue"], inner)
+
+
+def _filters(
+    device: str, handle: int, number: int, entry: Plan, key: str, refuse: Refuse
+) -> Iterator[str]:
+    """u32 filters that send what an entry matches to its class; the entries before go first."""
+    for index, match in enumerate(entry["match"]):
+        place = f"{key}.match[{index}]"
+        for other in ("min_bytes", "max_bytes", "ecn"):
+            if match[other] is not None:
+                refuse(f"{place}.{other}", "no filter of u32 is made for it")
+        protocols = {"udp": [17], "tcp": [6], None: [6, 17] if _has_port(match) else [None]}
+        for protocol in protocols[match["protocol"]]:
+            for ports in _ports(match):
+                words = [] if protocol is None else [f"match ip protocol {protocol} 0xff"]
+                words += [f"match ip {side} {port} 0xffff" for side, port in ports]
+                yield (
+                    f"filter add dev {device} parent {handle:x}: protocol ip prio {number + 1} u32 "
+                    f"{' '.join(words)} flowid {handle:x}:{number + 1:x}"
+                )
+
+
+def _has_port(match: Plan) -> bool:
+    return any(match[key] is not None for key in ("port", "sport", "dport"))
+
+
+def _ports(match: Plan) -> list[list[tuple[str, int]]]:
+    fixed = [(side, match[side]) for side in ("sport", "dport") if match[side] is not None]
+    if match["port"] is None:
+        return [fixed]
+    return [[*fixed, (side, match["port"])] for side in ("sport", "dport")]
+
+
+def _below(refuse: Refuse, key: str) -> Refuse:
+    return lambda inner, why: refuse(f"{key}.{inner}", why)
+
+
+def _own_mtu(queue: Plan, refuse: Refuse) -> None:
+    if queue["mtu"] != MTU_IN_QUEUES:
+        refuse("mtu", f"Linux takes the device's, {MTU_IN_QUEUES} B")
+
+
+def _threshold(queue: Plan) -> list[str]:
+    found = queue["ce_threshold"]
+    return [] if found is None else ["ce_threshold", _time(found)]
+
+
+def _time(picoseconds: int) -> str:
+    return f"{max(1, round(picoseconds / _US))}us"
+
+
+_WORDS: Mapping[str, Callable[[Plan, Refuse], Sequence[str]]] = {
+    "pfifo": _pfifo,
+    "bfifo": _bfifo,
+    "red": _red,
+    "codel": _codel,
+    "fq-codel": _fq_codel,
+    "pie": _pie,
+    "sfq": _sfq,
+}
+
+_KEYS: Mapping[str, frozenset[str]] = {
+    "pfifo": frozenset({"limit"}),
+    "bfifo": frozenset({"limit"}),
+    "red": frozenset(
+        {
+            *("limit", "min", "max", "avpkt", "burst", "probability", "bandwidth"),
+            *("ecn", "harddrop", "nodrop", "adaptive"),
+        }
+    ),
+    "codel": frozenset({"limit", "target", "interval", "ecn", "ce_threshold", "mtu"}),
+    "fq-codel": frozenset(
+        {
+            *("limit", "memory_limit", "flows", "quantum", "target", "interval", "ecn"),
+            *("ce_threshold", "drop_batch", "mtu", "when_empty"),
+        }
+    ),
+    "pie": frozenset(
+        {
+            *("limit", "target", "tupdate", "alpha", "beta", "ecn", "bytemode"),
+            *("dq_rate_estimator", "mtu"),
+        }
+    ),
+    "sfq": frozenset({"limit", "depth", "divisor", "flows", "quantum", "perturb", "headdrop"}),
+    "prio": frozenset({"bands"}),
+    "classes": frozenset({"classes"}),
+}
+"""What is known here of each discipline: another key of the plan is refused where it is set."""

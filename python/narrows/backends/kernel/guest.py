@@ -1,0 +1,192 @@
+"""Starts the agent, in a guest or on the host, and waits for what it leaves.
+
+A guest is a User-Mode Linux kernel: a program like any other, that needs no rights. The host's
+files are its root, read-only (hostfs), and the run's folder is the one place where it can write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from narrows.backends.backend import BackendError
+from narrows.backends.interrupts import Held
+from narrows.backends.kernel.ways import Way
+from narrows.backends.kernel.workspace import Workspace
+
+__all__ = ["conduct"]
+
+BOOT_S = 60.0
+"""A guest that has not started the agent by then does not boot; a second is usual."""
+
+BUILD_S = 300.0
+"""A network that is not there by then will not be."""
+
+END_S = 120.0
+"""How long an agent that is told to stop may take to write its rows."""
+
+MODULES = ("drivers/net/veth", "net/sched/sch_*", "net/sched/cls_*", "net/sched/act_mirred")
+
+_LOOK_S = 0.05
+_INSIDE = Path(__file__).parent / "inside"
+_IN_GUEST = "/run/narrows"
+
+
+def conduct(
+    way: Way,
+    job: Mapping[str, Any],
+    place: Workspace,
+    *,
+    progress: Callable[[float], object] | None,
+    interrupts: Held,
+) -> dict[str, Any]:
+    """Does a job; what the agent says at the end.
+
+    An interrupt ends it early: then it is `stopped` as `interrupted`.
+
+    Raises:
+        BackendError: The guest does not boot, or the kernel refuses a part of the network.
+    """
+    folder = place.folder
+    (folder / "job.json").write_text(json.dumps({**job, "modules": _modules(way)}))
+    with (folder / "console.txt").open("wb") as console:
+        process = subprocess.Popen(
+            _command(way, job, folder),
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            start_new_session=True,
+            env={**os.environ, "PATH": f"/usr/sbin:/sbin:{os.environ.get('PATH', '')}"},
+        )
+    place.owns_group(process.pid)
+    try:
+        _wait(process, way, job, folder, progress, interrupts)
+    finally:
+        _end(process)
+    done = folder / "done.json"
+    if done.exists():
+        found: dict[str, Any] = json.loads(done.read_text())
+        return found
+    raise BackendError(_why(folder, way))
+
+
+def _command(way: Way, job: Mapping[str, Any], folder: Path) -> list[str]:
+    python = os.path.realpath(sys.executable)
+    # The kernel takes its command line apart at spaces, so that there are none.
+    (folder / "inside").symlink_to(_INSIDE)
+    start = f"__import__('sys').path.append('{folder}/inside');__import__('agent.main').main.main()"
+    if way.kernel is None:
+        return [python, "-I", "-S", "-c", start, str(folder)]
+    return [
+        str(way.kernel),
+        f"mem={_memory_mb(job)}M",
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "ro",
+        "quiet",
+        "con=null",
+        "con0=null,fd:1",
+        "con1=null",
+        f"uml_dir={folder}",
+        "umid=guest",
+        *(["time-travel=inf-cpu"] if way.virtual else []),
+        f"init={python}",
+        "--",
+        *("-I", "-S", "-c", start, _IN_GUEST, "guest", str(folder)),
+    ]
+
+
+def _modules(way: Way) -> list[str]:
+    """Modules of the guest's kernel that have what a network needs; none where all is built in."""
+    if way.kernel is None or way.virtual:
+        return []
+    places = sorted(way.kernel.parent.parent.glob("lib/uml/modules/*/kernel"))
+    return [
+        str(found)
+        for name in MODULES
+        for place in places[-1:]
+        for found in sorted(place.glob(f"{name}.ko"))
+    ]
+
+
+def _memory_mb(job: Mapping[str, Any]) -> int:
+    connections: int = sum(len(group["flows"]) for group in job["bulk"])
+    workers: int = sum(group["workers"] for group in job["dns"])
+    processes = len(job["bulk"]) + 2 * len(job["dns"]) + 3
+    return 256 + connections + workers // 4 + 24 * processes + len(job["namespaces"])
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    way: Way,
+    job: Mapping[str, Any],
+    folder: Path,
+    progress: Callable[[float], object] | None,
+    interrupts: Held,
+) -> None:
+    started = time.monotonic()
+    stopping: float | None = None
+    while process.poll() is None:
+        time.sleep(_LOOK_S)
+        now = time.monotonic()
+        if interrupts.take() and stopping is None:
+            stopping = now
+            (folder / "stop").write_text("")
+        if stopping is not None and now - stopping > END_S:
+            return
+        if way.kernel is not None and not (folder / "booted").exists():
+            if now - started > BOOT_S:
+                raise BackendError(
+                    f"the guest kernel did not boot within {BOOT_S:g} s ({_last_words(folder)}); "
+                    "hint: narrows kernel check says what else there is"
+                )
+        elif not (folder / "built").exists() and now - started > BOOT_S + BUILD_S:
+            raise BackendError(
+                f"the network was not there within {BUILD_S:g} s; hint: leave out some links"
+            )
+        if progress is not None:
+            progress(_share(folder, job))
+    if progress is not None:
+        progress(1.0)
+
+
+def _share(folder: Path, job: Mapping[str, Any]) -> float:
+    try:
+        return min(
+            1.0, max(0.0, float((folder / "progress").read_text()) / float(job["duration_s"]))
+        )
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends what is left of the process group: a guest has helpers that outlive it."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _why(folder: Path, way: Way) -> str:
+    failed = folder / "failed.txt"
+    if failed.exists():
+        return f"{' '.join(failed.read_text().split())}; hint: {way.hint}"
+    return f"{way.title} ended early ({_last_words(folder)}); hint: {way.hint}"
+
+
+def _last_words(folder: Path) -> str:
+    try:
+        lines = (folder / "console.txt").read_text(errors="replace").split("\n")
+    except OSError:
+        return "it said nothing"
+    said = [" ".join(line.split()) for line in lines if line.strip()]
+    return said[-1][:200] if said else "it said nothing"

@@ -1,0 +1,167 @@
+"""TCP connections that send without end, over the kernel's sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from . import system
+from .loop import READ, WRITE, Loop
+from .tcp_info import tcp_info
+
+__all__ = ["Bulk"]
+
+_BLOCK = b"\0" * 16384
+_TCP_CONGESTION = 13
+
+
+class _Flow:
+    def __init__(self, told: Mapping[str, Any]) -> None:
+        self.told = told
+        self.sender: socket.socket | None = None
+        self.receiver: socket.socket | None = None
+        self.start_s: float | None = None
+        self.established_s: float | None = None
+        self.end_s: float | None = None
+        self.received = 0
+        self.facts: dict[str, Any] = {}
+
+
+class Bulk:
+    """A group of connections: both ends of each, in whichever namespaces they are.
+
+    The end that opens a connection binds a port that tells the other end which one it is.
+    """
+
+    def __init__(self, job: Mapping[str, Any], loop: Loop) -> None:
+        self._job = job
+        self._loop = loop
+        self._flows = [_Flow(told) for told in job["flows"]]
+        self._by_peer = {
+            (flow.told["opener_address"], flow.told["opener_port"]): flow for flow in self._flows
+        }
+        self._buffer = bytearray(65536)
+        self._listening: list[socket.socket] = []
+
+    def listen(self) -> None:
+        """Opens the sockets that wait for connections.
+
+        Raises:
+            OSError: A port is taken.
+        """
+        ends = {(flow.told["acceptor"], flow.told["acceptor_address"]) for flow in self._flows}
+        for namespace, address in sorted(ends):
+            with system.inside(namespace):
+                found = self._socket()
+            found.bind((address, self._job["port"]))
+            found.listen(4096)
+            self._listening.append(found)
+            self._loop.watch(found, READ, partial(self._accept, found))
+
+    def start(self) -> None:
+        """Lets each connection open at its time."""
+        for flow in self._flows:
+            self._loop.at(flow.told["start_s"], partial(self._open, flow))
+        if self._job["stop_s"] is not None:
+            self._loop.at(self._job["stop_s"], self._stop_sending)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What became of each connection."""
+        rows = []
+        for flow in self._flows:
+            sent = tcp_info(flow.sender) if flow.sender is not None else flow.facts
+            rows.append(
+                {
+                    "flow": flow.told["flow"],
+                    "start_s": flow.start_s,
+                    "established_s": flow.established_s,
+                    "end_s": flow.end_s,
+                    "bytes_received": flow.received,
+                    "sender": sent,
+                }
+            )
+        return rows
+
+    def _socket(self) -> socket.socket:
+        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.setsockopt(
+            socket.IPPROTO_TCP, _TCP_CONGESTION, self._job["congestion"].encode() + b"\0"
+        )
+        if self._job["mss"] is not None:
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, self._job["mss"])
+        if self._job["nodelay"]:
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return found
+
+    def _open(self, flow: _Flow) -> None:
+        with system.inside(flow.told["opener"]):
+            found = self._socket()
+        found.bind((flow.told["opener_address"], flow.told["opener_port"]))
+        flow.start_s = self._loop.now()
+        with contextlib.suppress(BlockingIOError):
+            found.connect((flow.told["acceptor_address"], self._job["port"]))
+        self._loop.watch(found, WRITE, lambda _events: self._opened(flow, found))
+
+    def _opened(self, flow: _Flow, found: socket.socket) -> None:
+        if found.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            # Nobody answered for as long as TCP asks: two minutes.
+            self._loop.forget(found)
+            found.close()
+            return
+        flow.established_s = self._loop.now()
+        self._use(flow, found, sends=not flow.told["download"])
+
+    def _accept(self, listening: socket.socket, _events: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                found, peer = listening.accept()
+                found.setblocking(False)
+                flow = self._by_peer.get(peer)
+                if flow is None:
+                    found.close()
+                    continue
+                self._use(flow, found, sends=flow.told["download"])
+
+    def _use(self, flow: _Flow, found: socket.socket, *, sends: bool) -> None:
+        if sends:
+            flow.sender = found
+            self._loop.watch(found, WRITE, lambda _events: self._send(flow, found))
+        else:
+            flow.receiver = found
+            self._loop.watch(found, READ, lambda _events: self._receive(flow, found))
+
+    def _send(self, flow: _Flow, found: socket.socket) -> None:
+        try:
+            found.send(_BLOCK)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._loop.forget(found)
+            flow.facts = tcp_info(found)
+            flow.sender = None
+            found.close()
+
+    def _receive(self, flow: _Flow, found: socket.socket) -> None:
+        try:
+            count = found.recv_into(self._buffer)
+        except BlockingIOError:
+            return
+        except OSError:
+            count = 0
+        flow.received += count
+        if count == 0:
+            self._loop.forget(found)
+            found.close()
+            flow.receiver = None
+            flow.end_s = self._loop.now()
+
+    def _stop_sending(self) -> None:
+        for flow in self._flows:
+            if flow.sender is not None:
+                self._loop.forget(flow.sender)
+                with contextlib.suppress(OSError):
+                    flow.sender.shutdown(socket.SHUT_WR)

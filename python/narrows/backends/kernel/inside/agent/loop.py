@@ -1,0 +1,95 @@
+"""An event loop of sockets and times, as small as it can be: every process of the agent has one."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import os
+import select
+import socket
+import time
+from collections.abc import Callable
+
+from . import system
+
+__all__ = ["READ", "WRITE", "Loop"]
+
+READ, WRITE = select.EPOLLIN, select.EPOLLOUT
+
+_BROKEN = select.EPOLLERR | select.EPOLLHUP
+
+
+class Loop:
+    """Calls back when sockets are ready and when times have come.
+
+    Times are seconds since the run's start, `CLOCK_MONOTONIC` minus `origin`. A timer of the kernel
+    wakes it, because epoll waits for whole milliseconds.
+    """
+
+    def __init__(self, origin: float) -> None:
+        self.origin = origin
+        self._poll = select.epoll()
+        self._ready: dict[int, Callable[[int], None]] = {}
+        self._times: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = 0
+        self._running = True
+        self._timer = system.timer()
+        self._armed: float | None = None
+        self._poll.register(self._timer, READ)
+
+    def now(self) -> float:
+        """The run's time, in seconds."""
+        return time.monotonic() - self.origin
+
+    def at(self, when: float, call: Callable[[], None]) -> None:
+        """Calls at a time, or as soon as may be after it; at the same time in this order."""
+        self._number += 1
+        heapq.heappush(self._times, (when, self._number, call))
+
+    def watch(self, found: socket.socket, events: int, call: Callable[[int], None]) -> None:
+        """Calls with what a socket is ready for; replaces what was watched for."""
+        number = found.fileno()
+        if number in self._ready:
+            self._poll.modify(number, events)
+        else:
+            self._poll.register(number, events)
+        self._ready[number] = call
+
+    def on_readable(self, number: int, call: Callable[[], None]) -> None:
+        """Calls when a file descriptor has something to read, or its other end is closed."""
+        self._poll.register(number, READ)
+        self._ready[number] = lambda _events: call()
+
+    def forget(self, found: socket.socket) -> None:
+        """No longer watches a socket."""
+        number = found.fileno()
+        if self._ready.pop(number, None) is not None:
+            self._poll.unregister(number)
+
+    def stop(self) -> None:
+        """Returns from `run` after this turn."""
+        self._running = False
+
+    def run(self) -> None:
+        """Turns until stopped."""
+        while self._running:
+            while self._times and self._times[0][0] <= self.now():
+                heapq.heappop(self._times)[2]()
+                if not self._running:
+                    return
+            if self._times and self._times[0][0] != self._armed:
+                self._armed = self._times[0][0]
+                system.set_timer(self._timer, self._armed + self.origin)
+            try:
+                ready = self._poll.poll()
+            except InterruptedError:
+                continue
+            for number, events in ready:
+                if number == self._timer:
+                    self._armed = None
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(number, 8)
+                    continue
+                call = self._ready.get(number)
+                if call is not None:
+                    call(WRITE | READ if events & _BROKEN else events)

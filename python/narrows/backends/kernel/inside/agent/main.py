@@ -1,0 +1,242 @@
+"""Does a job: builds the network, lets traffic run, writes down what came of it, removes it all.
+
+    agent WORKSPACE [guest HOST_FOLDER]
+
+The workspace holds `job.json`. What the agent leaves there: `progress` (seconds of the run, now and
+then), one file of columns for each process, and last `done.json`, or `failed.txt` with one line. A
+file `stop` that appears there ends the run early.
+
+A process for each group and one for the samples, forked from this one: sockets of any namespace can
+be held by one process, so their number does not grow with the network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import network, system
+from .bulk import Bulk
+from .dns import Server, Workers
+from .loop import Loop
+from .samples import Sampler
+
+__all__ = ["main"]
+
+TICK_S = 0.1
+
+
+def main() -> None:
+    """What the command above runs."""
+    folder = Path(sys.argv[1])
+    guest = sys.argv[2:3] == ["guest"]
+    if guest:
+        _as_first_process(folder, sys.argv[3])
+    try:
+        _work(folder)
+    except network.NetworkError as error:
+        (folder / "failed.txt").write_text(str(error))
+    except BaseException as error:
+        (folder / "failed.txt").write_text(f"{type(error).__name__}: {error}")
+        (folder / "traceback.txt").write_text(traceback.format_exc())
+    finally:
+        if guest:
+            system.halt()
+
+
+def _as_first_process(folder: Path, host_folder: str) -> None:
+    """What an init does that is needed here: file systems; the workspace is the host's."""
+    system.mount("proc", "/proc", "proc")
+    system.mount("sys", "/sys", "sysfs")
+    system.mount("tmpfs", "/run", "tmpfs")
+    folder.mkdir(parents=True)
+    system.mount("none", str(folder), "hostfs", host_folder)
+    os.chdir(folder)
+    (folder / "booted").write_text(Path("/proc/version").read_text())
+
+
+def _work(folder: Path) -> None:
+    job = json.loads((folder / "job.json").read_text())
+    if os.getpid() != 1:
+        system.die_with_parent(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, _terminated)
+    for path in job["modules"]:
+        system.load_module(path)
+    try:
+        applied = network.build(job)
+        (folder / "built").write_text("")
+        run = _Run(folder, job)
+        stopped, end_s = run.conduct()
+        applied |= network.read_back(job)
+    finally:
+        network.remove(job["namespaces"])
+    done = {"stopped": stopped, "end_s": end_s, "applied": applied}
+    _write(folder / "done.json", done)
+
+
+def _terminated(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+class _Run:
+    """The processes of a run."""
+
+    def __init__(self, folder: Path, job: Mapping[str, Any]) -> None:
+        self._folder = folder
+        self._job = job
+        # Every process is ready by then.
+        self._origin = time.monotonic() + job["lead_s"]
+        self._realtime = time.time() + job["lead_s"]
+        self._stop, self._ending = os.pipe()
+        self._children: dict[int, str] = {}
+        self._dns: set[int] = set()
+
+    def conduct(self) -> tuple[str, float]:
+        """Until the end: why it came, and when."""
+        seed = self._job["seed"]
+        try:
+            for number, group in enumerate(self._job["dns"]):
+                name = f"dns-{number}"
+                if group["answers"]:
+                    self._fork(f"server-{number}", self._server(group, f"{seed} server {name}"))
+                child = self._fork(name, self._workers(group, f"{seed} {name}"))
+                self._dns.add(child)
+            for number, group in enumerate(self._job["bulk"]):
+                self._fork(f"bulk-{number}", self._bulk(group))
+            for name in ("queues", "links"):
+                if self._job["samples"][name] is not None:
+                    self._fork(name, self._samples(self._job["samples"][name]))
+            return self._wait()
+        finally:
+            os.close(self._ending)
+            self._reap()
+
+    def _wait(self) -> tuple[str, float]:
+        duration = self._job["duration_s"]
+        told = -1
+        while True:
+            now = time.monotonic() - self._origin
+            if now >= duration:
+                return "end", duration
+            if (self._folder / "stop").exists():
+                return "interrupted", max(now, 0.0)
+            if int(now) > told:
+                told = int(now)
+                (self._folder / "progress").write_text(str(told))
+            self._look()
+            if self._job["end_with_dns"] and not self._dns:
+                return "dns-done", time.monotonic() - self._origin
+            time.sleep(min(TICK_S, duration - now))
+
+    def _look(self) -> None:
+        """Notes processes that have ended.
+
+        Raises:
+            RuntimeError: One of them failed.
+        """
+        while self._children:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            name = self._children.pop(pid, None)
+            self._dns.discard(pid)
+            if name is not None and status:
+                raise RuntimeError(self._why(name))
+
+    def _why(self, name: str) -> str:
+        with contextlib.suppress(OSError):
+            return (self._folder / f"{name}.failed").read_text()
+        return f"the process {name} was ended"
+
+    def _reap(self) -> None:
+        """Waits until all have written their rows; ends those that do not."""
+        deadline = time.monotonic() + 60.0
+        while self._children and time.monotonic() < deadline:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+            if pid:
+                self._children.pop(pid, None)
+            else:
+                time.sleep(0.01)
+        for pid in self._children:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+    def _fork(self, name: str, work: Callable[[Loop], Callable[[], Any]]) -> int:
+        """A process that does `work` until its loop stops, and then writes what that returned."""
+        child = os.fork()
+        if child:
+            self._children[child] = name
+            return child
+        code = 1
+        try:
+            system.die_with_parent(signal.SIGKILL)
+            os.close(self._ending)
+            loop = Loop(self._origin)
+            loop.on_readable(self._stop, loop.stop)
+            rows = work(loop)
+            loop.run()
+            _write(self._folder / f"{name}.json", rows())
+            code = 0
+        except BaseException as error:
+            (self._folder / f"{name}.failed").write_text(f"{type(error).__name__}: {error}")
+            (self._folder / f"{name}.traceback").write_text(traceback.format_exc())
+        finally:
+            os._exit(code)
+
+    def _bulk(self, group: Mapping[str, Any]) -> Callable[[Loop], Callable[[], Any]]:
+        def work(loop: Loop) -> Callable[[], Any]:
+            made = Bulk(group, loop)
+            made.listen()
+            made.start()
+            return made.rows
+
+        return work
+
+    def _server(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
+        def work(loop: Loop) -> Callable[[], Any]:
+            Server(group, loop, seed)
+            return lambda: []
+
+        return work
+
+    def _workers(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
+        def work(loop: Loop) -> Callable[[], Any]:
+            made = Workers({**group, "realtime_origin": self._realtime}, loop, seed)
+            made.start()
+
+            def rows() -> Any:
+                made.finish()
+                return {"queries": columns(made.queries), "attempts": columns(made.attempts)}
+
+            return rows
+
+        return work
+
+    def _samples(self, told: Mapping[str, Any]) -> Callable[[Loop], Callable[[], Any]]:
+        def work(loop: Loop) -> Callable[[], Any]:
+            made = Sampler(told, loop)
+            made.start()
+            return lambda: {"gaps": made.gaps, "rows": columns(made.rows)}
+
+        return work
+
+
+def columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Rows as columns; all rows have the same keys."""
+    return {key: [row[key] for row in rows] for key in rows[0]} if rows else {}
+
+
+def _write(path: Path, value: Any) -> None:
+    """Whole or not at all."""
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps(value))
+    beside.rename(path)

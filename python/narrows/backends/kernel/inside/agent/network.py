@@ -1,0 +1,151 @@
+"""Builds the network of a job, and removes it: namespaces, devices, addresses, routes, queues."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import system
+from .rtnetlink import Netlink
+
+__all__ = ["ENVIRONMENT", "NetworkError", "build", "read_back", "remove"]
+
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
+
+_NUD_FAILED = 0x20
+
+
+class NetworkError(Exception):
+    """The kernel refuses a part of the network; the text says which."""
+
+
+def build(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes everything, and says what was really set.
+
+    Raises:
+        NetworkError: The kernel refuses.
+    """
+    settings: dict[str, dict[str, str | None]] = {}
+    try:
+        for name in job["namespaces"]:
+            system.add_namespace(name)
+        _add_pairs(job["pairs"])
+        for name in job["namespaces"]:
+            with system.inside(name):
+                settings[name] = {
+                    path: system.write_setting(path, value)
+                    for path, value in job["settings"].get(name, {}).items()
+                }
+                devices = [
+                    pair[f"{end}_device"]
+                    for pair in job["pairs"]
+                    for end in "ab"
+                    if pair[f"{end}_namespace"] == name
+                ]
+                _set_up(devices, job["addresses"].get(name, ()), job["routes"].get(name, ()))
+    except OSError as error:
+        raise NetworkError(f"{error.filename}: {(error.strerror or str(error)).lower()}") from None
+    for name, commands in job["tc"].items():
+        _tc(name, ["-batch", "-"], "\n".join(commands) + "\n")
+    return {"settings": settings}
+
+
+def remove(names: Sequence[str]) -> None:
+    """Removes namespaces; what is in them goes with them."""
+    for name in names:
+        with contextlib.suppress(OSError):
+            system.remove_namespace(name)
+
+
+def read_back(job: Mapping[str, Any]) -> dict[str, Any]:
+    """What the kernel says now of queue disciplines and of failed neighbour entries."""
+    return {
+        "qdiscs": {
+            name: _tc(name, ["-s", "-d", "qdisc", "show"], "").splitlines() for name in job["tc"]
+        },
+        "filters": {
+            f"{name} {device}": _tc(
+                name, ["filter", "show", "dev", device, "parent", parent], ""
+            ).splitlines()
+            for name, device, parent in job["filters"]
+        },
+        "neighbours_failed": {
+            name: count for name in job["namespaces"] if (count := _failed_resolutions(name))
+        },
+    }
+
+
+def _add_pairs(pairs: Sequence[Mapping[str, Any]]) -> None:
+    opened: dict[str, int] = {}
+    netlink = Netlink()
+    try:
+        for pair in pairs:
+            for end in "ab":
+                name = pair[f"{end}_namespace"]
+                if name not in opened:
+                    opened[name] = os.open(system.NAMESPACES / name, os.O_RDONLY)
+            netlink.add_pair(
+                pair["a_device"],
+                opened[pair["a_namespace"]],
+                pair["b_device"],
+                opened[pair["b_namespace"]],
+                pair["mtu"],
+                1000,
+            )
+    finally:
+        netlink.close()
+        for number in opened.values():
+            os.close(number)
+
+
+def _set_up(
+    devices: Sequence[str],
+    addresses: Sequence[Sequence[Any]],
+    routes: Sequence[Mapping[str, Any]],
+) -> None:
+    netlink = Netlink()
+    try:
+        netlink.up("lo")
+        for device in devices:
+            left = system.offloads_off(device)
+            if left:
+                raise OSError(0, f"{', '.join(left)} cannot be turned off", device)
+            netlink.up(device)
+        for device, address, prefix in addresses:
+            netlink.add_address(device, address, prefix)
+        for route in routes:
+            netlink.add_route(
+                route["to"], route["device"], route["via"], route["source"], route["metrics"]
+            )
+    finally:
+        netlink.close()
+
+
+def _tc(namespace: str, words: Sequence[str], text: str) -> str:
+    with system.inside(namespace):
+        done = subprocess.run(
+            ["tc", *words], input=text, capture_output=True, text=True, env=ENVIRONMENT
+        )
+    if done.returncode:
+        said = " ".join(done.stderr.split()) or "tc failed"
+        raise NetworkError(f"tc: {said}")
+    return done.stdout
+
+
+def _failed_resolutions(namespace: str) -> int:
+    """Neighbour entries that failed so far: res_failed of /proc/net/stat/arp_cache."""
+    with system.inside(namespace):
+        # /proc/net is of this thread's namespace.
+        try:
+            text = Path("/proc/thread-self/net/stat/arp_cache").read_text(encoding="ascii")
+        except OSError:
+            return 0
+    names, *rows = (line.split() for line in text.splitlines())
+    if "res_failed" not in names:
+        return 0
+    column = names.index("res_failed")
+    return sum(int(row[column], 16) for row in rows)

@@ -1,0 +1,114 @@
+"""Samples of queues and links, from the kernel's counters, at a fixed rate.
+
+A sample that comes late because the machine stalled is not moved: its time is the time at which it
+was taken, and the samples that fell into the gap are counted.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from . import system
+from .loop import Loop
+from .rtnetlink import Netlink
+
+__all__ = ["Sampler"]
+
+LATE = 0.5
+"""A sample this share of its period too late counts as a gap."""
+
+
+class Sampler:
+    """Samples everything that a job wants sampled at one rate."""
+
+    def __init__(self, job: Mapping[str, Any], loop: Loop) -> None:
+        self._loop = loop
+        self._period: float = 1.0 / job["rate"]
+        self._of = job["of"]
+        self._number = 0
+        self.gaps = 0
+        self.rows: list[dict[str, Any]] = []
+        self._sockets: dict[str, Netlink] = {}
+        self._index: dict[tuple[str, str], int] = {}
+        for entry in self._of:
+            for namespace, device in (entry["queue"], entry["wire"]):
+                if namespace not in self._sockets:
+                    with system.inside(namespace):
+                        self._sockets[namespace] = Netlink()
+                with system.inside(namespace):
+                    self._index[namespace, device] = socket.if_nametoindex(device)
+
+    def start(self) -> None:
+        """Takes the first sample one period after the run's start."""
+        self._loop.at(self._due(), self._sample)
+
+    def _due(self) -> float:
+        # Not on the grid of the hosts' jiffies, where timers of acknowledgements fire: samples
+        # taken there see queues that are a few per cent too short.
+        return (self._number + 1) * self._period + 0.0033
+
+    def _sample(self) -> None:
+        now = self._loop.now()
+        missed = int((now - self._due()) / self._period + (1.0 - LATE))
+        if missed > 0:
+            self.gaps += missed
+            self._number += missed
+        found = {
+            namespace: {(entry["index"], entry["handle"]): entry for entry in netlink.qdiscs()}
+            for namespace, netlink in self._sockets.items()
+        }
+        for entry in self._of:
+            self.rows.append({"t_s": now, "link": entry["link"], **self._row(entry, found)})
+        self._number += 1
+        self._loop.at(self._due(), self._sample)
+
+    def _row(self, entry: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+        queue = self._at(entry["queue"], entry["queue_handle"], found)
+        root = self._at(entry["queue"], entry["root_handle"], found)
+        wire = self._at(entry["wire"], entry["wire_handle"], found)
+        # Of what the wire holds, so much is on its way already.
+        ring = max(0, wire["backlog"] - entry["propagation_bytes"]) if entry["ring"] else 0
+        return {
+            "backlog_packets": queue["qlen"],
+            "backlog_bytes": queue["backlog"],
+            "ring_packets": wire["qlen"] * ring // wire["backlog"] if ring else 0,
+            "ring_bytes": ring,
+            "sent_packets": root["packets"],
+            "sent_bytes": root["bytes"],
+            "wire_packets": wire["packets"],
+            "wire_bytes": wire["bytes"],
+            "drops": queue["drops"],
+            "lost": wire["drops"] if entry["lossy"] else 0,
+            **_reasons(queue),
+        }
+
+    def _at(self, place: tuple[str, str], handle: int, found: Mapping[str, Any]) -> Any:
+        return found[place[0]][self._index[place[0], place[1]], handle]
+
+
+def _reasons(queue: Mapping[str, Any]) -> dict[str, int]:
+    """Drops by the discipline's own decision, drops for want of room, and marks: pkt_sched.h."""
+    app, drops = queue.get("app", b""), queue["drops"]
+    if queue["kind"] == "red" and len(app) >= 16:
+        early, full, _other, marked = struct.unpack_from("4I", app)
+        return {"dropped_early": early, "dropped_overflow": drops - early, "marked": marked}
+    if queue["kind"] == "codel" and len(app) >= 32:
+        full, marked = struct.unpack_from("2I", app, 20)
+        return {"dropped_early": drops - full, "dropped_overflow": full, "marked": marked}
+    if queue["kind"] == "fq_codel" and len(app) >= 20:
+        _kind, _largest, full, marked = struct.unpack_from("4I", app)
+        return {"dropped_early": drops - full, "dropped_overflow": full, "marked": marked}
+    if queue["kind"] == "pie" and len(app) >= 40:
+        full, early, _most, marked = _pie(app)
+        return {"dropped_early": early, "dropped_overflow": full, "marked": marked}
+    return {"dropped_early": 0, "dropped_overflow": drops, "marked": 0}
+
+
+def _pie(app: bytes) -> tuple[int, int, int, int]:
+    # struct tc_pie_xstats: prob (u64), delay, avg_dq_rate, dq_rate_estimating, packets_in, dropped,
+    # overlimit, maxq, ecn_mark (u32).
+    dropped, full, most, marked = struct.unpack_from("4I", app, 24)
+    return full, dropped, most, marked

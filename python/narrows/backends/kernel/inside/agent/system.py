@@ -1,0 +1,179 @@
+"""Calls of the kernel that Python has no function for: mounts, namespaces, offloads, the end."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = [
+    "add_namespace",
+    "die_with_parent",
+    "halt",
+    "inside",
+    "load_module",
+    "mount",
+    "offloads_off",
+    "remove_namespace",
+    "set_timer",
+    "timer",
+    "write_setting",
+]
+
+NAMESPACES = Path("/run/netns")
+
+_CLOCK_MONOTONIC = 1
+_CLONE_NEWNET = 0x40000000
+_MS_BIND = 0x1000
+_MNT_DETACH = 2
+_PR_SET_PDEATHSIG = 1
+_FINIT_MODULE = 313  # x86-64
+_POWER_OFF = 0x4321FEDC
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+# linux/sockios.h, linux/ethtool.h: receive and transmit checksums, scatter-gather, TSO, GSO, GRO.
+_SIOCETHTOOL = 0x8946
+_SWITCHES = {
+    "rx checksums": (0x14, 0x15),
+    "tx checksums": (0x16, 0x17),
+    "scatter-gather": (0x18, 0x19),
+    "tso": (0x1E, 0x1F),
+    "gso": (0x23, 0x24),
+    "gro": (0x2B, 0x2C),
+}
+
+
+def mount(source: str, target: str, kind: str, data: str = "") -> None:
+    """Puts a file system into its place.
+
+    Raises:
+        OSError: It fails.
+    """
+    _checked(
+        _libc.mount(source.encode(), target.encode(), kind.encode(), 0, data.encode() or None),
+        target,
+    )
+
+
+def load_module(path: str) -> None:
+    """Loads a kernel module; one that the kernel does not take is left out."""
+    with contextlib.suppress(OSError):
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _libc.syscall(_FINIT_MODULE, number, b"", 0)
+        finally:
+            os.close(number)
+
+
+def add_namespace(name: str) -> None:
+    """A network namespace by a name that `ip netns` knows.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    NAMESPACES.mkdir(parents=True, exist_ok=True)
+    place = NAMESPACES / name
+    os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o444))
+    home = os.open("/proc/self/ns/net", os.O_RDONLY)
+    try:
+        _checked(_libc.unshare(_CLONE_NEWNET), name)
+        _checked(
+            _libc.mount(b"/proc/self/ns/net", os.fsencode(place), b"none", _MS_BIND, None), name
+        )
+    finally:
+        _checked(_libc.setns(home, _CLONE_NEWNET), name)
+        os.close(home)
+
+
+def remove_namespace(name: str) -> None:
+    """Removes a namespace; what is not there, or still in use, is left."""
+    place = NAMESPACES / name
+    _libc.umount2(os.fsencode(place), _MNT_DETACH)
+    with contextlib.suppress(OSError):
+        place.unlink()
+
+
+@contextlib.contextmanager
+def inside(name: str) -> Iterator[None]:
+    """This process is inside a namespace; sockets that are opened meanwhile stay there."""
+    home = os.open("/proc/self/ns/net", os.O_RDONLY)
+    try:
+        there = os.open(NAMESPACES / name, os.O_RDONLY)
+        try:
+            _checked(_libc.setns(there, _CLONE_NEWNET), name)
+        finally:
+            os.close(there)
+        try:
+            yield
+        finally:
+            _checked(_libc.setns(home, _CLONE_NEWNET), name)
+    finally:
+        os.close(home)
+
+
+def offloads_off(device: str) -> list[str]:
+    """Turns a device's offloads off, from inside its namespace; those that are still on after."""
+    left = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        for name, (read, write) in _SWITCHES.items():
+            with contextlib.suppress(OSError):
+                _ethtool(control, device, write, 0)
+            with contextlib.suppress(OSError):
+                if _ethtool(control, device, read, 0):
+                    left.append(name)
+    return left
+
+
+def write_setting(path: str, value: str) -> str | None:
+    """Writes below /proc/sys/net, from inside a namespace, and reads back; None: there is none."""
+    place = Path("/proc/sys/net") / path
+    if not place.exists():
+        return None
+    place.write_text(value)
+    return " ".join(place.read_text().split())
+
+
+def die_with_parent(number: int) -> None:
+    """This process gets a signal when its parent ends, however that happens."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def timer() -> int:
+    """A timer as a file descriptor that becomes readable (timerfd_create(2))."""
+    made = _libc.timerfd_create(_CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
+    _checked(min(made, 0), "timer")
+    return int(made)
+
+
+def set_timer(number: int, when: float) -> None:
+    """Lets a timer become readable at a time of `CLOCK_MONOTONIC`; at once where it has passed."""
+    nanoseconds = max(1, round(when * 1e9))
+    setting = struct.pack("4q", 0, 0, *divmod(nanoseconds, 10**9))
+    _checked(_libc.timerfd_settime(number, 1, setting, None), "timer")
+
+
+def halt() -> None:
+    """Ends the machine: the guest's, as its first process."""
+    _libc.sync()
+    _libc.reboot(_POWER_OFF)
+
+
+def _ethtool(control: socket.socket, device: str, command: int, value: int) -> int:
+    setting = array.array("I", [command, value])
+    address, _ = setting.buffer_info()
+    request = struct.pack("16sP", device.encode(), address)
+    fcntl.ioctl(control.fileno(), _SIOCETHTOOL, request.ljust(40, b"\0"))
+    return setting[1]
+
+
+def _checked(result: int, what: str) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)

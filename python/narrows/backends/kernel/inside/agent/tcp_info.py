@@ -1,0 +1,39 @@
+"""`TCP_INFO` of a socket: what the kernel's TCP says of itself (struct tcp_info, linux/tcp.h 6.1).
+
+The structure only grows at its end, so that fixed places hold from Linux 4.18 on.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Any
+
+__all__ = ["tcp_info"]
+
+_ECN_NEGOTIATED = 8
+_NO_RTT = 0xFFFFFFFF
+
+
+def tcp_info(found: socket.socket) -> dict[str, Any]:
+    """The facts of one end; empty where there are none any more."""
+    try:
+        data = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    except OSError:
+        return {}
+    data = data.ljust(256, b"\0")
+    words = struct.unpack_from("24I", data, 8)
+    least = struct.unpack_from("I", data, 148)[0]
+    return {
+        "ecn": bool(data[5] & _ECN_NEGOTIATED),
+        "options": data[5],
+        "mss": words[2],
+        "retransmitted": words[23],
+        "srtt_ms": words[15] / 1e3,
+        "cwnd": words[18],
+        "bytes_acked": struct.unpack_from("Q", data, 120)[0],
+        "bytes_received": struct.unpack_from("Q", data, 128)[0],
+        "min_rtt_ms": None if least == _NO_RTT else least / 1e3,
+        "segs_out": struct.unpack_from("I", data, 136)[0],
+        "delivered_ce": struct.unpack_from("I", data, 196)[0],
+    }

@@ -1,0 +1,238 @@
+"""Builds the guest kernel: the distribution's source, for `ARCH=um`, into the user's cache.
+
+No root is needed, but for the packages of the compiler. The source comes through apt: the package
+`linux-source-6.1` (or what there is), unpacked beside the cache and removed after the build.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from narrows.backends.backend import BackendError
+from narrows.backends.kernel.ways import CONFIG, guest_folder
+
+__all__ = ["Step", "estimate_s", "missing_packages", "prepare"]
+
+Step = Callable[[str, float], object]
+"""Told what is being done, and how far all of it is, from 0 to 1."""
+
+ROOM_BYTES = 3 << 30
+"""What source and objects take while they are there."""
+
+CPU_S = 300.0
+"""Time of one core for the build, about."""
+
+FETCH_S = 40.0
+
+OBJECTS = 660
+"""Files that are compiled, about: for the progress."""
+
+_TOOLS = {
+    "gcc": "gcc",
+    "make": "make",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "ld": "binutils",
+    "xz": "xz-utils",
+    "tar": "tar",
+    "dpkg-deb": "dpkg",
+    "apt-get": "apt",
+}
+
+_SOURCE = re.compile(r"^linux-source-(6\.\d+)$")
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+
+
+def missing_packages() -> list[str]:
+    """Packages that a build needs and that are not there."""
+    return [
+        package
+        for tool, package in _TOOLS.items()
+        if shutil.which(tool, path=_ENVIRONMENT["PATH"]) is None
+    ]
+
+
+def estimate_s() -> float:
+    """About how long a build takes here, in seconds."""
+    return FETCH_S + CPU_S / (os.cpu_count() or 1)
+
+
+def prepare(told: Step, source: Path | None = None) -> Path:
+    """Builds the guest kernel, if it is not there yet; its path.
+
+    Args:
+        told: Told of the progress.
+        source: A tarball of a kernel's source, or its folder, instead of the distribution's.
+
+    Raises:
+        BackendError: Something is missing, there is no room, or the build fails.
+        KeyboardInterrupt: Ctrl-C; what was begun is removed.
+    """
+    folder = guest_folder()
+    kernel = folder / "linux"
+    if kernel.exists() and (folder / "about.json").exists():
+        return kernel
+    missing = missing_packages()
+    if missing:
+        raise BackendError(f"{missing[0]} is missing; hint: apt-get install {' '.join(missing)}")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(folder.parent / "lock"), _work_folder(folder) as work:
+            if kernel.exists() and (folder / "about.json").exists():
+                return kernel
+            free = shutil.disk_usage(work).free
+            if free < ROOM_BYTES:
+                raise BackendError(
+                    f"{work.parent}: {free >> 20} MB are free, {ROOM_BYTES >> 20} MB are needed; "
+                    "hint: let XDG_CACHE_HOME name a place with room"
+                )
+            version = _build(work, told, source)
+            folder.mkdir(exist_ok=True)
+            shutil.move(work / "linux", kernel)
+            (folder / "about.json").write_text(json.dumps({"version": version}))
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        raise BackendError(
+            f"{error.filename}: {what}; hint: let XDG_CACHE_HOME name a place that can be written"
+        ) from None
+    return kernel
+
+
+def _build(work: Path, told: Step, source: Path | None) -> str:
+    if source is None:
+        told("fetching the kernel's source", 0.0)
+        source = _fetch(work)
+    if source.is_dir():
+        tree = work / "tree"
+        told("copying the source", 0.05)
+        shutil.copytree(source, tree, symlinks=True)
+    else:
+        told("unpacking the source", 0.05)
+        tree = work / "tree"
+        tree.mkdir()
+        _run(["tar", "xf", str(source), "-C", str(tree), "--strip-components=1"], work)
+    told("configuring", 0.15)
+    make = ["make", "ARCH=um", "-C", str(tree)]
+    _run([*make, "allnoconfig"], work, KCONFIG_ALLCONFIG=str(CONFIG))
+    _check_config((tree / ".config").read_text())
+    version = _run([*make, "-s", "kernelversion"], work).strip().splitlines()[-1]
+    _compile([*make, f"-j{os.cpu_count() or 1}", "linux"], work, told)
+    _run(["strip", "-o", str(work / "linux"), str(tree / "linux")], work)
+    told("done", 1.0)
+    return version
+
+
+def _fetch(work: Path) -> Path:
+    """The tarball of the distribution's kernel source.
+
+    Raises:
+        BackendError: There is no such package, or it cannot be had.
+    """
+    for place in sorted(Path("/usr/src").glob("linux-source-6.*.tar.xz"), reverse=True):
+        return place
+    package = _package(work)
+    _run(["apt-get", "download", "-q", "-o", "APT::Sandbox::User=", package], work)
+    (archive,) = work.glob("linux-source-*.deb")
+    _run(["dpkg-deb", "-x", str(archive), str(work / "package")], work)
+    archive.unlink()
+    (tarball,) = (work / "package").glob("usr/src/linux-source-*.tar.*")
+    return tarball
+
+
+def _package(work: Path) -> str:
+    names = _run(["apt-cache", "pkgnames", "linux-source-6"], work).split()
+    known = [name for name in names if _SOURCE.match(name)]
+    if not known:
+        raise BackendError(
+            "apt knows no linux-source-6 package; hint: apt-get update, or give --source"
+        )
+    if "linux-source-6.1" in known:
+        return "linux-source-6.1"
+    return min(known, key=lambda name: int(name.rpartition(".")[2]))
+
+
+def _check_config(text: str) -> None:
+    """Whether the kernel's configuration has all that was asked for."""
+    wanted = re.findall(r"^CONFIG_\w+=y$", CONFIG.read_text(), re.MULTILINE)
+    lines = set(text.splitlines())
+    lacking = [line for line in wanted if line not in lines]
+    if lacking:
+        raise BackendError(
+            f"this kernel's source does not take {lacking[0]}; "
+            "hint: give --source a tarball of Linux 6.1"
+        )
+
+
+def _compile(command: Sequence[str], work: Path, told: Step) -> None:
+    log = work / "build.log"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **_ENVIRONMENT},
+            start_new_session=True,
+        )
+        try:
+            while process.poll() is None:
+                time.sleep(0.5)
+                done = log.read_text(errors="replace").count("\n")
+                told("compiling", min(0.99, 0.2 + 0.8 * done / OBJECTS))
+        except BaseException:
+            os.killpg(process.pid, 9)
+            process.wait()
+            raise
+    if process.returncode:
+        raise BackendError(f"the build failed ({_last(log.read_text(errors='replace'))})")
+
+
+def _run(words: Sequence[str], work: Path, **environment: str) -> str:
+    done = subprocess.run(
+        words,
+        cwd=work,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **_ENVIRONMENT, **environment},
+    )
+    if done.returncode:
+        said = _last(done.stderr or done.stdout)
+        raise BackendError(f"{words[0]}: {said}; hint: apt-get update, or see {words[0]}(1)")
+    return done.stdout
+
+
+def _last(text: str) -> str:
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower() or line.startswith("E:")]
+    return (errors or lines or ["it said nothing"])[-1][:300]
+
+
+@contextmanager
+def _work_folder(folder: Path) -> Iterator[Path]:
+    """A folder beside the cache that is gone at the end; what a killed build left goes first."""
+    work = folder.with_name(f"{folder.name}.building")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One build at a time; another waits for it."""
+    with path.open("w") as file:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+        yield

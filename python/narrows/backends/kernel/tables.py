@@ -1,0 +1,196 @@
+"""From what the agent leaves to the tables of a run folder.
+
+What only a simulator can know stays empty: at which queue an attempt was lost, the time that
+packets spent in a queue, RED's average, time-outs of a single connection.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["gaps", "read_tables"]
+
+Columns = dict[str, list[Any]]
+Plan = Mapping[str, Any]
+
+
+def read_tables(
+    folder: Path, plan: Plan, job: Mapping[str, Any], flows: Sequence[Mapping[str, Any]]
+) -> dict[str, Columns]:
+    """The tables as columns.
+
+    Args:
+        folder: The run's workspace.
+        plan: What was run.
+        job: What the agent was told.
+        flows: The connections, in the table's order.
+
+    Raises:
+        OSError: The agent left less than it should have.
+        ValueError: What it left is no JSON.
+    """
+    links = {link["name"]: link for link in plan["links"]}
+    tables = {
+        "flows": _flows(folder, job, flows),
+        **_dns(folder, job),
+    }
+    if job["samples"]["queues"] is not None:
+        tables["queues"] = _queues(_read(folder, "queues")["rows"])
+    if job["samples"]["links"] is not None:
+        tables["links"] = _links(_read(folder, "links")["rows"], links)
+    return {name: columns for name, columns in tables.items() if columns}
+
+
+def gaps(folder: Path, job: Mapping[str, Any]) -> dict[str, int]:
+    """Samples that were not taken, because the machine did not get to it."""
+    return {
+        name: int(_read(folder, name)["gaps"])
+        for name in ("queues", "links")
+        if job["samples"][name] is not None
+    }
+
+
+def _read(folder: Path, name: str) -> Any:
+    return json.loads((folder / f"{name}.json").read_text())
+
+
+def _flows(folder: Path, job: Mapping[str, Any], flows: Sequence[Mapping[str, Any]]) -> Columns:
+    rows: list[dict[str, Any]] = []
+    for number in range(len(job["bulk"])):
+        rows += _read(folder, f"bulk-{number}")
+    rows.sort(key=lambda row: row["flow"])
+    found = []
+    for row, told in zip(rows, flows, strict=True):
+        sender = row["sender"]
+        found.append(
+            {
+                "flow": row["flow"],
+                **told,
+                "ecn": sender.get("ecn", False),
+                "start_s": row["start_s"],
+                "established_s": row["established_s"],
+                "end_s": row["end_s"],
+                "bytes_acked": max(0, sender.get("bytes_acked", 0)),
+                "bytes_received": row["bytes_received"],
+                "segments_sent": sender.get("segs_out", 0),
+                "segments_retransmitted": sender.get("retransmitted", 0),
+                "timeouts": None,
+                "fast_recoveries": None,
+                "ecn_reductions": None,
+                "tail_probes": None,
+                "undos": None,
+                "marks_received": None,
+                "srtt_ms": sender.get("srtt_ms") or None,
+                "min_rtt_ms": sender.get("min_rtt_ms"),
+                "cwnd_segments": sender.get("cwnd"),
+                "cwnd_mean_segments": None,
+            }
+        )
+    return _columns(found)
+
+
+def _dns(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
+    queries: list[dict[str, Any]] = []
+    attempts: list[dict[str, Any]] = []
+    for number, group in enumerate(job["dns"]):
+        found = _read(folder, f"dns-{number}")
+        first = len(queries)
+        for row in _rows(found["queries"]):
+            queries.append({"query": len(queries), "group": group["group"], **row})
+        for row in _rows(found["attempts"]):
+            attempts.append(
+                {
+                    **row,
+                    "query": first + row["query"],
+                    "lost_at": "",
+                    "reason": "",
+                    "first_byte_s": row["received_s"],
+                    "transport": "udp",
+                    "reused": False,
+                    "handshake_round_trips": 0,
+                    "handshake_ms": None,
+                    "packets_sent": 1,
+                    "packets_received": 1 if row["received_s"] is not None else 0,
+                }
+            )
+    return {"queries": _columns(queries), "attempts": _columns(attempts)} if queries else {}
+
+
+def _queues(rows: Columns) -> Columns:
+    if not rows:
+        return {}
+    none = [None] * len(rows["t_s"])
+    zero = [0] * len(rows["t_s"])
+    mean = [
+        bytes_ / packets if packets else 0.0
+        for bytes_, packets in zip(rows["sent_bytes"], rows["sent_packets"], strict=True)
+    ]
+    return {
+        "t_s": rows["t_s"],
+        "link": rows["link"],
+        "backlog_packets": rows["backlog_packets"],
+        "backlog_bytes": rows["backlog_bytes"],
+        "ring_packets": rows["ring_packets"],
+        "ring_bytes": rows["ring_bytes"],
+        "average_bytes": none,
+        "sojourn_mean_ms": none,
+        "sojourn_max_ms": none,
+        "arrived_packets": _sum(rows["sent_packets"], rows["drops"], rows["backlog_packets"]),
+        # The kernel counts no bytes of what it drops: they are taken to be of the mean length.
+        "arrived_bytes": [
+            sent + backlog + round(drops * each)
+            for sent, backlog, drops, each in zip(
+                rows["sent_bytes"], rows["backlog_bytes"], rows["drops"], mean, strict=True
+            )
+        ],
+        "sent_packets": rows["sent_packets"],
+        "dropped_overflow": rows["dropped_overflow"],
+        "dropped_early": rows["dropped_early"],
+        # RED's counter of the kernel has both in one.
+        "dropped_forced": zero,
+        "marked_early": rows["marked"],
+        "marked_forced": zero,
+        "dropped_dns": none,
+    }
+
+
+def _links(rows: Columns, links: Mapping[str, Plan]) -> Columns:
+    if not rows:
+        return {}
+    framed, busy = [], []
+    for name, packets, bytes_ in zip(
+        rows["link"], rows["wire_packets"], rows["wire_bytes"], strict=True
+    ):
+        framing = links[name]["framing"]
+        total = bytes_ + packets * (framing["overhead"] - framing["queue_overhead"])
+        framed.append(total)
+        busy.append(8.0 * total / links[name]["rate"])
+    return {
+        "t_s": rows["t_s"],
+        "link": rows["link"],
+        "packets": rows["wire_packets"],
+        "bytes": framed,
+        "busy_s": [
+            min(each, t) if math.isfinite(each) else 0.0
+            for each, t in zip(busy, rows["t_s"], strict=True)
+        ],
+        "lost": rows["lost"],
+    }
+
+
+def _sum(*columns: Sequence[int]) -> list[int]:
+    return [sum(values) for values in zip(*columns, strict=True)]
+
+
+def _rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    if not columns:
+        return []
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> Columns:
+    return {key: [row[key] for row in rows] for key in rows[0]} if rows else {}

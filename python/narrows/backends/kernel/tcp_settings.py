@@ -1,0 +1,121 @@
+"""The table from TCP's settings to sysctls, socket options and metrics of routes.
+
+Source: ip-sysctl.rst, tcp(7), ip-route(8) of Linux 6.1. A connection has its ECN, initial window
+and least time-out from the route to its peer: each combination has addresses of its own at both
+ends (`design`), so that connections between the same two hosts may differ in them. What is a sysctl
+holds for a host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+__all__ = ["TcpUse", "use"]
+
+Refuse = Callable[[str, str], None]
+
+_TIMER = (10**9, 4 * 10**9, 10**10)
+"""A jiffy at HZ 1000, 250 and 100; the kernel that runs has one of them."""
+
+_FIXED = {
+    "initial_ssthresh": None,
+    "reduction": "prr",
+    "undo": True,
+    "limited_transmit": True,
+    "acks": "linux",
+    "ecn_response": "as-loss",
+    "initial_rto": 10**12,
+    "max_rto": 120 * 10**12,
+    "skip_handshake": False,
+}
+"""What Linux does and no switch changes."""
+
+_KNOWN = {
+    *(
+        "timer_granularity",
+        "recovery",
+        "sack",
+        "congestion",
+        "hystart",
+        "restart_after_idle",
+        "ecn",
+    ),
+    *("initial_window", "min_rto", "receive_buffer", "rack", "tlp", "frto", "timestamps"),
+    *("window_scaling", "max_retries", "mss", "nagle"),
+}
+"""What is looked at below."""
+
+
+class TcpUse(NamedTuple):
+    """How connections with some settings are had."""
+
+    metrics: tuple[tuple[str, int], ...]
+    """Of the routes to their ends."""
+    sysctls: Mapping[str, str]
+    """Of the hosts at both ends, below /proc/sys/net."""
+    congestion: str
+    mss: int | None
+    nodelay: bool
+
+
+def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse) -> TcpUse:
+    """How settings of the plan are had.
+
+    Args:
+        settings: Those of a connection.
+        profile: What Linux does by itself: the profile `linux-6`.
+        refuse: Called for each key that cannot be honoured.
+    """
+    for key, value in _FIXED.items():
+        if settings[key] != value:
+            refuse(key, "Linux has no switch for it")
+    for key in settings.keys() - _KNOWN - _FIXED.keys():
+        if settings[key] != profile.get(key):
+            refuse(key, "not supported yet")
+    if settings["timer_granularity"] not in _TIMER:
+        refuse("timer_granularity", "a kernel has 1, 4 or 10 ms")
+    if settings["recovery"] != ("sack" if settings["sack"] else "new-reno"):
+        refuse("recovery", "Linux has sack, and new-reno without it")
+    if settings["congestion"] == "cubic" and not settings["hystart"]:
+        refuse("hystart", "it is one switch for the whole kernel")
+    if settings["restart_after_idle"] not in ("decay", "keep"):
+        refuse("restart_after_idle", "Linux has decay and keep")
+    metrics = []
+    if settings["ecn"]:
+        metrics.append(("features", 1))
+    if settings["initial_window"] != profile["initial_window"]:
+        metrics.append(("initcwnd", settings["initial_window"]))
+    if settings["min_rto"] != profile["min_rto"]:
+        # In the unit of the attribute, which is a millisecond.
+        metrics.append(("rto_min", round(settings["min_rto"] / 10**9)))
+    window = settings["receive_buffer"]
+    # tcp_adv_win_scale 1: half of a buffer is overhead.
+    buffers = f"4096 {min(131_072, 2 * window)} {2 * window}"
+    sysctls = {
+        "ipv4/tcp_ecn": "2",
+        "ipv4/tcp_adv_win_scale": "1",
+        "ipv4/tcp_rmem": buffers,
+        "ipv4/tcp_wmem": f"4096 16384 {max(4 << 20, 2 * window)}",
+        "ipv4/tcp_recovery": "1" if settings["rack"] else "0",
+        "ipv4/tcp_early_retrans": "3" if settings["tlp"] else "0",
+        "ipv4/tcp_frto": "2" if settings["frto"] else "0",
+        "ipv4/tcp_sack": _switch(settings["sack"]),
+        "ipv4/tcp_timestamps": _switch(settings["timestamps"]),
+        "ipv4/tcp_window_scaling": _switch(settings["window_scaling"]),
+        "ipv4/tcp_slow_start_after_idle": _switch(settings["restart_after_idle"] == "decay"),
+        "ipv4/tcp_retries2": str(settings["max_retries"]),
+        # A connection knows nothing of those before it, as in the simulator.
+        "ipv4/tcp_no_metrics_save": "1",
+    }
+    return TcpUse(
+        metrics=tuple(metrics),
+        sysctls=sysctls,
+        congestion=settings["congestion"],
+        mss=None if settings["mss"] == profile["mss"] else settings["mss"],
+        nodelay=not settings["nagle"],
+    )
+
+
+def _switch(on: bool) -> str:
+    return "1" if on else "0"

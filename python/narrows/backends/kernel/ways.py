@@ -1,0 +1,193 @@
+"""How a kernel is had on this machine: its own, or a guest in virtual or in real time."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import platform
+import shutil
+import subprocess
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from narrows.backends.backend import BackendError
+from narrows.backends.kernel.workspace import PREFIX
+
+__all__ = ["NEEDED", "Need", "Way", "choose", "guest_folder", "look", "missing_tools"]
+
+CONFIG = Path(__file__).parent / "guest.config"
+
+NEEDED = ("tbf", "netem", "pfifo", "bfifo", "red", "codel", "fq_codel", "pie", "sfq", "prio", "htb")
+"""Every queue discipline that a scenario may need."""
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_DEBIAN = "linux.uml"
+
+_TRIALS = {
+    "tbf": "tbf rate 1mbit burst 2000 limit 10000",
+    "netem": "netem delay 1ms",
+    "pfifo": "pfifo limit 10",
+    "bfifo": "bfifo limit 10000",
+    "red": "red limit 60000 min 15000 max 45000 avpkt 1000 burst 20 probability 0.1",
+    "codel": "codel",
+    "fq_codel": "fq_codel",
+    "pie": "pie",
+    "sfq": "sfq",
+    "prio": "prio bands 2 priomap 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+    "htb": "htb",
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to a kernel with queues."""
+
+    name: str
+    """`host`, `virtual` or `real`."""
+    title: str
+    kernel: Path | None
+    """The guest's program; None: the host's own kernel."""
+    virtual: bool
+    """Whether the guest has a clock of its own that skips what nobody waits for."""
+    lacks: str = ""
+    """Why it cannot be had; empty: it can."""
+    mend: str = ""
+    """What would help."""
+    hint: str = "narrows kernel check says which kernels there are"
+
+    @property
+    def stall_s(self) -> float:
+        """For how long a machine may not get to sending; none where time stands still meanwhile."""
+        return 0.0 if self.virtual else 0.002
+
+
+class Need(NamedTuple):
+    """A program that every way needs."""
+
+    command: str
+    package: str
+
+
+_PROGRAMS = (Need("tc", "iproute2"),)
+
+
+def look() -> Sequence[Way]:
+    """The three ways, the preferred one first, each with what it lacks.
+
+    A guest in virtual time comes before one in real time, and the host's own kernel before both,
+    because nothing is as real.
+    """
+    return [_host(), _virtual(), _real()]
+
+
+def choose(name: str | None = None) -> Way:
+    """The first way that can be had, or the one that is named.
+
+    Raises:
+        BackendError: There is none, or not that one.
+    """
+    for need in missing_tools():
+        raise BackendError(f"{need.command} is missing; hint: apt-get install {need.package}")
+    refused = ""
+    for way in (_host, _virtual, _real):
+        found = way()
+        if name is not None and found.name != name:
+            continue
+        if not found.lacks:
+            return found
+        refused = refused or f"{found.title}: {found.lacks}; hint: {found.mend}"
+        if name is not None:
+            raise BackendError(refused)
+    raise BackendError(
+        "no kernel has the queues that are needed, and no guest is ready; "
+        "hint: run narrows kernel prepare, which builds one, or apt-get install user-mode-linux"
+    )
+
+
+def missing_tools() -> list[Need]:
+    """Programs that every way needs and that are not there."""
+    return [need for need in _PROGRAMS if shutil.which(need.command, path=_PATH) is None]
+
+
+def guest_folder() -> Path:
+    """Where the guest kernel is kept that `prepare` builds; named after its configuration."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    digest = hashlib.sha256(CONFIG.read_bytes()).hexdigest()[:12]
+    return cache / "narrows" / "kernel" / f"guest-{platform.machine()}-{digest}"
+
+
+def _host() -> Way:
+    title = f"this machine's own kernel, {platform.release()}"
+    way = Way("host", title, None, virtual=False)
+    if platform.system() != "Linux":
+        return _lacking(way, f"{platform.system()} is no Linux", "a Linux machine")
+    if os.geteuid() != 0:
+        return _lacking(way, "it needs root", "use a guest, or run as root")
+    missing = _refused_queues()
+    if missing:
+        return _lacking(
+            way, f"it has no {', '.join(missing)}", "use a guest: narrows kernel prepare"
+        )
+    return way
+
+
+def _virtual() -> Way:
+    kernel = guest_folder() / "linux"
+    about = guest_folder() / "about.json"
+    way = Way("virtual", "a guest in virtual time", kernel, virtual=True)
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return _lacking(way, "User-Mode Linux is for x86-64", "a Linux machine with x86-64")
+    if not (kernel.exists() and about.exists()):
+        return _lacking(way, "no kernel is built", "run narrows kernel prepare")
+    version = json.loads(about.read_text())["version"]
+    return Way("virtual", f"a guest in virtual time, Linux {version}", kernel, virtual=True)
+
+
+def _real() -> Way:
+    found = shutil.which(_DEBIAN, path=_PATH)
+    kernel = Path(found or f"/usr/bin/{_DEBIAN}")
+    way = Way("real", "a guest in real time, Debian's user-mode-linux", kernel, virtual=False)
+    if found is None:
+        return _lacking(way, f"{_DEBIAN} is missing", "apt-get install user-mode-linux")
+    return way
+
+
+def _lacking(way: Way, lacks: str, mend: str) -> Way:
+    return replace(way, lacks=lacks, mend=mend)
+
+
+_NUMBERS = itertools.count()
+
+
+def _refused_queues() -> list[str]:
+    """Queue disciplines that the host's kernel does not take, in a namespace made for the trial."""
+    name = f"{PREFIX}trial-{os.getpid()}-{next(_NUMBERS)}-{uuid.uuid4().hex[:6]}"
+    environment = {**os.environ, "PATH": _PATH, "LANG": "C.UTF-8"}
+
+    def run(*words: str) -> bool:
+        done = subprocess.run(words, capture_output=True, env=environment)
+        return done.returncode == 0
+
+    with contextlib.suppress(FileNotFoundError):
+        if not run("ip", "netns", "add", name):
+            return ["network namespaces"]
+        try:
+            if not run("ip", "-n", name, "link", "add", "v0", "type", "veth", "peer", "name", "v1"):
+                return ["veth"]
+            lacking = []
+            for queue in NEEDED:
+                words = _TRIALS[queue].split()
+                start = ["tc", "-n", name, "qdisc"]
+                if not run(*start, "replace", "dev", "v0", "root", "handle", "1:", *words):
+                    lacking.append(queue)
+                run(*start, "del", "dev", "v0", "root")
+            return lacking
+        finally:
+            run("ip", "netns", "del", name)
+    return ["iproute2"]

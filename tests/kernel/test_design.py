@@ -1,0 +1,159 @@
+"""What the kernel is told for a scenario, and what is refused by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narrows import Scenario, _core
+from narrows.backends import BackendError, get
+from narrows.backends.kernel.design import Design
+from narrows.reproduce.harhalakis_2011 import PAPER
+from tests.kernel.scenarios import dumbbell
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
+
+
+def designed(scenario: Scenario, stall_s: float = 0.0) -> Mapping[str, Any]:
+    profile = json.loads(_core.tcp_profile("linux-6"))
+    return Design(scenario.plan(), profile, prefix="n", stall_s=stall_s).job()
+
+
+def queue_of(queue: str, **settings: Any) -> list[str]:
+    """The commands for a queue at the bottleneck, without the token bucket above."""
+    scenario = dumbbell(links__bottleneck__forward__queue=queue, **settings)
+    commands = [line for lines in designed(scenario)["tc"].values() for line in lines]
+    return [line for line in commands if " dev l0 " in line and " root " not in line][:-1]
+
+
+# The words are those of the manual pages; parameters stand there as in the scenario.
+QUEUES = {
+    '{ kind = "pfifo", limit = 100 }': "pfifo limit 100",
+    '{ kind = "bfifo", limit = "90 kB" }': "bfifo limit 90000",
+    '{ kind = "red", limit = "375 kB", min = "75 kB", max = "225 kB", avpkt = "1400 B", burst = 90,'
+    " probability = 0.1, ecn = true }": "red limit 375000 min 75000 max 225000 avpkt 1400 burst 90 "
+    "probability 0.1 bandwidth 10000000bit ecn",
+    '{ kind = "codel", target = "10 ms" }': "codel limit 1000 target 10000us interval 100000us "
+    "noecn",
+    '{ kind = "fq-codel", ce_threshold = "1 ms" }': "fq_codel limit 10240 flows 1024 quantum 1514 "
+    "memory_limit 33554432 drop_batch 64 target 5000us interval 100000us ecn ce_threshold 1000us",
+    '{ kind = "pie", ecn = true }': "pie limit 1000 target 15000us tupdate 15000us alpha 2 beta 20 "
+    "ecn nobytemode no_dq_rate_estimator",
+    '{ kind = "sfq", perturb = "10 s" }': "sfq limit 127 depth 127 divisor 1024 flows 128 "
+    "quantum 1514 perturb 10",
+}
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_a_queue_is_told_in_tcs_words(queue: str) -> None:
+    expected = f"qdisc add dev l0 parent 1:1 handle 10: {QUEUES[queue]}"
+    assert queue_of(queue) == [expected]
+
+
+def test_bands_get_filters_of_u32() -> None:
+    queue = (
+        '{ kind = "prio", bands = [{ name = "dns", match = [{ protocol = "udp", port = 53 }] }, '
+        '{ name = "rest", queue = { kind = "codel" } }] }'
+    )
+    lines = queue_of(queue)
+    assert lines[0].endswith("prio bands 2 priomap " + " ".join("1" * 16))
+    filters = [line for line in lines if line.startswith("filter")]
+    # A port at either end is two filters.
+    assert [line.partition("u32 ")[2] for line in filters] == [
+        "match ip protocol 17 0xff match ip sport 53 0xffff flowid 10:1",
+        "match ip protocol 17 0xff match ip dport 53 0xffff flowid 10:1",
+    ]
+    assert [
+        line.split(" handle ")[0] for line in lines if " handle 10" in line and "parent 10" in line
+    ] == [
+        "qdisc add dev l0 parent 10:1",
+        "qdisc add dev l0 parent 10:2",
+    ]
+
+
+def test_frames_are_as_long_as_framing_says() -> None:
+    """Ethernet's 38 bytes: the kernel counts 14 of them itself, and 24 are the token bucket's."""
+    job = designed(dumbbell())
+    (bottleneck,) = [line for line in job["tc"]["n4"] if "dev l0 root" in line]
+    assert "overhead 24 mpu 84" in bottleneck
+    assert "stab" not in bottleneck
+    (plain,) = [line for line in job["tc"]["n0"] if "dev l1 root" in line]
+    # No framing: the header that the kernel counts is taken off.
+    assert "stab overhead -14 tbf" in plain
+    assert plain.endswith("limit 10000000")
+
+
+def test_a_ring_is_the_buckets_depth() -> None:
+    job = designed(dumbbell(links__bottleneck__ring='{ bytes = "112626 B" }'))
+    (bottleneck,) = [line for line in job["tc"]["n4"] if "dev l0 root" in line]
+    frame = 1538 + 64
+    assert f"burst {112_626 + frame} " in bottleneck
+    assert job["samples"]["queues"]["of"][0]["ring"] is True
+
+
+def test_connections_with_and_without_ecn_go_to_other_addresses() -> None:
+    job = designed(dumbbell(traffic__downloads__ecn_share="0.5"))
+    flows = [flow for group in job["bulk"] for flow in group["flows"]]
+    assert len(flows) == 10
+    ecn = {
+        route["to"]
+        for routes in job["routes"].values()
+        for route in routes
+        if route["metrics"].get("features") == 1
+    }
+    assert sum(flow["acceptor_address"] in ecn for flow in flows) == 5
+    assert len({(flow["opener_address"], flow["opener_port"]) for flow in flows}) == 10
+
+
+def test_starts_are_the_simulators() -> None:
+    scenario = dumbbell()
+    (bulk,) = [
+        application["kind"]["bulk"]
+        for application in scenario.plan()["applications"]
+        if "bulk" in application["kind"]
+    ]
+    starts = [connection["start"] / 1e12 for connection in bulk["connections"]]
+    assert [flow["start_s"] for flow in designed(scenario)["bulk"][0]["flows"]] == starts
+
+
+REFUSED = {
+    "links.bottleneck.forward.queue.adaptive": {
+        "links__bottleneck__forward__queue": '{ kind = "red", limit = "400 kB", adaptive = true }'
+    },
+    "links.bottleneck.forward.queue.kind": {
+        "links__bottleneck__forward__queue": '{ kind = "drr", limit = 100 }'
+    },
+    "links.bottleneck.forward.ring.packets": {"links__bottleneck__ring": "{ packets = 80 }"},
+    "links.internet.forward.jitter.reorder": {
+        "links__internet__jitter": '{ deviation = "1 ms", reorder = false }'
+    },
+    "traffic.downloads.tcp.hystart": {"traffic__downloads__tcp__hystart": "false"},
+    "traffic.downloads.tcp.acks": {"traffic__downloads__tcp__acks": "every-segment"},
+    "dns.stubs.query_size": {"dns__stubs__query_size": "46 B"},
+    "dns.stubs.transport": {"dns__stubs__tcp_if_silent": "true"},
+}
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_what_linux_cannot_do_is_refused_by_name(key: str) -> None:
+    with pytest.raises(BackendError, match="the backend kernel cannot honour") as refused:
+        get("kernel").check(dumbbell(**REFUSED[key]))
+    assert f" {key} (" in str(refused.value)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_designed_or_refused(path: Path) -> None:
+    scenario = Scenario.load(path)
+    refused = get("kernel").refusals(scenario)
+    if not refused:
+        assert designed(scenario)["namespaces"]
+
+
+@pytest.mark.parametrize("cell", PAPER.cells, ids=lambda cell: cell.name)
+def test_the_first_papers_cells_are_taken(cell: Any) -> None:
+    scenario = Scenario.load(PAPER.folder / "scenarios" / cell.scenario, set=cell.set)
+    assert get("kernel").refusals(scenario) == []
