@@ -186,9 +186,9 @@ def timing(rounds: int) -> dict[str, float]:
     """By how much the probe's times differ from tcpdump's, in microseconds: medians."""
     with bed([Link(address(0), 40.0)]) as made, emulated(made, OldServer()):
         with made.client.inside():
-            device = [
-                n for n in Path("/proc/thread-self/net/dev").read_text().split() if "nrw" in n
-            ]
+            lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()
+            names = [line.partition(":")[0].strip() for line in lines[2:]]
+            device = next(name for name in names if name.startswith("nrw"))
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "capture.pcap"
             words = ["tcpdump", "-i", device, "-w", str(file), "-U"]

@@ -16,7 +16,7 @@ use crate::failed::Failed;
 use crate::query::{NoAnswer, Query};
 use crate::segments::{self, Read, Seen, Watch};
 use crate::socket::{self, Woken};
-use crate::tcp_info::{TcpInfo, acknowledge_late};
+use crate::tcp_info::{Acknowledging, TcpInfo, acknowledge};
 use crate::{stamps, tls};
 
 /// A connection that stands.
@@ -207,7 +207,7 @@ impl Connection {
         framed.extend(&message);
         let before = TcpInfo::of(&self.socket);
         if self.late_acknowledgements {
-            acknowledge_late(&self.socket);
+            acknowledge(&self.socket, Acknowledging::Late);
         }
         let (clock, asked) = (Instant::now(), SystemTime::now());
         self.facts.exchanges += 1;
@@ -369,6 +369,11 @@ impl Connection {
             if frame.is_whole() {
                 frame.left = stamps::departure(&self.socket).or(frame.left);
                 return Ok(frame);
+            }
+            // On a connection that is kept, Linux acknowledges late now and then. A server that waits
+            // for the acknowledgement of what came first is not to be measured by that.
+            if !self.late_acknowledgements && self.secure.is_none() {
+                acknowledge(&self.socket, Acknowledging::Now);
             }
         }
     }

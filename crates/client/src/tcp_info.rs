@@ -69,9 +69,18 @@ impl TcpInfo {
     }
 }
 
-/// Has this socket acknowledge late (`TCP_QUICKACK` 0), until the kernel thinks otherwise.
-pub(crate) fn acknowledge_late(socket: impl AsFd) {
-    let off: libc::c_int = 0;
+/// When a socket acknowledges what came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acknowledging {
+    /// After a while (`TCP_QUICKACK` 0), until the kernel thinks otherwise.
+    Late,
+    /// Now, whatever waits for its acknowledgement (`TCP_QUICKACK` 1).
+    Now,
+}
+
+/// Sets when this socket acknowledges.
+pub(crate) fn acknowledge(socket: impl AsFd, when: Acknowledging) {
+    let value = libc::c_int::from(when == Acknowledging::Now);
     // SAFETY: the kernel reads as many bytes as an int has, from an int. What it answers does not
     // matter: without the option TCP acknowledges as it likes.
     unsafe {
@@ -79,7 +88,7 @@ pub(crate) fn acknowledge_late(socket: impl AsFd) {
             socket.as_fd().as_raw_fd(),
             libc::IPPROTO_TCP,
             libc::TCP_QUICKACK,
-            (&raw const off).cast(),
+            (&raw const value).cast(),
             size_of::<libc::c_int>() as libc::socklen_t,
         );
     }
