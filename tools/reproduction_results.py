@@ -39,6 +39,8 @@ ARGUMENTS = {
     ),
     "D": ("D",),
     "S": ("S",),
+    # As root. Nothing else should run meanwhile.
+    "R": ("R", "--seeds", "3"),
 }
 """What `narrows reproduce` is called with."""
 

@@ -151,12 +151,14 @@ def _figures(
         f"Histogram of the ratio, median {median}",
         "Percent of the valid pairs in bins of 0.01.",
     )
-    add(
-        "over-time",
-        over_day_figure(group),
-        f"Pairs by time and ratio, median {median}",
-        "Darker: more pairs, on a logarithmic scale.",
-    )
+    asked = group.table["started_s"]
+    if float(asked.max() or 0.0) - float(asked.min() or 0.0) >= _CELL_S:  # type: ignore[arg-type]
+        add(
+            "over-time",
+            over_day_figure(group),
+            f"Pairs by time and ratio, median {median}",
+            "Darker: more pairs, on a logarithmic scale.",
+        )
     line = group.line
     said = "no line" if line is None else f"slope {line.slope:.2f}"
     add(
@@ -191,6 +193,10 @@ def _figures(
             "Of the queries that were asked: a vantage point's own refusal is no failure.",
         )
     return found
+
+
+_CELL_S = 1800.0
+"""Length of a cell of the figure over time: what took less has none to show."""
 
 
 def _file_name(server: str) -> str:

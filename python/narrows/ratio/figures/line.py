@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from narrows.ratio.analysis import Group
 from narrows.ratio.figures.colours import RANGES, range_of
@@ -40,7 +40,9 @@ def line_figure(group: Group) -> Figure:
     if line is not None:
         fitted = line.slope * span + line.intercept_ms
         axes.plot(span[fitted > 0], fitted[fitted > 0], color=INK, linewidth=1.4)
-        axes.set_title(f"{group.label}: TCP = {line.slope:.3f} x UDP {line.intercept_ms:+.1f} ms")
+        sign = "-" if line.intercept_ms < -0.05 else "+"
+        apart = f"{sign} {abs(line.intercept_ms):.1f} ms"
+        axes.set_title(f"{group.label}: TCP = {line.slope:.3f} x UDP {apart}")
     else:
         axes.set_title(group.label)
     axes.set_xscale("log")
@@ -98,4 +100,6 @@ def _points(axes: Axes, x: style.Floats, y: style.Floats, ratio: style.Floats) -
 
 
 def _plain(axis: object) -> None:
+    """Numbers instead of powers, and below a decade no labels between them."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))  # type: ignore[attr-defined]
+    axis.set_minor_formatter(NullFormatter())  # type: ignore[attr-defined]

@@ -163,6 +163,7 @@ CLAIMS: list[Claim] = [
         (),
         _not_tested,
         ("needs the day's results: narrows import atlas, narrows ratio", "at least", 0.0),
+        note="samples/figures has all four kinds, of a small sample in Atlas's form",
     ),
     Claim(
         "R5",
@@ -206,9 +207,9 @@ CLAIMS: list[Claim] = [
         "R6",
         "why C-root's ratios lie between 2 and 3",
         "",
-        (FIXED, FARTHER, LATE),
+        (FIXED, FARTHER, LATE, OLD, NEW),
         _not_tested,
-        ("needs a day of C-root's results; the table shows four causes", "at least", 0.0),
+        ("needs a day of C-root's results; the pictures show four causes", "at least", 0.0),
     ),
     Claim(
         "R7",

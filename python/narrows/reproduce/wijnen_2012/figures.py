@@ -1,4 +1,7 @@
-"""Figures 1 to 4 of the lab's pairs: histograms, before and after, and TCP's time against UDP's."""
+"""Figures 1 to 4 of the lab's pairs: histograms, before and after, and TCP's time against UDP's.
+
+And a picture of each cause that could put a server's ratios between 2 and 3.
+"""
 
 from __future__ import annotations
 
@@ -62,9 +65,13 @@ def figures(outcome: Outcome) -> list[Shown]:
             _lines(outcome),
         ),
     )
+    causes = tuple(
+        (f"c-root-{name}", f"C-root, if {says}", _cause(outcome, cells))
+        for name, (cells, says) in CAUSES.items()
+    )
     return [
         Shown(f"{outcome.paper.slug}-{name}", figure, caption, caption)
-        for name, caption, figure in wanted
+        for name, caption, figure in (*wanted, *causes)
         if figure is not None
     ]
 
@@ -91,6 +98,65 @@ def _histograms(
     axes.set_xlabel("time over TCP / time over UDP")
     axes.set_ylabel("percent of the pairs")
     axes.legend()
+    return figure
+
+
+CAUSES = {
+    "a": (
+        (FIXED,),
+        "it takes 30 ms longer over TCP: the points lie on a line beside that of 2, and the ratio "
+        "falls with the distance",
+    ),
+    "b": (
+        (FARTHER,),
+        "TCP is answered a quarter farther away: the points lie on a steeper line through zero",
+    ),
+    "c": (
+        (NEW, OLD),
+        "servers of both kinds stand behind its address: the points lie on the lines of 2 and 3, "
+        "and none between",
+    ),
+    "d": (
+        (LATE,),
+        "acknowledgements come late: the points lie 40 ms above the line of 3, and the ratio is "
+        "above 3",
+    ),
+}
+"""By letter: the cells, and what tells the cause from the others."""
+
+
+def _cause(outcome: Outcome, cells: tuple[str, ...]) -> Figure | None:
+    """How often each ratio comes, and TCP's time against UDP's at each vantage point."""
+    measured = [curve for cell in cells for curve in outcome.curves(cell, "histogram")]
+    points = [curve for cell in cells for curve in outcome.curves(cell, "udp_tcp")]
+    if not measured or any(not outcome.curves(cell, "udp_tcp") for cell in cells):
+        return None
+    figure, _ = new_figure(3.0, 7.6)
+    figure.clear()
+    left, right = figure.subplots(1, 2)
+    mean = np.mean([percent for _, percent in measured], axis=0)
+    bins = mean[: len(mean) - len(mean) % WIDER].reshape(-1, WIDER).sum(axis=1)
+    left.stairs(bins, np.arange(len(bins) + 1) * WIDER * 0.01, color=BLUE, fill=True)
+    left.set_xlim(1, 6)
+    left.set_xlabel("time over TCP / time over UDP")
+    left.set_ylabel("percent of the pairs")
+    farthest = max(udp for udps, _ in points for udp in udps)
+    for trips, style in ((2, "--"), (3, ":")):
+        right.plot(
+            [0, farthest],
+            [0, trips * farthest],
+            color="0.5",
+            linewidth=1,
+            linestyle=style,
+            label=f"{trips} round trips",
+        )
+    for udp, tcp in points:
+        right.plot(udp, tcp, color=VERMILION, marker="o", markersize=3, linestyle="")
+    right.set_xlim(left=0)
+    right.set_ylim(bottom=0)
+    right.set_xlabel("time over UDP, ms")
+    right.set_ylabel("time over TCP, ms")
+    right.legend()
     return figure
 
 
