@@ -9,7 +9,9 @@ use narrows_units::{Bytes, Rate, Span, Time};
 use crate::application::Settings;
 pub use crate::application::connection::{Connection, Opener};
 pub use crate::application::streams::Stream;
-pub use crate::application::{Draw, Kind, bulk, dns, on_off, ping, trace, udp, voip};
+pub use crate::application::{
+    Draw, Kind, bulk, dns, incast, on_off, page, ping, responder, trace, udp, voip,
+};
 use crate::link::MOST_IN_A_MS;
 use crate::transport::tcp;
 

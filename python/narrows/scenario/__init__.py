@@ -39,7 +39,7 @@ from narrows.scenario.schema import json_schema
 from narrows.scenario.tcp import PROFILES, Delayed, Tcp
 from narrows.scenario.traffic import KINDS, Connections, Group, Traffic
 from narrows.scenario.traffic.kinds import *  # noqa: F403
-from narrows.scenario.traffic.kinds import Bulk, Ftp, Once, OnOff
+from narrows.scenario.traffic.kinds import Bulk, Ftp, Incast, Once, OnOff, Page, PageObject
 
 __all__ = [
     "KINDS",
@@ -66,6 +66,7 @@ __all__ = [
     "Framing",
     "Ftp",
     "Group",
+    "Incast",
     "Jitter",
     "Lengths",
     "Link",
@@ -74,6 +75,8 @@ __all__ = [
     "Nodes",
     "OnOff",
     "Once",
+    "Page",
+    "PageObject",
     "Pfifo",
     "Pie",
     "Prio",

@@ -20,8 +20,11 @@ pub mod connection;
 pub mod dns;
 mod draw;
 mod host;
+pub mod incast;
 pub mod on_off;
+pub mod page;
 pub mod ping;
+pub mod responder;
 pub mod streams;
 pub mod trace;
 pub mod udp;
@@ -256,4 +259,10 @@ kinds! {
     Ping(ping::Ping),
     /// Telephone calls.
     Voip(voip::Voip),
+    /// A server of as many bytes as it is asked for.
+    Responder(responder::Responder),
+    /// A client that asks many servers at once.
+    Incast(incast::Incast),
+    /// Browsers that load a page.
+    Page(page::Page),
 }

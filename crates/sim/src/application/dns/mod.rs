@@ -8,7 +8,7 @@ pub mod client;
 mod connections;
 pub mod exchange;
 pub mod server;
-mod slab;
+pub(super) mod slab;
 
 use crate::application::Message;
 

@@ -1,0 +1,121 @@
+//! A server that answers each request with as many bytes as the request asks for: the other end of
+//! `incast` and `page`.
+//!
+//! It accepts every connection at once and answers on it after its service time, in the order in
+//! which answers are ready. An answer is written whole, so that those of one connection follow one
+//! another and do not mix: HTTP/1.1 demands it, and RFC 9218, section 10, recommends it to HTTP/2
+//! servers for answers of the same urgency that are of no use in parts. It never closes first.
+//!
+//! One responder answers at all hosts that some client's paths lead to.
+
+use narrows_units::Span;
+
+use super::dns::slab::Slab;
+use super::{Application, Closed, Draw, Host, Message, Settings, Socket, Use};
+use crate::plan::Plan;
+use crate::random::Random;
+
+/// Settings of a responder.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Responder {
+    /// Settings of its ends: an index into the plan's `tcp`.
+    pub tcp: usize,
+    /// Time from a request's arrival to its answer.
+    pub service: Draw<Span>,
+}
+
+/// A request for so many bytes; `tag` is the asker's, and is the answer's too.
+pub(crate) fn request(bytes: u32, answer: u32, tag: u32) -> Message {
+    Message { bytes, tag, notes: [answer, 0] }
+}
+
+/// The longest answer, for which a message has room with its headers: a gigabyte.
+pub(crate) const LONGEST: u64 = 1_000_000_000;
+
+/// An answer's length as it was drawn, within what a message can have.
+pub(crate) fn length(drawn: u64) -> u32 {
+    drawn.clamp(1, LONGEST) as u32
+}
+
+impl Settings for Responder {
+    fn check(&self, plan: &Plan) -> Result<usize, String> {
+        if self.tcp >= plan.tcp.len() {
+            return Err("tcp: no such settings".into());
+        }
+        self.service.check().map_err(|why| format!("service: {why}"))?;
+        // The clients open the connections.
+        Ok(0)
+    }
+
+    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+        // The clients name the ways of both directions.
+        Vec::new()
+    }
+
+    fn build(self, name: &str) -> Box<dyn Application> {
+        Box::new(Responding {
+            name: name.to_owned(),
+            settings: self,
+            random: None,
+            asked: 0,
+            answers: Slab::default(),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Responding {
+    name: String,
+    settings: Responder,
+    random: Option<Random>,
+    /// Requests that have come.
+    asked: u32,
+    /// Answers that are being prepared; a timer's number is its answer's.
+    answers: Slab<(Socket, Message)>,
+}
+
+impl Application for Responding {
+    fn start(&mut self, host: &mut Host<'_>) {
+        self.random = Some(host.random(&format!("{}/service", self.name)));
+        host.listen(self.settings.tcp, BACKLOG);
+    }
+
+    fn arrived(&mut self, host: &mut Host<'_>) {
+        while host.accept().is_some() {}
+    }
+
+    fn received(&mut self, host: &mut Host<'_>, socket: Socket, request: Message) {
+        let answer = Message { bytes: request.notes[0], ..request };
+        let Some(random) = &mut self.random else { return };
+        let service = self.settings.service.next(random, self.asked);
+        self.asked = self.asked.wrapping_add(1);
+        if service == Span::ZERO {
+            host.send(socket, answer);
+        } else {
+            let number = self.answers.put((socket, answer));
+            host.wake(host.now() + service, number);
+        }
+    }
+
+    fn timer(&mut self, host: &mut Host<'_>, number: u32) {
+        if let Some((socket, answer)) = self.answers.take(number) {
+            host.send(socket, answer);
+        }
+    }
+
+    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, how: Closed) {
+        if how == Closed::ByPeer {
+            host.close(socket);
+        }
+    }
+}
+
+/// `net.core.somaxconn`. Connections are accepted as soon as they are established, so that none
+/// waits.
+const BACKLOG: u32 = 4096;

@@ -1,0 +1,75 @@
+"""Clients that ask servers over TCP: what `incast` and `page` share."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
+
+from narrows.scenario.draws import Amounts, Pauses, TransferDistribution, draw
+from narrows.scenario.quantities import Name, PositiveBytes, at_most, refuse
+from narrows.scenario.tcp import Tcp
+from narrows.scenario.traffic.base import Group
+
+if TYPE_CHECKING:
+    from narrows.scenario.planner import Planner
+
+__all__ = ["Asking", "bounded"]
+
+# As the simulator has it: a message's length takes 32 bits.
+LONGEST = 10**9
+
+
+def bounded(sizes: Amounts, key: str) -> None:
+    """Raises pydantic's custom error for an answer that is too long."""
+    hint = 'at most "1 GB"'
+    if isinstance(sizes, TransferDistribution):
+        if sizes.mean > LONGEST:
+            raise refuse("is too long for an answer", hint, f"{key}.mean")
+    elif isinstance(sizes, tuple):
+        for index, size in enumerate(sizes):
+            if size > LONGEST:
+                raise refuse("is too long for an answer", hint, f"{key}[{index}]")
+    elif isinstance(sizes, int) and sizes > LONGEST:
+        raise refuse("is too long for an answer", hint, key)
+
+
+class Asking(Group):
+    """A client that asks servers, each of which answers with as many bytes as it is asked for."""
+
+    client: Name
+    """Who asks: a node."""
+    request: Annotated[PositiveBytes, at_most(1_000_000, "1 MB")] = 300
+    """Bytes of a request."""
+    service: Pauses = 0
+    """Time from a request's arrival at a server to its answer: a duration, a list that starts again
+    at its end, or a distribution such as `{ distribution = "exponential", mean = "5 ms" }`."""
+    tcp: Tcp = Tcp()
+    """TCP settings of both ends. Nagle's algorithm is off unless `nagle = true` is given here:
+    whoever writes requests and answers turns it off."""
+
+    def tcp_settings(self, planner: Planner) -> int:
+        """The index of its TCP settings in the plan."""
+        tcp = self.tcp if self.tcp.nagle is not None else self._without_nagle
+        return planner.tcp_settings(tcp)
+
+    @cached_property
+    def _without_nagle(self) -> Tcp:
+        return self.tcp.model_copy(update={"nagle": False})
+
+    def way(self, planner: Planner, server: str) -> dict[str, int]:
+        """The way to a server, and back."""
+        return {
+            "there": planner.path(self.client, server),
+            "back": planner.path(server, self.client),
+        }
+
+    def responder(self, planner: Planner) -> dict[str, Any]:
+        """The application that answers, at all servers."""
+        return self.application(
+            "responder", tcp=self.tcp_settings(planner), service=draw(self.service)
+        )
+
+    def _has_other_ends(self, keyed: list[tuple[str, str]]) -> None:
+        for key, server in keyed:
+            if server == self.client:
+                raise refuse("is the client too", "name another node", key)

@@ -1,0 +1,201 @@
+"""Incast: a client asks many servers at once, and waits for the last answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.draws import Pauses, Sizes, draw
+from narrows.scenario.quantities import Name
+from narrows.scenario.traffic.asking import Asking, bounded
+from narrows.scenario.traffic.base import Amount, Countable, Leg
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from narrows.scenario.planner import Planner
+
+__all__ = ["Incast"]
+
+BLOCKS = Countable("block", "blocks", 20_000_000, can_be="asked for")
+CONNECTIONS = Countable("incast connection", "incast connections", 100_000)
+
+
+def _times(rounds: pl.DataFrame) -> pl.Series:
+    """How long rounds took, of those whose blocks have all come."""
+    return (rounds.get_column("end_s") - rounds.get_column("start_s")).drop_nulls()
+
+
+def _summarise(rounds: pl.DataFrame, _end_s: float) -> dict[str, Any]:
+    from narrows.records.numbers import floats, mean, percentile, ratio
+
+    whole = rounds.filter(rounds.get_column("end_s").is_not_null())
+    times = floats(_times(rounds))
+    return {
+        "rounds": rounds.height,
+        "completed": len(times),
+        "round_mean_ms": _ms(mean(times)),
+        "round_p50_ms": _ms(percentile(times, 0.5)),
+        "round_p99_ms": _ms(percentile(times, 0.99)),
+        "goodput_mbit_s": ratio(8e-6 * int(whole.get_column("bytes").sum()), float(times.sum())),
+        "failed_blocks": int(rounds.get_column("failed").sum()),
+        "timeouts": int(rounds.get_column("timeouts").sum()),
+        "segments_retransmitted": int(rounds.get_column("segments_retransmitted").sum()),
+    }
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else 1e3 * seconds
+
+
+def _says(figures: Mapping[str, Any]) -> str | None:
+    if not figures["completed"]:
+        return None
+    return (
+        f"Curve: half of the {figures['completed']} rounds took at most "
+        f"{figures['round_p50_ms']:.4g} ms, 99 % of them {figures['round_p99_ms']:.4g} ms."
+    )
+
+
+def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, rounds in runs.items():
+        pen.cdf(label, 1e3 * _times(rounds), of=rounds.height)
+
+
+ROUNDS = Record(
+    table=Table(
+        "rounds",
+        "a round of `incast`: all servers are asked, and all answer",
+        (
+            Column("group", "string", "", "The traffic group that it belongs to."),
+            Column("round", "u32", "", "Number of the round in its group, from 0."),
+            Column("start_s", "f64", "s", "When the servers were asked."),
+            Column("first_s", "f64", "s", "When the first block was there.", nullable=True),
+            Column(
+                "end_s",
+                "f64",
+                "s",
+                "When the last block was there; null: not by the end of the run, or one failed.",
+                nullable=True,
+            ),
+            Column("blocks", "u32", "blocks", "Blocks that were asked for."),
+            Column("failed", "u32", "blocks", "Those whose connection failed."),
+            Column("bytes", "u64", "bytes", "Bytes of the blocks that came."),
+            Column(
+                "segments_retransmitted", "u64", "segments", "Segments that servers sent again."
+            ),
+            Column("timeouts", "u32", "", "Retransmission time-outs of the servers."),
+        ),
+    ),
+    title="incast",
+    figures=(
+        Figure("rounds", "rounds", doc="Rounds that were begun."),
+        Figure("completed", "completed", doc="Those whose blocks all came."),
+        Figure(
+            "round_mean_ms", "time of a round, mean", "ms", doc="Until the last block is there."
+        ),
+        Figure("round_p50_ms", "time of a round, median", "ms"),
+        Figure("round_p99_ms", "time of a round, 99 % within", "ms"),
+        Figure(
+            "goodput_mbit_s",
+            "goodput during rounds",
+            "Mbit/s",
+            doc="Bytes of completed rounds over the time that they took, without pauses.",
+        ),
+        Figure("failed_blocks", "blocks that failed"),
+        Figure("timeouts", "time-outs", doc="Retransmission time-outs of the servers."),
+        Figure("segments_retransmitted", "segments sent again"),
+    ),
+    summarise=_summarise,
+    headline=Headline("round_mean_ms", "mean time until the last block"),
+    pictures=(
+        Picture(
+            "incast-cdf",
+            title="Time of a round, until the last server's block is there",
+            x="time of a round (ms)",
+            y="rounds over\nwithin it (%)",
+            caption=(
+                "From asking all servers until the last block is there. Steps at 200 ms and more "
+                "are retransmission time-outs: the port's buffer lost a block's tail. The curve "
+                "ends below 100 % where rounds had no end."
+            ),
+            says=_says,
+            draw=_draw,
+        ),
+    ),
+)
+
+
+class Incast(Asking):
+    """A client that asks many servers at once, each of which answers with a block.
+
+    Each server answers over a TCP connection of its own. The next round begins when the last block
+    of this one is there, after a pause.
+    """
+
+    copied: ClassVar[tuple[str, ...]] = ("servers",)
+    countables: ClassVar[tuple[Countable, ...]] = (CONNECTIONS, BLOCKS)
+    records: ClassVar[tuple[Record, ...]] = (ROUNDS,)
+
+    kind: Literal["incast"] = "incast"
+    """Which kind of traffic this is."""
+    servers: Annotated[tuple[Name, ...], Field(min_length=1, max_length=100_000, fail_fast=True)]
+    """Who answers: nodes."""
+    connections: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
+    """Connections to each server; each brings a block."""
+    block: Sizes
+    """Bytes of a block, at most 1 GB: a size, a list that starts again at its end (over all blocks
+    of a round, then of the next), or a distribution."""
+    rounds: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
+    """Rounds, one after the other."""
+    pause: Pauses = 0
+    """Time from the end of a round to the next: a duration, a list, or a distribution."""
+    reuse: Annotated[bool, Field(strict=True)] = True
+    """All rounds use the same connections, which are open before the first. With false, each round
+    opens its own, and their handshakes are part of its time."""
+
+    @model_validator(mode="after")
+    def _incast_is_possible(self) -> Incast:
+        self._has_other_ends(list(self._keyed_servers()))
+        bounded(self.block, "block")
+        return self
+
+    def _keyed_servers(self) -> Iterator[tuple[str, str]]:
+        yield from ((f"servers[{index}]", name) for index, name in enumerate(self.servers))
+
+    def keyed_nodes(self) -> Iterator[tuple[str, str]]:
+        """The client, and each server."""
+        yield "client", self.client
+        yield from self._keyed_servers()
+
+    def legs(self) -> Iterator[Leg]:
+        """The way to each server, and back."""
+        for key, server in self._keyed_servers():
+            yield Leg(self.client, server, None, "", key)
+            yield Leg(server, self.client, None, "", key)
+
+    def amounts(self) -> Iterator[Amount]:
+        """Its connections, and the blocks of all rounds."""
+        connections = self.connections * len(self.servers)
+        yield Amount(connections, CONNECTIONS, "connections")
+        yield Amount(connections * self.rounds, BLOCKS, "rounds", "connections or servers")
+
+    def lower(self, planner: Planner) -> list[dict[str, Any]]:
+        """Two applications: the client, and what answers at all servers."""
+        ways = [self.way(planner, server) for server in self.servers]
+        client = self.application(
+            "incast",
+            responder=planner.position + 1,
+            servers=[way for way in ways for _ in range(self.connections)],
+            tcp=self.tcp_settings(planner),
+            start=self.start,
+            rounds=self.rounds,
+            pause=draw(self.pause),
+            request=self.request,
+            block=draw(self.block),
+            kept=self.reuse,
+        )
+        return [client, self.responder(planner)]

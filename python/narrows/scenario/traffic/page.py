@@ -1,0 +1,388 @@
+"""Web pages: browsers that fetch objects, some of which are known only when others have come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.base import Table as Keys
+from narrows.scenario.draws import Pauses, Sizes, draw
+from narrows.scenario.quantities import Name, Span, refuse
+from narrows.scenario.traffic.asking import Asking, bounded
+from narrows.scenario.traffic.base import Amount, Countable, Leg
+from narrows.scenario.traffic.page_profiles import PROFILES
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from narrows.scenario.planner import Planner
+
+__all__ = ["Page", "PageObject"]
+
+BROWSERS = Countable("browser", "browsers", 100_000)
+OBJECTS = Countable("page object", "page objects", 10_000_000, can_be="recorded")
+MOST_OBJECTS = 10_000
+MOST_WAITS = 1_000_000
+
+# Connections to a server, and requests at a time on each.
+PROTOCOLS = {"http/1.1": (6, 1), "http/2": (1, 100)}
+
+
+def _times(pages: pl.DataFrame) -> pl.Series:
+    """How long loads took, of those that were completed."""
+    return (pages.get_column("end_s") - pages.get_column("start_s")).drop_nulls()
+
+
+def _summarise_pages(pages: pl.DataFrame, _end_s: float) -> dict[str, Any]:
+    from narrows.records.numbers import floats, mean, percentile
+
+    times = floats(_times(pages))
+    first = floats((pages.get_column("first_s") - pages.get_column("start_s")).drop_nulls())
+    return {
+        "loads": pages.height,
+        "completed": len(times),
+        "failed": int(pages.get_column("failed").sum()),
+        "load_mean_s": mean(times),
+        "load_p50_s": percentile(times, 0.5),
+        "load_p95_s": percentile(times, 0.95),
+        "first_object_mean_s": mean(first),
+        "connections_mean": mean(floats(pages.get_column("connections"))),
+    }
+
+
+def _pages_say(figures: Mapping[str, Any]) -> str | None:
+    if not figures["completed"]:
+        return None
+    return (
+        f"Curve: half of the {figures['completed']} completed loads took at most "
+        f"{figures['load_p50_s']:.4g} s, 95 % of them {figures['load_p95_s']:.4g} s."
+    )
+
+
+def _draw_pages(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, pages in runs.items():
+        pen.cdf(label, _times(pages), of=pages.height)
+
+
+PAGES = Record(
+    table=Table(
+        "pages",
+        "a load of a page",
+        (
+            Column("group", "string", "", "The traffic group that it belongs to."),
+            Column("browser", "u32", "", "Number of the browser in its group, from 0."),
+            Column("load", "u32", "", "Number of the load of its browser, from 0."),
+            Column("start_s", "f64", "s", "When the browser began."),
+            Column("first_s", "f64", "s", "When the first object was there.", nullable=True),
+            Column(
+                "end_s",
+                "f64",
+                "s",
+                "When the last object was there; null: not by the end of the run, or it failed.",
+                nullable=True,
+            ),
+            Column("failed", "bool", "", "Whether a connection failed, and the page with it."),
+            Column("bytes", "u64", "bytes", "Bytes of the objects that came."),
+            Column("connections", "u32", "connections", "Connections that were opened."),
+        ),
+    ),
+    title="pages",
+    figures=(
+        Figure("loads", "loads", doc="Loads that were begun."),
+        Figure("completed", "completed", doc="Those whose objects all came."),
+        Figure("failed", "failed", doc="Those of which a connection failed."),
+        Figure("load_mean_s", "load time, mean", "s", doc="Until the last object is there."),
+        Figure("load_p50_s", "load time, median", "s"),
+        Figure("load_p95_s", "load time, 95 % within", "s"),
+        Figure("first_object_mean_s", "first object, mean", "s"),
+        Figure("connections_mean", "connections of a load, mean"),
+    ),
+    summarise=_summarise_pages,
+    headline=Headline("load_p50_s", "median page load"),
+    pictures=(
+        Picture(
+            "page-cdf",
+            title="Page load time, until the last object is there",
+            x="load time (s)",
+            y="pages loaded\nwithin it (%)",
+            caption=(
+                "From the start of a load, without connections, until the last object is there. "
+                "The curve ends below 100 % where loads failed or were unfinished at the end."
+            ),
+            says=_pages_say,
+            draw=_draw_pages,
+        ),
+    ),
+)
+
+
+def _summarise_objects(objects: pl.DataFrame, _end_s: float) -> dict[str, Any]:
+    from narrows.records.numbers import floats, mean
+
+    times = {
+        "waited_mean_ms": objects.get_column("asked_s") - objects.get_column("ready_s"),
+        "fetched_mean_ms": objects.get_column("end_s") - objects.get_column("asked_s"),
+    }
+    means = {key: mean(floats(spans)) for key, spans in times.items()}
+    first = _first_load(objects)
+    return {
+        "objects": objects.height,
+        "came": objects.height - objects.get_column("end_s").null_count(),
+        **{key: None if value is None else 1e3 * value for key, value in means.items()},
+        "shown": first.height,
+    }
+
+
+def _first_load(objects: pl.DataFrame) -> pl.DataFrame:
+    """The objects of the first load of the first browser, those that were asked for."""
+    import polars as pl
+
+    if objects.is_empty():
+        return objects
+    first = objects.row(0, named=True)
+    same = [pl.col(key) == first[key] for key in ("group", "browser", "load")]
+    return objects.filter(*same).filter(pl.col("asked_s").is_not_null())
+
+
+def _objects_say(figures: Mapping[str, Any]) -> str | None:
+    if not figures["shown"]:
+        return None
+    return (
+        f"Bars: the {figures['shown']} objects of one load. On average an object waited "
+        f"{figures['waited_mean_ms']:.4g} ms for a connection and took "
+        f"{figures['fetched_mean_ms']:.4g} ms from there."
+    )
+
+
+def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    """Bars of one load: what waits for a connection is thin, what was asked for is thick."""
+    axes = pen.axes
+    shift, lowest = 0, 0
+    for label, objects in runs.items():
+        rows = _first_load(objects)
+        if rows.is_empty():
+            continue
+        ready, asked = rows.get_column("ready_s"), rows.get_column("asked_s")
+        begin = min(ready)
+        # What never came has a bar up to the last thing that did.
+        last = max([*asked, *rows.get_column("end_s").drop_nulls()])
+        ends = rows.get_column("end_s").fill_null(last)
+        places = [shift + number for number in range(rows.height)]
+        pen.series(label, [], [])
+        color = axes.lines[-1].get_color()
+        axes.hlines(places, ready - begin, asked - begin, color=color, linewidth=0.6)
+        axes.hlines(places, asked - begin, ends - begin, color=color, linewidth=2.4)
+        shift += rows.height + 2
+        lowest = max(lowest, places[-1])
+    axes.set_ylim(lowest + 1.5, -1.5)
+    axes.set_xlim(left=0.0)
+
+
+WATERFALL = Record(
+    table=Table(
+        "objects",
+        "an object of a load of a page",
+        (
+            Column("group", "string", "", "The traffic group that it belongs to."),
+            Column("browser", "u32", "", "Number of the browser in its group, from 0."),
+            Column("load", "u32", "", "Number of the load of its browser, from 0."),
+            Column("object", "string", "", "The object's name."),
+            Column("bytes", "u64", "bytes", "Its length."),
+            Column(
+                "ready_s",
+                "f64",
+                "s",
+                "When all that it depends on had come, and its wait was over.",
+                nullable=True,
+            ),
+            Column("asked_s", "f64", "s", "When the request was written.", nullable=True),
+            Column("end_s", "f64", "s", "When its last byte was there.", nullable=True),
+        ),
+    ),
+    title="page objects",
+    figures=(
+        Figure("objects", "objects"),
+        Figure("came", "came"),
+        Figure(
+            "waited_mean_ms",
+            "wait for a connection, mean",
+            "ms",
+            doc="From the time at which an object could be asked for to its request.",
+        ),
+        Figure("fetched_mean_ms", "request to last byte, mean", "ms"),
+    ),
+    summarise=_summarise_objects,
+    pictures=(
+        Picture(
+            "page-waterfall",
+            title="One load of the page, object by object",
+            x="time since the load began (s)",
+            y="objects, in the\npage's order",
+            caption=(
+                "The first load of the first browser. A thin line is an object that waits for a "
+                "connection, a thick one goes from its request to its last byte."
+            ),
+            says=_objects_say,
+            draw=_draw_objects,
+        ),
+    ),
+)
+
+
+class PageObject(Keys):
+    """An object of a page, or several of a kind."""
+
+    name: Name
+    """Unique in its page."""
+    size: Sizes
+    """Bytes, at most 1 GB: a size, a list with one for each load, or a distribution."""
+    number: Annotated[int, Field(strict=True, ge=1, le=MOST_OBJECTS)] = 1
+    """So many objects of this kind. What comes after them waits for all of them."""
+    after: Annotated[tuple[Name, ...], Field(max_length=1000, fail_fast=True)] = ()
+    """Names of objects that stand before this one, and must have come before it is asked for."""
+    wait: Span = 0
+    """Time from the last of them to the request: for parsing, or running a script."""
+    server: Name | None = None
+    """The node that has it, instead of the group's `server`."""
+
+
+Objects = Annotated[tuple[PageObject, ...], Field(min_length=1, max_length=MOST_OBJECTS)]
+
+
+class Page(Asking):
+    """Browsers that load a web page, over HTTP/1.1 or HTTP/2, and each time without connections."""
+
+    countables: ClassVar[tuple[Countable, ...]] = (BROWSERS, OBJECTS)
+    records: ClassVar[tuple[Record, ...]] = (PAGES, WATERFALL)
+
+    kind: Literal["page"] = "page"
+    """Which kind of traffic this is."""
+    server: Name
+    """Who answers: a node."""
+    protocol: Literal["http/1.1", "http/2"] = "http/2"
+    """`http/1.1`: up to six connections to each server, with one request at a time on each;
+    `http/2`: one connection, with up to a hundred at a time."""
+    objects: Objects | None = None
+    """What the page consists of; the first object is the page itself. Or `profile`."""
+    profile: Literal["desktop-2024"] | None = None
+    """A named page: `desktop-2024` has types, sizes and numbers of objects as the median home page
+    had in October 2024 (HTTP Archive, Web Almanac 2024)."""
+    browsers: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
+    """Browsers at the client."""
+    spread: Span = 0
+    """Browsers start at random times within this span after `start`."""
+    loads: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
+    """Loads of each browser, one after the other."""
+    pause: Pauses = 0
+    """Time from the end of a load to the next: a duration, a list, or a distribution."""
+
+    @model_validator(mode="after")
+    def _page_is_possible(self) -> Page:
+        if (self.objects is None) == (self.profile is None):
+            said = "is missing" if self.objects is None else "excludes profile"
+            raise refuse(said, 'or profile = "desktop-2024"', "objects")
+        self._has_other_ends(list(self._keyed_servers()))
+        seen: set[str] = set()
+        for index, entry in enumerate(self.objects or ()):
+            key = f"objects[{index}]"
+            if entry.name in seen:
+                raise refuse(f'"{entry.name}" is there already', "use number", f"{key}.name")
+            for place, name in enumerate(entry.after):
+                if name not in seen:
+                    hint = "objects come after those that they depend on"
+                    raise refuse(f'"{name}" is no object before', hint, f"{key}.after[{place}]")
+            seen.add(entry.name)
+            bounded(entry.size, f"{key}.size")
+        if self.of_each > MOST_OBJECTS:
+            raise refuse(f"are {self.of_each}; a page has at most {MOST_OBJECTS}", "", "objects")
+        numbers = {entry.name: entry.number for entry in self.entries}
+        waits = sum(
+            entry.number * sum(numbers[name] for name in entry.after) for entry in self.entries
+        )
+        if waits > MOST_WAITS:
+            raise refuse(
+                f"wait for {waits} others in all; at most {MOST_WAITS} can be held",
+                "let them wait for fewer",
+                "objects",
+            )
+        return self
+
+    @property
+    def entries(self) -> tuple[PageObject, ...]:
+        """The objects in effect."""
+        if self.objects is not None:
+            return self.objects
+        assert self.profile is not None, "one of the two is there, as the validator says"
+        return tuple(
+            PageObject(name=kind.name, size=f"{kind.size} B", number=kind.count, after=kind.after)
+            for kind in PROFILES[self.profile]
+        )
+
+    @property
+    def of_each(self) -> int:
+        """Objects of a load."""
+        return sum(entry.number for entry in self.entries)
+
+    def _keyed_servers(self) -> Iterator[tuple[str, str]]:
+        yield "server", self.server
+        for index, entry in enumerate(self.objects or ()):
+            if entry.server is not None:
+                yield f"objects[{index}].server", entry.server
+
+    def keyed_nodes(self) -> Iterator[tuple[str, str]]:
+        """The client, and each server."""
+        yield "client", self.client
+        yield from self._keyed_servers()
+
+    def legs(self) -> Iterator[Leg]:
+        """The way to each server, and back."""
+        for key, server in self._keyed_servers():
+            yield Leg(self.client, server, None, "", key)
+            yield Leg(server, self.client, None, "", key)
+
+    def amounts(self) -> Iterator[Amount]:
+        """Its browsers, and the objects of all loads."""
+        yield Amount(self.browsers, BROWSERS, "browsers")
+        objects = self.browsers * self.loads * self.of_each
+        yield Amount(objects, OBJECTS, "loads", "browsers or objects")
+
+    def lower(self, planner: Planner) -> list[dict[str, Any]]:
+        """Two applications: the browsers, and what answers at all servers."""
+        names = dict.fromkeys(entry.server or self.server for entry in self.entries)
+        servers = {name: number for number, name in enumerate(names)}
+        connections, streams = PROTOCOLS[self.protocol]
+        browsers = self.application(
+            "page",
+            responder=planner.position + 1,
+            servers=[self.way(planner, server) for server in servers],
+            tcp=self.tcp_settings(planner),
+            browsers=self.browsers,
+            start=self.start,
+            spread=self.spread,
+            loads=self.loads,
+            pause=draw(self.pause),
+            connections=connections,
+            streams=streams,
+            request=self.request,
+            objects=list(self._objects(servers)),
+        )
+        return [browsers, self.responder(planner)]
+
+    def _objects(self, servers: dict[str, int]) -> Iterator[dict[str, Any]]:
+        """The page's objects in the plan: entries that stand for several, written out."""
+        places: dict[str, range] = {}
+        first = 0
+        for entry in self.entries:
+            places[entry.name] = range(first, first + entry.number)
+            first += entry.number
+            for number in range(entry.number):
+                yield {
+                    "name": entry.name if entry.number == 1 else f"{entry.name}/{number}",
+                    "server": servers[entry.server or self.server],
+                    "bytes": draw(entry.size),
+                    "after": [place for name in entry.after for place in places[name]],
+                    "wait": entry.wait,
+                }

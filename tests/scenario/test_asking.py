@@ -1,0 +1,183 @@
+"""Incast and web pages: what they lower to, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from narrows import Scenario, ScenarioError, _core, run
+
+from .test_bad_input import GOOD, with_change
+
+S = 10**12
+
+INCAST: dict[str, Any] = {
+    "kind": "incast",
+    "name": "storage",
+    "client": "b",
+    "servers": ["a"],
+    "block": "30 kB",
+}
+PAGE: dict[str, Any] = {
+    "kind": "page",
+    "name": "web",
+    "client": "b",
+    "server": "a",
+    "objects": [
+        {"name": "html", "size": "10 kB"},
+        {"name": "style", "size": "5 kB", "number": 2, "after": ["html"], "wait": "5 ms"},
+        {"name": "image", "size": ["1 kB", "2 kB"], "after": ["html", "style"]},
+    ],
+}
+
+
+def group(table: dict[str, Any]) -> Scenario:
+    return Scenario.from_dict(with_change("traffic/0", table))
+
+
+def applications(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a group lowers to; the simulator takes it."""
+    scenario = group(table)
+    assert Scenario.from_dict(json.loads(json.dumps(scenario.resolved()))) == scenario
+    plan = scenario.plan()
+    _core.Simulation(json.dumps(plan))
+    return [application["kind"] for application in plan["applications"][:2]]
+
+
+def test_incast_asks_each_server_on_each_connection() -> None:
+    client, responder = applications({**INCAST, "connections": 3, "service": "2 ms"})
+    assert client["incast"]["servers"] == [{"there": 0, "back": 1}] * 3
+    assert client["incast"]["block"] == {"constant": 30_000}
+    assert client["incast"]["kept"] is True
+    assert responder["responder"]["service"] == {"constant": 2 * S // 1000}
+
+
+def test_whoever_asks_writes_without_nagle_unless_told_otherwise() -> None:
+    for given, nagle in ((None, False), (True, True), (False, False)):
+        tcp = {} if given is None else {"nagle": given}
+        plan = group({**PAGE, "tcp": tcp}).plan()
+        client, responder = plan["applications"][:2]
+        assert client["kind"]["page"]["tcp"] == responder["kind"]["responder"]["tcp"]
+        assert plan["tcp"][client["kind"]["page"]["tcp"]]["nagle"] is nagle
+
+
+def test_objects_of_a_kind_are_written_out() -> None:
+    browsers, _ = applications(PAGE)
+    objects = browsers["page"]["objects"]
+    assert [entry["name"] for entry in objects] == ["html", "style/0", "style/1", "image"]
+    assert [entry["after"] for entry in objects] == [[], [0], [0], [0, 1, 2]]
+    assert objects[1]["wait"] == 5 * S // 1000
+    assert objects[3]["bytes"] == {"list": [1000, 2000]}
+
+
+@pytest.mark.parametrize(("protocol", "expected"), [("http/1.1", (6, 1)), ("http/2", (1, 100))])
+def test_protocols_are_connections_and_requests_on_each(
+    protocol: str, expected: tuple[int, int]
+) -> None:
+    page = applications({**PAGE, "protocol": protocol})[0]["page"]
+    assert (page["connections"], page["streams"]) == expected
+
+
+def test_the_named_page_has_the_sums_of_its_source() -> None:
+    """Web Almanac 2024: KB by type, and requests by type, of the median home page."""
+    table = {key: value for key, value in PAGE.items() if key != "objects"}
+    objects = applications({**table, "profile": "desktop-2024"})[0]["page"]["objects"]
+    sums: dict[str, list[int]] = {}
+    for entry in objects:
+        sums.setdefault(entry["name"].split("/")[0], []).append(entry["bytes"]["constant"])
+    html = sums.pop("document") + sums.pop("frame")
+    assert (len(html), round(sum(html) / 1024)) == (2, 18)
+    assert {name: (len(sizes), round(sum(sizes) / 1024)) for name, sizes in sums.items()} == {
+        "style": (7, 78),
+        "script": (23, 613),
+        "font": (4, 131),
+        "image": (20, 1054),
+    }
+
+
+def changed(table: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    return {**table, **keys}
+
+
+HTML = {"name": "html", "size": "1 kB"}
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (changed(INCAST, servers=["b"]), "servers[0]: is the client too; hint: name another node"),
+        (changed(INCAST, servers=["x"]), 'servers[0]: "x" is no node'),
+        (changed(INCAST, servers=[]), "servers: has fewer than 1 entries"),
+        (changed(INCAST, block="2 GB"), 'block: is too long for an answer; hint: at most "1 GB"'),
+        (changed(INCAST, block=["1 kB", "2 GB"]), "block[1]: is too long for an answer"),
+        (
+            changed(INCAST, block={"distribution": "exponential", "mean": "2 GB"}),
+            "block.mean: is too long for an answer",
+        ),
+        (changed(INCAST, rounds=0), "rounds: must be at least 1"),
+        (
+            changed(INCAST, rounds=1_000_000, connections=30),
+            "rounds: brings the blocks to 30000000; at most 20000000 can be asked for; hint: lower "
+            "it, connections or servers",
+        ),
+        (
+            changed(INCAST, connections=100_000, servers=["a", "r1"]),
+            "connections: brings the incast connections to 200000; at most 100000 can be held",
+        ),
+        (changed(INCAST, request="0 B"), "request: must be above zero"),
+        (changed(INCAST, reuse="no"), "reuse: is not true or false"),
+        (changed(PAGE, profile="desktop-2024"), "objects: excludes profile"),
+        (changed(PAGE, objects=None), "objects: is missing; hint: or profile"),
+        (changed(PAGE, server="b"), "server: is the client too"),
+        (changed(PAGE, objects=[HTML, HTML]), 'objects[1].name: "html" is there already'),
+        (
+            changed(PAGE, objects=[{**HTML, "after": ["html"]}]),
+            'objects[0].after[0]: "html" is no object before; hint: objects come after those',
+        ),
+        (changed(PAGE, objects=[{**HTML, "server": "x"}]), 'objects[0].server: "x" is no node'),
+        (changed(PAGE, objects=[{**HTML, "server": "b"}]), "objects[0].server: is the client too"),
+        (changed(PAGE, objects=[{**HTML, "size": "2 GB"}]), "objects[0].size: is too long"),
+        (
+            changed(
+                PAGE, objects=[{**HTML, "number": 9000}, {**HTML, "name": "x", "number": 9000}]
+            ),
+            "objects: are 18000; a page has at most 10000",
+        ),
+        (
+            changed(
+                PAGE,
+                objects=[
+                    {**HTML, "number": 5000},
+                    {"name": "x", "size": "1 B", "number": 5000, "after": ["html"]},
+                ],
+            ),
+            "objects: wait for 25000000 others in all; at most 1000000 can be held",
+        ),
+        (
+            changed(PAGE, loads=1_000_000, browsers=10),
+            "loads: brings the page objects to 40000000; at most 10000000 can be recorded",
+        ),
+        (changed(PAGE, protocol="http/3"), 'protocol: "http/3" is not known here'),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_line(table: dict[str, Any], words: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        Scenario.from_dict({**GOOD, "traffic": [{k: v for k, v in table.items() if v is not None}]})
+    assert f"traffic[0].{words}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_rounds_and_pages_are_rows_with_figures() -> None:
+    values = with_change("traffic/0", {**INCAST, "rounds": 5})
+    values["traffic"].append({**PAGE, "loads": 3})
+    result = run(Scenario.from_dict(values), seed=1)
+    rounds, pages = result.tables["rounds"], result.tables["pages"]
+    assert rounds.get_column("bytes").to_list() == [30_000] * 5
+    assert pages.get_column("bytes").to_list() == [21_000, 22_000, 21_000]
+    assert result.summary["rounds"]["completed"] == 5
+    assert result.summary["pages"]["completed"] == 3
+    assert result.summary["objects"]["came"] == 12
+    mean = (rounds.get_column("end_s") - rounds.get_column("start_s")).mean()
+    assert result.summary["rounds"]["round_mean_ms"] == pytest.approx(1e3 * mean)
