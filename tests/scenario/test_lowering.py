@@ -245,6 +245,11 @@ def test_the_whole_plan() -> None:
                             "in_order": False,
                             "length_apart": False,
                             "extra_service": 0,
+                            "half_open": {
+                                "max_syn_backlog": 4096,
+                                "synack_retries": 5,
+                                "cookies": "when-full",
+                            },
                         },
                     }
                 },

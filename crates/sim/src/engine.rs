@@ -220,6 +220,7 @@ impl Simulation {
             }
             Event::QueueSample(monitor) => self.monitors.sample_queue(at, monitor, network),
             Event::LinkSample(monitor) => self.monitors.sample_link(at, monitor, network),
+            Event::HalfOpen(listener) => self.flows.repeat_syn_acks(at, listener, network),
         }
         if !self.network.losses.is_empty() {
             self.note_losses();

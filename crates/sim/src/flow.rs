@@ -10,12 +10,14 @@ use std::collections::{BTreeSet, VecDeque};
 
 use narrows_units::Time;
 
+use crate::agenda::Event;
 use crate::application::{Application, Closed, Datagram, Lost, Message, Socket};
 use crate::foresight::{Step, Touch};
 use crate::network::Network;
 use crate::packet::{Label, Packet, Stamp};
 use crate::transport::connection::SetUp;
-use crate::transport::tcp::{Config, Context, tick_us};
+use crate::transport::half_open::{Admission, Counts, HalfOpen, Limits};
+use crate::transport::tcp::{Config, Context, Flags, Segment, Seq, SynOptions, tick_us};
 use crate::transport::{Connection, Dialogue, News};
 
 /// All flows of a run.
@@ -85,6 +87,7 @@ struct Listener {
     backlog: u32,
     /// Those that do, the first one first.
     queue: VecDeque<Socket>,
+    half_open: HalfOpen,
 }
 
 /// Something that an application is to be told.
@@ -197,8 +200,16 @@ impl Flows {
     }
 
     /// An application waits for connections.
-    pub(crate) fn listen(&mut self, application: u32, config: u16, backlog: u32) {
-        self.listeners.push(Listener { application, config, backlog, queue: VecDeque::new() });
+    pub(crate) fn listen(&mut self, application: u32, config: u16, backlog: u32, limits: Limits) {
+        let half_open = HalfOpen::new(backlog, limits);
+        let queue = VecDeque::new();
+        self.listeners.push(Listener { application, config, backlog, queue, half_open });
+    }
+
+    /// What an application's listener has done about SYNs; `None`: it does not listen.
+    pub(crate) fn half_open(&self, application: u32) -> Option<Counts> {
+        let listener = self.listeners.iter().find(|l| l.application == application)?;
+        Some(listener.half_open.counts())
     }
 
     /// The next connection that waits for an application, if any.
@@ -219,7 +230,7 @@ impl Flows {
     pub(crate) fn handle_segment(&mut self, now: Time, packet: Packet, network: &mut Network) {
         let flow = packet.flow();
         let Flow::Tcp(connection) = &mut self.table[flow as usize] else {
-            packet.discard(&mut network.pool);
+            self.handle_stray(now, packet, network);
             return;
         };
         let side = usize::from(!packet.goes_back());
@@ -240,7 +251,7 @@ impl Flows {
         let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
         let side = usize::from(!packet.goes_back());
         let (config, tick_us) = &self.configs[usize::from(connection.configs[side])];
-        let cx = Context::with_tick(config, *tick_us, now);
+        let mut cx = Context::with_tick(config, *tick_us, now);
         if connection.generation() != packet.generation {
             // The connection it belongs to is gone; another one has its number.
             packet.discard(&mut network.pool);
@@ -251,26 +262,44 @@ impl Flows {
             connection.refuse(now, packet, network);
             return;
         }
+        let mut admission = None;
+        let without_fast_open;
         if endpoint.is_listening() {
             let application = self.owners[flow as usize].applications[side];
-            let listener = self.listeners.iter().find(|l| l.application == application);
-            match listener {
-                None => {
-                    connection.refuse(now, packet, network);
-                    return;
-                }
-                // `sk_acceptq_is_full`: the SYN is dropped, and the client sends it again.
-                Some(listener) if listener.queue.len() > listener.backlog as usize => {
-                    packet.discard(&mut network.pool);
-                    return;
-                }
-                Some(_) => {}
+            let Some(listener) = self.listeners.iter_mut().find(|l| l.application == application)
+            else {
+                connection.refuse(now, packet, network);
+                return;
+            };
+            if packet.is_syn() {
+                admission = Some(listener.admit());
+            }
+            if admission == Some(Admission::Dropped) {
+                // The client sends it again.
+                packet.discard(&mut network.pool);
+                return;
+            }
+            if admission == Some(Admission::Entry) {
+                listener.half_open.enter();
+            }
+            if admission == Some(Admission::Cookie) {
+                // `tcp_try_fastopen` is not called.
+                without_fast_open = Config { fast_open: false, ..config.clone() };
+                cx = Context::with_tick(&without_fast_open, *tick_us, now);
             }
         }
         let was_open = endpoint.is_open();
         if connection.handle_counted(&cx, packet, network) {
             let generation = connection.generation();
             self.news.push(Notice::Delivered(Socket { end: 2 * flow, generation }));
+        }
+        if let Some(dialogue) = &mut connection.dialogue {
+            let this = &mut dialogue.sides[side];
+            this.half_open |= admission == Some(Admission::Entry);
+            if admission == Some(Admission::Cookie) {
+                this.by_cookie = true;
+                connection.ends[side].endpoint.forget_handshake();
+            }
         }
         let end = 2 * flow + side as u32;
         let attached = connection.dialogue.as_ref().is_none_or(|d| d.sides[side].attached);
@@ -337,6 +366,66 @@ impl Flows {
         let Ok(next) = u16::try_from(self.configs.len()) else { return config };
         self.configs.push((limited, tick_us));
         next
+    }
+
+    /// A segment has come that is of no connection: a SYN whose sender nobody will find, or an answer
+    /// to it.
+    #[cold]
+    fn handle_stray(&mut self, now: Time, packet: Packet, network: &mut Network) {
+        let flow = packet.flow();
+        let Flow::Udp(label) = self.table[flow as usize] else {
+            packet.discard(&mut network.pool);
+            return;
+        };
+        if label.generation != packet.generation || !packet.is_syn() {
+            packet.discard(&mut network.pool);
+            return;
+        }
+        let syn = packet.into_segment(&mut network.pool);
+        let application = self.owners[flow as usize].applications[1];
+        let place = self.listeners.iter().position(|l| l.application == application);
+        let Some(place) = place else {
+            let stamp = label.on_way(2 * flow + 1);
+            let reset = Packet::from_segment(stamp, &syn.reset(), &mut network.pool);
+            network.send_seldom(now, reset);
+            return;
+        };
+        let listener = &mut self.listeners[place];
+        let admission = listener.admit();
+        if admission == Admission::Entry {
+            listener.half_open.enter_request(now, flow, syn.seq.0);
+            if let Some(due) = listener.half_open.arm() {
+                network.agenda.schedule(due, Event::HalfOpen(place as u32));
+            }
+        }
+        if admission != Admission::Dropped {
+            let answer = syn_ack(&self.configs[usize::from(listener.config)].0, syn.seq);
+            let stamp = label.on_way(2 * flow + 1);
+            let packet = Packet::from_segment(stamp, &answer, &mut network.pool);
+            network.send_seldom(now, packet);
+        }
+    }
+
+    /// SYN-ACKs of a listener have to be repeated, unless the event is out of date.
+    #[cold]
+    pub(crate) fn repeat_syn_acks(&mut self, now: Time, place: u32, network: &mut Network) {
+        let Self { listeners, table, configs, .. } = self;
+        let Listener { half_open, config, .. } = &mut listeners[place as usize];
+        if !half_open.disarm(now) {
+            return;
+        }
+        let config = &configs[usize::from(*config)].0;
+        half_open.handle_timeouts(now, |request| {
+            if let Flow::Udp(label) = table[request.flow as usize] {
+                let stamp = label.on_way(2 * request.flow + 1);
+                let answer = syn_ack(config, Seq(request.seq));
+                let packet = Packet::from_segment(stamp, &answer, &mut network.pool);
+                network.send_seldom(now, packet);
+            }
+        });
+        if let Some(due) = half_open.arm() {
+            network.agenda.schedule(due, Event::HalfOpen(place));
+        }
     }
 
     /// A datagram has come to its host.
@@ -538,6 +627,16 @@ impl Flows {
         let socket = Socket { end, generation: connection.generation() };
         let Connection { dialogue: Some(dialogue), ends, .. } = connection else { return };
         let endpoint = &ends[socket.side()].endpoint;
+        let this = &mut dialogue.sides[socket.side()];
+        // One that a Fast Open cookie opened never had an entry (`tcp_conn_request`).
+        if this.half_open && (endpoint.is_open() || endpoint.is_failed()) {
+            this.half_open = false;
+            let application = self.owners[end as usize / 2].applications[socket.side()];
+            if let Some(listener) = self.listeners.iter_mut().find(|l| l.application == application)
+            {
+                listener.half_open.leave();
+            }
+        }
         while let Some(news) = dialogue.next_news(now, socket.side(), endpoint) {
             self.news.push(match news {
                 News::Opened => Notice::Opened(socket),
@@ -550,7 +649,9 @@ impl Flows {
             dialogue.sides[side].over
                 || (!dialogue.sides[side].attached
                     && !dialogue.sides[side].queued
-                    && (endpoint.is_listening() || endpoint.is_failed()))
+                    && (endpoint.is_listening()
+                        || endpoint.is_failed()
+                        || (dialogue.sides[side].by_cookie && !endpoint.is_established())))
         };
         if is_over(0) && is_over(1) && !dialogue.ending {
             dialogue.ending = true;
@@ -600,6 +701,30 @@ pub(crate) struct NewConnection {
     pub(crate) dialogue: bool,
     /// The port of the second end; `None`: ports follow from the flow's number.
     pub(crate) port: Option<u16>,
+}
+
+impl Listener {
+    /// What happens to a SYN; `sk_acceptq_is_full` drops it.
+    fn admit(&mut self) -> Admission {
+        self.half_open.admit(self.queue.len() <= self.backlog as usize)
+    }
+}
+
+/// The answer to a SYN that has all options.
+fn syn_ack(config: &Config, seq: Seq) -> Segment {
+    Segment {
+        ack: seq + 1,
+        window: u16::MAX,
+        flags: Flags::SYN.with(Flags::ACK),
+        timestamps: config.timestamps.then_some((0, 0)),
+        syn: Some(SynOptions {
+            mss: config.mss,
+            window_scale: config.window_scaling.then_some(7),
+            sack_permitted: config.sack,
+            fast_open: None,
+        }),
+        ..Segment::default()
+    }
 }
 
 impl NewConnection {

@@ -173,6 +173,11 @@ impl Packet {
         self.meta & HAS_SACK == 0 && !Flags(self.flags).contains(Flags::SYN)
     }
 
+    /// Whether it asks for a connection.
+    pub(crate) fn is_syn(&self) -> bool {
+        !self.is_udp() && self.flags & (Flags::SYN.0 | Flags::ACK.0) == Flags::SYN.0
+    }
+
     /// The header of a plain segment.
     #[inline]
     pub(crate) fn header(&self) -> Header {

@@ -85,6 +85,7 @@ fn listening() -> server::Tcp {
         in_order: false,
         length_apart: false,
         extra_service: Span::ZERO,
+        half_open: server::Limits::LINUX,
     }
 }
 
@@ -474,6 +475,23 @@ fn without_fast_open_at_the_server_it_takes_two_round_trips() {
     plan.tcp[0].fast_open = false;
     let bytes = |simulation| numbers(&table(&simulation, "attempts"), "bytes_sent")[0];
     assert_eq!(bytes(simulation), bytes(run(plan)) + 4.0);
+}
+
+/// Linux 6.1, `tcp_conn_request`: who is answered with a SYN cookie gets no Fast Open.
+#[test]
+fn syn_cookies_leave_no_room_for_fast_open() {
+    let mut plan = plan(client(), server());
+    for config in &mut plan.tcp {
+        config.fast_open = true;
+    }
+    for application in &mut plan.applications {
+        if let Kind::DnsServer(server::Server { tcp: Some(tcp), .. }) = &mut application.kind {
+            tcp.half_open.cookies = server::Cookies::Always;
+        }
+    }
+    for ratio in ratios(&run(plan)) {
+        assert!((ratio - 2.0).abs() < 0.03, "{ratio}");
+    }
 }
 
 /// RFC 7413, 7.1: where SYNs with data do not pass, the SYN goes again without, a second later.

@@ -184,6 +184,7 @@ fn handshakes(control: EcnControl, to_server: bool) -> (Vec<f64>, Simulation) {
                 in_order: false,
                 length_apart: false,
                 extra_service: Span::ZERO,
+                half_open: server::Limits::LINUX,
             });
         }
     }

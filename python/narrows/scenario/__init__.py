@@ -39,7 +39,7 @@ from narrows.scenario.schema import json_schema
 from narrows.scenario.tcp import PROFILES, Delayed, Tcp
 from narrows.scenario.traffic import KINDS, Connections, Group, Traffic
 from narrows.scenario.traffic.kinds import *  # noqa: F403
-from narrows.scenario.traffic.kinds import Bulk, Ftp, Incast, Once, OnOff, Page, PageObject
+from narrows.scenario.traffic.kinds import Bulk, Flood, Ftp, Incast, Once, OnOff, Page, PageObject
 
 __all__ = [
     "KINDS",
@@ -62,6 +62,7 @@ __all__ = [
     "Dns",
     "Drr",
     "Exchange",
+    "Flood",
     "FqCodel",
     "Framing",
     "Ftp",

@@ -43,6 +43,7 @@ def check(scenario: Scenario) -> None:
     _monitors_are_known(scenario)
     _changes_are_possible(scenario)
     _shared_servers_exist(scenario)
+    _dns_servers_exist(scenario)
     _paths_exist(scenario)
     if scenario.end == "dns" and not scenario.dns:
         raise refuse("has no resolver workers to wait for", "add [[dns]] or leave end out", "end")
@@ -320,6 +321,16 @@ def _shared_servers_exist(scenario: Scenario) -> None:
                 "name a group that has",
                 key,
             )
+
+
+def _dns_servers_exist(scenario: Scenario) -> None:
+    servers = {dns.server for dns in scenario.dns}
+    for key, group in scenario.groups():
+        for below, node in group.dns_servers():
+            if node not in servers:
+                raise refuse(
+                    f'"{node}" has no DNS server', "add [[dns]] with this server", f"{key}.{below}"
+                )
 
 
 def _paths_exist(scenario: Scenario) -> None:

@@ -231,6 +231,15 @@ class Answers(Table):
     (`net.ipv4.tcp_fastopen = 1`: for clients alone), whatever the server would do."""
     tcp_service: Span = 0
     """Added to the service time of queries over TCP."""
+    max_syn_backlog: Count | None = None
+    """Linux's `tcp_max_syn_backlog`, 4096 by default. Without cookies, SYNs are dropped when less
+    than a quarter of it is left. Half-open connections are never more than `backlog`."""
+    synack_retries: Annotated[int, Field(strict=True, ge=0, le=20)] | None = None
+    """Linux's `tcp_synack_retries`, 5 by default: how often a SYN-ACK to an address of a flood is
+    repeated before its half-open connection is given up."""
+    syncookies: Literal["never", "when-full", "always"] | None = None
+    """Linux's `tcp_syncookies`: whether a SYN is answered without keeping a half-open connection.
+    By default `"when-full"`: when there are `backlog` of them."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Answers:
@@ -295,6 +304,11 @@ class Answers(Table):
                 "in_order": in_order,
                 "length_apart": writes == "apart",
                 "extra_service": self.tcp_service,
+                "half_open": {
+                    "max_syn_backlog": self.max_syn_backlog or 4096,
+                    "synack_retries": 5 if self.synack_retries is None else self.synack_retries,
+                    "cookies": self.syncookies or "when-full",
+                },
             },
         }
 

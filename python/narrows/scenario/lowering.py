@@ -52,6 +52,7 @@ def lower(
     planner = Planner(Network.of(scenario), index, seed=seed, profile=profile)
     for _, group in scenario.groups():
         planner.applications += group.lower(planner)
+    planner.finish()
     return {
         "seed": seed,
         "end": scenario.duration,

@@ -42,6 +42,7 @@ class Planner:
         self.paths: list[dict[str, Any]] = []
         self.tcp: list[dict[str, Any]] = []
         self.applications: list[dict[str, Any]] = []
+        self._unfinished: list[Callable[[], None]] = []
         self._network = network
         self._nodes = nodes
         self._seed = seed
@@ -64,6 +65,24 @@ class Planner:
             if application["name"] == name and kind in application["kind"]:
                 return index
         raise AssertionError(f"no application of {name} is a {kind}")
+
+    def at_last(self, complete: Callable[[], None]) -> None:
+        """Calls `complete` when all groups are lowered."""
+        self._unfinished.append(complete)
+
+    def finish(self) -> None:
+        """All groups are lowered."""
+        for complete in self._unfinished:
+            complete()
+
+    def dns_server_at(self, node: str) -> int:
+        """The index of the first DNS server at a node; the scenario's checks found it there."""
+        for application in self.applications:
+            client = application["kind"].get("dns-client")
+            if client is not None and self.paths[client["there"]]["to"] == self._nodes[node]:
+                server: int = client["server"]
+                return server
+        raise AssertionError(f"no DNS server is at {node}")
 
     def path(self, source: str, target: str, given: tuple[str, ...] | None = None) -> int:
         """The index of the path from one node to another, over the nodes given."""

@@ -15,6 +15,8 @@ pub(crate) enum Event {
     QueueSample(u32),
     /// A link is sampled: which monitor.
     LinkSample(u32),
+    /// SYN-ACKs of a listener have to be repeated: which listener.
+    HalfOpen(u32),
 }
 
 impl Event {
@@ -38,6 +40,7 @@ impl Packed {
             Event::Wake(index) => (3, index),
             Event::QueueSample(index) => (4, index),
             Event::LinkSample(index) => (5, index),
+            Event::HalfOpen(index) => (6, index),
         };
         Self(kind << INDEX_BITS | index)
     }
@@ -51,7 +54,8 @@ impl Packed {
             2 => Event::TcpTimer(index),
             3 => Event::Wake(index),
             4 => Event::QueueSample(index),
-            _ => Event::LinkSample(index),
+            5 => Event::LinkSample(index),
+            _ => Event::HalfOpen(index),
         }
     }
 }
@@ -70,6 +74,7 @@ mod tests {
                 Event::Wake(index),
                 Event::QueueSample(index),
                 Event::LinkSample(index),
+                Event::HalfOpen(index),
             ] {
                 assert_eq!(Packed::new(event).event(), event);
             }

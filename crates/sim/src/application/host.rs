@@ -11,7 +11,8 @@ use crate::packet::Packet;
 use crate::random::Random;
 use crate::record::Records;
 use crate::transport::Connection;
-use crate::transport::tcp::Endpoint;
+use crate::transport::half_open::{Counts, Limits};
+use crate::transport::tcp::{Endpoint, Flags, Segment, Seq, SynOptions};
 use crate::wakes::{Wake, Wakes};
 
 /// The hosts of the network, as one application sees them during a call.
@@ -117,8 +118,41 @@ impl Host<'_> {
     /// `backlog` (and one, as in Linux) may be established before they are
     /// [accepted](Self::accept), others have to try again. Where nobody listens, connections are
     /// refused.
+    ///
+    /// Half-open connections have the limits of Linux.
     pub fn listen(&mut self, tcp: usize, backlog: u32) {
-        self.flows.listen(self.application, tcp as u16, backlog);
+        self.listen_within(tcp, backlog, Limits::LINUX);
+    }
+
+    /// The same with other limits for half-open connections.
+    pub fn listen_within(&mut self, tcp: usize, backlog: u32, limits: Limits) {
+        self.flows.listen(self.application, tcp as u16, backlog, limits);
+    }
+
+    /// What an application's listener has done about SYNs; `None`: it does not listen.
+    pub fn half_open(&self, application: usize) -> Option<Counts> {
+        self.flows.half_open(application as u32)
+    }
+
+    /// Sends a SYN with all options from the first end, which will not hear of it again: a forged
+    /// address. `seq` is its sequence number.
+    pub fn send_forged_syn(&mut self, association: Association, seq: u32) {
+        let Some(stamp) = self.flows.stamp(association.0) else { return };
+        let syn = Segment {
+            seq: Seq(seq),
+            window: u16::MAX,
+            flags: Flags::SYN,
+            timestamps: Some((1, 0)),
+            syn: Some(SynOptions {
+                mss: 1460,
+                window_scale: Some(7),
+                sack_permitted: true,
+                fast_open: None,
+            }),
+            ..Segment::default()
+        };
+        let packet = Packet::from_segment(stamp, &syn, &mut self.network.pool);
+        self.network.send_seldom(self.now, packet);
     }
 
     /// Takes the connection that has waited longest; `None`: none waits.

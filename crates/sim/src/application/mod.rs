@@ -19,6 +19,7 @@ pub mod bulk;
 pub mod connection;
 pub mod dns;
 mod draw;
+pub mod flood;
 mod host;
 pub mod incast;
 pub mod on_off;
@@ -263,6 +264,8 @@ kinds! {
     Responder(responder::Responder),
     /// A client that asks many servers at once.
     Incast(incast::Incast),
+    /// SYNs or queries from forged addresses.
+    Flood(flood::Flood),
     /// Browsers that load a page.
     Page(page::Page),
 }

@@ -34,6 +34,10 @@ pub(crate) struct Side {
     pub(crate) attached: bool,
     /// It waits to be accepted.
     pub(crate) queued: bool,
+    /// It has an entry among the half-open connections of its listener.
+    pub(crate) half_open: bool,
+    /// It was answered with a cookie: its host knows nothing of it before it is established.
+    pub(crate) by_cookie: bool,
     told_open: bool,
     told_peer_closed: bool,
     pub(crate) over: bool,
@@ -60,6 +64,8 @@ impl Side {
             begun: MaybeTime::NONE,
             attached,
             queued: false,
+            half_open: false,
+            by_cookie: false,
             told_open: false,
             told_peer_closed: false,
             over: false,

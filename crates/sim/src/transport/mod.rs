@@ -2,6 +2,7 @@
 
 pub(crate) mod connection;
 mod dialogue;
+pub(crate) mod half_open;
 pub mod tcp;
 
 pub(crate) use self::connection::Connection;

@@ -91,6 +91,10 @@ class Group(Table):
         """Rows that it may leave in a run of so long, where their number may be too large."""
         return iter(())
 
+    def dns_servers(self) -> Iterator[tuple[str, str]]:
+        """Each key below the group that names a DNS server's node, and the node."""
+        return iter(())
+
     @abstractmethod
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """Its applications in the plan: the first gets the index `planner.position`."""

@@ -1,6 +1,7 @@
 """The kinds of traffic: an import each."""
 
 from narrows.scenario.traffic.bulk import Bulk as Bulk
+from narrows.scenario.traffic.flood import Flood as Flood
 from narrows.scenario.traffic.ftp import Ftp as Ftp
 from narrows.scenario.traffic.incast import Incast as Incast
 from narrows.scenario.traffic.on_off import OnOff as OnOff

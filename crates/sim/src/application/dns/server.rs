@@ -17,6 +17,7 @@ use crate::application::{
 use crate::maybe_time::MaybeTime;
 use crate::plan::Plan;
 use crate::random::Random;
+pub use crate::transport::half_open::{Cookies, Limits};
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
@@ -71,6 +72,14 @@ pub struct Tcp {
     pub length_apart: bool,
     /// Added to the service time of queries over TCP.
     pub extra_service: Span,
+    /// Limits of half-open connections.
+    #[cfg_attr(feature = "serde", serde(default = "linux"))]
+    pub half_open: Limits,
+}
+
+#[cfg(feature = "serde")]
+fn linux() -> Limits {
+    Limits::LINUX
 }
 
 /// What happens to a connection above a server's limit.
@@ -180,7 +189,7 @@ impl Application for Serving {
     fn start(&mut self, host: &mut Host<'_>) {
         self.random = Some(host.random(&format!("{}/service", self.name)));
         if let Some(tcp) = &self.settings.tcp {
-            host.listen(tcp.tcp, tcp.backlog);
+            host.listen_within(tcp.tcp, tcp.backlog, tcp.half_open);
         }
     }
 

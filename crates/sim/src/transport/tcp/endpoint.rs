@@ -2,8 +2,8 @@
 //!
 //! Source: RFC 9293, 3.5 and 3.6; Linux 6.1 `tcp_rcv_synsent_state_process`,
 //! `tcp_rcv_established`, `tcp_init_transfer`.
-//! Differences: no simultaneous open, no SYN cookies, no TIME-WAIT timer (a closed end still
-//! acknowledges a repeated FIN). The passive end closes when it has read the other's FIN.
+//! Differences: no simultaneous open, no TIME-WAIT timer (a closed end still acknowledges a repeated
+//! FIN). The passive end closes when it has read the other's FIN.
 //! Without a handshake (`skip_handshake`) both ends start at sequence number 1.
 //!
 //! Fast Open (RFC 7413; Linux 6.1 `tcp_send_syn_data`, `tcp_rcv_fastopen_synack`,
@@ -331,6 +331,11 @@ impl Endpoint {
     /// Whether it has not yet seen a SYN.
     pub(crate) fn is_listening(&self) -> bool {
         self.phase == Phase::Listen
+    }
+
+    /// The SYN was answered with a cookie: nobody remembers to send the answer again.
+    pub(crate) fn forget_handshake(&mut self) {
+        self.sender.repeat_syn_at(Time::MAX);
     }
 
     /// From now on the application decides when this end closes, also after the other one has.

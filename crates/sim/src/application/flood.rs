@@ -1,0 +1,307 @@
+//! A flood: SYNs, or DNS queries over UDP, from forged addresses against a DNS server.
+//!
+//! The addresses belong to nobody, so nothing answers what the server sends to them: half-open
+//! connections stay until the server gives them up (RFC 4987), and replies are traffic for others
+//! (RFC 5358). Addresses of living hosts would answer a SYN-ACK with a reset and free the entry;
+//! these here are the attacker's better choice.
+//!
+//! What it does to the server is in the table `floods`, a row a period; what ordinary clients see of
+//! it is in their own tables. A flood keeps nothing of what it has sent: a million SYNs take as much
+//! memory as one, and the server's queue as much as its limits say.
+
+use narrows_units::{Span, Time};
+
+use super::dns::PORT;
+use super::streams::{HEADERS, MOST_ROWS};
+use super::udp::Spacing;
+use super::{
+    Application, Association, Datagram, Dial, Host, Lost, Message, Settings, Use, is_moment,
+};
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::table::{Table, columns};
+use crate::transport::half_open::Counts;
+
+/// Settings of a flood.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Flood {
+    /// Its target: an index into the plan's applications.
+    pub server: usize,
+    /// The way to the server: an index into the plan's paths.
+    pub there: usize,
+    /// The way that answers go: an index into the plan's paths.
+    pub back: usize,
+    /// What it sends.
+    pub of: Of,
+    /// Time between packets, or its mean.
+    pub interval: Span,
+    /// Whether the time between packets is always the same.
+    pub spacing: Spacing,
+    /// Addresses, in turn.
+    pub addresses: u32,
+    /// When it begins.
+    pub start: Time,
+    /// Nothing is sent from then on; `None`: it goes on to the end of the run.
+    pub stop: Option<Time>,
+    /// Time that a row of the table `floods` covers.
+    pub period: Span,
+}
+
+/// What a flood consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Of {
+    /// TCP connections that are never completed.
+    Syns,
+    /// DNS queries over UDP.
+    Queries {
+        /// Bytes of a query.
+        query: u16,
+        /// Bytes of the whole reply.
+        reply: u16,
+        /// The longest reply that the query asks for (RFC 6891, 6.2.3).
+        payload: u16,
+    },
+}
+
+impl Settings for Flood {
+    fn check(&self, plan: &Plan) -> Result<usize, String> {
+        plan.check_round_trip(self.there, self.back)?;
+        plan.check_server(self.server)?;
+        if self.interval == Span::ZERO || self.period == Span::ZERO {
+            return Err("interval, period: must be above zero".into());
+        }
+        if self.addresses == 0 || self.addresses > MOST_ADDRESSES {
+            return Err(format!("addresses: must be 1 to {MOST_ADDRESSES}"));
+        }
+        if !is_moment(self.start) || self.stop.is_some_and(|stop| stop <= self.start) {
+            return Err("stop: must be after start".into());
+        }
+        if let Of::Queries { query, reply, .. } = self.of {
+            let longest = u16::MAX - HEADERS;
+            if query.min(reply) < super::dns::HEADER as u16 || query.max(reply) > longest {
+                return Err("query, reply: must be lengths of DNS messages".into());
+            }
+        }
+        let lasts = self.stop.map_or(plan.end, |stop| stop.min(plan.end)).since(self.start);
+        let rows = lasts.as_ps() / self.period.as_ps();
+        if rows > MOST_ROWS {
+            return Err(format!("period: {rows} rows are more than the limit of {MOST_ROWS}"));
+        }
+        Ok(self.flows() as usize)
+    }
+
+    fn uses(&self, plan: &Plan) -> Vec<Use> {
+        match self.of {
+            Of::Syns => {
+                // A SYN and a SYN-ACK with options, or a reset without.
+                let using = |path, bytes| Use { path, bytes, dns: true };
+                vec![using(self.there, SYN), using(self.back, RESET)]
+            }
+            Of::Queries { query, reply, .. } => {
+                // A truncated reply is as long as its query.
+                let [query, reply] = [query, reply].map(|bytes| HEADERS.saturating_add(bytes));
+                let using = |path, lengths| Use::of_datagrams(plan, path, lengths, true);
+                vec![
+                    using(self.there, (query, query)),
+                    using(self.back, (reply.min(query), reply.max(query))),
+                ]
+            }
+        }
+    }
+
+    fn build(self, name: &str) -> Box<dyn Application> {
+        Box::new(Flooding {
+            name: name.to_owned(),
+            settings: self,
+            random: None,
+            associations: Vec::new(),
+            first_socket: 0,
+            sent: 0,
+            now: Row::default(),
+            before: Row::default(),
+            rows: Vec::new(),
+        })
+    }
+}
+
+impl Flood {
+    /// Flows that it takes: queues tell SYNs' addresses apart by them, and datagrams' by sockets.
+    fn flows(&self) -> u32 {
+        match self.of {
+            Of::Syns => self.addresses,
+            Of::Queries { .. } => 1,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Flooding {
+    name: String,
+    settings: Flood,
+    random: Option<Random>,
+    associations: Vec<Association>,
+    first_socket: u32,
+    sent: u32,
+    /// Counts so far, and those at the end of the period before.
+    now: Row,
+    before: Row,
+    rows: Vec<Row>,
+}
+
+/// What a flood, and its server, have done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    from: Time,
+    at: Time,
+    sent: u64,
+    lost: u64,
+    replies: u64,
+    reply_bytes: u64,
+    server: Counts,
+}
+
+impl Application for Flooding {
+    fn start(&mut self, host: &mut Host<'_>) {
+        self.random = Some(host.random(&self.name));
+        let Flood { server, there, back, .. } = self.settings;
+        let dial = Dial { there, back, server, port: PORT, tcp: 0, number: 0, dns: true };
+        self.first_socket = host.take_sockets(self.settings.addresses);
+        for number in 0..self.settings.flows() {
+            self.associations.push(host.associate(&Dial { number, ..dial }));
+        }
+        let start = self.settings.start;
+        self.before.at = start;
+        host.wake(start, SEND);
+        let first = start + self.settings.period;
+        if is_moment(first) {
+            host.wake(first, SAMPLE);
+        }
+    }
+
+    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+        if token == SAMPLE {
+            self.sample(host);
+        } else {
+            self.send(host);
+        }
+    }
+
+    fn datagram(&mut self, _host: &mut Host<'_>, reply: Datagram) {
+        self.now.replies += 1;
+        self.now.reply_bytes += u64::from(HEADERS) + u64::from(reply.message.bytes);
+    }
+
+    fn lost(&mut self, _host: &mut Host<'_>, datagram: Datagram, _lost: Lost) {
+        self.now.lost += u64::from(!datagram.goes_back);
+    }
+
+    fn tables(&self, _plan: &Plan) -> Vec<Table> {
+        let rows = &self.rows;
+        let columns = columns!(rows,
+            "group": Text = |_| self.name.clone(),
+            "from_s": F64 = |row| row.from.as_secs_f64(),
+            "t_s": F64 = |row| row.at.as_secs_f64(),
+            "sent": U64 = |row| row.sent,
+            "lost": U64 = |row| row.lost,
+            "replies": U64 = |row| row.replies,
+            "reply_bytes": U64 = |row| row.reply_bytes,
+            "half_open": U32 = |row| row.server.entries,
+            "syns": U64 = |row| row.server.syns,
+            "dropped": U64 = |row| row.server.dropped,
+            "cookies": U64 = |row| row.server.cookies,
+            "repeated": U64 = |row| row.server.repeated,
+            "expired": U64 = |row| row.server.expired,
+        );
+        vec![Table { name: "floods", columns }]
+    }
+}
+
+impl Flooding {
+    fn send(&mut self, host: &mut Host<'_>) {
+        let Some(random) = &mut self.random else { return };
+        let turn = self.sent % self.settings.addresses;
+        match self.settings.of {
+            Of::Syns => {
+                host.send_forged_syn(self.associations[turn as usize], random.bits());
+            }
+            Of::Queries { query, reply, payload } => {
+                let message = Message {
+                    bytes: u32::from(query),
+                    // No row of the table `attempts`.
+                    tag: u32::MAX,
+                    notes: [u32::from(reply), u32::from(payload)],
+                };
+                let socket = self.first_socket + turn;
+                host.send_datagram(self.associations[0], socket, false, &message);
+            }
+        }
+        self.sent = self.sent.wrapping_add(1);
+        self.now.sent += 1;
+        let gap = match self.settings.spacing {
+            Spacing::Even => self.settings.interval,
+            Spacing::Poisson => random.exponential(self.settings.interval),
+        };
+        let next = host.now() + gap;
+        if is_moment(next) && self.settings.stop.is_none_or(|stop| next < stop) {
+            host.wake(next, SEND);
+        }
+    }
+
+    /// A period is over. Periods go on after the flood: entries outlive it.
+    fn sample(&mut self, host: &mut Host<'_>) {
+        self.now.at = host.now();
+        self.now.server = host.half_open(self.settings.server).unwrap_or_default();
+        self.rows.push(self.now.since(&self.before));
+        self.before = self.now;
+        let next = host.now() + self.settings.period;
+        if is_moment(next) {
+            host.wake(next, SAMPLE);
+        }
+    }
+}
+
+impl Row {
+    /// What came on top; entries are those at present.
+    fn since(&self, before: &Self) -> Self {
+        let (server, then) = (self.server, before.server);
+        Self {
+            from: before.at,
+            at: self.at,
+            sent: self.sent - before.sent,
+            lost: self.lost - before.lost,
+            replies: self.replies - before.replies,
+            reply_bytes: self.reply_bytes - before.reply_bytes,
+            server: Counts {
+                entries: server.entries,
+                syns: server.syns - then.syns,
+                dropped: server.dropped - then.dropped,
+                cookies: server.cookies - then.cookies,
+                repeated: server.repeated - then.repeated,
+                expired: server.expired - then.expired,
+            },
+        }
+    }
+}
+
+/// Timers.
+const SEND: u32 = 0;
+const SAMPLE: u32 = 1;
+
+/// A SYN with the options of Linux, and a reset.
+const SYN: u16 = 60;
+const RESET: u16 = 40;
+
+/// Each takes a flow.
+const MOST_ADDRESSES: u32 = 65_536;

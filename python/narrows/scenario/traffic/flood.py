@@ -1,0 +1,248 @@
+"""A flood of SYNs, or of DNS queries, from forged addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.quantities import Name, PositiveSpan, Size, refuse, span_text
+from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from narrows.scenario.planner import Planner
+
+__all__ = ["Flood"]
+
+ADDRESSES = Countable("forged address", "forged addresses", 1_000_000)
+PACKETS = Countable("forged packet", "forged packets", 100_000_000, can_be="sent")
+ROWS = Countable("row of the table floods", "rows of the table floods", 10_000_000, "recorded")
+
+_PS = 10**12
+
+
+def _summarise(rows: pl.DataFrame, _end_s: float) -> dict[str, Any]:
+    from narrows.records.numbers import floats, mean, percent, ratio
+
+    def total(name: str) -> int:
+        return int(rows.get_column(name).sum())
+
+    held = floats(rows.get_column("half_open"))
+    sent, syns = total("sent"), total("syns")
+    return {
+        "sent": sent,
+        "lost_percent": percent(total("lost"), sent),
+        "syns": syns,
+        "dropped_percent": percent(total("dropped"), syns),
+        "cookies_percent": percent(total("cookies"), syns),
+        "half_open_mean": mean(held),
+        "half_open_max": float(held.max()) if len(held) else None,
+        "repeated": total("repeated"),
+        "expired": total("expired"),
+        "replies": total("replies"),
+        "reply_mean_bytes": ratio(total("reply_bytes"), total("replies")),
+    }
+
+
+def _entries_say(figures: Mapping[str, Any]) -> str | None:
+    if not figures["half_open_max"]:
+        return None
+    return (
+        f"Line over time: the server holds {figures['half_open_mean']:.4g} half-open "
+        f"connections on average and at most {figures['half_open_max']:.0f}; it drops "
+        f"{figures['dropped_percent']:.3g} % of the SYNs and answers "
+        f"{figures['cookies_percent']:.3g} % with cookies."
+    )
+
+
+def _draw_entries(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, rows in runs.items():
+        by_time = rows.group_by("t_s", maintain_order=True).agg(_of("half_open").max())
+        pen.series(label, by_time.get_column("t_s"), by_time.get_column("half_open"))
+    pen.axes.set_ylim(bottom=0.0)
+
+
+def _replies_say(figures: Mapping[str, Any]) -> str | None:
+    if not figures["replies"]:
+        return None
+    return (
+        f"Line over time: the server sends {figures['replies']} replies of "
+        f"{figures['reply_mean_bytes']:.4g} bytes on average to addresses that did not ask."
+    )
+
+
+def _draw_replies(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, rows in runs.items():
+        mbits = 8e-6 * _of("reply_bytes") / (_of("t_s") - _of("from_s"))
+        by_time = rows.group_by("t_s", maintain_order=True).agg(mbits.sum().alias("mbits"))
+        pen.series(label, by_time.get_column("t_s"), by_time.get_column("mbits"))
+    pen.axes.set_ylim(bottom=0.0)
+
+
+def _of(column: str) -> pl.Expr:
+    import polars as pl
+
+    return pl.col(column)
+
+
+FLOODS = Record(
+    table=Table(
+        "floods",
+        "a period of a flood, and what its target did in it",
+        (
+            Column("group", "string", "", "The traffic group that it belongs to."),
+            Column("from_s", "f64", "s", "When the period begins."),
+            Column("t_s", "f64", "s", "When it ends."),
+            Column("sent", "u64", "packets", "Packets that the flood sent."),
+            Column("lost", "u64", "packets", "Queries of it that were lost on the way."),
+            Column("replies", "u64", "packets", "Replies that came to addresses of nobody."),
+            Column("reply_bytes", "u64", "bytes", "Lengths of their IP packets together."),
+            Column("half_open", "u32", "", "Half-open connections at the server at the end."),
+            Column("syns", "u64", "SYNs", "SYNs that came to the server, from whomever."),
+            Column("dropped", "u64", "SYNs", "Those that it dropped."),
+            Column("cookies", "u64", "SYNs", "Those that it answered with a cookie."),
+            Column("repeated", "u64", "segments", "SYN-ACKs that it sent to nobody again."),
+            Column("expired", "u64", "", "Half-open connections that it gave up."),
+        ),
+    ),
+    title="flood",
+    figures=(
+        Figure("sent", "packets sent"),
+        Figure("lost_percent", "queries lost on the way", "%"),
+        Figure("syns", "SYNs at the server", doc="SYNs that came to it, from whomever."),
+        Figure("dropped_percent", "SYNs dropped", "%"),
+        Figure("cookies_percent", "SYNs answered with cookies", "%"),
+        Figure("half_open_mean", "half-open connections, mean"),
+        Figure("half_open_max", "half-open connections, most"),
+        Figure("repeated", "SYN-ACKs repeated"),
+        Figure("expired", "half-open connections given up"),
+        Figure("replies", "replies to nobody"),
+        Figure("reply_mean_bytes", "length of a reply, mean", "bytes"),
+    ),
+    summarise=_summarise,
+    headline=Headline("half_open_max", "half-open connections at most"),
+    pictures=(
+        Picture(
+            "flood-half-open",
+            title="Half-open connections at the flooded server",
+            x="time (s)",
+            y="half-open\nconnections",
+            caption=(
+                "Entries in the listener's queue at the end of each period. A level line is a full "
+                "queue: what comes then is dropped, or answered with a cookie."
+            ),
+            says=_entries_say,
+            draw=_draw_entries,
+        ),
+        Picture(
+            "flood-replies",
+            title="Replies of the flooded server to forged addresses",
+            x="time (s)",
+            y="replies\n(Mbit/s)",
+            caption="IP packets of replies that arrive at addresses that did not ask.",
+            says=_replies_say,
+            draw=_draw_replies,
+        ),
+    ),
+)
+
+
+class Flood(Group):
+    """SYNs, or DNS queries over UDP, from forged addresses against a DNS server.
+
+    The addresses belong to nobody, so nothing answers what the server sends to them.
+    """
+
+    countables: ClassVar[tuple[Countable, ...]] = (ADDRESSES, PACKETS, ROWS)
+    records: ClassVar[tuple[Record, ...]] = (FLOODS,)
+
+    kind: Literal["flood"] = "flood"
+    """Which kind of traffic this is."""
+    of: Literal["syns", "queries"] = "syns"
+    """What it consists of."""
+    source: Name
+    """The node from which it comes, and to which answers to the forged addresses go."""
+    server: Name
+    """Its target: the node of a `[[dns]]` group's server. Where several have theirs there, the
+    first one's."""
+    per_second: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
+    """Packets a second."""
+    spacing: Literal["even", "poisson"] = "poisson"
+    """Time between packets: always the same, or exponentially distributed."""
+    addresses: Annotated[int, Field(strict=True, ge=1, le=65_536)] = 1000
+    """Forged addresses, in turn. Fair queues take each for a flow."""
+    stop: PositiveSpan | None = None
+    """Nothing is sent from then on; without it, the flood lasts to the end."""
+    query: Annotated[Size, Field(ge=12, le=65_507)] | None = None
+    """Bytes of a query's DNS message, where it consists of queries; `"40 B"` by default."""
+    reply: Annotated[Size, Field(ge=12, le=65_507)] | None = None
+    """Bytes of the whole reply; `"1000 B"` by default."""
+    udp_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
+    """The longest reply that queries ask for (EDNS); `"1232 B"` by default. A longer one comes
+    truncated."""
+    period: PositiveSpan = _PS
+    """Time that a row of the table `floods` covers."""
+
+    @model_validator(mode="after")
+    def _flood_is_possible(self) -> Flood:
+        if self.source == self.server:
+            raise refuse("is the source too", "name two nodes", "server")
+        if self.stop is not None and self.stop <= self.start:
+            raise refuse(
+                f'"{span_text(self.stop)}" is not after the start ("{span_text(self.start)}")',
+                "stop later, or start earlier",
+                "stop",
+            )
+        for key in ("query", "reply", "udp_size"):
+            if self.of != "queries" and getattr(self, key) is not None:
+                raise refuse("is for queries", 'leave it out, or of = "queries"', key)
+        return self
+
+    def keyed_nodes(self) -> Iterator[tuple[str, str]]:
+        """Source and target."""
+        yield "source", self.source
+        yield "server", self.server
+
+    def legs(self) -> Iterator[Leg]:
+        """The way to the server, and back."""
+        yield Leg(self.source, self.server, None, "", "server")
+        yield Leg(self.server, self.source, None, "", "server")
+
+    def dns_servers(self) -> Iterator[tuple[str, str]]:
+        """Its target has to be one."""
+        yield "server", self.server
+
+    def amounts(self) -> Iterator[Amount]:
+        """Its addresses."""
+        yield Amount(self.addresses, ADDRESSES, "addresses")
+
+    def recorded(self, duration: int) -> Iterator[Amount]:
+        """Packets, and rows, of a run of so long."""
+        end = duration if self.stop is None else min(self.stop, duration)
+        packets = self.per_second * max(end - self.start, 0) // _PS
+        yield Amount(packets, PACKETS, "per_second", "stop earlier")
+        yield Amount(max(duration - self.start, 0) // self.period, ROWS, "period")
+
+    def lower(self, planner: Planner) -> list[dict[str, Any]]:
+        """One application; that of its target may come later."""
+        of: str | dict[str, Any] = "syns"
+        if self.of == "queries":
+            lengths = {"query": self.query or 40, "reply": self.reply or 1000}
+            of = {"queries": {**lengths, "payload": self.udp_size or 1232}}
+        settings: dict[str, Any] = {
+            "there": planner.path(self.source, self.server),
+            "back": planner.path(self.server, self.source),
+            "of": of,
+            "interval": _PS // self.per_second,
+            "spacing": self.spacing,
+            "addresses": self.addresses,
+            "start": self.start,
+            "stop": self.stop,
+            "period": self.period,
+        }
+        planner.at_last(lambda: settings.update(server=planner.dns_server_at(self.server)))
+        return [{"name": self.name, "kind": {"flood": settings}}]
