@@ -192,6 +192,35 @@ GROUPS = st.one_of(
     group(ON_OFF, **DRAWN),
     group(FTP, file=DRAWN["burst"], pause=DRAWN["idle"]),
     group({"kind": "ftp", "servers": ["a", "r1"], "clients": ["b"]}, file=SIZES),
+    st.fixed_dictionaries(
+        {"kind": st.just("udp"), "sender": st.just("a"), "receiver": st.just("b"), "rate": RATES},
+        optional={"spacing": st.sampled_from(["even", "poisson"]), "packet": st.just("3 kB")},
+    ),
+    st.fixed_dictionaries(
+        {
+            "kind": st.sampled_from(["ping", "voip"]),
+            "sender": st.just("a"),
+            "receiver": st.just("b"),
+        }
+    ),
+    st.fixed_dictionaries(
+        {"kind": st.just("incast"), "client": st.just("b"), "servers": st.just(["a", "r1"])}
+        | {"block": DRAWN["burst"]},
+        optional={"rounds": st.integers(1, 9), "pause": DRAWN["idle"], "reuse": ECN},
+    ),
+    st.fixed_dictionaries(
+        {"kind": st.just("page"), "client": st.just("b"), "server": st.just("a")}
+        | {"profile": st.just("desktop-2024")},
+        optional={
+            "browsers": st.integers(1, 9),
+            "protocol": st.sampled_from(["http/1.1", "http/2"]),
+        },
+    ),
+)
+FLOODS = st.fixed_dictionaries(
+    {"kind": st.just("flood"), "source": st.just("b"), "server": st.just("a")}
+    | {"per_second": st.integers(1, 10**6)},
+    optional={"of": st.sampled_from(["syns", "queries"]), "addresses": st.integers(1, 65_536)},
 )
 LENGTHS = st.one_of(
     st.integers(12, 65_535).map("{} B".format),
@@ -230,15 +259,19 @@ DNS = st.builds(
 @given(
     links=st.tuples(LINK, LINK, LINK),
     groups=st.lists(GROUPS, max_size=3),
+    floods=st.lists(FLOODS, max_size=2),
     dns=st.lists(DNS, max_size=2),
     seed=st.integers(0, 2**63 - 1),
 )
 def test_any_scenario(
     links: tuple[dict[str, Any], ...],
     groups: list[dict[str, Any]],
+    floods: list[dict[str, Any]],
     dns: list[dict[str, Any]],
     seed: int,
 ) -> None:
+    # A flood needs a server.
+    groups = groups + (floods if dns else [])
     ends = [["a", "r1"], ["r1", "r2"], ["r2", "b"]]
     # The shortest messages of real zones are none that a capture could show.
     captured = [] if any("messages" in group for group in dns) else ["l1"]
@@ -256,4 +289,5 @@ def test_any_scenario(
         "changes": [{"at": "2 s", "link": "l1", "rate": "1 Mbit/s"}],
     }
     plan = check(Scenario.from_dict(values))
-    assert len(plan["applications"]) == len(groups) + 2 * len(dns)
+    asking = sum(group["kind"] in ("incast", "page") for group in groups)
+    assert len(plan["applications"]) == len(groups) + asking + 2 * len(dns)
