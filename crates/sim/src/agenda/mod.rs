@@ -91,7 +91,8 @@ impl Agenda {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Time, Event)> {
         let mut slot = self.slot(self.current);
-        if self.buckets[slot].is_empty() {
+        // Again, where buckets became narrower while the wheel took in more.
+        while self.buckets[slot].is_empty() {
             self.move_on()?;
             slot = self.slot(self.current);
         }
@@ -352,6 +353,25 @@ mod tests {
         assert_eq!(popped, 20_000);
         // Surprises are what comes when the wheel moves on, before one looks, and when it is rebuilt.
         assert!(looks < popped / 8 && surprises < popped / 16, "{looks} looks, {surprises}");
+    }
+
+    /// As the wheel turns to the first event it takes in a crowd, for which buckets become narrower: the
+    /// first event is then in a later one.
+    #[test]
+    fn finds_an_event_whose_bucket_was_cut_meanwhile() {
+        let mut agenda = Agenda::new();
+        let near = (300 << INITIAL_SHIFT) + (15 << (INITIAL_SHIFT - 4));
+        agenda.schedule(Time::from_ps(near), Event::Wake(0));
+        let crowd = 2000;
+        // Each but the first finds its place behind those before it.
+        for number in std::iter::once(crowd).chain(1..crowd) {
+            let at = (4100 << INITIAL_SHIFT) + u64::from(number);
+            agenda.schedule(Time::from_ps(at), Event::Wake(number));
+        }
+        for number in 0..=crowd {
+            assert_eq!(agenda.pop().map(|(_, event)| event), Some(Event::Wake(number)));
+        }
+        assert_eq!(agenda.pop(), None);
     }
 
     /// The agenda against a sorted list, with ties, far events and changing density.
