@@ -195,8 +195,12 @@ def timing(rounds: int) -> dict[str, float]:
             words += ["--time-stamp-precision=nano", "-s", "128"]
             with (Path(folder) / "log").open("wb") as said:
                 capturing = made.client.start(words, said.fileno())
-                time.sleep(1.0)
                 try:
+                    until = time.monotonic() + 20.0
+                    while b"listening on" not in (Path(folder) / "log").read_bytes():
+                        if time.monotonic() > until:
+                            raise TimeoutError("tcpdump does not listen after 20 s")
+                        time.sleep(0.05)
                     with made.client.inside():
                         plan = Plan(
                             (Target("server", SERVER),),
@@ -205,7 +209,8 @@ def timing(rounds: int) -> dict[str, float]:
                             interval_s=0.0,
                         )
                         rows = probe(plan).exchanges.to_dicts()
-                    time.sleep(0.5)
+                    # A busy machine may let tcpdump wait.
+                    time.sleep(2.0)
                 finally:
                     capturing.terminate()
                     capturing.wait()
