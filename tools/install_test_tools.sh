@@ -41,6 +41,14 @@ need ip iproute2
 need ethtool ethtool
 need bpftool bpftool
 need nft nftables
+# The guest kernel of the tests that run scenarios on a real one: it is built from this source.
+need flex flex
+need bison bison
+need bc bc
+need xz xz-utils
+need tc iproute2
+ls /usr/src/linux-source-6.*.tar.* /usr/src/linux-source-6.*/*.tar.* >/dev/null 2>&1 ||
+    missing="$missing linux-source"
 # What DNS clients and servers do: those that stand above are used too.
 need pdns_recursor pdns-recursor pdns-recursor.service
 need kresd knot-resolver kresd@1.service

@@ -79,7 +79,7 @@ def dumbbell(**settings: Any) -> Scenario:
 
 AQM = """
 name = "aqm"
-duration = "40 s"
+duration = "30 s"
 
 [[links]]
 name = "bottleneck"

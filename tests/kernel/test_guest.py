@@ -18,9 +18,9 @@ pytestmark = pytest.mark.slow
 
 SHORT = {
     "traffic.background.spread": "1 s",
-    "dns.dns.start": "20 s",
-    "dns.dns.warm_up": "2",
-    "dns.dns.queries": "10",
+    "dns.dns.start": "15 s",
+    "dns.dns.warm_up": "1",
+    "dns.dns.queries": "9",
 }
 
 
@@ -46,7 +46,7 @@ def backlog(result: Run, start_s: float) -> float:
 def test_a_fifo_of_the_first_paper(guest: str) -> None:
     """docs/kernel-notes.md: 98.9 to 99.2 % and 256 kB in virtual time, 96.81 % in real time.
 
-    A thousand queries have a standard error of 0.5 points.
+    Nine hundred queries have a standard error of 0.5 points.
     """
     found = cell("fifo-300", guest).summary
     assert 95.0 < found["dns"]["first_attempt_percent"] <= 100.0
@@ -60,7 +60,7 @@ def test_a_fifo_of_the_first_paper(guest: str) -> None:
 def test_red_with_ecn_of_the_first_paper(guest: str) -> None:
     """docs/kernel-notes.md: 85.3 to 86.0 %, 42 drops and 113 to 118 marks a second, 214 to 218 kB.
 
-    Of a thousand queries: three standard errors are 3.3 points.
+    Of nine hundred queries: three standard errors are 3.5 points.
     """
     result = cell("red-300-all", guest)
     found = result.summary
@@ -89,16 +89,22 @@ def test_fq_codel_shares_the_link_evenly(guest: str) -> None:
     assert goodput == pytest.approx(10.0 * 1448 / 1514, rel=0.03)
 
 
-def test_what_was_applied_is_kept(guest: str, tmp_path: Path) -> None:
+def test_what_was_applied_is_kept(
+    guest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     queue = (
         '{ kind = "red", limit = "300 kB", min = "30 kB", max = "90 kB", burst = 60, ecn = true }'
     )
     scenario = dumbbell(
+        duration="10 s",
         links__bottleneck__forward__queue=queue,
         links__internet__loss="0.01",
         traffic__downloads__ecn_share="0.5",
     )
     saved = run(scenario, backend=guest, out=tmp_path / "run")
+    run(scenario, out=tmp_path / "sim")
+    assert main(["compare", str(tmp_path / "sim"), str(tmp_path / "run")]) == 0
+    assert "answered at the first attempt" in capsys.readouterr().out
     document = json.loads((tmp_path / "run" / "run.json").read_text())
     kernel = document["host"]["kernel"]
     assert kernel["virtual_time"] is True
@@ -111,7 +117,7 @@ def test_what_was_applied_is_kept(guest: str, tmp_path: Path) -> None:
     )
     assert kernel["applied"]["settings"]["far"]["ipv4/tcp_ecn"] == "2"
     assert saved.flows.get_column("ecn").sum() == 5
-    assert saved.queries.height == 200
+    assert 100 < saved.queries.height <= 200
     assert saved.links.get_column("packets").max() > 1000
 
 
@@ -129,17 +135,3 @@ def test_delays_are_the_scenarios(guest: str) -> None:
     expected = 2 * (5.0 + 2.0) + 0.5 + 8e3 * (108 + 138) / 10e6 + 8e3 * 170 / 100e6
     response = found.queries.get_column("rtt_ms").to_list()
     assert math.isclose(min(response), expected, abs_tol=0.05)
-
-
-def test_the_command_line(guest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`narrows compare` takes a run of each backend."""
-    path = tmp_path / "small.toml"
-    from tests.kernel.scenarios import DUMBBELL
-
-    path.write_text(DUMBBELL)
-    for backend in ("sim", guest):
-        out = str(tmp_path / backend)
-        assert main(["run", str(path), "--backend", backend, "--out", out, "--no-report"]) == 0
-    capsys.readouterr()
-    assert main(["compare", str(tmp_path / "sim"), str(tmp_path / guest)]) == 0
-    assert "answered at the first attempt" in capsys.readouterr().out

@@ -18,8 +18,6 @@ from tests.kernel.scenarios import DUMBBELL
 
 PHASES = {
     "when the guest is started": lambda folder: (folder / "group").exists(),
-    "when the agent is started": lambda folder: (folder / "booted").exists(),
-    "when the network is there": lambda folder: (folder / "built").exists(),
     "while traffic runs": lambda folder: (folder / "progress").exists(),
 }
 

@@ -33,8 +33,8 @@ CPU_S = 300.0
 
 FETCH_S = 40.0
 
-OBJECTS = 660
-"""Files that are compiled, about: for the progress."""
+OBJECTS = 870
+"""Lines that make prints, about: for the progress."""
 
 _TOOLS = {
     "gcc": "gcc",
@@ -138,8 +138,10 @@ def _fetch(work: Path) -> Path:
     Raises:
         BackendError: There is no such package, or it cannot be had.
     """
-    for place in sorted(Path("/usr/src").glob("linux-source-6.*.tar.xz"), reverse=True):
-        return place
+    # Debian's package has the tarball there, Ubuntu's in a folder of its own.
+    for pattern in ("linux-source-6.*.tar.*", "linux-source-6.*/linux-source-6.*.tar.*"):
+        for place in sorted(Path("/usr/src").glob(pattern)):
+            return place
     package = _package(work)
     _run(["apt-get", "download", "-q", "-o", "APT::Sandbox::User=", package], work)
     (archive,) = work.glob("linux-source-*.deb")
