@@ -40,6 +40,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "probe": {"_core", "errors", "results"},
     # Servers and paths to ask; knows nobody who asks.
     "lab": {"_core", "errors"},
+    # Reads a machine's queues as the kernel backend does.
+    "monitor": {"_core", "errors", "results", "backends"},
     "reproduce": {
         "errors",
         "scenario",
@@ -59,6 +61,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "report",
         "reproduce",
         "probe",
+        "monitor",
         "sweeps",
         "atlas",
         "captures",

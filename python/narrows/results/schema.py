@@ -331,7 +331,7 @@ _TABLES: Sequence[Table] = (
             _LINK,
             Column("packets", _U64, "packets", "Packets completely transmitted."),
             Column("bytes", _U64, "bytes", "Bytes completely transmitted, framing included."),
-            Column("busy_s", _F64, "s", "Time spent transmitting."),
+            _null("busy_s", "s", "Time spent transmitting; null: the line's rate is not known."),
             Column("lost", _U64, "packets", "Packets lost on the wire."),
         ),
     ),

@@ -35,7 +35,7 @@ def utilisation(runs: Mapping[str, Run], link: str) -> Figure:
     for index, (label, run) in enumerate(runs.items()):
         times, total = counter(run.links, link, "bytes")
         share = run.summary["links"][link]["run"]["utilisation_percent"]
-        busy = "" if share is None else f"{share:.1f} % busy"
+        busy = "carried" if share is None else f"{share:.1f} % busy"
         name = busy if len(runs) == 1 else f"{label}: {busy}"
         top = max(top, _between(axes, times, total, name, CYCLE[index % len(CYCLE)]))
     if facts is not None and facts.opportunities_ms is not None:

@@ -15,7 +15,7 @@ from . import system
 from .loop import Loop
 from .rtnetlink import Netlink
 
-__all__ = ["Sampler"]
+__all__ = ["Sampler", "reasons"]
 
 LATE = 0.5
 """A sample this share of its period too late counts as a gap."""
@@ -82,14 +82,14 @@ class Sampler:
             "wire_bytes": wire["bytes"],
             "drops": queue["drops"],
             "lost": wire["drops"] if entry["lossy"] else 0,
-            **_reasons(queue),
+            **reasons(queue),
         }
 
     def _at(self, place: tuple[str, str], handle: int, found: Mapping[str, Any]) -> Any:
         return found[place[0]][self._index[place[0], place[1]], handle]
 
 
-def _reasons(queue: Mapping[str, Any]) -> dict[str, int]:
+def reasons(queue: Mapping[str, Any]) -> dict[str, int]:
     """Drops by the discipline's own decision, drops for want of room, and marks: pkt_sched.h."""
     app, drops = queue.get("app", b""), queue["drops"]
     if queue["kind"] == "red" and len(app) >= 16:

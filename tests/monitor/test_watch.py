@@ -1,0 +1,137 @@
+"""`narrows monitor` against what tc says of the same queue."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from narrows import Run
+from narrows.cli import main
+from narrows.lab.namespace import Namespace, namespace
+from narrows.monitor import MonitorError, Watch
+from narrows.monitor.screen import Screen
+from narrows.monitor.watch import Reading
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("tc", path="/usr/sbin:/sbin:/usr/bin") is None,
+    reason="SKIP: needs root, and tc (apt-get install iproute2)",
+)
+
+
+@pytest.fixture
+def bottleneck() -> Iterator[Namespace]:
+    """A namespace whose device `v0` sends 1 Mbit/s from a queue of 20 kB."""
+    with namespace("monitor") as found:
+        found.ip("link", "add", "v0", "type", "veth", "peer", "name", "v1")
+        for device in ("v0", "v1"):
+            found.ip("link", "set", device, "up")
+        found.ip("addr", "add", "10.7.0.1/24", "dev", "v0")
+        mac = "02:00:00:00:00:07"
+        found.ip("neigh", "add", "10.7.0.2", "lladdr", mac, "dev", "v0", "nud", "permanent")
+        for words in (
+            "root handle 1: tbf rate 1mbit burst 2000 limit 100000",
+            "parent 1:1 handle 10: bfifo limit 20000",
+        ):
+            subprocess.run(
+                ["tc", "-n", found.name, "qdisc", "add", "dev", "v0", *words.split()], check=True
+            )
+        yield found
+
+
+def send(count: int, pause_s: float) -> None:
+    """Datagrams of 1000 bytes with their headers."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
+        for _ in range(count):
+            with contextlib.suppress(OSError):
+                found.sendto(bytes(958), ("10.7.0.2", 9))
+            time.sleep(pause_s)
+
+
+def told_by_tc(where: Namespace) -> dict[str, dict[str, int]]:
+    words = ["tc", "-s", "-j", "-n", where.name, "qdisc", "show", "dev", "v0"]
+    done = subprocess.run(words, capture_output=True, check=True)
+    return {entry["handle"]: entry for entry in json.loads(done.stdout)}
+
+
+@needs_root
+def test_counters_are_tcs(bottleneck: Namespace) -> None:
+    with bottleneck.inside():
+        before = told_by_tc(bottleneck)
+        watch = Watch("v0", rate=20.0)
+        sender = threading.Thread(target=send, args=(100, 0.002))
+        sender.start()
+        seen = [each for readings in watch.readings(4.0) for each in readings]
+        sender.join()
+        after = told_by_tc(bottleneck)
+    assert dict(watch.queues) == {"v0": "tbf", "v0/10:": "bfifo"}
+    last = [each for each in seen if each.queue == "v0/10:"][-1].counters
+    assert last["drops"] == after["10:"]["drops"] - before["10:"]["drops"] > 0
+    assert last["dropped_overflow"] == last["drops"]
+    assert last["sent_packets"] == after["10:"]["packets"] - before["10:"]["packets"]
+    # 20 kB hold 20 frames of 1000 bytes.
+    assert max(each.counters["backlog_packets"] for each in seen) == 20
+
+
+@needs_root
+def test_the_command_leaves_a_run(
+    bottleneck: Namespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    with bottleneck.inside():
+        sender = threading.Thread(target=send, args=(800, 0.004))
+        sender.start()
+        words = ["monitor", "v0", "--duration", "1", "--out", str(out), "--json"]
+        assert main(words) == 0
+        sender.join()
+    document = json.loads(capsys.readouterr().out)
+    assert document["backend"] == "monitor" and document["status"] == "complete"
+    assert document["summary"]["queues"]["v0/10:"]["run"]["drops_total_per_s"] > 0
+    # The whole line is 10 Gbit/s for a veth pair; the bucket lets 1 Mbit/s through.
+    throughput = document["summary"]["links"]["v0"]["run"]["throughput_mbit_per_s"]
+    assert throughput == pytest.approx(1.0, rel=0.25)
+    assert Run.load(out).queues.get_column("link").unique().to_list().sort() is None
+    assert (out / "report.html").exists()
+
+
+@needs_root
+def test_a_device_without_queue_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with namespace("monitor") as found, found.inside():
+        assert main(["monitor", "lo", "--duration", "1"]) == 2
+        assert "lo has no queue; hint: " in capsys.readouterr().err
+        with pytest.raises(MonitorError, match="eth7: there is no such interface; hint: one of lo"):
+            Watch("eth7")
+
+
+def test_the_picture_shows_rates_over_the_last_second() -> None:
+    screen = Screen(80)
+    for number in range(30):
+        t = number / 10
+        counters = {
+            "backlog_bytes": 3000 * number,
+            "backlog_packets": 2 * number,
+            "sent_packets": 100 * number,
+            "sent_bytes": 125_000 * number,
+            "drops": 5 * number,
+            "dropped_early": 0,
+            "dropped_overflow": 5 * number,
+            "marked": number,
+        }
+        screen.add([Reading(t, "eth0", "red", counters)])
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(screen.show())
+    text = console.export_text()
+    # 125 kB every tenth of a second.
+    assert "10.000" in text and "1000" in text and "50.0" in text and "10.0" in text
+    assert "87.0 kB" in text and "█" in text
