@@ -79,7 +79,11 @@ static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const st
 		 * (seen with kernel 6.18, bpf_prog_run_generic_xdp), and TCP on the same machine that appends the
 		 * next segment's bytes to such a packet would read 14 others before them. */
 		if (!generic && !frame_resize(ctx, frame, headers + payload, false)) {
-			if (bpf_xdp_store_bytes(ctx, headers, ring + stored, payload))
+			struct ring_head *head = ring_top();
+
+			/* What was copied may have been another's by then. */
+			if (bpf_xdp_store_bytes(ctx, headers, ring + stored, payload) || !head ||
+			    !ring_holds(head, a->position))
 				goto failed;
 		} else {
 			struct unsent *unsent;

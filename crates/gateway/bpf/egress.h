@@ -152,8 +152,8 @@ static __always_inline int to_kernel(struct __sk_buff *ctx, const struct setting
 	o.h.tcp.window = bpf_htons(scaled ? flow->window >> flow->client_wscale : flow->window);
 	/* A whole checksum also where the packet says that it is to be finished: XDP looks at it again in generic mode. */
 	if (bpf_skb_load_bytes(ctx, 0, mac, 12) || segment_room(ctx, &o, length) ||
-	    segment_write(ctx, &o, ring, ring_offset(position), length) || bpf_skb_store_bytes(ctx, 0, mac + 6, 6, 0) ||
-	    bpf_skb_store_bytes(ctx, 6, mac, 6, 0)) {
+	    segment_write(ctx, &o, ring, ring_offset(position), length) || !ring_holds(head, position) ||
+	    bpf_skb_store_bytes(ctx, 0, mac + 6, 6, 0) || bpf_skb_store_bytes(ctx, 6, mac, 6, 0)) {
 		count(COUNT_REPLY_FAILED);
 		return swallow();
 	}
@@ -164,7 +164,7 @@ static __always_inline int to_kernel(struct __sk_buff *ctx, const struct setting
 struct several {
 	struct sending o;
 	struct __sk_buff *ctx;
-	__u32 offset; /* of the reply in the ring */
+	__u32 position; /* of the reply in the ring */
 	__u32 seq;
 	__u32 mss;
 	__u32 sent; /* bytes of the reply */
@@ -173,13 +173,15 @@ struct several {
 
 static long several_send(__u32 index, struct several *l)
 {
+	struct ring_head *head = ring_top();
 	__u8 *ring = ring_bytes();
 	__u32 at = l->sent, mss = l->mss;
 
-	if (!ring || !WITHIN(at, 0, 65535) || !WITHIN(mss, 1, SUM_MAX))
+	if (!ring || !head || !WITHIN(at, 0, 65535) || !WITHIN(mss, 1, SUM_MAX))
 		return 1;
 	l->o.h.tcp.seq = bpf_htonl(l->seq + at);
-	if (segment_write(l->ctx, &l->o, ring, (l->offset & (RING_SIZE - 1)) + at, mss)) {
+	/* What was copied may have been another's by then. */
+	if (segment_write(l->ctx, &l->o, ring, ring_offset(l->position) + at, mss) || !ring_holds(head, l->position)) {
 		l->failed = true;
 		return 1;
 	}
@@ -251,11 +253,12 @@ static __always_inline bool too_large(const struct settings *s, const struct flo
 	       length + 2 > segment_limit(s, flow, v6) * s->max_segments;
 }
 
-/* Sends `length` bytes of the reply at `offset` in the ring, from byte `begin` (below `length`) on. */
+/* Sends `length` bytes of the reply at `position` in the ring, from byte `begin` (below `length`) on. */
 static __always_inline int reply_send(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
-				      const struct flow *flow, __u8 *ring, __u32 offset, __u32 length, __u32 begin,
+				      const struct flow *flow, __u8 *ring, __u32 position, __u32 length, __u32 begin,
 				      bool partial, bool twice)
 {
+	struct ring_head *head = ring_top();
 	bool unacked = flow->flags & FLOW_QUERY_UNACKED;
 	__u32 ack = unacked ? flow->query_seq : flow->client_next;
 	__u32 mss = segment_limit(s, flow, d->v6), last = length - begin, sent;
@@ -270,7 +273,7 @@ static __always_inline int reply_send(struct __sk_buff *ctx, const struct settin
 	l.o.partial = partial;
 	if (last > mss) {
 		l.ctx = ctx;
-		l.offset = offset;
+		l.position = position;
 		l.seq = flow->server_seq;
 		l.mss = mss;
 		l.sent = begin;
@@ -292,7 +295,7 @@ static __always_inline int reply_send(struct __sk_buff *ctx, const struct settin
 	l.o.h.tcp.flags = FLAG_ACK | FLAG_PSH | (flow->state == FLOW_CLOSING ? FLAG_FIN : 0);
 	l.o.h.tcp.seq = bpf_htonl(flow->server_seq + sent);
 	l.o.h.tcp.ack = bpf_htonl(ack);
-	if (segment_write(ctx, &l.o, ring, (offset & (RING_SIZE - 1)) + sent, last))
+	if (segment_write(ctx, &l.o, ring, ring_offset(position) + sent, last) || !head || !ring_holds(head, position))
 		goto failed;
 	if (twice && bpf_clone_redirect(ctx, ctx->ifindex, 0))
 		count(COUNT_REPLY_FAILED);
@@ -338,7 +341,7 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	flow->acked = flow->server_seq;
 	flow->seen_ms = bpf_ktime_get_boot_ns() / 1000000;
 	*(volatile __u16 *)&flow->reply_length = length;
-	verdict = reply_send(ctx, s, d, flow, ring, offset, length, 0, partial, false);
+	verdict = reply_send(ctx, s, d, flow, ring, position, length, 0, partial, false);
 	if (verdict == TC_ACT_UNSPEC) {
 		count(one ? COUNT_REPLY : COUNT_REPLY_SEGMENTED);
 		count_more(COUNT_REPLY_SEGMENTS, one ? 0 : (length - 1) / mss + 1);
@@ -365,7 +368,7 @@ static __always_inline int reply_again(struct __sk_buff *ctx, const struct setti
 		return swallow();
 	}
 	flow->seen_ms = bpf_ktime_get_boot_ns() / 1000000;
-	verdict = reply_send(ctx, s, d, flow, ring, ring_offset(flow->stored), length, begin, sum == SUM_PARTIAL,
+	verdict = reply_send(ctx, s, d, flow, ring, flow->stored, length, begin, sum == SUM_PARTIAL,
 			     length - begin <= mss);
 	if (verdict == TC_ACT_UNSPEC)
 		count_more(COUNT_RESENT, length - begin <= mss ? 2 : (length - begin - 1) / mss + 1);
@@ -391,6 +394,7 @@ static __always_inline int gather_next(struct __sk_buff *ctx, const struct setti
 {
 	struct gathering *g = bpf_map_lookup_elem(&gathered, &d->gather);
 	__u32 at = d->fragment - UDP_HEADER, bytes = d->bytes;
+	struct ring_head *head;
 	struct flow *flow;
 	__u8 *ring;
 	int verdict;
@@ -413,7 +417,16 @@ static __always_inline int gather_next(struct __sk_buff *ctx, const struct setti
 		return swallow();
 	d->port = g->flow.port;
 	flow = bpf_map_lookup_elem(&flows, &g->flow);
-	verdict = flow ? reply(ctx, s, d, flow, ring, g->position, g->total - UDP_HEADER, false) : swallow();
+	head = ring_top();
+	if (!flow || !head) {
+		verdict = swallow();
+	} else if (!ring_holds(head, g->position)) {
+		/* The first ones are gone, and the entry still waits: the client asks again. */
+		count(COUNT_REPLY_FAILED);
+		verdict = swallow();
+	} else {
+		verdict = reply(ctx, s, d, flow, ring, g->position, g->total - UDP_HEADER, false);
+	}
 	bpf_map_delete_elem(&gathered, &d->gather);
 	return verdict;
 }

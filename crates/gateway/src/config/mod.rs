@@ -212,7 +212,7 @@ impl Default for Config {
             active: Active::ALL,
             timeout: Span::from_secs(3),
             patience: Span::from_ms(500),
-            idle: Span::from_secs(10),
+            idle: Span::from_secs(30),
             close: Close::Keep,
             axfr_detect: true,
             loglevel: 1,

@@ -75,7 +75,7 @@ mod tests {
         assert_eq!((settings.keys[0].k1, settings.keys[1].k0), (2, 3));
         assert_eq!(
             (settings.timeout, settings.idle),
-            (Duration::from_secs(3), Duration::from_secs(10))
+            (Duration::from_secs(3), Duration::from_secs(30))
         );
         assert_eq!((settings.port, settings.edns_size, settings.ring), (53, 4096, 16 << 20));
         assert_eq!(settings.syn_interval_ns, 0);

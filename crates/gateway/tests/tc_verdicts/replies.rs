@@ -175,6 +175,25 @@ fn fragments_of_a_reply_are_gathered() {
 }
 
 #[test]
+fn fragments_that_have_left_the_ring_are_no_reply() {
+    let Some(programs) = Programs::load_with_tc("fragments gone") else { return };
+    let units = common::programs::RING_SIZE / common::programs::RING_UNIT;
+    for asked in Asked::kinds(&programs) {
+        let parts = fragments(&asked.datagram(&asked.reply(4000)), 1500);
+        let (last, first) = parts.split_last().expect("several");
+        for part in first {
+            programs.egress(&frame(part));
+        }
+        // Others' queries and replies meanwhile.
+        programs.set_ring_head(programs.ring_head().wrapping_add(units));
+        let ((verdict, _), frames) = sent(|| programs.egress(&frame(last)));
+        assert_eq!((verdict, frames.len()), (REDIRECT, 0));
+        assert_eq!(asked.flow().state, QUERY, "the client asks again");
+    }
+    assert_eq!(programs.counts(), [(Counter::ReplyFailed, 4)]);
+}
+
+#[test]
 fn fragments_of_two_replies_may_mix() {
     let Some(programs) = Programs::load_with_tc("mixed fragments") else { return };
     let (one, other) = (Asked::new(&programs, false, false), Asked::new(&programs, true, false));
