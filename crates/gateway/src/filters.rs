@@ -1,5 +1,8 @@
 //! Packet-filter rules that TCP to the DNS port would no longer meet.
 //!
+//! So are rules about any TCP that count or limit (`limit`, `ct count`, `-m connlimit`), which no longer see those connections'
+//! SYNs. Other rules without a port hold as before: what the kernel takes over is an ordinary connection to them.
+//!
 //! XDP comes before netfilter, and what it hands on is a UDP datagram. So rules about TCP port 53 do not see
 //! those connections any more (rules about UDP port 53 do), which an operator who relies on them has to know.
 
@@ -51,7 +54,7 @@ pub fn nft(ruleset: &Value, port: u16, without_iptables: bool) -> Vec<Finding> {
     };
     let mut found = Vec::new();
     for rule in of("rule").filter(|rule| !owned(rule)) {
-        let matched = names(rule, "tcp", port, &set);
+        let matched = names(rule, "tcp", port, &set) || (limits(rule) && any_tcp(rule));
         if matched && !is_plain_accept(rule) {
             let words: Vec<String> =
                 rule["expr"].as_array().into_iter().flatten().map(in_words).collect();
@@ -111,12 +114,19 @@ pub fn iptables(name: &str, text: &str, port: u16) -> Vec<Finding> {
                     .any(|pair| matches!(pair[0], "-p" | "--protocol") && pair[1] == protocol);
                 here && ports(&words, port)
             };
+            let limits = ["limit", "hashlimit", "connlimit", "recent"]
+                .iter()
+                .any(|limit| words.windows(2).any(|pair| pair == ["-m", *limit]));
+            let any = |protocol: &str| {
+                words.windows(2).any(|pair| pair[0] == "-p" && pair[1] == protocol)
+                    && !words.iter().any(|word| word.ends_with("ports") || word.ends_with("port"))
+            };
             mentioned[0] |= of("tcp");
             mentioned[1] |= of("udp");
             let others = words.iter().any(|word| matches!(*word, "-s" | "-d" | "-i" | "-o" | "!"))
                 || words.iter().filter(|word| **word == "-m").count() > 1;
             let plain = words.windows(2).any(|pair| pair == ["-j", "ACCEPT"]) && !others;
-            if of("tcp") && !plain {
+            if (of("tcp") && !plain) || (limits && any("tcp")) {
                 let chain = words.first().copied().unwrap_or_default();
                 found.push(Finding {
                     place: format!("{name} {table} {chain}"),
@@ -176,6 +186,38 @@ fn names<'a>(
         // In a concatenation any part may be the port.
         ours && (holds(right, port) != (m["op"] == "!="))
     })
+}
+
+/// Whether a rule counts or limits what it matches.
+fn limits(rule: &Value) -> bool {
+    let kinds = ["limit", "ct count", "meter", "quota"];
+    let in_a_set = |body: &Value| {
+        let statements = body["stmt"].as_array().into_iter().flatten();
+        statements.filter_map(Value::as_object).flatten().any(|(kind, _)| kinds.contains(&&**kind))
+    };
+    let parts = rule["expr"].as_array().into_iter().flatten().filter_map(Value::as_object);
+    parts
+        .flatten()
+        .any(|(kind, body)| kinds.contains(&&**kind) || (kind == "set" && in_a_set(body)))
+}
+
+/// Whether a rule is about TCP, whatever the port.
+fn any_tcp(rule: &Value) -> bool {
+    let expressions = || rule["expr"].as_array().into_iter().flatten().map(|part| &part["match"]);
+    let field = |left: &Value| left["payload"]["field"].as_str().map(str::to_owned);
+    let port = |left: &Value| matches!(field(left).as_deref(), Some("dport" | "sport"));
+    let tcp = |m: &Value| {
+        let left = match m["left"]["&"].as_array().and_then(|both| both.first()) {
+            Some(masked) => masked,
+            None => &m["left"],
+        };
+        left["payload"]["protocol"] == "tcp"
+            || ((left["meta"]["key"] == "l4proto"
+                || left["payload"]["field"] == "protocol"
+                || left["payload"]["field"] == "nexthdr")
+                && mentions(&m["right"], "tcp"))
+    };
+    expressions().any(tcp) && !expressions().any(|m| port(&m["left"]))
 }
 
 fn mentions(value: &Value, word: &str) -> bool {
@@ -371,6 +413,27 @@ mod tests {
         );
         assert_eq!(nft(&rule(&json!([{ "match": { "op": "==", "left": { "meta": { "key": "l4proto" } }, "right": "tcp" } },
             { "match": { "op": "==", "left": { "payload": { "protocol": "th", "field": "dport" } }, "right": 53 } }, { "limit": { "rate": 5 } }, { "accept": null }])), 53, false).len(), 1);
+    }
+
+    #[test]
+    fn limits_of_any_tcp_are_found_and_other_rules_without_a_port_are_not() {
+        // As nft 1.0.6 prints them.
+        let flags = json!({ "match": { "op": "in", "left": { "payload": { "protocol": "tcp", "field": "flags" } }, "right": "syn" } });
+        let limit = json!({ "limit": { "rate": 10, "burst": 5, "per": "second", "inv": true } });
+        let count = json!({ "ct count": { "val": 20, "inv": true } });
+        let l4proto = json!({ "match": { "op": "==", "left": { "meta": { "key": "l4proto" } }, "right": "tcp" } });
+        let drop = json!({ "drop": null });
+        let finds = |expr: Value| nft(&rule(&expr), 53, false).len();
+        assert_eq!(finds(json!([flags, limit, drop])), 1);
+        assert_eq!(finds(json!([l4proto, count, drop])), 1);
+        assert_eq!(finds(json!([dport(&json!(22)), limit, drop])), 0, "another port");
+        assert_eq!(finds(json!([limit, drop])), 0, "it sees the datagrams");
+        let masked = json!({ "match": { "op": "!=", "left": { "&": [{ "payload": { "protocol": "tcp", "field": "flags" } }, ["fin", "syn", "rst", "ack"]] }, "right": "syn" } });
+        assert_eq!(finds(json!([masked, drop])), 0, "it is shown a handshake");
+        let text = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -m limit --limit 10/sec -j ACCEPT\n\
+            -A INPUT -p tcp -m conntrack --ctstate NEW -j ACCEPT\n-A INPUT -p tcp -m tcp --dport 22 -m connlimit --connlimit-above 3 -j DROP\n\
+            -A INPUT -p tcp -m connlimit --connlimit-above 30 -j DROP\nCOMMIT\n";
+        assert_eq!(iptables("iptables", text, 53).len(), 2);
     }
 
     #[test]
