@@ -274,3 +274,15 @@ def test_ecn_may_be_for_syns_too(ecn: str, expected: tuple[bool, str]) -> None:
     for end in (client["tcp"]["tcp"], server["tcp"]["tcp"]):
         assert (tcp[end]["ecn"], tcp[end]["ecn_control"]) == expected
     assert run(Scenario.parse(TEXT + text)).summary["dns"]["unanswered"] == 0
+
+
+def test_a_stateless_server_answers_without_a_connection() -> None:
+    text = 'transport = "tcp"\nanswers = { stateless = true }'
+    _, server, _ = plan(text)
+    assert server["tcp"]["stateless"]
+    found = run(Scenario.parse(TEXT + text))
+    assert found.summary["dns"]["unanswered"] == 0
+    # SYN-ACK, reply, and FIN: nothing acknowledges the query but the reply.
+    assert found.attempts["packets_received"].to_list()[:4] == [3] * 4
+    with pytest.raises(ScenarioError, match=r"answers\.fast_open: gives no cookies without state"):
+        plan("answers = { stateless = true, fast_open = true }")

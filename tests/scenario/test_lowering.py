@@ -250,6 +250,7 @@ def test_the_whole_plan() -> None:
                                 "synack_retries": 5,
                                 "cookies": "when-full",
                             },
+                            "stateless": False,
                         },
                     }
                 },

@@ -11,12 +11,13 @@ use std::collections::{BTreeSet, VecDeque};
 use narrows_units::Time;
 
 use crate::agenda::Event;
-use crate::application::{Application, Closed, Datagram, Lost, Message, Socket};
+use crate::application::{Application, Closed, Datagram, Lost, Message, Socket, dns};
 use crate::foresight::{Step, Touch};
 use crate::network::Network;
 use crate::packet::{Label, Packet, Stamp};
 use crate::transport::connection::SetUp;
 use crate::transport::half_open::{Admission, Counts, HalfOpen, Limits};
+use crate::transport::stateless::{self, Answer, Stateless, Told};
 use crate::transport::tcp::{Config, Context, Flags, Segment, Seq, SynOptions, tick_us};
 use crate::transport::{Connection, Dialogue, News};
 
@@ -88,6 +89,8 @@ struct Listener {
     /// Those that do, the first one first.
     queue: VecDeque<Socket>,
     half_open: HalfOpen,
+    /// Queries come without a connection, as far as that can be.
+    stateless: bool,
 }
 
 /// Something that an application is to be told.
@@ -147,6 +150,7 @@ impl Flows {
         let server = new.applications[1];
         let of_server = self.listeners.iter().find(|l| new.dialogue && l.application == server);
         let config_indices = [new.config, of_server.map_or(new.config, |l| l.config)];
+        let stateless = of_server.is_some_and(|listener| listener.stateless);
         let most = [new.there, new.back].map(|path| network.longest_segment(now, path));
         let config_indices = [0, 1].map(|end| self.config_within(config_indices[end], most[end]));
         let set_up = SetUp {
@@ -161,6 +165,11 @@ impl Flows {
         if new.dialogue {
             for end in &mut connection.ends {
                 end.endpoint.keep_open();
+            }
+            if stateless && let Some(dialogue) = &mut connection.dialogue {
+                let scale = connection.ends[1].endpoint.window_scale();
+                let end = Stateless::new(set_up.configs[1], Seq(new.isns[1]), scale);
+                dialogue.stateless = Some(Box::new(end));
             }
             if set_up.configs[0].fast_open {
                 let host = network.paths.nodes(new.there)[0];
@@ -203,7 +212,21 @@ impl Flows {
     pub(crate) fn listen(&mut self, application: u32, config: u16, backlog: u32, limits: Limits) {
         let half_open = HalfOpen::new(backlog, limits);
         let queue = VecDeque::new();
-        self.listeners.push(Listener { application, config, backlog, queue, half_open });
+        self.listeners.push(Listener {
+            application,
+            config,
+            backlog,
+            queue,
+            half_open,
+            stateless: false,
+        });
+    }
+
+    /// From now on an application's listener keeps nothing before a query.
+    pub(crate) fn serve_without_state(&mut self, application: u32) {
+        if let Some(listener) = self.listener(application) {
+            listener.stateless = true;
+        }
     }
 
     /// What an application's listener has done about SYNs; `None`: it does not listen.
@@ -255,6 +278,10 @@ impl Flows {
         if connection.generation() != packet.generation {
             // The connection it belongs to is gone; another one has its number.
             packet.discard(&mut network.pool);
+            return;
+        }
+        if side == 1 && connection.dialogue.as_ref().is_some_and(|d| d.stateless.is_some()) {
+            self.handle_stateless(now, packet, network);
             return;
         }
         let endpoint = &connection.ends[side].endpoint;
@@ -319,6 +346,96 @@ impl Flows {
                 self.news.push(Notice::Arrived(application));
             }
         }
+        self.collect_news(now, end);
+    }
+
+    /// The same where the server's end keeps nothing before the query.
+    fn handle_stateless(&mut self, now: Time, packet: Packet, network: &mut Network) {
+        let (flow, generation) = (packet.flow(), packet.generation);
+        let segment = packet.into_segment(&mut network.pool);
+        let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
+        let (config, tick_us) = &self.configs[usize::from(connection.configs[1])];
+        let cx = Context::with_tick(config, *tick_us, now);
+        let Some(dialogue) = &mut connection.dialogue else { return };
+        let query = dialogue.next_query();
+        let whole = query.filter(|(_, message)| !dns::is_transfer(message));
+        let whole =
+            whole.map(|(end, _)| end as u32).filter(|&end| end <= stateless::LONGEST.into());
+        let Some(end) = &mut dialogue.stateless else { return };
+        let told = end.handle(&cx, &segment, whole);
+        if told == Told::Ask {
+            // The same again, where the reply was lost.
+            let first = query.zip(whole).map(|((_, message), whole)| Message {
+                bytes: whole - dns::LENGTH,
+                notes: [message.notes[0], stateless::ASKED_SIZE],
+                ..message
+            });
+            end.asked = end.asked.or(first);
+            let association = Socket { end: 2 * flow, generation }.into();
+            let (socket, goes_back) = (0, false);
+            self.news.extend(end.asked.map(|message| {
+                Notice::Datagram(Datagram { association, socket, goes_back, message })
+            }));
+        }
+        connection.flush_stateless(now, 2 * flow + 1, network);
+        if let Told::Adopt(first) = told {
+            self.adopt(now, flow, first, network);
+        }
+    }
+
+    /// A server's reply to a query that came without a connection.
+    pub(crate) fn answer_stateless(
+        &mut self,
+        now: Time,
+        socket: Socket,
+        reply: &Message,
+        network: &mut Network,
+    ) {
+        let flow = socket.flow();
+        let Some(Flow::Tcp(connection)) = self.table.get_mut(flow as usize) else { return };
+        if connection.generation() != socket.generation {
+            return;
+        }
+        let (config, tick_us) = &self.configs[usize::from(connection.configs[1])];
+        let cx = Context::with_tick(config, *tick_us, now);
+        let Some(dialogue) = &mut connection.dialogue else { return };
+        let Some(end) = &mut dialogue.stateless else { return };
+        let bytes = (!dns::is_truncated(reply)).then_some(reply.bytes);
+        match end.reply(&cx, bytes) {
+            Answer::Sent => {
+                let bytes = dns::LENGTH + reply.bytes;
+                dialogue.answer_query(Message { bytes, ..*reply });
+            }
+            Answer::Repeated | Answer::Dropped => {}
+            Answer::Adopt(query) => {
+                self.adopt(now, flow, query, network);
+                return;
+            }
+        }
+        connection.flush_stateless(now, 2 * flow + 1, network);
+    }
+
+    /// Ordinary TCP takes a connection over that a server had without state.
+    fn adopt(&mut self, now: Time, flow: u32, first: Segment, network: &mut Network) {
+        let end = 2 * flow + 1;
+        let application = self.owner(end);
+        let listener = self.listener(application);
+        // `sk_acceptq_is_full`: the segment is dropped, and the client sends it again.
+        if listener.is_none_or(|listener| listener.queue.len() > listener.backlog as usize) {
+            return;
+        }
+        let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
+        let (config, tick_us) = &self.configs[usize::from(connection.configs[1])];
+        let cx = Context::with_tick(config, *tick_us, now);
+        connection.adopt(&cx, first, 2 * flow, network);
+        let socket = Socket { end, generation: connection.generation() };
+        if let Some(dialogue) = &mut connection.dialogue {
+            dialogue.sides[1].queued = true;
+        }
+        if let Some(listener) = self.listener(application) {
+            listener.queue.push_back(socket);
+        }
+        self.news.push(Notice::Arrived(application));
         self.collect_news(now, end);
     }
 
@@ -448,6 +565,11 @@ impl Flows {
         let config = connection.configs[end as usize % 2];
         let (config, tick_us) = &self.configs[usize::from(config)];
         let cx = Context::with_tick(config, *tick_us, now);
+        let stateless = connection.dialogue.as_ref().is_some_and(|d| d.stateless.is_some());
+        if stateless && !end.is_multiple_of(2) {
+            connection.handle_stateless_timer(&cx, end, network);
+            return;
+        }
         if connection.handle_timer(&cx, end, network) && connection.dialogue.is_some() {
             self.collect_news(now, end);
         }

@@ -86,6 +86,7 @@ fn listening() -> server::Tcp {
         length_apart: false,
         extra_service: Span::ZERO,
         half_open: server::Limits::LINUX,
+        stateless: false,
     }
 }
 

@@ -78,6 +78,7 @@ fn plan(flood: Flood, backlog: u32, limits: Limits, seconds: u64) -> Plan {
             length_apart: false,
             extra_service: Span::ZERO,
             half_open: limits,
+            stateless: false,
         }),
     };
     let kinds = [

@@ -1,5 +1,6 @@
 //! Whole runs: determinism, shortcuts that change nothing, conservation, and closed forms.
 
+#[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
 use common::{

@@ -185,6 +185,7 @@ fn handshakes(control: EcnControl, to_server: bool) -> (Vec<f64>, Simulation) {
                 length_apart: false,
                 extra_service: Span::ZERO,
                 half_open: server::Limits::LINUX,
+                stateless: false,
             });
         }
     }

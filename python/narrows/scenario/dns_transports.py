@@ -240,6 +240,10 @@ class Answers(Table):
     syncookies: Literal["never", "when-full", "always"] | None = None
     """Linux's `tcp_syncookies`: whether a SYN is answered without keeping a half-open connection.
     By default `"when-full"`: when there are `backlog` of them."""
+    stateless: Switch = False
+    """Answers over TCP without a connection, as behind narrows-gateway: a query goes to the server
+    as a datagram would, the reply leaves at once, and the client alone mends losses. Second queries
+    on a connection, zone transfers and what UDP does not hold go to ordinary TCP and its limits."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Answers:
@@ -248,6 +252,8 @@ class Answers(Table):
             for key in sorted(given):
                 if getattr(self, key) not in (None, 0, False):
                     raise refuse("is of no use without TCP", "leave it out, or tcp = false", key)
+        if self.stateless and self.fast_open:
+            raise refuse("gives no cookies without state", "leave one of them out", "fast_open")
         if self.when_full is not None and self._limit() is None:
             raise refuse("needs a limit", "set connections", "when_full")
         return self
@@ -309,6 +315,7 @@ class Answers(Table):
                     "synack_retries": 5 if self.synack_retries is None else self.synack_retries,
                     "cookies": self.syncookies or "when-full",
                 },
+                "stateless": self.stateless,
             },
         }
 

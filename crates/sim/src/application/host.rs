@@ -129,6 +129,12 @@ impl Host<'_> {
         self.flows.listen(self.application, tcp as u16, backlog, limits);
     }
 
+    /// From now on a query over TCP comes as a [datagram](super::Application::datagram), and is answered by
+    /// one, without a connection: as behind narrows-gateway. What that cannot do comes to be accepted.
+    pub fn serve_without_state(&mut self) {
+        self.flows.serve_without_state(self.application);
+    }
+
     /// What an application's listener has done about SYNs; `None`: it does not listen.
     pub fn half_open(&self, application: usize) -> Option<Counts> {
         self.flows.half_open(application as u32)
@@ -212,6 +218,8 @@ impl Host<'_> {
         let end = Socket { end: association.0.end + u32::from(back), ..association.0 };
         if let Some(stamp) = self.flows.stamp(end) {
             self.network.send_datagram(self.now, Packet::datagram(stamp, socket, message));
+        } else if back {
+            self.flows.answer_stateless(self.now, end, message, self.network);
         }
     }
 

@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 use narrows_units::Time;
 
 use super::Dialogue;
-use super::tcp::{Config, Context, Endpoint, Flags, Header, Seq};
+use super::tcp::{Config, Context, Endpoint, Flags, Header, Segment, Seq};
 use crate::agenda::Event;
 use crate::foresight::{Step, Touch};
 use crate::maybe_time::MaybeTime;
@@ -220,6 +220,49 @@ impl Connection {
             network.send_seldom(cx.now, packet);
         }
         end.arm(stamp, network);
+    }
+
+    /// Sends what the stateless end has to send (`way`: the one on which it sends), and makes sure that an
+    /// event comes when its idle time is over.
+    pub(crate) fn flush_stateless(&mut self, now: Time, way: u32, network: &mut Network) {
+        let stamp = self.stamp(way);
+        let Some(dialogue) = &mut self.dialogue else { return };
+        let Some(stateless) = &mut dialogue.stateless else { return };
+        for segment in stateless.take_out() {
+            let packet = Packet::from_segment(stamp, &segment, &mut network.pool);
+            dialogue.sides[1].packets += 1;
+            dialogue.sides[1].ip_bytes += u64::from(packet.bytes);
+            network.send_seldom(now, packet);
+        }
+        if let Some(due) = stateless.next_timeout()
+            && self.ends[1].armed.is_after(due)
+        {
+            self.ends[1].armed = due.into();
+            network.agenda.schedule(due, Event::TcpTimer(way));
+        }
+    }
+
+    /// The stateless end's timer.
+    pub(crate) fn handle_stateless_timer(&mut self, cx: &Context, way: u32, network: &mut Network) {
+        if !self.ends[1].armed.is(cx.now) {
+            return;
+        }
+        self.ends[1].armed = MaybeTime::NONE;
+        if let Some(stateless) = self.dialogue.as_mut().and_then(|d| d.stateless.as_mut()) {
+            stateless.handle_timeout(cx);
+        }
+        self.flush_stateless(cx.now, way, network);
+    }
+
+    /// Ordinary TCP takes the server's end over, with this segment (`way`: the client's).
+    pub(crate) fn adopt(&mut self, cx: &Context, first: Segment, way: u32, network: &mut Network) {
+        let Some(dialogue) = &mut self.dialogue else { return };
+        let Some(stateless) = dialogue.stateless.take() else { return };
+        let endpoint = &mut self.ends[1].endpoint;
+        endpoint.adopt(cx, &stateless.adopted(&first), &first);
+        endpoint.keep_open();
+        let packet = Packet::from_segment(self.stamp(way), &first, &mut network.pool);
+        self.handle_counted(cx, packet, network);
     }
 
     /// Ends the connection at once: a reset goes to the other end, and this one forgets.

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use narrows_units::Time;
 
+use super::stateless::Stateless;
 use super::tcp::Endpoint;
 use crate::application::{Closed, Message};
 use crate::maybe_time::MaybeTime;
@@ -17,6 +18,8 @@ pub(crate) struct Dialogue {
     pub(crate) sides: [Side; 2],
     /// Both ends have done with it.
     pub(crate) ending: bool,
+    /// The server's end, as long as it is without state.
+    pub(crate) stateless: Option<Box<Stateless>>,
 }
 
 /// One end's part.
@@ -82,7 +85,20 @@ impl Side {
 
 impl Dialogue {
     pub(crate) fn new() -> Self {
-        Self { sides: [Side::new(true), Side::new(false)], ending: false }
+        Self { sides: [Side::new(true), Side::new(false)], ending: false, stateless: None }
+    }
+
+    /// The next message to the server, and where it ends in the client's stream.
+    pub(crate) fn next_query(&self) -> Option<(u64, Message)> {
+        self.sides[1].unread.front().copied()
+    }
+
+    /// The server has answered the next message without a connection.
+    pub(crate) fn answer_query(&mut self, reply: Message) {
+        if let Some((end, _)) = self.sides[1].unread.pop_front() {
+            self.sides[1].read = end;
+        }
+        self.write(1, reply);
     }
 
     /// An end's application writes a message.

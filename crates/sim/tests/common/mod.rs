@@ -272,3 +272,100 @@ pub(crate) fn numbers(table: &Table, name: &str) -> Vec<f64> {
         Column::Text(_) => panic!("{name} holds names"),
     }
 }
+
+/// A DNS client and a server, 20 ms apart on a fast link, over TCP.
+#[derive(Clone)]
+pub(crate) struct Dialogue {
+    pub(crate) client: dns::client::Client,
+    pub(crate) server: dns::server::Server,
+}
+
+impl Dialogue {
+    /// A connection for each of three queries.
+    pub(crate) fn new() -> Self {
+        let tcp = dns::client::Tcp {
+            tcp: 0,
+            reuse: dns::client::Reuse::Never,
+            connect_timeout: None,
+            answer_timeout: None,
+            attempts: dns::client::Attempts::of(1),
+            udp_between: false,
+            length_apart: false,
+        };
+        let client = dns::client::Client {
+            server: 1,
+            there: 0,
+            back: 1,
+            workers: 1,
+            start: Time::ZERO,
+            spread: Span::ZERO,
+            warm_up: 0,
+            queries: 3,
+            think_mean: Span::from_ms(200),
+            sizes: dns::exchange::Sizes::fixed(40, 745),
+            gives_up: None,
+            udp: None,
+            tcp: Some(tcp),
+        };
+        let listening = dns::server::Tcp {
+            tcp: 1,
+            backlog: 256,
+            connections: None,
+            connections_per_client: None,
+            when_full: dns::server::WhenFull::Wait,
+            idle_timeout: Span::from_secs(10),
+            first_query_timeout: Span::from_secs(10),
+            busy_levels: Vec::new(),
+            queries_per_connection: None,
+            in_order: false,
+            length_apart: false,
+            extra_service: Span::ZERO,
+            half_open: dns::server::Limits::LINUX,
+            stateless: false,
+        };
+        let server = dns::server::Server {
+            service: Span::from_us(100),
+            service_jitter_mean: Span::ZERO,
+            udp_payload: 1232,
+            tcp: Some(listening),
+        };
+        Self { client, server }
+    }
+
+    /// The client's settings of TCP.
+    pub(crate) fn asking(&mut self) -> &mut dns::client::Tcp {
+        self.client.tcp.as_mut().expect("it asks over TCP")
+    }
+
+    /// The server's.
+    pub(crate) fn serving(&mut self) -> &mut dns::server::Tcp {
+        self.server.tcp.as_mut().expect("it serves TCP")
+    }
+
+    pub(crate) fn plan(&self) -> Plan {
+        let link =
+            |name: &str, from, to| link(name, from, to, 1000, Span::from_ms(20), pfifo(1000));
+        let mut of_server = profile("linux-6");
+        of_server.nagle = false;
+        let kinds = [Kind::DnsClient(self.client.clone()), Kind::DnsServer(self.server.clone())];
+        Plan {
+            seed: 1,
+            end: Time::ZERO + Span::from_secs(400),
+            end_with_dns: false,
+            event_limit: 10_000_000,
+            nodes: ["client", "server"].map(str::to_owned).to_vec(),
+            links: vec![link("wan.forward", 0, 1), link("wan.backward", 1, 0)],
+            tcp: vec![profile("linux-6"), of_server],
+            paths: vec![
+                Path { from: 0, to: 1, links: vec![0] },
+                Path { from: 1, to: 0, links: vec![1] },
+            ],
+            applications: kinds.map(|kind| Application { name: "dns".into(), kind }).to_vec(),
+            queue_monitors: Vec::new(),
+            link_monitors: Vec::new(),
+            captures: Vec::new(),
+            changes: Vec::new(),
+            collapse: true,
+        }
+    }
+}

@@ -27,6 +27,14 @@ pub const WITHOUT_EDNS: u16 = 512;
 /// A reply's note: TC is set.
 pub(crate) const TRUNCATED: u32 = 1;
 
+/// A query's second note over TCP: it asks for a zone.
+pub(crate) const TRANSFER: u32 = 1 << 31;
+
+/// Whether a query over TCP asks for a zone.
+pub(crate) fn is_transfer(query: &Message) -> bool {
+    query.notes[1] & TRANSFER != 0
+}
+
 /// Whether a reply is truncated.
 pub(crate) fn is_truncated(reply: &Message) -> bool {
     reply.notes[1] & TRUNCATED != 0

@@ -75,6 +75,8 @@ pub struct Tcp {
     /// Limits of half-open connections.
     #[cfg_attr(feature = "serde", serde(default = "linux"))]
     pub half_open: Limits,
+    /// Queries over TCP come without a connection, as behind narrows-gateway.
+    pub stateless: bool,
 }
 
 #[cfg(feature = "serde")]
@@ -189,7 +191,12 @@ impl Application for Serving {
     fn start(&mut self, host: &mut Host<'_>) {
         self.random = Some(host.random(&format!("{}/service", self.name)));
         if let Some(tcp) = &self.settings.tcp {
-            host.listen_within(tcp.tcp, tcp.backlog, tcp.half_open);
+            let cookies = if tcp.stateless { Cookies::Always } else { tcp.half_open.cookies };
+            let limits = Limits { cookies, ..tcp.half_open };
+            host.listen_within(tcp.tcp, tcp.backlog, limits);
+            if tcp.stateless {
+                host.serve_without_state();
+            }
         }
     }
 

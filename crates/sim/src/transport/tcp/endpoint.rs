@@ -27,6 +27,7 @@ use super::sender::{Half, Outgoing, Silent, Start};
 use super::{Config, Counters, FastOpenOption, Flags, SackBlocks, Segment, Seq, SynOptions};
 use crate::application::Closed;
 use crate::foresight::{Step, Touch};
+use crate::transport::stateless::Adopted;
 
 /// One end of a connection.
 ///
@@ -341,6 +342,32 @@ impl Endpoint {
     /// From now on the application decides when this end closes, also after the other one has.
     pub(crate) fn keep_open(&mut self) {
         self.closing = Closing::ByApplication;
+    }
+
+    /// Takes over a connection that was opened without it, from a segment on that it will get next
+    /// (`bpf_sk_assign_tcp_reqsk`).
+    pub(crate) fn adopt(&mut self, cx: &Context, adopted: &Adopted, first: &Segment) {
+        self.sender = Half::new(cx.config, adopted.server_next);
+        // The SYN-ACK did not agree to ECN.
+        let asks = Flags::ECE.with(Flags::CWR).with(Flags::AE);
+        let syn = Segment { flags: adopted.syn.flags.without(asks), ..adopted.syn };
+        self.take_syn(cx, &syn);
+        let scaled = self.receiver.scaled && self.receiver.timestamps;
+        self.receiver.start(adopted.client_next, scaled);
+        self.receiver.sack &= self.receiver.timestamps;
+        self.receiver.bytes_received = adopted.taken;
+        self.syn_sent_us = cx.us.min(NEVER_SENT - 1);
+        if !scaled {
+            self.opening().start.peer_scale = 0;
+        }
+        let start = self.start_of(cx, first, None);
+        self.phase = Phase::Established;
+        self.sender.start(cx, start);
+    }
+
+    /// The window scale that its SYN-ACK offers.
+    pub(crate) fn window_scale(&self) -> u8 {
+        self.receiver.scale()
     }
 
     /// Gives the connection up at once (RFC 9293, 3.10.5). The segment tells the other end, if it

@@ -1,0 +1,605 @@
+//! A DNS server's end of a connection that keeps nothing before the query has come: stateless TCP.
+//!
+//! Source: crates/gateway/PROTOCOL.md, whose rows this follows; Hayes, Rossi and Armitage 2010, which it
+//! is about. A SYN is answered from a cookie, the query goes to the server as a datagram would, and the
+//! reply leaves in segments at once. The client alone mends losses: nothing here has a timer but the idle
+//! time. What is unusual is *adopted* by ordinary TCP: a second query, a zone transfer, a query in pieces,
+//! a reply that UDP does not hold, a server that is slow.
+//!
+//! Differences: the cookie is always right, and timestamps are the clock's, where the gateway's say what
+//! its cookie needs. Replies are never forgotten, rates are not limited, names with large replies are not
+//! remembered, and routers' messages about long segments change nothing.
+//!
+//! ```text
+//!          SYN -> SYN-ACK         query -> server          reply           ACK of it
+//!   Fresh ----------------- Fresh ---------------- Asked ------- Replied ------------ Idle
+//!                                                                     FIN -> FIN, ACK: Closing, Over
+//! ```
+
+use narrows_units::{Span, Time};
+
+use super::tcp::{Config, Context, Flags, Segment, Seq, SynOptions};
+use crate::application::Message;
+
+/// The server's end. Sequence numbers have the names of PROTOCOL.md.
+#[derive(Debug)]
+pub(crate) struct Stateless {
+    phase: Phase,
+    /// The SYN-ACK's sequence number.
+    cookie: Seq,
+    /// The longest payload without options, and the window scale that it offers.
+    mss: u16,
+    scale: u8,
+    /// The client's SYN, for its options.
+    syn: Segment,
+    /// The client's latest timestamp.
+    heard: u32,
+    query_seq: Seq,
+    client_next: Seq,
+    query_length: u16,
+    server_seq: Seq,
+    end: Seq,
+    /// Up to where the client has the reply, and how often it has said so.
+    acked: Seq,
+    repeats: u8,
+    /// The server is asked once more, for a reply that was lost.
+    again: bool,
+    /// The client has sent its FIN.
+    fin_noted: bool,
+    /// Our FIN is on the reply's last segment.
+    fin_on_reply: bool,
+    /// The reply has several segments, and the query is not yet acknowledged.
+    query_open: bool,
+    /// Bytes that came behind the query before the client had the reply.
+    ahead: u16,
+    /// What the server was asked, and when.
+    pub(crate) asked: Option<Message>,
+    asked_at: Time,
+    /// When the idle time is over.
+    idle_until: Option<Time>,
+    out: Vec<Segment>,
+}
+
+/// The states of PROTOCOL.md, but for those of adopted connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No entry.
+    Fresh,
+    /// QUERY.
+    Asked,
+    Replied,
+    Idle,
+    Closing,
+    /// The entry is gone.
+    Over,
+}
+
+/// What a segment brings about besides the segments that [`Stateless::take_out`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Nothing,
+    /// The query is for the server.
+    Ask,
+    /// This segment is for ordinary TCP, which takes the connection over.
+    Adopt(Segment),
+}
+
+/// What becomes of a server's reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is on its way.
+    Sent,
+    /// What the client lacks of it is, once more.
+    Repeated,
+    /// Nobody waits for it.
+    Dropped,
+    /// Ordinary TCP takes the connection over, with the query.
+    Adopt(Segment),
+}
+
+/// What ordinary TCP needs to take a connection over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Adopted {
+    /// The client's SYN.
+    pub(crate) syn: Segment,
+    /// The client's next byte, and those that were taken before it.
+    pub(crate) client_next: Seq,
+    pub(crate) taken: u64,
+    /// Our next byte.
+    pub(crate) server_next: Seq,
+}
+
+impl Stateless {
+    /// An end for connections whose SYN-ACK has this number; `scale`: the window scale that ordinary TCP
+    /// would offer.
+    pub(crate) fn new(config: &Config, cookie: Seq, scale: u8) -> Self {
+        Self {
+            phase: Phase::Fresh,
+            cookie,
+            mss: config.mss,
+            scale,
+            syn: Segment::default(),
+            heard: 0,
+            query_seq: Seq(0),
+            client_next: Seq(0),
+            query_length: 0,
+            server_seq: Seq(0),
+            end: Seq(0),
+            acked: Seq(0),
+            repeats: 0,
+            again: false,
+            fin_noted: false,
+            fin_on_reply: false,
+            query_open: false,
+            ahead: 0,
+            asked: None,
+            asked_at: Time::ZERO,
+            idle_until: None,
+            out: Vec::new(),
+        }
+    }
+
+    /// A segment of the client. `whole`: the length of the next query with its prefix, if the server can be
+    /// asked it by a datagram.
+    pub(crate) fn handle(&mut self, cx: &Context, segment: &Segment, whole: Option<u32>) -> Told {
+        let flags = segment.flags;
+        if flags.contains(Flags::SYN) {
+            if flags.without(Flags::ECE).without(Flags::CWR).without(Flags::AE) == Flags::SYN {
+                self.syn = *segment;
+                self.note_stamp(segment);
+                self.send_syn_ack(cx);
+            }
+            return Told::Nothing;
+        }
+        if flags.contains(Flags::RST) {
+            let last = self.client_next + u32::from(self.ahead);
+            if self.has_entry() && in_order(self.query_seq, segment.seq, last) {
+                self.phase = Phase::Over;
+            }
+            return Told::Nothing;
+        }
+        if !flags.contains(Flags::ACK) {
+            return Told::Nothing;
+        }
+        let fin = flags.contains(Flags::FIN);
+        if segment.len == 0 && !fin {
+            return self.handle_ack(cx, segment);
+        }
+        match self.phase {
+            Phase::Fresh => self.handle_first_data(cx, segment, whole),
+            Phase::Over => {
+                // RST: its connection is over.
+                self.out.push(Segment {
+                    seq: segment.ack,
+                    flags: Flags::RST,
+                    ..Segment::default()
+                });
+                Told::Nothing
+            }
+            Phase::Asked => self.handle_before_reply(cx, segment),
+            Phase::Replied | Phase::Idle | Phase::Closing if segment.len == 0 => {
+                self.handle_fin(cx, segment);
+                Told::Nothing
+            }
+            Phase::Replied | Phase::Idle | Phase::Closing => self.handle_after_reply(cx, segment),
+        }
+    }
+
+    /// The server's reply of so many bytes, without prefix; `None`: it is truncated.
+    pub(crate) fn reply(&mut self, cx: &Context, bytes: Option<u32>) -> Answer {
+        if self.again && matches!(self.phase, Phase::Replied | Phase::Closing) {
+            self.again = false;
+            let first = self.send_from(cx, self.acked);
+            if let (Some(segment), 1) = (first, self.out.len()) {
+                // One segment alone goes twice.
+                self.out.push(segment);
+            }
+            return Answer::Repeated;
+        }
+        if self.phase != Phase::Asked {
+            return Answer::Dropped;
+        }
+        let most = u32::from(self.payload()) * MOST_SEGMENTS;
+        let Some(length) = bytes.map(|bytes| bytes + PREFIX).filter(|&length| length <= most)
+        else {
+            return Answer::Adopt(self.query_again());
+        };
+        self.end = self.server_seq + length;
+        self.acked = self.server_seq;
+        self.repeats = 0;
+        self.fin_on_reply = self.fin_noted;
+        self.query_open = length > u32::from(self.payload());
+        self.phase = if self.fin_noted { Phase::Closing } else { Phase::Replied };
+        self.idle_until = Some(cx.now + IDLE);
+        self.send_from(cx, self.server_seq);
+        Answer::Sent
+    }
+
+    /// What is to be sent to the client.
+    pub(crate) fn take_out(&mut self) -> Vec<Segment> {
+        core::mem::take(&mut self.out)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.idle_until
+    }
+
+    /// The idle time may be over: our FIN, alone, behind the reply.
+    pub(crate) fn handle_timeout(&mut self, cx: &Context) {
+        if self.idle_until.is_none_or(|until| until > cx.now) {
+            return;
+        }
+        self.idle_until = None;
+        if matches!(self.phase, Phase::Replied | Phase::Idle) {
+            let ack = if self.phase == Phase::Replied { self.query_seq } else { self.client_next };
+            self.send(cx, self.end, ack, 0, Flags::FIN);
+            self.phase = Phase::Closing;
+        }
+    }
+
+    /// What ordinary TCP needs to go on from `first`, the first segment that it gets.
+    pub(crate) fn adopted(&self, first: &Segment) -> Adopted {
+        let server_next = if self.has_reply() { self.end } else { self.cookie + 1 };
+        let taken = first.seq.distance(self.syn.seq + 1);
+        Adopted { syn: self.syn, client_next: first.seq, taken: u64::from(taken), server_next }
+    }
+
+    /// "The first data".
+    fn handle_first_data(&mut self, cx: &Context, segment: &Segment, whole: Option<u32>) -> Told {
+        if segment.seq != self.syn.seq + 1 || segment.ack != self.cookie + 1 {
+            return Told::Nothing;
+        }
+        self.note_stamp(segment);
+        if segment.len == 0 {
+            self.client_next = segment.seq + 1;
+            self.send(cx, segment.ack, self.client_next, 0, Flags::FIN);
+            self.phase = Phase::Over;
+            return Told::Nothing;
+        }
+        if whole != Some(u32::from(segment.len)) {
+            return Told::Adopt(*segment);
+        }
+        self.phase = Phase::Asked;
+        self.query_seq = segment.seq;
+        self.query_length = segment.len;
+        self.server_seq = segment.ack;
+        self.client_next = segment.end();
+        self.fin_noted = segment.flags.contains(Flags::FIN);
+        self.asked_at = cx.now;
+        Told::Ask
+    }
+
+    /// "Data on an entry", QUERY.
+    fn handle_before_reply(&mut self, cx: &Context, segment: &Segment) -> Told {
+        let fin = segment.flags.contains(Flags::FIN);
+        if segment.len == 0 {
+            if segment.seq == self.client_next && !self.fin_noted {
+                // A half-close: the reply acknowledges it and carries ours.
+                self.fin_noted = true;
+                self.client_next = self.client_next + 1;
+            }
+            return Told::Nothing;
+        }
+        if segment.ack != self.server_seq {
+            return Told::Nothing;
+        }
+        if segment.seq == self.query_seq {
+            let same = segment.len == self.query_length;
+            if same && cx.now.since(self.asked_at) < PATIENCE {
+                if fin && !self.fin_noted {
+                    self.fin_noted = true;
+                    self.client_next = self.client_next + 1;
+                }
+                return Told::Nothing;
+            }
+            return Told::Adopt(*segment);
+        }
+        if segment.seq == self.client_next && !self.fin_noted {
+            // Pipelined: the query is put before it.
+            let len = self.query_length + segment.len;
+            return Told::Adopt(Segment { seq: self.query_seq, len, ..*segment });
+        }
+        Told::Nothing
+    }
+
+    /// "Data on an entry", REPLIED, IDLE and CLOSING.
+    fn handle_after_reply(&mut self, cx: &Context, segment: &Segment) -> Told {
+        let fin = segment.flags.contains(Flags::FIN);
+        let missing = in_order(self.server_seq, segment.ack, self.end) && segment.ack != self.end;
+        let behind = self.client_next + u32::from(self.ahead);
+        self.note_stamp(segment);
+        if segment.seq == self.query_seq {
+            if missing && self.phase != Phase::Idle {
+                let same = segment.len == self.query_length;
+                self.note_repair(segment.ack);
+                if same && !self.again {
+                    self.again = true;
+                    return Told::Ask;
+                }
+                self.send_one(cx, segment.ack);
+            } else if segment.ack == self.end && self.phase == Phase::Closing {
+                self.send_fin(cx);
+            } else if segment.ack == self.end || segment.ack == self.end + 1 {
+                self.send(cx, segment.ack, self.client_next, 0, Flags(0));
+                if self.phase == Phase::Replied {
+                    self.phase = Phase::Idle;
+                }
+            } else if self.phase != Phase::Idle {
+                self.send_one(cx, self.server_seq);
+            }
+            return Told::Nothing;
+        }
+        if self.phase == Phase::Closing {
+            if segment.seq == self.client_next && !segment.ack.before(self.end) {
+                self.out.push(Segment {
+                    seq: segment.ack,
+                    flags: Flags::RST,
+                    ..Segment::default()
+                });
+                self.phase = Phase::Over;
+            }
+            return Told::Nothing;
+        }
+        if segment.ack == self.end {
+            if segment.seq == behind && self.ahead > 0 {
+                // What was kept is put before it.
+                let len = self.ahead + segment.len;
+                return Told::Adopt(Segment { seq: self.client_next, len, ..*segment });
+            }
+            if segment.seq == self.client_next {
+                return Told::Adopt(*segment);
+            }
+        } else if missing && !fin && segment.len <= LONGEST && self.phase == Phase::Replied {
+            // Sent before the client had the reply: kept.
+            if segment.seq == self.client_next {
+                self.ahead = segment.len;
+            } else if segment.seq == behind {
+                self.ahead += segment.len;
+            }
+        }
+        Told::Nothing
+    }
+
+    /// A bare FIN behind the query.
+    fn handle_fin(&mut self, cx: &Context, segment: &Segment) {
+        self.note_stamp(segment);
+        let at_next = segment.seq == self.client_next && !self.fin_noted;
+        let again = self.fin_noted && segment.seq + 1 == self.client_next;
+        match self.phase {
+            Phase::Closing if at_next || again => {
+                if segment.ack != self.end && segment.ack != self.end + 1 {
+                    return;
+                }
+                self.note_fin();
+                if segment.ack == self.end {
+                    self.send(cx, segment.ack, self.client_next, 0, Flags::FIN);
+                } else {
+                    self.send(cx, segment.ack, self.client_next, 0, Flags(0));
+                    self.phase = Phase::Over;
+                }
+            }
+            Phase::Replied | Phase::Idle if at_next && segment.ack == self.end => {
+                self.note_fin();
+                self.query_open = false;
+                self.send(cx, segment.ack, self.client_next, 0, Flags::FIN);
+                self.phase = Phase::Closing;
+            }
+            Phase::Replied if at_next && in_order(self.server_seq, segment.ack, self.end) => {
+                // A client without the reply is to go on asking.
+                self.note_fin();
+                self.query_open = true;
+                self.send(cx, self.end, self.query_seq, 0, Flags::FIN);
+                self.phase = Phase::Closing;
+            }
+            _ => {}
+        }
+    }
+
+    /// "Acknowledgements".
+    fn handle_ack(&mut self, cx: &Context, segment: &Segment) -> Told {
+        let (seq, ack) = (segment.seq, segment.ack);
+        let behind = self.client_next + u32::from(self.ahead);
+        let counts = self.has_reply()
+            && in_order(self.query_seq, seq, behind)
+            && in_order(self.server_seq, ack, self.end + 1);
+        if !counts {
+            return Told::Nothing;
+        }
+        self.note_stamp(segment);
+        if ack.before(self.end) || (ack == self.end && self.phase == Phase::Closing) {
+            self.count_repeat(cx, ack);
+        }
+        if ack == self.end && self.ahead > 0 && seq == behind && self.phase != Phase::Closing {
+            let flags = segment.flags.with(Flags::PSH);
+            return Told::Adopt(Segment {
+                seq: self.client_next,
+                len: self.ahead,
+                flags,
+                ..*segment
+            });
+        }
+        if ack == self.end && self.phase == Phase::Replied {
+            self.phase = Phase::Idle;
+            self.idle_until = Some(cx.now + IDLE);
+        }
+        let whole = if self.phase == Phase::Closing { self.end + 1 } else { self.end };
+        if self.query_open && ack == whole {
+            self.query_open = false;
+            self.send(cx, ack, self.client_next, 0, Flags(0));
+            return Told::Nothing;
+        }
+        if self.phase == Phase::Closing && ack == self.end + 1 && self.fin_noted {
+            self.phase = Phase::Over;
+        }
+        Told::Nothing
+    }
+
+    /// The third repeat of a place sends what is there again; after a repair each new place does.
+    fn count_repeat(&mut self, cx: &Context, ack: Seq) {
+        if ack.after(self.acked) {
+            self.acked = ack;
+            if self.repeats >= REPAIRING {
+                self.repeats = REPAIRING;
+                self.send_one(cx, ack);
+            } else {
+                self.repeats = 0;
+            }
+        } else if ack == self.acked && self.repeats < REPAIRING {
+            self.repeats += 1;
+            if self.repeats == 3 {
+                self.repeats = REPAIRING;
+                self.send_one(cx, ack);
+            }
+        }
+    }
+
+    /// The query has asked for the reply from a place on.
+    fn note_repair(&mut self, place: Seq) {
+        self.acked = place;
+        self.repeats = REPAIRING;
+    }
+
+    fn note_fin(&mut self) {
+        if !self.fin_noted {
+            self.fin_noted = true;
+            self.client_next = self.client_next + 1;
+        }
+    }
+
+    fn note_stamp(&mut self, segment: &Segment) {
+        if let Some((stamp, _)) = segment.timestamps
+            && (segment.flags.contains(Flags::SYN) || (stamp.wrapping_sub(self.heard) as i32) >= 0)
+        {
+            self.heard = stamp;
+        }
+    }
+
+    fn has_entry(&self) -> bool {
+        !matches!(self.phase, Phase::Fresh | Phase::Over)
+    }
+
+    fn has_reply(&self) -> bool {
+        matches!(self.phase, Phase::Replied | Phase::Idle | Phase::Closing)
+    }
+
+    /// The query as the client sent it.
+    fn query_again(&self) -> Segment {
+        let fin = if self.fin_noted { Flags::FIN } else { Flags(0) };
+        Segment {
+            seq: self.query_seq,
+            ack: self.server_seq,
+            len: self.query_length,
+            flags: Flags::ACK.with(Flags::PSH).with(fin),
+            window: u16::MAX,
+            timestamps: self.stamped().then_some((self.heard, 0)),
+            ..Segment::default()
+        }
+    }
+
+    fn stamped(&self) -> bool {
+        self.syn.timestamps.is_some()
+    }
+
+    /// The window scale is offered to clients that offer timestamps and the same.
+    fn scaled(&self) -> bool {
+        self.stamped() && self.syn.syn.is_some_and(|syn| syn.window_scale.is_some())
+    }
+
+    /// Payload of a full segment.
+    fn payload(&self) -> u16 {
+        let offered = self.syn.syn.map_or(0, |syn| syn.mss);
+        let offered = if offered == 0 { DEFAULT_MSS } else { offered };
+        self.mss.min(offered) - if self.stamped() { 12 } else { 0 }
+    }
+
+    fn send_syn_ack(&mut self, cx: &Context) {
+        let options = self.syn.syn.unwrap_or_default();
+        let stamped = self.stamped();
+        self.out.push(Segment {
+            seq: self.cookie,
+            ack: self.syn.seq + 1,
+            window: u16::MAX,
+            flags: Flags::SYN.with(Flags::ACK),
+            timestamps: stamped.then(|| (cx.timestamp(), self.heard)),
+            syn: Some(SynOptions {
+                mss: self.mss,
+                window_scale: self.scaled().then_some(self.scale),
+                sack_permitted: stamped && options.sack_permitted,
+                fast_open: None,
+            }),
+            ..Segment::default()
+        });
+    }
+
+    /// The reply's segments from a place on; gives the first.
+    fn send_from(&mut self, cx: &Context, mut place: Seq) -> Option<Segment> {
+        let before = self.out.len();
+        while place.before(self.end) {
+            place = self.send_one(cx, place);
+        }
+        self.out.get(before).copied()
+    }
+
+    /// The reply's segment at a place, or our FIN at its end; gives the place behind it.
+    fn send_one(&mut self, cx: &Context, place: Seq) -> Seq {
+        if !place.before(self.end) {
+            self.send_fin(cx);
+            return self.end;
+        }
+        let left = self.end.distance(place);
+        let len = left.min(u32::from(self.payload())) as u16;
+        let next = place + u32::from(len);
+        let mut flags = Flags(0);
+        if next == self.end {
+            flags = Flags::PSH;
+            if self.fin_on_reply {
+                flags = flags.with(Flags::FIN);
+            }
+        }
+        // Of several segments all acknowledge the query's beginning, so that the client goes on asking.
+        let ack = if self.query_open { self.query_seq } else { self.client_next };
+        self.send(cx, place, ack, len, flags);
+        next
+    }
+
+    fn send_fin(&mut self, cx: &Context) {
+        let ack = if self.query_open { self.query_seq } else { self.client_next };
+        self.send(cx, self.end, ack, 0, Flags::FIN);
+    }
+
+    fn send(&mut self, cx: &Context, seq: Seq, ack: Seq, len: u16, flags: Flags) {
+        let scale = if self.scaled() { self.scale } else { 0 };
+        self.out.push(Segment {
+            seq,
+            ack,
+            window: u16::MAX >> scale,
+            len,
+            flags: flags.with(Flags::ACK),
+            timestamps: self.stamped().then(|| (cx.timestamp(), self.heard)),
+            ..Segment::default()
+        });
+    }
+}
+
+/// Whether a number lies from `first` to `last`.
+fn in_order(first: Seq, seq: Seq, last: Seq) -> bool {
+    !seq.before(first) && !seq.after(last)
+}
+
+/// The length before a message (RFC 1035, 4.2.2).
+const PREFIX: u32 = 2;
+/// `edns_size`: what the server is told that a reply may have.
+pub(crate) const ASKED_SIZE: u32 = 65_500;
+/// The longest query, with its prefix, that is kept.
+pub(crate) const LONGEST: u16 = 1024;
+/// `max_segments`.
+const MOST_SEGMENTS: u32 = 10;
+/// `patience`: a query that comes again later is ordinary TCP's.
+const PATIENCE: Span = Span::from_ms(500);
+/// `idle`.
+const IDLE: Span = Span::from_secs(10);
+/// `repeats` once something was sent again.
+const REPAIRING: u8 = 252;
+/// RFC 9293, 3.7.1.
+const DEFAULT_MSS: u16 = 536;
