@@ -13,7 +13,7 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup run check test lint gateway wheel results docs bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe clean
+.PHONY: help setup run check test lint gateway wheel results docs agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ docs: setup ## Generates the scenario reference, the JSON schema, and the tables
 	$(BIN)/python tools/scenario_reference.py
 	$(BIN)/python tools/table_reference.py
 	$(BIN)/python tools/dns_profile_tables.py
+
+agreement: setup ## The simulator against a real kernel on 60 scenarios drawn at random (SEED=1000)
+	$(BIN)/narrows agreement --draws 60 --seed $(or $(SEED),1000)
 
 bench-sim: setup ## Speed against ns-3 and ns-2 (QUICK=1: under 5 minutes)
 	$(BIN)/python benchmarks/bench_sim.py

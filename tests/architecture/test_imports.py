@@ -40,6 +40,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "probe": {"_core", "errors", "results"},
     # Servers and paths to ask; knows nobody who asks.
     "lab": {"_core", "errors"},
+    # Holds the simulator against a kernel.
+    "agreement": {"_core", "errors", "scenario", "results", "backends", "report"},
     # Reads a machine's queues as the kernel backend does.
     "monitor": {"_core", "errors", "results", "backends"},
     "reproduce": {
@@ -62,6 +64,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "reproduce",
         "probe",
         "monitor",
+        "agreement",
         "sweeps",
         "atlas",
         "captures",

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from narrows.cli import (
+    agreement,
     check,
     compare,
     import_atlas,
@@ -78,6 +79,7 @@ for _name, _module in (
     ("ratio", ratio),
     ("reproduce", reproduce),
     ("probe", probe),
+    ("agreement", agreement),
     ("monitor", monitor),
     ("kernel check", kernel_check),
     ("kernel prepare", kernel_prepare),

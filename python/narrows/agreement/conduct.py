@@ -1,0 +1,176 @@
+"""Draws scenarios, runs each on a kernel and in the simulator, and sums up."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import Any
+
+from narrows import _core
+from narrows.agreement.compare import METRICS, Comparison, figures
+from narrows.agreement.draws import drawn, set_of
+from narrows.backends import run
+from narrows.scenario import Bulk, Scenario
+
+__all__ = ["Agreement", "conduct"]
+
+WITHIN = 2.0
+"""So many bounds is what most draws must be within."""
+
+SHARE = 0.9
+
+
+class Stopped(Exception):  # noqa: N818 - a signal, not an error
+    """Raised inside a run when the whole is being interrupted."""
+
+
+@dataclass
+class Agreement:
+    """What came out."""
+
+    seed: int
+    draws: int
+    sim_seeds: int
+    kernel: Mapping[str, Any] = field(default_factory=dict)
+    """Which kernel it was: way, version, virtual time."""
+    comparisons: list[Comparison] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def counted(self) -> list[Comparison]:
+        """Those that say something."""
+        return [each for each in self.comparisons if not each.left_out]
+
+    def summary(self) -> list[dict[str, Any]]:
+        """For each metric: mean absolute difference, bound, share within twice that."""
+        found = []
+        for metric in METRICS:
+            values = [
+                abs(each.differences()[metric.name])
+                for each in self.counted
+                if metric.name in each.differences()
+            ]
+            mean = statistics.fmean(values) if values else None
+            within = [value <= WITHIN * metric.bound_shown for value in values]
+            found.append(
+                {
+                    "metric": metric.name,
+                    "unit": "%" if metric.relative else "points",
+                    "draws": len(values),
+                    "mean_absolute_difference": mean,
+                    "bound": metric.bound_shown,
+                    "within_twice_percent": 100.0 * sum(within) / len(values) if values else None,
+                    "agrees": mean is not None
+                    and mean <= metric.bound_shown
+                    and sum(within) >= SHARE * len(values),
+                }
+            )
+        return found
+
+    def document(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        return {
+            "set": set_of(self.seed),
+            "seed": self.seed,
+            "draws": self.draws,
+            "sim_seeds": self.sim_seeds,
+            "kernel": dict(self.kernel),
+            "complete": len(self.comparisons) == self.draws,
+            "metrics": self.summary(),
+            "comparisons": [
+                {
+                    "draw": each.number,
+                    "what": each.what,
+                    "left_out": each.left_out,
+                    "kernel": dict(each.kernel),
+                    "sim": dict(each.sim),
+                    "differences": each.differences(),
+                }
+                for each in self.comparisons
+            ],
+        }
+
+
+def conduct(
+    *,
+    draws: int,
+    seed: int,
+    sim_seeds: int = 3,
+    backend: str = "kernel",
+    jobs: int = 1,
+    told: Callable[[int, int], object] | None = None,
+    draw: Callable[[int, int], Scenario] = drawn,
+) -> Agreement:
+    """Runs draws 0 to `draws` - 1 of a seed.
+
+    Args:
+        draws: How many.
+        seed: Of the draws: 1 to 99 to develop with, from 1000 on sealed.
+        sim_seeds: Runs in the simulator for each.
+        backend: The kernel's.
+        jobs: Draws at once; a guest needs a core.
+        told: How many are done, of how many.
+        draw: Gives a draw of a seed.
+
+    Raises:
+        BackendError: The kernel cannot be had, or refuses a draw.
+    """
+    result = Agreement(seed, draws, sim_seeds)
+    stop = threading.Event()
+
+    def watch(_: float) -> None:
+        if stop.is_set():
+            raise Stopped
+
+    def one(number: int) -> Comparison:
+        scenario = draw(seed, number)
+        real = run(scenario, backend=backend, progress=watch)
+        facts = real.host.get("kernel", {})
+        result.kernel = {key: facts.get(key) for key in ("way", "version", "virtual_time")}
+        simulated = [run(scenario, seed=other, progress=watch) for other in range(1, sim_seeds + 1)]
+        return Comparison(
+            number,
+            scenario.name,
+            words(scenario),
+            figures([real]),
+            figures(simulated),
+            "; ".join(facts.get("flags", ())),
+        )
+
+    with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="narrows") as pool:
+        futures = [pool.submit(one, number) for number in range(draws)]
+        try:
+            for done, future in enumerate(as_completed(futures), start=1):
+                result.comparisons.append(future.result())
+                if told is not None:
+                    told(done, draws)
+        except KeyboardInterrupt:
+            result.interrupted = True
+        finally:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+    result.comparisons.sort(key=lambda each: each.number)
+    return result
+
+
+def words(scenario: Scenario) -> str:
+    """A draw in a few words."""
+    bottleneck = scenario.links[0].direction("forward")
+    bulk = scenario.traffic[0]
+    assert isinstance(bulk, Bulk), "draws have nothing else"
+    queue = bottleneck.queue
+    marks = " ecn" if getattr(queue, "ecn", False) else ""
+    ring = " ring" if bottleneck.ring is not None else ""
+    delay = 2 * scenario.links[1].direction("forward").delay
+    parts: Sequence[str] = (
+        f"{queue.kind}{marks}{ring}",
+        _core.format_rate(bottleneck.rate),
+        f"{delay / 1e9:.0f} ms",
+        f"{bulk.total} {bulk.tcp.congestion}",
+        f"{100 * (bulk.ecn_share or 0):.0f} % ECN",
+        f"{scenario.dns[0].workers} workers",
+    )
+    return ", ".join(parts)

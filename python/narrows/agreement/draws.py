@@ -1,0 +1,181 @@
+"""Scenarios drawn from a stated distribution.
+
+A dumbbell: senders, a bottleneck, receivers; DNS stubs beside the receivers and a server near the
+senders. Drawn are, each by itself:
+
+- the bottleneck's rate: 1 to 50 Mbit/s, uniform in its logarithm
+- the round trip of bulk traffic: 5 to 300 ms, uniform in its logarithm; of DNS: 2 to 60 ms likewise
+- the queue: bfifo, pfifo, red, codel, fq-codel, pie or sfq
+- its room: a quarter to four times the product of rate and round trip, 15 kB to 2 MB, uniform in
+  the logarithm; RED's `min` and `max` as shares of it; CoDel's and PIE's `target` 2 to 30 ms
+- marking: in half of the cases where the queue can mark
+- connections: 1 to 60, uniform in the logarithm; ECN share 0, 0.5 or 1; CUBIC or Reno
+- DNS workers: 5 to 40; pauses of 50 to 500 ms on average
+- the ring: none in two of three, otherwise 2 to 40 ms of the line
+"""
+
+from __future__ import annotations
+
+import math
+import random
+
+from narrows.scenario import Scenario
+
+__all__ = ["DURATION_S", "SETTLED_S", "drawn", "set_of"]
+
+DURATION_S = 40.0
+SETTLED_S = 12.0
+"""DNS begins here, and so do the figures."""
+
+QUEUES = ("bfifo", "pfifo", "red", "codel", "fq-codel", "pie", "sfq")
+
+DEVELOPMENT = range(1, 100)
+SEALED_FROM = 1000
+
+
+def set_of(seed: int) -> str:
+    """The set to which a seed's draws belong.
+
+    Examples:
+        >>> set_of(1), set_of(500), set_of(1000)
+        ('development', 'other', 'sealed')
+    """
+    if seed in DEVELOPMENT:
+        return "development"
+    return "sealed" if seed >= SEALED_FROM else "other"
+
+
+def drawn(seed: int, number: int) -> Scenario:
+    """A draw of a seed; the same for ever, as long as the distribution stays.
+
+    Examples:
+        >>> drawn(1, 0) == drawn(1, 0), drawn(1, 0) == drawn(1, 1)
+        (True, False)
+    """
+    chance = random.Random(f"narrows agreement/{seed}/{number}")
+
+    def between(low: float, high: float) -> float:
+        return math.exp(chance.uniform(math.log(low), math.log(high)))
+
+    rate = round(between(1e6, 50e6), -4)
+    round_trip_ms = between(5.0, 300.0)
+    dns_ms = between(2.0, 60.0)
+    connections = round(between(1.0, 60.0))
+    share = chance.choice((0.0, 0.5, 1.0))
+    congestion = chance.choice(("cubic", "reno"))
+    workers = chance.randint(5, 40)
+    pause_ms = between(50.0, 500.0)
+    room = between(0.25, 4.0) * rate / 8.0 * round_trip_ms * 1e-3
+    queue = _queue(chance, min(2e6, max(15e3, room)))
+    ring_ms = between(2.0, 40.0) if chance.random() < 1 / 3 else 0.0
+    ring_bytes = max(3100, round(rate / 8.0 * ring_ms * 1e-3))
+    ring = f'ring = {{ bytes = "{ring_bytes} B" }}\n' if ring_ms else ""
+    text = f"""
+name = "draw-{seed}-{number}"
+seed = {number + 1}
+duration = "{DURATION_S:g} s"
+nodes = {{ hosts = ["senders", "server", "receivers", "stubs"], routers = ["near", "far"] }}
+
+[[links]]
+name = "bottleneck"
+between = ["near", "far"]
+rate = "{round(rate)} bit/s"
+framing = "ethernet"
+forward = {{ queue = {queue} }}
+{ring}
+[[links]]
+name = "bulk"
+between = ["senders", "near"]
+rate = "200 Mbit/s"
+delay = "{round_trip_ms / 2:.3f} ms"
+framing = "ethernet"
+
+[[links]]
+name = "dns"
+between = ["server", "near"]
+rate = "200 Mbit/s"
+delay = "{dns_ms / 2:.3f} ms"
+framing = "ethernet"
+
+[[links]]
+name = "lan"
+between = ["far", "receivers"]
+rate = "200 Mbit/s"
+framing = "ethernet"
+
+[[links]]
+name = "wifi"
+between = ["far", "stubs"]
+rate = "200 Mbit/s"
+framing = "ethernet"
+
+[[traffic]]
+kind = "bulk"
+name = "bulk"
+sender = "senders"
+receiver = "receivers"
+connections = {connections}
+ecn_share = {share}
+opener = "receiver"
+spread = "2 s"
+stagger = "random"
+tcp = {{ congestion = "{congestion}", timer_granularity = "10 ms" }}
+
+[[dns]]
+name = "stubs"
+client = "stubs"
+server = "server"
+workers = {workers}
+queries = 100000
+retry = "windows"
+start = "{SETTLED_S:g} s"
+spread = "1 s"
+think_mean = "{pause_ms:.1f} ms"
+service = "0.5 ms"
+service_jitter_mean = "0.5 ms"
+
+[monitor]
+queues = {{ links = ["bottleneck.forward"], rate = 97.3 }}
+links = {{ links = ["bottleneck.forward"], rate = 10 }}
+"""
+    return Scenario.parse(text, file=f"draw {number} of seed {seed}")
+
+
+def _queue(chance: random.Random, room: float) -> str:
+    kind = chance.choice(QUEUES)
+    ecn = "true" if chance.random() < 0.5 else "false"
+    target = math.exp(chance.uniform(math.log(2.0), math.log(30.0)))
+    packets = max(10, round(room / 1514))
+    low, width = chance.uniform(0.1, 0.3), chance.uniform(0.2, 0.5)
+    probability = chance.choice((0.02, 0.05, 0.1, 0.2))
+    match kind:
+        case "bfifo":
+            return f'{{ kind = "bfifo", limit = "{round(room)} B" }}'
+        case "pfifo":
+            return f'{{ kind = "pfifo", limit = {packets} }}'
+        case "red":
+            lower, upper = max(4500, round(room * low)), max(12_000, round(room * (low + width)))
+            # tc-red(8): (2 min + max) / (3 avpkt), and no less than min / avpkt.
+            burst = math.ceil((2 * lower + upper) / 3000) + 1
+            return (
+                f'{{ kind = "red", limit = "{max(round(room), 2 * upper)} B", min = "{lower} B", '
+                f'max = "{upper} B", avpkt = "1000 B", burst = {burst}, '
+                f"probability = {probability}, ecn = {ecn} }}"
+            )
+        case "codel":
+            return (
+                f'{{ kind = "codel", limit = {max(packets, 20)}, target = "{target:.1f} ms", '
+                f"ecn = {ecn} }}"
+            )
+        case "fq-codel":
+            return (
+                f'{{ kind = "fq-codel", limit = {max(packets, 100)}, flows = 65536, '
+                f'target = "{target:.1f} ms", ecn = {ecn} }}'
+            )
+        case "pie":
+            return (
+                f'{{ kind = "pie", limit = {max(packets, 20)}, target = "{target:.1f} ms", '
+                f"ecn = {ecn} }}"
+            )
+        case _:
+            return f'{{ kind = "sfq", limit = {min(packets, 1000)}, depth = 127 }}'
