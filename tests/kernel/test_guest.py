@@ -135,3 +135,47 @@ def test_delays_are_the_scenarios(guest: str) -> None:
     expected = 2 * (5.0 + 2.0) + 0.5 + 8e3 * (108 + 138) / 10e6 + 8e3 * 170 / 100e6
     response = found.queries.get_column("rtt_ms").to_list()
     assert math.isclose(min(response), expected, abs_tol=0.05)
+
+
+def test_datagrams_take_the_time_of_the_path(guest: str) -> None:
+    """Half of the line: each waits for nothing, so it takes delay and transmission."""
+    text = """
+name = "datagrams"
+duration = "12 s"
+links = [{ name = "wan", between = ["a", "b"], rate = "1 Mbit/s", delay = "10 ms" }]
+
+[[traffic]]
+kind = "udp"
+name = "stream"
+sender = "a"
+receiver = "b"
+rate = "500 kbit/s"
+packet = "500 B"
+
+[[traffic]]
+kind = "ping"
+name = "probes"
+sender = "b"
+receiver = "a"
+interval = "100 ms"
+start = "1 s"
+"""
+    result = run(Scenario.parse(text), backend=guest)
+    streams = result.table("streams")
+    assert streams.get_column("sent_packets").sum() == pytest.approx(12.0 * 500e3 / 4000, abs=2)
+    # 10 ms of delay and 500 bytes at 1 Mbit/s, behind an answer of 84 bytes at most.
+    delays = streams.get_column("delay_min_ms").drop_nulls()
+    assert delays.min() == pytest.approx(10.0 + 4.0, abs=0.05)
+    longest = streams.sort("t_s").get_column("delay_max_ms").drop_nulls().to_list()
+    # The first waits until ARP has resolved the neighbour: 28 bytes there and 28 bytes back.
+    assert longest[0] == pytest.approx(10.0 + 4.0 + 2 * (10.0 + 0.224), abs=0.05)
+    assert max(longest[1:]) < 10.0 + 4.0 + 1.0
+    assert streams.get_column("lost_packets").sum() == 0
+    pings = result.table("pings")
+    answered = pings.filter(pl.col("fate") == "answered")
+    # One is due at the very end.
+    assert pings.height in (110, 111) and answered.height >= 109
+    # There nothing is in the way; back, perhaps a datagram of 500 bytes.
+    assert answered.get_column("there_ms").min() == pytest.approx(10.672, abs=0.05)
+    assert 21.3 < answered.get_column("rtt_ms").min() < 21.4 + 4.0
+    assert result.summary["pings"]["lost_percent"] == 0.0

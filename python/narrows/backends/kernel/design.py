@@ -31,6 +31,7 @@ from typing import Any
 
 from narrows.backends.backend import Refusal
 from narrows.backends.kernel import disciplines, tcp_settings
+from narrows.backends.kernel.inside.agent.datagrams import LEAST_BYTES
 from narrows.backends.kernel.tcp_settings import TcpUse
 
 __all__ = ["Design"]
@@ -40,6 +41,7 @@ Plan = Mapping[str, Any]
 MOST_NODES = 400
 MOST_CONNECTIONS = 5000
 MOST_WORKERS = 5000
+MOST_STREAMS = 1000
 
 WIRES = "wires"
 
@@ -55,12 +57,15 @@ _LINK_KEYS = {
 
 _BULK_KEYS = {"connections"}
 _CONNECTION_KEYS = {"name", "there", "back", "tcp", "opener", "start", "stop"}
+_STREAM_KEYS = {
+    *("streams", "packet_bytes", "interval", "spacing", "probes", "rate", "packets", "period"),
+}
 _CLIENT_KEYS = {
     *("server", "there", "back", "workers", "start", "spread", "warm_up", "queries"),
     *("think_mean", "sizes", "udp", "tcp"),
 }
 _SERVER_KEYS = {"service", "service_jitter_mean", "udp_payload", "tcp"}
-_SCENARIO_KEYS = {"opportunities_ms": "rate_trace"}
+_SCENARIO_KEYS = {"opportunities_ms": "rate_trace", "on_off": "on"}
 
 _PS = 10**12
 _ETHERNET = 14
@@ -68,6 +73,7 @@ _NETEM_LIMIT = 200_000
 _FAST = 100_000_000
 _FLAVOURS = 16
 _BULK_PORT = 5001
+_DATAGRAM_PORT = 7001
 _FIRST_PORT = 10_000
 _ROOT = 0x10000
 _QUEUE = 0x100000
@@ -112,6 +118,7 @@ class Design:
         self._uses: dict[int, TcpUse] = {}
         self._bulk: list[dict[str, Any]] = []
         self._dns: list[dict[str, Any]] = []
+        self._datagrams: list[dict[str, Any]] = []
         self._flow_rows: list[dict[str, Any]] = []
         for position, application in enumerate(plan["applications"]):
             self._application(position, application)
@@ -160,6 +167,7 @@ class Design:
             "filters": self._filters,
             "bulk": self._bulk,
             "dns": self._dns,
+            "datagrams": self._datagrams,
             "samples": {
                 "queues": self._samples(plan["queue_monitors"]),
                 "links": self._samples(plan["link_monitors"]),
@@ -326,6 +334,8 @@ class Design:
             self._add_bulk(name, told["connections"])
         elif kind == "dns-client":
             self._add_dns(name, told)
+        elif kind in ("udp", "ping"):
+            self._add_datagrams(name, kind, told)
         elif kind != "dns-server":
             self._refuse(f"traffic.{name}.kind", f"{kind} is not supported yet")
 
@@ -430,6 +440,47 @@ class Design:
                 "reply_bytes": reply,
                 "service_s": server["service"] / _PS,
                 "service_jitter_s": server["service_jitter_mean"] / _PS,
+            }
+        )
+
+    def _add_datagrams(self, name: str, kind: str, told: Plan) -> None:
+        key = f"traffic.{name}."
+        self._unknown(key, told, _STREAM_KEYS)
+        if told["packet_bytes"] < LEAST_BYTES:
+            self._refuse(f"{key}packet", f"a datagram needs {LEAST_BYTES} B here")
+        if len(told["streams"]) + sum(len(each["streams"]) for each in self._datagrams) > (
+            MOST_STREAMS
+        ):
+            self._refuse(f"{key}pairs", f"more than {MOST_STREAMS} streams in all")
+        streams = []
+        for stream in told["streams"]:
+            self._unknown(key, stream, {"name", "there", "back", "start", "stop"})
+            there, back = (self._plan["paths"][stream[way]] for way in ("there", "back"))
+            self._route(there, 0, f"{key}route")
+            self._route(back, 0, f"{key}route_back")
+            streams.append(
+                {
+                    "sender": self._spaces[there["from"]],
+                    "sender_address": self._address(there["from"], 0),
+                    "receiver": self._spaces[there["to"]],
+                    "receiver_address": self._address(there["to"], 0),
+                    "start_s": stream["start"] / _PS,
+                    "stop_s": None if stream["stop"] is None else stream["stop"] / _PS,
+                }
+            )
+        is_ping = kind == "ping"
+        packet = told["packet_bytes"]
+        self._datagrams.append(
+            {
+                "group": name,
+                "answers": is_ping,
+                "port": _DATAGRAM_PORT + len(self._datagrams),
+                "packet_bytes": packet,
+                "gap_s": told["interval"] / _PS if is_ping else 8 * packet / told["rate"],
+                "poisson": told["spacing"] == "poisson",
+                "packets": told["probes"] if is_ping else told["packets"],
+                "period_s": None if is_ping else told["period"] / _PS,
+                "streams": streams,
             }
         )
 

@@ -122,7 +122,7 @@ def _modules(way: Way) -> list[str]:
 def _memory_mb(job: Mapping[str, Any]) -> int:
     connections: int = sum(len(group["flows"]) for group in job["bulk"])
     workers: int = sum(group["workers"] for group in job["dns"])
-    processes = len(job["bulk"]) + 2 * len(job["dns"]) + 3
+    processes = len(job["bulk"]) + len(job["datagrams"]) + 2 * len(job["dns"]) + 3
     return 256 + connections + workers // 4 + 24 * processes + len(job["namespaces"])
 
 

@@ -37,6 +37,7 @@ def read_tables(
     tables = {
         "flows": _flows(folder, job, flows),
         **_dns(folder, job),
+        **_datagrams(folder, job),
     }
     if job["samples"]["queues"] is not None:
         tables["queues"] = _queues(_read(folder, "queues")["rows"])
@@ -118,6 +119,14 @@ def _dns(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
                 }
             )
     return {"queries": _columns(queries), "attempts": _columns(attempts)} if queries else {}
+
+
+def _datagrams(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
+    rows: dict[str, list[dict[str, Any]]] = {"streams": [], "pings": []}
+    for number, group in enumerate(job["datagrams"]):
+        found = _rows(_read(folder, f"datagrams-{number}"))
+        rows["pings" if group["answers"] else "streams"] += found
+    return {name: _columns(found) for name, found in rows.items() if found}
 
 
 def _queues(rows: Columns) -> Columns:

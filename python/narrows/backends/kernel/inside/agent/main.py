@@ -25,6 +25,7 @@ from typing import Any
 
 from . import network, system
 from .bulk import Bulk
+from .datagrams import Probers, Streams
 from .dns import Server, Workers
 from .loop import Loop
 from .samples import Sampler
@@ -111,6 +112,9 @@ class _Run:
                 self._dns.add(child)
             for number, group in enumerate(self._job["bulk"]):
                 self._fork(f"bulk-{number}", self._bulk(group))
+            for number, group in enumerate(self._job["datagrams"]):
+                name = f"datagrams-{number}"
+                self._fork(name, self._datagrams(group, f"{seed} {name}"))
             for name in ("queues", "links"):
                 if self._job["samples"][name] is not None:
                     self._fork(name, self._samples(self._job["samples"][name]))
@@ -183,6 +187,7 @@ class _Run:
             loop = Loop(self._origin)
             loop.on_readable(self._stop, loop.stop)
             rows = work(loop)
+            loop.at(self._job["duration_s"], loop.stop)
             loop.run()
             _write(self._folder / f"{name}.json", rows())
             code = 0
@@ -198,6 +203,15 @@ class _Run:
             made.listen()
             made.start()
             return made.rows
+
+        return work
+
+    def _datagrams(
+        self, group: Mapping[str, Any], seed: str
+    ) -> Callable[[Loop], Callable[[], Any]]:
+        def work(loop: Loop) -> Callable[[], Any]:
+            made = (Probers if group["answers"] else Streams)(group, loop, seed)
+            return lambda: columns(made.rows())
 
         return work
 
