@@ -18,7 +18,7 @@ def parameters(plan: Plan) -> dict[str, str]:
     sender = link(plan, "sender0.forward")
     receiver = link(plan, "receiver0.forward")
     ((kind, queue),) = bottleneck["queue"].items()
-    red = queue if kind == "red1993" else {}
+    red = queue if kind == "red-1993" else {}
     (tcp,) = plan["tcp"]
     bursts = _bursts(plan)
     values: dict[str, Any] = {
@@ -30,7 +30,7 @@ def parameters(plan: Plan) -> dict[str, str]:
         "sender_delay_s": sender["delay"] / PICOSECONDS,
         "bottleneck_delay_s": bottleneck["delay"] / PICOSECONDS,
         "receiver_delay_s": receiver["delay"] / PICOSECONDS,
-        "discipline": {"pfifo": "DropTail", "red1993": "RED", "drr": "DRR"}[kind],
+        "discipline": {"pfifo": "DropTail", "red-1993": "RED", "drr": "DRR"}[kind],
         "limit_packets": queue["limit"],
         "access_limit_packets": sender["queue"]["pfifo"]["limit"],
         # Where there is no RED, values that its set-up can swallow.

@@ -16,41 +16,25 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from narrows.scenario import (
+    DISCIPLINES,
     KINDS,
     SCHEDULES,
-    Adaptive,
     Answers,
-    Band,
-    Bfifo,
-    Blue,
     Change,
-    Class,
-    Classes,
-    Codel,
     ConnectionUse,
+    Discipline,
     Dns,
-    Drr,
     Exchange,
-    FqCodel,
     Framing,
     Group,
     Jitter,
     Lengths,
     Link,
-    Match,
     Monitor,
     Nodes,
-    Pfifo,
-    Pie,
-    Prio,
-    Qsdrr,
-    Red,
-    Red1993,
     Ring,
     Sampler,
     Scenario,
-    Sfq,
-    Tdrr,
     Tries,
     Way,
     json_schema,
@@ -103,25 +87,6 @@ BEFORE_TRAFFIC: list[Section] = [
     ("`framing`", Framing, ""),
     ("`ring`", Ring, ""),
     ("`jitter`", Jitter, ""),
-    ('`queue`, `kind = "pfifo"`', Pfifo, ""),
-    ('`queue`, `kind = "bfifo"`', Bfifo, ""),
-    ('`queue`, `kind = "red"`', Red, ""),
-    ('`queue`, `kind = "red-1993"`', Red1993, ""),
-    ("`queue.adaptive`", Adaptive, ""),
-    ('`queue`, `kind = "codel"`', Codel, ""),
-    ('`queue`, `kind = "fq-codel"`', FqCodel, ""),
-    ('`queue`, `kind = "pie"`', Pie, ""),
-    ('`queue`, `kind = "blue"`', Blue, ""),
-    ('`queue`, `kind = "drr"`', Drr, ""),
-    ('`queue`, `kind = "tdrr"`', Tdrr, ""),
-    ('`queue`, `kind = "qsdrr"`', Qsdrr, ""),
-    ('`queue`, `kind = "sfq"`', Sfq, ""),
-    ('`queue`, `kind = "prio"`', Prio, ""),
-    ("`queue.bands`", Band, ""),
-    ('`queue`, `kind = "classes"`', Classes, ""),
-    ("`queue.classes`", Class, ""),
-    ("`match`", Match, ""),
-    ("`[[changes]]`", Change, ""),
 ]
 BEHIND_TRAFFIC: list[Section] = [
     ("`[[dns]]`", Dns, ""),
@@ -139,6 +104,8 @@ def reference() -> str:
     """The text of docs/reference/scenario.md."""
     parts = [INTRODUCTION, _bounds_section()]
     parts += [_section(*section, section[1].model_fields) for section in BEFORE_TRAFFIC]
+    parts += _queues()
+    parts.append(_section("`[[changes]]`", Change, "", Change.model_fields))
     parts += _traffic()
     parts += [_section(*section, section[1].model_fields) for section in BEHIND_TRAFFIC]
     parts.append(_schedules())
@@ -166,6 +133,23 @@ def _bounds_section() -> str:
 
 def _large(number: int) -> str:
     return f"{number // 10**6} million" if number % 10**6 == 0 else str(number)
+
+
+def _queues() -> Iterator[str]:
+    """Each discipline, and the tables among the settings of each that none before it has."""
+    inner: dict[type[Table], dict[str, None]] = {}
+    for discipline in DISCIPLINES.values():
+        _inner_tables(discipline, "queue", inner)
+    shown: set[type[Table]] = set()
+    for kind, discipline in DISCIPLINES.items():
+        yield _section(f'`queue`, `kind = "{kind}"`', discipline, "", discipline.model_fields)
+        own: dict[type[Table], dict[str, None]] = {}
+        _inner_tables(discipline, "queue", own)
+        for table in own:
+            if table not in shown:
+                shown.add(table)
+                places = ", ".join(f"`{place}`" for place in inner[table])
+                yield _section(places, table, "", table.model_fields)
 
 
 def _traffic() -> Iterator[str]:
@@ -210,6 +194,9 @@ def _inner_tables(
 
 
 def _tables_in(annotation: Any) -> Iterator[type[Table]]:
+    """The tables that a type may hold, disciplines apart: these have sections of their own."""
+    if isinstance(annotation, type) and issubclass(annotation, Discipline):
+        return
     if isinstance(annotation, type) and issubclass(annotation, Table):
         yield annotation
     for part in get_args(annotation):
@@ -271,7 +258,7 @@ def _bounds(metadata: list[Any]) -> str:
         sign: getattr(m, sign) for m in flat for sign in signs if getattr(m, sign, None) is not None
     }
     low = "above " + _number(found["gt"]) if "gt" in found else _number(found.get("ge"))
-    high = _number(found.get("le"))
+    high = "below " + _number(found["lt"]) if "lt" in found else _number(found.get("le"))
     if low and high:
         return f", {low} to {high}"
     return f", {low} or more" if low else ""

@@ -36,7 +36,7 @@ def test_the_scenario_has_the_papers_numbers() -> None:
     plan = Scenario.load(FOLDER / "ds1.toml", set=PAPER.cell("ecn").set).plan(1)
     (link,) = (link for link in plan["links"] if link["name"] == "ds1.forward")
     assert link["rate"] == 1_544_000
-    red = link["queue"]["red1993"]
+    red = link["queue"]["red-1993"]
     assert (red["limit"], red["min"], red["max"]) == (100, 25.0, 75.0)
     assert red["weight"] == 2**-9
     assert red["max_p"] == 0.1

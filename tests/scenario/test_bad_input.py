@@ -132,7 +132,7 @@ CASES = [
     ("links/0/queue/burst", 1.5, "links[0].queue.burst: is not a whole number"),
     ("links/0/queue/ecn", "yes", "links[0].queue.ecn: is not true or false"),
     ("links/0/queue", 3, "links[0].queue: is not a table"),
-    ("links/0/queue", {}, "links[0].queue.kind: is missing; hint: one of pfifo, bfifo, red, red-1993, codel, fq-codel, pie, blue, drr, tdrr, qsdrr, sfq, prio, classes"),
+    ("links/0/queue", {}, "links[0].queue.kind: is missing; hint: one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, drr, tdrr, qsdrr, sfq, prio, classes"),
     ("links/0/queue/kind", "rde", "links[0].queue.kind: \"rde\" is not known here; hint: did you mean \"red\"?"),
     ("links", {}, "links: is not an array"),
     ("name", "two words", "name: is no name; hint: 1 to 64 letters"),

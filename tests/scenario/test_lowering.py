@@ -152,8 +152,9 @@ def test_the_whole_plan() -> None:
                 "dns_exempt": True,
                 "framing": ethernet,
                 "queue": {
-                    "red1993": {
-                        "unit": {"bytes": {"mean_packet": 500}},
+                    "red-1993": {
+                        "unit": "bytes",
+                        "mean_packet": 500,
                         "limit": 90_000,
                         "min": 20_000.0,
                         "max": 60_000.0,

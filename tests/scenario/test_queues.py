@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import typing
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "prio": {"bands": [{"name": "rest"}]},
     "classes": {"classes": [{"name": "rest"}]},
 }
-KINDS = [table.model_fields["kind"].default for table in typing.get_args(queues.AnyQueue)]
+KINDS = list(queues.DISCIPLINES)
 
 
 def scenario(queue: dict[str, Any]) -> Scenario:
@@ -274,10 +273,10 @@ def test_queues_inside_queues_come_to_the_plan() -> None:
 def test_adaptive_red_has_the_settings_of_its_paper() -> None:
     """Floyd, Gummadi and Shenker 2001, section 4."""
     own = {"interval": 500 * MS, "alpha": 0.01, "beta": 0.9, "top": 0.5, "bottom": 0.01}
-    assert lowered({**RED_1993, "adaptive": True})["red1993"]["adaptive"] == own
-    assert lowered({**RED_1993, "adaptive": False})["red1993"]["adaptive"] is None
+    assert lowered({**RED_1993, "adaptive": True})["red-1993"]["adaptive"] == own
+    assert lowered({**RED_1993, "adaptive": False})["red-1993"]["adaptive"] is None
     queue = {**RED_1993, "adaptive": {"interval": "1 s", "beta": 0.8}}
-    assert lowered(queue)["red1993"]["adaptive"] == {**own, "interval": 1000 * MS, "beta": 0.8}
+    assert lowered(queue)["red-1993"]["adaptive"] == {**own, "interval": 1000 * MS, "beta": 0.8}
     read = scenario(queue)
     assert Scenario.from_dict(json.loads(json.dumps(read.resolved()))) == read
 

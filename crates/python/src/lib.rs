@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 mod client;
 mod intake;
 mod quantities;
+mod queues;
 mod simulation;
 
 /// The compiled half of narrows; private, use the package `narrows`.
@@ -18,5 +19,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(target_os = "linux")]
     client::register(module)?;
     quantities::register(module)?;
+    queues::register(module)?;
     simulation::register(module)
 }

@@ -46,10 +46,10 @@ fn main() {
         for ecn in [false, true] {
             let config = linux::Config {
                 limit,
-                min: Bytes::new(74_874),
-                max: Bytes::new(262_374),
+                min: Some(Bytes::new(74_874)),
+                max: Some(Bytes::new(262_374)),
                 avpkt: Bytes::new(1400),
-                burst: 98,
+                burst: Some(98),
                 probability: 0.1,
                 ecn,
                 ..linux::Config::default()

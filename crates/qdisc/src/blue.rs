@@ -16,98 +16,56 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::random::uniform;
+pub use crate::settings::Unit;
+use crate::settings::{Settings, any, in_unit, probability, settings, words};
 use crate::storage::Storage;
-use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
 
-/// Settings of [`Blue`]; `limit` and `threshold` are counted in `unit`.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// What the queue is counted in.
-    pub unit: Unit,
-    /// What may wait; above zero. A packet is admitted if the sum with it is at most this.
-    pub limit: u64,
-    /// A queue longer than this, with the packet that comes, counts as a loss does (the paper's L);
-    /// `None`: only losses count.
-    pub threshold: Option<u64>,
-    /// What a loss adds to the probability (the paper's d1); above 0, at most 1.
-    pub increment: f64,
-    /// What idleness takes from the probability (d2); above 0, at most 1.
-    pub decrement: f64,
-    /// The shortest time between two changes of the probability (`freeze_time`).
-    pub freeze: Span,
-    /// How often an idle link counts.
-    pub idle: Idle,
-    /// Marks ECN-capable packets instead of dropping them.
-    pub ecn: bool,
-}
-
-/// What a queue is counted in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Unit {
-    /// Packets.
-    #[default]
-    Packets,
-    /// Bytes.
-    Bytes,
-}
-
-/// How often an idle link lowers the probability.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Idle {
-    /// Once each `freeze`, as long as it is idle.
-    #[default]
-    Repeated,
-    /// Once, when it becomes idle.
-    Once,
-}
-
-impl Config {
-    /// Whether a queue can have these settings.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        if self.limit == 0 {
-            return Err(ConfigError::LimitZero);
-        }
-        for (field, step) in [("increment", self.increment), ("decrement", self.decrement)] {
-            if !(step > 0.0 && step <= 1.0) {
-                return Err(ConfigError::NotProbability(field));
-            }
-        }
-        Ok(())
+settings! {
+    /// Blue (Feng, Shin, Kandlur, Saha 1999): the probability follows losses and idleness.
+    pub struct Config {
+        /// What `limit` and `threshold` count.
+        unit: Unit = Unit::Packets, any();
+        /// What may wait: a number of packets, or a size.
+        limit: u64 = 1000, in_unit().required();
+        /// A queue longer than this counts as a loss does (the paper's L): a number of packets, or a
+        /// size. By default only losses count.
+        threshold: Option<u64> = None, in_unit();
+        /// What a loss adds to the probability (the paper's d1).
+        increment: f64 = 0.02, probability();
+        /// What an idle link takes from it (d2).
+        decrement: f64 = 0.002, probability();
+        /// Shortest time between two changes of the probability (`freeze_time`).
+        freeze: Span = Span::from_ms(100), any();
+        /// How often an idle link counts: once each `freeze`, or once when it becomes idle.
+        idle: Idle = Idle::Repeated, any();
+        /// Marks packets of ECN-capable transports instead of dropping them.
+        ecn: bool = false, any();
     }
 }
 
-impl Default for Config {
-    /// One of the paper's pairs of steps, ten to one, with 100 ms between changes; a thousand
-    /// packets.
-    fn default() -> Self {
-        Self {
-            unit: Unit::Packets,
-            limit: 1000,
-            threshold: None,
-            increment: 0.02,
-            decrement: 0.002,
-            freeze: Span::from_ms(100),
-            idle: Idle::default(),
-            ecn: false,
-        }
+words! {
+    /// How often an idle link lowers the probability.
+    pub enum Idle {
+        /// Once each `freeze`, as long as it is idle.
+        Repeated = "repeated",
+        /// Once, when it becomes idle.
+        Once = "once",
+    }
+}
+
+impl Settings for Config {}
+
+impl Discipline for Config {
+    const LABEL: &'static str = "Blue";
+    type Queue<P> = Blue<P>;
+
+    fn build<P: Packet>(&self, seed: u64) -> Blue<P> {
+        Blue::new(self.clone(), seed)
+    }
+
+    fn levels(&self) -> Levels {
+        Levels { in_packets: self.unit == Unit::Packets, ..Levels::packets(self.limit) }
     }
 }
 
@@ -156,12 +114,6 @@ impl<P: Packet> Blue<P> {
     /// The settings.
     pub const fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// The packet that leaves next, left where it is.
-    #[inline]
-    pub fn head(&self) -> Option<&P> {
-        self.storage.head()
     }
 
     /// Figure 1, "Upon packet loss (or Q_len > L) event".
@@ -241,6 +193,11 @@ impl<P: Packet> Qdisc<P> for Blue<P> {
             None => {}
         }
         packet
+    }
+
+    #[inline]
+    fn head(&self) -> Option<&P> {
+        self.storage.head()
     }
 
     #[inline]
@@ -363,7 +320,7 @@ mod tests {
 
     #[test]
     fn packets_are_hit_with_the_probability_each_on_its_own() {
-        let config = Config { limit: u64::MAX, ..Config::default() };
+        let config = Config { limit: u32::MAX.into(), ..Config::default() };
         let mut blue = with_probability(config, 0.25);
         let hits: Vec<bool> = (0..40_000)
             .map(|_| put(&mut blue, at_ms(1), Ecn::NotEct).1 == [DropReason::Early])
@@ -445,16 +402,16 @@ mod tests {
     #[test]
     fn impossible_settings_are_refused_by_field() {
         type Change = fn(&mut Config);
-        let refused: [(Change, ConfigError); 4] = [
-            (|c| c.limit = 0, ConfigError::LimitZero),
-            (|c| c.increment = 0.0, ConfigError::NotProbability("increment")),
-            (|c| c.increment = f64::NAN, ConfigError::NotProbability("increment")),
-            (|c| c.decrement = 1.1, ConfigError::NotProbability("decrement")),
+        let refused: [(Change, &str); 4] = [
+            (|c| c.limit = 0, "limit: must be above zero"),
+            (|c| c.increment = 0.0, "increment: must be above zero"),
+            (|c| c.increment = f64::NAN, "increment: must be above zero"),
+            (|c| c.decrement = 1.1, "decrement: must be at most 1"),
         ];
         for (change, error) in refused {
             let mut config = Config::default();
             change(&mut config);
-            assert_eq!(config.check(), Err(error));
+            assert_eq!(config.check().expect_err(error).to_string(), error);
         }
         assert_eq!(Config::default().check(), Ok(()));
     }

@@ -20,69 +20,102 @@
 
 use narrows_units::{Bytes, Pace, Rate, Span, Time};
 
-use crate::any_config::inner_seed;
-use crate::filter::{Filter, check_bands, classify};
+use crate::disciplines::inner_seed;
+use crate::fifo::PfifoConfig;
+use crate::filter::{Entry, Filter, MOST_ENTRIES, check_entries, classify, inner};
+use crate::settings::{MOST_BYTES, Settings, any, entries, name, settings, size};
 use crate::{
-    AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc,
-    Verdict,
+    AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels,
+    Packet, Qdisc, Verdict,
 };
 
-/// Settings of [`Classes`].
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// The classes, the one to be served first in front; at least one.
-    pub classes: Vec<Class>,
-}
-
-/// Settings of a class.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Class {
-    /// Its name, unique among the classes.
-    pub name: String,
-    /// Packets that any of these matches go here. The last class takes what none matches.
-    #[cfg_attr(feature = "serde", serde(rename = "match"))]
-    pub filters: Vec<Filter>,
-    /// The rate at which tokens come; `None`: the class may send what the line takes.
-    pub rate: Option<Rate>,
-    /// The most tokens that can be saved up; at least the largest packet. Goes with `rate`.
-    pub burst: Option<Bytes>,
-    /// Its discipline.
-    pub queue: AnyConfig,
-}
-
-impl Config {
-    /// Whether a queue can have these settings.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        let classes = self.classes.iter();
-        let classes = classes.map(|class| (class.name.as_str(), class.filters.as_slice()));
-        check_bands(&classes.collect::<Vec<_>>())?;
-        self.classes
-            .iter()
-            .try_for_each(|class| class.check().map_err(|error| error.in_band(&class.name)))
+settings! {
+    /// Rate-limited classes with filters: of those that may send, the first does.
+    ///
+    /// Each is a token bucket (tc-tbf(8)); they do not borrow from each other as in tc-htb(8).
+    pub struct Config {
+        /// The classes, the one to be served first in front.
+        classes: Vec<Class> = vec![Class { name: "all".into(), ..Class::default() }], entries(1, MOST_ENTRIES).required();
     }
 }
 
-impl Class {
-    fn check(&self) -> Result<(), ConfigError> {
+settings! {
+    /// A class of `classes`.
+    pub struct Class {
+        /// Unique in its queue.
+        name: String = String::new(), name().required();
+        /// Packets that are like one of these go here, unless an entry before has taken them; the last
+        /// entry takes what none matches.
+        filters as "match": Vec<Filter> = Vec::new(), entries(0, MOST_ENTRIES);
+        /// Its queue discipline; by default a pfifo of 1000 packets.
+        queue: AnyConfig = PfifoConfig::default().into(), any();
+        /// The rate that the class is held to, with `framing.queue_overhead` counted; without it, the
+        /// class may send what the line takes.
+        rate: Option<Rate> = None, any();
+        /// What it may send at once after a silence; goes with `rate`. A packet longer than this never
+        /// leaves.
+        burst: Option<Bytes> = None, size(1500, MOST_BYTES);
+    }
+}
+
+impl Settings for Class {
+    fn check_together(&self) -> Result<(), ConfigError> {
         match (self.rate, self.burst) {
-            (None, Some(_)) => return Err(ConfigError::Without("burst", "rate")),
-            (Some(_), None) => return Err(ConfigError::Without("rate", "burst")),
-            (Some(_), Some(Bytes::ZERO)) => return Err(ConfigError::NotPositive("burst")),
-            _ => {}
+            (None, Some(_)) => Err(ConfigError::new("burst", "goes with rate")
+                .or("such as rate = \"1 Mbit/s\", or leave burst out")),
+            (Some(_), None) => {
+                Err(ConfigError::new("burst", "is missing beside rate")
+                    .or("such as burst = \"10 kB\""))
+            }
+            _ => Ok(()),
         }
-        self.queue.check()
+    }
+}
+
+impl Settings for Config {
+    fn check_together(&self) -> Result<(), ConfigError> {
+        check_entries("classes", &self.classes)
+    }
+}
+
+impl Entry for Class {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn filters(&self) -> &[Filter] {
+        &self.filters
+    }
+
+    fn queue(&self) -> &AnyConfig {
+        &self.queue
+    }
+}
+
+impl Discipline for Config {
+    const LABEL: &'static str = "Classful";
+    const READS_PORTS: bool = true;
+    type Queue<P> = Classes<P>;
+
+    fn build<P: Packet>(&self, seed: u64) -> Classes<P> {
+        Classes::new(self, seed)
+    }
+
+    /// Classes have their own.
+    fn levels(&self) -> Levels {
+        Levels::default().in_several_lines()
+    }
+
+    fn settled(self, rate: Rate) -> Self {
+        let settled = |class: Class| {
+            let served = class.rate.map_or(rate, |own| own.min(rate));
+            Class { queue: class.queue.settled(served), ..class }
+        };
+        Self { classes: self.classes.into_iter().map(settled).collect() }
+    }
+
+    fn inner(&self) -> Vec<(String, &AnyConfig)> {
+        inner("classes", &self.classes)
     }
 }
 

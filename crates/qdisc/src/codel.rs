@@ -31,60 +31,41 @@ use narrows_units::{Bytes, Span, Time};
 
 pub use self::control::WhenEmpty;
 pub(crate) use self::control::{Books, Control, Controlled, Params};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, positive, settings, size, whole};
 use crate::stamped::Stamped;
 use crate::storage::Storage;
-use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
 
-/// Settings of [`Codel`], as tc-codel(8) names them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// Packets that may wait; above zero.
-    pub limit: u32,
-    /// The sojourn time that is acceptable where it lasts.
-    pub target: Span,
-    /// How long the sojourn time may stay above `target`; about the longest round-trip time.
-    pub interval: Span,
-    /// Marks ECN-capable packets instead of dropping them.
-    pub ecn: bool,
-    /// Sojourn time above which every ECN-capable packet is marked; `None`: there is none.
-    pub ce_threshold: Option<Span>,
-    /// The largest packet: CoDel does not act where no more bytes than this are left behind.
-    pub mtu: Bytes,
-}
-
-impl Config {
-    /// Whether a queue can have these settings.
-    pub const fn check(&self) -> Result<(), ConfigError> {
-        if self.limit == 0 {
-            return Err(ConfigError::LimitZero);
-        }
-        if self.target.as_ps() == 0 {
-            return Err(ConfigError::NotPositive("target"));
-        }
-        if self.interval.as_ps() == 0 {
-            return Err(ConfigError::NotPositive("interval"));
-        }
-        Ok(())
+settings! {
+    /// CoDel: tc-codel(8), RFC 8289.
+    pub struct Config {
+        /// Packets that may wait.
+        limit: u32 = 1000, whole(1, MOST_PACKETS);
+        /// The waiting time that is acceptable where it lasts.
+        target: Span = Span::from_ms(5), positive();
+        /// How long the waiting time may stay above `target`; about the longest round-trip time.
+        interval: Span = Span::from_ms(100), positive();
+        /// Marks packets of ECN-capable transports instead of dropping them.
+        ecn: bool = false, any();
+        /// Waiting time above which every ECN-capable packet is marked; none by default.
+        ce_threshold: Option<Span> = None, any();
+        /// The largest packet: nothing is dropped where no more bytes than this are left behind.
+        mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
     }
 }
 
-impl Default for Config {
-    /// Linux's, over Ethernet; target and interval are the RFC's too (sections 4.2 to 4.4).
-    fn default() -> Self {
-        Self {
-            limit: 1000,
-            target: Span::from_ms(5),
-            interval: Span::from_ms(100),
-            ecn: false,
-            ce_threshold: None,
-            mtu: Bytes::new(1514),
-        }
+impl Settings for Config {}
+
+impl Discipline for Config {
+    const LABEL: &'static str = "CoDel";
+    type Queue<P> = Codel<P>;
+
+    fn build<P: Packet>(&self, _seed: u64) -> Codel<P> {
+        Codel::new(self)
+    }
+
+    fn levels(&self) -> Levels {
+        Levels::target(self.target)
     }
 }
 

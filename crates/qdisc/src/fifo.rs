@@ -8,58 +8,54 @@
 
 use narrows_units::{Bytes, Time};
 
+use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, settings, size, whole};
 use crate::storage::Storage;
-use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
 
-/// Settings of [`Pfifo`], as tc-pfifo(8) names them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct PfifoConfig {
-    /// Packets that may wait; above zero.
-    pub limit: u32,
-}
-
-/// Settings of [`Bfifo`], as tc-bfifo(8) names them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct BfifoConfig {
-    /// Bytes that may wait; above zero. A packet is admitted if the sum with it is at most this.
-    pub limit: Bytes,
-}
-
-impl PfifoConfig {
-    /// Whether a queue can have these settings.
-    pub const fn check(&self) -> Result<(), ConfigError> {
-        if self.limit == 0 { Err(ConfigError::LimitZero) } else { Ok(()) }
+settings! {
+    /// Tail drop, counted in packets: tc-pfifo(8).
+    pub struct PfifoConfig {
+        /// Packets that the queue holds.
+        limit: u32 = 1000, whole(1, MOST_PACKETS).required();
     }
 }
 
-impl BfifoConfig {
-    /// Whether a queue can have these settings.
-    pub const fn check(&self) -> Result<(), ConfigError> {
-        if self.limit.get() == 0 { Err(ConfigError::LimitZero) } else { Ok(()) }
+settings! {
+    /// Tail drop, counted in bytes: tc-bfifo(8).
+    pub struct BfifoConfig {
+        /// Bytes that the queue holds, the link's `framing.queue_overhead` included.
+        limit: Bytes = Bytes::new(1000 * 1514), size(1, MOST_BYTES).required();
     }
 }
 
-impl Default for PfifoConfig {
-    fn default() -> Self {
-        Self { limit: 1000 }
+impl Settings for PfifoConfig {}
+impl Settings for BfifoConfig {}
+
+impl Discipline for PfifoConfig {
+    const LABEL: &'static str = "FIFO";
+    const NOTICES_IDLENESS: bool = false;
+    type Queue<P> = Pfifo<P>;
+
+    fn build<P: Packet>(&self, _seed: u64) -> Pfifo<P> {
+        Pfifo::new(self.clone())
+    }
+
+    fn levels(&self) -> Levels {
+        Levels::packets(self.limit)
     }
 }
 
-impl Default for BfifoConfig {
-    fn default() -> Self {
-        Self { limit: Bytes::new(1000 * 1514) }
+impl Discipline for BfifoConfig {
+    const LABEL: &'static str = "FIFO";
+    const NOTICES_IDLENESS: bool = false;
+    type Queue<P> = Bfifo<P>;
+
+    fn build<P: Packet>(&self, _seed: u64) -> Bfifo<P> {
+        Bfifo::new(self.clone())
+    }
+
+    fn levels(&self) -> Levels {
+        Levels { backlogs: vec![("limit", self.limit.get() as f64)], ..Levels::default() }
     }
 }
 
@@ -82,12 +78,6 @@ macro_rules! fifo {
                     counters: Counters::ZERO,
                 })
             }
-
-            /// The packet that leaves next, left where it is.
-            #[inline]
-            pub fn head(&self) -> Option<&P> {
-                self.0.storage.head()
-            }
         }
 
         impl<P: Packet> Qdisc<P> for $name<P> {
@@ -99,6 +89,11 @@ macro_rules! fifo {
             #[inline]
             fn dequeue(&mut self, _now: Time, _dropped: &mut Dropped<P>) -> Option<P> {
                 self.0.dequeue()
+            }
+
+            #[inline]
+            fn head(&self) -> Option<&P> {
+                self.0.storage.head()
             }
 
             #[inline]
@@ -225,8 +220,12 @@ mod tests {
 
     #[test]
     fn limit_zero_is_refused() {
-        assert_eq!(PfifoConfig { limit: 0 }.check(), Err(ConfigError::LimitZero));
-        assert_eq!(BfifoConfig { limit: Bytes::ZERO }.check(), Err(ConfigError::LimitZero));
+        let refused =
+            [PfifoConfig { limit: 0 }.check(), BfifoConfig { limit: Bytes::ZERO }.check()];
+        for error in refused {
+            let error = error.expect_err("nothing could wait");
+            assert_eq!(error.to_string(), "limit: must be above zero");
+        }
         assert_eq!(PfifoConfig::default().check(), Ok(()));
         assert_eq!(BfifoConfig::default().check(), Ok(()));
     }

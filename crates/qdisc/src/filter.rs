@@ -4,47 +4,45 @@
 //! `dport` are its `src_port` and `dst_port`. `port` (either end), lengths and ECN are not in
 //! flower; u32 and ematch have them.
 
-use crate::{ConfigError, Packet, Protocol};
+use crate::settings::{MOST_BYTES, Settings, any, one_of, settings, size, whole};
+use crate::{AnyConfig, ConfigError, Packet, Protocol};
 
-/// What a packet must be like. Everything that is given must hold; nothing given matches all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(default, deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Filter {
-    /// The transport protocol.
-    pub protocol: Option<Protocol>,
-    /// A port at either end; not zero.
-    pub port: Option<u16>,
-    /// The source port; not zero.
-    pub sport: Option<u16>,
-    /// The destination port; not zero.
-    pub dport: Option<u16>,
-    /// The least length, as [`Packet::bytes`] counts it.
-    pub min_bytes: Option<u32>,
-    /// The largest length.
-    pub max_bytes: Option<u32>,
-    /// Whether the packet is ECN-capable (marked ones are).
-    pub ecn: Option<bool>,
+settings! {
+    /// What a packet must be like: everything that is given must hold.
+    pub struct Filter as "Match" {
+        /// Its transport protocol; DNS runs over UDP.
+        protocol: Option<Protocol> = None, one_of(&["udp", "tcp"]);
+        /// A port at either end; 53 is DNS.
+        port: Option<u16> = None, whole(1, 65_535);
+        /// Its source port.
+        sport: Option<u16> = None, whole(1, 65_535);
+        /// Its destination port.
+        dport: Option<u16> = None, whole(1, 65_535);
+        /// Its least length, the link's `framing.queue_overhead` included.
+        min_bytes: Option<u32> = None, size(0, MOST_BYTES);
+        /// Its largest length.
+        max_bytes: Option<u32> = None, size(0, MOST_BYTES);
+        /// Whether it is of an ECN-capable transport.
+        ecn: Option<bool> = None, any();
+    }
 }
 
-impl Filter {
-    /// Whether a filter can be like this.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        for (field, port) in [("port", self.port), ("sport", self.sport), ("dport", self.dport)] {
-            if port == Some(0) {
-                return Err(ConfigError::NotPositive(field));
-            }
+impl Settings for Filter {
+    fn check_together(&self) -> Result<(), ConfigError> {
+        if *self == Self::default() {
+            return Err(ConfigError::new("", "matches every packet")
+                .or("name a condition; the last entry takes what is left"));
         }
         match (self.min_bytes, self.max_bytes) {
-            (Some(min), Some(max)) if min > max => Err(ConfigError::MinAboveMax),
+            (Some(min), Some(max)) if min > max => {
+                Err(ConfigError::new("min_bytes", "is above max_bytes").or("exchange or mend them"))
+            }
             _ => Ok(()),
         }
     }
+}
 
+impl Filter {
     /// Whether `packet` is what the filter asks for.
     #[inline]
     pub fn matches<P: Packet>(&self, packet: &P) -> bool {
@@ -69,20 +67,43 @@ pub(crate) fn classify<'a, P: Packet>(
     bands.position(|filters| filters.iter().any(|filter| filter.matches(packet))).unwrap_or(last)
 }
 
-/// Whether `bands`, as names and filters, can be told apart and reached.
-pub(crate) fn check_bands(bands: &[(&str, &[Filter])]) -> Result<(), ConfigError> {
-    let Some(last) = bands.len().checked_sub(1) else { return Err(ConfigError::NoBands) };
-    for (index, &(name, filters)) in bands.iter().enumerate() {
-        if bands[..index].iter().any(|&(other, _)| other == name) {
-            return Err(ConfigError::BandTwice(name.into()));
+/// What bands and classes have in common.
+pub(crate) trait Entry {
+    fn name(&self) -> &str;
+    fn filters(&self) -> &[Filter];
+    fn queue(&self) -> &AnyConfig;
+}
+
+/// Whether the entries of the list `key` can be told apart and reached.
+pub(crate) fn check_entries(key: &str, entries: &[impl Entry]) -> Result<(), ConfigError> {
+    for (index, entry) in entries.iter().enumerate() {
+        let at = |below: &str| format!("{key}[{index}]{below}");
+        let name = entry.name();
+        if entries[..index].iter().any(|other| other.name() == name) {
+            let what = format!("\"{name}\" is taken");
+            return Err(ConfigError::new(at(".name"), what).or("give them names"));
         }
-        if filters.is_empty() && index != last {
-            return Err(ConfigError::BandWithoutMatch(name.into()));
+        if entry.filters().is_empty() && index + 1 < entries.len() {
+            return Err(ConfigError::new(at(".match"), "is missing, so that nothing comes here")
+                .or("only the last entry takes what is left; give it match, or put it last"));
         }
-        filters.iter().try_for_each(Filter::check).map_err(|error| error.in_band(name))?;
+        if entry.queue().depth() >= DEEPEST {
+            let what = format!("has disciplines inside each other more than {DEEPEST} deep");
+            return Err(ConfigError::new(at(""), what));
+        }
     }
     Ok(())
 }
+
+/// The disciplines of the entries of the list `key`, each with the path to it.
+pub(crate) fn inner<'a>(key: &str, entries: &'a [impl Entry]) -> Vec<(String, &'a AnyConfig)> {
+    let places = (0..).map(|index| format!("{key}[{index}].queue"));
+    places.zip(entries.iter().map(Entry::queue)).collect()
+}
+
+/// Bands or classes of a queue, and matches of one of them.
+pub(crate) const MOST_ENTRIES: u64 = 64;
+const DEEPEST: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -145,21 +166,20 @@ mod tests {
     }
 
     #[test]
-    fn filters_and_bands_that_make_no_sense_are_refused() {
-        let zero = Filter { sport: Some(0), ..Filter::default() };
-        assert_eq!(zero.check(), Err(ConfigError::NotPositive("sport")));
-        let empty = Filter { min_bytes: Some(2), max_bytes: Some(1), ..Filter::default() };
-        assert_eq!(empty.check(), Err(ConfigError::MinAboveMax));
-        let any = [Filter::default()];
-        let check = check_bands;
-        assert_eq!(check(&[]), Err(ConfigError::NoBands));
-        assert_eq!(check(&[("a", &any), ("a", &[])]), Err(ConfigError::BandTwice("a".into())));
-        assert_eq!(
-            check(&[("a", &[]), ("b", &[])]),
-            Err(ConfigError::BandWithoutMatch("a".into()))
-        );
-        let error = check(&[("a", &[zero]), ("b", &[])]).expect_err("a port of zero");
-        assert_eq!(error.to_string(), "a: sport must be above zero");
-        assert_eq!(check(&[("a", &any), ("b", &[])]), Ok(()));
+    fn filters_that_make_no_sense_are_refused() {
+        for (filter, message) in [
+            (Filter { sport: Some(0), ..Filter::default() }, "sport: must be above zero"),
+            (
+                Filter { min_bytes: Some(2), max_bytes: Some(1), ..Filter::default() },
+                "min_bytes: is above max_bytes; hint: exchange or mend them",
+            ),
+            (
+                Filter::default(),
+                ": matches every packet; hint: name a condition; the last entry takes what is left",
+            ),
+        ] {
+            assert_eq!(filter.check().expect_err(message).to_string(), message);
+        }
+        assert_eq!(Filter { port: Some(53), ..Filter::default() }.check(), Ok(()));
     }
 }

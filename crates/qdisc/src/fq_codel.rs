@@ -37,89 +37,55 @@ use crate::codel::{Books, Control, Controlled, Params};
 use crate::drr::heap::Heap;
 use crate::drr::mix;
 use crate::drr::slab::{List, NIL, Slab};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, positive, settings, size, whole};
 use crate::stamped::Stamped;
-use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
 
-/// Settings of [`FqCodel`], as tc-fq_codel(8) names them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// Packets that may wait in all queues together; above zero.
-    pub limit: u32,
-    /// Bytes that may wait in all queues together.
-    pub memory_limit: Bytes,
-    /// Number of queues that flows are hashed to, 1 to 65536.
-    pub flows: u32,
-    /// Bytes that a flow may send in its turn; at least 256.
-    pub quantum: u32,
-    /// The sojourn time that is acceptable where it lasts.
-    pub target: Span,
-    /// How long the sojourn time may stay above `target`; about the longest round-trip time.
-    pub interval: Span,
-    /// Marks ECN-capable packets instead of dropping them.
-    pub ecn: bool,
-    /// Sojourn time above which every ECN-capable packet is marked; `None`: there is none.
-    pub ce_threshold: Option<Span>,
-    /// Packets of the fattest flow that an overflow drops at most.
-    pub drop_batch: u32,
-    /// The largest packet: CoDel does not act where no more bytes than this are left behind.
-    pub mtu: Bytes,
-    /// What an empty queue does to its interval above `target`.
-    pub when_empty: WhenEmpty,
-}
-
-impl Config {
-    /// Whether a queue can have these settings.
-    pub const fn check(&self) -> Result<(), ConfigError> {
-        if self.limit == 0 {
-            return Err(ConfigError::LimitZero);
-        }
-        if self.memory_limit.get() == 0 {
-            return Err(ConfigError::NotPositive("memory_limit"));
-        }
-        if self.flows == 0 {
-            return Err(ConfigError::NotPositive("flows"));
-        }
-        if self.flows > MOST_FLOWS {
-            return Err(ConfigError::Above("flows", MOST_FLOWS));
-        }
-        if self.quantum < LEAST_QUANTUM {
-            return Err(ConfigError::Below("quantum", LEAST_QUANTUM));
-        }
-        if self.target.as_ps() == 0 {
-            return Err(ConfigError::NotPositive("target"));
-        }
-        if self.interval.as_ps() == 0 {
-            return Err(ConfigError::NotPositive("interval"));
-        }
-        if self.drop_batch == 0 {
-            return Err(ConfigError::NotPositive("drop_batch"));
-        }
-        Ok(())
+settings! {
+    /// FQ-CoDel: tc-fq_codel(8), RFC 8290.
+    pub struct Config {
+        /// Packets that may wait in all queues together.
+        limit: u32 = 10_240, whole(1, MOST_PACKETS);
+        /// Bytes that may wait in all queues together.
+        memory_limit: Bytes = Bytes::new(32 << 20), size(1, MOST_BYTES);
+        /// Queues that flows are hashed to.
+        flows: u32 = 1024, whole(1, 65_536);
+        /// Bytes that a flow may send in its turn; 256 B to 1 MiB.
+        quantum: u32 = 1514, size(256, 1 << 20);
+        /// The waiting time that is acceptable where it lasts.
+        target: Span = Span::from_ms(5), positive();
+        /// How long the waiting time may stay above `target`; about the longest round-trip time.
+        interval: Span = Span::from_ms(100), positive();
+        /// Marks packets of ECN-capable transports instead of dropping them.
+        ecn: bool = true, any();
+        /// Waiting time above which every ECN-capable packet is marked; none by default.
+        ce_threshold: Option<Span> = None, any();
+        /// Packets of the fattest flow that an overflow drops at most.
+        drop_batch: u32 = 64, whole(1, 65_536);
+        /// The largest packet: nothing is dropped where no more bytes than this are left behind.
+        mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
+        /// What becomes of the time since which a flow's packets have waited for more than `target`,
+        /// once its queue is empty: Linux forgets it since March 2026, and kept it before.
+        when_empty: WhenEmpty = WhenEmpty::Forget, any();
     }
 }
 
-impl Default for Config {
-    /// Linux's, over Ethernet; the RFC's too (section 5.2).
-    fn default() -> Self {
-        Self {
-            limit: 10_240,
-            memory_limit: Bytes::new(32 << 20),
-            flows: 1024,
-            quantum: 1514,
-            target: Span::from_ms(5),
-            interval: Span::from_ms(100),
-            ecn: true,
-            ce_threshold: None,
-            drop_batch: 64,
-            mtu: Bytes::new(1514),
-            when_empty: WhenEmpty::Forget,
-        }
+impl Settings for Config {}
+
+impl Discipline for Config {
+    const LABEL: &'static str = "FQ-CoDel";
+    type Queue<P> = FqCodel<P>;
+
+    fn build<P: Packet>(&self, seed: u64) -> FqCodel<P> {
+        FqCodel::new(self.clone(), seed)
+    }
+
+    fn levels(&self) -> Levels {
+        Levels::target(self.target).in_several_lines()
+    }
+
+    fn held(&self) -> u64 {
+        self.flows.into()
     }
 }
 
@@ -420,9 +386,7 @@ impl Round {
 }
 
 /// As in Linux.
-const MOST_FLOWS: u32 = 65_536;
 /// As in Linux.
-const LEAST_QUANTUM: u32 = 256;
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,13 @@
-//! What holds for every discipline, under random traffic.
+//! What holds for every discipline, ours or not, under random traffic.
+//!
+//! For tests: whoever writes a discipline calls [`check`], or [`check_shaping`], in one of theirs.
 
 use narrows_units::{Bytes, Span, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
 use crate::random::uniform;
-use crate::traffic::TestPacket;
+pub use crate::traffic::TestPacket;
 use crate::{Backlog, DropReason, Ecn, Packet, Protocol, Qdisc, Verdict};
 
 const FLOWS: usize = 8;
@@ -18,7 +20,11 @@ const STEPS: usize = 20_000;
 /// - A packet comes out whenever one waits, and none when none does; nothing is held back.
 /// - Only ECN-capable packets are marked, each once, and at enqueue the verdict says so.
 /// - The counters of drops and marks are what verdicts, packets and lists of drops add up to.
-pub(crate) fn check<Q: Qdisc<TestPacket>>(make: impl Fn() -> Q) {
+///
+/// # Panics
+///
+/// Where a law is broken.
+pub fn check<Q: Qdisc<TestPacket>>(make: impl Fn() -> Q) {
     for seed in 0..8 {
         Run::new(make(), seed, Line::NeverIdle).run();
     }
@@ -29,7 +35,11 @@ pub(crate) fn check<Q: Qdisc<TestPacket>>(make: impl Fn() -> Q) {
 /// - If packets wait and none comes out, `ready_at` names a later moment. At that moment one comes
 ///   out, and none a picosecond before.
 /// - If nothing waits, there is no such moment.
-pub(crate) fn check_shaping<Q: Qdisc<TestPacket>>(make: impl Fn() -> Q) {
+///
+/// # Panics
+///
+/// Where a law is broken.
+pub fn check_shaping<Q: Qdisc<TestPacket>>(make: impl Fn() -> Q) {
     for seed in 0..8 {
         Run::new(make(), seed, Line::Shaped).run();
     }
@@ -214,111 +224,5 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
     }
 }
 
-/// The laws must be able to fail: a queue that loses each hundredth packet breaks them.
-#[test]
-#[should_panic(expected = "assertion")]
-fn a_leaking_queue_breaks_the_laws() {
-    struct Leaky(crate::fifo::Pfifo<TestPacket>, u32);
-
-    impl Qdisc<TestPacket> for Leaky {
-        fn enqueue(
-            &mut self,
-            now: Time,
-            packet: TestPacket,
-            dropped: &mut crate::Dropped<TestPacket>,
-        ) -> Verdict {
-            self.1 += 1;
-            if self.1.is_multiple_of(100) {
-                return Verdict::Queued;
-            }
-            self.0.enqueue(now, packet, dropped)
-        }
-
-        fn dequeue(
-            &mut self,
-            now: Time,
-            dropped: &mut crate::Dropped<TestPacket>,
-        ) -> Option<TestPacket> {
-            self.0.dequeue(now, dropped)
-        }
-
-        fn backlog(&self) -> Backlog {
-            self.0.backlog()
-        }
-
-        fn counters(&self) -> crate::Counters {
-            self.0.counters()
-        }
-    }
-
-    check(|| Leaky(crate::fifo::Pfifo::new(crate::fifo::PfifoConfig { limit: 20 }), 0));
-}
-
-/// A queue that lets a packet go each 100 us at most, and names a time that is too late by
-/// `error`.
-struct Paced {
-    queue: crate::fifo::Pfifo<TestPacket>,
-    next_at: Time,
-    error: Span,
-}
-
-impl Paced {
-    fn new(error: Span) -> Self {
-        let queue = crate::fifo::Pfifo::new(crate::fifo::PfifoConfig { limit: 20 });
-        Self { queue, next_at: Time::ZERO, error }
-    }
-}
-
-impl Qdisc<TestPacket> for Paced {
-    fn enqueue(
-        &mut self,
-        now: Time,
-        packet: TestPacket,
-        dropped: &mut crate::Dropped<TestPacket>,
-    ) -> Verdict {
-        self.queue.enqueue(now, packet, dropped)
-    }
-
-    fn dequeue(
-        &mut self,
-        now: Time,
-        dropped: &mut crate::Dropped<TestPacket>,
-    ) -> Option<TestPacket> {
-        if self.next_at > now {
-            return None;
-        }
-        let packet = self.queue.dequeue(now, dropped)?;
-        self.next_at = now + Span::from_us(100);
-        Some(packet)
-    }
-
-    fn ready_at(&self, now: Time) -> Option<Time> {
-        let waits = self.backlog().packets > 0 && self.next_at > now;
-        waits.then_some(self.next_at + self.error)
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.queue.backlog()
-    }
-
-    fn counters(&self) -> crate::Counters {
-        self.queue.counters()
-    }
-}
-
-#[test]
-fn a_paced_queue_obeys_the_laws_of_shaping() {
-    check_shaping(|| Paced::new(Span::ZERO));
-}
-
-#[test]
-#[should_panic(expected = "a packet came out before its time")]
-fn a_queue_that_names_the_wrong_time_breaks_the_laws_of_shaping() {
-    check_shaping(|| Paced::new(Span::from_ps(1)));
-}
-
-#[test]
-#[should_panic(expected = "the queue kept a packet back")]
-fn a_queue_that_holds_back_breaks_the_laws_of_others() {
-    check(|| Paced::new(Span::ZERO));
-}
+#[cfg(test)]
+mod tests;

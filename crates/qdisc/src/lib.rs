@@ -6,34 +6,33 @@
 //! state, so the same code serves a simulator, a user-space transport, or a test.
 #![doc = include_str!("../README.md")]
 
-mod any;
-mod any_config;
 pub mod blue;
 pub mod classes;
 pub mod codel;
 mod config_error;
 mod counters;
+mod custom;
+mod disciplines;
 pub mod drr;
 pub mod fifo;
 pub mod filter;
 pub mod fq_codel;
-#[cfg(test)]
-mod laws;
+pub mod laws;
 mod packet;
 pub mod pie;
 pub mod prio;
 mod random;
 pub mod red;
+pub mod settings;
 pub mod sfq;
 mod stamped;
 mod storage;
-#[cfg(test)]
-mod traffic;
+pub mod traffic;
 
-pub use any::AnyQdisc;
-pub use any_config::AnyConfig;
 pub use config_error::ConfigError;
 pub use counters::Counters;
+pub use custom::{Custom, Item, Outside};
+pub use disciplines::{AnyConfig, AnyQdisc, AtEnqueue, Discipline, Levels, Listed, Visit};
 pub use filter::Filter;
 pub use packet::{DropReason, Dropped, Ecn, Packet, Protocol, Verdict};
 
@@ -69,6 +68,17 @@ pub trait Qdisc<P: Packet> {
     ///
     /// `None` where nothing waits, and for disciplines that never hold back.
     fn ready_at(&self, _now: Time) -> Option<Time> {
+        None
+    }
+
+    /// The packet that leaves next, left where it is; `None` where none waits, and for disciplines
+    /// that choose at dequeue.
+    fn head(&self) -> Option<&P> {
+        None
+    }
+
+    /// The average queue, in its unit; `None` for disciplines that keep none.
+    fn average_queue(&self) -> Option<f64> {
         None
     }
 

@@ -1,5 +1,7 @@
 //! What a discipline has to know of a packet, and what it says of its fate.
 
+use crate::settings::Words;
+
 /// A packet, as far as a queue discipline is concerned.
 pub trait Packet {
     /// The length that counts against byte limits and thresholds (for Linux: `qdisc_pkt_len`,
@@ -44,6 +46,18 @@ pub enum Protocol {
     /// Any other, or not known.
     #[default]
     Other,
+}
+
+impl Words for Protocol {
+    const WORDS: &'static [&'static str] = &["udp", "tcp", "other"];
+
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// The ECN field (RFC 3168, section 5).

@@ -39,79 +39,49 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 use self::control::{Control, MAX_PROB, Params};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, positive, settings, size, whole};
 use crate::stamped::Stamped;
 use crate::storage::Storage;
-use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
 
-/// Settings of [`Pie`], as tc-pie(8) names them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// Packets that may wait; above zero.
-    pub limit: u32,
-    /// The delay to aim for.
-    pub target: Span,
-    /// Time between updates of the probability.
-    pub tupdate: Span,
-    /// Weight of the distance from the target, in sixteenths, 0 to 32.
-    pub alpha: u32,
-    /// Weight of the delay's change since the last update, in sixteenths, 0 to 32.
-    pub beta: u32,
-    /// Marks ECN-capable packets instead of dropping them, while the probability is at most 10 %.
-    pub ecn: bool,
-    /// Scales the probability by the packet's size over `mtu`.
-    pub bytemode: bool,
-    /// Computes the delay from the backlog and an estimate of the departure rate, instead of
-    /// measuring it.
-    pub dq_rate_estimator: bool,
-    /// The largest packet; nothing is dropped early while less than two of them wait.
-    pub mtu: Bytes,
-}
-
-impl Config {
-    /// Whether a queue can have these settings.
-    pub const fn check(&self) -> Result<(), ConfigError> {
-        if self.limit == 0 {
-            return Err(ConfigError::LimitZero);
-        }
-        if self.target.as_ps() == 0 {
-            return Err(ConfigError::NotPositive("target"));
-        }
-        if self.tupdate.as_ps() == 0 {
-            return Err(ConfigError::NotPositive("tupdate"));
-        }
-        if self.alpha > 32 {
-            return Err(ConfigError::Above("alpha", 32));
-        }
-        if self.beta > 32 {
-            return Err(ConfigError::Above("beta", 32));
-        }
-        if self.mtu.get() == 0 {
-            return Err(ConfigError::NotPositive("mtu"));
-        }
-        Ok(())
+settings! {
+    /// PIE: tc-pie(8), RFC 8033.
+    pub struct Config {
+        /// Packets that may wait.
+        limit: u32 = 1000, whole(1, MOST_PACKETS);
+        /// The delay to aim for.
+        target: Span = Span::from_ms(15), positive();
+        /// Time between updates of the probability.
+        tupdate: Span = Span::from_ms(15), positive();
+        /// Weight of the distance from the target, in sixteenths.
+        alpha: u32 = 2, whole(0, 32);
+        /// Weight of the delay's change since the last update, in sixteenths.
+        beta: u32 = 20, whole(0, 32);
+        /// Marks packets of ECN-capable transports, while the probability is at most 10 %.
+        ecn: bool = false, any();
+        /// Scales the probability by the packet's size over `mtu`.
+        bytemode: bool = false, any();
+        /// Computes the delay from the backlog and an estimate of the departure rate, instead of
+        /// measuring it.
+        dq_rate_estimator: bool = false, any();
+        /// The largest packet; nothing is dropped early while less than two of them wait.
+        mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
     }
 }
 
-impl Default for Config {
-    /// Linux's, over Ethernet; all but the limit are the RFC's too (section 4.2 and 5.1).
-    fn default() -> Self {
-        Self {
-            limit: 1000,
-            target: Span::from_ms(15),
-            tupdate: Span::from_ms(15),
-            alpha: 2,
-            beta: 20,
-            ecn: false,
-            bytemode: false,
-            dq_rate_estimator: false,
-            mtu: Bytes::new(1514),
-        }
+impl Settings for Config {}
+
+impl Discipline for Config {
+    const LABEL: &'static str = "PIE";
+    const NOTICES_IDLENESS: bool = false;
+    type Queue<P> = Pie<P>;
+
+    fn build<P: Packet>(&self, seed: u64) -> Pie<P> {
+        Pie::new(self, seed)
+    }
+
+    fn levels(&self) -> Levels {
+        Levels::target(self.target)
     }
 }
 
@@ -151,12 +121,6 @@ impl<P: Packet> Pie<P> {
     /// The drop probability, as the last call left it.
     pub fn probability(&self) -> f64 {
         self.control.vars.prob as f64 / MAX_PROB as f64
-    }
-
-    /// The packet that leaves next, left where it is.
-    #[inline]
-    pub fn head(&self) -> Option<&P> {
-        self.storage.head().map(|head| &head.packet)
     }
 }
 
@@ -198,6 +162,11 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
         counters.sent_packets += 1;
         counters.sent_bytes += u64::from(bytes);
         Some(packet)
+    }
+
+    #[inline]
+    fn head(&self) -> Option<&P> {
+        self.storage.head().map(|head| &head.packet)
     }
 
     #[inline]

@@ -11,52 +11,81 @@
 //!
 //! As in Linux, every band above the one that sends is asked first and so learns that it is idle.
 
-use narrows_units::Time;
+use narrows_units::{Rate, Time};
 
-use crate::any_config::inner_seed;
-use crate::filter::{Filter, check_bands, classify};
-use crate::{AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Dropped, Packet, Qdisc, Verdict};
+use crate::disciplines::inner_seed;
+use crate::fifo::PfifoConfig;
+use crate::filter::{Entry, Filter, MOST_ENTRIES, check_entries, classify, inner};
+use crate::settings::{Settings, any, entries, name, settings};
+use crate::{
+    AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Discipline, Dropped, Levels, Packet,
+    Qdisc, Verdict,
+};
 
-/// Settings of [`Prio`].
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// The bands, the one to be served first in front; at least one.
-    pub bands: Vec<Band>,
+settings! {
+    /// Strict priority with filters: the first band that has a packet sends (tc-prio(8)).
+    pub struct Config {
+        /// The bands, the one to be served first in front.
+        bands: Vec<Band> = vec![Band { name: "all".into(), ..Band::default() }], entries(1, MOST_ENTRIES).required();
+    }
 }
 
-/// Settings of a band.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Band {
-    /// Its name, unique among the bands.
-    pub name: String,
-    /// Packets that any of these matches go here. The last band takes what none matches.
-    #[cfg_attr(feature = "serde", serde(rename = "match"))]
-    pub filters: Vec<Filter>,
-    /// Its discipline.
-    pub queue: AnyConfig,
+settings! {
+    /// A band of `prio`.
+    pub struct Band {
+        /// Unique in its queue.
+        name: String = String::new(), name().required();
+        /// Packets that are like one of these go here, unless an entry before has taken them; the last
+        /// entry takes what none matches.
+        filters as "match": Vec<Filter> = Vec::new(), entries(0, MOST_ENTRIES);
+        /// Its queue discipline; by default a pfifo of 1000 packets.
+        queue: AnyConfig = PfifoConfig::default().into(), any();
+    }
 }
 
-impl Config {
-    /// Whether a queue can have these settings.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        let bands = self.bands.iter();
-        let bands = bands.map(|band| (band.name.as_str(), band.filters.as_slice()));
-        check_bands(&bands.collect::<Vec<_>>())?;
-        self.bands
-            .iter()
-            .try_for_each(|band| band.queue.check().map_err(|error| error.in_band(&band.name)))
+impl Settings for Band {}
+
+impl Settings for Config {
+    fn check_together(&self) -> Result<(), ConfigError> {
+        check_entries("bands", &self.bands)
+    }
+}
+
+impl Entry for Band {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn filters(&self) -> &[Filter] {
+        &self.filters
+    }
+
+    fn queue(&self) -> &AnyConfig {
+        &self.queue
+    }
+}
+
+impl Discipline for Config {
+    const LABEL: &'static str = "Priority";
+    const READS_PORTS: bool = true;
+    type Queue<P> = Prio<P>;
+
+    fn build<P: Packet>(&self, seed: u64) -> Prio<P> {
+        Prio::new(self, seed)
+    }
+
+    /// Bands have their own.
+    fn levels(&self) -> Levels {
+        Levels::default().in_several_lines()
+    }
+
+    fn settled(self, rate: Rate) -> Self {
+        let settled = |band: Band| Band { queue: band.queue.settled(rate), ..band };
+        Self { bands: self.bands.into_iter().map(settled).collect() }
+    }
+
+    fn inner(&self) -> Vec<(String, &AnyConfig)> {
+        inner("bands", &self.bands)
     }
 }
 
@@ -215,9 +244,30 @@ mod tests {
         let mut config = dns_first();
         config.bands[1].queue = pfifo(0);
         let error = config.check().expect_err("a limit of zero");
-        assert_eq!(error.to_string(), "rest: limit must be above zero");
+        assert_eq!(error.to_string(), "bands[1].queue.limit: must be above zero");
         config.bands[1] = band("nested", None, AnyConfig::Prio(Config { bands: Vec::new() }));
         let error = config.check().expect_err("no bands");
-        assert_eq!(error.to_string(), "nested: there must be at least one");
+        assert_eq!(error.key(), "bands[1].queue.bands");
+    }
+
+    #[test]
+    fn bands_can_be_told_apart_and_reached() {
+        let refused = |bands: Vec<Band>| {
+            let error = Config { bands }.check().expect_err("no such bands");
+            (error.key().to_owned(), error.what().to_owned())
+        };
+        let twice = vec![band("a", port(53), pfifo(5)), band("a", None, pfifo(5))];
+        assert_eq!(refused(twice), ("bands[1].name".into(), "\"a\" is taken".into()));
+        let unreachable = vec![band("a", None, pfifo(5)), band("b", port(53), pfifo(5))];
+        let (key, what) = refused(unreachable);
+        assert_eq!(key, "bands[0].match");
+        assert_eq!(what, "is missing, so that nothing comes here");
+        let mut deep = pfifo(5);
+        for _ in 0..3 {
+            deep = AnyConfig::Prio(Config { bands: vec![band("a", None, deep)] });
+        }
+        let (key, what) = refused(vec![band("a", None, deep)]);
+        assert_eq!(key, "bands[0]");
+        assert_eq!(what, "has disciplines inside each other more than 4 deep");
     }
 }

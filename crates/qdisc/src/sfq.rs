@@ -23,88 +23,70 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
 use crate::drr::{By, Flows, Lengths, Ties, mix};
-use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+use crate::settings::{MOST_PACKETS, Settings, any, settings, size, whole};
+use crate::{
+    Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict,
+};
 
-/// Settings of [`Sfq`], as tc-sfq(8) names them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// Packets that may wait, of all flows together; above zero.
-    pub limit: u32,
-    /// Packets that may wait in a bucket; 1 to 127.
-    pub depth: u32,
-    /// Buckets; a power of two up to 65536.
-    pub divisor: u32,
-    /// Buckets that may have packets at a time; 1 to 65408.
-    pub flows: u32,
-    /// Bytes that a bucket may send in its turn; 1 to 262136.
-    pub quantum: Bytes,
-    /// How often the hash changes; zero: never.
-    pub perturb: Span,
-    /// Drops the packet that has waited longest in its bucket, instead of the one that came last.
-    pub headdrop: bool,
-}
-
-impl Config {
-    /// Whether a queue can have these settings.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        if self.limit == 0 {
-            return Err(ConfigError::LimitZero);
-        }
-        if self.quantum > Bytes::new(u64::from(MOST_QUANTUM)) {
-            return Err(ConfigError::Above("quantum", MOST_QUANTUM));
-        }
-        let fields = [
-            ("depth", self.depth, MOST_DEPTH),
-            ("divisor", self.divisor, MOST_DIVISOR),
-            ("flows", self.flows, MOST_FLOWS),
-            ("quantum", self.quantum.get() as u32, MOST_QUANTUM),
-        ];
-        for (field, value, most) in fields {
-            if value == 0 {
-                return Err(ConfigError::NotPositive(field));
-            }
-            if value > most {
-                return Err(ConfigError::Above(field, most));
-            }
-        }
-        if !self.divisor.is_power_of_two() {
-            return Err(ConfigError::NotPowerOfTwo("divisor"));
-        }
-        Ok(())
+settings! {
+    /// Stochastic fairness queueing: tc-sfq(8).
+    pub struct Config {
+        /// Packets that may wait, of all flows together.
+        limit: u32 = 127, whole(1, MOST_PACKETS);
+        /// Packets that may wait in a bucket.
+        depth: u32 = 127, whole(1, MOST_DEPTH);
+        /// Buckets; a power of two.
+        divisor: u32 = 1024, whole(1, MOST_DIVISOR);
+        /// Buckets that may have packets at a time.
+        flows: u32 = 128, whole(1, MOST_FLOWS);
+        /// Bytes that a bucket may send in its turn; at most 262136 B.
+        quantum: Bytes = Bytes::new(1514), size(1, MOST_QUANTUM);
+        /// How often the hash changes; never by default.
+        perturb: Span = Span::ZERO, any();
+        /// Drops the packet that has waited longest in its bucket, instead of the one that came
+        /// last.
+        headdrop: bool = false, any();
     }
 }
 
-impl Default for Config {
-    /// The kernel's, for an Ethernet interface.
-    fn default() -> Self {
-        Self {
-            limit: 127,
-            depth: MOST_DEPTH,
-            divisor: 1024,
-            flows: 128,
-            quantum: Bytes::new(1514),
-            perturb: Span::ZERO,
-            headdrop: false,
+impl Settings for Config {
+    fn check_together(&self) -> Result<(), ConfigError> {
+        if self.divisor.is_power_of_two() {
+            return Ok(());
         }
+        let below = 1 << self.divisor.ilog2();
+        let hint = format!("{below} or {}", 2 * below);
+        Err(ConfigError::new("divisor", "is no power of two").or(hint))
+    }
+}
+
+impl Discipline for Config {
+    const LABEL: &'static str = "SFQ";
+    type Queue<P> = Sfq<P>;
+
+    fn build<P: Packet>(&self, seed: u64) -> Sfq<P> {
+        Sfq::new(self.clone(), seed)
+    }
+
+    fn levels(&self) -> Levels {
+        Levels::packets(self.limit).in_several_lines()
+    }
+
+    fn held(&self) -> u64 {
+        self.divisor.into()
     }
 }
 
 /// `SFQ_MAX_DEPTH`.
-const MOST_DEPTH: u32 = 127;
+const MOST_DEPTH: u64 = 127;
 /// What `sfq_change` takes.
-const MOST_DIVISOR: u32 = 65_536;
+const MOST_DIVISOR: u64 = 65_536;
 /// `SFQ_MAX_FLOWS`.
-const MOST_FLOWS: u32 = 65_536 - MOST_DEPTH - 1;
+const MOST_FLOWS: u64 = 65_536 - MOST_DEPTH - 1;
 /// A slot's `allot` is a 16-bit integer of units of eight bytes.
-const MOST_QUANTUM: u32 = 32_767 * UNIT;
+const MOST_QUANTUM: u64 = 32_767 * UNIT;
 /// The quantum is used up in units of this many bytes (`SFQ_ALLOT_SIZE`).
-const UNIT: u32 = 8;
+const UNIT: u64 = 8;
 /// A quantum below the largest packet, divided by this, counts as that.
 const MOST_ROUNDS: u32 = 64;
 
@@ -310,7 +292,7 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
 /// a bucket of such packets would never end its turn.
 #[inline]
 fn units(bytes: u32) -> i64 {
-    i64::from(bytes.max(1).div_ceil(UNIT))
+    i64::from(bytes.max(1).div_ceil(UNIT as u32))
 }
 
 #[cfg(test)]

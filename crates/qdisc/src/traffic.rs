@@ -1,4 +1,4 @@
-//! Packets and arrivals for tests.
+//! Packets and arrivals for tests of disciplines, ours and others.
 
 use narrows_units::{Bytes, Rate, Span, Time};
 use rand_core::SeedableRng;
@@ -9,15 +9,21 @@ use crate::{Ecn, Packet, Protocol, Qdisc};
 
 /// A packet with everything that a test may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TestPacket {
-    pub(crate) flow: u8,
-    pub(crate) number: u64,
-    pub(crate) bytes: u32,
-    pub(crate) ecn: Ecn,
+pub struct TestPacket {
+    /// Its flow, and the flow's hash.
+    pub flow: u8,
+    /// Its number.
+    pub number: u64,
+    /// Its length.
+    pub bytes: u32,
+    /// Its ECN field.
+    pub ecn: Ecn,
     /// How often it was marked.
-    pub(crate) marks: u8,
-    pub(crate) protocol: Protocol,
-    pub(crate) ports: (u16, u16),
+    pub marks: u8,
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// Its ports.
+    pub ports: (u16, u16),
 }
 
 impl Default for TestPacket {
@@ -63,7 +69,8 @@ impl Packet for TestPacket {
 }
 
 /// Poisson arrivals of packets of one size.
-pub(crate) struct Poisson {
+#[derive(Debug)]
+pub struct Poisson {
     random: Pcg32,
     mean_gap: Span,
     bytes: u32,
@@ -71,7 +78,8 @@ pub(crate) struct Poisson {
 }
 
 impl Poisson {
-    pub(crate) fn new(seed: u64, mean_gap: Span, bytes: u32) -> Self {
+    /// Packets of `bytes` at random times, `mean_gap` apart on average.
+    pub fn new(seed: u64, mean_gap: Span, bytes: u32) -> Self {
         Self { random: Pcg32::seed_from_u64(seed), mean_gap, bytes, at: Time::ZERO }
     }
 }
@@ -90,7 +98,7 @@ impl Iterator for Poisson {
 /// Sends `count` of the arrivals through `queue` and over a line; each packet's wait in the queue.
 ///
 /// A packet leaves the queue when its transmission starts, and the line asks again at its end.
-pub(crate) fn transmit(
+pub fn transmit(
     queue: &mut impl Qdisc<TestPacket>,
     line: Rate,
     arrivals: impl Iterator<Item = (Time, TestPacket)>,

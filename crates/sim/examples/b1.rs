@@ -49,6 +49,7 @@ fn main() {
         "pie" => Queue::Pie(pie::Config { limit, ..Default::default() }),
         "red" => Queue::Red1993(red::classic::Config {
             unit: red::classic::Unit::Packets,
+            mean_packet: Bytes::new(500),
             limit: buffer,
             min: buffer as f64 / 4.0,
             max: buffer as f64 * 3.0 / 4.0,
@@ -58,7 +59,7 @@ fn main() {
             wait: true,
             ecn: false,
             mark_above_max: false,
-            bandwidth: Rate::from_bps(mbit * 1_000_000).expect("not zero"),
+            bandwidth: Rate::from_bps(mbit * 1_000_000),
             adaptive: None,
         }),
         other => panic!("no queue is called {other}"),

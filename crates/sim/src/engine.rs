@@ -78,6 +78,9 @@ impl Simulation {
     /// Where the plan contradicts itself; see [`Plan::check`].
     pub fn new(mut plan: Plan) -> Result<Self, PlanError> {
         plan.check()?;
+        for link in &mut plan.links {
+            link.queue = link.queue.clone().settled(link.rate);
+        }
         let mut uses: Vec<_> =
             plan.applications.iter().flat_map(|application| application.kind.uses(&plan)).collect();
         uses.sort_unstable();

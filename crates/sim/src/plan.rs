@@ -433,7 +433,8 @@ impl Link {
         if let Some(ms) = &self.opportunities_ms {
             check_opportunities(ms, self.ring.is_some())?;
         }
-        self.queue.check().map_err(|why| PlanError(format!("queue: {why}")))
+        let queue = self.queue.clone().settled(self.rate);
+        queue.check().map_err(|why| PlanError(format!("queue: {why}")))
     }
 }
 

@@ -69,16 +69,17 @@ fn mixed(queue: Queue) -> Plan {
 fn red_1993(unit: red::classic::Unit) -> Queue {
     let scale = match unit {
         red::classic::Unit::Packets => 1.0,
-        red::classic::Unit::Bytes { mean_packet } => f64::from(mean_packet),
+        red::classic::Unit::Bytes => 1000.0,
     };
     Queue::Red1993(red::classic::Config {
         unit,
+        mean_packet: Bytes::new(1000),
         limit: (60.0 * scale) as u64,
         min: 5.0 * scale,
         max: 15.0 * scale,
         weight: 0.01,
-        bandwidth: Rate::from_bps(10_000_000).expect("not zero"),
-        ..red::classic::Config::default()
+        bandwidth: Rate::from_bps(10_000_000),
+        ..red::classic::Config::example()
     })
 }
 
@@ -88,7 +89,7 @@ fn queues() -> Vec<(&'static str, Queue)> {
         ("bfifo", Queue::Bfifo(BfifoConfig { limit: Bytes::new(30_000) })),
         ("red", common::red_ecn()),
         ("red-1993", red_1993(red::classic::Unit::Packets)),
-        ("red-1993 in bytes", red_1993(red::classic::Unit::Bytes { mean_packet: 1000 })),
+        ("red-1993 in bytes", red_1993(red::classic::Unit::Bytes)),
         ("pie", Queue::Pie(pie::Config { target: Span::from_ms(5), ..pie::Config::default() })),
         (
             "pie with ECN and an estimate of the rate",

@@ -14,24 +14,7 @@ from pydantic import ValidationError
 from narrows.errors import NarrowsError
 from narrows.report.style import Floats
 from narrows.results import Run
-from narrows.scenario import (
-    Bfifo,
-    Blue,
-    Change,
-    Codel,
-    Direction,
-    Dns,
-    Drr,
-    FqCodel,
-    Link,
-    Pfifo,
-    Pie,
-    Qsdrr,
-    Red,
-    Red1993,
-    Sfq,
-    Tdrr,
-)
+from narrows.scenario import Change, Direction, Dns, Link
 from narrows.scenario.checks import matches
 
 __all__ = [
@@ -60,7 +43,8 @@ class Threshold:
 class QueueFacts:
     """What a queue is, for a figure's labels."""
 
-    kind: str
+    label: str
+    """The discipline's name in titles."""
     unit: str
     """`bytes` or `packets`: what the queue counts."""
     thresholds: tuple[Threshold, ...]
@@ -73,10 +57,8 @@ class QueueFacts:
     has_ring: bool
     """Whether a ring buffer is given; without one the link holds the packet in transmission."""
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether all packets wait in one line, so that one waits like another."""
-        return self.kind not in _SEVERAL_LINES
+    is_shared: bool
+    """Whether all packets wait in one line, so that one waits like another."""
 
     def offered(self, times_s: Floats) -> Floats:
         """Bytes that could have left by then, of a link that follows a trace."""
@@ -85,9 +67,6 @@ class QueueFacts:
         passes, within_ms = np.divmod(times_s * 1e3, moments[-1])
         found = passes * len(moments) + np.searchsorted(moments, within_ms, side="right")
         return np.asarray(1500.0 * found, dtype=np.float64)
-
-
-_SEVERAL_LINES = frozenset({"fq-codel", "drr", "tdrr", "qsdrr", "sfq", "prio", "classes"})
 
 
 def monitored_queues(run: Run) -> list[str]:
@@ -176,38 +155,14 @@ def _later_rates(scenario: Mapping[str, Any], link: str) -> list[tuple[float, in
 
 
 def _facts(way: Direction, later_rates: Sequence[tuple[float, int]]) -> QueueFacts:
-    queue = way.queue
-    unit = "bytes"
-    target_ms = None
-    levels: list[tuple[str, float]] = []
-    match queue:
-        case Pfifo():
-            unit, levels = "packets", [("limit", queue.limit)]
-        case Bfifo():
-            levels = [("limit", queue.limit)]
-        case Red():
-            levels = [("min", queue.lower), ("max", queue.upper), ("limit", queue.limit)]
-        case Red1993():
-            unit = queue.unit
-            levels = [("min", queue.min), ("max", queue.max), ("limit", queue.limit)]
-        case Blue():
-            unit, levels = queue.unit, [("limit", queue.limit)]
-        case Drr() | Tdrr() | Qsdrr() | Sfq():
-            unit, levels = "packets", [("limit", queue.limit)]
-        case Codel() | FqCodel() | Pie():
-            # What acts on waiting times has a limit far above them.
-            target_ms = queue.target * 1e-9
-        case _:
-            # Bands and classes have their own.
-            pass
-    thresholds = tuple(Threshold(name, float(level)) for name, level in levels)
-    rates = ((0.0, way.rate), *later_rates)
+    facts = way.queue.facts
     return QueueFacts(
-        kind=queue.kind,
-        unit=unit,
-        thresholds=thresholds,
-        rates=rates,
+        label=way.queue.label,
+        unit=facts.unit,
+        thresholds=tuple(Threshold(name, level) for name, level in facts.levels),
+        rates=((0.0, way.rate), *later_rates),
         opportunities_ms=way.opportunities,
-        target_ms=target_ms,
+        target_ms=None if facts.target is None else facts.target * 1e-9,
         has_ring=way.ring is not None,
+        is_shared=not facts.several_lines,
     )

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 from narrows import _core
 from narrows.scenario.faults import nearest
 from narrows.scenario.quantities import refuse, span_text
-from narrows.scenario.queues import AnyQueue, FqCodel, Sfq, nested
 from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
 
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ def _queues_are_bounded(scenario: Scenario) -> None:
             if way is None or way.queue is None:
                 continue
             if id(way.queue) not in known:
-                known[id(way.queue)] = _buckets(way.queue)
+                known[id(way.queue)] = way.queue.facts.held
             # The link's own is for both directions.
             total += known[id(way.queue)] * (2 if way is link else 1)
         if total > MOST_BUCKETS:
@@ -207,13 +206,6 @@ def _queues_are_bounded(scenario: Scenario) -> None:
                 "use fewer links with such queues, or fewer buckets",
                 f"links[{index}].queue",
             )
-
-
-def _buckets(queue: AnyQueue) -> int:
-    """What a queue allocates before the first packet comes."""
-    own = queue.flows if isinstance(queue, FqCodel) else 0
-    own = queue.divisor if isinstance(queue, Sfq) else own
-    return own + sum(_buckets(entry.queue) for entry in nested(queue))
 
 
 def _starts_are_in_time(scenario: Scenario) -> None:

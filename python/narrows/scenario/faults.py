@@ -96,14 +96,21 @@ def _path(detail: ErrorDetails, values: Mapping[str, Any]) -> str:
     node: Any = values
     path = ""
     last = len(detail["loc"]) - 1
+    # A table with a kind is one of a union: its kind comes first, and may also be a key's name.
+    may_be_kind = True
     for position, item in enumerate(detail["loc"]):
         if isinstance(item, int):
             if isinstance(node, list | tuple):
                 path += f"[{item}]"
                 node = node[item] if item < len(node) else None
+                may_be_kind = True
         elif isinstance(node, Mapping):
+            if may_be_kind and node.get("kind") == item:
+                may_be_kind = False
+                continue
             if item in node:
                 node = node[item]
+                may_be_kind = True
             elif position != last or detail["type"] != "missing":
                 continue
             shown = item if _BARE_KEY.match(item) else f'"{item}"'

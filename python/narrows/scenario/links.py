@@ -19,7 +19,7 @@ from narrows.scenario.quantities import (
     at_most,
     refuse,
 )
-from narrows.scenario.queues import AnyQueue, Class, Packets, Pfifo, Queue, Red, nested
+from narrows.scenario.queues import DISCIPLINES, Discipline, Packets, Queue
 
 __all__ = ["Direction", "Edge", "Framing", "Jitter", "Link", "Middlebox", "Ring", "Way"]
 
@@ -42,7 +42,7 @@ ETHERNET_MTU = 1500
 
 # Made once: a network may have tens of thousands of links.
 _NO_FRAMING = Framing()
-_DEFAULT_QUEUE = Pfifo(limit=1000)
+_DEFAULT_QUEUE = DISCIPLINES["pfifo"].model_validate({"limit": 1000})
 ETHERNET = Framing(overhead="38 B", min="84 B", queue_overhead="14 B")
 
 
@@ -154,7 +154,7 @@ class Direction(NamedTuple):
     rate: int
     delay: int
     framing: Framing
-    queue: AnyQueue
+    queue: Discipline
     ring: Ring | None
     jitter: Jitter | None
     loss: float
@@ -164,18 +164,14 @@ class Direction(NamedTuple):
     opportunities: tuple[int, ...] | None
 
 
-def _check_decay(queue: AnyQueue | None, rate: int, at: str) -> None:
-    """Whether each RED in a queue that is served at a rate can decay."""
-    if isinstance(queue, Red) and not queue.decays_at(queue.bandwidth or rate):
-        raise refuse(
-            "is too low for RED's average to decay by",
-            "raise it, or the link's rate",
-            f"{at}.bandwidth",
-        )
-    for index, entry in enumerate(nested(queue)):
-        served = min(rate, entry.rate or rate) if isinstance(entry, Class) else rate
-        kind = "classes" if isinstance(entry, Class) else "bands"
-        _check_decay(entry.queue, served, f"{at}.{kind}[{index}].queue")
+def _check_served(queue: Discipline | None, rate: int, at: str) -> None:
+    """Whether there can be a queue that is served at a rate."""
+    if queue is None:
+        return
+    wrong = queue.wrong_at(rate)
+    if wrong is not None:
+        key, what, hint = wrong
+        raise refuse(what, hint, f"{at}.{key}")
 
 
 class Link(Way):
@@ -221,7 +217,7 @@ class Link(Way):
                     f"{at}.deviation",
                 )
             at = f"{way}.queue" if own is not None and own.queue is not None else "queue"
-            _check_decay(self._key(way, "queue"), rate, at)
+            _check_served(self._key(way, "queue"), rate, at)
         return self
 
     def _key(self, way: str, key: str) -> Any:

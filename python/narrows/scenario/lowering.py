@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.scenario import checks
 from narrows.scenario.planner import Planner
-from narrows.scenario.queue_plan import queue_plan
 from narrows.scenario.routing import Network
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def _links(ways: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]
         if framing not in framings:
             framings[framing] = _framing(way.framing)
         if queue not in queues:
-            queues[queue] = queue_plan(way.queue, way.rate)
+            queues[queue] = way.queue.settled(way.rate)
         links.append(
             {
                 "name": way.name,

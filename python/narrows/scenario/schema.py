@@ -6,6 +6,7 @@ from typing import Any
 
 from narrows.scenario.copies import COUNT_SCHEMA
 from narrows.scenario.model import Scenario
+from narrows.scenario.queues import DISCIPLINES
 from narrows.scenario.traffic import KINDS
 
 __all__ = ["json_schema"]
@@ -27,7 +28,10 @@ def json_schema() -> dict[str, Any]:
             del table["properties"]["kind"]["default"]
     for name in ("Link", "Way"):
         tables[name]["properties"]["framing"]["anyOf"].append({"const": "ethernet"})
-    tables["Red1993"]["properties"]["adaptive"]["anyOf"].append({"type": "boolean"})
+    for discipline in DISCIPLINES.values():
+        for key in discipline.switched:
+            # `true` is a table with its defaults.
+            tables[discipline.__name__]["properties"][key]["anyOf"].append({"type": "boolean"})
     copied = {kind.__name__: kind.copied for kind in KINDS.values() if kind.copied}
     for name, keys in {"Link": ("name", "between"), **copied}.items():
         properties = tables[name]["properties"]

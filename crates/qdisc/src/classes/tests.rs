@@ -145,16 +145,20 @@ fn in_any_interval_a_class_sends_at_most_its_burst_and_its_rate_s_share() {
 fn the_first_class_with_tokens_sends() {
     let config = Config {
         classes: vec![
-            class("dns", port(53), Some((1_000_000, 1_000))),
-            class("web", port(80), Some((2_000_000, 1_000))),
+            class("dns", port(53), Some((1_000_000, 1_500))),
+            class("web", port(80), Some((2_000_000, 1_500))),
             class("rest", None, None),
         ],
     };
     let mut queue = Classes::new(&config, 1);
     let mut dropped = Vec::new();
     for (number, port) in [22, 22, 80, 80, 53, 53].into_iter().enumerate() {
-        let packet =
-            TestPacket { ports: (1, port), number: number as u64, ..TestPacket::default() };
+        let packet = TestPacket {
+            ports: (1, port),
+            number: number as u64,
+            bytes: 1500,
+            ..TestPacket::default()
+        };
         queue.enqueue(Time::ZERO, packet, &mut dropped);
     }
     let mut order = |us: u64, packets: usize| -> Vec<u64> {
@@ -166,20 +170,20 @@ fn the_first_class_with_tokens_sends() {
     };
     // The bursts of the first two classes, by priority, and then what needs no tokens.
     assert_eq!(order(0, 3), [4, 2, 0]);
-    // At 4 ms the second class has tokens again, and at 8 ms the first.
-    assert_eq!(order(4_000, 2), [3, 1]);
-    assert!(order(7_999, 1).is_empty());
-    assert_eq!(order(8_000, 1), [5]);
+    // At 6 ms the second class has tokens again, and at 12 ms the first.
+    assert_eq!(order(6_000, 2), [3, 1]);
+    assert!(order(11_999, 1).is_empty());
+    assert_eq!(order(12_000, 1), [5]);
 }
 
 #[test]
 fn a_packet_longer_than_the_burst_is_dropped() {
-    let mut queue = one(1_000_000, 999);
+    let mut queue = one(1_000_000, 1_500);
     let mut dropped = Vec::new();
-    let large = TestPacket::default();
+    let large = TestPacket { bytes: 1_501, ..TestPacket::default() };
     assert_eq!(queue.enqueue(Time::ZERO, large, &mut dropped), Verdict::Dropped);
     assert_eq!(dropped, [(large, DropReason::Overflow)]);
-    let fits = TestPacket { bytes: 999, ..large };
+    let fits = TestPacket { bytes: 1_500, ..large };
     assert_eq!(queue.enqueue(Time::ZERO, fits, &mut dropped), Verdict::Queued);
     let counters = queue.counters();
     assert_eq!((counters.arrived_packets, counters.dropped_overflow), (2, 1));
@@ -191,29 +195,29 @@ fn a_packet_longer_than_the_burst_is_dropped() {
 #[test]
 fn a_packet_that_waits_for_tokens_has_not_left_and_its_mark_does_not_count() {
     let codel = codel::Config { ce_threshold: Some(Span::ZERO), ..codel::Config::default() };
-    let slow = Class { queue: AnyConfig::Codel(codel), ..class("all", None, Some((1_000, 1_000))) };
+    let slow = Class { queue: AnyConfig::Codel(codel), ..class("all", None, Some((1_000, 1_500))) };
     let mut queue = Classes::new(&Config { classes: vec![slow] }, 1);
     let mut dropped = Vec::new();
     for _ in 0..2 {
-        let packet = TestPacket { ecn: Ecn::Ect0, ..TestPacket::default() };
+        let packet = TestPacket { ecn: Ecn::Ect0, bytes: 1_500, ..TestPacket::default() };
         queue.enqueue(Time::ZERO, packet, &mut dropped);
     }
     let at = |s| Time::ZERO + Span::from_secs(s);
     assert!(queue.dequeue(at(1), &mut dropped).is_some());
-    // 1000 bytes at 1 kbit/s.
-    assert_eq!(queue.dequeue(at(8), &mut dropped), None);
+    // 1500 bytes at 1 kbit/s.
+    assert_eq!(queue.dequeue(at(12), &mut dropped), None);
     let counters = queue.counters();
     assert_eq!((counters.sent_packets, counters.marked_packets()), (1, 1));
     assert_eq!(queue.backlog().packets, 1);
-    assert_eq!(queue.ready_at(at(8)), Some(at(9)));
-    assert!(queue.dequeue(at(9), &mut dropped).is_some());
+    assert_eq!(queue.ready_at(at(12)), Some(at(13)));
+    assert!(queue.dequeue(at(13), &mut dropped).is_some());
     assert_eq!(queue.counters().marked_packets(), 2);
 }
 
 /// Unlike below tbf.
 #[test]
 fn an_inner_red_learns_that_it_is_idle() {
-    let red = red::classic::Config { weight: 0.5, ..red::classic::Config::default() };
+    let red = red::classic::Config { weight: 0.5, ..red::classic::Config::example() };
     let slow =
         Class { queue: AnyConfig::Red1993(red), ..class("all", None, Some((10_000_000, 10_000))) };
     let mut queue = Classes::new(&Config { classes: vec![slow] }, 1);
@@ -223,24 +227,29 @@ fn an_inner_red_learns_that_it_is_idle() {
     }
     while queue.dequeue(Time::ZERO, &mut dropped).is_some() {}
     queue.enqueue(Time::ZERO + Span::from_secs(1), TestPacket::default(), &mut dropped);
-    let average = queue.queues().next().and_then(AnyQdisc::average);
+    let average = queue.queues().next().and_then(AnyQdisc::average_queue);
     assert!(average.is_some_and(|average| average < 1e-6), "{average:?}");
 }
 
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     let check = |class: Class| Config { classes: vec![class] }.check().map_err(|e| e.to_string());
-    let good = || class("all", None, Some((1, 1)));
+    let good = || class("all", None, Some((1, 1500)));
     assert_eq!(check(good()), Ok(()));
+    let missing = "classes[0].burst: is missing beside rate; hint: such as burst = \"10 kB\"";
     for (class, text) in [
-        (Class { burst: None, ..good() }, "all: rate is only meaningful with burst"),
-        (Class { rate: None, ..good() }, "all: burst is only meaningful with rate"),
-        (Class { burst: Some(Bytes::ZERO), ..good() }, "all: burst must be above zero"),
-        (Class { queue: pfifo(0), ..good() }, "all: limit must be above zero"),
+        (Class { burst: None, ..good() }, missing),
+        (
+            Class { rate: None, ..good() },
+            "classes[0].burst: goes with rate; hint: such as rate = \"1 Mbit/s\", or leave burst out",
+        ),
+        (Class { burst: Some(Bytes::ZERO), ..good() }, "classes[0].burst: must be at least 1500"),
+        (Class { queue: pfifo(0), ..good() }, "classes[0].queue.limit: must be above zero"),
     ] {
         assert_eq!(check(class), Err(text.into()));
     }
-    assert_eq!(Config { classes: Vec::new() }.check(), Err(ConfigError::NoBands));
+    let error = Config { classes: Vec::new() }.check().expect_err("no classes");
+    assert_eq!(error.key(), "classes");
 }
 
 #[test]
@@ -248,7 +257,7 @@ fn any_times_and_sizes_will_do() {
     for seed in 0..40 {
         let mut random = Pcg32::seed_from_u64(seed);
         let bps = [1, 1_000, 7_777_777, u64::MAX][seed as usize % 4];
-        let burst = [1, 1_500, u64::MAX][seed as usize % 3];
+        let burst = [1_500, 9_999, u64::from(u32::MAX)][seed as usize % 3];
         let mut queue = one(bps, burst);
         let mut now = Time::ZERO;
         let mut dropped = Vec::new();

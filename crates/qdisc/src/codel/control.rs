@@ -3,6 +3,7 @@
 //! Source: Linux 6.1.192, `include/net/codel.h` and `include/net/codel_impl.h`; RFC 8289, section 5.
 //! The differences are listed at [`super`].
 
+use crate::settings::words;
 use narrows_units::{Span, Time};
 
 use crate::stamped::Stamped;
@@ -21,21 +22,16 @@ pub(crate) struct Params {
     pub(crate) when_empty: WhenEmpty,
 }
 
-/// What becomes of the time since which packets have waited for more than `target`, once their
-/// queue is empty.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum WhenEmpty {
-    /// It is forgotten: RFC 8289, and Linux since March 2026.
-    #[default]
-    Forget,
-    /// It stays until a packet has waited for less, or leaves less than an MTU behind: Linux before.
-    Keep,
+words! {
+    /// What becomes of the time since which packets have waited for more than `target`, once their
+    /// queue is empty.
+    pub enum WhenEmpty {
+        /// It is forgotten: RFC 8289, and Linux since March 2026.
+        Forget = "forget",
+        /// It stays until a packet has waited for less, or leaves less than an MTU behind: Linux
+        /// before.
+        Keep = "keep",
+    }
 }
 
 /// `struct codel_vars`

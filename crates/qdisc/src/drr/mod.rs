@@ -73,80 +73,43 @@ pub(crate) mod slab;
 mod table;
 pub mod tdrr;
 
-use narrows_units::Bytes;
-
-use crate::ConfigError;
+use crate::settings::words;
 
 pub(crate) use self::flows::Flows;
 pub(crate) use self::length::Lengths;
 pub(crate) use self::table::mix;
 
-/// Which end of a queue loses a packet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum End {
-    /// The packet that has waited longest: its sender learns of the drop sooner.
-    #[default]
-    Front,
-    /// The packet that came last.
-    Tail,
+words! {
+    /// Which end of a queue loses a packet.
+    pub enum End {
+        /// The packet that has waited longest: its sender learns of the drop sooner.
+        Front = "front",
+        /// The packet that came last.
+        Tail = "tail",
+    }
 }
 
-/// What the length of a queue is counted in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum By {
-    /// Bytes, as ns-2's DRR does.
-    #[default]
-    Bytes,
-    /// Packets, as Linux's SFQ does.
-    Packets,
+words! {
+    /// What the length of a queue is counted in.
+    pub enum By {
+        /// Bytes, as ns-2's DRR does.
+        Bytes = "bytes",
+        /// Packets, as Linux's SFQ does.
+        Packets = "packets",
+    }
 }
 
-/// Which of several queues counts as the longest when they are equally long.
-///
-/// It matters where the buffer holds little more than a packet of each flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Ties {
-    /// The one that has been so long for the longest time. With one packet in each queue it is the
-    /// flow whose turn is next, which is where ns-2 and Linux's SFQ drop then.
-    #[default]
-    Oldest,
-    /// The one that became so long last: in doubt, that of the packet that arrives.
-    Newest,
-}
-
-/// What the settings of all members have in common.
-fn check(limit: u32, quantum: Bytes, buckets: Option<u32>) -> Result<(), ConfigError> {
-    if limit == 0 {
-        return Err(ConfigError::LimitZero);
+words! {
+    /// Which of several queues counts as the longest when they are equally long.
+    ///
+    /// It matters where the buffer holds little more than a packet of each flow.
+    pub enum Ties {
+        /// The one that has been so long for the longest time. With one packet in each queue it is
+        /// the flow whose turn is next, which is where ns-2 and Linux's SFQ drop then.
+        Oldest = "oldest",
+        /// The one that became so long last: in doubt, that of the packet that arrives.
+        Newest = "newest",
     }
-    if quantum == Bytes::ZERO {
-        return Err(ConfigError::NotPositive("quantum"));
-    }
-    if quantum.get() > u64::from(u32::MAX) {
-        return Err(ConfigError::TooLarge("quantum"));
-    }
-    if buckets == Some(0) {
-        return Err(ConfigError::NotPositive("buckets"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -10,52 +10,42 @@ use narrows_units::Bytes;
 
 use super::flows::{Flow, Flows};
 use super::length::Lengths;
-use super::scheduler::{Scheduler, Settings, Victim};
-use super::{By, End, Ties, check};
-use crate::{ConfigError, Packet};
+use super::scheduler::{Scheduler, Shares, Victim};
+use super::{By, End, Ties};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, settings, size, whole};
+use crate::{Discipline, Levels, Packet};
 
-/// Settings of [`Drr`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// Packets that may wait, of all flows together; above zero.
-    pub limit: u32,
-    /// Bytes that a flow may send in its turn; above zero and below 2^32. The paper wants it no
-    /// smaller than a packet.
-    pub quantum: Bytes,
-    /// Queues that all flows share, by a hash; `None`: a queue for each flow.
-    pub buckets: Option<u32>,
-    /// What the length of a queue is counted in.
-    pub longest_by: By,
-    /// Which of several longest queues loses a packet.
-    pub ties: Ties,
-    /// Which end of the longest queue loses a packet.
-    pub drop_from: End,
-}
-
-impl Config {
-    /// Whether a queue can have these settings.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        check(self.limit, self.quantum, self.buckets)
+settings! {
+    /// Deficit round robin that drops from the longest queue.
+    pub struct Config {
+        /// Packets that may wait, of all flows together.
+        limit: u32 = 1000, whole(1, MOST_PACKETS);
+        /// Bytes that a flow may send in its turn; no smaller than a packet, says the paper.
+        quantum: Bytes = Bytes::new(1500), size(1, MOST_BYTES);
+        /// Queues that all flows share by a hash; by default each flow has its own.
+        buckets: Option<u32> = None, whole(1, 1_000_000);
+        /// What the length of a flow's queue is counted in (ns-2: bytes; Linux's SFQ: packets).
+        longest_by: By = By::Bytes, any();
+        /// Which of several longest queues loses a packet: the one that has been so long for the
+        /// longest time, or the one that became so long last.
+        ties: Ties = Ties::Oldest, any();
+        /// Which end of the queue loses packets.
+        drop_from: End = End::Front, any();
     }
 }
 
-impl Default for Config {
-    /// A thousand packets, and a quantum of one full Ethernet packet.
-    fn default() -> Self {
-        Self {
-            limit: 1000,
-            quantum: Bytes::new(1500),
-            buckets: None,
-            longest_by: By::default(),
-            ties: Ties::default(),
-            drop_from: End::default(),
-        }
+impl Settings for Config {}
+
+impl Discipline for Config {
+    const LABEL: &'static str = "DRR";
+    type Queue<P> = Drr<P>;
+
+    fn build<P: Packet>(&self, seed: u64) -> Drr<P> {
+        Drr::new(self.clone(), seed)
+    }
+
+    fn levels(&self) -> Levels {
+        Levels::packets(self.limit).in_several_lines()
     }
 }
 
@@ -77,7 +67,7 @@ impl<P: Packet> Drr<P> {
             panic!("settings that check() refuses: {error}");
         }
         let Config { limit, quantum, buckets, longest_by, ties, drop_from } = config;
-        let settings = Settings { limit, quantum: quantum.get(), buckets, drop_from, seed };
+        let settings = Shares { limit, quantum: quantum.get(), buckets, drop_from, seed };
         let victim = Longest(Lengths::new(longest_by, ties));
         Self { scheduler: Scheduler::new(settings, victim), config }
     }

@@ -13,72 +13,57 @@ use narrows_units::Bytes;
 
 use super::flows::{Flow, Flows};
 use super::length::{Lengths, Shortest};
-use super::scheduler::{Scheduler, Settings, Victim};
-use super::{By, End, Ties, check};
-use crate::{ConfigError, Packet};
+use super::scheduler::{Scheduler, Shares, Victim};
+use super::{By, End, Ties};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, settings, size, whole, words};
+use crate::{Discipline, Levels, Packet};
 
-/// Settings of [`Qsdrr`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// Packets that may wait, of all flows together; above zero.
-    pub limit: u32,
-    /// Bytes that a flow may send in its turn; above zero and below 2^32. The paper wants it no
-    /// smaller than a packet.
-    pub quantum: Bytes,
-    /// Queues that all flows share, by a hash; `None`: a queue for each flow.
-    pub buckets: Option<u32>,
-    /// What the length of a queue is counted in.
-    pub longest_by: By,
-    /// Which of several longest queues becomes Q.
-    pub ties: Ties,
-    /// Which end of Q loses packets; the front in figure 1.
-    pub drop_from: End,
-    /// What becomes of Q when it has no packets.
-    pub when_empty: WhenEmpty,
-}
-
-/// What becomes of the state variable Q when its queue has no packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case")
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum WhenEmpty {
-    /// Q becomes undefined: the next drop is from the longest queue then.
-    #[default]
-    Undefine,
-    /// Q stays: if its flow has packets again when the next is to be dropped, it is that flow's,
-    /// unless its queue is shorter than all others.
-    Keep,
-}
-
-impl Config {
-    /// Whether a queue can have these settings.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        check(self.limit, self.quantum, self.buckets)
+settings! {
+    /// Queue state DRR (Kantawala and Turner 2002).
+    ///
+    /// It goes on dropping from the queue that was the longest until that is the shortest, or empty.
+    pub struct Config {
+        /// Packets that may wait, of all flows together.
+        limit: u32 = 1000, whole(1, MOST_PACKETS);
+        /// Bytes that a flow may send in its turn; no smaller than a packet, says the paper.
+        quantum: Bytes = Bytes::new(1500), size(1, MOST_BYTES);
+        /// Queues that all flows share by a hash; by default each flow has its own.
+        buckets: Option<u32> = None, whole(1, 1_000_000);
+        /// What the length of a flow's queue is counted in (ns-2: bytes; Linux's SFQ: packets).
+        longest_by: By = By::Bytes, any();
+        /// Which of several longest queues loses a packet: the one that has been so long for the
+        /// longest time, or the one that became so long last.
+        ties: Ties = Ties::Oldest, any();
+        /// Which end of the queue loses packets.
+        drop_from: End = End::Front, any();
+        /// What becomes of that queue when it is empty: it is forgotten, or it stays.
+        when_empty: WhenEmpty = WhenEmpty::Undefine, any();
     }
 }
 
-impl Default for Config {
-    /// A thousand packets, a quantum of one full Ethernet packet, drops at the front.
-    fn default() -> Self {
-        Self {
-            limit: 1000,
-            quantum: Bytes::new(1500),
-            buckets: None,
-            longest_by: By::default(),
-            ties: Ties::default(),
-            drop_from: End::default(),
-            when_empty: WhenEmpty::default(),
-        }
+words! {
+    /// What becomes of the state variable Q when its queue has no packets.
+    pub enum WhenEmpty {
+        /// Q becomes undefined: the next drop is from the longest queue then.
+        Undefine = "undefine",
+        /// Q stays: if its flow has packets again when the next is to be dropped, it is that flow's,
+        /// unless its queue is shorter than all others.
+        Keep = "keep",
+    }
+}
+
+impl Settings for Config {}
+
+impl Discipline for Config {
+    const LABEL: &'static str = "QSDRR";
+    type Queue<P> = Qsdrr<P>;
+
+    fn build<P: Packet>(&self, seed: u64) -> Qsdrr<P> {
+        Qsdrr::new(self.clone(), seed)
+    }
+
+    fn levels(&self) -> Levels {
+        Levels::packets(self.limit).in_several_lines()
     }
 }
 
@@ -100,7 +85,7 @@ impl<P: Packet> Qsdrr<P> {
             panic!("settings that check() refuses: {error}");
         }
         let Config { limit, quantum, buckets, longest_by, ties, drop_from, when_empty } = config;
-        let settings = Settings { limit, quantum: quantum.get(), buckets, drop_from, seed };
+        let settings = Shares { limit, quantum: quantum.get(), buckets, drop_from, seed };
         let victim = Same {
             q: None,
             lengths: Lengths::new(longest_by, ties),

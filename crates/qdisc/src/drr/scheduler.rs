@@ -42,7 +42,7 @@ pub(super) struct Scheduler<P, V> {
 
 /// What all of them can be told.
 #[derive(Clone, Copy)]
-pub(super) struct Settings {
+pub(super) struct Shares {
     pub(super) limit: u32,
     pub(super) quantum: u64,
     pub(super) buckets: Option<u32>,
@@ -54,8 +54,8 @@ pub(super) struct Settings {
 const MOST_ROUNDS: u64 = 64;
 
 impl<P: Packet, V: Victim> Scheduler<P, V> {
-    pub(super) const fn new(settings: Settings, victim: V) -> Self {
-        let Settings { limit, quantum, buckets, drop_from, seed } = settings;
+    pub(super) const fn new(settings: Shares, victim: V) -> Self {
+        let Shares { limit, quantum, buckets, drop_from, seed } = settings;
         Self {
             // One packet more than `limit` waits while a victim is looked for.
             limit: if limit > u32::MAX - 2 { u32::MAX - 2 } else { limit },

@@ -14,38 +14,37 @@
 
 use narrows_units::{Bytes, Span, Time};
 
+use super::End;
 use super::flows::{Flow, Flows};
 use super::heap::Heap;
 use super::scaled::Scaled;
-use super::scheduler::{Scheduler, Settings, Victim};
+use super::scheduler::{Scheduler, Shares, Victim};
 use super::slab::NIL;
-use super::{End, check};
-use crate::{ConfigError, Packet};
+use crate::settings::{
+    Kind, MOST_BYTES, MOST_PACKETS, Rule, Setting, Settings, Value, any, fraction, positive,
+    settings, size, whole,
+};
+use crate::{ConfigError, Discipline, Levels, Packet};
 
-/// Settings of [`Tdrr`].
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// Packets that may wait, of all flows together; above zero.
-    pub limit: u32,
-    /// Bytes that a flow may send in its turn; above zero and below 2^32. The paper wants it no
-    /// smaller than a packet.
-    pub quantum: Bytes,
-    /// Queues that all flows share, by a hash; `None`: a queue for each flow.
-    pub buckets: Option<u32>,
-    /// Which end of the queue loses a packet.
-    pub drop_from: End,
-    /// Weight of a new sample in the average throughput; above zero and below one.
-    pub weight: f64,
-    /// What a sample of the throughput is.
-    pub sample: Sample,
-    /// Flows without packets whose throughput is remembered.
-    pub remember: u32,
+settings! {
+    /// Throughput DRR (Kantawala and Turner 2002): drops from the queue of highest throughput.
+    pub struct Config {
+        /// Packets that may wait, of all flows together.
+        limit: u32 = 1000, whole(1, MOST_PACKETS);
+        /// Bytes that a flow may send in its turn; no smaller than a packet, says the paper.
+        quantum: Bytes = Bytes::new(1500), size(1, MOST_BYTES);
+        /// Queues that all flows share by a hash; by default each flow has its own.
+        buckets: Option<u32> = None, whole(1, 1_000_000);
+        /// Which end of the queue loses packets.
+        drop_from: End = End::Front, any();
+        /// Weight of a new sample in a flow's average throughput.
+        weight: f64 = 0.03125, fraction();
+        /// What a sample is: the throughput over an interval of this length, or with `"packet"` the
+        /// bytes of each packet that leaves by the time since the one before.
+        sample: Sample = Sample::Interval(Span::from_ms(100)), positive();
+        /// Flows without packets whose throughput is remembered.
+        remember: u32 = 65_536, whole(0, 10_000_000);
+    }
 }
 
 /// What a sample of a queue's throughput is.
@@ -59,40 +58,44 @@ pub struct Config {
 pub enum Sample {
     /// What the queue sent in an interval of this length, above zero; one sample an interval, zero
     /// where it sent nothing. The average forgets while the queue is idle: with a weight w it is
-    /// at (1-w)^n after n intervals.
+    /// at (1-w)^n after n intervals. By default half of what is remembered is from the last 2.2 s, a
+    /// burst and a pause of the paper's sources.
     Interval(Span),
     /// With each packet that leaves: its bytes by the time since the one before left. The average
     /// stays while the queue is idle, and the first sample after that is a small one.
     Packet,
 }
 
-impl Config {
-    /// Whether a queue can have these settings.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        check(self.limit, self.quantum, self.buckets)?;
-        if !(self.weight > 0.0 && self.weight < 1.0) {
-            return Err(ConfigError::NotFraction("weight"));
+impl Setting for Sample {
+    const KIND: Kind = Kind::WordOrSpan("packet", "interval");
+
+    fn value(&self) -> Value {
+        match self {
+            Self::Interval(span) => span.value(),
+            Self::Packet => Value::Word("packet"),
         }
-        if self.sample == Sample::Interval(Span::ZERO) {
-            return Err(ConfigError::NotPositive("interval"));
+    }
+
+    fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError> {
+        match self {
+            Self::Interval(span) => span.check(key, rule),
+            Self::Packet => Ok(()),
         }
-        Ok(())
     }
 }
 
-impl Default for Config {
-    /// The paper's weight; intervals of 100 ms, so that half of what is remembered is from the last
-    /// 2.2 s, a burst and a pause of the paper's sources.
-    fn default() -> Self {
-        Self {
-            limit: 1000,
-            quantum: Bytes::new(1500),
-            buckets: None,
-            drop_from: End::default(),
-            weight: 0.03125,
-            sample: Sample::Interval(Span::from_ms(100)),
-            remember: 65_536,
-        }
+impl Settings for Config {}
+
+impl Discipline for Config {
+    const LABEL: &'static str = "TDRR";
+    type Queue<P> = Tdrr<P>;
+
+    fn build<P: Packet>(&self, seed: u64) -> Tdrr<P> {
+        Tdrr::new(self.clone(), seed)
+    }
+
+    fn levels(&self) -> Levels {
+        Levels::packets(self.limit).in_several_lines()
     }
 }
 
@@ -114,7 +117,7 @@ impl<P: Packet> Tdrr<P> {
             panic!("settings that check() refuses: {error}");
         }
         let Config { limit, quantum, buckets, drop_from, weight, sample, remember } = config;
-        let settings = Settings { limit, quantum: quantum.get(), buckets, drop_from, seed };
+        let settings = Shares { limit, quantum: quantum.get(), buckets, drop_from, seed };
         let rates = Rates::new(weight, sample);
         let victim = Highest {
             rates,

@@ -1,4 +1,4 @@
-use narrows_units::{Span, Time};
+use narrows_units::{Bytes, Span, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
@@ -217,7 +217,7 @@ fn hostile_packets_are_only_packets() {
     let sizes = [0, 1, 40, 1500, 65_535, u32::MAX];
     let hashes = [0, 1, u64::MAX, 1 << 63, 0x8000_0000, 0xFFFF_FFFF_0000_0000];
     let mut random = Pcg32::seed_from_u64(9);
-    for limit in [1, 2, 100, u32::MAX] {
+    for limit in [1, 2, 100, 10_000_000] {
         for quantum in [1, 1500, u64::from(u32::MAX)].map(Bytes::new) {
             let drr = Config { limit, quantum, ..Config::default() };
             let tdrr = tdrr::Config { limit, quantum, remember: 1, ..Default::default() };
@@ -283,25 +283,27 @@ fn the_seed_decides_about_buckets_and_about_nothing_else() {
 
 #[test]
 fn impossible_settings_are_refused_by_field() {
-    let refused: [(Config, ConfigError); 4] = [
-        (Config { limit: 0, ..Config::default() }, ConfigError::LimitZero),
-        (Config { quantum: Bytes::ZERO, ..Config::default() }, ConfigError::NotPositive("quantum")),
+    let refused: [(Config, &str); 4] = [
+        (Config { limit: 0, ..Config::default() }, "limit: must be above zero"),
+        (Config { quantum: Bytes::ZERO, ..Config::default() }, "quantum: must be above zero"),
         (
             Config { quantum: Bytes::new(1 << 32), ..Config::default() },
-            ConfigError::TooLarge("quantum"),
+            "quantum: must be at most 4294967295",
         ),
-        (Config { buckets: Some(0), ..Config::default() }, ConfigError::NotPositive("buckets")),
+        (Config { buckets: Some(0), ..Config::default() }, "buckets: must be above zero"),
     ];
     for (config, error) in refused {
-        assert_eq!(config.check(), Err(error));
+        assert_eq!(config.check().expect_err(error).to_string(), error);
     }
     let weight = |weight| tdrr::Config { weight, ..Default::default() }.check();
     for bad in [0.0, 1.0, -0.1, f64::NAN] {
-        assert_eq!(weight(bad), Err(ConfigError::NotFraction("weight")));
+        let error = weight(bad).expect_err("no weight");
+        assert_eq!(error.key(), "weight");
     }
     let sample = tdrr::Sample::Interval(Span::ZERO);
     let config = tdrr::Config { sample, ..Default::default() };
-    assert_eq!(config.check(), Err(ConfigError::NotPositive("interval")));
+    let error = config.check().expect_err("no interval");
+    assert_eq!(error.to_string(), "sample: must be above zero");
     assert_eq!(Config::default().check(), Ok(()));
     assert_eq!(tdrr::Config::default().check(), Ok(()));
     assert_eq!(qsdrr::Config::default().check(), Ok(()));

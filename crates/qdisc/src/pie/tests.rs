@@ -140,14 +140,14 @@ fn settings_that_make_no_sense_are_refused() {
     let base = Config::default;
     assert_eq!(base().check(), Ok(()));
     for (config, error) in [
-        (Config { limit: 0, ..base() }, ConfigError::LimitZero),
-        (Config { target: Span::ZERO, ..base() }, ConfigError::NotPositive("target")),
-        (Config { tupdate: Span::ZERO, ..base() }, ConfigError::NotPositive("tupdate")),
-        (Config { mtu: Bytes::ZERO, ..base() }, ConfigError::NotPositive("mtu")),
-        (Config { alpha: 33, ..base() }, ConfigError::Above("alpha", 32)),
-        (Config { beta: 33, ..base() }, ConfigError::Above("beta", 32)),
+        (Config { limit: 0, ..base() }, "limit: must be above zero"),
+        (Config { target: Span::ZERO, ..base() }, "target: must be above zero"),
+        (Config { tupdate: Span::ZERO, ..base() }, "tupdate: must be above zero"),
+        (Config { mtu: Bytes::ZERO, ..base() }, "mtu: must be above zero"),
+        (Config { alpha: 33, ..base() }, "alpha: must be at most 32"),
+        (Config { beta: 33, ..base() }, "beta: must be at most 32"),
     ] {
-        assert_eq!(config.check(), Err(error));
+        assert_eq!(config.check().expect_err(error).to_string(), error);
     }
 }
 

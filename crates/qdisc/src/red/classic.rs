@@ -39,113 +39,105 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::random::uniform;
+pub use crate::settings::Unit;
+use crate::settings::{
+    MOST_BYTES, Settings, any, in_unit, positive, probability, settings, size, threshold,
+};
 use crate::storage::Storage;
-use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+use crate::{
+    Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict,
+};
 
-/// Settings of [`Red`], as the paper and ns-2 name them.
-///
-/// `limit`, `min` and `max` are counted in `unit`.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// What the queue and its average are counted in.
-    pub unit: Unit,
-    /// What may wait, whatever the average.
-    pub limit: u64,
-    /// Average queue from which packets are marked at random (`minthresh`).
-    pub min: f64,
-    /// Average queue from which every packet is marked (`maxthresh`).
-    pub max: f64,
-    /// Weight of a new sample in the average (`wq`).
-    pub weight: f64,
-    /// Marking probability where the average reaches `max` (`maxp`); with `adaptive` the first.
-    pub max_p: f64,
-    /// Above `max` the probability rises to 1 at twice `max`, instead of at once.
-    pub gentle: bool,
-    /// Spaces marks 1/p to 2/p packets apart instead of 1 to 1/p (ns-2's `wait_`).
-    pub wait: bool,
-    /// Marks ECN-capable packets instead of dropping them.
-    pub ecn: bool,
-    /// Marks also where every packet is hit (from `max`, or twice `max` with `gentle`). Without,
-    /// they are dropped there, as ns-2 does and RFC 3168 (section 7) advises.
-    pub mark_above_max: bool,
-    /// The link's rate, from which the average decays while the queue is idle.
-    pub bandwidth: Rate,
-    /// Adapts `max_p`, so that the average stays in the middle between `min` and `max`.
-    pub adaptive: Option<Adaptive>,
-}
-
-/// Settings of Adaptive RED, as its paper and ns-2 name them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Adaptive {
-    /// Least time between changes.
-    pub interval: Span,
-    /// Added to `max_p` while the average is above its target, but at most a quarter of `max_p`.
-    pub alpha: f64,
-    /// What `max_p` is multiplied by while the average is below its target.
-    pub beta: f64,
-    /// Above it `max_p` does not grow.
-    pub top: f64,
-    /// Below it `max_p` does not shrink.
-    pub bottom: f64,
-}
-
-impl Default for Adaptive {
-    /// The paper's recommendations (section 4).
-    fn default() -> Self {
-        Self { interval: Span::from_ms(500), alpha: 0.01, beta: 0.9, top: 0.5, bottom: 0.01 }
+settings! {
+    /// RED as in the paper of 1993 and in ns-2: thresholds in packets or bytes, weight given.
+    pub struct Config {
+        /// What `limit`, `min` and `max` count.
+        unit: Unit = Unit::Packets, any();
+        /// Average packet size, by which byte mode scales the probability (ns-2: 500).
+        mean_packet: Bytes = Bytes::new(500), size(1, MOST_BYTES);
+        /// Hard limit of the real queue: a number of packets, or a size.
+        limit: u64 = 60, in_unit().required();
+        /// Average at which marking or dropping starts: packets, or a size.
+        min: f64 = 5.0, threshold().required();
+        /// Average above which every packet is marked or dropped: packets, or a size.
+        max: f64 = 15.0, threshold().required();
+        /// Weight of a new sample in the average (the paper's w_q).
+        weight: f64 = 0.002, probability();
+        /// Probability of marking or dropping when the average reaches `max`.
+        max_p: f64 = 0.1, probability();
+        /// Lets the probability rise from `max_p` to 1 between `max` and twice `max`.
+        gentle: bool = false, any();
+        /// Spaces drops 1/p to 2/p packets apart (ns-2's default) instead of 1 to 1/p (the paper).
+        wait: bool = false, any();
+        /// Marks packets of ECN-capable transports where it would drop them early.
+        ecn: bool = false, any();
+        /// Marks above `max` too (Linux does, ns-2 drops).
+        mark_above_max: bool = false, any();
+        /// Adapts `max_p`, so that the average stays half-way between `min` and `max`: true, or a table;
+        /// false by default.
+        adaptive: Option<Adaptive> = None, any();
+        /// Rate by which the average decays while the queue is idle; the link's by default.
+        bandwidth: Option<Rate> = None, any();
     }
 }
 
-impl Adaptive {
-    fn check(&self) -> Result<(), ConfigError> {
-        if self.interval == Span::ZERO {
-            return Err(ConfigError::NotPositive("adaptive.interval"));
-        }
-        for (field, p) in [
-            ("adaptive.alpha", self.alpha),
-            ("adaptive.beta", self.beta),
-            ("adaptive.top", self.top),
-            ("adaptive.bottom", self.bottom),
-        ] {
-            if !(p > 0.0 && p <= 1.0) {
-                return Err(ConfigError::NotProbability(field));
-            }
-        }
-        Ok(())
+settings! {
+    /// How Adaptive RED (Floyd, Gummadi, Shenker 2001) changes `max_p`; `true` is these defaults.
+    pub struct Adaptive {
+        /// Least time between changes.
+        interval: Span = Span::from_ms(500), positive();
+        /// Added to `max_p` while the average is above its target, but at most a quarter of `max_p`.
+        alpha: f64 = 0.01, probability();
+        /// What `max_p` is multiplied by while the average is below its target.
+        beta: f64 = 0.9, probability();
+        /// Above it `max_p` does not grow.
+        top: f64 = 0.5, probability();
+        /// Below it `max_p` does not shrink.
+        bottom: f64 = 0.01, probability();
     }
 }
 
-/// What the queue and its average are counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(rename_all = "kebab-case", deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Unit {
-    /// Packets.
-    Packets,
-    /// Bytes; a packet is then marked in proportion to its size.
-    Bytes {
-        /// The size at which a packet is marked with the stated probability.
-        mean_packet: u32,
-    },
+impl Settings for Adaptive {}
+
+impl Settings for Config {
+    fn check_together(&self) -> Result<(), ConfigError> {
+        let Self { min, max, .. } = self;
+        if min < max {
+            return Ok(());
+        }
+        let what = format!("{min} is not below max ({max})");
+        Err(ConfigError::new("min", what).or("exchange or mend them"))
+    }
 }
+
+impl Discipline for Config {
+    const LABEL: &'static str = "RED (1993)";
+    type Queue<P> = Red<P>;
+
+    fn build<P: Packet>(&self, seed: u64) -> Red<P> {
+        Red::new(self.clone(), seed)
+    }
+
+    fn levels(&self) -> Levels {
+        let backlogs = vec![("min", self.min), ("max", self.max), ("limit", self.limit as f64)];
+        Levels { in_packets: self.unit == Unit::Packets, backlogs, ..Levels::default() }
+    }
+
+    fn settled(self, rate: Rate) -> Self {
+        Self { bandwidth: Some(self.bandwidth.unwrap_or(rate)), ..self }
+    }
+}
+
+/// The rate of the link where nobody says it: 10 Mbit/s, as in tc-red(8).
+const BANDWIDTH: Rate = const { Rate::from_bps(10_000_000).expect("not zero") };
 
 impl Config {
+    /// The paper's recommendations (section 5 to 7): thresholds of 5 and 15 packets, a weight of
+    /// 0.002, a probability of 1/50.
+    pub fn example() -> Self {
+        Self { max_p: 0.02, ..Self::default() }
+    }
+
     /// Adaptive RED with everything computed from the link and the delay to aim for, in packets of
     /// `mean_packet` bytes: the paper's section 4, and ns-2's where its settings are zero.
     ///
@@ -163,55 +155,9 @@ impl Config {
             max: 3.0 * min,
             weight: 1.0 - (-1.0 / packets_per_second).exp(),
             gentle: true,
-            bandwidth,
+            bandwidth: Some(bandwidth),
             adaptive: Some(Adaptive { bottom, ..Adaptive::default() }),
-            ..Self::default()
-        }
-    }
-
-    /// Whether a queue can have these settings.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        if self.limit == 0 {
-            return Err(ConfigError::LimitZero);
-        }
-        for (field, threshold) in [("min", self.min), ("max", self.max)] {
-            if !(threshold > 0.0 && threshold.is_finite()) {
-                return Err(ConfigError::NotPositive(field));
-            }
-        }
-        if self.min >= self.max {
-            return Err(ConfigError::MinNotBelowMax);
-        }
-        for (field, p) in [("weight", self.weight), ("max_p", self.max_p)] {
-            if !(p > 0.0 && p <= 1.0) {
-                return Err(ConfigError::NotProbability(field));
-            }
-        }
-        self.adaptive.as_ref().map_or(Ok(()), Adaptive::check)?;
-        match self.unit {
-            Unit::Bytes { mean_packet: 0 } => Err(ConfigError::NotPositive("mean_packet")),
-            Unit::Bytes { .. } | Unit::Packets => Ok(()),
-        }
-    }
-}
-
-impl Default for Config {
-    /// The paper's recommendations (section 5 to 7): thresholds of 5 and 15 packets, a weight of
-    /// 0.002, a probability of 1/50.
-    fn default() -> Self {
-        Self {
-            unit: Unit::Packets,
-            limit: 60,
-            min: 5.0,
-            max: 15.0,
-            weight: 0.002,
-            max_p: 0.02,
-            gentle: false,
-            wait: false,
-            ecn: false,
-            mark_above_max: false,
-            bandwidth: const { Rate::from_bps(10_000_000).expect("not zero") },
-            adaptive: None,
+            ..Self::example()
         }
     }
 }
@@ -272,12 +218,6 @@ impl<P: Packet> Red<P> {
         &self.config
     }
 
-    /// The packet that leaves next, left where it is.
-    #[inline]
-    pub fn head(&self) -> Option<&P> {
-        self.storage.head()
-    }
-
     /// Figure 2, "calculate the new average queue size".
     #[inline]
     fn update_average(&mut self, now: Time) {
@@ -314,18 +254,18 @@ impl<P: Packet> Red<P> {
     fn queue(&self) -> f64 {
         match self.config.unit {
             Unit::Packets => self.storage.packets() as f64,
-            Unit::Bytes { .. } => self.storage.bytes() as f64,
+            Unit::Bytes => self.storage.bytes() as f64,
         }
     }
 
     /// A mean packet's time on the link: the paper's s.
     fn transmission_time(&self) -> Span {
         let mean = match self.config.unit {
-            Unit::Bytes { mean_packet } => u64::from(mean_packet),
+            Unit::Bytes => self.config.mean_packet.get(),
             // This arrival is among them.
             Unit::Packets => self.counters.arrived_bytes / self.counters.arrived_packets.max(1),
         };
-        self.config.bandwidth.time_for(Bytes::new(mean))
+        self.config.bandwidth.unwrap_or(BANDWIDTH).time_for(Bytes::new(mean))
     }
 
     /// Whether to mark or drop a packet of `bytes`, and why. Figure 2, from
@@ -343,7 +283,7 @@ impl<P: Packet> Red<P> {
         }
         let step = match self.config.unit {
             Unit::Packets => 1,
-            Unit::Bytes { .. } => u64::from(bytes),
+            Unit::Bytes => u64::from(bytes),
         };
         let count = self.count.map_or(0, |count| count + step);
         let marks = uniform(&mut self.random) < self.p_a(self.p_b(), count, bytes);
@@ -369,7 +309,7 @@ impl<P: Packet> Red<P> {
     fn p_a(&self, p_b: f64, count: u64, bytes: u32) -> f64 {
         let count = match self.config.unit {
             Unit::Packets => count as f64,
-            Unit::Bytes { mean_packet } => (count / u64::from(mean_packet)) as f64,
+            Unit::Bytes => (count / self.config.mean_packet.get()) as f64,
         };
         let x = count * p_b;
         let p_a = match (self.config.wait, x) {
@@ -379,8 +319,8 @@ impl<P: Packet> Red<P> {
             _ => 1.0,
         };
         match self.config.unit {
-            Unit::Bytes { mean_packet } if p_a < 1.0 => {
-                p_a * f64::from(bytes) / f64::from(mean_packet)
+            Unit::Bytes if p_a < 1.0 => {
+                p_a * f64::from(bytes) / self.config.mean_packet.get() as f64
             }
             _ => p_a,
         }
@@ -391,7 +331,7 @@ impl<P: Packet> Red<P> {
     fn fits(&self, bytes: u32) -> bool {
         match self.config.unit {
             Unit::Packets => (self.storage.packets() as u64) < self.config.limit,
-            Unit::Bytes { .. } => self.storage.bytes() + u64::from(bytes) <= self.config.limit,
+            Unit::Bytes => self.storage.bytes() + u64::from(bytes) <= self.config.limit,
         }
     }
 
@@ -453,6 +393,15 @@ impl<P: Packet> Qdisc<P> for Red<P> {
             }
         }
         packet
+    }
+
+    #[inline]
+    fn head(&self) -> Option<&P> {
+        self.storage.head()
+    }
+
+    fn average_queue(&self) -> Option<f64> {
+        Some(Self::average(self))
     }
 
     #[inline]

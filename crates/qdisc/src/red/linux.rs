@@ -33,104 +33,160 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
 use self::tc::Derived;
+use crate::settings::{MOST_BYTES, Settings, any, probability, settings, size, whole};
 use crate::storage::Storage;
-use crate::{Backlog, ConfigError, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+use crate::{
+    Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict,
+};
 
-/// Settings of [`Red`], as tc-red(8) names them.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Config {
-    /// Bytes that may wait, whatever the average.
-    pub limit: Bytes,
-    /// Average queue, in bytes, from which packets are marked at random.
-    pub min: Bytes,
-    /// Average queue, in bytes, from which every packet is marked.
-    pub max: Bytes,
-    /// Average packet size; with `burst` it sets the average's time constant.
-    pub avpkt: Bytes,
-    /// Packets of size `avpkt` that may arrive in one burst at an empty queue unharmed.
-    pub burst: u32,
-    /// Marking probability where the average reaches `max`.
-    pub probability: f64,
-    /// The link's rate, from which the average decays while the queue is idle.
-    pub bandwidth: Rate,
-    /// Marks ECN-capable packets instead of dropping them.
-    pub ecn: bool,
-    /// Drops above `max` instead of marking, also with `ecn`.
-    pub harddrop: bool,
-    /// Queues, instead of dropping, packets that are not ECN-capable; needs `ecn`.
-    pub nodrop: bool,
-    /// Adapts `probability` every 500 ms, so that the average stays near the middle.
-    pub adaptive: bool,
+settings! {
+    /// RED as in the Linux kernel, with the parameters of tc-red(8).
+    pub struct Config {
+        /// Hard limit of the real queue; what comes beyond it is dropped.
+        limit: Bytes = Bytes::new(400_000), size(1, MOST_BYTES).required();
+        /// Average backlog at which marking or dropping starts; a third of `max` by default.
+        min: Option<Bytes> = None, size(1, MOST_BYTES);
+        /// Average backlog from which every packet is marked or dropped; a quarter of `limit` by
+        /// default.
+        max: Option<Bytes> = None, size(1, MOST_BYTES);
+        /// Average packet size, for `burst` and for the decay of the average in idle times.
+        avpkt: Bytes = Bytes::new(1000), size(1, MOST_BYTES);
+        /// Packets that may come in a burst before the average follows: sets its weight. By default
+        /// (2 `min` + `max`) / (3 `avpkt`), as tc has it.
+        burst: Option<u32> = None, whole(1, i32::MAX as u64);
+        /// Probability of marking or dropping when the average reaches `max`.
+        probability: f64 = 0.02, probability();
+        /// Rate by which the average decays while the queue is idle; the link's by default (where
+        /// tc takes 10 Mbit/s).
+        bandwidth: Option<Rate> = None, any();
+        /// Marks packets of ECN-capable transports where it would drop them early.
+        ecn: bool = false, any();
+        /// Above `max`, drops what it could mark.
+        harddrop: bool = false, any();
+        /// Of packets that cannot be marked, lets those pass that it would drop early; needs `ecn`.
+        nodrop: bool = false, any();
+        /// Adapts `probability` to keep the average half-way between `min` and `max`.
+        adaptive: bool = false, any();
+    }
 }
 
 impl Config {
-    /// Whether a queue can have these settings: what tc and the kernel would say.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        self.derive().map(|_| ())
-    }
-
-    /// What tc would hand to the kernel for these settings.
-    pub fn derive(&self) -> Result<Derived, ConfigError> {
-        if self.limit == Bytes::ZERO {
-            return Err(ConfigError::LimitZero);
-        }
-        let sizes =
-            [("limit", self.limit), ("min", self.min), ("max", self.max), ("avpkt", self.avpkt)];
-        for (field, bytes) in sizes {
-            if bytes == Bytes::ZERO {
-                return Err(ConfigError::NotPositive(field));
-            }
-            if u32::try_from(bytes.get()).is_err() {
-                return Err(ConfigError::TooLarge(field));
-            }
-        }
-        if self.min >= self.max {
-            return Err(ConfigError::MinNotBelowMax);
-        }
-        if !(self.probability > 0.0 && self.probability <= 1.0) {
-            return Err(ConfigError::NotProbability("probability"));
-        }
-        if self.bandwidth.as_bps() < 8 {
-            return Err(ConfigError::BandwidthTooLow);
-        }
-        if self.nodrop && !self.ecn {
-            return Err(ConfigError::NodropWithoutEcn);
-        }
-        let derived = Derived::new(self)?;
-        // `red_check_params`
-        for (field, bytes) in [("min", self.min), ("max", self.max)] {
-            if u64::BITS - bytes.get().leading_zeros() + u32::from(derived.wlog) >= 32 {
-                return Err(ConfigError::ThresholdTooLarge(field));
-            }
-        }
-        Ok(derived)
-    }
-}
-
-impl Default for Config {
     /// The example of tc-red(8), without `ecn` and `adaptive`.
-    fn default() -> Self {
+    pub const fn example() -> Self {
         Self {
             limit: Bytes::new(400_000),
-            min: Bytes::new(30_000),
-            max: Bytes::new(90_000),
+            min: Some(Bytes::new(30_000)),
+            max: Some(Bytes::new(90_000)),
             avpkt: Bytes::new(1000),
-            burst: 55,
+            burst: Some(55),
             probability: 0.02,
-            bandwidth: const { Rate::from_bps(10_000_000).expect("not zero") },
+            bandwidth: Some(TC_BANDWIDTH),
             ecn: false,
             harddrop: false,
             nodrop: false,
             adaptive: false,
         }
     }
+
+    /// `min` in effect.
+    pub fn lower(&self) -> Bytes {
+        self.min.unwrap_or_else(|| Bytes::new(self.upper().get() / 3))
+    }
+
+    /// `max` in effect.
+    pub fn upper(&self) -> Bytes {
+        self.max.unwrap_or_else(|| Bytes::new(self.limit.get() / 4))
+    }
+
+    /// `burst` in effect.
+    pub fn packets(&self) -> u32 {
+        self.burst.unwrap_or_else(|| {
+            let bytes = 2 * self.lower().get() + self.upper().get();
+            u32::try_from(bytes / (3 * self.avpkt.get()).max(1)).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// What tc would hand to the kernel for these settings.
+    ///
+    /// # Errors
+    ///
+    /// What tc or the kernel would not take.
+    pub fn derive(&self) -> Result<Derived, ConfigError> {
+        self.check()?;
+        Derived::new(self)
+    }
 }
+
+impl Settings for Config {
+    /// What tc and the kernel would say.
+    fn check_together(&self) -> Result<(), ConfigError> {
+        let (lower, upper) = (self.lower(), self.upper());
+        if lower >= upper {
+            let origin = if self.max.is_some() { "" } else { ", which is a quarter of limit" };
+            let key = if self.min.is_some() { "min" } else { "max" };
+            let what =
+                format!("\"{} B\" is not below max (\"{} B\"{origin})", lower.get(), upper.get());
+            return Err(
+                ConfigError::new(key, what).or("tc-red(8) advises a max of at least twice min")
+            );
+        }
+        if lower == Bytes::ZERO {
+            return Err(ConfigError::new("limit", "is too small for a min of its own")
+                .or("raise it or give min and max"));
+        }
+        let wlog = tc::eval_ewma(self)?;
+        // `red_check_params`: the threshold, shifted by the weight, fits in 32 bits.
+        for (key, given, bytes) in [("min", self.min, lower), ("max", self.max, upper)] {
+            if u64::BITS - bytes.get().leading_zeros() + u32::from(wlog) >= 32 {
+                let what = format!(
+                    "\"{} B\" is too large for the weight that burst {} asks for",
+                    bytes.get(),
+                    self.packets()
+                );
+                let key = if given.is_some() { key } else { "limit" };
+                return Err(ConfigError::new(key, what).or("lower it or burst"));
+            }
+        }
+        tc::eval_p(self)?;
+        if self.nodrop && !self.ecn {
+            return Err(
+                ConfigError::new("nodrop", "needs ecn = true").or("set ecn, or leave nodrop out")
+            );
+        }
+        match self.bandwidth {
+            Some(bandwidth) => tc::eval_idle_damping(self, bandwidth, wlog).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Discipline for Config {
+    const LABEL: &'static str = "RED";
+    type Queue<P> = Red<P>;
+
+    fn build<P: Packet>(&self, seed: u64) -> Red<P> {
+        Red::new(self.clone(), seed)
+    }
+
+    fn levels(&self) -> Levels {
+        let backlogs = [("min", self.lower()), ("max", self.upper()), ("limit", self.limit)];
+        let backlogs = backlogs.map(|(name, bytes)| (name, bytes.get() as f64)).into();
+        Levels { backlogs, ..Levels::default() }
+    }
+
+    fn settled(self, rate: Rate) -> Self {
+        Self {
+            min: Some(self.lower()),
+            max: Some(self.upper()),
+            burst: Some(self.packets()),
+            bandwidth: Some(self.bandwidth.unwrap_or(rate)),
+            ..self
+        }
+    }
+}
+
+/// What tc takes where nobody says a rate.
+const TC_BANDWIDTH: Rate = const { Rate::from_bps(10_000_000).expect("not zero") };
 
 /// Linux's RED over a byte FIFO.
 #[derive(Clone, Debug)]
@@ -179,12 +235,6 @@ impl<P: Packet> Red<P> {
     /// The settings.
     pub const fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// The packet that leaves next, left where it is.
-    #[inline]
-    pub fn head(&self) -> Option<&P> {
-        self.storage.head()
     }
 
     /// What `red_enqueue` does with an action: marks `packet`, or says why it is to be dropped.
@@ -285,6 +335,15 @@ impl<P: Packet> Qdisc<P> for Red<P> {
     }
 
     #[inline]
+    fn head(&self) -> Option<&P> {
+        self.storage.head()
+    }
+
+    fn average_queue(&self) -> Option<f64> {
+        Some(Self::average(self))
+    }
+
+    #[inline]
     fn backlog(&self) -> Backlog {
         self.storage.backlog()
     }
@@ -338,7 +397,7 @@ impl Parms {
     /// `red_set_parms`
     fn new(config: &Config, derived: &Derived) -> Self {
         // The check admits what fits in 32 bits only.
-        let [qth_min, qth_max] = [config.min, config.max].map(|bytes| bytes.get() as u32);
+        let [qth_min, qth_max] = [config.lower(), config.upper()].map(|bytes| bytes.get() as u32);
         let delta = qth_max - qth_min;
         let max_p = match derived.max_p {
             0 => (u32::MAX >> derived.plog).wrapping_mul(delta),

@@ -7,13 +7,7 @@
 //! have left by then are taken out, so the discipline sees the backlog that it would see on a real
 //! link. Disciplines are used as they are, with their own code.
 
-use narrows_qdisc::{
-    DropReason, Dropped, Ecn, Qdisc, Verdict,
-    blue::Blue,
-    fifo::{Bfifo, Pfifo},
-    pie::Pie,
-    red,
-};
+use narrows_qdisc::{AtEnqueue, DropReason, Dropped, Ecn, Qdisc, Verdict, Visit};
 use narrows_units::{Pace, Span, Time};
 
 use super::changes::{Changes, Sent};
@@ -23,7 +17,7 @@ use super::ring::RingState;
 use super::short::FifoLimit;
 use super::{Link, Mode, Passage};
 use crate::packet::Packet;
-use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
+use crate::plan::Link as LinkPlan;
 use crate::random::stream_seed;
 
 /// A packet's place in the queue.
@@ -66,21 +60,10 @@ impl narrows_qdisc::Packet for Slot {
     fn mark(&mut self) {}
 }
 
-/// The queue disciplines that decide at enqueue.
-#[derive(Debug)]
-enum Queue {
-    Pfifo(Pfifo<Slot>),
-    Bfifo(Bfifo<Slot>),
-    Red(Box<red::linux::Red<Slot>>),
-    Red1993(Box<red::classic::Red<Slot>>),
-    Pie(Box<Pie<Slot>>),
-    Blue(Box<Blue<Slot>>),
-}
-
 /// What a link of this mode has besides what all have.
 #[derive(Debug)]
 pub(super) struct Clock {
-    queue: Queue,
+    queue: AtEnqueue<Slot>,
     /// A FIFO's limit: as long as it is far, nothing depends on what has left meanwhile.
     limit: Option<FifoLimit>,
     /// Packets enqueued since what has left was last taken out.
@@ -142,14 +125,7 @@ impl Link {
             },
             packed: counted | if capable { MARKABLE } else { 0 } | if lost { LOST } else { 0 },
         };
-        let verdict = match &mut clock.queue {
-            Queue::Pfifo(queue) => queue.enqueue(at, slot, dropped),
-            Queue::Bfifo(queue) => queue.enqueue(at, slot, dropped),
-            Queue::Red(queue) => queue.enqueue(at, slot, dropped),
-            Queue::Red1993(queue) => queue.enqueue(at, slot, dropped),
-            Queue::Pie(queue) => queue.enqueue(at, slot, dropped),
-            Queue::Blue(queue) => queue.enqueue(at, slot, dropped),
-        };
+        let verdict = clock.queue.enqueue(at, slot, dropped);
         if let Some(observed) = &mut clock.observed {
             observed.arrived_packets += 1;
             observed.arrived_bytes += u64::from(counted);
@@ -196,17 +172,9 @@ impl Link {
             // From the length that the queue counts to the length on the wire.
             overhead: i64::from(self.overhead) - i64::from(*queue_overhead),
             min_frame: self.min_frame,
-            has_idle_time: !matches!(queue, Queue::Pfifo(_) | Queue::Bfifo(_) | Queue::Pie(_)),
             observed: observed.as_mut(),
         };
-        match queue {
-            Queue::Pfifo(queue) => context.run(queue, Pfifo::head),
-            Queue::Bfifo(queue) => context.run(queue, Bfifo::head),
-            Queue::Red(queue) => context.run(&mut **queue, red::linux::Red::head),
-            Queue::Red1993(queue) => context.run(&mut **queue, red::classic::Red::head),
-            Queue::Pie(queue) => context.run(&mut **queue, Pie::head),
-            Queue::Blue(queue) => context.run(&mut **queue, Blue::head),
-        }
+        queue.visit(context);
     }
 }
 
@@ -218,19 +186,8 @@ impl Clock {
         observed: bool,
     ) -> Self {
         let queue_seed = stream_seed(seed, &format!("{}/queue", plan.name));
-        let queue = match &plan.queue {
-            QueuePlan::Pfifo(config) => Queue::Pfifo(Pfifo::new(config.clone())),
-            QueuePlan::Bfifo(config) => Queue::Bfifo(Bfifo::new(config.clone())),
-            QueuePlan::Red(config) => {
-                Queue::Red(Box::new(red::linux::Red::new(config.clone(), queue_seed)))
-            }
-            QueuePlan::Red1993(config) => {
-                Queue::Red1993(Box::new(red::classic::Red::new(config.clone(), queue_seed)))
-            }
-            QueuePlan::Pie(config) => Queue::Pie(Box::new(Pie::new(config, queue_seed))),
-            QueuePlan::Blue(config) => Queue::Blue(Box::new(Blue::new(config.clone(), queue_seed))),
-            _ => unreachable!("a queue that is not clocked is scheduled"),
-        };
+        let queue = plan.queue.build_at_enqueue(queue_seed);
+        let queue = queue.expect("a queue that is not clocked is scheduled");
         Self {
             queue,
             limit: FifoLimit::new(&plan.queue),
@@ -249,8 +206,8 @@ impl Clock {
     #[inline]
     fn has_room_anyway(&mut self, ip_bytes: u16) -> bool {
         let backlog = match &self.queue {
-            Queue::Pfifo(queue) => queue.backlog(),
-            Queue::Bfifo(queue) => queue.backlog(),
+            AtEnqueue::Pfifo(queue) => queue.backlog(),
+            AtEnqueue::Bfifo(queue) => queue.backlog(),
             _ => return false,
         };
         let counted = u32::from(ip_bytes) + self.queue_overhead;
@@ -263,40 +220,16 @@ impl Clock {
 
     /// A drop at an empty queue: the card asks again and finds nothing, so RED's idle time goes on.
     fn ask_again(&mut self, at: Time) {
-        match &mut self.queue {
-            Queue::Pfifo(_) | Queue::Bfifo(_) | Queue::Pie(_) => {}
-            Queue::Red(queue) => {
-                if queue.head().is_none() {
-                    queue.dequeue(at, &mut Vec::new());
-                }
-            }
-            Queue::Red1993(queue) => {
-                if queue.head().is_none() {
-                    queue.dequeue(at, &mut Vec::new());
-                }
-            }
-            Queue::Blue(queue) => {
-                if queue.head().is_none() {
-                    queue.dequeue(at, &mut Vec::new());
-                }
-            }
-        }
+        self.queue.visit(AskAgain(at));
     }
 
     /// The queue as it is after [`Link::drain`].
     pub(super) fn queue_state(&self) -> QueueState {
-        let (backlog, counters, average) = match &self.queue {
-            Queue::Pfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
-            Queue::Bfifo(queue) => (queue.backlog(), queue.counters(), f64::NAN),
-            Queue::Red(queue) => (queue.backlog(), queue.counters(), queue.average()),
-            Queue::Red1993(queue) => (queue.backlog(), queue.counters(), queue.average()),
-            Queue::Pie(queue) => (queue.backlog(), queue.counters(), f64::NAN),
-            Queue::Blue(queue) => (queue.backlog(), queue.counters(), f64::NAN),
-        };
+        let (backlog, counters) = (self.queue.backlog(), self.queue.counters());
         QueueState {
             packets: backlog.packets,
             bytes: backlog.bytes.get(),
-            average,
+            average: self.queue.average_queue().unwrap_or(f64::NAN),
             marked_early: counters.marked_early,
             marked_forced: counters.marked_forced,
         }
@@ -310,18 +243,16 @@ struct Drain<'a> {
     changes: Option<&'a Changes>,
     overhead: i64,
     min_frame: u16,
-    /// The discipline wants to know since when it is idle.
-    has_idle_time: bool,
     observed: Option<&'a mut Observed>,
 }
 
-impl Drain<'_> {
+impl Visit<Slot> for Drain<'_> {
     #[inline]
-    fn run<Q: Qdisc<Slot>>(mut self, queue: &mut Q, head: impl Fn(&Q) -> Option<&Slot>) {
+    fn visit<Q: Qdisc<Slot>>(mut self, queue: &mut Q, notices_idleness: bool) {
         if let Some(observed) = &mut self.observed {
             observed.settle(self.now);
         }
-        while let Some(leaves_at) = head(queue).map(|slot| slot.leaves_at)
+        while let Some(leaves_at) = queue.head().map(|slot| slot.leaves_at)
             && leaves_at <= self.now
         {
             let slot = queue.dequeue(leaves_at, &mut Vec::new());
@@ -338,10 +269,22 @@ impl Drain<'_> {
                 observed.enter_ring(packet, self.now);
                 observed.sojourn.add(slot.sojourn_us);
             }
-            if self.has_idle_time && head(queue).is_none() {
+            if notices_idleness && queue.head().is_none() {
                 // The card asks again and finds nothing: here RED's idle time starts.
                 queue.dequeue(leaves_at, &mut Vec::new());
             }
+        }
+    }
+}
+
+/// Asks an empty queue for a packet.
+struct AskAgain(Time);
+
+impl Visit<Slot> for AskAgain {
+    #[inline]
+    fn visit<Q: Qdisc<Slot>>(self, queue: &mut Q, notices_idleness: bool) {
+        if notices_idleness && queue.head().is_none() {
+            queue.dequeue(self.0, &mut Vec::new());
         }
     }
 }

@@ -157,7 +157,7 @@ impl Scheduled {
         QueueState {
             packets: backlog.packets + u32::from(self.held.is_some()),
             bytes: backlog.bytes.get() + u64::from(held),
-            average: self.queue.average().unwrap_or(f64::NAN),
+            average: self.queue.average_queue().unwrap_or(f64::NAN),
             marked_early: counters.marked_early,
             marked_forced: counters.marked_forced,
         }

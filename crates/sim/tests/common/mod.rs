@@ -171,12 +171,12 @@ pub(crate) fn udp() -> dns::client::Udp {
 pub(crate) fn red_ecn() -> Queue {
     Queue::Red(red::linux::Config {
         limit: Bytes::new(375_000),
-        min: Bytes::new(30_000),
-        max: Bytes::new(120_000),
+        min: Some(Bytes::new(30_000)),
+        max: Some(Bytes::new(120_000)),
         avpkt: Bytes::new(1_400),
-        burst: 43,
+        burst: Some(43),
         probability: 0.1,
-        bandwidth: Rate::from_bps(10_000_000).expect("not zero"),
+        bandwidth: Rate::from_bps(10_000_000),
         ecn: true,
         harddrop: false,
         nodrop: false,

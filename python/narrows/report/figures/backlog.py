@@ -12,22 +12,6 @@ from narrows.report.style import BLUE, GREEN, INK, MUTED, ORANGE, VERMILION
 from narrows.results import Run
 
 _COLORS = {"min": GREEN, "max": VERMILION, "limit": INK}
-_NAMES = {
-    "pfifo": "FIFO",
-    "bfifo": "FIFO",
-    "red": "RED",
-    "red-1993": "RED (1993)",
-    "codel": "CoDel",
-    "fq-codel": "FQ-CoDel",
-    "pie": "PIE",
-    "blue": "Blue",
-    "drr": "DRR",
-    "tdrr": "TDRR",
-    "qsdrr": "QSDRR",
-    "sfq": "SFQ",
-    "prio": "Priority",
-    "classes": "Classful",
-}
 
 
 @style.styled
@@ -66,7 +50,7 @@ def backlog(run: Run, link: str) -> Figure:
     style.from_zero(axes, top)
     axes.set_xlim(0.0, run.end_s)
     mark_dns(axes, dns_start(run))
-    name = f"{_NAMES.get(facts.kind, facts.kind)} queue" if facts else "Queue"
+    name = f"{facts.label} queue" if facts else "Queue"
     axes.set_title(f"{name} at {link}: backlog")
     axes.set_xlabel("time (s)")
     axes.set_ylabel(f"backlog ({unit})")

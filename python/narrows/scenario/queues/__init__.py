@@ -1,68 +1,29 @@
-"""Queue disciplines at a link's head, with tc(8)'s names and defaults."""
+"""Queue disciplines at a link's head, with tc(8)'s names and defaults.
+
+What each is and can be told is declared once, with the discipline itself, in crates/qdisc. To add
+one: its file there, and a line in the list of `disciplines.rs`; a line in kinds.py gives it a name
+in Python.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import Field
+from narrows.scenario.queues.base import Discipline as Discipline
+from narrows.scenario.queues.base import Facts as Facts
+from narrows.scenario.queues.base import Settings as Settings
+from narrows.scenario.queues.declared import DISCIPLINES as DISCIPLINES
+from narrows.scenario.queues.declared import TABLES as TABLES
+from narrows.scenario.queues.declared import AnyDiscipline
+from narrows.scenario.queues.fields import Packets as Packets
+from narrows.scenario.queues.kinds import *  # noqa: F403
 
-from narrows.scenario.queues.blue import Blue
-from narrows.scenario.queues.classful import Band, Class, Classes, Match, Prio, nested
-from narrows.scenario.queues.codel import Codel
-from narrows.scenario.queues.drr import Drr, Qsdrr, Tdrr
-from narrows.scenario.queues.fields import Packets
-from narrows.scenario.queues.fifo import Bfifo, Pfifo
-from narrows.scenario.queues.fq_codel import FqCodel
-from narrows.scenario.queues.pie import Pie
-from narrows.scenario.queues.red import Red
-from narrows.scenario.queues.red_1993 import Adaptive, Red1993
-from narrows.scenario.queues.sfq import Sfq
+if TYPE_CHECKING:
+    Queue = Discipline
+else:
+    Queue = AnyDiscipline
+    """Any queue discipline."""
 
-__all__ = [
-    "Adaptive",
-    "AnyQueue",
-    "Band",
-    "Bfifo",
-    "Blue",
-    "Class",
-    "Classes",
-    "Codel",
-    "Drr",
-    "FqCodel",
-    "Match",
-    "Packets",
-    "Pfifo",
-    "Pie",
-    "Prio",
-    "Qsdrr",
-    "Queue",
-    "Red",
-    "Red1993",
-    "Sfq",
-    "Tdrr",
-    "nested",
-]
-
-AnyQueue = (
-    Pfifo
-    | Bfifo
-    | Red
-    | Red1993
-    | Codel
-    | FqCodel
-    | Pie
-    | Blue
-    | Drr
-    | Tdrr
-    | Qsdrr
-    | Sfq
-    | Prio
-    | Classes
-)
-
-Queue = Annotated[AnyQueue, Field(discriminator="kind")]
-"""Any queue discipline."""
-
-# Queues may be inside others.
-for _table in (Band, Class, Prio, Classes):
-    _table.model_rebuild(force=True, _types_namespace={"Queue": Queue})
+# The classes say that they live here: whoever copies or sends one looks it up.
+globals().update(TABLES)
+globals().update({made.__name__: made for made in DISCIPLINES.values()})

@@ -8,10 +8,9 @@ from pydantic import BeforeValidator, Field, ValidationInfo, WithJsonSchema
 
 from narrows.scenario.quantities import read_size, refuse
 
-__all__ = ["Limit", "Packets", "Switch", "Threshold"]
+__all__ = ["Packets", "in_unit"]
 
 Packets = Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
-Switch = Annotated[bool, Field(strict=True)]
 
 
 def _read_threshold(value: Any, info: ValidationInfo) -> Any:
@@ -26,10 +25,7 @@ def _read_threshold(value: Any, info: ValidationInfo) -> Any:
     return value
 
 
-_IN_UNIT = WithJsonSchema({"type": ["number", "string"], "title": "number of packets, or size"})
-
-Limit = Annotated[int, BeforeValidator(_read_threshold), Field(ge=1, le=2**32 - 1), _IN_UNIT]
-"""A whole number of packets, or a size, as the field `unit` before it says."""
-
-Threshold = Annotated[float, BeforeValidator(_read_threshold), Field(gt=0, le=2**32 - 1), _IN_UNIT]
-"""A number of packets, or a size, as the field `unit` before it says."""
+def in_unit(number: Any) -> Any:
+    """A number of packets, or a size, as the field `unit` before it says."""
+    schema = {"type": ["number", "string"], "title": "number of packets, or size"}
+    return Annotated[number, BeforeValidator(_read_threshold), WithJsonSchema(schema)]

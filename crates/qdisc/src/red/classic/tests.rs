@@ -1,4 +1,4 @@
-use narrows_units::{Rate, Span, Time};
+use narrows_units::{Bytes, Rate, Span, Time};
 
 use super::*;
 use crate::Ecn;
@@ -7,11 +7,12 @@ use crate::traffic::TestPacket;
 
 fn in_bytes() -> Config {
     Config {
-        unit: Unit::Bytes { mean_packet: 1000 },
+        unit: Unit::Bytes,
+        mean_packet: Bytes::new(1000),
         limit: 60_000,
         min: 5_000.0,
         max: 15_000.0,
-        ..Config::default()
+        ..Config::example()
     }
 }
 
@@ -51,7 +52,7 @@ fn chi_square(gaps: &[u32], first: u32, last: u32) -> f64 {
 
 #[test]
 fn it_obeys_the_laws_in_every_mode() {
-    for unit in [Config { weight: 0.02, max_p: 0.2, ..Config::default() }, in_bytes()] {
+    for unit in [Config { weight: 0.02, max_p: 0.2, ..Config::example() }, in_bytes()] {
         for bits in 0..8 {
             let [gentle, wait, ecn] = [1, 2, 4].map(|bit| bits & bit != 0);
             let config = Config { gentle, wait, ecn, ..unit.clone() };
@@ -59,15 +60,15 @@ fn it_obeys_the_laws_in_every_mode() {
         }
     }
     let adaptive = Some(Adaptive { interval: Span::from_ms(20), ..Adaptive::default() });
-    laws::check(|| Red::new(Config { adaptive, ..Config::default() }, 3));
+    laws::check(|| Red::new(Config { adaptive: adaptive.clone(), ..Config::example() }, 3));
     let strict =
-        Config { ecn: true, mark_above_max: true, limit: 12, weight: 0.5, ..Config::default() };
+        Config { ecn: true, mark_above_max: true, limit: 12, weight: 0.5, ..Config::example() };
     laws::check(|| Red::new(strict.clone(), 9));
 }
 
 #[test]
 fn the_average_follows_a_constant_queue_by_powers_of_one_minus_w() {
-    let mut red = Red::new(Config { min: 100.0, max: 200.0, ..Config::default() }, 1);
+    let mut red = Red::new(Config { min: 100.0, max: 200.0, ..Config::example() }, 1);
     let mut dropped = Vec::new();
     for _ in 0..10 {
         red.enqueue(Time::ZERO, TestPacket::default(), &mut dropped);
@@ -95,7 +96,7 @@ fn byte_mode_averages_bytes() {
 #[test]
 fn an_idle_time_counts_as_the_packets_that_it_would_have_carried() {
     // 1000 bytes take 0.8 ms at 10 Mbit/s: 80.5 ms are 100 packets.
-    for config in [Config::default(), in_bytes()] {
+    for config in [Config::example(), in_bytes()] {
         let mut red = with_average(config, 4.0);
         let mut dropped = Vec::new();
         red.dequeue(Time::ZERO, &mut dropped);
@@ -116,7 +117,7 @@ fn a_power_by_squaring_is_the_power() {
 
 #[test]
 fn nothing_happens_below_min_and_the_count_restarts() {
-    let mut red = with_average(Config::default(), 4.999);
+    let mut red = with_average(Config::example(), 4.999);
     red.count = Some(1000);
     assert_eq!(red.decide(1000), None);
     assert_eq!(red.count, None);
@@ -125,21 +126,21 @@ fn nothing_happens_below_min_and_the_count_restarts() {
 #[test]
 fn p_b_rises_linearly_to_max_p_at_max() {
     for (average, p) in [(5.0, 0.0), (10.0, 0.01), (14.999_999, 0.02)] {
-        let red = with_average(Config::default(), average);
+        let red = with_average(Config::example(), average);
         assert!((red.p_b() - p).abs() < 1e-8);
     }
 }
 
 #[test]
 fn every_packet_is_hit_from_max_on() {
-    let mut red = with_average(Config::default(), 15.0);
+    let mut red = with_average(Config::example(), 15.0);
     assert_eq!(red.decide(1000), Some(DropReason::Forced));
     assert_eq!(red.count, Some(0));
 }
 
 #[test]
 fn gentle_rises_from_max_p_at_max_to_one_at_twice_max() {
-    let config = Config { gentle: true, ..Config::default() };
+    let config = Config { gentle: true, ..Config::example() };
     for (average, p) in [(15.0, 0.02), (22.5, 0.51), (29.999_999_9, 1.0)] {
         let red = with_average(config.clone(), average);
         assert!((red.p_b() - p).abs() < 1e-8);
@@ -152,7 +153,7 @@ fn gentle_rises_from_max_p_at_max_to_one_at_twice_max() {
 #[test]
 fn gaps_between_marks_are_uniform_on_one_to_one_over_p() {
     // 2.0 * max_p at the middle keeps 1/p_b exact: 0.04 / 2.
-    let mut red = with_average(Config { max_p: 0.04, ..Config::default() }, 10.0);
+    let mut red = with_average(Config { max_p: 0.04, ..Config::example() }, 10.0);
     let gaps = gaps(&mut red, 1000, 49_000);
     // 48 degrees of freedom: above 93.2 once in 10000 times.
     let statistic = chi_square(&gaps, 1, 49);
@@ -164,7 +165,7 @@ fn gaps_between_marks_are_uniform_on_one_to_one_over_p() {
 
 #[test]
 fn wait_spaces_marks_one_to_two_times_one_over_p() {
-    let config = Config { max_p: 0.04, wait: true, ..Config::default() };
+    let config = Config { max_p: 0.04, wait: true, ..Config::example() };
     let gaps = gaps(&mut with_average(config, 10.0), 1000, 50_000);
     // Counts of 50 to 99 have p/(2 - count p) = 1/50, 1/49, ..., 1: uniform on 50 values.
     let statistic = chi_square(&gaps, 50, 99);
@@ -187,7 +188,7 @@ fn in_byte_mode_small_packets_are_hit_in_proportion_to_their_size() {
 
 #[test]
 fn with_ecn_capable_packets_are_marked_between_and_dropped_above_max() {
-    let config = Config { ecn: true, max_p: 1.0, gentle: true, ..Config::default() };
+    let config = Config { ecn: true, max_p: 1.0, gentle: true, ..Config::example() };
     for (average, reason) in [(20.0, DropReason::Early), (30.5, DropReason::Forced)] {
         for mark_above_max in [false, true] {
             let config = Config { mark_above_max, ..config.clone() };
@@ -210,7 +211,7 @@ fn with_ecn_capable_packets_are_marked_between_and_dropped_above_max() {
 
 #[test]
 fn without_ecn_nothing_is_marked() {
-    let mut red = with_average(Config { mark_above_max: true, ..Config::default() }, 20.0);
+    let mut red = with_average(Config { mark_above_max: true, ..Config::example() }, 20.0);
     let mut dropped = Vec::new();
     let verdict = red.enqueue(Time::ZERO, packet(1000, Ecn::Ect0), &mut dropped);
     assert_eq!((verdict, dropped[0].1), (Verdict::Dropped, DropReason::Forced));
@@ -219,7 +220,7 @@ fn without_ecn_nothing_is_marked() {
 #[test]
 fn the_limit_counts_in_the_unit() {
     let mut dropped = Vec::new();
-    let mut red = Red::new(Config { limit: 2, ..Config::default() }, 1);
+    let mut red = Red::new(Config { limit: 2, ..Config::example() }, 1);
     let verdicts =
         [1, 1500, 1].map(|bytes| red.enqueue(Time::ZERO, packet(bytes, Ecn::NotEct), &mut dropped));
     assert_eq!(verdicts, [Verdict::Queued, Verdict::Queued, Verdict::Dropped]);
@@ -232,7 +233,7 @@ fn the_limit_counts_in_the_unit() {
 
 #[test]
 fn a_drop_at_the_limit_restarts_the_count() {
-    let config = Config { limit: 1, max_p: 1e-9, weight: 1e-9, ..Config::default() };
+    let config = Config { limit: 1, max_p: 1e-9, weight: 1e-9, ..Config::example() };
     let mut red = with_average(config, 10.0);
     let mut dropped = Vec::new();
     for _ in 0..5 {
@@ -244,28 +245,28 @@ fn a_drop_at_the_limit_restarts_the_count() {
 #[test]
 fn impossible_settings_are_refused_by_field() {
     type Change = fn(&mut Config);
-    let refused: [(Change, ConfigError); 8] = [
-        (|c| c.limit = 0, ConfigError::LimitZero),
-        (|c| c.min = 0.0, ConfigError::NotPositive("min")),
-        (|c| c.max = f64::NAN, ConfigError::NotPositive("max")),
-        (|c| c.min = c.max, ConfigError::MinNotBelowMax),
-        (|c| c.weight = 0.0, ConfigError::NotProbability("weight")),
-        (|c| c.weight = f64::NAN, ConfigError::NotProbability("weight")),
-        (|c| c.max_p = 1.5, ConfigError::NotProbability("max_p")),
-        (|c| c.unit = Unit::Bytes { mean_packet: 0 }, ConfigError::NotPositive("mean_packet")),
+    let refused: [(Change, &str); 8] = [
+        (|c| c.limit = 0, "limit: must be above zero"),
+        (|c| c.min = 0.0, "min: must be above zero"),
+        (|c| c.max = f64::NAN, "max: must be above zero"),
+        (|c| c.min = c.max, "min: 15 is not below max (15); hint: exchange or mend them"),
+        (|c| c.weight = 0.0, "weight: must be above zero"),
+        (|c| c.weight = f64::NAN, "weight: must be above zero"),
+        (|c| c.max_p = 1.5, "max_p: must be at most 1"),
+        (|c| c.mean_packet = Bytes::ZERO, "mean_packet: must be above zero"),
     ];
     for (change, error) in refused {
-        let mut config = Config::default();
+        let mut config = Config::example();
         change(&mut config);
-        assert_eq!(config.check(), Err(error));
+        assert_eq!(config.check().expect_err(error).to_string(), error);
     }
-    assert_eq!(Config::default().check(), Ok(()));
+    assert_eq!(Config::example().check(), Ok(()));
 }
 
 #[test]
 fn a_slow_link_forgets_slowly() {
     let slow = Rate::from_bps(1_000).expect("not zero");
-    let mut red = with_average(Config { bandwidth: slow, ..Config::default() }, 4.0);
+    let mut red = with_average(Config { bandwidth: Some(slow), ..Config::example() }, 4.0);
     red.q_time = Some(Time::ZERO);
     // 1000 bytes take 8 s: two packets in 20 s.
     let at = Time::ZERO + Span::from_secs(20);
@@ -288,7 +289,7 @@ fn adapted(config: Config, average: f64, arrivals: u64) -> Vec<f64> {
 /// Floyd, Gummadi and Shenker, figure 1; target range and time from their section 4.
 #[test]
 fn adaptive_red_changes_the_probability_each_interval_towards_the_target() {
-    let config = |max_p| Config { max_p, adaptive: Some(Adaptive::default()), ..Config::default() };
+    let config = |max_p| Config { max_p, adaptive: Some(Adaptive::default()), ..Config::example() };
     // The target is from 5 + 0.4 * 10 to 15 - 0.4 * 10.
     for average in [9.0, 10.0, 11.0] {
         assert_eq!(adapted(config(0.1), average, 1_000), [0.1; 1_000]);
@@ -308,8 +309,7 @@ fn adaptive_red_changes_the_probability_each_interval_towards_the_target() {
 
 #[test]
 fn adaptive_red_stays_between_bottom_and_top() {
-    let adaptive = Some(Adaptive::default());
-    let config = |max_p| Config { max_p, adaptive, ..Config::default() };
+    let config = |max_p| Config { max_p, adaptive: Some(Adaptive::default()), ..Config::example() };
     // The last step may pass the bound: to 0.5 + 0.01 or 0.01 * 0.9 at most.
     let top = adapted(config(0.4), 14.0, 10_000);
     assert!(top[9_999] >= 0.5 && top[9_999] < 0.51);
@@ -356,21 +356,25 @@ fn automatic_settings_follow_from_rate_and_delay() {
     assert!((config.weight - 7.996_8e-4).abs() < 1e-9);
     let config = Config::automatic(mbit(100), 1000, Span::from_ms(5));
     assert_eq!((config.min, config.max), (31.25, 93.75));
-    assert_eq!(config.adaptive.map(|adaptive| adaptive.bottom), Some(0.000_8));
+    assert_eq!(config.adaptive.as_ref().map(|adaptive| adaptive.bottom), Some(0.000_8));
     assert_eq!(config.check(), Ok(()));
 }
 
 #[test]
 fn adaptive_settings_that_make_no_sense_are_refused() {
-    let check = |adaptive| Config { adaptive: Some(adaptive), ..Config::default() }.check();
+    let check = |adaptive| {
+        Config { adaptive: Some(adaptive), ..Config::example() }
+            .check()
+            .map_err(|error| error.to_string())
+    };
     let base = Adaptive::default;
     assert_eq!(check(base()), Ok(()));
     assert_eq!(
         check(Adaptive { interval: Span::ZERO, ..base() }),
-        Err(ConfigError::NotPositive("adaptive.interval"))
+        Err("adaptive.interval: must be above zero".to_owned())
     );
     assert_eq!(
         check(Adaptive { beta: 1.1, ..base() }),
-        Err(ConfigError::NotProbability("adaptive.beta"))
+        Err("adaptive.beta: must be at most 1".to_owned())
     );
 }

@@ -2,12 +2,13 @@
 //!
 //! Source: iproute2 6.1, `tc/tc_red.c` and `tc/q_red.c`; `tc_core.c` for the unit of time.
 //!
-//! Differences: `burst` and `max` are given (tc has defaults for them); `min` has to be smaller
-//! than `max` (tc takes equality too); where the C code would convert a number that does not fit
+//! Differences: `min` has to be smaller than `max` (tc takes equality too); where the C code would convert a number that does not fit
 //! a byte, which is undefined there, the table saturates at 31; rates above 2^32 bytes per second
 //! are not cut to 32 bits.
 
-use super::Config;
+use narrows_units::Rate;
+
+use super::{Config, TC_BANDWIDTH};
 use crate::ConfigError;
 
 /// What the kernel is told: `struct tc_red_qopt`, `TCA_RED_STAB` and `TCA_RED_MAX_P`.
@@ -32,7 +33,8 @@ const TICKS_PER_US: f64 = 15.625;
 impl Derived {
     pub(super) fn new(config: &Config) -> Result<Self, ConfigError> {
         let wlog = eval_ewma(config)?;
-        let (scell_log, stab) = eval_idle_damping(config, wlog)?;
+        let bandwidth = config.bandwidth.unwrap_or(TC_BANDWIDTH);
+        let (scell_log, stab) = eval_idle_damping(config, bandwidth, wlog)?;
         // On x86-64 the C conversion of 2^32 gives 0, which is what tc 6.1 was seen to send.
         let max_p = (config.probability * 4_294_967_296.0) as u64 as u32;
         Ok(Self { wlog, plog: eval_p(config)?, max_p, scell_log, stab })
@@ -41,46 +43,61 @@ impl Derived {
 
 /// `tc_red_eval_ewma`: the smallest Wlog for which
 /// burst + 1 - min/avpkt <= (1 - (1-W)^burst) / W, W being 2^-Wlog.
-fn eval_ewma(config: &Config) -> Result<u8, ConfigError> {
-    let (min, avpkt) = (config.min.get(), config.avpkt.get());
-    let a = f64::from(config.burst) + 1.0 - min as f64 / avpkt as f64;
+pub(super) fn eval_ewma(config: &Config) -> Result<u8, ConfigError> {
+    let (min, avpkt, burst) = (config.lower().get(), config.avpkt.get(), config.packets());
+    let a = f64::from(burst) + 1.0 - min as f64 / avpkt as f64;
     if a < 1.0 {
-        let least = u32::try_from(min.div_ceil(avpkt)).unwrap_or(u32::MAX);
-        return Err(ConfigError::BurstTooSmall(least));
+        let what = format!("{burst} is below min / avpkt, which no weight of the average gives");
+        let hint = format!("at least {}", min.div_ceil(avpkt));
+        return Err(ConfigError::new("burst", what).or(hint));
     }
     let mut w = 0.5;
     for wlog in 1..32 {
-        if a <= (1.0 - f64::powf(1.0 - w, f64::from(config.burst))) / w {
+        if a <= (1.0 - f64::powf(1.0 - w, f64::from(burst))) / w {
             return Ok(wlog);
         }
         w /= 2.0;
     }
-    Err(ConfigError::BurstTooLarge)
+    let key = if config.burst.is_some() { "burst" } else { "min" };
+    let what = format!("{burst} is more than any weight of the average gives");
+    let hint = format!("raise min above avpkt (\"{avpkt} B\") or lower burst");
+    Err(ConfigError::new(key, what).or(hint))
 }
 
 /// `tc_red_eval_P`: the smallest Plog for which probability / (max - min) * 2^Plog > 1.
-fn eval_p(config: &Config) -> Result<u8, ConfigError> {
-    let mut p = config.probability / (config.max - config.min).get() as f64;
+pub(super) fn eval_p(config: &Config) -> Result<u8, ConfigError> {
+    let mut p = config.probability / (config.upper() - config.lower()).get() as f64;
     for plog in 0..32 {
         if p > 1.0 {
             return Ok(plog);
         }
         p *= 2.0;
     }
-    Err(ConfigError::ProbabilityTooSmall)
+    Err(ConfigError::new("probability", "is too small for the distance of min and max")
+        .or("raise it or bring min and max together"))
 }
 
 /// `tc_red_eval_idle_damping`: Scell_log and the table.
 ///
 /// tc's unit of time here is the tick of 64 ns, the kernel's is the microsecond.
-fn eval_idle_damping(config: &Config, wlog: u8) -> Result<(u8, [u8; 256]), ConfigError> {
-    let bytes_per_s = (config.bandwidth.as_bps() / 8) as f64;
+pub(super) fn eval_idle_damping(
+    config: &Config,
+    bandwidth: Rate,
+    wlog: u8,
+) -> Result<(u8, [u8; 256]), ConfigError> {
+    let too_low = || {
+        ConfigError::new("bandwidth", "is too low for RED's average to decay by")
+            .or("raise it, or the link's rate")
+    };
+    let bytes_per_s = (bandwidth.as_bps() / 8) as f64;
+    if bytes_per_s == 0.0 {
+        return Err(too_low());
+    }
     let xmit_time = (1e6 * (config.avpkt.get() as f64 / bytes_per_s) * TICKS_PER_US).trunc();
     let lw = -f64::ln(1.0 - 1.0 / (1u64 << wlog) as f64) / xmit_time;
     let max_time = 31.0 / lw;
-    let scell_log = (0..32)
-        .find(|&log| max_time / ((1u64 << log) as f64) < 512.0)
-        .ok_or(ConfigError::BandwidthTooLow)?;
+    let scell_log =
+        (0..32).find(|&log| max_time / ((1u64 << log) as f64) < 512.0).ok_or_else(too_low)?;
     let mut stab = [0; 256];
     for (i, entry) in stab.iter_mut().enumerate().skip(1) {
         *entry = (((i << scell_log) as f64 * lw) as u8).min(31);
@@ -91,7 +108,7 @@ fn eval_idle_damping(config: &Config, wlog: u8) -> Result<(u8, [u8; 256]), Confi
 
 #[cfg(test)]
 mod tests {
-    use narrows_units::{Bytes, Rate};
+    use narrows_units::Bytes;
 
     use super::*;
 
@@ -99,12 +116,12 @@ mod tests {
         let [limit, min, max, avpkt, burst, mbit] = settings;
         Config {
             limit: Bytes::new(limit),
-            min: Bytes::new(min),
-            max: Bytes::new(max),
+            min: Some(Bytes::new(min)),
+            max: Some(Bytes::new(max)),
             avpkt: Bytes::new(avpkt),
-            burst: burst as u32,
+            burst: Some(burst as u32),
             probability,
-            bandwidth: Rate::from_bps(mbit * 1_000_000).expect("not zero"),
+            bandwidth: Rate::from_bps(mbit * 1_000_000),
             ..Config::default()
         }
     }
@@ -176,7 +193,8 @@ mod tests {
     fn a_burst_below_min_over_avpkt_is_refused_with_the_least_that_will_do() {
         // tc: "burst 29 is too small ? Try burst 31"; 30 does too.
         let small = config([400_000, 30_000, 90_000, 1000, 29, 10], 0.02);
-        assert_eq!(Derived::new(&small), Err(ConfigError::BurstTooSmall(30)));
+        let error = Derived::new(&small).expect_err("no weight gives that");
+        assert_eq!((error.key(), error.hint()), ("burst", "at least 30"));
         let least = config([400_000, 30_000, 90_000, 1000, 30, 10], 0.02);
         assert!(Derived::new(&least).is_ok());
     }
@@ -184,6 +202,7 @@ mod tests {
     #[test]
     fn a_probability_that_32_bits_cannot_spread_is_refused() {
         let config = config([400_000, 30_000, 90_000, 1000, 55, 10], 1e-5);
-        assert_eq!(Derived::new(&config), Err(ConfigError::ProbabilityTooSmall));
+        let error = Derived::new(&config).expect_err("31 bits do not hold it");
+        assert_eq!(error.key(), "probability");
     }
 }

@@ -9,12 +9,12 @@ use crate::traffic::TestPacket;
 fn bed() -> Config {
     Config {
         limit: Bytes::new(375_000),
-        min: Bytes::new(74_874),
-        max: Bytes::new(262_374),
+        min: Some(Bytes::new(74_874)),
+        max: Some(Bytes::new(262_374)),
         avpkt: Bytes::new(1400),
-        burst: 98,
+        burst: Some(98),
         probability: 0.1,
-        ..Config::default()
+        ..Config::example()
     }
 }
 
@@ -46,11 +46,11 @@ const ABOVE: u64 = 300_000;
 fn it_obeys_the_laws_in_every_mode() {
     let small = Config {
         limit: Bytes::new(30_000),
-        min: Bytes::new(3_000),
-        max: Bytes::new(9_000),
-        burst: 5,
+        min: Some(Bytes::new(3_000)),
+        max: Some(Bytes::new(9_000)),
+        burst: Some(5),
         probability: 0.3,
-        ..Config::default()
+        ..Config::example()
     };
     assert_eq!(small.check(), Ok(()));
     laws::check(|| Red::new(small.clone(), 1));
@@ -164,7 +164,7 @@ fn random_numbers_are_divided_by_max_p_over_delta_rounded_down() {
 /// tc sends 0 for a probability of 1; the kernel then takes 2^-Plog (Plog 16) times delta.
 #[test]
 fn probability_one_becomes_a_power_of_two_times_delta() {
-    let red = Red::<TestPacket>::new(Config { probability: 1.0, ..Config::default() }, 1);
+    let red = Red::<TestPacket>::new(Config { probability: 1.0, ..Config::example() }, 1);
     assert_eq!(red.config().derive().map(|derived| (derived.plog, derived.max_p)), Ok((16, 0)));
     assert_eq!(red.parms.max_p, 0xffff * 60_000);
 }
@@ -404,27 +404,36 @@ fn without_adaptive_the_probability_stays() {
 #[test]
 fn impossible_settings_are_refused_by_field() {
     type Change = fn(&mut Config);
-    let refused: [(Change, ConfigError); 11] = [
-        (|c| c.limit = Bytes::ZERO, ConfigError::LimitZero),
-        (|c| c.limit = Bytes::new(1 << 32), ConfigError::TooLarge("limit")),
-        (|c| c.min = Bytes::ZERO, ConfigError::NotPositive("min")),
-        (|c| c.avpkt = Bytes::ZERO, ConfigError::NotPositive("avpkt")),
-        (|c| c.min = c.max, ConfigError::MinNotBelowMax),
-        (|c| c.probability = 0.0, ConfigError::NotProbability("probability")),
-        (|c| c.probability = 1.1, ConfigError::NotProbability("probability")),
-        (|c| c.probability = f64::NAN, ConfigError::NotProbability("probability")),
-        (|c| c.burst = 29, ConfigError::BurstTooSmall(30)),
-        (|c| c.nodrop = true, ConfigError::NodropWithoutEcn),
-        (|c| c.max = Bytes::new(1 << 31), ConfigError::ThresholdTooLarge("max")),
+    let refused: [(Change, &str); 11] = [
+        (|c| c.limit = Bytes::ZERO, "limit: must be above zero"),
+        (|c| c.limit = Bytes::new(1 << 32), "limit: must be at most 4294967295"),
+        (|c| c.min = Some(Bytes::ZERO), "min: must be above zero"),
+        (|c| c.avpkt = Bytes::ZERO, "avpkt: must be above zero"),
+        (
+            |c| c.min = c.max,
+            "min: \"90000 B\" is not below max (\"90000 B\"); hint: tc-red(8) advises a max of at least twice min",
+        ),
+        (|c| c.probability = 0.0, "probability: must be above zero"),
+        (|c| c.probability = 1.1, "probability: must be at most 1"),
+        (|c| c.probability = f64::NAN, "probability: must be above zero"),
+        (
+            |c| c.burst = Some(29),
+            "burst: 29 is below min / avpkt, which no weight of the average gives; hint: at least 30",
+        ),
+        (|c| c.nodrop = true, "nodrop: needs ecn = true; hint: set ecn, or leave nodrop out"),
+        (
+            |c| c.max = Some(Bytes::new(1 << 31)),
+            "max: \"2147483648 B\" is too large for the weight that burst 55 asks for; hint: lower it or burst",
+        ),
     ];
     for (change, error) in refused {
-        let mut config = Config { probability: 1.0, ..Config::default() };
+        let mut config = Config { probability: 1.0, ..Config::example() };
         change(&mut config);
-        assert_eq!(config.check(), Err(error));
+        assert_eq!(config.check().expect_err(error).to_string(), error);
     }
-    let slow = Rate::from_bps(7).expect("not zero");
-    let config = Config { bandwidth: slow, ..Config::default() };
-    assert_eq!(config.check(), Err(ConfigError::BandwidthTooLow));
+    let config = Config { bandwidth: Rate::from_bps(7), ..Config::example() };
+    let error = config.check().expect_err("less than a byte a second");
+    assert_eq!(error.key(), "bandwidth");
 }
 
 #[test]

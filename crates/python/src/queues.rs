@@ -1,0 +1,146 @@
+//! Queue disciplines: what the language needs to know of them, and what they say of settings.
+//!
+//! Everything is told once, by the disciplines themselves (`narrows_qdisc::settings`); this says it in
+//! JSON. Settings come as a plan has them: `{"fq-codel": {"limit": 100, ...}}`, in base units.
+
+use narrows_qdisc::settings::{Key, Kind, Table, Value};
+use narrows_qdisc::{AnyConfig, ConfigError, Listed};
+use narrows_units::Rate;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde_json::{Value as Json, json};
+
+/// Adds the functions of this file to the module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;
+    module.add_function(wrap_pyfunction!(check_queue, module)?)?;
+    module.add_function(wrap_pyfunction!(settle_queue, module)?)?;
+    module.add_function(wrap_pyfunction!(queue_facts, module)?)
+}
+
+/// All disciplines with their settings, as JSON: names, kinds, ranges, defaults, and what they mean.
+#[pyfunction]
+fn queue_disciplines() -> String {
+    Json::from_iter(AnyConfig::LISTED.iter().map(discipline)).to_string()
+}
+
+/// What is wrong with settings: the key, what, and the mend; None where nothing is.
+#[pyfunction]
+fn check_queue(settings_json: &str) -> PyResult<Option<Wrong>> {
+    Ok(read(settings_json)?.check().err().as_ref().map(parts))
+}
+
+/// Settings for a queue that is served at so many bits per second, with nothing left open that
+/// follows; or else what is wrong with them, as from `check_queue`.
+#[pyfunction]
+fn settle_queue(
+    settings_json: &str,
+    bits_per_second: u64,
+) -> PyResult<(Option<String>, Option<Wrong>)> {
+    let rate = Rate::from_bps(bits_per_second);
+    let rate = rate.ok_or_else(|| PyValueError::new_err("a rate of zero"))?;
+    let settled = read(settings_json)?.settled(rate);
+    match settled.check() {
+        Ok(()) => Ok((Some(serde_json::to_string(&settled).map_err(|why| refused(&why))?), None)),
+        Err(error) => Ok((None, Some(parts(&error)))),
+    }
+}
+
+/// What a figure shows beside a queue, and the queues that it holds from the start, as JSON.
+#[pyfunction]
+fn queue_facts(settings_json: &str) -> PyResult<String> {
+    let config = read(settings_json)?;
+    let levels = config.levels();
+    let facts = json!({
+        "unit": if levels.in_packets { "packets" } else { "bytes" },
+        "levels": levels.backlogs,
+        "target": levels.target.map(|span| span.as_ps()),
+        "several_lines": levels.several_lines,
+        "held": config.held(),
+    });
+    Ok(facts.to_string())
+}
+
+fn read(settings_json: &str) -> PyResult<AnyConfig> {
+    serde_json::from_str(settings_json).map_err(|why| refused(&why))
+}
+
+fn refused(why: &serde_json::Error) -> PyErr {
+    PyValueError::new_err(why.to_string())
+}
+
+/// The key, what is wrong with it, and the mend.
+type Wrong = (String, String, String);
+
+fn parts(error: &ConfigError) -> Wrong {
+    (error.key().to_owned(), error.what().to_owned(), error.hint().to_owned())
+}
+
+fn discipline(listed: &Listed) -> Json {
+    json!({
+        "name": listed.name,
+        "label": listed.label,
+        "decides_at_enqueue": listed.decides_at_enqueue,
+        "table": table(&listed.table),
+    })
+}
+
+fn table(table: &Table) -> Json {
+    json!({
+        "name": table.name,
+        "about": table.about,
+        "keys": Json::from_iter(table.keys.iter().map(key)),
+    })
+}
+
+fn key(key: &Key) -> Json {
+    let rule = key.rule;
+    let (kind, of) = kind(key.kind);
+    json!({
+        "name": key.name,
+        "about": key.about,
+        "kind": kind,
+        "of": of,
+        "optional": key.optional,
+        "required": rule.required,
+        "default": value((key.default)()),
+        "least": rule.least,
+        "most": rule.most,
+        "above": rule.above,
+        "below": rule.below,
+    })
+}
+
+/// What values are, and what else there is to know of them.
+fn kind(kind: Kind) -> (&'static str, Json) {
+    match kind {
+        Kind::Whole => ("whole", Json::Null),
+        Kind::Number => ("number", Json::Null),
+        Kind::Switch => ("switch", Json::Null),
+        Kind::Span => ("span", Json::Null),
+        Kind::Size => ("size", Json::Null),
+        Kind::Rate => ("rate", Json::Null),
+        Kind::Words(words) => ("words", json!(words)),
+        Kind::WholeInUnit => ("whole-in-unit", Json::Null),
+        Kind::NumberInUnit => ("number-in-unit", Json::Null),
+        Kind::WordOrSpan(word, tag) => ("word-or-span", json!([word, tag])),
+        Kind::Name => ("name", Json::Null),
+        Kind::Table(inner) => ("table", table(inner)),
+        Kind::Tables(inner) => ("tables", table(inner)),
+        Kind::Queue => ("queue", Json::Null),
+    }
+}
+
+fn value(value: Value) -> Json {
+    match value {
+        Value::Open => Json::Null,
+        Value::Whole(number) => json!(number),
+        Value::Number(number) => json!(number),
+        Value::Switch(on) => json!(on),
+        Value::Word(word) => json!(word),
+        Value::Name(name) => json!(name),
+        Value::Table => json!({}),
+        Value::Empty => json!([]),
+        Value::Queue(config) => serde_json::to_value(config).unwrap_or(Json::Null),
+    }
+}

@@ -1,0 +1,271 @@
+//! Disciplines from outside: settings of one, to be put wherever ours go.
+//!
+//! Ours are generic over the packet, and made anew for each type of it; one from outside is there
+//! once, so it is handed an [`Item`] with all that a queue has to know of a packet, and the packet
+//! itself is kept beside it until the item comes out again.
+
+use core::fmt;
+use std::sync::Arc;
+
+use narrows_units::Time;
+
+use crate::{AnyConfig, Backlog, Coming, Counters, Dropped, Ecn, Packet, Protocol, Qdisc, Verdict};
+
+/// How a discipline from outside is made.
+#[derive(Clone)]
+pub struct Custom {
+    name: Arc<str>,
+    make: Arc<Make>,
+}
+
+type Make = dyn Fn(u64) -> Box<dyn Qdisc<Item> + Send + Sync> + Send + Sync;
+
+impl AnyConfig {
+    /// Settings of a discipline that is not ours: `make` gives an empty one, whose random numbers
+    /// follow from the seed that it is handed.
+    ///
+    /// A discipline that is generic over the packet serves as it is.
+    pub fn custom<Q: Qdisc<Item> + Send + Sync + 'static>(
+        name: &str,
+        make: impl Fn(u64) -> Q + Send + Sync + 'static,
+    ) -> Self {
+        Self::Custom(Custom { name: name.into(), make: Arc::new(move |seed| Box::new(make(seed))) })
+    }
+}
+
+impl Custom {
+    /// The name that it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// An empty queue for packets of any type.
+    pub(crate) fn build<P: Packet>(&self, seed: u64) -> Outside<P> {
+        Outside {
+            inner: (self.make)(seed),
+            packets: Vec::new(),
+            free: Vec::new(),
+            dropped: Vec::new(),
+        }
+    }
+}
+
+impl PartialEq for Custom {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.make, &other.make)
+    }
+}
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Custom({})", self.name)
+    }
+}
+
+/// What a discipline from outside is handed: all that a queue has to know of a packet.
+#[derive(Debug)]
+pub struct Item {
+    /// Where the packet is kept.
+    place: u32,
+    bytes: u32,
+    ecn: Ecn,
+    is_marked: bool,
+    protocol: Protocol,
+    ports: (u16, u16),
+    flow_hash: u64,
+}
+
+impl Packet for Item {
+    #[inline]
+    fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    #[inline]
+    fn ecn(&self) -> Ecn {
+        self.ecn
+    }
+
+    #[inline]
+    fn mark(&mut self) {
+        self.ecn = Ecn::Ce;
+        self.is_marked = true;
+    }
+
+    #[inline]
+    fn flow_hash(&self) -> u64 {
+        self.flow_hash
+    }
+
+    #[inline]
+    fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    #[inline]
+    fn ports(&self) -> (u16, u16) {
+        self.ports
+    }
+}
+
+/// A discipline from outside, and the packets of which it has the items.
+pub struct Outside<P> {
+    inner: Box<dyn Qdisc<Item> + Send + Sync>,
+    packets: Vec<Option<P>>,
+    /// Places without a packet.
+    free: Vec<u32>,
+    dropped: Dropped<Item>,
+}
+
+impl<P: Packet> Outside<P> {
+    fn keep(&mut self, packet: P) -> Item {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.packets.push(None);
+            u32::try_from(self.packets.len() - 1).expect("2^32 packets would need 200 GB")
+        });
+        let item = Item {
+            place,
+            bytes: packet.bytes(),
+            ecn: packet.ecn(),
+            is_marked: false,
+            protocol: packet.protocol(),
+            ports: packet.ports(),
+            flow_hash: packet.flow_hash(),
+        };
+        self.packets[place as usize] = Some(packet);
+        item
+    }
+
+    fn take(&mut self, item: &Item) -> P {
+        let packet = self.packets.get_mut(item.place as usize).and_then(Option::take);
+        let mut packet = packet.expect("an item is there once, and belongs to one queue");
+        self.free.push(item.place);
+        if item.is_marked {
+            packet.mark();
+        }
+        packet
+    }
+
+    fn hand_on(&mut self, dropped: &mut Dropped<P>) {
+        let mut items = std::mem::take(&mut self.dropped);
+        dropped.extend(items.drain(..).map(|(item, reason)| (self.take(&item), reason)));
+        self.dropped = items;
+    }
+}
+
+impl<P: Packet> Qdisc<P> for Outside<P> {
+    fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
+        let item = self.keep(packet);
+        let verdict = self.inner.enqueue(now, item, &mut self.dropped);
+        self.hand_on(dropped);
+        verdict
+    }
+
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
+        let item = self.inner.dequeue(now, &mut self.dropped);
+        self.hand_on(dropped);
+        item.map(|item| self.take(&item))
+    }
+
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        self.inner.ready_at(now)
+    }
+
+    fn head(&self) -> Option<&P> {
+        let item = self.inner.head()?;
+        self.packets.get(item.place as usize)?.as_ref()
+    }
+
+    fn average_queue(&self) -> Option<f64> {
+        self.inner.average_queue()
+    }
+
+    fn touch(&self, coming: Coming<'_, P>) {
+        match coming {
+            Coming::Enqueue(hashes) => self.inner.touch(Coming::Enqueue(hashes)),
+            Coming::Dequeue(show) => self.inner.touch(Coming::Dequeue(&mut |item: &Item| {
+                if let Some(Some(packet)) = self.packets.get(item.place as usize) {
+                    show(packet);
+                }
+            })),
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.inner.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
+
+impl<P> fmt::Debug for Outside<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Outside")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codel;
+    use crate::fq_codel::{self, FqCodel};
+    use crate::laws;
+    use crate::prio;
+    use crate::traffic::TestPacket;
+    use crate::{DropReason, Filter};
+
+    fn ecn() -> fq_codel::Config {
+        fq_codel::Config { ecn: true, limit: 40, flows: 16, ..fq_codel::Config::default() }
+    }
+
+    /// One of ours, taken in as if it were not.
+    fn outside() -> AnyConfig {
+        AnyConfig::custom("mine", |seed| FqCodel::new(ecn(), seed))
+    }
+
+    #[test]
+    fn a_discipline_from_outside_obeys_the_laws() {
+        laws::check(|| outside().build(1));
+    }
+
+    #[test]
+    fn it_obeys_them_inside_another_too() {
+        let band = |name: &str, queue, filters| prio::Band { name: name.into(), filters, queue };
+        let dns = Filter { port: Some(53), ..Filter::default() };
+        let codel = AnyConfig::from(codel::Config::default());
+        let bands = vec![band("mine", outside(), vec![dns]), band("rest", codel, Vec::new())];
+        let config = AnyConfig::from(prio::Config { bands });
+        assert_eq!(config.check(), Ok(()));
+        laws::check(|| config.build(1));
+    }
+
+    #[test]
+    fn it_does_to_packets_what_it_does_to_its_items() {
+        let mut ours = FqCodel::<TestPacket>::new(ecn(), 3);
+        let mut theirs = outside().build::<TestPacket>(3);
+        let (mut dropped, mut also_dropped) = (Vec::new(), Vec::new());
+        let mut now = Time::ZERO;
+        for number in 0..5_000 {
+            now += narrows_units::Span::from_ms(9);
+            let flow = (number % 7) as u8;
+            let ecn = [Ecn::Ect0, Ecn::NotEct][usize::from(flow) % 2];
+            let packet = TestPacket { number, flow, ecn, ..TestPacket::default() };
+            let verdicts = [
+                ours.enqueue(now, packet, &mut dropped),
+                theirs.enqueue(now, packet, &mut also_dropped),
+            ];
+            assert_eq!(verdicts[0], verdicts[1]);
+            if number % 9 != 0 {
+                let packets =
+                    [ours.dequeue(now, &mut dropped), theirs.dequeue(now, &mut also_dropped)];
+                assert_eq!(packets[0], packets[1]);
+            }
+        }
+        assert_eq!(dropped, also_dropped);
+        assert!(dropped.iter().any(|(_, reason)| *reason == DropReason::Early));
+        assert!(ours.counters().marked_packets() > 0, "nothing was marked: no test");
+        assert_eq!(ours.counters(), theirs.counters());
+    }
+}

@@ -1,0 +1,520 @@
+//! All our disciplines: a line each, at the end of this file.
+//!
+//! To add one: a file with its settings ([`settings`](crate::settings)), what it is
+//! ([`Discipline`]) and what it does ([`Qdisc`]), and a line in the list. The scenario language, its
+//! reference, the simulator's modes and the reports' figures go by what these say.
+
+use core::fmt;
+
+use narrows_units::{Rate, Time};
+
+use crate::custom::{Custom, Outside};
+use crate::drr::mix;
+use crate::settings::{Declared, Table};
+use crate::{
+    Backlog, Coming, ConfigError, Counters, Dropped, Packet, Qdisc, Verdict, blue, classes, codel,
+    drr, fifo, fq_codel, pie, prio, red, sfq,
+};
+
+/// What a discipline is: said by its settings.
+pub trait Discipline: Declared {
+    /// Its name in titles, such as `FQ-CoDel`.
+    const LABEL: &'static str;
+    /// It wants to know since when it is idle: it is asked for a packet when none is left, and again
+    /// when one was refused while none waits. Only matters where callers compute departures.
+    const NOTICES_IDLENESS: bool = true;
+    /// It looks at a packet's [ports](Packet::ports).
+    const READS_PORTS: bool = false;
+
+    /// The discipline.
+    type Queue<P>;
+
+    /// An empty queue with these settings, whose random numbers follow from `seed`.
+    fn build<P: Packet>(&self, seed: u64) -> Self::Queue<P>;
+
+    /// What a figure shows beside the queue.
+    fn levels(&self) -> Levels;
+
+    /// The same with nothing left open that follows from other settings, or from the rate at which
+    /// the queue is served.
+    #[must_use]
+    fn settled(self, _rate: Rate) -> Self {
+        self
+    }
+
+    /// Queues of its own that it holds from the start.
+    fn held(&self) -> u64 {
+        0
+    }
+
+    /// The disciplines inside it, each with the path to its key.
+    fn inner(&self) -> Vec<(String, &AnyConfig)> {
+        Vec::new()
+    }
+}
+
+/// What a figure shows beside a queue.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Levels {
+    /// The backlog is counted in packets, not in bytes.
+    pub in_packets: bool,
+    /// Backlogs at which the queue behaves otherwise, in that unit.
+    pub backlogs: Vec<(&'static str, f64)>,
+    /// The waiting time that it aims for.
+    pub target: Option<narrows_units::Span>,
+    /// Packets wait in several lines, so that one does not wait like another.
+    pub several_lines: bool,
+}
+
+impl Levels {
+    /// A limit in packets.
+    pub fn packets(limit: impl Into<u64>) -> Self {
+        let backlogs = vec![("limit", limit.into() as f64)];
+        Self { in_packets: true, backlogs, ..Self::default() }
+    }
+
+    /// The same for packets that wait in several lines.
+    #[must_use]
+    pub fn in_several_lines(self) -> Self {
+        Self { several_lines: true, ..self }
+    }
+
+    /// A waiting time; a limit is far above what it leads to.
+    pub fn target(target: narrows_units::Span) -> Self {
+        Self { target: Some(target), ..Self::default() }
+    }
+}
+
+/// A discipline of the list, as others see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Listed {
+    /// Its name in scenarios and plans, such as `fq-codel`.
+    pub name: &'static str,
+    /// Its name in titles.
+    pub label: &'static str,
+    /// It takes every decision when a packet comes.
+    pub decides_at_enqueue: bool,
+    /// Its settings.
+    pub table: Table,
+    /// Settings that are good for a queue: those by default, and examples where a scenario has to
+    /// say something.
+    pub default: fn() -> AnyConfig,
+}
+
+impl Listed {
+    const fn new<C: Discipline + Into<AnyConfig>>(
+        name: &'static str,
+        decides_at_enqueue: bool,
+    ) -> Self {
+        let default = || C::default().into();
+        Self { name, label: C::LABEL, decides_at_enqueue, table: C::TABLE, default }
+    }
+}
+
+/// What [`AtEnqueue::visit`] calls, with whatever discipline it is.
+pub trait Visit<P: Packet> {
+    /// `notices_idleness`: [`Discipline::NOTICES_IDLENESS`].
+    fn visit<Q: Qdisc<P>>(self, queue: &mut Q, notices_idleness: bool);
+}
+
+/// Large state is on the heap, a FIFO's is not.
+type Boxed<T> = Box<T>;
+type Inline<T> = T;
+
+/// The type of a discipline, from that of its settings.
+type Of<C, P> = <C as Discipline>::Queue<P>;
+
+/// Declares what knows all disciplines.
+macro_rules! disciplines {
+    (
+        decide when a packet comes {
+            $($early:ident($early_held:ident $early_config:ty) = $early_name:literal,)+
+        }
+        decide when a packet is to leave {
+            $($late:ident($late_held:ident $late_config:ty) = $late_name:literal,)+
+        }
+    ) => {
+        /// A discipline that is chosen at run time.
+        pub enum AnyQdisc<P> {
+            $(#[doc = concat!("`", $early_name, "`")] $early($early_held<Of<$early_config, P>>),)+
+            $(#[doc = concat!("`", $late_name, "`")] $late($late_held<Of<$late_config, P>>),)+
+            /// One that is not ours.
+            Custom(Box<dyn Qdisc<P> + Send + Sync>),
+            /// One that settings from outside have made.
+            Outside(Box<Outside<P>>),
+        }
+
+        /// A discipline that takes all its decisions when a packet comes.
+        pub enum AtEnqueue<P> {
+            $(#[doc = concat!("`", $early_name, "`")] $early($early_held<Of<$early_config, P>>),)+
+        }
+
+        /// Settings from which a discipline can be made, with its name.
+        #[derive(Clone, Debug, PartialEq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        pub enum AnyConfig {
+            $(
+                #[doc = concat!("`", $early_name, "`")]
+                #[cfg_attr(feature = "serde", serde(rename = $early_name))]
+                $early($early_config),
+            )+
+            $(
+                #[doc = concat!("`", $late_name, "`")]
+                #[cfg_attr(feature = "serde", serde(rename = $late_name))]
+                $late($late_config),
+            )+
+            /// One that is not ours; it has no form in a plan that is written down.
+            #[cfg_attr(feature = "serde", serde(skip))]
+            Custom(Custom),
+        }
+
+        impl AnyConfig {
+            /// All our disciplines, in the order in which they are documented.
+            pub const LISTED: &'static [Listed] = &[
+                $(Listed::new::<$early_config>($early_name, true),)+
+                $(Listed::new::<$late_config>($late_name, false),)+
+            ];
+
+            /// Whether every decision falls when a packet comes, so that what waits leaves in the
+            /// order of arrival and at moments that the caller can compute ahead.
+            pub const fn decides_at_enqueue(&self) -> bool {
+                match self {
+                    $(Self::$early(_) => true,)+
+                    $(Self::$late(_) => false,)+
+                    Self::Custom(_) => false,
+                }
+            }
+
+            /// The queue, where every decision falls when a packet comes; its random numbers follow
+            /// from `seed`.
+            ///
+            /// # Panics
+            ///
+            /// Where [`AnyConfig::check`] refuses the settings.
+            pub fn build_at_enqueue<P: Packet>(&self, seed: u64) -> Option<AtEnqueue<P>> {
+                match self {
+                    $(Self::$early(config) => Some(AtEnqueue::$early(config.build(seed).into())),)+
+                    _ => None,
+                }
+            }
+
+            /// Whether the discipline looks at a packet's [ports](Packet::ports).
+            pub const fn reads_ports(&self) -> bool {
+                match self {
+                    $(Self::$early(_) => <$early_config as Discipline>::READS_PORTS,)+
+                    $(Self::$late(_) => <$late_config as Discipline>::READS_PORTS,)+
+                    Self::Custom(_) => true,
+                }
+            }
+
+            /// Its name in scenarios and plans, or the one that was given to one that is not ours.
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Self::$early(_) => $early_name,)+
+                    $(Self::$late(_) => $late_name,)+
+                    Self::Custom(custom) => custom.name(),
+                }
+            }
+
+            /// Whether a queue can have these settings.
+            ///
+            /// # Errors
+            ///
+            /// The first setting that is out of range.
+            pub fn check(&self) -> Result<(), ConfigError> {
+                match self {
+                    $(Self::$early(config) => config.check(),)+
+                    $(Self::$late(config) => config.check(),)+
+                    Self::Custom(_) => Ok(()),
+                }
+            }
+
+            /// The same with nothing left open that follows from other settings, or from the rate
+            /// at which the queue is served.
+            #[must_use]
+            pub fn settled(self, rate: Rate) -> Self {
+                match self {
+                    $(Self::$early(config) => Self::$early(config.settled(rate)),)+
+                    $(Self::$late(config) => Self::$late(config.settled(rate)),)+
+                    Self::Custom(custom) => Self::Custom(custom),
+                }
+            }
+
+            /// What a figure shows beside the queue.
+            pub fn levels(&self) -> Levels {
+                match self {
+                    $(Self::$early(config) => config.levels(),)+
+                    $(Self::$late(config) => config.levels(),)+
+                    Self::Custom(_) => Levels::default(),
+                }
+            }
+
+            /// Queues that it holds from the start, those of disciplines inside it among them.
+            pub fn held(&self) -> u64 {
+                let own = match self {
+                    $(Self::$early(config) => config.held(),)+
+                    $(Self::$late(config) => config.held(),)+
+                    Self::Custom(_) => 0,
+                };
+                self.inner().into_iter().fold(own, |sum, (_, inner)| sum + inner.held())
+            }
+
+            /// The disciplines inside it, each with the path to its key.
+            pub fn inner(&self) -> Vec<(String, &Self)> {
+                match self {
+                    $(Self::$early(config) => config.inner(),)+
+                    $(Self::$late(config) => config.inner(),)+
+                    Self::Custom(_) => Vec::new(),
+                }
+            }
+
+            /// An empty queue with these settings, whose random numbers follow from `seed`.
+            ///
+            /// # Panics
+            ///
+            /// Where [`AnyConfig::check`] refuses the settings.
+            pub fn build<P: Packet>(&self, seed: u64) -> AnyQdisc<P> {
+                match self {
+                    $(Self::$early(config) => AnyQdisc::$early(config.build(seed).into()),)+
+                    $(Self::$late(config) => AnyQdisc::$late(config.build(seed).into()),)+
+                    Self::Custom(custom) => AnyQdisc::Outside(Box::new(custom.build(seed))),
+                }
+            }
+        }
+
+        impl<P: Packet> AtEnqueue<P> {
+            /// Calls `visitor` with the discipline, whichever it is.
+            #[inline]
+            pub fn visit(&mut self, visitor: impl Visit<P>) {
+                match self {
+                    $(Self::$early(queue) => {
+                        let notices = <$early_config as Discipline>::NOTICES_IDLENESS;
+                        let queue: &mut Of<$early_config, P> = queue;
+                        visitor.visit(queue, notices);
+                    })+
+                }
+            }
+        }
+
+        dispatch!(AnyQdisc: $($early)+ $($late)+ Custom Outside);
+        dispatch!(AtEnqueue: $($early)+);
+
+        impl<P: fmt::Debug> fmt::Debug for AnyQdisc<P> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$early(queue) => queue.fmt(f),)+
+                    $(Self::$late(queue) => queue.fmt(f),)+
+                    Self::Custom(_) => f.write_str("Custom"),
+                    Self::Outside(queue) => queue.fmt(f),
+                }
+            }
+        }
+
+        impl<P: fmt::Debug> fmt::Debug for AtEnqueue<P> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$early(queue) => queue.fmt(f),)+
+                }
+            }
+        }
+
+        $(
+            impl<P> From<Of<$early_config, P>> for AnyQdisc<P> {
+                fn from(queue: Of<$early_config, P>) -> Self {
+                    Self::$early(queue.into())
+                }
+            }
+
+            impl From<$early_config> for AnyConfig {
+                fn from(config: $early_config) -> Self {
+                    Self::$early(config)
+                }
+            }
+        )+
+        $(
+            impl<P> From<Of<$late_config, P>> for AnyQdisc<P> {
+                fn from(queue: Of<$late_config, P>) -> Self {
+                    Self::$late(queue.into())
+                }
+            }
+
+            impl From<$late_config> for AnyConfig {
+                fn from(config: $late_config) -> Self {
+                    Self::$late(config)
+                }
+            }
+        )+
+    };
+}
+
+impl AnyConfig {
+    /// How many disciplines are inside each other, this one counted.
+    pub(crate) fn depth(&self) -> usize {
+        1 + self.inner().iter().map(|(_, inner)| inner.depth()).max().unwrap_or(0)
+    }
+}
+
+/// [`Qdisc`] for an enum of disciplines: what the one in it does.
+macro_rules! dispatch {
+    ($any:ident: $($variant:ident)+) => {
+        impl<P: Packet> Qdisc<P> for $any<P> {
+            #[inline]
+            fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
+                match self { $(Self::$variant(queue) => queue.enqueue(now, packet, dropped),)+ }
+            }
+
+            #[inline]
+            fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
+                match self { $(Self::$variant(queue) => queue.dequeue(now, dropped),)+ }
+            }
+
+            #[inline]
+            fn ready_at(&self, now: Time) -> Option<Time> {
+                match self { $(Self::$variant(queue) => queue.ready_at(now),)+ }
+            }
+
+            #[inline]
+            fn head(&self) -> Option<&P> {
+                match self { $(Self::$variant(queue) => queue.head(),)+ }
+            }
+
+            fn average_queue(&self) -> Option<f64> {
+                match self { $(Self::$variant(queue) => queue.average_queue(),)+ }
+            }
+
+            fn touch(&self, coming: Coming<'_, P>) {
+                match self { $(Self::$variant(queue) => queue.touch(coming),)+ }
+            }
+
+            #[inline]
+            fn backlog(&self) -> Backlog {
+                match self { $(Self::$variant(queue) => queue.backlog(),)+ }
+            }
+
+            #[inline]
+            fn counters(&self) -> Counters {
+                match self { $(Self::$variant(queue) => queue.counters(),)+ }
+            }
+        }
+    };
+}
+
+/// The seed of the discipline in band `index` of one with `seed`.
+pub(crate) const fn inner_seed(seed: u64, index: usize) -> u64 {
+    mix(index as u64, seed)
+}
+
+disciplines! {
+    decide when a packet comes {
+        Pfifo(Inline fifo::PfifoConfig) = "pfifo",
+        Bfifo(Inline fifo::BfifoConfig) = "bfifo",
+        Red(Boxed red::linux::Config) = "red",
+        Red1993(Boxed red::classic::Config) = "red-1993",
+        Pie(Boxed pie::Config) = "pie",
+        Blue(Boxed blue::Config) = "blue",
+    }
+    decide when a packet is to leave {
+        Codel(Boxed codel::Config) = "codel",
+        FqCodel(Boxed fq_codel::Config) = "fq-codel",
+        Drr(Boxed drr::plain::Config) = "drr",
+        Tdrr(Boxed drr::tdrr::Config) = "tdrr",
+        Qsdrr(Boxed drr::qsdrr::Config) = "qsdrr",
+        Sfq(Boxed sfq::Config) = "sfq",
+        Prio(Boxed prio::Config) = "prio",
+        Classes(Boxed classes::Config) = "classes",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::laws;
+    use crate::settings::{Kind, Value};
+    use crate::traffic::TestPacket;
+
+    fn defaults() -> Vec<AnyConfig> {
+        AnyConfig::LISTED.iter().map(|listed| (listed.default)()).collect()
+    }
+
+    #[test]
+    fn every_discipline_of_the_list_obeys_the_laws() {
+        for listed in AnyConfig::LISTED {
+            let config = (listed.default)();
+            assert_eq!(config.name(), listed.name);
+            assert_eq!(config.check(), Ok(()), "{}", listed.name);
+            laws::check(|| config.build::<TestPacket>(1));
+            let at_enqueue = config.build_at_enqueue::<TestPacket>(1).is_some();
+            assert_eq!([config.decides_at_enqueue(), at_enqueue], [listed.decides_at_enqueue; 2]);
+        }
+        laws::check(|| {
+            AnyQdisc::Custom(Box::new(fifo::Pfifo::new(fifo::PfifoConfig { limit: 20 })))
+        });
+    }
+
+    /// The caller of one that decides at enqueue computes departures from the packet in front.
+    #[test]
+    fn what_decides_at_enqueue_shows_the_packet_in_front_and_others_may_not() {
+        for config in defaults().iter().filter(|config| config.decides_at_enqueue()) {
+            let mut queue = config.build::<TestPacket>(1);
+            for number in 0..5 {
+                let packet = TestPacket { number, ..TestPacket::default() };
+                queue.enqueue(Time::ZERO, packet, &mut Vec::new());
+            }
+            while let Some(head) = queue.head().copied() {
+                assert_eq!(queue.dequeue(Time::ZERO, &mut Vec::new()), Some(head));
+            }
+            assert_eq!(queue.backlog(), Backlog::default(), "{}", config.name());
+        }
+    }
+
+    #[test]
+    fn only_red_keeps_an_average() {
+        let keeps: Vec<_> = defaults()
+            .iter()
+            .filter(|config| config.build::<TestPacket>(1).average_queue().is_some())
+            .map(|config| config.name().to_owned())
+            .collect();
+        assert_eq!(keeps, ["red", "red-1993"]);
+    }
+
+    #[test]
+    fn defaults_keep_the_rules_and_words_are_among_those_that_are_declared() {
+        for listed in AnyConfig::LISTED {
+            for key in listed.table.keys {
+                match ((key.default)(), key.kind) {
+                    (Value::Word(word), Kind::Words(words)) => assert!(words.contains(&word)),
+                    (Value::Whole(value), _) => {
+                        assert_eq!(key.rule.check(key.name, value as f64), Ok(()));
+                    }
+                    (Value::Number(value), _) => {
+                        assert_eq!(key.rule.check(key.name, value), Ok(()));
+                    }
+                    (Value::Open, _) => assert!(key.optional, "{}.{}", listed.name, key.name),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_from_a_rate_goes_to_disciplines_inside_as_they_are_served() {
+        let rate = |mbit: u64| Rate::from_bps(mbit * 1_000_000).expect("not zero");
+        let class = classes::Class {
+            name: "slow".into(),
+            rate: Some(rate(2)),
+            queue: red::linux::Config::default().into(),
+            ..classes::Class::default()
+        };
+        let config = AnyConfig::from(classes::Config { classes: vec![class] }).settled(rate(10));
+        let inner = config.inner();
+        assert_eq!(inner[0].0, "classes[0].queue");
+        let AnyConfig::Red(red) = inner[0].1 else { panic!("it was red") };
+        assert_eq!(red.bandwidth, Some(rate(2)));
+        // tc-red(8): max is a quarter of limit, min a third of that.
+        assert_eq!(red.max.map(narrows_units::Bytes::get), Some(100_000));
+        assert_eq!(red.min.map(narrows_units::Bytes::get), Some(33_333));
+        // (2 min + max) / (3 avpkt)
+        assert_eq!(red.burst, Some(55));
+    }
+}

@@ -1,0 +1,182 @@
+//! The types that settings have.
+
+use narrows_units::{Bytes, Rate, Span};
+
+use super::{Declared, Key, Kind, Rule};
+use crate::{AnyConfig, ConfigError};
+
+/// A type that a setting may have.
+pub trait Setting {
+    /// What its values are.
+    const KIND: Kind;
+    /// Whether a value may be left open.
+    const OPTIONAL: bool = false;
+
+    /// A value, as others see it.
+    fn value(&self) -> Value;
+
+    /// Checks a value by itself.
+    ///
+    /// # Errors
+    ///
+    /// How it breaks the rule.
+    fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError>;
+}
+
+/// A value of a setting, as others see it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `None`.
+    Open,
+    /// A whole number; picoseconds, bytes, bits per second.
+    Whole(u64),
+    /// A number.
+    Number(f64),
+    /// True or false.
+    Switch(bool),
+    /// A word.
+    Word(&'static str),
+    /// A name.
+    Name(String),
+    /// A table with its defaults.
+    Table,
+    /// An empty list.
+    Empty,
+    /// A discipline.
+    Queue(Box<AnyConfig>),
+}
+
+impl Key {
+    /// What `settings!` says of a key of type `T`.
+    pub const fn new<T: Setting>(
+        name: &'static str,
+        about: &'static str,
+        rule: Rule,
+        default: fn() -> Value,
+    ) -> Self {
+        let kind = match rule.kind {
+            Some(kind) => kind,
+            None => T::KIND,
+        };
+        Self { name, about, kind, optional: T::OPTIONAL, rule, default }
+    }
+}
+
+macro_rules! numbers {
+    ($($type:ty: $kind:ident, $value:ident => $of_value:expr, $number:expr;)+) => {$(
+        impl Setting for $type {
+            const KIND: Kind = Kind::$kind;
+
+            fn value(&self) -> Value {
+                let $value = *self;
+                $of_value
+            }
+
+            fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError> {
+                let $value = *self;
+                rule.check(key, $number)
+            }
+        }
+    )+};
+}
+
+numbers! {
+    u16: Whole, value => Value::Whole(value.into()), value.into();
+    u32: Whole, value => Value::Whole(value.into()), value.into();
+    u64: Whole, value => Value::Whole(value), value as f64;
+    f64: Number, value => Value::Number(value), value;
+    Span: Span, value => Value::Whole(value.as_ps()), value.as_ps() as f64;
+    Bytes: Size, value => Value::Whole(value.get()), value.get() as f64;
+    Rate: Rate, value => Value::Whole(value.as_bps()), value.as_bps() as f64;
+}
+
+impl Setting for bool {
+    const KIND: Kind = Kind::Switch;
+
+    fn value(&self) -> Value {
+        Value::Switch(*self)
+    }
+
+    fn check(&self, _key: &str, _rule: &Rule) -> Result<(), ConfigError> {
+        Ok(())
+    }
+}
+
+impl Setting for String {
+    const KIND: Kind = Kind::Name;
+
+    fn value(&self) -> Value {
+        Value::Name(self.clone())
+    }
+
+    fn check(&self, _key: &str, _rule: &Rule) -> Result<(), ConfigError> {
+        Ok(())
+    }
+}
+
+/// An enum that `words!` has declared.
+pub trait Words {
+    /// Its words.
+    const WORDS: &'static [&'static str];
+
+    /// The word for a variant.
+    fn word(&self) -> &'static str;
+}
+
+impl<T: Words> Setting for T {
+    const KIND: Kind = Kind::Words(T::WORDS);
+
+    fn value(&self) -> Value {
+        Value::Word(self.word())
+    }
+
+    fn check(&self, _key: &str, _rule: &Rule) -> Result<(), ConfigError> {
+        Ok(())
+    }
+}
+
+impl<T: Setting> Setting for Option<T> {
+    const KIND: Kind = T::KIND;
+    const OPTIONAL: bool = true;
+
+    fn value(&self) -> Value {
+        self.as_ref().map_or(Value::Open, T::value)
+    }
+
+    fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError> {
+        self.as_ref().map_or(Ok(()), |value| value.check(key, rule))
+    }
+}
+
+impl<T: Declared + Setting> Setting for Vec<T> {
+    const KIND: Kind = Kind::Tables(&T::TABLE);
+
+    fn value(&self) -> Value {
+        Value::Empty
+    }
+
+    fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError> {
+        let count = self.len();
+        let too_few = rule.least.is_some_and(|least| (count as f64) < least);
+        if too_few || rule.most.is_some_and(|most| count as f64 > most) {
+            let (least, most) = (rule.least.unwrap_or(0.0), rule.most.unwrap_or(f64::INFINITY));
+            let what = format!("has {count} entries, and may have {least} to {most}");
+            return Err(ConfigError::new(key, what));
+        }
+        self.iter()
+            .enumerate()
+            .try_for_each(|(index, entry)| entry.check(&format!("{key}[{index}]"), &super::any()))
+    }
+}
+
+impl Setting for AnyConfig {
+    const KIND: Kind = Kind::Queue;
+
+    fn value(&self) -> Value {
+        Value::Queue(Box::new(self.clone()))
+    }
+
+    fn check(&self, key: &str, _rule: &Rule) -> Result<(), ConfigError> {
+        Self::check(self).map_err(|error| error.inside(key))
+    }
+}

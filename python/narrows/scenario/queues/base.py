@@ -1,0 +1,119 @@
+"""What all queue disciplines of the language have in common."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+from pydantic import model_validator
+
+from narrows import _core
+from narrows.scenario.base import Table
+from narrows.scenario.quantities import refuse
+
+__all__ = ["Discipline", "Facts", "Settings"]
+
+
+class Facts(NamedTuple):
+    """What there is to know of a queue with its settings."""
+
+    unit: str
+    """`bytes` or `packets`: what figures count its backlog in."""
+    levels: tuple[tuple[str, float], ...]
+    """Backlogs at which it behaves otherwise, in that unit, with their names."""
+    target: int | None
+    """The waiting time that it aims for, in picoseconds; None where it aims for none."""
+    several_lines: bool
+    """Whether packets wait in several lines, so that one does not wait like another."""
+    held: int
+    """Queues that it holds from the start, those of disciplines inside it among them."""
+
+
+class Settings(Table):
+    """A discipline's settings, or a table among them."""
+
+    tags: ClassVar[dict[str, str]] = {}
+    """Keys that take a word or a duration, and how a plan tags the duration."""
+
+    switched: ClassVar[tuple[str, ...]] = ()
+    """Keys that take a table, or `true` for one with its defaults."""
+
+    def plain(self) -> dict[str, Any]:
+        """The keys as a plan has them, in base units."""
+        return {key: self._plain(key, getattr(self, key)) for key in type(self).model_fields}
+
+    def _plain(self, key: str, value: Any) -> Any:
+        if isinstance(value, Settings):
+            return value.plain()
+        if isinstance(value, tuple):
+            return [entry.plain() for entry in value]
+        if key in self.tags and isinstance(value, int):
+            return {self.tags[key]: value}
+        return value
+
+
+class Discipline(Settings):
+    """A queue discipline, made from what the extension says of it."""
+
+    label: ClassVar[str]
+    """Its name in titles."""
+    decides_at_enqueue: ClassVar[bool]
+    """Whether it takes every decision when a packet comes."""
+
+    kind: str
+
+    def plain(self) -> dict[str, Any]:
+        """The queue as a plan has it, in base units."""
+        values = super().plain()
+        return {values.pop("kind"): values}
+
+    @property
+    def facts(self) -> Facts:
+        """What there is to know of a queue with these settings."""
+        return _facts(json.dumps(self.plain()))
+
+    def wrong_at(self, rate: int) -> tuple[str, str, str] | None:
+        """What is wrong with a queue served at a rate in bits per second: key, what, mend."""
+        return _settled(json.dumps(self.plain()), rate)[1]
+
+    def settled(self, rate: int) -> dict[str, Any]:
+        """The plan's form of a queue that is served at a rate in bits per second.
+
+        Nothing is left open in it that follows from other settings or from the rate.
+
+        Examples:
+            >>> from narrows.scenario import Red
+            >>> Red(limit="90 kB").settled(10_000_000)["red"]["max"]
+            22500
+        """
+        settled, _ = _settled(json.dumps(self.plain()), rate)
+        assert settled is not None, "links are checked with their queues"
+        plan: dict[str, Any] = json.loads(settled)
+        return plan
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Discipline:
+        wrong = _wrong(json.dumps(self.plain()))
+        if wrong is not None:
+            key, what, hint = wrong
+            raise refuse(what, hint, key)
+        return self
+
+
+# Links that `count` copies have the same queue.
+@lru_cache(4096)
+def _wrong(plan: str) -> tuple[str, str, str] | None:
+    return _core.check_queue(plan)
+
+
+@lru_cache(4096)
+def _settled(plan: str, rate: int) -> tuple[str | None, tuple[str, str, str] | None]:
+    return _core.settle_queue(plan, rate)
+
+
+@lru_cache(4096)
+def _facts(plan: str) -> Facts:
+    values = json.loads(_core.queue_facts(plan))
+    levels = tuple((name, level) for name, level in values.pop("levels"))
+    return Facts(levels=levels, **values)

@@ -1,0 +1,233 @@
+"""The disciplines as classes of the language, from what the extension says of them.
+
+Their names, keys, types, ranges, defaults and meanings are declared in crates/qdisc, each with the
+discipline itself; `_core.queue_disciplines` hands them on.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    create_model,
+    field_serializer,
+)
+
+from narrows import _core
+from narrows.scenario.quantities import (
+    Name,
+    PositiveBytes,
+    PositiveSpan,
+    Rate,
+    Size,
+    Span,
+    at_least,
+    at_most,
+    bytes_text,
+    read_span,
+    refuse,
+    span_text,
+)
+from narrows.scenario.queues.base import Discipline, Settings
+from narrows.scenario.queues.fields import in_unit
+
+__all__ = ["DISCIPLINES", "TABLES", "AnyDiscipline"]
+
+TABLES: dict[str, type[Settings]] = {}
+"""Tables among the disciplines' settings, by their Python names."""
+
+
+def _bounds(key: dict[str, Any], number: type, *, strict: bool = True) -> Any:
+    """A number's range, for pydantic."""
+    low, high = key["least"], key["most"]
+    bounds: dict[str, Any] = {"strict": True} if strict else {}
+    if low is not None:
+        bounds["gt" if key["above"] else "ge"] = number(low)
+    if high is not None:
+        bounds["lt" if key["below"] else "le"] = number(high)
+    if number is float and strict:
+        bounds["allow_inf_nan"] = False
+    return Annotated[number, Field(**bounds)]
+
+
+def _size(key: dict[str, Any]) -> Any:
+    least, most = int(key["least"]), int(key["most"])
+    sized: Any = Size if least == 0 else PositiveBytes
+    if least > 1:
+        sized = Annotated[sized, at_least(least, bytes_text(least))]
+    if most < 2**32 - 1:
+        sized = Annotated[sized, at_most(most, bytes_text(most))]
+    return sized
+
+
+def _word_or_span(word: str) -> Any:
+    """A word, or a duration above zero."""
+
+    def read(value: Any) -> Any:
+        if value == word:
+            return value
+        span = read_span(value)
+        if span == 0:
+            raise refuse("must be above zero")
+        return span
+
+    return Annotated[
+        Literal[word] | int,
+        BeforeValidator(read),
+        PlainSerializer(
+            lambda value: value if value == word else span_text(value),
+            return_type=str,
+            when_used="json",
+        ),
+        WithJsonSchema({"type": "string", "title": f'duration above zero, or `"{word}"`'}),
+    ]
+
+
+def _table(key: dict[str, Any]) -> Any:
+    """A table; where it is optional, `true` is one with its defaults and `false` none."""
+    table = _declared_table(key["of"])
+    if not key["optional"]:
+        return table
+
+    def read(value: Any) -> Any:
+        if value is True:
+            return table()
+        return None if value is False else value
+
+    return Annotated[table | None, BeforeValidator(read)]
+
+
+def _tables(key: dict[str, Any]) -> Any:
+    entry: Any = _declared_table(key["of"])
+    least = int(key["least"]) or None
+    length = Field(min_length=least, max_length=int(key["most"]), fail_fast=True)
+    return Annotated[tuple[entry, ...], length]
+
+
+def _annotation(key: dict[str, Any]) -> Any:
+    """The type of a key's values."""
+    match key["kind"]:
+        case "whole":
+            found = _bounds(key, int)
+        case "number":
+            found = _bounds(key, float)
+        case "switch":
+            found = Annotated[bool, Field(strict=True)]
+        case "span":
+            found = PositiveSpan if key["above"] else Span
+        case "size":
+            found = _size(key)
+        case "rate":
+            found = Rate
+        case "words":
+            found = Literal[tuple(key["of"])]
+        case "whole-in-unit":
+            found = in_unit(_bounds(key, int, strict=False))
+        case "number-in-unit":
+            found = in_unit(_bounds(key, float, strict=False))
+        case "word-or-span":
+            found = _word_or_span(key["of"][0])
+        case "name":
+            found = Name
+        case "table":
+            return _table(key)
+        case "tables":
+            return _tables(key)
+        case "queue":
+            found = "AnyDiscipline"
+        case other:
+            raise AssertionError(f"the extension declares a {other}, which is not known here")
+    return found | None if key["optional"] else found
+
+
+def _default(key: dict[str, Any]) -> Any:
+    if key["required"]:
+        return ...
+    value = key["default"]
+    if key["kind"] == "tables":
+        return ()
+    if key["kind"] == "queue":
+        ((kind, settings),) = value.items()
+        return DISCIPLINES[kind].model_construct(**settings)
+    return float(value) if key["kind"] == "number" else value
+
+
+def _text(about: str) -> str:
+    return "\n".join(line.strip() for line in about.splitlines()).strip()
+
+
+def _in_unit(self: Any, value: float | None) -> float | str | None:
+    """A number of packets as it is, bytes as a size."""
+    return bytes_text(int(value)) if self.unit == "bytes" and value is not None else value
+
+
+def _declare(
+    name: str, base: type[Settings], table: dict[str, Any], first: dict[str, Any]
+) -> type[Any]:
+    """A class with the keys of a table, behind those that stand first."""
+    keys = table["keys"]
+    fields = {
+        key["name"]: (
+            _annotation(key),
+            Field(default=_default(key), description=_text(key["about"])),
+        )
+        for key in keys
+    }
+    in_unit = [key["name"] for key in keys if key["kind"].endswith("-in-unit")]
+    validators: dict[str, Any] = {}
+    if in_unit:
+        validators["_in_its_unit"] = field_serializer(*in_unit, when_used="json")(_in_unit)
+    made: type[Any] = create_model(
+        name,
+        __base__=base,
+        __module__="narrows.scenario.queues",
+        __doc__=_text(table["about"]),
+        __validators__=validators,
+        **{**first, **fields},
+    )
+    made.tags = {key["name"]: key["of"][1] for key in keys if key["kind"] == "word-or-span"}
+    made.switched = tuple(key["name"] for key in keys if key["kind"] == "table" and key["optional"])
+    return made
+
+
+def _declared_table(table: dict[str, Any]) -> type[Settings]:
+    name = table["name"]
+    if name not in TABLES:
+        TABLES[name] = _declare(name, Settings, table, {})
+    return TABLES[name]
+
+
+def _declared_discipline(listed: dict[str, Any]) -> type[Discipline]:
+    kind = listed["name"]
+    name = "".join(part.capitalize() for part in kind.split("-"))
+    which = Field(default=kind, description="Which discipline this is.")
+    made: type[Discipline] = _declare(
+        name, Discipline, listed["table"], {"kind": (Literal[kind], which)}
+    )
+    made.label = listed["label"]
+    made.decides_at_enqueue = listed["decides_at_enqueue"]
+    return made
+
+
+DISCIPLINES: dict[str, type[Discipline]] = {}
+"""All disciplines by name, in the order in which they are documented."""
+
+for _listed in json.loads(_core.queue_disciplines()):
+    DISCIPLINES[_listed["name"]] = _declared_discipline(_listed)
+
+AnyDiscipline: Any = Annotated[
+    reduce(or_, DISCIPLINES.values()),
+    Field(discriminator="kind"),
+]
+"""Any queue discipline."""
+
+# Disciplines may be inside others.
+for _class in (*TABLES.values(), *DISCIPLINES.values()):
+    _class.model_rebuild(force=True, _types_namespace={"AnyDiscipline": AnyDiscipline})
