@@ -56,7 +56,6 @@ class QueueFacts:
     """The waiting time that the queue aims for; None where it aims for none."""
     has_ring: bool
     """Whether a ring buffer is given; without one the link holds the packet in transmission."""
-
     is_shared: bool
     """Whether all packets wait in one line, so that one waits like another."""
 
