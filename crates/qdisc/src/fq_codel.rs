@@ -385,8 +385,5 @@ impl Round {
     }
 }
 
-/// As in Linux.
-/// As in Linux.
-
 #[cfg(test)]
 mod tests;
