@@ -19,6 +19,9 @@ MACHINE_FOLDERS = {"backends", "dns_behaviour", "gateway", "lab", "probe"}
 """Tests here watch real servers and kernels, and mostly wait: one process runs them, one by one,
 while others run the rest."""
 
+GUEST_FOLDERS = {"kernel"}
+"""Tests here share a guest kernel, which one process builds."""
+
 
 def pytest_configure() -> None:
     """Hears Ctrl-C, as do the processes that tests start, also where tests run in the background.
@@ -32,8 +35,12 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what is slow, and what shares servers and networks, because of what it does."""
-    machine = pytest.mark.xdist_group("machine")
-    for names, mark in ((SLOW_FOLDERS, pytest.mark.slow), (MACHINE_FOLDERS, machine)):
+    marks = (
+        (SLOW_FOLDERS, pytest.mark.slow),
+        (MACHINE_FOLDERS, pytest.mark.xdist_group("machine")),
+        (GUEST_FOLDERS, pytest.mark.xdist_group("guest")),
+    )
+    for names, mark in marks:
         folders = {Path(__file__).parent / name for name in names}
         for item in items:
             if folders.intersection(item.path.parents):
