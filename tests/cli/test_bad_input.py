@@ -40,7 +40,7 @@ def one_line(narrows: Narrows, *arguments: str) -> str:
         (["reproduce", "H", "--seeds", "1"], "--seeds", "narrows reproduce --help"),
         (["reproduce", "H", "--jobs", "0"], "--jobs", "narrows reproduce --help"),
         (["reproduce", "H", "--against", "ns-3"], "ns-3", "kernel"),
-        (["reproduce", "H1", "--backend", "moon"], "'moon'", "one of sim"),
+        (["reproduce", "H1", "--backend", "moon"], "'moon'", "one of kernel,"),
         (["compare", "one"], "one", "name a second"),
         (["schema", "surplus"], "surplus", "narrows schema --help"),
     ],
@@ -56,7 +56,8 @@ def test_a_wrong_command_line(
 @pytest.mark.parametrize("command", ["run", "check", "sweep"])
 def test_a_backend_that_is_not_known(narrows: Narrows, small: Path, command: str) -> None:
     line = one_line(narrows, command, str(small), "--backend", "moon")
-    assert line == "error: backend: 'moon' is not known; hint: one of sim\n"
+    assert line.startswith("error: backend: 'moon' is not known; hint: one of kernel,")
+    assert line.endswith(", sim\n")
 
 
 @pytest.mark.parametrize(
