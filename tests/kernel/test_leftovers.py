@@ -121,6 +121,18 @@ def test_the_next_run_removes_what_a_killed_keeper_left(
     assert not left.exists()
 
 
+def test_the_keeper_ends_what_notices_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A guest may see its folder vanish and end by itself; a process that is stopped does not."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with workspace() as place:
+        sleeper = subprocess.Popen(["sleep", "60"], start_new_session=True)
+        sleeper.send_signal(signal.SIGSTOP)
+        place.owns_group(sleeper.pid)
+    assert sleeper.wait(5.0) == -signal.SIGKILL
+
+
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with workspace() as place:

@@ -29,7 +29,7 @@ _NETNS = Path("/run/netns")
 
 _KEEPER = """\
 cat >/dev/null
-group=$(cat "$1/group" 2>/dev/null) && kill -KILL -- "-$group" 2>/dev/null
+group=$(cat "$1/group" 2>/dev/null) && kill -s KILL -- "-$group" 2>/dev/null
 for name in /run/netns/"$2"*; do
     [ ! -e "$name" ] || { umount -l "$name"; rm -f "$name"; } 2>/dev/null
 done
