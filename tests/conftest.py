@@ -33,8 +33,12 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what is slow, and what shares servers and networks, because of what it does."""
+    """Marks what is slow, and what shares servers and networks, because of what it does.
+
+    First of all hooks: pytest-xdist reads the marks in its own.
+    """
     marks = (
         (SLOW_FOLDERS, pytest.mark.slow),
         (MACHINE_FOLDERS, pytest.mark.xdist_group("machine")),
