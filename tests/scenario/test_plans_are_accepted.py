@@ -27,8 +27,10 @@ def simulate(scenario: Scenario) -> _core.Simulation:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_examples_start(path: Path) -> None:
     simulation = simulate(Scenario.load(path))
-    simulation.advance(10_000)
-    assert simulation.events >= 10_000
+    ended = simulation.advance(10_000)
+    # An example of a few exchanges ends before that.
+    assert ended or simulation.events >= 10_000
+    assert simulation.events > 1_000
 
 
 def test_every_kind_of_queue_ring_and_source_is_accepted() -> None:
