@@ -79,7 +79,9 @@ def test_counters_are_tcs(bottleneck: Namespace) -> None:
     last = [each for each in seen if each.queue == "v0/10:"][-1].counters
     assert last["drops"] == after["10:"]["drops"] - before["10:"]["drops"] > 0
     assert last["dropped_overflow"] == last["drops"]
-    assert last["sent_packets"] == after["10:"]["packets"] - before["10:"]["packets"]
+    # The kernel's own packets, such as neighbour discovery's, may pass after the last reading.
+    sent = after["10:"]["packets"] - before["10:"]["packets"]
+    assert sent - 3 <= last["sent_packets"] <= sent
     # 20 kB hold 20 frames of 1000 bytes.
     assert max(each.counters["backlog_packets"] for each in seen) == 20
 

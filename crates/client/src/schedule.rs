@@ -17,16 +17,16 @@ impl Schedule {
     /// A schedule by its name; `None`: there is none.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        let seconds: &[u64] = match name {
-            "windows" => &[1, 2, 2, 4, 8],
-            "windows-7" => &[1, 1, 2, 4, 4],
-            "windows-10" => &[1, 1, 2, 4, 2],
-            "glibc" => &[5, 5],
-            "dig" => &[5, 5, 5],
-            "systemd-resolved" => &[5; 24],
+        let seconds: &[f64] = match name {
+            "windows" => &[1.0, 2.0, 2.0, 4.0, 8.0],
+            "windows-7" => &[1.0, 1.0, 2.0, 4.0, 4.0],
+            "windows-10" => &[1.0, 1.0, 2.0, 4.0, 2.0],
+            "glibc" => &[5.0, 5.0],
+            "dig" => &[5.0, 5.0, 5.0],
+            "systemd-resolved" => &[5.0, 5.25, 5.25, 5.25, 5.25, 5.25],
             _ => return None,
         };
-        Some(Self(seconds.iter().map(|seconds| Duration::from_secs(*seconds)).collect()))
+        Some(Self(seconds.iter().map(|seconds| Duration::from_secs_f64(*seconds)).collect()))
     }
 
     /// A schedule of one's own; `None` for one without attempts.
