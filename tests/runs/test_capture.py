@@ -54,3 +54,88 @@ def test_every_answer_is_in_the_capture(finished: Run) -> None:
     received = attempts["received_s"].drop_nulls().len()
     assert received > 100
     assert len(replies) >= received
+
+
+TUNNEL = """
+name = "tunnel"
+duration = "20 s"
+[[links]]
+name = "lan"
+between = ["server", "router"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+[[links]]
+name = "tunnel"
+between = ["router", "exit"]
+rate = "10 Mbit/s"
+delay = "5 ms"
+mtu = "1300 B"
+[[links]]
+name = "home"
+between = ["exit", "client"]
+rate = "100 Mbit/s"
+delay = "1 ms"
+[[dns]]
+name = "stub"
+client = "client"
+server = "server"
+queries = 20
+messages = { query = "60 B", reply = "3000 B" }
+[[traffic]]
+kind = "once"
+name = "download"
+sender = "server"
+receiver = "client"
+size = "200 kB"
+[monitor]
+capture = ["lan.forward", "lan.backward", "tunnel.forward"]
+"""
+
+# tshark takes the checksum of a quoted segment for wrong, because it sees the beginning alone.
+BROKEN = (
+    "_ws.malformed or ip.checksum.status==0 or udp.checksum.status==0 or icmp.checksum.status==0 "
+    "or (tcp.checksum.status==0 and not icmp) or ip.fragment.error"
+)
+
+
+@pytest.fixture
+def tunnel(tmp_path: Path) -> Path:
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed: apt-get install tshark")
+    folder = run(Scenario.parse(TUNNEL), out=tmp_path / "run").folder
+    assert folder is not None
+    return folder / "captures"
+
+
+def test_tshark_puts_fragments_together(tunnel: Path) -> None:
+    capture = tunnel / "tunnel.forward.pcapng"
+    assert tshark(capture, "-Y", BROKEN) == []
+    # 8 bytes of UDP and 3000 of DNS, in pieces of at most 1280 bytes.
+    fields = ("-T", "fields", "-e", "ip.fragment.count", "-e", "ip.reassembled.length")
+    assert tshark(capture, "-Y", "dns.flags.response==1", *fields) == ["3\t3008"] * 20
+    pieces = tshark(
+        capture, "-Y", "ip.flags.mf==1 or ip.frag_offset>0", "-T", "fields", "-e", "ip.len"
+    )
+    assert pieces == ["1300", "1300", "468"] * 20
+    # Nothing longer passes.
+    assert tshark(capture, "-Y", "ip.len>1300") == []
+
+
+def test_tshark_reads_routers_messages(tunnel: Path) -> None:
+    capture = tunnel / "lan.backward.pcapng"
+    assert tshark(capture, "-Y", BROKEN) == []
+    messages = ("-Y", "icmp.type==3 and icmp.code==4", "-T", "fields")
+    # All ten segments of the initial window were too long: ten messages of 576 bytes (RFC 1812).
+    outer = ("-E", "occurrence=f", "-e", "icmp.mtu", "-e", "ip.len", "-e", "ip.dst")
+    told = [line.split("\t") for line in tshark(capture, *messages, *outer)]
+    assert [line[:2] for line in told] == [["1300", "576"]] * 10
+    # Each goes to the sender of the segment that it quotes.
+    inner = ("-E", "occurrence=l", "-e", "ip.src")
+    assert tshark(capture, *messages, *inner) == [target for _, _, target in told]
+    raw = ("-o", "tcp.relative_sequence_numbers:FALSE")
+    segment = (*raw, "-e", "tcp.srcport", "-e", "tcp.dstport", "-e", "tcp.seq", "-e", "tcp.ack")
+    long = ("-Y", "tcp and ip.len==1500", "-T", "fields", *segment)
+    sent = tshark(tunnel / "lan.forward.pcapng", *long)
+    assert tshark(capture, *messages, *segment) == sent[:10]
+    # A router's own packet has not passed one.
+    assert set(tshark(capture, *messages, "-E", "occurrence=f", "-e", "ip.ttl")) == {"64"}

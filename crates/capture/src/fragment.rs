@@ -18,7 +18,6 @@ const MORE_FRAGMENTS: u16 = 1 << 13;
 const TCP_OFFSET: usize = 12;
 const TCP_CHECKSUM: usize = 16;
 const ICMP: u8 = 1;
-const TCP: u8 = 6;
 /// Destination unreachable: fragmentation needed and DF set.
 const TYPE_AND_CODE: [u8; 2] = [3, 4];
 
@@ -35,21 +34,18 @@ pub(crate) fn cut(frame: &mut Vec<u8>, part: &Part) {
     set_ip_checksum(frame);
 }
 
-/// Makes a frame with room enough a message that a segment was longer than `mtu`; `quoted`: its header.
-pub(crate) fn make_too_big(frame: &mut [u8], quoted: &Ipv4, mtu: u16, seq: u32) {
+/// Makes a frame with room enough a message that the segment in the frame `dropped` was longer than
+/// `mtu`.
+pub(crate) fn make_too_big(frame: &mut [u8], dropped: &[u8], mtu: u16) {
     frame[PROTOCOL] = ICMP;
     set_ip_checksum(frame);
     let icmp = &mut frame[PAYLOAD..];
     icmp.fill(0);
     icmp[..2].copy_from_slice(&TYPE_AND_CODE);
     put(icmp, 6, mtu);
-    let inner = &mut icmp[8..];
-    inner[0] = 0x45;
-    inner[8] = quoted.ttl;
-    inner[9] = TCP;
-    inner[12..16].copy_from_slice(&quoted.source.octets());
-    inner[16..20].copy_from_slice(&quoted.destination.octets());
-    inner[24..28].copy_from_slice(&seq.to_be_bytes());
+    for (quoted, &byte) in icmp[8..].iter_mut().zip(&dropped[IP..]) {
+        *quoted = byte;
+    }
     let sum = checksum(icmp);
     put(icmp, 2, sum);
 }

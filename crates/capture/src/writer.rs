@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use narrows_sim::captured::{Captured, Dns, Frame};
+use narrows_sim::captured::{Captured, Dns, Frame, Quoted};
 use narrows_sim::plan::Plan;
 use narrows_sim::tcp;
 use narrows_wire::tcp::{Cookie, Flags, Options, SackBlocks};
-use narrows_wire::{Ethernet, Ipv4, Packet, Payload, Tcp, Transport, Udp};
+use narrows_wire::{Ethernet, Ipv4, Packet, Payload, Tcp, Transport, Udp, WriteError};
 
 use crate::message::{DnsPacket, Messages};
 use crate::{address, blocks, fragment};
@@ -94,9 +94,9 @@ impl<'a, W: Write> Writer<'a, W> {
                 let headers = self.around(packet, segment.ecn as u8, transport);
                 (headers, Payload::Zeros(segment.len), self.keep)
             }
-            Frame::TooBig { ip_bytes, router, mtu, seq } => {
-                let frame = self.too_big(packet, (ip_bytes, router, mtu, seq));
-                self.frame = frame;
+            Frame::TooBig { ip_bytes, router, mtu, quoted } => {
+                self.frame =
+                    self.too_big(packet, (ip_bytes, router, mtu), &quoted).map_err(invalid)?;
                 let (interface, bytes) = (interface as u32, self.frame.len() as u32);
                 let at = packet.at.as_ps() / 1_000;
                 return blocks::packet(&mut self.out, interface, at, &self.frame, bytes);
@@ -145,24 +145,42 @@ impl<'a, W: Write> Writer<'a, W> {
         self.out
     }
 
-    /// The headers below `transport`.
     /// A router's message, with as much of the segment as it quotes.
-    fn too_big(&self, packet: &Captured, message: (u16, u32, u16, u32)) -> Vec<u8> {
-        let (ip_bytes, router, mtu, seq) = message;
+    fn too_big(
+        &self,
+        packet: &Captured,
+        (ip_bytes, router, mtu): (u16, u32, u16),
+        quoted: &Quoted,
+    ) -> Result<Vec<u8>, WriteError> {
         let udp = Transport::Udp(Udp { source_port: 0, destination_port: 0 });
         let Packet { ethernet, ip, transport } = self.around(packet, 0, udp);
-        let quoted = Ipv4::new(ip.destination, ip.source);
+        let segment = tcp::Segment {
+            seq: quoted.seq,
+            ack: quoted.ack,
+            flags: quoted.flags,
+            window: quoted.window,
+            timestamps: quoted.has_timestamps.then_some((0, 0)),
+            ..tcp::Segment::default()
+        };
+        let dropped = Packet {
+            ethernet,
+            ip: Ipv4::new(ip.destination, ip.source),
+            transport: Transport::Tcp(tcp((packet.ports.1, packet.ports.0), &segment)),
+        };
+        let headers = Ipv4::BYTES as u16 + segment.header_bytes();
+        let mut original = Vec::new();
+        let payload = Payload::Zeros(quoted.ip_bytes.saturating_sub(headers));
+        dropped.write(payload, usize::MAX, &mut original)?;
         let ip = Ipv4 { source: address::ip(router as usize), dont_fragment: false, ..ip };
         let below = (Ipv4::BYTES + Udp::BYTES) as u16;
-        let mut frame = Vec::with_capacity(usize::from(ip_bytes) + 14);
+        let mut frame = Vec::with_capacity(usize::from(ip_bytes) + Ethernet::BYTES);
         let payload = Payload::Zeros(ip_bytes.saturating_sub(below));
-        Packet { ethernet, ip, transport }
-            .write(payload, usize::MAX, &mut frame)
-            .expect("a message of at most 576 bytes");
-        fragment::make_too_big(&mut frame, &quoted, mtu, seq);
-        frame
+        Packet { ethernet, ip, transport }.write(payload, usize::MAX, &mut frame)?;
+        fragment::make_too_big(&mut frame, &original, mtu);
+        Ok(frame)
     }
 
+    /// The headers below `transport`.
     fn around(&self, packet: &Captured, ecn: u8, transport: Transport) -> Packet {
         let ip = Ipv4::new(address::ip(packet.from as usize), address::ip(packet.to as usize));
         let link = &self.plan.links[packet.link as usize];

@@ -17,7 +17,7 @@ pub struct Captured {
     pub from: u32,
     /// The host that is to get it: an index into [`Plan::nodes`](crate::plan::Plan::nodes).
     pub to: u32,
-    /// Source and destination port.
+    /// Source and destination port; of a router's message, those of its connection.
     pub ports: (u16, u16),
     /// Routers that it has passed.
     pub routers: u8,
@@ -49,9 +49,26 @@ pub enum Frame {
         router: u32,
         /// What the link takes.
         mtu: u16,
-        /// The segment's sequence number.
-        seq: u32,
+        /// The segment, as far as it is quoted.
+        quoted: Quoted,
     },
+}
+
+/// What a router's message quotes of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted {
+    /// IP packet length.
+    pub ip_bytes: u16,
+    /// Sequence number.
+    pub seq: tcp::Seq,
+    /// Acknowledgement number.
+    pub ack: tcp::Seq,
+    /// Control flags.
+    pub flags: tcp::Flags,
+    /// The window as in the header.
+    pub window: u16,
+    /// Whether it has the timestamps option (RFC 7323).
+    pub has_timestamps: bool,
 }
 
 /// A fragment (RFC 791, 3.2).

@@ -317,7 +317,7 @@ impl Simulation {
                 ip_bytes: packet.bytes,
                 router: packet.router(),
                 mtu: packet.mtu(),
-                seq: packet.quoted().0,
+                quoted: packet.quoted(),
             },
             None => {
                 let datagram = whole.as_ref().unwrap_or(packet);
@@ -337,7 +337,15 @@ impl Simulation {
         };
         let (from, to) =
             (self.plan.links[first as usize].from as u32, self.plan.links[last as usize].to as u32);
-        Captured { at, link, from, to, ports, routers: packet.hop, frame }
+        let mut routers = packet.hop;
+        if let Frame::TooBig { router, .. } = frame {
+            // Its way begins there.
+            let way = self.network.paths.links_of(packet.way);
+            let before =
+                way.take_while(|&link| self.plan.links[link as usize].from != router as usize);
+            routers = routers.saturating_sub(before.count() as u8);
+        }
+        Captured { at, link, from, to, ports, routers, frame }
     }
 
     fn dns_message(&self, packet: &crate::packet::Packet) -> Option<Dns> {

@@ -465,7 +465,7 @@ impl Flows {
         let (config, tick_us) = &self.configs[usize::from(config)];
         let cx = Context::with_tick(config, *tick_us, now);
         let endpoint = &mut connection.ends[way as usize % 2].endpoint;
-        endpoint.handle_too_big(&cx, packet.quoted(), packet.mtu());
+        endpoint.handle_too_big(&cx, packet.quoted().seq, packet.mtu());
         connection.flush(&cx, way, network);
     }
 

@@ -354,7 +354,9 @@ impl Network {
         let (first, last) = self.paths.ends(packet.way);
         let whole = packet.is_fragment().then(|| *self.fragments.whole(&packet));
         let shown = whole.unwrap_or(packet);
-        let ports = shown.ports(self.ports[packet.flow() as usize]);
+        let of_flow = self.ports[packet.flow() as usize];
+        let ports =
+            if packet.is_too_big() { packet.quoted_ports(of_flow) } else { shown.ports(of_flow) };
         let segment = (!packet.is_udp()).then(|| packet.peek_segment(&self.pool));
         self.captured.push(Taken { at, link, first, last, ports, packet, whole, segment });
     }

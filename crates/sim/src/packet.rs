@@ -7,6 +7,7 @@
 use narrows_qdisc::Ecn;
 
 use crate::application::Message;
+use crate::captured::Quoted;
 use crate::ports;
 use crate::transport::tcp::{FastOpenOption, Flags, Header, SackBlocks, Segment, Seq, SynOptions};
 
@@ -267,14 +268,14 @@ impl Packet {
         Self {
             way: dropped.way ^ 1,
             a: dropped.a,
-            b: u32::from(mtu),
+            b: dropped.b,
             tsval: router,
-            tsecr: 0,
-            extra: 0,
+            tsecr: u32::from(mtu) << 16 | u32::from(dropped.bytes),
+            extra: u32::from(dropped.meta & TIMESTAMPS),
             bytes: (ICMP_HEADERS + dropped.bytes).min(LONGEST_MESSAGE),
-            window: 0,
+            window: dropped.window,
             hop: 0,
-            flags: 0,
+            flags: dropped.flags,
             meta: UDP | TOO_BIG,
             generation: dropped.generation,
         }
@@ -339,12 +340,19 @@ impl Packet {
 
     /// Of a router's message: what the link takes.
     pub(crate) fn mtu(&self) -> u16 {
-        self.b as u16
+        (self.tsecr >> 16) as u16
     }
 
-    /// Of a router's message: the sequence number of the segment that was dropped.
-    pub(crate) fn quoted(&self) -> Seq {
-        Seq(self.a)
+    /// Of a router's message: what it says of the segment that was dropped.
+    pub(crate) fn quoted(&self) -> Quoted {
+        Quoted {
+            ip_bytes: self.tsecr as u16,
+            seq: Seq(self.a),
+            ack: Seq(self.b),
+            flags: Flags(self.flags),
+            window: self.window,
+            has_timestamps: self.extra != 0,
+        }
     }
 
     /// Of a router's message: the node that sent it.
@@ -430,6 +438,16 @@ impl Packet {
             }
             first = ports::socket(self.a);
         }
+        self.turned([first, second])
+    }
+
+    /// Of a router's message: the ports of its connection, as packets have them that go its way.
+    pub(crate) fn quoted_ports(&self, of_flow: [u16; 2]) -> (u16, u16) {
+        self.turned(of_flow)
+    }
+
+    #[inline]
+    fn turned(&self, [first, second]: [u16; 2]) -> (u16, u16) {
         if self.goes_back() { (second, first) } else { (first, second) }
     }
 
