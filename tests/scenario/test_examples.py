@@ -1,0 +1,70 @@
+"""What the examples' heads and the guide say of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from narrows import Scenario, run
+
+ROOT = Path(__file__).parents[2]
+
+
+def responses(name: str, **changes: str) -> dict[str, pl.Series]:
+    """Response times of each group's measured queries in an example, in ms; null: no answer."""
+    scenario = Scenario.load(ROOT / "scenarios" / f"{name}.toml", set=changes)
+    queries = run(scenario).queries.filter("measured")
+    groups = queries.partition_by("group", as_dict=True)
+    return {str(name): group["response_ms"] for (name,), group in groups.items()}
+
+
+def slow_percent(times: pl.Series) -> float:
+    share = (times >= 1000).mean()
+    assert isinstance(share, float)
+    return 100 * share
+
+
+def quantile(times: pl.Series, share: float) -> float:
+    value = times.quantile(share)
+    assert value is not None
+    return value
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("scenarios/*.toml")), ids=lambda path: path.stem)
+def test_the_guide_lists_it(path: Path) -> None:
+    guide = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    assert f"(../scenarios/{path.name}) | " in guide or f"(../scenarios/{path.name}), [" in guide
+
+
+def test_fast_open_saves_a_round_trip() -> None:
+    times = responses("tcp-fast-open")
+    # 20 ms each way, and less than half a millisecond for packets of 200 bytes at 50 Mbit/s.
+    for group, round_trips in (("udp", 1), ("tcp", 2), ("fast-open", 1)):
+        assert quantile(times[group], 0.5) == pytest.approx(40 * round_trips, abs=0.5), group
+    # A worker's first connection has no cookie: 10 of 1000 queries.
+    assert (times["fast-open"] > 79).sum() == 10
+    refused = responses("tcp-fast-open", **{"dns.fast-open.answers.fast_open": "false"})
+    assert quantile(refused["fast-open"], 0.5) == pytest.approx(80, abs=0.5)
+
+
+@pytest.mark.parametrize("queue", ["red", '{kind="codel", ecn=true}'])
+def test_syn_acks_that_are_marked_are_not_lost(queue: str) -> None:
+    times = responses("ecn-plus-plus", **({} if queue == "red" else {"queue": queue}))
+    # RFC 6298: the first SYN-ACK is sent again after a second.
+    assert slow_percent(times["ecn"]) > 1
+    assert slow_percent(times["ecn-plus-plus"]) == 0
+    unmarked = responses("ecn-plus-plus", **{"queue.ecn": "false"})
+    assert slow_percent(unmarked["ecn-plus-plus"]) > 1
+
+
+def test_a_server_without_connections_is_never_full() -> None:
+    times = responses("stateless-tcp")
+    assert times["stateless"].null_count() == 0
+    assert times["limited"].null_count() > 100
+    # A SYN or a SYN-ACK is lost, 1 % each: about 2 % of the queries take a second more.
+    for group in ("stateless", "limited"):
+        assert slow_percent(times[group]) == pytest.approx(2, abs=1)
+    roomy = responses("stateless-tcp", **{"dns.limited.answers.connections": "1000"})
+    assert roomy["limited"].null_count() == 0
