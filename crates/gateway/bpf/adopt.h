@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "acknowledge.h"
 #include "packet.h"
 #include "resend.h"
 #include "track.h"
@@ -263,7 +264,14 @@ int gateway_adopt(struct __sk_buff *ctx)
 		return unsent_send(ctx, &unsent);
 	if (shown)
 		ctx->tc_index = 0;
-	if (!s || !s->active || !bpf_sk_assign_tcp_reqsk)
+	if (!s || !s->active)
+		return TC_ACT_UNSPEC;
+	if (s->at_once) {
+		verdict = acknowledge(ctx);
+		if (verdict != TC_ACT_UNSPEC)
+			return verdict;
+	}
+	if (!bpf_sk_assign_tcp_reqsk)
 		return TC_ACT_UNSPEC;
 	parsed = adopt_read(ctx, &in, &options);
 	if (parsed == PARSED_MALFORMED || parsed == PARSED_MALFORMED_TCP) {

@@ -332,7 +332,8 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	length += 2;
 	one = length <= mss;
 
-	if (!flow_leave_query(flow, s->close_fin ? FLOW_CLOSING : FLOW_REPLIED, FLOW_CLOSING, one ? 0 : FLOW_QUERY_UNACKED)) {
+	if (!flow_leave_query(flow, s->close_fin ? FLOW_CLOSING : FLOW_REPLIED, FLOW_CLOSING,
+			      one || flow->flags & FLOW_AT_ONCE ? 0 : FLOW_QUERY_UNACKED)) {
 		count(COUNT_REPLY_REPEATED);
 		return swallow();
 	}

@@ -144,7 +144,11 @@ static __always_inline enum fate on_data(struct verdict *v)
 			flow_note(v, flow);
 			if (v->w->in.flags & FLAG_FIN)
 				flow_note_fin(flow);
-			return drop(COUNT_QUERY_WAITS);
+			count(COUNT_QUERY_WAITS);
+			if (!(flow->flags & FLOW_AT_ONCE))
+				return FATE_DROP;
+			/* Our ACK was lost. */
+			return answer_from(v, flow, flow->server_seq, flow_acknowledged(flow));
 		}
 		/* Nothing comes behind a FIN. */
 		if (!next || flow->flags & FLOW_CLIENT_FIN)
@@ -175,11 +179,12 @@ static __always_inline enum fate on_data(struct verdict *v)
 		/* The client is done, before it has the reply. Its FIN is acknowledged when it has: until then it is to ask again. */
 		if (flow->state == FLOW_REPLIED && v->w->in.ack - flow->server_seq < flow->reply_length && next) {
 			flow->state = FLOW_CLOSING;
-			flow_set(flow, FLOW_QUERY_UNACKED);
+			if (!(flow->flags & FLOW_AT_ONCE))
+				flow_set(flow, FLOW_QUERY_UNACKED);
 			flow_note(v, flow);
 			flow_note_fin(flow);
 			count(COUNT_ACK);
-			answer_from(v, flow, flow_end(flow), flow->query_seq);
+			answer_from(v, flow, flow_end(flow), flow_acknowledged(flow));
 			v->w->answer.flags |= FLAG_FIN;
 			return FATE_ANSWER;
 		}
@@ -215,9 +220,14 @@ static __always_inline enum fate on_data(struct verdict *v)
 		/* The client's FIN, or that again as our ACK of it was lost. */
 		if (flow->flags & FLOW_CLIENT_FIN ? v->w->in.seq != flow->client_next - 1 : !next)
 			break;
-		/* Half-closed, and it misses some of the reply: with our ACK it would ask for that no more. */
-		if (!at_end && v->w->in.ack != flow_end(flow) + 1)
-			break;
+		/* Half-closed, and it misses some of the reply: with our ACK it would ask for that no more. Where its query was
+		 * acknowledged at once, its FIN is all that it can ask with. */
+		if (!at_end && v->w->in.ack != flow_end(flow) + 1) {
+			if (!(flow->flags & FLOW_AT_ONCE) || v->w->in.ack - flow->server_seq >= flow->reply_length)
+				break;
+			flow_note_fin(flow);
+			return on_reply_missed(v, flow);
+		}
 		flow_note(v, flow);
 		flow_note_fin(flow);
 		answer_ack(v, flow);

@@ -162,6 +162,8 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 	fresh.asked_us = v->now / 1000;
 	if (!v->w->query.opt)
 		fresh.flags |= FLOW_EDNS_ADDED;
+	if (v->s->at_once)
+		fresh.flags |= FLOW_AT_ONCE | FLOW_ACK_DUE;
 	/* The ring has it as it came, for the kernel's TCP if the reply is too much for us. */
 	head = ring_top();
 	bytes = ring_bytes();

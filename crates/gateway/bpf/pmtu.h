@@ -154,6 +154,6 @@ static __always_inline int flow_shorten(struct flow *flow, __u16 ours, __u32 mss
 		return 0;
 	flow->mss = mss;
 	if (flow->reply_length > flow_segment_size(flow, ours))
-		flow->flags |= FLOW_QUERY_UNACKED;
+		flow->flags |= flow->flags & FLOW_AT_ONCE ? 0 : FLOW_QUERY_UNACKED;
 	return 1;
 }

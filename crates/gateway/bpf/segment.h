@@ -129,33 +129,39 @@ static __always_inline long segment_room(struct __sk_buff *ctx, const struct sen
 	return error ? error : bpf_skb_adjust_room(ctx, TCP_AHEAD, BPF_ADJ_ROOM_NET, 0);
 }
 
-/* Writes a segment with `length` (1 to SUM_MAX) bytes of payload from `offset` in the ring. */
-static __always_inline long segment_write(struct __sk_buff *ctx, struct sending *o, __u8 *ring, __u32 offset, __u32 length)
+/* Writes the headers of a segment with `length` bytes of payload, whose sum is `payload`. */
+static __always_inline long segment_headers(struct __sk_buff *ctx, struct sending *o, __u32 length, __u64 payload)
 {
 	__u32 bytes = tcp_length(o) + length;
 	const __u32 *word = o->h.tcp.words;
 	__u64 sum = o->addresses + bpf_htons(bytes) + word[0] + word[1];
-	long error;
 
 	o->h.tcp.check = 0;
 	if (o->partial) {
 		o->h.tcp.check = sum_fold(sum + o->h.tcp.halves[4]);
 	} else {
-		sum += (__u64)word[2] + word[3] + word[4] + sum_ring(offset, length);
+		sum += (__u64)word[2] + word[3] + word[4] + payload;
 		if (o->timestamps)
 			sum += (__u64)word[5] + word[6] + word[7];
 		o->h.tcp.check = ~sum_fold(sum);
 	}
 	if (o->v6) {
 		o->h.ip[1] = bpf_htonl(bytes << 16 | 6 << 8 | 64);
-		error = bpf_skb_store_bytes(ctx, ETHERNET_HEADER, &o->h.ip[0], o->timestamps ? 72 : 60, 0);
+		return bpf_skb_store_bytes(ctx, ETHERNET_HEADER, &o->h.ip[0], o->timestamps ? 72 : 60, 0);
 	} else {
 		o->h.ip[5] = bpf_htonl(0x45000000 | (20 + bytes));
 		o->h.ip[7] = bpf_htonl(64 << 24 | 6 << 16);
 		sum = (__u64)o->h.ip[5] + o->h.ip[6] + o->h.ip[7] + o->h.ip[8] + o->h.ip[9];
 		o->h.ip[7] |= (__u32)bpf_htonl((__u16)~bpf_ntohs(sum_fold(sum)));
-		error = bpf_skb_store_bytes(ctx, ETHERNET_HEADER, &o->h.ip[5], o->timestamps ? 52 : 40, 0);
+		return bpf_skb_store_bytes(ctx, ETHERNET_HEADER, &o->h.ip[5], o->timestamps ? 52 : 40, 0);
 	}
+}
+
+/* Writes a segment with `length` (1 to SUM_MAX) bytes of payload from `offset` in the ring. */
+static __always_inline long segment_write(struct __sk_buff *ctx, struct sending *o, __u8 *ring, __u32 offset, __u32 length)
+{
+	long error = segment_headers(ctx, o, length, o->partial ? 0 : sum_ring(offset, length));
+
 	if (error)
 		return error;
 	return bpf_skb_store_bytes(ctx, ETHERNET_HEADER + ip_length(o) + tcp_length(o), ring + offset, length, 0);

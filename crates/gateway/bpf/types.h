@@ -42,7 +42,8 @@ struct settings {
 	__u8 loglevel;
 	__u8 generic;			/* 1: XDP runs in the kernel's receive path, not in the driver */
 	__u8 track;			/* 1: connection tracking is shown a handshake of what the kernel takes over */
-	__u8 pad[5];
+	__u8 at_once;			/* 1: a query is acknowledged before its reply, as in the paper */
+	__u8 pad[4];
 };
 
 /* A connection: the client and which server address. IPv4 as ::ffff:a.b.c.d. */
@@ -71,6 +72,8 @@ enum flow_flag {
 	FLOW_CLIENT_FIN = 8,
 	FLOW_QUERY_UNACKED = 16, /* several segments: the query is acknowledged at the end */
 	FLOW_AGAIN = 32,	 /* the server's next reply brings what is missing of this one */
+	FLOW_AT_ONCE = 64,	 /* the query is acknowledged before its reply */
+	FLOW_ACK_DUE = 128,	 /* tc ingress is to do so, when it sees the query's datagram */
 };
 
 /* With its key 84 bytes, of which a hash map makes 88: as many as the paper's entry has. */
@@ -139,7 +142,7 @@ struct source {
 	X(ODD_FLAGS, "SYNs with other flags, segments without any; dropped")                                 \
 	X(QUERY, "queries given to the server")                                                              \
 	X(QUERY_AGAIN, "queries given to the server again, as they came again")                              \
-	X(QUERY_WAITS, "queries that came again while the server had time to answer; dropped")               \
+	X(QUERY_WAITS, "queries that came again while the server had time to answer; dropped, or acknowledged again")               \
 	X(QUERY_LIMITED, "queries above the rate of their source; dropped")                                  \
 	X(QUERY_NO_ROOM, "queries that found no room for an entry; dropped")                                 \
 	X(STRANGE, "segments that fit no state of their entry; dropped")                                     \

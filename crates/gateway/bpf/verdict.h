@@ -123,6 +123,13 @@ static __always_inline enum fate answer_ack(struct verdict *v, struct flow *flow
 	return answer_from(v, flow, v->w->in.ack, flow->client_next);
 }
 
+/* What is acknowledged while the client may lack some of the reply: nothing of the query, that it goes on asking with that; or, where
+ * it was acknowledged at once, all but the client's FIN, which is acknowledged with ours. */
+static __always_inline __u32 flow_acknowledged(const struct flow *flow)
+{
+	return flow->flags & FLOW_AT_ONCE ? flow->client_next - !!(flow->flags & FLOW_CLIENT_FIN) : flow->query_seq;
+}
+
 /* The reply's segment that begins at `offset`, at most its length; if it is still in the ring. */
 static __always_inline int answer_again(struct verdict *v, const struct flow *flow, __u32 offset)
 {

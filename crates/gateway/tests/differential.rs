@@ -42,6 +42,8 @@ struct Pair {
     clients: Vec<Client>,
     /// Second queries that were put behind the first.
     joined: u32,
+    /// Queries that were acknowledged before their replies.
+    acknowledged: u32,
     /// What happened last, for messages.
     step: String,
 }
@@ -66,6 +68,7 @@ impl Pair {
             random,
             clients,
             joined: 0,
+            acknowledged: 0,
             step: String::new(),
         })
     }
@@ -95,6 +98,8 @@ impl Pair {
             self.compare(at, &mut before);
         }
         assert_eq!(self.core.flows().count(), self.twin.flows(), "entries");
+        let at_once = self.core.settings().at_once;
+        assert_eq!(self.acknowledged > 0, at_once, "acknowledged at once");
         (self.core.counters().clone(), self.joined)
     }
 
@@ -171,7 +176,27 @@ impl Pair {
         if let Some(expected) = expected.1 {
             assert_eq!(hex(&after), hex(&expected), "{ours:?}, {}, {frame:x?}", self.step);
         }
-        (ours, after.get(link..).unwrap_or_default().to_vec())
+        let packet = after.get(link..).unwrap_or_default().to_vec();
+        if ours == Verdict::Query {
+            self.acknowledge(&packet);
+        }
+        (ours, packet)
+    }
+
+    /// A query's datagram goes on to tc ingress.
+    fn acknowledge(&mut self, packet: &[u8]) {
+        let frame = [&link(packet), packet].concat();
+        let ours = self.core.acknowledge(packet);
+        let (verdict, after) = self.twin.adopt(&frame);
+        match ours {
+            None => assert_eq!((verdict, after), (TC_UNSPEC, frame), "{}", self.step),
+            Some(ack) => {
+                self.acknowledged += 1;
+                assert_eq!(verdict, TC_REDIRECT, "{}", self.step);
+                assert_eq!(hex(&after[14..]), hex(&ack), "{}", self.step);
+                assert_eq!((&after[..6], &after[6..12]), (&frame[6..12], &frame[..6]));
+            }
+        }
     }
 
     /// What was left to the kernel goes on to it. Here is no listener that could take it.
@@ -548,6 +573,19 @@ fn closed_connections_are_treated_alike() {
         [Counter::ToKernelSecond, Counter::ToKernelTransfer, Counter::Kept, Counter::QueryWaits];
     let never = [&LIMITS[..], &closed, &[Counter::SynCacheFull, Counter::Truncated]].concat();
     side_by_side("closed_connections_are_treated_alike", &settings, &never);
+}
+
+/// As in the paper: FIN with the reply, and the query acknowledged before it.
+#[test]
+fn queries_are_acknowledged_at_once_alike() {
+    let settings = Settings { close_fin: true, at_once: true, syncache: true, ..base() };
+    let closed = [Counter::ToKernelSecond, Counter::Kept, Counter::ToKernelSilent];
+    let never = [&LIMITS[..], &closed, &[Counter::Truncated, Counter::SynCacheFull]].concat();
+    side_by_side("queries_are_acknowledged_at_once_alike", &settings, &never);
+    let settings = Settings { at_once: true, ..base() };
+    let never = [&LIMITS[..], &[Counter::SynCacheFull, Counter::Truncated]].concat();
+    let never = [&never[..], &[Counter::ToKernelSilent]].concat();
+    side_by_side("queries_are_acknowledged_at_once_alike", &settings, &never);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use narrows_gateway::config::table::{KEYS, Key};
-use narrows_gateway::config::{Config, ConfigError, read_file, with_flags};
+use narrows_gateway::config::{Config, ConfigError, layered};
 use narrows_units::{Span, parse_span};
 
 use super::Failure;
@@ -19,11 +19,7 @@ pub(crate) struct Source {
 impl Source {
     /// Reads the file and lays the flags over it.
     pub(crate) fn read(&self) -> Result<Config, ConfigError> {
-        let base = match &self.file {
-            Some(file) => read_file(file, Config::default())?,
-            None => Config::default(),
-        };
-        with_flags(base, &self.flags)
+        layered(self.file.as_deref(), &self.flags)
     }
 }
 

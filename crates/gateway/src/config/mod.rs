@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use narrows_units::{Bytes, Span};
 
 pub use error::ConfigError;
-pub use read::{parse_file, read_file, with_flags};
+pub use read::{layered, parse_file, read_file, with_flags};
 
 /// Server addresses at most (`SERVERS_MAX` of `bpf/types.h`).
 pub const SERVERS_MAX: usize = 16;
@@ -24,6 +24,8 @@ pub const SERVERS_MAX: usize = 16;
 /// All settings. [`table::KEYS`] says each one's meaning, as the reference in README.md does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// Where the values come from that nobody names.
+    pub preset: Preset,
     /// The interface that clients are on; the first where there are several, by whose name the gateway goes.
     pub interface: String,
     /// Further interfaces that clients come in or are answered by.
@@ -44,6 +46,8 @@ pub struct Config {
     pub idle: Span,
     /// Who closes a connection after the reply.
     pub close: Close,
+    /// When a query is acknowledged.
+    pub acknowledge: Acknowledge,
     /// True: zone transfers are left to the kernel's TCP; the paper's `axfr_detect`.
     pub axfr_detect: bool,
     /// 0 nothing, 1 errors, 2 what happens, 3 for debugging; the paper's `loglevel`.
@@ -151,6 +155,24 @@ pub enum Close {
     Fin,
 }
 
+/// When a client's query is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// With its reply, so that a client that misses that sends its query again.
+    WithReply,
+    /// When it comes, as in the paper.
+    AtOnce,
+}
+
+/// The values of settings that nobody names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// The gateway's own.
+    Narrows,
+    /// Those of Hayes, Rossi and Armitage 2010, section V.
+    Hayes2010,
+}
+
 /// What happens to the attachments when the daemon is told to end (SIGTERM, SIGINT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnExit {
@@ -204,6 +226,7 @@ pub struct Cache {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            preset: Preset::Narrows,
             interface: String::new(),
             more_interfaces: Vec::new(),
             servers: Vec::new(),
@@ -214,6 +237,7 @@ impl Default for Config {
             patience: Span::from_ms(500),
             idle: Span::from_secs(30),
             close: Close::Keep,
+            acknowledge: Acknowledge::WithReply,
             axfr_detect: true,
             loglevel: 1,
             edns_size: 4096,
@@ -245,6 +269,23 @@ impl Default for Config {
 }
 
 impl Config {
+    /// The settings where nothing but a preset is named.
+    pub fn of(preset: Preset) -> Self {
+        let own = Self { preset, ..Self::default() };
+        match preset {
+            Preset::Narrows => own,
+            // Section V.B; its other defaults are ours too.
+            Preset::Hayes2010 => Self {
+                active: Active::NONE,
+                close: Close::Fin,
+                acknowledge: Acknowledge::AtOnce,
+                axfr_detect: false,
+                syncache: SynCache { active: true, ..own.syncache },
+                ..own
+            },
+        }
+    }
+
     /// Checks what no single key can: that an interface and a server are named, and that values fit each
     /// other. `run` and `check` need this; `status` and `detach` need the interface alone.
     ///

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::table::{KEYS, Key, Raw, key};
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, Preset};
 
 /// Bytes of a configuration file at most.
 const FILE_MAX: u64 = 1 << 20;
@@ -86,6 +86,27 @@ pub fn with_flags(
     Ok(config)
 }
 
+/// Reads a configuration file, if there is one, lays flags over it, and both over the preset that they name.
+///
+/// # Errors
+///
+/// As [`read_file`] and [`with_flags`].
+pub fn layered(
+    file: Option<&Path>,
+    flags: &[(&'static Key, Vec<String>)],
+) -> Result<Config, ConfigError> {
+    let over = |base| {
+        let base =
+            file.map_or_else(|| Ok(Config::clone(&base)), |file| read_file(file, base.clone()))?;
+        with_flags(base, flags)
+    };
+    let config = over(Config::default())?;
+    match config.preset {
+        Preset::Narrows => Ok(config),
+        preset => over(Config::of(preset)),
+    }
+}
+
 enum Found<'a> {
     Value(&'a DeValue<'a>),
     Section,
@@ -153,6 +174,7 @@ fn plain(error: &std::io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Active, Close};
     use super::*;
 
     fn parse(text: &str) -> Result<Config, ConfigError> {
@@ -230,6 +252,42 @@ mod tests {
         let flags = vec![(key("port").expect("it exists"), vec!["dns".to_owned()])];
         let error = with_flags(Config::default(), &flags).expect_err("no number").to_string();
         assert!(error.starts_with("--port: port: is \"dns\""), "{error}");
+    }
+
+    #[test]
+    fn a_preset_lies_below_everything_that_is_named() {
+        let path = std::env::temp_dir().join(format!("nrw-preset-{}.toml", std::process::id()));
+        std::fs::write(&path, "close = \"keep\"\npreset = \"hayes-2010\"").expect("a file");
+        let flags = vec![(key("active").expect("it exists"), vec!["true".to_owned()])];
+        let config = layered(Some(&path), &flags).expect("it is right");
+        let paper = Config::of(Preset::Hayes2010);
+        let expected = Config { close: Close::Keep, active: Active::ALL, ..paper };
+        assert_eq!(config, expected);
+        // A flag says that it is another one.
+        let flags = vec![(key("preset").expect("it exists"), vec!["narrows".to_owned()])];
+        assert_eq!(layered(Some(&path), &flags), Ok(Config::default()));
+        std::fs::remove_file(&path).expect("it is there");
+    }
+
+    /// Section V.B of the paper, and what it says of SYNs (IV) and closing.
+    #[test]
+    fn the_papers_preset_has_its_defaults() {
+        let paper = Config::of(Preset::Hayes2010);
+        let shown = |name| key(name).expect("it exists").show(&paper);
+        for (name, value) in [
+            ("active", "false"),
+            ("axfr_detect", "false"),
+            ("timeout", "\"3 s\""),
+            ("loglevel", "1"),
+            ("port", "53"),
+            ("close", "\"fin\""),
+            ("acknowledge", "\"at-once\""),
+            ("syncache.active", "true"),
+            ("syncache.hashsize", "512"),
+            ("syncache.bucketlimit", "30"),
+        ] {
+            assert_eq!(shown(name), value, "{name}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::value::{
     active, addresses, bytes, one_of, quoted, show_bytes, show_span, sockets, span, text, texts,
     truth, whole, wrong,
 };
-use super::{Active, Close, Config, Mode, OnExit, UserLink};
+use super::{Acknowledge, Active, Close, Config, Mode, OnExit, Preset, UserLink};
 
 /// A key.
 #[derive(Debug)]
@@ -55,6 +55,20 @@ pub fn key(name: &str) -> Option<&'static Key> {
 
 /// All keys, in the order of the reference.
 pub static KEYS: &[Key] = &[
+    Key {
+        name: "preset",
+        placeholder: "NAME",
+        live: true,
+        help: "what settings are that nobody names: narrows (the defaults that stand here) or hayes-2010 (the paper's: active = false, \
+               close = \"fin\", acknowledge = \"at-once\", axfr_detect = false, syncache.active = true)",
+        set: |config, raw| {
+            let names = [("narrows", Preset::Narrows), ("hayes-2010", Preset::Hayes2010)];
+            one_of(raw, &names).map(|value| config.preset = value)
+        },
+        show: |config| {
+            quoted(if config.preset == Preset::Narrows { "narrows" } else { "hayes-2010" })
+        },
+    },
     Key {
         name: "interface",
         placeholder: "NAME",
@@ -167,6 +181,21 @@ pub static KEYS: &[Key] = &[
                 .map(|value| config.close = value)
         },
         show: |config| quoted(if config.close == Close::Keep { "keep" } else { "fin" }),
+    },
+    Key {
+        name: "acknowledge",
+        placeholder: "WHEN",
+        live: true,
+        help: "with-reply (a query is acknowledged by its reply, and a client that misses that asks again) or at-once (before it, as in \
+               the paper)",
+        set: |config, raw| {
+            let names = [("with-reply", Acknowledge::WithReply), ("at-once", Acknowledge::AtOnce)];
+            one_of(raw, &names).map(|value| config.acknowledge = value)
+        },
+        show: |config| {
+            let at_once = config.acknowledge == Acknowledge::AtOnce;
+            quoted(if at_once { "at-once" } else { "with-reply" })
+        },
     },
     Key {
         name: "axfr_detect",

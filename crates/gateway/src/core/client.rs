@@ -234,6 +234,8 @@ impl<'a> Client<'a> {
         flow.question = question as u32;
         flow.asked_us = microseconds(self.now);
         flow.edns_added = !query.has_opt();
+        flow.at_once = self.core.settings.at_once;
+        flow.ack_due = flow.at_once;
         flow.stored = self.core.ring.store(&[segment.payload]);
         self.core.keep(self.now, self.key, flow);
         self.query(&query, Counter::Query)

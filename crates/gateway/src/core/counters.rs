@@ -41,7 +41,7 @@ counters! {
     OddFlags "odd_flags" "SYNs with other flags, segments without any; dropped"
     Query "query" "queries given to the server"
     QueryAgain "query_again" "queries given to the server again, as they came again"
-    QueryWaits "query_waits" "queries that came again while the server had time to answer; dropped"
+    QueryWaits "query_waits" "queries that came again while the server had time to answer; dropped, or acknowledged again"
     QueryLimited "query_limited" "queries above the rate of their source; dropped"
     QueryNoRoom "query_no_room" "queries that found no room for an entry; dropped"
     Strange "strange" "segments that fit no state of their entry; dropped"

@@ -82,14 +82,14 @@ impl<'a> Client<'a> {
                 if next && !data && flow.offset(segment.ack) < flow.reply_length.into() =>
             {
                 flow.state = State::Closing;
-                flow.query_unacked = true;
+                flow.query_unacked = !flow.at_once;
                 flow.note(segment);
                 flow.note_fin();
                 self.core.keep(self.now, self.key, flow);
                 self.core.count(Counter::Ack);
                 let header = Outgoing {
                     seq: flow.end(),
-                    ack: flow.query_seq,
+                    ack: flow.acknowledged(),
                     flags: Flags::ACK | Flags::FIN,
                     ..answer(self.ends(), &flow)
                 };
@@ -109,6 +109,16 @@ impl<'a> Client<'a> {
                     true => self.on_fin(flow),
                     false => self.strange(),
                 }
+            }
+            // Its FIN is all that it can ask with where its query was acknowledged at once.
+            State::Closing
+                if !data
+                    && flow.at_once
+                    && flow.offset(segment.ack) < flow.reply_length.into()
+                    && segment.seq == flow.client_next.wrapping_sub(flow.client_fin.into()) =>
+            {
+                flow.note_fin();
+                self.on_reply_missed(flow)
             }
             State::Closing if next && complete => {
                 self.core.remove(&self.key);
@@ -201,7 +211,17 @@ impl<'a> Client<'a> {
             flow.note_fin();
         }
         self.core.keep(self.now, self.key, flow);
-        self.drop(Counter::QueryWaits)
+        if !flow.at_once {
+            return self.drop(Counter::QueryWaits);
+        }
+        // Our ACK was lost.
+        self.core.count(Counter::QueryWaits);
+        let header = Outgoing {
+            seq: flow.server_seq,
+            ack: flow.acknowledged(),
+            ..answer(self.ends(), &flow)
+        };
+        self.transmit(&header)
     }
 
     /// The query again, after the reply was sent: the client misses a part of it, our FIN, or our

@@ -78,6 +78,10 @@ pub struct Flow {
     pub query_unacked: bool,
     /// The server's next reply brings what is missing of this one.
     pub again: bool,
+    /// The query is acknowledged before its reply.
+    pub at_once: bool,
+    /// That is still to be done, by [`super::Core::acknowledge`].
+    pub ack_due: bool,
     /// The client's window scale; 15: none.
     pub client_wscale: u8,
     /// How often `acked` was repeated; 252 to 255 once a segment was sent again.
@@ -124,6 +128,8 @@ impl Flow {
             client_fin: false,
             query_unacked: false,
             again: false,
+            at_once: false,
+            ack_due: false,
             client_wscale: offer.wscale,
             repeats: 0,
             asked_us: 0,
@@ -141,6 +147,16 @@ impl Flow {
     /// How many bytes of the reply `ack` acknowledges; more than there are where it is outside of them.
     pub(super) fn offset(&self, ack: u32) -> usize {
         ack.wrapping_sub(self.server_seq) as usize
+    }
+
+    /// What is acknowledged while the client may lack some of the reply: nothing of the query, that it goes on asking with
+    /// that; or, where it was acknowledged at once, all but the client's FIN, which is acknowledged with ours.
+    pub(crate) fn acknowledged(&self) -> u32 {
+        if self.at_once {
+            self.client_next.wrapping_sub(self.client_fin.into())
+        } else {
+            self.query_seq
+        }
     }
 
     /// Whether window scales were agreed.

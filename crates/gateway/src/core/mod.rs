@@ -204,10 +204,11 @@ impl Core {
         };
         let over: Vec<_> = self.flows.iter().filter(|(_, flow)| over(flow)).collect();
         for (key, mut flow) in over {
-            if flow.state == State::Query {
+            let asks_again = !flow.at_once;
+            if flow.state == State::Query && asks_again {
                 flow.state = State::Slow;
                 self.keep(now, key, flow);
-            } else if matches!(flow.state, State::Replied | State::Idle) {
+            } else if matches!(flow.state, State::Query | State::Replied | State::Idle) {
                 let client = SocketAddr::new(key.client, key.port);
                 let server = self.settings.servers[usize::from(key.server)];
                 let server = SocketAddr::new(server, self.settings.port);

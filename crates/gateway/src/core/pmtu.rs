@@ -156,7 +156,8 @@ impl Core {
             return None;
         }
         let mut flow = Flow { mss, ..*flow };
-        flow.query_unacked |= usize::from(flow.reply_length) > self.payload_max(ends, &flow);
+        flow.query_unacked |=
+            !flow.at_once && usize::from(flow.reply_length) > self.payload_max(ends, &flow);
         Some(flow)
     }
 

@@ -231,7 +231,7 @@ impl Core {
         let prefix = (length - PREFIX as u16).to_be_bytes();
         flow.stored = self.ring.store(&[&prefix, &header, rest]);
         flow.reply_length = length;
-        flow.query_unacked = usize::from(length) > self.payload_max(ends, &flow);
+        flow.query_unacked = !flow.at_once && usize::from(length) > self.payload_max(ends, &flow);
         (flow.acked, flow.repeats) = (flow.server_seq, 0);
         let close = flow.client_fin || self.settings.close_fin;
         flow.state = if close { State::Closing } else { State::Replied };

@@ -1,8 +1,11 @@
 //! The segments of an entry: what its state says of each, and the parts of its reply.
 
+use std::net::SocketAddr;
+
 use narrows_wire::tcp::{Flags, Options};
 
-use super::flow::{Flow, State};
+use super::flow::{Flow, FlowKey, State};
+use super::packet::{Datagram, Ip, UDP};
 use super::segment::{Outgoing, WINDOW, WSCALE};
 use super::{Connection, Core};
 
@@ -34,6 +37,33 @@ impl Core {
         Some(header.packet(&reply[offset..end]))
     }
 
+    /// Takes a query's datagram, which [`Core::on_client`] put out, on its way to the server. Gives the ACK that the client is
+    /// to have before the reply, where that is due.
+    pub fn acknowledge(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
+        let ip = Ip::read(packet).ok()??;
+        let server = self.server(ip.destination)?;
+        if ip.protocol != UDP || ip.fragment.is_some() {
+            return None;
+        }
+        let datagram = Datagram::read(ip.payload).ok()?;
+        let port = datagram.source_port;
+        let key = FlowKey { client: ip.source, port, server };
+        let mut flow = self.flows.get(&key).filter(|flow| {
+            datagram.destination_port == self.settings.port
+                && flow.state == State::Query
+                && flow.ack_due
+        })?;
+        flow.ack_due = false;
+        self.flows.put(key, flow);
+        let ends = Connection {
+            client: SocketAddr::new(ip.source, port),
+            server: SocketAddr::new(ip.destination, datagram.destination_port),
+        };
+        let header =
+            Outgoing { seq: flow.server_seq, ack: flow.acknowledged(), ..answer(ends, &flow) };
+        Some(header.packet(&[]))
+    }
+
     /// The largest payload of a segment to the client.
     pub(super) fn payload_max(&self, ends: Connection, flow: &Flow) -> usize {
         let ours = if ends.client.is_ipv4() { self.settings.mss4 } else { self.settings.mss6 };
@@ -60,10 +90,10 @@ pub(super) fn answer(ends: Connection, flow: &Flow) -> Outgoing {
 pub(super) fn fin(ends: Connection, flow: &Flow) -> Vec<u8> {
     let header = Outgoing {
         seq: flow.end(),
-        ack: if flow.state == State::Replied || flow.query_unacked {
-            flow.query_seq
-        } else {
-            flow.client_next
+        ack: match flow.state {
+            State::Query | State::Replied => flow.acknowledged(),
+            _ if flow.query_unacked => flow.query_seq,
+            _ => flow.client_next,
         },
         flags: Flags::FIN | Flags::ACK,
         ..answer(ends, flow)

@@ -66,6 +66,8 @@ pub struct Settings {
     pub active: bool,
     /// FIN on the last segment of a reply, as in the paper; otherwise connections are kept.
     pub close_fin: bool,
+    /// A query is acknowledged before its reply, as in the paper; otherwise by the reply.
+    pub at_once: bool,
     /// An entry for each SYN, as in the paper; otherwise cookies alone.
     pub syncache: bool,
     /// Zone transfers are left to the kernel's TCP.
@@ -111,6 +113,7 @@ impl Default for Settings {
             syncache_bucket_limit: 30,
             active: true,
             close_fin: false,
+            at_once: false,
             syncache: false,
             axfr_detect: true,
             servers: Vec::new(),

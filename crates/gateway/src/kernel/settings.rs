@@ -4,7 +4,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use super::links::XdpMode;
 use super::{KernelError, types};
-use crate::config::{Close, Config};
+use crate::config::{Acknowledge, Close, Config};
 use crate::core::{burst_ns, interval_ns};
 use crate::interface::Interface;
 use crate::keys::{CookieKey, previous_until_s, unix_s, wall_offset_ns};
@@ -104,6 +104,7 @@ pub fn of(
         syncache_bucket_limit: config.syncache.bucketlimit,
         active: config.active.any().into(),
         close_fin: (config.close == Close::Fin).into(),
+        at_once: (config.acknowledge == Acknowledge::AtOnce).into(),
         syncache: config.syncache.active.into(),
         axfr_detect: config.axfr_detect.into(),
         loglevel: config.loglevel,

@@ -45,7 +45,9 @@ mod state {
 /// Flags of `enum flow_flag` in `bpf/types.h`.
 mod flag {
     pub(super) const TIMESTAMPS: u8 = 1;
+    pub(super) const CLIENT_FIN: u8 = 8;
     pub(super) const QUERY_UNACKED: u8 = 16;
+    pub(super) const AT_ONCE: u8 = 64;
 }
 
 /// The names of states, by their numbers.
@@ -227,6 +229,10 @@ fn judge(flow: &flow, times: Times) -> Fate {
     let unused = unused(flow, times);
     match flow.state {
         state::SYN | state::KERNEL if unused >= times.timeout_ms => Fate::Remove,
+        // A client whose query was acknowledged does not send it again.
+        state::QUERY if unused >= times.timeout_ms && flow.flags & flag::AT_ONCE != 0 => {
+            Fate::Close
+        }
         state::QUERY if unused >= times.timeout_ms => Fate::Leave,
         state::REPLIED | state::IDLE if unused >= times.idle_ms => Fate::Close,
         state::SLOW | state::CLOSING if unused >= LINGER_MS => Fate::Remove,
@@ -245,8 +251,15 @@ fn waits(flow: &flow, times: Times) -> bool {
 
 /// Our FIN behind the reply. For a client that lacks some of the reply it tells where that ends.
 fn fin(key: &flow_key, flow: &flow, server: SocketAddr) -> Vec<u8> {
-    // A client that may lack some of the reply is to ask again.
-    let unacked = flow.state == state::REPLIED || flow.flags & flag::QUERY_UNACKED != 0;
+    let has = |flag| flow.flags & flag != 0;
+    let replying = matches!(flow.state, state::QUERY | state::REPLIED);
+    // A client that may lack some of the reply is to ask again, with its query or, where that was acknowledged, its FIN.
+    let ack = match (replying, has(flag::AT_ONCE)) {
+        (true, true) => flow.client_next.wrapping_sub(has(flag::CLIENT_FIN).into()),
+        (true, false) => flow.query_seq,
+        (false, _) if has(flag::QUERY_UNACKED) => flow.query_seq,
+        (false, _) => flow.client_next,
+    };
     let timestamps =
         (flow.flags & flag::TIMESTAMPS != 0).then_some((flow.tsval, flow.client_tsval));
     let scaled = flow.client_wscale != NO_SCALE && timestamps.is_some();
@@ -254,7 +267,7 @@ fn fin(key: &flow_key, flow: &flow, server: SocketAddr) -> Vec<u8> {
         from: server,
         to: client(key),
         seq: flow.server_seq.wrapping_add(flow.reply_length.into()),
-        ack: if unacked { flow.query_seq } else { flow.client_next },
+        ack,
         flags: FIN_ACK,
         window: if scaled { 511 } else { 65_535 },
         options: Options { timestamps, ..Options::default() },

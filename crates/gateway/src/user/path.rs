@@ -292,6 +292,9 @@ impl<L: Link> DataPath<L> {
             let server = self.server(&connection);
             let asker = Asker { connection, peer };
             self.peers.note(connection.client.ip(), peer);
+            if let Some(ack) = self.core.acknowledge(packet) {
+                self.link.send(ack, peer)?;
+            }
             match self.upstream.ask(server, asker, datagram.message.to_vec(), now.boot) {
                 Asked::Sent(None) => {}
                 Asked::Sent(Some(at)) => {

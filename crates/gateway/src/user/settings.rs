@@ -5,7 +5,7 @@ use std::time::Duration;
 use narrows_units::Span;
 
 use super::PathSettings;
-use crate::config::{Close, Config};
+use crate::config::{Acknowledge, Close, Config};
 use crate::core::{CookieKey, Settings, burst_ns, interval_ns};
 use crate::keys::{self, previous_until_s, unix_s};
 
@@ -32,6 +32,7 @@ pub fn core_settings(config: &Config, keys: [keys::CookieKey; 2]) -> Settings {
         syncache_bucket_limit: config.syncache.bucketlimit,
         active: config.active.any(),
         close_fin: config.close == Close::Fin,
+        at_once: config.acknowledge == Acknowledge::AtOnce,
         syncache: config.syncache.active,
         axfr_detect: config.axfr_detect,
         servers: config.servers.clone(),

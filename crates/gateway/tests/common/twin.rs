@@ -163,6 +163,7 @@ fn shared(core: &Settings, wall_offset: Duration) -> settings {
         syncache_bucket_limit: core.syncache_bucket_limit,
         active: core.active.into(),
         close_fin: core.close_fin.into(),
+        at_once: core.at_once.into(),
         syncache: core.syncache.into(),
         axfr_detect: core.axfr_detect.into(),
         ..settings::default()
@@ -201,6 +202,8 @@ fn core_flow(flow: &flow) -> Flow {
         client_fin: flow.flags & 8 != 0,
         query_unacked: flow.flags & 16 != 0,
         again: flow.flags & 32 != 0,
+        at_once: flow.flags & 64 != 0,
+        ack_due: flow.flags & 128 != 0,
         client_wscale: flow.client_wscale,
         repeats: flow.repeats,
         asked_us: flow.asked_us,

@@ -5,6 +5,7 @@ mod common;
 
 mod acknowledgements;
 mod adoption;
+mod at_once;
 mod cache;
 mod data_on_an_entry;
 mod first_data;
@@ -54,6 +55,10 @@ fn segment(said: Said) -> Segment {
 #[track_caller]
 fn state(conversation: &Conversation) -> Option<State> {
     conversation.flow().map(|flow| flow.state)
+}
+
+fn at_once() -> Settings {
+    Settings { at_once: true, ..settings() }
 }
 
 fn close_fin() -> Settings {
