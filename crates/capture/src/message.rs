@@ -7,13 +7,16 @@
 //! (RFC 6891, section 6.1.1), and padding only if there was padding; the text makes up the length.
 //!
 //! The simulator counts bytes and knows no messages; lengths that no message can have are refused
-//! by [`check`], and written as the shortest message that is possible.
+//! by [`check`], and written as the shortest message that is possible. Over TCP bytes have their
+//! places in a stream, so there a message that is too short is a header and zeros.
 
 use core::fmt;
 
+use narrows_sim::captured::Dns;
 use narrows_sim::plan::{Kind, Plan};
 use narrows_wire::dns::{
-    CLASS_IN, Data, Edns, HEADER_BYTES, Message, OPT_BYTES, OPTION_BYTES, Question, Record, kind,
+    CLASS_IN, Data, Edns, HEADER_BYTES, Message, OPT_BYTES, OPTION_BYTES, Question, Record,
+    WriteError, kind,
 };
 use narrows_wire::{Ipv4, Udp};
 
@@ -121,7 +124,8 @@ impl Messages {
             name.parse().expect("labels below 64 bytes, name below 256");
         let question = Question { name: name.clone(), kind: kind::TXT, class: CLASS_IN };
         let edns = Edns {
-            udp_payload: packet.ip_bytes.saturating_sub(BELOW_DNS as u16).max(UDP_PAYLOAD),
+            udp_payload: u16::try_from(packet.ip_bytes.saturating_sub(BELOW_DNS as u32))
+                .map_or(u16::MAX, |bytes| bytes.max(UDP_PAYLOAD)),
             version: 0,
             dnssec_ok: false,
             padding: None,
@@ -142,7 +146,7 @@ impl Messages {
             message.reply = true;
             message.recursion_available = true;
             message.edns = shape.edns.then_some(Edns { padding: shape.padding.map(|_| 0), ..edns });
-            let text = usize::from(packet.ip_bytes)
+            let text = (packet.ip_bytes as usize)
                 .saturating_sub(usize::from(self.min_reply_bytes(packet.query_bytes)) - 1);
             let data = Data::Txt(strings(text));
             message.answers.push(Record { name, class: CLASS_IN, ttl: 0, data });
@@ -150,6 +154,25 @@ impl Messages {
             message.edns = shape.edns.then_some(Edns { padding: shape.padding, ..edns });
         }
         message
+    }
+
+    /// A message of so many bytes over TCP, the two of its length (RFC 1035, 4.2.2) included.
+    pub fn over_tcp(&self, dns: &Dns, bytes: u32) -> Result<Vec<u8>, WriteError> {
+        let Dns { query, attempt, reply, truncated, query_bytes } = *dns;
+        let length = bytes.saturating_sub(PREFIX as u32) as usize;
+        let ip_bytes = (BELOW_DNS + length) as u32;
+        let packet = DnsPacket { query, attempt, reply, truncated, ip_bytes, query_bytes };
+        let mut message = self.message(&packet).write()?;
+        if message.len() > length {
+            message.truncate(HEADER_BYTES);
+            message[COUNTS..].fill(0);
+        }
+        message.resize(length, 0);
+        let mut prefixed = Vec::with_capacity(PREFIX + length);
+        // Messages have at most 65,535 bytes.
+        prefixed.extend_from_slice(&(length as u16).to_be_bytes());
+        prefixed.append(&mut message);
+        Ok(prefixed)
     }
 
     /// Header and question with the shortest name.
@@ -183,8 +206,8 @@ pub struct DnsPacket {
     pub reply: bool,
     /// The reply is truncated: it has no answer, and the length of its query.
     pub truncated: bool,
-    /// Length of the IP packet.
-    pub ip_bytes: u16,
+    /// Length of the IP packet; over TCP, of the one that it would have over UDP.
+    pub ip_bytes: u32,
     /// Length of the IP packets of the group's queries.
     pub query_bytes: u16,
 }
@@ -230,6 +253,10 @@ fn strings(bytes: usize) -> Vec<Vec<u8>> {
 
 /// IPv4 and UDP headers.
 const BELOW_DNS: usize = Ipv4::BYTES + Udp::BYTES;
+/// The length before a message over TCP.
+const PREFIX: usize = 2;
+/// Where the header's numbers of records begin (RFC 1035, 4.1.1).
+const COUNTS: usize = 4;
 /// A TXT record before its data: a compressed name, type, class, TTL, length.
 const TXT_BYTES: usize = 12;
 /// Behind the query's number. `example` is reserved (RFC 2606, section 2).
@@ -244,6 +271,7 @@ mod tests {
     const MESSAGES: Messages = Messages { digits: 6 };
 
     fn packet(reply: bool, query_bytes: u16, ip_bytes: u16) -> DnsPacket {
+        let ip_bytes = ip_bytes.into();
         DnsPacket { query: 123, attempt: 2, reply, truncated: false, ip_bytes, query_bytes }
     }
 
@@ -307,6 +335,38 @@ mod tests {
         let min = MESSAGES.min_query_bytes(28 + 513);
         assert!(MESSAGES.message(&packet(false, min, min)).edns.is_some());
         assert!(MESSAGES.message(&packet(false, min - 1, min - 1)).edns.is_none());
+    }
+
+    fn dns(reply: bool, query_bytes: u16) -> Dns {
+        Dns { query: 123, attempt: 2, reply, truncated: false, query_bytes }
+    }
+
+    #[test]
+    fn over_tcp_a_length_stands_before_the_same_message() {
+        // Of a query of 41 B: 69 B in an IP packet.
+        for bytes in [41 + 13, 300, 1_500, 40_000, 65_535] {
+            let tcp = MESSAGES.over_tcp(&dns(true, 69), 2 + bytes).expect("a sound message");
+            assert_eq!(tcp.len() as u32, 2 + bytes);
+            assert_eq!(u32::from(u16::from_be_bytes([tcp[0], tcp[1]])), bytes);
+            let message = Message::read(&tcp[2..]).expect("a sound message");
+            let DnsPacket { query, attempt, truncated, query_bytes, .. } = packet(true, 69, 0);
+            let ip_bytes = bytes + 28;
+            let packet =
+                DnsPacket { query, attempt, reply: true, truncated, ip_bytes, query_bytes };
+            assert_eq!(message, MESSAGES.message(&packet));
+        }
+    }
+
+    #[test]
+    fn over_tcp_messages_keep_lengths_that_no_message_has() {
+        for (reply, bytes) in [(false, 12), (false, 40), (true, 12), (true, 53)] {
+            let tcp = MESSAGES.over_tcp(&dns(reply, 69), 2 + bytes).expect("a header");
+            assert_eq!(tcp.len() as u32, 2 + bytes);
+            assert_eq!(tcp[..2], (bytes as u16).to_be_bytes());
+            let header = Message::read(&tcp[2..2 + HEADER_BYTES]).expect("a header");
+            let of = packet(reply, 69, 69);
+            assert_eq!((header.id, header.reply, header.question), (of.id(), reply, None));
+        }
     }
 
     #[test]

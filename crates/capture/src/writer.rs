@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
-use narrows_sim::captured::{Captured, Dns, Frame, Quoted};
+use narrows_sim::captured::{Captured, Dns, Frame, Quoted, Said};
 use narrows_sim::plan::Plan;
 use narrows_sim::tcp;
+use narrows_wire::dns;
 use narrows_wire::tcp::{Cookie, Flags, Options, SackBlocks};
 use narrows_wire::{Ethernet, Ipv4, Packet, Payload, Tcp, Transport, Udp, WriteError};
 
@@ -13,7 +14,7 @@ use crate::{address, blocks, fragment};
 
 /// The packets of one link as a pcapng file; packets of other links are left out.
 ///
-/// With `snaplen`, at most so many bytes of each TCP segment's payload are kept, behind all its
+/// With `snaplen`, at most so many bytes of each payload without DNS messages are kept, behind all
 /// headers; DNS messages are kept whole, and original lengths are right in any case.
 pub fn pcapng(
     plan: &Plan,
@@ -92,7 +93,12 @@ impl<'a, W: Write> Writer<'a, W> {
                 accurate_ecn = segment.flags.contains(tcp::Flags::AE);
                 let transport = Transport::Tcp(tcp(packet.ports, &segment));
                 let headers = self.around(packet, segment.ecn as u8, transport);
-                (headers, Payload::Zeros(segment.len), self.keep)
+                if packet.said.is_empty() {
+                    (headers, Payload::Zeros(segment.len), self.keep)
+                } else {
+                    message = self.said(&packet.said, segment.len).map_err(invalid)?;
+                    (headers, Payload::Bytes(&message), usize::MAX)
+                }
             }
             Frame::TooBig { ip_bytes, router, mtu, quoted } => {
                 self.frame =
@@ -112,6 +118,7 @@ impl<'a, W: Write> Writer<'a, W> {
                         (headers, Payload::Zeros(ip_bytes.saturating_sub(below)), self.keep)
                     }
                     Some(Dns { query, attempt, reply, truncated, query_bytes }) => {
+                        let ip_bytes = ip_bytes.into();
                         let dns =
                             DnsPacket { query, attempt, reply, truncated, ip_bytes, query_bytes };
                         message = self.messages.message(&dns).write().map_err(invalid)?;
@@ -143,6 +150,20 @@ impl<'a, W: Write> Writer<'a, W> {
 
     fn into_inner(self) -> W {
         self.out
+    }
+
+    /// The payload of a segment that carries DNS messages.
+    fn said(&self, said: &[Said], bytes: u16) -> Result<Vec<u8>, dns::WriteError> {
+        let mut payload = vec![0; usize::from(bytes)];
+        for said in said {
+            let message = self.messages.over_tcp(&said.dns, said.bytes)?;
+            // What lies before the segment, and where the rest goes.
+            let before = usize::try_from(-said.at).unwrap_or(0);
+            let at = usize::try_from(said.at).unwrap_or(0);
+            let rest = message.iter().skip(before);
+            payload.iter_mut().skip(at).zip(rest).for_each(|(byte, &said)| *byte = said);
+        }
+        Ok(payload)
     }
 
     /// A router's message, with as much of the segment as it quotes.

@@ -178,7 +178,7 @@ fn late_packets_keep_their_time() {
     // Beyond 2^32 ns, where the time stamp's upper half is needed.
     let plan = plan();
     let at = Time::from_ps(86_400_000_000_000_000);
-    let late = Captured { at, ..exchange()[1] };
+    let late = Captured { at, ..exchange().swap_remove(1) };
     assert_eq!(
         packets(&pcapng(&plan, DOWN, &[late], messages(), None))[0].timestamp,
         Duration::from_secs(86_400)

@@ -7,7 +7,7 @@ use narrows_units::Time;
 use crate::transport::tcp;
 
 /// A packet that a captured link has transmitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
     /// When its last bit left: the end of its transmission.
     pub at: Time,
@@ -23,6 +23,8 @@ pub struct Captured {
     pub routers: u8,
     /// What it was.
     pub frame: Frame,
+    /// Of a TCP segment: the DNS messages of which it carries something, in their order.
+    pub said: Vec<Said>,
 }
 
 /// What a captured packet carried.
@@ -97,4 +99,16 @@ pub struct Dns {
     pub truncated: bool,
     /// IP packet length of the query over UDP.
     pub query_bytes: u16,
+}
+
+/// A DNS message over TCP, as far as a segment carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The message.
+    pub dns: Dns,
+    /// Where the two bytes of length before it (RFC 1035, 4.2.2) begin in the segment's payload;
+    /// below zero: in an earlier segment.
+    pub at: i64,
+    /// Bytes of the whole message, with these two.
+    pub bytes: u32,
 }

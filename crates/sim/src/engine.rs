@@ -3,16 +3,19 @@
 use narrows_units::Time;
 
 use crate::agenda::Event;
-use crate::application::{self, Application, Host, Lost, Settings, View};
-use crate::captured::{Captured, Dns, Frame, Part};
+use crate::application::{self, Application, Host, Lost, Settings, Socket, View};
+use crate::captured::{Captured, Dns, Frame, Part, Said};
 use crate::flow::{Flows, Notice};
 use crate::foresight::Foresight;
 use crate::monitor::Monitors;
 use crate::network::{Network, Taken};
+use crate::packet::Packet;
 use crate::plan::{Plan, PlanError};
 use crate::record::Records;
+use crate::spoken::Carried;
 use crate::table::Table;
 use crate::tables;
+use crate::transport::tcp::{Flags, Segment};
 use crate::wakes::{Wake, Wakes};
 
 /// A run in progress.
@@ -108,6 +111,9 @@ impl Simulation {
             queries,
             plan,
         };
+        if !simulation.plan.captures.is_empty() {
+            simulation.flows.note_messages();
+        }
         for number in 0..simulation.applications.len() {
             simulation.tell(number as u32, |application, host| application.start(host));
         }
@@ -345,17 +351,36 @@ impl Simulation {
                 way.take_while(|&link| self.plan.links[link as usize].from != router as usize);
             routers = routers.saturating_sub(before.count() as u8);
         }
-        Captured { at, link, from, to, ports, routers, frame }
+        let said = segment.map_or_else(Vec::new, |segment| self.said(at, packet, &segment));
+        Captured { at, link, from, to, ports, routers, frame, said }
     }
 
-    fn dns_message(&self, packet: &crate::packet::Packet) -> Option<Dns> {
-        let attempt = self.records.attempts.get(packet.message().tag as usize)?;
-        Some(Dns {
-            query: attempt.query,
-            attempt: attempt.attempt,
-            reply: packet.goes_back(),
-            truncated: packet.goes_back() && application::dns::is_truncated(&packet.message()),
-            query_bytes: attempt.query_bytes,
-        })
+    fn dns_message(&self, packet: &Packet) -> Option<Dns> {
+        let truncated = packet.goes_back() && application::dns::is_truncated(&packet.message());
+        Some(Dns { truncated, ..self.dns_of(packet.message().tag, packet.goes_back())? })
+    }
+
+    /// The DNS messages that a segment carries.
+    fn said(&self, at: Time, packet: &Packet, segment: &Segment) -> Vec<Said> {
+        let Some(spoken) = self.flows.spoken().filter(|_| segment.len > 0) else {
+            return Vec::new();
+        };
+        let reply = packet.goes_back();
+        let end = 2 * packet.flow() + u32::from(reply);
+        let from = Socket { end, generation: packet.generation };
+        let first = segment.seq + u32::from(segment.flags.contains(Flags::SYN));
+        let pieces = spoken.pieces(&Carried { from, at, first, bytes: segment.len });
+        pieces
+            .filter_map(|piece| {
+                let dns = self.dns_of(piece.tag, reply)?;
+                Some(Said { dns, at: piece.at, bytes: piece.bytes })
+            })
+            .collect()
+    }
+
+    fn dns_of(&self, row: u32, reply: bool) -> Option<Dns> {
+        let attempt = self.records.attempts.get(row as usize)?;
+        let (query, query_bytes) = (attempt.query, attempt.query_bytes);
+        Some(Dns { query, attempt: attempt.attempt, reply, truncated: false, query_bytes })
     }
 }

@@ -15,6 +15,7 @@ use crate::application::{Application, Closed, Datagram, Lost, Message, Socket, d
 use crate::foresight::{Step, Touch};
 use crate::network::Network;
 use crate::packet::{Label, Packet, Stamp};
+use crate::spoken::Spoken;
 use crate::transport::connection::SetUp;
 use crate::transport::half_open::{Admission, Counts, HalfOpen, Limits};
 use crate::transport::stateless::{self, Answer, Stateless, Told};
@@ -45,6 +46,8 @@ pub(crate) struct Flows {
     sockets: u32,
     /// Fast Open cookies: a host, and the server that gave it one.
     cookies: BTreeSet<(u32, u32)>,
+    /// What DNS connections carry, for captures; `None`: nobody wants to know.
+    spoken: Option<Box<Spoken>>,
 }
 
 /// What carries a flow. Almost all are connections, and a packet is to find one without a detour.
@@ -122,7 +125,23 @@ impl Flows {
             ending: Vec::new(),
             sockets: 0,
             cookies: BTreeSet::new(),
+            spoken: None,
         }
+    }
+
+    /// From now on the messages of DNS connections are noted.
+    pub(crate) fn note_messages(&mut self) {
+        self.spoken = Some(Box::default());
+    }
+
+    /// The messages of DNS connections, where they are noted.
+    pub(crate) fn spoken(&self) -> Option<&Spoken> {
+        self.spoken.as_deref()
+    }
+
+    /// The same, for writing.
+    pub(crate) fn spoken_mut(&mut self) -> Option<&mut Spoken> {
+        self.spoken.as_deref_mut()
     }
 
     /// How many numbers are in use, or were.
@@ -180,7 +199,13 @@ impl Flows {
         self.put(flow, Flow::Tcp(connection), new.owners());
         network.paths.assign(flow, new.there, new.back);
         network.set_ports(flow, new.ports(flow));
-        Socket { end: 2 * flow, generation }
+        let socket = Socket { end: 2 * flow, generation };
+        if new.dns
+            && let Some(spoken) = &mut self.spoken
+        {
+            spoken.begin(now, socket, new.isns);
+        }
+        socket
     }
 
     /// Sets up a flow of datagrams; gives its number.
@@ -403,8 +428,11 @@ impl Flows {
         let bytes = (!dns::is_truncated(reply)).then_some(reply.bytes);
         match end.reply(&cx, bytes) {
             Answer::Sent => {
-                let bytes = dns::LENGTH + reply.bytes;
-                dialogue.answer_query(Message { bytes, ..*reply });
+                let reply = Message { bytes: dns::LENGTH + reply.bytes, ..*reply };
+                dialogue.answer_query(reply);
+                if let Some(spoken) = &mut self.spoken {
+                    spoken.write(socket, &reply);
+                }
             }
             Answer::Repeated | Answer::Dropped => {}
             Answer::Adopt(query) => {

@@ -21,6 +21,7 @@ pub mod ports;
 mod random;
 pub mod record;
 mod shortcuts;
+mod spoken;
 pub mod table;
 mod tables;
 mod transport;

@@ -218,7 +218,8 @@ pub(crate) fn captured(at: Time, up: bool, number: u32, frame: Frame) -> Capture
         (DOWN, SERVER, CLIENT, (server_port, client_port))
     };
     // One router lies before the link on the way down, none on the way up.
-    Captured { at, link: link as u32, from, to, ports, routers: u8::from(!up), frame }
+    let routers = u8::from(!up);
+    Captured { at, link: link as u32, from, to, ports, routers, frame, said: Vec::new() }
 }
 
 /// The messages of the plan's queries.

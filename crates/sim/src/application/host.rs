@@ -225,6 +225,9 @@ impl Host<'_> {
 
     /// Writes a message.
     pub fn send(&mut self, socket: Socket, message: Message) {
+        if let Some(spoken) = self.flows.spoken_mut() {
+            spoken.write(socket, &message);
+        }
         self.flows.change(self.now, socket, |connection, cx| {
             if let Some(dialogue) = &mut connection.dialogue {
                 dialogue.write(socket.side(), message);
@@ -237,6 +240,9 @@ impl Host<'_> {
     /// Writes a message in two writes: the first `apart` of its bytes leave before the rest is
     /// written.
     pub fn send_apart(&mut self, socket: Socket, apart: u32, message: Message) {
+        if let Some(spoken) = self.flows.spoken_mut() {
+            spoken.write_part(socket, apart);
+        }
         self.flows.change(self.now, socket, |connection, cx| {
             if let Some(dialogue) = &mut connection.dialogue {
                 dialogue.write_part(socket.side(), apart);
