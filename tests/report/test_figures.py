@@ -13,6 +13,7 @@ from synthetic_run import DNS_START_S, LINK, synthetic_run
 
 from narrows.report import figures, style
 from narrows.report.figures import Bar, ewma
+from narrows.report.pen import FigurePen
 from narrows.report.run_report import run_figures
 from narrows.report.source import queue_facts, retry_moments_s
 from narrows.results import Run
@@ -197,6 +198,25 @@ def test_the_retry_schedule_stands_in_the_cdf() -> None:
     figure = figures.response_cdf({"a": run})
     assert {f"attempt {n} sent" for n in (2, 3, 4, 5)} <= set(texts(figure))
     assert figure.axes[0].get_xscale() == "log"
+
+
+def test_a_schedule_for_udp_says_nothing_of_tcp() -> None:
+    group = {"name": "stubs", "client": "a", "server": "b", "queries": 1}
+    over_udp = synthetic_run(scenario={"dns": [group]})
+    assert retry_moments_s(over_udp) == [1.0, 3.0, 5.0, 9.0]
+    over_tcp = synthetic_run(scenario={"dns": [{**group, "transport": "tcp"}]})
+    assert retry_moments_s(over_tcp) == []
+
+
+def test_an_axis_from_zero_ends_above_its_highest_value() -> None:
+    figure, axes = style.new_figure()
+    pen = FigurePen(axes)
+    pen.from_zero()
+    assert axes.get_ylim() == (0.0, 1.0)
+    pen.series("delay", [0.0, 1.0, 2.0], [35.0, 40.0, float("nan")])
+    pen.from_zero()
+    assert axes.get_ylim() == pytest.approx((0.0, 42.0))
+    assert figure.axes == [axes]
 
 
 def test_unanswered_queries_keep_the_cdf_below_one() -> None:

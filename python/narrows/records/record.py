@@ -60,6 +60,9 @@ class Pen(Protocol):
     def series(self, label: str, x: Any, y: Any) -> None:
         """A line through values over time; without a value it breaks."""
 
+    def from_zero(self) -> None:
+        """Lets the y axis begin at zero and end above all values."""
+
 
 @dataclass(frozen=True)
 class Picture:

@@ -47,6 +47,11 @@ class FigurePen:
         times, values = (np.asarray(column, dtype=np.float64) for column in (x, y))
         self.axes.plot(*thin(times, values), color=self._color(label), label=label)
 
+    def from_zero(self) -> None:
+        """Lets the y axis begin at zero and end above all values."""
+        highest = float(self.axes.dataLim.y1)
+        self.axes.set_ylim(0.0, 1.05 * highest if 0.0 < highest < np.inf else 1.0)
+
     def _color(self, label: str) -> str:
         return self._colors.setdefault(label, CYCLE[len(self._colors) % len(CYCLE)])
 

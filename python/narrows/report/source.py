@@ -127,11 +127,13 @@ def queue_facts(run: Run, link: str) -> QueueFacts | None:
 def retry_moments_s(run: Run) -> list[float]:
     """When the run's workers send attempts 2, 3, ..., in seconds after attempt 1.
 
-    Empty where groups differ, or where this version does not understand the scenario.
+    Empty where groups differ or ask over TCP, or where this version does not understand the
+    scenario.
     """
     groups = run.scenario.get("dns", [])
     try:
-        schedules = {tuple(Dns.model_validate(group).timeouts) for group in groups}
+        known = [Dns.model_validate(group) for group in groups]
+        schedules = {tuple(dns.timeouts) if dns.transport == "udp" else () for dns in known}
     except (ValidationError, NarrowsError, TypeError):
         return []
     if len(schedules) != 1:

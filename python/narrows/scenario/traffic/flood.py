@@ -63,7 +63,7 @@ def _draw_entries(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
     for label, rows in runs.items():
         by_time = rows.group_by("t_s", maintain_order=True).agg(_of("half_open").max())
         pen.series(label, by_time.get_column("t_s"), by_time.get_column("half_open"))
-    pen.axes.set_ylim(bottom=0.0)
+    pen.from_zero()
 
 
 def _replies_say(figures: Mapping[str, Any]) -> str | None:
@@ -80,7 +80,7 @@ def _draw_replies(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
         mbits = 8e-6 * _of("reply_bytes") / (_of("t_s") - _of("from_s"))
         by_time = rows.group_by("t_s", maintain_order=True).agg(mbits.sum().alias("mbits"))
         pen.series(label, by_time.get_column("t_s"), by_time.get_column("mbits"))
-    pen.axes.set_ylim(bottom=0.0)
+    pen.from_zero()
 
 
 def _of(column: str) -> pl.Expr:

@@ -60,7 +60,7 @@ def _draw_times(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
     for label, rows in runs.items():
         ordered = rows.sort("sent_s")
         pen.series(label, ordered.get_column("sent_s"), ordered.get_column("rtt_ms"))
-    pen.axes.set_ylim(bottom=0.0)
+    pen.from_zero()
 
 
 def _says_times(figures: Mapping[str, Any]) -> str | None:

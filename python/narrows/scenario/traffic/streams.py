@@ -82,7 +82,7 @@ def _draw_delay(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
     for label, rows in runs.items():
         periods = _periods(rows)
         pen.series(label, periods.get_column("t_s"), periods.get_column("delay_ms"))
-    pen.axes.set_ylim(bottom=0.0)
+    pen.from_zero()
 
 
 def _says_loss(figures: Mapping[str, Any]) -> str | None:
@@ -95,7 +95,7 @@ def _draw_loss(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
     for label, rows in runs.items():
         periods = _periods(rows)
         pen.series(label, periods.get_column("t_s"), periods.get_column("lost_percent"))
-    pen.axes.set_ylim(bottom=0.0)
+    pen.from_zero()
 
 
 STREAMS = Record(
