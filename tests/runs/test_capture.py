@@ -139,3 +139,93 @@ def test_tshark_reads_routers_messages(tunnel: Path) -> None:
     assert tshark(capture, *messages, *segment) == sent[:10]
     # A router's own packet has not passed one.
     assert set(tshark(capture, *messages, "-E", "occurrence=f", "-e", "ip.ttl")) == {"64"}
+
+
+OVER_TCP = """
+name = "over-tcp"
+duration = "60 s"
+end = "dns"
+[[links]]
+name = "wan"
+between = ["client", "server"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+loss = {loss}
+[[dns]]
+name = "stub"
+client = "client"
+server = "server"
+workers = 3
+queries = 20
+transport = "tcp"
+messages = [{{ query = "60 B", reply = "{reply} B" }}]
+think_mean = "100 ms"
+{keys}
+[monitor]
+capture = ["wan"]
+"""
+
+
+def both_ways(folder: Path) -> Path:
+    """Both directions in one file: tshark tells connections with the same ports by their SYNs."""
+    ways = [str(folder / "captures" / f"wan.{way}.pcapng") for way in ("forward", "backward")]
+    merged = folder / "both.pcapng"
+    subprocess.run(["mergecap", "-w", str(merged), *ways], check=True, capture_output=True)
+    return merged
+
+
+APART = 'connections = { writes = "apart" }\nanswers = { writes = "apart" }'
+PIPELINED = "connections = { reuse = true, pipelining = true, shared = true }"
+FAST_OPEN = "connections = { fast_open = true }\nanswers = { fast_open = true }"
+STATELESS = "answers = { stateless = true }"
+
+
+@pytest.mark.parametrize(
+    ("keys", "loss", "reply"),
+    [
+        ("", 0.0, 100),
+        ("", 0.05, 3000),
+        (APART, 0.0, 100),
+        (PIPELINED, 0.0, 3000),
+        (FAST_OPEN, 0.0, 100),
+        (STATELESS, 0.05, 3000),
+    ],
+    ids=["one", "lossy", "apart", "pipelined", "fast-open", "stateless"],
+)
+def test_tshark_reads_dns_over_tcp(keys: str, loss: float, reply: int, tmp_path: Path) -> None:
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed: apt-get install tshark")
+    scenario = Scenario.parse(OVER_TCP.format(keys=keys, loss=loss, reply=reply))
+    folder = run(scenario, out=tmp_path / "run").folder
+    assert folder is not None
+    capture = both_ways(folder)
+    assert tshark(capture, "-Y", BROKEN) == []
+    fields = ("dns.flags.response", "dns.length", "dns.qry.type", "dns.qry.name", "dns.id")
+    columns = [word for field in fields for word in ("-e", field)]
+    seen = tshark(capture, "-Y", "dns", "-T", "fields", "-E", "aggregator=;", *columns)
+    messages: list[tuple[str, ...]] = []
+    for line in seen:
+        # Several messages may end in one segment.
+        messages += zip(*(column.split(";") for column in line.split("\t")), strict=True)
+    assert {message[:3] for message in messages} == {("0", "60", "16"), ("1", str(reply), "16")}
+    # Each query and its reply, under the same name and number.
+    queries, replies = ({m[3:] for m in messages if m[0] == flag} for flag in "01")
+    assert len(queries) == 60
+    assert queries == replies
+    # And tshark finds them to belong together.
+    to = ("-T", "fields", "-E", "aggregator=;", "-e", "dns.response_to")
+    assert len(";".join(tshark(capture, "-Y", "dns.response_to", *to)).split(";")) >= 60
+
+
+def test_tshark_puts_a_length_to_its_message(tmp_path: Path) -> None:
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed: apt-get install tshark")
+    scenario = Scenario.parse(OVER_TCP.format(keys=APART, loss=0.0, reply=100))
+    folder = run(scenario, out=tmp_path / "run").folder
+    assert folder is not None
+    capture = both_ways(folder)
+    # The server writes twice: the segment with the length has no message yet.
+    assert tshark(capture, "-Y", "tcp.len==2 and dns") == []
+    assert len(tshark(capture, "-Y", "tcp.len==2 and tcp.srcport==53")) == 60
+    put_together = ("-T", "fields", "-e", "tcp.len", "-e", "tcp.reassembled.length")
+    assert tshark(capture, "-Y", "dns.flags.response==1", *put_together) == ["100\t102"] * 60

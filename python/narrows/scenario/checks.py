@@ -280,7 +280,7 @@ def _captures_are_possible(scenario: Scenario) -> None:
     queries = sum(dns.asked for dns in scenario.dns)
     for index, dns in enumerate(scenario.dns):
         if dns.transport == "tcp":
-            # What no message can have is written as the shortest that is possible.
+            # What no message can have is written as a header and zeros.
             continue
         shortest = dns.shortest_packets()
         keys = ("query_size", "reply_size") if dns.messages is None else ("messages", "messages")
