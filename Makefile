@@ -36,6 +36,7 @@ test: setup lint ## Everything that CI runs (with CI set: installs what tests ne
 lint: setup
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -q -- -D warnings
+	cargo check --locked -q --manifest-path fuzz/Cargo.toml --no-default-features --target-dir target
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps -q
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .

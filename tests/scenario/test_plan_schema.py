@@ -56,6 +56,14 @@ def test_files(path: Path) -> None:
     check(Scenario.load(path))
 
 
+@pytest.mark.parametrize("path", sorted(ROOT.glob("fuzz/plans/*.toml")), ids=lambda path: path.stem)
+def test_the_fuzzer_starts_from_plans_of_today(path: Path) -> None:
+    plan = json.loads(json.dumps(check(Scenario.load(path))))
+    assert json.loads(path.with_suffix(".json").read_text(encoding="utf-8")) == plan, (
+        "python tools/fuzz_plans.py"
+    )
+
+
 def test_every_kind_of_traffic_is_in_a_file() -> None:
     kinds = {group["kind"] for path in FILES for group in Scenario.load(path).resolved()["traffic"]}
     assert kinds == set(KINDS)
