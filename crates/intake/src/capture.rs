@@ -18,10 +18,12 @@ mod reader;
 mod rows;
 mod segment;
 mod stream;
+mod tables;
 mod watched;
 
 pub use dnstap::DnstapReader;
 pub use file::FileError;
 pub use reader::CaptureReader;
-pub use rows::{CaptureChunk, ConnectionRow, Exchange};
+pub use rows::{CaptureChunk, ConnectionRow, Exchange, Sizes};
+pub use tables::CaptureTables;
 pub use watched::{Head, Watched};

@@ -1,11 +1,12 @@
 //! Columns on their way to a table.
 
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
 
 /// A column of a table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Column {
     /// Numbers; NaN where a row has none.
     F64(Vec<f64>),
@@ -23,34 +24,47 @@ pub enum Column {
 pub type Columns = Vec<(&'static str, Column)>;
 
 /// A column of texts that repeat: a number for each row, and the texts by number.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Names {
     codes: Vec<u32>,
-    texts: Vec<String>,
-    known: HashMap<String, u32, RandomState>,
+    texts: Texts,
+    /// The number of the text with this hash; the hash is seeded at random.
+    known: HashMap<u64, u32, RandomState>,
     last: u32,
+}
+
+/// Texts by number, one behind the other in one piece of memory.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    whole: String,
+    ends: Vec<usize>,
 }
 
 impl Names {
     /// Appends a row.
     pub fn push(&mut self, text: &str) {
         // Rows that stand together are often alike.
-        if self.texts.get(self.last as usize).is_some_and(|last| last == text) {
-            self.codes.push(self.last);
-            return;
+        if self.texts.get(self.last) != Some(text) {
+            let hash = self.known.hasher().hash_one(text);
+            // A column has fewer than 2^32 rows, so its texts have numbers.
+            let new = self.texts.len() as u32;
+            let code = *self.known.entry(hash).or_insert(new);
+            // Of two texts with one hash, which no file can choose, the second stands there anew
+            // each time.
+            let again = self.texts.get(code) == Some(text);
+            self.last = if again { code } else { self.texts.push(text) };
         }
-        let code = match self.known.get(text) {
-            Some(&code) => code,
-            None => {
-                // A column has fewer than 2^32 rows, so its texts have numbers.
-                let code = self.texts.len() as u32;
-                self.texts.push(text.to_owned());
-                self.known.insert(text.to_owned(), code);
-                code
-            }
-        };
-        self.last = code;
+        self.codes.push(self.last);
+    }
+
+    /// Appends a row with the text that has this number.
+    pub fn repeat(&mut self, code: u32) {
         self.codes.push(code);
+    }
+
+    /// The number of the last row's text, where there is a row.
+    pub fn last(&self) -> Option<u32> {
+        self.codes.last().copied()
     }
 
     /// How many rows there are.
@@ -63,14 +77,71 @@ impl Names {
         self.codes.is_empty()
     }
 
+    /// Bytes that the texts take.
+    pub fn text_bytes(&self) -> usize {
+        self.texts.whole.len()
+    }
+
     /// A row's text.
     pub fn get(&self, row: usize) -> Option<&str> {
-        let code = *self.codes.get(row)?;
-        Some(&self.texts[code as usize])
+        self.texts.get(*self.codes.get(row)?)
     }
 
     /// The number of each row's text, and the texts.
-    pub fn into_parts(self) -> (Vec<u32>, Vec<String>) {
+    pub fn into_parts(self) -> (Vec<u32>, Texts) {
         (self.codes, self.texts)
+    }
+}
+
+impl Texts {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The text with this number.
+    pub fn get(&self, code: u32) -> Option<&str> {
+        let code = code as usize;
+        let end = *self.ends.get(code)?;
+        let start = code.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Some(&self.whole[start..end])
+    }
+
+    /// All of them in the order of their numbers.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| &self.whole[std::mem::replace(&mut start, end)..end])
+    }
+
+    fn push(&mut self, text: &str) -> u32 {
+        self.whole.push_str(text);
+        self.ends.push(self.whole.len());
+        (self.ends.len() - 1) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_stored_once() {
+        let mut names = Names::default();
+        for text in ["", "b", "", "c", "c", "b"] {
+            names.push(text);
+        }
+        names.repeat(1);
+        let rows: Vec<_> = (0..8).map(|row| names.get(row)).collect();
+        let wanted = ["", "b", "", "c", "c", "b", "b"].map(Some);
+        assert_eq!(rows[..7], wanted);
+        assert_eq!((rows[7], names.text_bytes()), (None, 2));
+        let (codes, texts) = names.into_parts();
+        assert_eq!(codes, [0, 1, 0, 2, 2, 1, 1]);
+        assert_eq!(texts.iter().collect::<Vec<_>>(), ["", "b", "c"]);
     }
 }

@@ -12,6 +12,6 @@ mod input;
 pub mod json;
 mod skipped;
 
-pub use columns::{Column, Columns, Names};
+pub use columns::{Column, Columns, Names, Texts};
 pub use input::{Counted, decompressed};
 pub use skipped::{Skip, Skipped};

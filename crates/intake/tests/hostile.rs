@@ -1,8 +1,11 @@
 //! Damaged and hostile files: every reader gives rows or counts, in bounded time, and never panics.
 //!
-//! Whole files are changed byte by byte with a fixed seed, as a fuzzer would; fuzz/ looks further.
+//! Whole files are changed byte by byte, as a fuzzer would: 20,000 times each with a fixed seed, or
+//! for as many seconds as `NARROWS_FUZZ_SECONDS` says, with another seed each time. fuzz/ looks
+//! further.
 
 use std::io::Cursor;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use narrows_intake::atlas::AtlasReader;
 use narrows_intake::capture::Watched;
@@ -41,6 +44,26 @@ fn read_capture(data: &[u8]) -> (usize, u64) {
     (rows, reader.skipped().total())
 }
 
+/// Gives `look` damaged forms of the files, in turn.
+fn damage(files: &[Vec<u8>], seed: u64, mut look: impl FnMut(usize, &[u8])) {
+    let seconds = std::env::var("NARROWS_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
+    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
+    let seed = if end.is_some() { now as u64 } else { seed };
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut longest = Duration::ZERO;
+    let mut round = 0;
+    while end.map_or(round < 20_000, |end| Instant::now() < end) {
+        let number = round % files.len();
+        let data = damaged(&files[number], &mut rng);
+        let clock = Instant::now();
+        look(number, &data);
+        longest = longest.max(clock.elapsed());
+        round += 1;
+    }
+    println!("seed {seed}: {round} files, the longest took {longest:?}");
+}
+
 /// Changes a few bytes, cuts, repeats or inserts.
 fn damaged(whole: &[u8], rng: &mut Pcg64Mcg) -> Vec<u8> {
     let mut data = whole.to_vec();
@@ -71,11 +94,10 @@ fn damaged(whole: &[u8], rng: &mut Pcg64Mcg) -> Vec<u8> {
 #[test]
 fn damaged_results_give_rows_or_counts() {
     assert_eq!(read_atlas(RESULTS.as_bytes()), (3, 0));
-    let mut rng = Pcg64Mcg::seed_from_u64(1);
-    for _ in 0..20_000 {
-        let (rows, skipped) = read_atlas(&damaged(RESULTS.as_bytes(), &mut rng));
+    damage(&[RESULTS.as_bytes().to_vec()], 1, |_, data| {
+        let (rows, skipped) = read_atlas(data);
         assert!(rows <= 12 && skipped <= 12);
-    }
+    });
 }
 
 /// A pcap of a DNS query over TCP whose reply comes in two segments, and one over UDP.
@@ -137,11 +159,11 @@ fn a_reply_in_two_segments_is_seen_as_such() {
     let (udp, tcp) = if udp.transport == "udp" { (udp, tcp) } else { (tcp, udp) };
     assert_eq!((udp.outcome, udp.query_ns), ("answered", Some(1_000_000)));
     assert_eq!((tcp.outcome, tcp.prefix, tcp.segments), ("answered", "alone", Some(2)));
-    assert_eq!(tcp.sizes, [2, 17]);
+    assert_eq!(*tcp.sizes, [2, 17]);
     // SYN at 0, ACK at 2, query at 3, the last byte at 5 ms.
     assert_eq!((tcp.connect_ns, tcp.query_ns), (Some(2_000_000), Some(2_000_000)));
     assert_eq!((tcp.first_byte_ns, tcp.total_ns), (Some(1_000_000), Some(5_000_000)));
-    assert_eq!((tcp.qname.as_str(), tcp.qtype.as_str()), (".", "SOA"));
+    assert_eq!((tcp.qname.as_str(), tcp.qtype), (".", Some(6)));
     let [connection] = chunk.connections() else { panic!("one connection") };
     assert_eq!((connection.syn_ns, connection.ack_ns), (Some(1_000_000), Some(1_000_000)));
     assert_eq!((connection.closed_by, connection.ending), ("client", "fin"));
@@ -152,11 +174,10 @@ fn a_reply_in_two_segments_is_seen_as_such() {
 fn damaged_captures_give_rows_or_counts() {
     let whole = capture();
     assert_eq!(read_capture(&whole), (3, 0));
-    let mut rng = Pcg64Mcg::seed_from_u64(2);
-    for _ in 0..20_000 {
-        let (rows, skipped) = read_capture(&damaged(&whole, &mut rng));
+    damage(std::slice::from_ref(&whole), 2, |_, data| {
+        let (rows, skipped) = read_capture(data);
         assert!(rows + skipped as usize <= 40);
-    }
+    });
     for length in 0..whole.len() {
         read_capture(&whole[..length]);
     }
@@ -173,4 +194,27 @@ fn lengths_that_claim_much_get_no_memory() {
         packet.extend(u32::to_le_bytes(word));
     }
     assert_eq!(read_capture(&packet), (0, 1));
+}
+
+/// The captures of tests/captures/data: pcap, pcapng with several interfaces, dnstap.
+fn captures() -> Vec<Vec<u8>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/captures/data");
+    let entries = std::fs::read_dir(folder).expect("the repository has them");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("it can be listed").path()).collect();
+    paths.sort();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension != "md"));
+    assert!(paths.len() >= 10);
+    paths.iter().map(|path| std::fs::read(path).expect("it can be read")).collect()
+}
+
+#[test]
+fn damaged_captures_of_real_servers_give_rows_or_counts() {
+    let files = captures();
+    let whole: Vec<usize> = files.iter().map(|data| read_capture(data).0).collect();
+    assert!(whole.iter().all(|rows| *rows > 0));
+    damage(&files, 3, |number, data| {
+        let (rows, _) = read_capture(data);
+        // Damage splits a connection or a query in two, or has its part twice.
+        assert!(rows <= 8 * whole[number] + 64, "{rows} rows of file {number}");
+    });
 }

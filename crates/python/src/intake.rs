@@ -1,18 +1,21 @@
 //! Readers of measurements that others made: rows come a chunk at a time, so that Python can show
-//! how far it is and be interrupted.
+//! how far it is and be interrupted. A thread of their own reads the next chunk while Python turns
+//! the last one into tables.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narrows_intake::capture::Watched;
 use narrows_intake::{Column, Columns, Counted, Skipped, atlas, decompressed as decompress};
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+use crate::ahead::{Ahead, Listed, Rows, Told};
 
 /// Adds the classes and functions of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -26,8 +29,7 @@ type Bytes = Box<dyn Read + Send>;
 /// Reads RIPE Atlas results from a file, compressed or not; OSError where it cannot be opened.
 #[pyclass(module = "narrows._core")]
 struct AtlasReader {
-    // pyo3 shares objects between threads; the reader itself stays with one at a time.
-    reader: std::sync::Mutex<atlas::AtlasReader<Bytes>>,
+    reader: Mutex<Ahead<atlas::AtlasReader<Bytes>>>,
     bytes: Arc<AtomicU64>,
 }
 
@@ -37,14 +39,14 @@ impl AtlasReader {
     fn new(path: PathBuf) -> PyResult<Self> {
         let (file, bytes) = Counted::new(File::open(path)?);
         let reader = atlas::AtlasReader::new(decompress(file)?);
-        Ok(Self { reader: reader.into(), bytes })
+        Ok(Self { reader: Ahead::new(reader).into(), bytes })
     }
 
     /// The next rows, about `most`, as columns: numbers, or the number of each row's text and the
     /// texts. None at the end.
     fn chunk<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let chunk = py.detach(|| self.locked(|reader| reader.next_chunk(most)));
-        chunk.map(|chunk| columns(py, chunk.into_columns())).transpose()
+        let chunk = py.detach(|| locked(&self.reader).next(most));
+        chunk.map(|chunk| columns(py, chunk)).transpose()
     }
 
     /// Bytes of the file that have been read.
@@ -56,24 +58,17 @@ impl AtlasReader {
     /// Objects found so far.
     #[getter]
     fn records(&self) -> u64 {
-        self.locked(|reader| reader.records())
+        locked(&self.reader).told.records
     }
 
     /// What was skipped: kind, how many, number of the first, and what was wrong with it.
-    fn skipped(&self) -> Vec<(&'static str, u64, u64, String)> {
-        self.locked(|reader| listed(reader.skipped()))
+    fn skipped(&self) -> Vec<Listed> {
+        locked(&self.reader).told.skipped.clone()
     }
 
     /// What was odd in rows that were kept, likewise.
-    fn remarks(&self) -> Vec<(&'static str, u64, u64, String)> {
-        self.locked(|reader| listed(reader.remarks()))
-    }
-}
-
-impl AtlasReader {
-    fn locked<T>(&self, work: impl FnOnce(&mut atlas::AtlasReader<Bytes>) -> T) -> T {
-        // A panic in another thread would have left nothing that is unsafe to read.
-        work(&mut self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    fn remarks(&self) -> Vec<Listed> {
+        locked(&self.reader).told.remarks.clone()
     }
 }
 
@@ -81,7 +76,7 @@ impl AtlasReader {
 /// ValueError where it is neither.
 #[pyclass(module = "narrows._core")]
 struct CaptureReader {
-    reader: std::sync::Mutex<Watched<Bytes>>,
+    reader: Mutex<Ahead<Watched<Bytes>>>,
     bytes: Arc<AtomicU64>,
 }
 
@@ -93,14 +88,12 @@ impl CaptureReader {
         let (file, bytes) = Counted::new(File::open(path)?);
         let reader = Watched::open(decompress(file)?, &ports)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(Self { reader: reader.into(), bytes })
+        Ok(Self { reader: Ahead::new(reader).into(), bytes })
     }
 
     /// The next rows, about `most`: columns of exchanges and of connections. None at the end.
     fn chunk<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Option<Tables<'py>>> {
-        let chunk = py.detach(|| {
-            self.locked(|reader| reader.next_chunk(most)).map(|chunk| chunk.into_columns())
-        });
+        let chunk = py.detach(|| locked(&self.reader).next(most));
         let Some((exchanges, connections)) = chunk else { return Ok(None) };
         Ok(Some((columns(py, exchanges)?, columns(py, connections)?)))
     }
@@ -114,30 +107,29 @@ impl CaptureReader {
     /// Packets or frames found so far.
     #[getter]
     fn records(&self) -> u64 {
-        self.locked(|reader| reader.records())
+        locked(&self.reader).told.records
     }
 
     /// What was skipped: kind, how many, number of the first, and what was wrong with it.
-    fn skipped(&self) -> Vec<(&'static str, u64, u64, String)> {
-        self.locked(|reader| listed(reader.skipped()))
+    fn skipped(&self) -> Vec<Listed> {
+        locked(&self.reader).told.skipped.clone()
     }
 
     /// What was odd although rows came of it, likewise.
-    fn remarks(&self) -> Vec<(&'static str, u64, u64, String)> {
-        self.locked(|reader| reader.remarks().map(listed).unwrap_or_default())
+    fn remarks(&self) -> Vec<Listed> {
+        locked(&self.reader).told.remarks.clone()
     }
 
     /// The busiest ports of the packets that were not looked at.
     fn busiest_other_ports(&self) -> Vec<u16> {
-        self.locked(|reader| reader.busiest_other_ports())
+        locked(&self.reader).told.other_ports.clone()
     }
 }
 
-impl CaptureReader {
-    fn locked<T>(&self, work: impl FnOnce(&mut Watched<Bytes>) -> T) -> T {
-        // A panic in another thread would have left nothing that is unsafe to read.
-        work(&mut self.reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
-    }
+/// pyo3 shares objects between threads; a reader stays with one at a time.
+fn locked<T>(reader: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic in another thread would have left nothing that is unsafe to read.
+    reader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type Tables<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>);
@@ -166,6 +158,7 @@ fn columns(py: Python<'_>, columns: Columns) -> PyResult<Bound<'_, PyDict>> {
             Column::Bool(values) => table.set_item(name, values.into_pyarray(py))?,
             Column::Names(names) => {
                 let (codes, texts) = names.into_parts();
+                let texts = PyList::new(py, texts.iter())?;
                 table.set_item(name, (codes.into_pyarray(py), texts))?;
             }
         }
@@ -173,9 +166,43 @@ fn columns(py: Python<'_>, columns: Columns) -> PyResult<Bound<'_, PyDict>> {
     Ok(table)
 }
 
-fn listed(skipped: &Skipped) -> Vec<(&'static str, u64, u64, String)> {
+fn listed(skipped: &Skipped) -> Vec<Listed> {
     skipped
         .iter()
         .map(|(kind, skip)| (kind, skip.count, skip.first, skip.example.clone()))
         .collect()
+}
+
+impl Rows for atlas::AtlasReader<Bytes> {
+    type Chunk = Columns;
+
+    fn next(&mut self, most: usize) -> Option<Columns> {
+        self.next_chunk(most).map(atlas::AtlasChunk::into_columns)
+    }
+
+    fn told(&self) -> Told {
+        Told {
+            records: self.records(),
+            skipped: listed(self.skipped()),
+            remarks: listed(self.remarks()),
+            other_ports: Vec::new(),
+        }
+    }
+}
+
+impl Rows for Watched<Bytes> {
+    type Chunk = (Columns, Columns);
+
+    fn next(&mut self, most: usize) -> Option<Self::Chunk> {
+        self.next_tables(most)
+    }
+
+    fn told(&self) -> Told {
+        Told {
+            records: self.records(),
+            skipped: listed(self.skipped()),
+            remarks: self.remarks().map(listed).unwrap_or_default(),
+            other_ports: self.busiest_other_ports(),
+        }
+    }
 }

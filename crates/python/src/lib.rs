@@ -4,6 +4,7 @@
 use pyo3::prelude::*;
 
 #[cfg(target_os = "linux")]
+mod ahead;
 mod client;
 mod intake;
 mod quantities;

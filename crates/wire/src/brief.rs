@@ -8,7 +8,7 @@ use core::fmt::Write as _;
 
 use domain::base::Message;
 use domain::base::iana::{Class, OptRcode, Rtype};
-use domain::base::opt::Nsid;
+use domain::base::opt::{Nsid, OptRecord};
 use domain::rdata::Txt;
 
 /// The header and the question of a DNS message, and where its rest can be read.
@@ -56,21 +56,35 @@ impl<'a> Brief<'a> {
     /// Appends the response code's name (IANA's): the upper bits of EDNS included where the OPT
     /// record can be read, `RCODE23` where it has no name.
     pub fn write_rcode(&self, to: &mut String) {
-        let header = self.message.header();
-        let code = match self.message.header_counts().arcount() {
-            0 => OptRcode::from_rcode(header.rcode()),
-            _ => self.message.opt_rcode(),
-        };
-        match code.to_mnemonic_str() {
-            // Notify and update use the same numbers under other names; these are RFC 1035's.
-            Some(name) => to.push_str(name),
-            None => write!(to, "RCODE{}", code.to_int()).expect("a string takes everything"),
+        write_code_name(self.rcode_with(self.edns().as_ref()), to);
+    }
+
+    /// The response code's number, as [`Brief::write_rcode`] has it, and what [`Brief::site`] says.
+    pub fn rcode_and_site(&self) -> (u16, Option<String>) {
+        let edns = self.edns();
+        (self.rcode_with(edns.as_ref()), self.site_with(edns.as_ref()))
+    }
+
+    /// The OPT record. Looking for it goes through all records before it.
+    fn edns(&self) -> Option<OptRecord<&'a [u8]>> {
+        if self.message.header_counts().arcount() == 0 {
+            return None;
         }
+        self.message.opt()
+    }
+
+    fn rcode_with(&self, edns: Option<&OptRecord<&'a [u8]>>) -> u16 {
+        let header = self.message.header();
+        let code = edns.map_or(header.rcode().into(), |record| record.rcode(header));
+        code.to_int()
     }
 
     /// Appends the first question's name, with its last dot, and gives its type's number and its
     /// class's. `None`, and nothing is appended, where there is none that can be read.
     pub fn question(&self, name: &mut String) -> Option<(u16, u16)> {
+        if let Some(found) = self.plain_question(name) {
+            return Some(found);
+        }
         let question = self.message.first_question()?;
         let start = name.len();
         write!(name, "{}", question.qname()).expect("a string takes everything");
@@ -83,6 +97,10 @@ impl<'a> Brief<'a> {
     /// Which machine answered: the text of `hostname.bind`, `id.server` and their like (RFC 4892),
     /// or the name server identifier (RFC 5001).
     pub fn site(&self) -> Option<String> {
+        self.site_with(self.edns().as_ref())
+    }
+
+    fn site_with(&self, edns: Option<&OptRecord<&'a [u8]>>) -> Option<String> {
         let counts = self.message.header_counts();
         if counts.ancount() > 0 {
             let question = self.message.first_question()?;
@@ -92,19 +110,70 @@ impl<'a> Brief<'a> {
                 return Some(printable(&record.data().text::<Vec<u8>>()));
             }
         }
-        if counts.arcount() > 0 {
-            let nsid = self.message.opt()?.opt().first::<Nsid<_>>()?;
-            let octets: &[u8] = nsid.as_slice();
-            return (!octets.is_empty()).then(|| printable(octets));
-        }
-        None
+        let nsid = edns?.opt().first::<Nsid<_>>()?;
+        let octets: &[u8] = nsid.as_slice();
+        (!octets.is_empty()).then(|| printable(octets))
     }
+
+    /// The same as [`Brief::question`] for names of letters, digits, hyphens and underlines, which
+    /// nearly all are; `None` for others, and where the question is damaged.
+    fn plain_question(&self, name: &mut String) -> Option<(u16, u16)> {
+        if self.questions() == 0 {
+            return None;
+        }
+        let start = name.len();
+        let found = plain_question(self.message.as_slice().get(12..)?, name);
+        if found.is_none() {
+            name.truncate(start);
+        }
+        found
+    }
+}
+
+/// Appends a name that stands before its type and class, as far as it is plain.
+fn plain_question(mut rest: &[u8], name: &mut String) -> Option<(u16, u16)> {
+    let start = name.len();
+    loop {
+        let (&length, after) = rest.split_first()?;
+        if length == 0 {
+            rest = after;
+            break;
+        }
+        let (label, after) = after.split_at_checked(usize::from(length))?;
+        let plain = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+        let written = name.len() - start;
+        if length > 63 || written + label.len() > MAX_TEXT || !label.iter().all(plain) {
+            return None;
+        }
+        name.extend(label.iter().map(|octet| char::from(*octet)));
+        name.push('.');
+        rest = after;
+    }
+    let &[a, b, c, d] = rest.first_chunk()?;
+    if name.len() == start {
+        name.push('.');
+    }
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
 /// A record type's name, `TYPE65280` where it has none (RFC 3597).
 pub fn type_name(number: u16) -> String {
     Rtype::from_int(number).to_string()
 }
+
+/// Appends a response code's name, `RCODE23` where it has none.
+///
+/// Notify and update use the same numbers under other names; these are RFC 1035's.
+pub fn write_code_name(number: u16, to: &mut String) {
+    match OptRcode::masked_from_int(number).to_mnemonic_str() {
+        Some(name) => to.push_str(name),
+        None => write!(to, "RCODE{number}").expect("a string takes everything"),
+    }
+}
+
+/// A name has at most 255 octets (RFC 1035, section 2.3.4): one for each label's length and the
+/// root's, so 254 characters with the last dot.
+const MAX_TEXT: usize = 253;
 
 /// ASCII as it is; other octets as `\ddd` (RFC 1035, section 5.1).
 fn printable(octets: &[u8]) -> String {
@@ -152,6 +221,30 @@ mod tests {
             let mut code = String::new();
             brief.write_rcode(&mut code);
             assert_eq!(code, "NOERROR");
+        }
+    }
+
+    #[test]
+    fn plain_names_are_written_as_domain_writes_them() {
+        let long = [b"\x3f".as_slice(), &[b'a'; 63]].concat().repeat(3);
+        let fits = [&long, b"\x3d".as_slice(), &[b'b'; 61], b"\0"].concat();
+        let over = [&long, b"\x3e".as_slice(), &[b'b'; 62], b"\0"].concat();
+        let names: [&[u8]; 6] =
+            [b"\x03www\x07Ex-mp1e\x03_dk\0", b"\0", &fits, &over, b"\x04a.b \0", b"\xc0\x0c"];
+        for (number, bytes) in names.into_iter().enumerate() {
+            let header = b"\x12\x34\0\0\0\x01\0\0\0\0\0\0";
+            let message = [header, bytes, b"\0\x1c\0\x01"].concat();
+            let brief = Brief::read(&message).expect("it has a header");
+            let mut name = "before ".to_owned();
+            let found = brief.question(&mut name);
+            let question = brief.message.first_question();
+            let written = question.map_or(String::new(), |known| format!("{}", known.qname()));
+            let known = written.trim_end_matches('.').to_owned() + ".";
+            let wanted = if found.is_none() { "" } else { &known };
+            assert_eq!(name, format!("before {wanted}"), "{number}");
+            assert_eq!(found.is_some(), number != 3 && number != 5, "{number}");
+            let plain = brief.plain_question(&mut String::new());
+            assert_eq!(plain.is_some(), number < 3, "{number}");
         }
     }
 

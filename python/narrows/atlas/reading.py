@@ -106,7 +106,9 @@ class _Reading:
             raise AtlasError(path, message, "check the path") from None
         try:
             while (chunk := reader.chunk(_CHUNK)) is not None:
-                self.chunks.append(to_frame(chunk, MEASUREMENT_TABLES["exchanges"], _EXTRA))
+                frame = to_frame(chunk, MEASUREMENT_TABLES["exchanges"], _EXTRA)
+                if frame.height:
+                    self.chunks.append(frame)
                 if self.progress is not None:
                     done = (self.before + reader.bytes_read) / self.total
                     self.progress(min(done, 1.0), path.name)

@@ -17,6 +17,7 @@ use crate::{Column, Columns, Names, Skipped};
 /// Reads a file of results.
 pub struct AtlasReader<R> {
     objects: Objects<R>,
+    ended: bool,
     records: u64,
     skipped: Skipped,
     remarks: Skipped,
@@ -57,25 +58,33 @@ impl<R: Read> AtlasReader<R> {
     pub fn new(file: R) -> Self {
         Self {
             objects: Objects::new(file),
+            ended: false,
             records: 0,
             skipped: Skipped::default(),
             remarks: Skipped::default(),
         }
     }
 
-    /// The next rows: about `most`, or fewer at the end of the file; `None` when there are no more.
+    /// The next rows: about `most`, or fewer where texts are long or few records are usable; `None`
+    /// after the last.
     ///
     /// A file that cannot be read on ends there, and counts as damaged.
     pub fn next_chunk(&mut self, most: usize) -> Option<AtlasChunk> {
         let mut chunk = AtlasChunk::default();
         let mut scratch = Scratch::default();
-        while chunk.len() < most {
+        let mut left = RECORDS;
+        while !self.ended && left > 0 && chunk.len() < most && chunk.text_bytes() < TEXT_BYTES {
+            left -= 1;
             let number = self.records + 1;
             let item = match self.objects.next_item() {
                 Ok(Some(item)) => item,
-                Ok(None) => break,
+                Ok(None) => {
+                    self.ended = true;
+                    break;
+                }
                 Err(error) => {
                     self.skipped.add(DAMAGED, number, || error.to_string());
+                    self.ended = true;
                     break;
                 }
             };
@@ -96,7 +105,7 @@ impl<R: Read> AtlasReader<R> {
                 }
             }
         }
-        (!chunk.is_empty()).then_some(chunk)
+        (!self.ended || !chunk.is_empty()).then_some(chunk)
     }
 
     /// Objects that were found so far, usable or not.
@@ -124,6 +133,13 @@ impl AtlasChunk {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    fn text_bytes(&self) -> usize {
+        [&self.vantage, &self.target, &self.server, &self.detail, &self.qname, &self.site]
+            .map(Names::text_bytes)
+            .iter()
+            .sum()
     }
 
     /// The columns by their names in `exchanges`; empty texts and NaN are nulls. `element` is the
@@ -444,6 +460,10 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// The rest of a file that cannot be read or decompressed.
+/// Records between two looks of the caller.
+const RECORDS: usize = 1_000_000;
+/// Texts of a chunk; those of a usual one take a twentieth.
+const TEXT_BYTES: usize = 32 << 20;
 const DAMAGED: &str = "the file is damaged from there on";
 const WRONG_TYPE: &str = "a key of a wrong type";
 const NO_JSON: &str = "no JSON";

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use narrows_wire::brief::{Brief, type_name};
+use narrows_wire::brief::Brief;
 
 use super::rows::{CaptureChunk, ConnectionRow, Exchange};
 use super::segment::{ACK, FIN, RST, SYN, Tcp};
@@ -21,8 +21,14 @@ pub(super) struct Connection {
     syn_ack_ns: Option<i64>,
     ack_ns: Option<i64>,
     end: Option<(Side, bool)>,
+    /// Whether client and server have sent a FIN.
+    fins: [bool; 2],
+    /// When it ended: with a reset, or the second FIN.
+    over_ns: Option<i64>,
     refused: bool,
     queries: VecDeque<Query>,
+    /// Bytes of the names in them.
+    names: usize,
     asked: u32,
 }
 
@@ -38,7 +44,7 @@ struct Query {
     first_ns: i64,
     bytes: usize,
     name: String,
-    kind: String,
+    kind: Option<u16>,
     number: u32,
     /// Retransmissions of client and server before it.
     before: [u32; 2],
@@ -67,8 +73,11 @@ impl Connection {
             syn_ack_ns: None,
             ack_ns: None,
             end: None,
+            fins: [false; 2],
+            over_ns: None,
             refused: false,
             queries: VecDeque::new(),
+            names: 0,
             asked: 0,
         }
     }
@@ -82,9 +91,14 @@ impl Connection {
         }
     }
 
+    /// When it ended at both sides, if it did.
+    pub(super) fn over_ns(&self) -> Option<i64> {
+        self.over_ns
+    }
+
     /// Bytes that it holds in memory.
     pub(super) fn held(&self) -> usize {
-        let queries: usize = self.queries.iter().map(|query| query.name.len() + 96).sum();
+        let queries = self.queries.len() * size_of::<Query>() + self.names;
         size_of::<Self>() + self.client.held() + self.server.held() + queries
     }
 
@@ -127,6 +141,10 @@ impl Connection {
             if self.end.is_none() {
                 self.end = Some((side, reset));
                 self.row.ended_ns = Some(now_ns);
+            }
+            self.fins[side as usize] = true;
+            if reset || self.fins == [true; 2] {
+                self.over_ns.get_or_insert(now_ns);
             }
         }
     }
@@ -179,6 +197,7 @@ impl Connection {
 
     fn query(&mut self, message: &Message, brief: Brief<'_>, rows: &mut CaptureChunk) {
         let (name, kind) = question(brief);
+        self.names += name.len();
         self.queries.push_back(Query {
             id: brief.id(),
             first_ns: message.first_ns,
@@ -191,7 +210,7 @@ impl Connection {
         self.asked += 1;
         if self.queries.len() > MAX_QUERIES {
             if let Some(oldest) = self.queries.pop_front() {
-                let row = self.unanswered(&oldest, "no-reply-seen", "");
+                let row = self.unanswered(oldest, "no-reply-seen", "");
                 rows.exchange(row);
             }
         }
@@ -200,8 +219,20 @@ impl Connection {
     fn reply(&mut self, message: &Message, brief: Brief<'_>, rows: &mut CaptureChunk) {
         let place = self.queries.iter().position(|query| query.id == brief.id());
         let query = place.and_then(|place| self.queries.remove(place));
-        let mut row = match &query {
-            Some(query) => self.asked(query),
+        let mut row = match query {
+            Some(query) => {
+                let (first_ns, before) = (query.first_ns, query.before);
+                let row = self.asked(query);
+                Exchange {
+                    outcome: "answered",
+                    first_byte_ns: Some(message.first_ns - first_ns),
+                    query_ns: Some(message.last_ns - first_ns),
+                    total_ns: Some(message.last_ns - row.started_ns),
+                    query_retransmissions: Some(self.client.retransmissions - before[0]),
+                    reply_retransmissions: Some(self.server.retransmissions - before[1]),
+                    ..row
+                }
+            }
             None => {
                 // Transfers of zones have many messages to a query; they are left at one row.
                 let (qname, qtype) = question(brief);
@@ -209,24 +240,17 @@ impl Connection {
                 Exchange { qname, qtype, started_ns, ..self.exchange("no-query-seen") }
             }
         };
-        if let Some(query) = &query {
-            row.outcome = "answered";
-            row.first_byte_ns = Some(message.first_ns - query.first_ns);
-            row.query_ns = Some(message.last_ns - query.first_ns);
-            row.total_ns = Some(message.last_ns - row.started_ns);
-            row.query_retransmissions = Some(self.client.retransmissions - query.before[0]);
-            row.reply_retransmissions = Some(self.server.retransmissions - query.before[1]);
-        }
-        brief.write_rcode(&mut row.rcode);
+        let (rcode, site) = brief.rcode_and_site();
+        row.rcode = Some(rcode);
+        row.site = site.unwrap_or_default();
         row.truncated = Some(brief.truncated());
         row.answers = Some(brief.answers());
         row.reply_bytes = Some(message.length as u32);
         if !message.gaps {
             row.segments = Some(message.segments);
-            row.sizes.clone_from(&message.sizes);
+            row.sizes = message.sizes;
         }
         row.prefix = message.cut();
-        row.site = brief.site().unwrap_or_default();
         rows.exchange(row);
     }
 
@@ -243,7 +267,8 @@ impl Connection {
     }
 
     /// A row for a query, as far as the query itself goes.
-    fn asked(&self, query: &Query) -> Exchange {
+    fn asked(&mut self, query: Query) -> Exchange {
+        self.names -= query.name.len();
         let first = query.number == 0;
         // Whether others came before is unknown where the beginning was not seen.
         let reused = if first { self.syn.map(|_| false) } else { Some(true) };
@@ -259,16 +284,16 @@ impl Connection {
             started_ns,
             connect_ns: handshake,
             attempts: Some(1),
-            qname: query.name.clone(),
-            qtype: query.kind.clone(),
+            qname: query.name,
+            qtype: query.kind,
             query_bytes: Some(query.bytes as u32),
             ..self.exchange("")
         }
     }
 
-    fn unanswered(&self, query: &Query, outcome: &'static str, stage: &'static str) -> Exchange {
-        let row = self.asked(query);
+    fn unanswered(&mut self, query: Query, outcome: &'static str, stage: &'static str) -> Exchange {
         let repeated = Some(self.client.retransmissions - query.before[0]);
+        let row = self.asked(query);
         Exchange { outcome, stage, query_retransmissions: repeated, ..row }
     }
 
@@ -289,7 +314,7 @@ impl Connection {
             _ => "no-reply-seen",
         };
         while let Some(query) = self.queries.pop_front() {
-            let row = self.unanswered(&query, outcome, stage);
+            let row = self.unanswered(query, outcome, stage);
             rows.exchange(row);
         }
         let unframed = self.client.unframed + self.server.unframed;
@@ -320,13 +345,15 @@ impl Connection {
 }
 
 /// Name and type of a message's question; empty where there is none.
-pub(super) fn question(brief: Brief<'_>) -> (String, String) {
-    let mut name = String::new();
-    let kind = brief.question(&mut name).map(|(kind, _)| type_name(kind));
-    (name, kind.unwrap_or_default())
+pub(super) fn question(brief: Brief<'_>) -> (String, Option<u16>) {
+    let mut name = String::with_capacity(USUAL_NAME);
+    let kind = brief.question(&mut name).map(|(kind, _)| kind);
+    (name, kind)
 }
 
 /// Queries of one connection that may wait for replies at a time.
 const MAX_QUERIES: usize = 4_096;
+/// Most names fit into so many bytes.
+const USUAL_NAME: usize = 32;
 const ODD: &str = "a TCP message that is no DNS query or reply";
 const UNFRAMED: &str = "TCP bytes that belong to no message";

@@ -1,5 +1,6 @@
 //! DNS over UDP: queries that wait for their replies.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
@@ -18,6 +19,8 @@ pub(super) struct Waiting {
     queries: HashMap<Key, Query, RandomState>,
     /// Keys in the order of their queries; a query asked again stands here again.
     order: VecDeque<(i64, Key)>,
+    /// Bytes of the names of queries that wait.
+    text_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -25,8 +28,9 @@ struct Query {
     last_ns: i64,
     attempts: u32,
     bytes: usize,
+    /// Empty once it has been answered.
     name: String,
-    kind: String,
+    kind: Option<u16>,
     answered: bool,
 }
 
@@ -45,20 +49,25 @@ impl Waiting {
         let key = (client, server, brief.id());
         let (name, kind) = question(brief);
         let query = Query { last_ns: now_ns, attempts: 1, bytes, name, kind, answered: false };
-        match self.queries.get_mut(&key) {
-            // The same question from the same port: asked again.
-            Some(known) if !known.answered && known.name == query.name => {
-                known.attempts += 1;
-                known.last_ns = now_ns;
-            }
-            Some(known) => {
-                let before = std::mem::replace(known, query);
-                if !before.answered {
-                    rows.exchange(row(&key, &before, "no-reply-seen"));
+        match self.queries.entry(key) {
+            Entry::Occupied(mut entry) => {
+                let known = entry.get_mut();
+                if !known.answered && known.name == query.name {
+                    // The same question from the same port: asked again.
+                    known.attempts += 1;
+                    known.last_ns = now_ns;
+                } else {
+                    self.text_bytes += query.name.len();
+                    let before = std::mem::replace(known, query);
+                    self.text_bytes -= before.name.len();
+                    if !before.answered {
+                        rows.exchange(row(&key, before, "no-reply-seen"));
+                    }
                 }
             }
-            None => {
-                self.queries.insert(key, query);
+            Entry::Vacant(place) => {
+                self.text_bytes += query.name.len();
+                place.insert(query);
             }
         }
         self.order.push_back((now_ns, key));
@@ -81,6 +90,8 @@ impl Waiting {
             Some(query) => {
                 query.answered = true;
                 let took = now_ns - query.last_ns;
+                self.text_bytes -= query.name.len();
+                let query = Query { name: std::mem::take(&mut query.name), ..*query };
                 Exchange {
                     first_byte_ns: Some(took),
                     query_ns: Some(took),
@@ -102,46 +113,51 @@ impl Waiting {
                 }
             }
         };
-        brief.write_rcode(&mut found.rcode);
+        let (rcode, site) = brief.rcode_and_site();
+        found.rcode = Some(rcode);
+        found.site = site.unwrap_or_default();
         found.truncated = Some(brief.truncated());
         found.answers = Some(brief.answers());
         found.reply_bytes = Some(bytes as u32);
-        found.site = brief.site().unwrap_or_default();
         rows.exchange(found);
     }
 
     /// The end of the capture.
     pub(super) fn finish(&mut self, rows: &mut CaptureChunk) {
         while let Some((_, key)) = self.order.pop_front() {
-            self.forget(&key, rows);
+            if let Some(query) = self.queries.remove(&key) {
+                self.give_up(&key, query, rows);
+            }
         }
     }
 
     fn expire(&mut self, now_ns: i64, rows: &mut CaptureChunk) {
         while let Some(&(at, key)) = self.order.front() {
             let old = now_ns.saturating_sub(at) > PATIENCE_NS;
-            if !old && self.order.len() < MAX_WAITING {
+            let full = self.order.len() >= MAX_WAITING || self.text_bytes > MAX_TEXT;
+            if !old && !full {
                 break;
             }
             self.order.pop_front();
-            // Asked again since: its later entry counts.
-            let again = self.queries.get(&key).is_some_and(|query| query.last_ns > at);
-            if !again || self.order.len() >= MAX_WAITING {
-                self.forget(&key, rows);
+            if let Entry::Occupied(entry) = self.queries.entry(key) {
+                // Asked again since: its later entry counts.
+                if full || entry.get().last_ns <= at {
+                    let query = entry.remove();
+                    self.give_up(&key, query, rows);
+                }
             }
         }
     }
 
-    fn forget(&mut self, key: &Key, rows: &mut CaptureChunk) {
-        if let Some(query) = self.queries.remove(key) {
-            if !query.answered {
-                rows.exchange(row(key, &query, "no-reply-seen"));
-            }
+    fn give_up(&mut self, key: &Key, query: Query, rows: &mut CaptureChunk) {
+        self.text_bytes -= query.name.len();
+        if !query.answered {
+            rows.exchange(row(key, query, "no-reply-seen"));
         }
     }
 }
 
-fn row(key: &Key, query: &Query, outcome: &'static str) -> Exchange {
+fn row(key: &Key, query: Query, outcome: &'static str) -> Exchange {
     let (client, server, _) = *key;
     Exchange {
         client: Some(client),
@@ -150,8 +166,8 @@ fn row(key: &Key, query: &Query, outcome: &'static str) -> Exchange {
         started_ns: query.last_ns,
         outcome,
         attempts: Some(query.attempts),
-        qname: query.name.clone(),
-        qtype: query.kind.clone(),
+        qname: query.name,
+        qtype: query.kind,
         query_bytes: Some(query.bytes as u32),
         ..Exchange::default()
     }
@@ -161,3 +177,5 @@ fn row(key: &Key, query: &Query, outcome: &'static str) -> Exchange {
 const PATIENCE_NS: i64 = 60_000_000_000;
 /// Queries that are remembered at a time, some 200 bytes each.
 const MAX_WAITING: usize = 400_000;
+/// A name has up to a thousand characters where its octets are odd ones; most have twenty.
+const MAX_TEXT: usize = 64 << 20;

@@ -60,18 +60,23 @@ impl<R: Read> DnstapReader<R> {
     /// Rows of the next frames, about `most`; `None` after the last.
     pub fn next_chunk(&mut self, most: usize) -> Option<CaptureChunk> {
         let mut rows = CaptureChunk::default();
+        self.fill(&mut rows, most).then_some(rows)
+    }
+
+    /// The same into `rows`, which are empty; whether there are more.
+    pub(super) fn fill(&mut self, rows: &mut CaptureChunk, most: usize) -> bool {
         while !self.ended && rows.len() < most {
-            match self.next_frame(&mut rows) {
+            match self.next_frame(rows) {
                 Ok(true) => {}
-                Ok(false) => self.finish(&mut rows),
+                Ok(false) => self.finish(rows),
                 Err(error) => {
                     let number = self.count + 1;
                     self.skipped.add(DAMAGED, number, || error.to_string());
-                    self.finish(&mut rows);
+                    self.finish(rows);
                 }
             }
         }
-        (!self.ended || !rows.is_empty()).then_some(rows)
+        !self.ended || !rows.is_empty()
     }
 
     /// Frames of data so far.
@@ -213,10 +218,11 @@ fn row(tapped: &Tapped<'_>) -> Result<(Key, i64, Exchange), &'static str> {
         row.outcome = if asked.is_some() { "answered" } else { "no-query-seen" };
         row.query_ns = asked.and_then(|asked| Some(answered? - asked));
         row.reply_bytes = response.map(|message| message.len() as u32);
-        brief.write_rcode(&mut row.rcode);
+        let (rcode, site) = brief.rcode_and_site();
+        row.rcode = Some(rcode);
+        row.site = site.unwrap_or_default();
         row.truncated = Some(brief.truncated());
         row.answers = Some(brief.answers());
-        row.site = brief.site().unwrap_or_default();
     }
     // A query's type is odd, its response's the next number.
     let pair = (tapped.kind as u8).div_ceil(2);

@@ -1,6 +1,6 @@
 //! The reader of a capture: from packets to rows.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::Read;
 use std::net::IpAddr;
 
@@ -22,6 +22,8 @@ pub struct CaptureReader<R> {
     ports: Vec<u16>,
     fragments: Fragments,
     connections: Connections,
+    /// Connections that ended, and when.
+    over: VecDeque<(i64, Key)>,
     opened: u32,
     held: usize,
     waiting: Waiting,
@@ -47,6 +49,7 @@ impl<R: Read> CaptureReader<R> {
             ports: ports.to_vec(),
             fragments: Fragments::default(),
             connections: Connections::default(),
+            over: VecDeque::new(),
             opened: 0,
             held: 0,
             waiting: Waiting::default(),
@@ -64,6 +67,11 @@ impl<R: Read> CaptureReader<R> {
     /// A file that cannot be read on ends there, and counts as damaged.
     pub fn next_chunk(&mut self, most: usize) -> Option<CaptureChunk> {
         let mut rows = CaptureChunk::default();
+        self.fill(&mut rows, most).then_some(rows)
+    }
+
+    /// The same into `rows`, which are empty; whether there are more.
+    pub(super) fn fill(&mut self, rows: &mut CaptureChunk, most: usize) -> bool {
         // Also a capture without rows gives way now and then.
         let mut left = PACKETS;
         while !self.ended && rows.len() < most && left > 0 {
@@ -85,12 +93,13 @@ impl<R: Read> CaptureReader<R> {
                                 &mut Parts {
                                     ports: &self.ports,
                                     connections: &mut self.connections,
+                                    over: &mut self.over,
                                     opened: &mut self.opened,
                                     held: &mut self.held,
                                     waiting: &mut self.waiting,
                                     other_ports: &mut self.other_ports,
                                     number,
-                                    rows: &mut rows,
+                                    rows,
                                     skipped: &mut self.skipped,
                                     remarks: &mut self.remarks,
                                 },
@@ -114,14 +123,14 @@ impl<R: Read> CaptureReader<R> {
                             .add(LINK, number, || format!("link type {link} is not read")),
                     }
                 }
-                Ok(None) => self.finish(&mut rows),
+                Ok(None) => self.finish(rows),
                 Err(error) => {
                     self.skipped.add(DAMAGED, number, || error.to_string());
-                    self.finish(&mut rows);
+                    self.finish(rows);
                 }
             }
         }
-        (!self.ended || !rows.is_empty()).then_some(rows)
+        !self.ended || !rows.is_empty()
     }
 
     /// Packets so far.
@@ -184,6 +193,7 @@ impl<R: Read> CaptureReader<R> {
 struct Parts<'a> {
     ports: &'a [u16],
     connections: &'a mut Connections,
+    over: &'a mut VecDeque<(i64, Key)>,
     opened: &'a mut u32,
     held: &'a mut usize,
     waiting: &'a mut Waiting,
@@ -247,12 +257,15 @@ impl Parts<'_> {
         };
         let key = if from_client { forward } else { backward };
         let opens = from_client && tcp.flags & SYN != 0;
+        self.close_ended(now_ns);
+        // How much larger the connection gets, and when it ended, if it does with this packet.
         let take = |connection: &mut Connection, rows: &mut _, remarks: &mut _| {
-            let before = connection.held();
+            let (before, known) = (connection.held(), connection.over_ns());
             connection.segment(tcp, from_client, now_ns, rows, remarks);
-            connection.held().wrapping_sub(before)
+            let over = if known.is_none() { connection.over_ns() } else { None };
+            (connection.held().wrapping_sub(before), over)
         };
-        let grown = match self.connections.get_mut(&key) {
+        let (grown, over) = match self.connections.get_mut(&key) {
             // Nearly every packet: one look-up.
             Some(known) if !(opens && known.is_other(tcp.seq)) => {
                 take(known, self.rows, self.remarks)
@@ -267,15 +280,31 @@ impl Parts<'_> {
                 let number = *self.opened;
                 *self.opened = number.wrapping_add(1);
                 let mut connection = Connection::new(number, key.0, key.1, now_ns);
-                take(&mut connection, self.rows, self.remarks);
+                let (_, over) = take(&mut connection, self.rows, self.remarks);
                 let whole = connection.held();
                 self.connections.insert(key, connection);
-                whole
+                (whole, over)
             }
         };
+        self.over.extend(over.map(|at| (at, key)));
         *self.held = self.held.wrapping_add(grown);
         if *self.held > MAX_HELD {
             self.make_room(now_ns);
+        }
+    }
+
+    /// Ends connections of which nothing will be sent again.
+    fn close_ended(&mut self, now_ns: i64) {
+        while let Some(&(at, key)) = self.over.front() {
+            let full = self.over.len() > MAX_CONNECTIONS;
+            if now_ns.saturating_sub(at) <= QUIET_NS && !full {
+                break;
+            }
+            self.over.pop_front();
+            // Another connection may have its ports by now.
+            if self.connections.get(&key).is_some_and(|known| known.over_ns() == Some(at)) {
+                self.close(&key);
+            }
         }
     }
 

@@ -1,8 +1,10 @@
-//! Rows of the tables `exchanges` and `connections`, as columns.
+//! Rows of the tables `exchanges` and `connections`.
 
 use std::net::IpAddr;
+use std::ops::Deref;
 
-use crate::{Column, Columns, Names};
+use super::tables::CaptureTables;
+use crate::Columns;
 
 /// A DNS query and what became of it, as a watcher knows it. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
@@ -35,10 +37,10 @@ pub struct Exchange {
     pub attempts: Option<u32>,
     /// The name asked for, empty for none.
     pub qname: String,
-    /// The type asked for.
-    pub qtype: String,
-    /// The reply's code.
-    pub rcode: String,
+    /// The number of the type asked for.
+    pub qtype: Option<u16>,
+    /// The reply's code, with EDNS's upper bits.
+    pub rcode: Option<u16>,
     /// Whether the reply has TC set.
     pub truncated: Option<bool>,
     /// Records in the reply's answer section.
@@ -50,7 +52,7 @@ pub struct Exchange {
     /// Segments that brought the reply.
     pub segments: Option<u32>,
     /// Payloads of the first of them.
-    pub sizes: Vec<u32>,
+    pub sizes: Sizes,
     /// How the reply's length was cut.
     pub prefix: &'static str,
     /// Segments of the query that were sent again.
@@ -134,128 +136,40 @@ impl CaptureChunk {
         self.connections.push(row);
     }
 
-    /// Columns of `exchanges` and of `connections` by name. Empty texts and NaN are nulls.
-    /// `sizes` holds the segments' payloads of all rows one after the other, `sizes_end` where each
-    /// row's end.
+    /// The rows as columns; see [`CaptureTables`].
     pub fn into_columns(self) -> (Columns, Columns) {
-        (exchange_columns(&self.exchanges), connection_columns(&self.connections))
+        let mut tables = CaptureTables::default();
+        tables.add(&self);
+        tables.into_columns()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.exchanges.clear();
+        self.connections.clear();
     }
 }
 
-fn exchange_columns(rows: &[Exchange]) -> Columns {
-    let mut columns = ends(rows, |row| row.client, |row| row.server);
-    let number = |of: &dyn Fn(&Exchange) -> Option<f64>| numbers(rows, of);
-    columns.extend([
-        ("transport", texts(rows, |row| row.transport)),
-        ("connection", number(&|row| row.connection.map(f64::from))),
-        ("reused", number(&|row| row.reused.map(|is| f64::from(u8::from(is))))),
-        ("started_s", number(&|row| Some(seconds(row.started_ns)))),
-        ("connect_ms", number(&|row| row.connect_ns.map(milliseconds))),
-        ("first_byte_ms", number(&|row| row.first_byte_ns.map(milliseconds))),
-        ("query_ms", number(&|row| row.query_ns.map(milliseconds))),
-        ("total_ms", number(&|row| row.total_ns.map(milliseconds))),
-        ("outcome", texts(rows, |row| row.outcome)),
-        ("stage", texts(rows, |row| row.stage)),
-        ("attempts", number(&|row| row.attempts.map(|count| f64::from(count.min(255))))),
-        ("qname", texts(rows, |row| &row.qname)),
-        ("qtype", texts(rows, |row| &row.qtype)),
-        ("rcode", texts(rows, |row| &row.rcode)),
-        ("truncated", number(&|row| row.truncated.map(|is| f64::from(u8::from(is))))),
-        ("answers", number(&|row| row.answers.map(f64::from))),
-        ("query_bytes", number(&|row| row.query_bytes.map(f64::from))),
-        ("reply_bytes", number(&|row| row.reply_bytes.map(f64::from))),
-        ("segments", number(&|row| row.segments.map(f64::from))),
-        ("prefix", texts(rows, |row| row.prefix)),
-        ("query_retransmissions", number(&|row| row.query_retransmissions.map(f64::from))),
-        ("reply_retransmissions", number(&|row| row.reply_retransmissions.map(f64::from))),
-        ("site", texts(rows, |row| &row.site)),
-    ]);
-    let mut end = 0;
-    let ends = rows.iter().map(|row| {
-        end += row.sizes.len() as u32;
-        end
-    });
-    columns.push(("sizes_end", Column::U32(ends.collect())));
-    let sizes = rows.iter().flat_map(|row| row.sizes.iter().copied());
-    columns.push(("sizes", Column::U32(sizes.collect())));
-    columns
+/// The first eight of some numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    values: [u32; 8],
+    count: u8,
 }
 
-fn connection_columns(rows: &[ConnectionRow]) -> Columns {
-    let mut columns = ends(rows, |row| row.client, |row| row.server);
-    let number = |of: &dyn Fn(&ConnectionRow) -> Option<f64>| numbers(rows, of);
-    columns.extend([
-        ("connection", number(&|row| Some(f64::from(row.number)))),
-        ("transport", texts(rows, |_| "tcp")),
-        ("started_s", number(&|row| Some(seconds(row.started_ns)))),
-        ("ended_s", number(&|row| row.ended_ns.map(seconds))),
-        ("syn_ms", number(&|row| row.syn_ns.map(milliseconds))),
-        ("ack_ms", number(&|row| row.ack_ns.map(milliseconds))),
-        ("syn_retransmissions", number(&|row| row.syn_retransmissions.map(f64::from))),
-        ("fast_open", number(&|row| row.fast_open.map(|is| f64::from(u8::from(is))))),
-        ("exchanges", number(&|row| Some(f64::from(row.exchanges)))),
-        ("ending", texts(rows, |row| row.ending)),
-        ("closed_by", texts(rows, |row| row.closed_by)),
-        ("client_bytes", number(&|row| Some(row.bytes[0] as f64))),
-        ("server_bytes", number(&|row| Some(row.bytes[1] as f64))),
-        ("client_segments", number(&|row| Some(f64::from(row.segments[0])))),
-        ("server_segments", number(&|row| Some(f64::from(row.segments[1])))),
-        ("client_retransmissions", number(&|row| Some(f64::from(row.retransmissions[0])))),
-        ("server_retransmissions", number(&|row| Some(f64::from(row.retransmissions[1])))),
-        ("mss_bytes", number(&|row| row.mss.map(f64::from))),
-    ]);
-    columns
-}
-
-type End = Option<(IpAddr, u16)>;
-
-fn ends<T>(rows: &[T], client: impl Fn(&T) -> End, server: impl Fn(&T) -> End) -> Columns {
-    let family = |row: &T| {
-        let (address, _) = server(row).or(client(row))?;
-        Some(if address.is_ipv4() { 4.0 } else { 6.0 })
-    };
-    vec![
-        ("vantage", addresses(rows, &client)),
-        ("server", addresses(rows, &server)),
-        ("port", numbers(rows, &|row| server(row).map(|(_, port)| f64::from(port)))),
-        ("family", numbers(rows, &family)),
-    ]
-}
-
-/// Addresses as texts, each written once.
-fn addresses<T>(rows: &[T], of: &dyn Fn(&T) -> End) -> Column {
-    let mut names = Names::default();
-    let mut last: Option<(IpAddr, String)> = None;
-    for row in rows {
-        match (of(row), &last) {
-            (None, _) => names.push(""),
-            (Some((address, _)), Some((known, text))) if address == *known => names.push(text),
-            (Some((address, _)), _) => {
-                let text = address.to_string();
-                names.push(&text);
-                last = Some((address, text));
-            }
+impl Sizes {
+    /// Notes a number, unless there are eight.
+    pub fn push(&mut self, value: u32) {
+        if let Some(place) = self.values.get_mut(usize::from(self.count)) {
+            *place = value;
+            self.count += 1;
         }
     }
-    Column::Names(names)
 }
 
-fn numbers<T>(rows: &[T], of: &dyn Fn(&T) -> Option<f64>) -> Column {
-    Column::F64(rows.iter().map(|row| of(row).unwrap_or(f64::NAN)).collect())
-}
+impl Deref for Sizes {
+    type Target = [u32];
 
-fn texts<T>(rows: &[T], of: impl Fn(&T) -> &str) -> Column {
-    let mut names = Names::default();
-    for row in rows {
-        names.push(of(row));
+    fn deref(&self) -> &[u32] {
+        &self.values[..usize::from(self.count)]
     }
-    Column::Names(names)
-}
-
-fn milliseconds(nanoseconds: i64) -> f64 {
-    nanoseconds as f64 * 1e-6
-}
-
-fn seconds(nanoseconds: i64) -> f64 {
-    nanoseconds as f64 * 1e-9
 }

@@ -7,6 +7,8 @@
 //! bytes that the capture does not have, they count as there and unknown: within a message the
 //! framing goes on, elsewhere it is lost until a segment begins with what looks like a message.
 
+use super::rows::Sizes;
+
 /// A segment of one direction.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment<'a> {
@@ -30,7 +32,7 @@ pub(super) struct Message {
     /// Segments that brought its bytes or its length's.
     pub(super) segments: u32,
     /// Payloads of the first eight of them.
-    pub(super) sizes: Vec<u32>,
+    pub(super) sizes: Sizes,
     /// The segment in which each byte of the length came, and the first of the message itself.
     places: [u64; 3],
     /// Whether the capture lacks some of its bytes.
@@ -68,6 +70,8 @@ pub(super) struct Stream {
     /// The sequence number of the next byte; `None` before the first segment.
     next: Option<u32>,
     waiting: Vec<Waiting>,
+    /// Bytes that the waiting segments take.
+    waiting_bytes: usize,
     /// The end of what has been seen, and when that was.
     highest: Option<(u32, i64)>,
     message: Message,
@@ -108,8 +112,7 @@ impl Stream {
 
     /// Bytes that this holds in memory.
     pub(super) fn held(&self) -> usize {
-        self.message.head.capacity()
-            + self.waiting.iter().map(|part| part.bytes.len() + WAITING_BYTES).sum::<usize>()
+        self.message.head.capacity() + self.waiting_bytes
     }
 
     /// Takes a segment; `whole` gets each message that is complete.
@@ -152,6 +155,7 @@ impl Stream {
             if self.waiting.len() < MAX_WAITING {
                 let (seq, time_ns, length) = (segment.seq, segment.time_ns, segment.length);
                 let bytes = segment.payload.to_vec();
+                self.waiting_bytes += bytes.len() + WAITING_BYTES;
                 self.waiting.insert(place, Waiting { seq, time_ns, bytes, length });
             }
             return;
@@ -192,6 +196,7 @@ impl Stream {
                 break;
             }
             let Waiting { seq, time_ns, bytes, length } = self.waiting.remove(0);
+            self.waiting_bytes -= bytes.len() + WAITING_BYTES;
             if distance(next, seq.wrapping_add(length as u32)) > 0 {
                 self.take(Segment { time_ns, seq, payload: &bytes, length }, reply, whole);
             }
@@ -246,9 +251,7 @@ impl Stream {
         if message.counted != serial {
             message.counted = serial;
             message.segments += 1;
-            if message.sizes.len() < SIZES {
-                message.sizes.push(size as u32);
-            }
+            message.sizes.push(size as u32);
         }
         message.last_ns = time_ns;
         if message.got < 2 {
@@ -314,8 +317,6 @@ fn distance(from: u32, to: u32) -> i64 {
 
 /// As much of a message as is looked at.
 const KEPT: usize = 4096;
-/// Segments whose sizes are noted.
-const SIZES: usize = 8;
 /// Segments that wait for missing ones.
 const MAX_WAITING: usize = 256;
 /// What a waiting segment takes besides its bytes.
@@ -348,7 +349,7 @@ mod tests {
             let (whole, _) = messages(segments);
             assert_eq!(whole.len(), 1);
             assert_eq!(whole[0].head, QUERY[2..]);
-            (whole[0].cut(), whole[0].segments, whole[0].sizes.clone())
+            (whole[0].cut(), whole[0].segments, whole[0].sizes.to_vec())
         };
         assert_eq!(cut(&[(1000, &QUERY)]), ("joined", 1, vec![19]));
         assert_eq!(cut(&[(1000, &QUERY[..2]), (1002, &QUERY[2..])]), ("alone", 2, vec![2, 17]));

@@ -6,7 +6,8 @@ use super::dnstap::DnstapReader;
 use super::file::FileError;
 use super::reader::CaptureReader;
 use super::rows::CaptureChunk;
-use crate::Skipped;
+use super::tables::CaptureTables;
+use crate::{Columns, Skipped};
 
 /// A reader of whatever the file is.
 pub enum Watched<R> {
@@ -41,6 +42,27 @@ impl<R: Read> Watched<R> {
         }
     }
 
+    /// The next rows as columns of `exchanges` and of `connections`, about `most`; `None` after the
+    /// last. Long texts make them fewer. There may be none for a while.
+    pub fn next_tables(&mut self, most: usize) -> Option<(Columns, Columns)> {
+        let mut tables = CaptureTables::default();
+        let mut rows = CaptureChunk::default();
+        let mut more = true;
+        while more && tables.len() < most && tables.text_bytes() < TEXT_BYTES {
+            rows.clear();
+            more = match self {
+                Self::Packets(reader) => reader.fill(&mut rows, BATCH),
+                Self::Dnstap(reader) => reader.fill(&mut rows, BATCH),
+            };
+            tables.add(&rows);
+            if rows.len() < BATCH {
+                // Many packets and few rows: the caller shows how far it is.
+                break;
+            }
+        }
+        (more || !tables.is_empty()).then(|| tables.into_columns())
+    }
+
     /// Packets or frames so far.
     pub fn records(&self) -> u64 {
         match self {
@@ -73,3 +95,8 @@ impl<R: Read> Watched<R> {
         }
     }
 }
+
+/// Rows that stay in the processor's cache until they are in their columns.
+const BATCH: usize = 256;
+/// Names may have a thousand characters; most have twenty.
+const TEXT_BYTES: usize = 32 << 20;
