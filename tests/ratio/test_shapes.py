@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
-from narrows.ratio.density import TOP, density, histogram, nrd0, over_the_day
+from narrows.ratio.density import TOP, density, histogram, nrd0, over_the_day, sheather_jones
 from narrows.ratio.peaks import find_peaks, half_sample_mode, peaks_of
 from narrows.ratio.regression import line_through, say_line
 from narrows.ratio.resampling import of_medians, of_shares
@@ -17,7 +19,34 @@ BOTH = np.concatenate([TWO, THREE])
 ALONE = np.arange(8000)
 
 
-def test_the_bandwidth_is_rs() -> None:
+NORMAL = np.array([NormalDist().inv_cdf((i + 0.5) / 5000) for i in range(5000)])
+# The bandwidth with the least mean integrated square error for a normal density (Silverman 1986,
+# equation 3.28): (4/3)^(1/5) of its standard deviation, times n^(-1/5).
+BEST = (4.0 / 3.0) ** 0.2
+
+
+@pytest.mark.parametrize("deviation", [0.05, 0.2])
+def test_the_bandwidth_is_the_best_one_for_a_normal_density(deviation: float) -> None:
+    found = sheather_jones(5.0 + deviation * NORMAL)
+    assert found == pytest.approx(BEST * deviation * 5000**-0.2, rel=0.1)
+
+
+def test_the_bandwidth_is_the_best_one_for_two_peaks() -> None:
+    # Each of two peaks far apart has half of the ratios, and the same form.
+    both = np.concatenate([2.0 + 0.05 * NORMAL, 3.0 + 0.05 * NORMAL])
+    assert sheather_jones(both) == pytest.approx(BEST * 0.05 * 5000**-0.2, rel=0.15)
+    # The rule of thumb takes the distance between them for their width.
+    assert nrd0(both) > 5 * sheather_jones(both)
+
+
+def test_a_crowd_beyond_the_figure_does_not_hide_the_peak_at_three() -> None:
+    full = np.concatenate([THREE[:80], 3.0 + RNG.exponential(15.0, 80)])
+    assert nrd0(full) > 1.0
+    peaks = find_peaks(density(full), full)
+    assert peaks[0].ratio == pytest.approx(3.0, abs=0.05)
+
+
+def test_the_rule_of_thumb_is_rs() -> None:
     values = np.array([1.0, 2.0, 2.0, 2.0, 10.0])
     # IQR 0: R takes the standard deviation.
     assert nrd0(values) == pytest.approx(0.9 * np.std(values, ddof=1) * 5**-0.2)

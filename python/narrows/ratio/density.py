@@ -2,20 +2,32 @@
 
 The article plots a density without naming an estimator, and histograms "into bins of 1/100th of a
 second" of a quantity that has no unit. Here a bin is 0.01 wide and holds percent of the valid
-pairs. The density is a Gaussian kernel's with the bandwidth that R takes by default, `bw.nrd0`
-(Silverman, "Density Estimation", 1986, equation 3.31): 0.9 min(sd, IQR / 1.34) n^(-1/5). The
-smaller of the two keeps peaks at 2 and 3 apart where a few ratios of 100 make the standard
-deviation large.
+pairs. The density is a Gaussian kernel's with the bandwidth of Sheather and Jones ("A reliable
+data-based bandwidth selection method for kernel density estimation", J. R. Statist. Soc. B 53,
+1991, pages 683-690: the method that solves the equation, R's `bw.SJ`), over the ratios that are
+drawn. R takes `bw.nrd0` by default, for reasons of compatibility, and recommends this one. A rule
+of thumb such as nrd0 supposes one hump, and scales with the spread of the data: where a full server
+sends a quarter of the ratios beyond 13, it smooths a peak at 3 away.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BIN", "TOP", "Density", "density", "histogram", "nrd0", "over_the_day"]
+__all__ = [
+    "BIN",
+    "TOP",
+    "Density",
+    "density",
+    "histogram",
+    "nrd0",
+    "over_the_day",
+    "sheather_jones",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,6 +38,10 @@ TOP = 10.0
 """Where figures end; the share beyond is said beside them."""
 
 _GRID = 4096
+_STEP = TOP / _GRID
+
+_FEW = 5
+"""With fewer ratios the rule of thumb has to do."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,9 @@ def histogram(ratios: Floats) -> tuple[Floats, Floats, float]:
 
 
 def nrd0(ratios: Floats) -> float:
-    """R's default bandwidth.
+    """R's default bandwidth (Silverman, "Density Estimation", 1986, equation 3.31).
+
+    It is 0.9 min(sd, IQR / 1.34) n^(-1/5).
 
     Examples:
         >>> # An interquartile range of 2, below the standard deviation of 1.58 times 1.34.
@@ -73,14 +91,79 @@ def nrd0(ratios: Floats) -> float:
     return float(0.9 * scale * len(ratios) ** -0.2)
 
 
+def sheather_jones(ratios: Floats) -> float:
+    """The bandwidth of Sheather and Jones for the ratios in [0, `TOP`]; `nrd0` where it has none.
+
+    The best bandwidth depends on the density's roughness, which is estimated with a kernel of its
+    own, whose bandwidth depends on the one that is looked for (their equation 12).
+    """
+    drawn = ratios[(ratios >= 0.0) & (ratios <= TOP)]
+    count = len(drawn)
+    if count < _FEW:
+        return nrd0(ratios)
+    low, high = np.quantile(drawn, (0.25, 0.75))
+    scale = min(float(np.std(drawn, ddof=1)), float(high - low) / 1.349)
+    if scale <= 0.0:
+        return nrd0(ratios)
+    distance, pairs = _distances(drawn)
+
+    def roughness(order: int, width: float) -> float:
+        """The estimate of the integral of the density times its 4th or 6th derivative."""
+        square = (distance / width) ** 2
+        near = square < 1000.0
+        square = square[near]
+        if order == 4:
+            form, at_zero = square**2 - 6.0 * square + 3.0, 3.0
+        else:
+            form, at_zero = square**3 - 15.0 * square**2 + 45.0 * square - 15.0, -15.0
+        total = 2.0 * float(np.sum(np.exp(-0.5 * square) * form * pairs[near])) + count * at_zero
+        norm = count * (count - 1) * width ** (order + 1) * math.sqrt(2.0 * math.pi)
+        return float(total / norm)
+
+    fourth = roughness(4, 1.24 * scale * count ** (-1 / 7))
+    sixth = -roughness(6, 1.23 * scale * count ** (-1 / 9))
+    if fourth <= 0.0 or sixth <= 0.0:
+        return nrd0(ratios)
+    factor = 1.357 * (fourth / sixth) ** (1 / 7)
+
+    def excess(width: float) -> float:
+        """How far a bandwidth is above the one that its roughness asks for."""
+        found = roughness(4, factor * width ** (5 / 7))
+        if found <= 0.0:
+            return -math.inf
+        return float(width - (2.0 * math.sqrt(math.pi) * count * found) ** (-1 / 5))
+
+    below, above = _STEP, float(1.144 * scale * count ** (-1 / 5))
+    if excess(above) <= 0.0:
+        return above
+    if excess(below) >= 0.0:
+        return below
+    for _ in range(50):
+        middle = math.sqrt(below * above)
+        below, above = (below, middle) if excess(middle) > 0.0 else (middle, above)
+    return above
+
+
+def _distances(drawn: Floats) -> tuple[Floats, Floats]:
+    """Distances on the grid, from one step on, and how many pairs of ratios are so far apart."""
+    bins = np.minimum(np.floor(drawn / _STEP).astype(np.int64), _GRID - 1)
+    mass = np.bincount(bins, minlength=_GRID).astype(np.float64)
+    spectrum = np.fft.rfft(mass, 2 * _GRID)
+    pairs = np.rint(np.fft.irfft(np.abs(spectrum) ** 2, 2 * _GRID)[1:_GRID])
+    # Pairs within one bin are so far apart as to count as equal.
+    within = float((mass * (mass - 1.0)).sum() / 2.0)
+    distance = np.arange(_GRID) * _STEP
+    return _floats(distance), _floats(np.concatenate([[within], pairs]))
+
+
 def density(ratios: Floats, bandwidth: float | None = None) -> Density:
-    """The density of ratios on [0, `TOP`]; `bandwidth` None takes `nrd0`.
+    """The density of ratios on [0, `TOP`]; `bandwidth` None takes `sheather_jones`.
 
     Ratios are put on a fine grid and convolved with the kernel (Silverman, section 3.5); a ratio
     beyond `TOP` counts for the scale but is not drawn.
     """
-    width = nrd0(ratios) if bandwidth is None else bandwidth
-    step = TOP / _GRID
+    width = sheather_jones(ratios) if bandwidth is None else bandwidth
+    step = _STEP
     width = max(width, 2.0 * step)
     at = ratios / step
     inside = (at >= 0.0) & (at < _GRID)

@@ -18,7 +18,14 @@ from narrows.report.style import BLUE, INK, MUTED, SKY
 
 __all__ = ["over_day_figure"]
 
-_COLOURS = LinearSegmentedColormap.from_list("narrows", ["#eef3f7", SKY, BLUE, INK])
+# The lightest is a single pair, which must show on white.
+_COLOURS = LinearSegmentedColormap.from_list("narrows", ["#b9d7ea", SKY, BLUE, INK])
+
+
+# What a tick says, by the unit that changes from one to the next: year to second; and where the
+# smaller units are all zero.
+_TIMES = ["%Y", "%Y-%m", "%m-%d", "%H:%M", "%H:%M", "%H:%M:%S"]
+_DAYS = ["", "%Y", "%Y-%m", "%m-%d", "%H:%M", "%H:%M"]
 
 
 @style.styled
@@ -48,9 +55,12 @@ def over_day_figure(group: Group, top: float = 6.0) -> Figure:
     axes.set_xlim(edges[int(used[0])], edges[int(used[-1]) + 1])
     locator = AutoDateLocator(tz=dt.UTC)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    formatter = ConciseDateFormatter(locator, tz=dt.UTC)  # type: ignore[no-untyped-call]
+    formatter = ConciseDateFormatter(  # type: ignore[no-untyped-call]
+        locator, tz=dt.UTC, formats=_TIMES, zero_formats=_DAYS, show_offset=False
+    )
     axes.xaxis.set_major_formatter(formatter)
     axes.set_ylim(0.0, top)
+    axes.set_xlabel(f"UTC, {edges[int(used[0])].year}")
     axes.set_ylabel("TCP / UDP")
     axes.grid(visible=False)
     axes.set_title(f"{group.label}: pairs in half an hour and 0.05 of ratio")

@@ -62,7 +62,7 @@ def histograms_figure(groups: Mapping[str, Group], top: float = 5.0) -> Figure:
             va="center",
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5},
         )
-    axes.set_title("All servers")
+    axes.set_title("All servers: how often each ratio, of each server's pairs")
     return figure
 
 

@@ -34,7 +34,7 @@ def ridges_figure(groups: Mapping[str, Group], top: float = _TOP) -> Figure:
         axes.plot(smooth.ratio[inside], scaled, color=colour, linewidth=1.2)
         axes.plot([0.0, top], [base, base], color=style.GRID, linewidth=0.8)
         beyond = 100.0 * float(np.mean(group.ratios > top))
-        axes.text(top, base + 0.16, _beyond(beyond, top), ha="right", fontsize=8.5, color=MUTED)
+        axes.text(top, base + 0.45, _beyond(beyond, top), ha="right", fontsize=8.5, color=MUTED)
         middle = group.peaks.quantiles[0.5]
         axes.plot([middle, middle], [base, base + 0.12], color=INK, linewidth=1.4)
     for level in (2.0, 3.0):

@@ -49,14 +49,20 @@ def placed(group: Group, vantages: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(kind).sort((pl.col("kind") - 1).abs(), "vantage")
 
 
+_SIZES = ((100, 30.0), (1_500, 9.0), (float("inf"), 3.0))
+"""Area of a point by the number of points: few must be seen, many must not hide one another."""
+
+
 @style.styled
 def map_figure(points: pl.DataFrame, label: str) -> Figure:
     """Points of `placed` on the outlines of countries."""
-    figure, axes = style.new_figure(height=3.9, width=8.4)
+    figure, axes = style.new_figure(height=4.1, width=8.4)
+    # With a fixed aspect the layout leaves too little room for the title.
+    figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, 0.96))
     axes.add_collection(
         PolyCollection(_outlines(), facecolors=_LAND, edgecolors=PAPER, linewidths=0.4, zorder=1)
     )
-    size = 9.0 if points.height < 1_500 else 3.0
+    size = next(size for most, size in _SIZES if points.height <= most)
     for number, part in enumerate(RANGES):
         chosen = points.filter(kind=number)
         if chosen.height:
@@ -76,7 +82,7 @@ def map_figure(points: pl.DataFrame, label: str) -> Figure:
     axes.set_aspect("equal")
     axes.set_axis_off()
     axes.set_title(f"{label}: median ratio of {points.height} vantage points")
-    style.below(figure, columns=3, markers=2.5)
+    style.below(figure, columns=3, markers=(60.0 / size) ** 0.5)
     return figure
 
 
