@@ -21,6 +21,7 @@ import json
 import selectors
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -229,6 +230,12 @@ def main(text: str) -> None:
     from narrows.lab.bed import prefer_this_thread
 
     prefer_this_thread()
-    running = _Running(OldServer(**json.loads(text)))
+    settings = OldServer(**json.loads(text))
+    try:
+        running = _Running(settings)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        where = f"{settings.address} port {settings.port}"
+        sys.exit(f"{where}: {why}; hint: end what listens there, or choose another port")
     print("ready", flush=True)
     running.run()
