@@ -80,13 +80,13 @@ bench-queues: setup ## Cost of an operation of the per-flow disciplines with 10 
 bench-gateway: setup ## What DNS over TCP costs a server, with and without the gateway (root; QUICK=1: 3 minutes)
 	$(BIN)/python benchmarks/bench_gateway.py
 
-bench-import: setup ## Speed of narrows import on a million Atlas results and a capture (QUICK=1: a tenth)
+bench-import: setup ## Speed of narrows import on a million Atlas results and captures (QUICK=1: a tenth)
 	$(BIN)/python benchmarks/bench_import.py
 
 bench-sweep: setup ## A sweep of 1000 small runs on two workers against one
 	$(BIN)/python benchmarks/bench_sweep.py
 
-bench-probe: setup ## Whether narrows probe's verdicts and times are right (root; 5 minutes, QUICK=1: one)
+bench-probe: setup ## Whether narrows probe's verdicts and times are right (root; ten minutes, QUICK=1: one)
 	$(BIN)/python benchmarks/bench_probe.py
 
 clean: ## Removes what was built; runs/ stays

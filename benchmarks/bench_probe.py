@@ -1,16 +1,19 @@
 """Is narrows probe right? `make bench-probe`: verdicts on servers of known behaviour, and times.
 
-Each behaviour is asked from several distances at once; each distance is a trial. The confusion
-matrix says which verdict came how often. Then the probe's own times are set against those of
-tcpdump on the same interface. The last line of stdout is a JSON object.
+Each behaviour is asked from five distances at once, in four networks of its own; each distance in
+each is a trial. Networks stand side by side, each in namespaces and a process of its own. The
+confusion matrix says which verdict came how often. Then the probe's own times are set against those
+of tcpdump on the same interface, with nothing beside. The last line of stdout is a JSON object.
 
-Needs root and tcpdump (for the second part alone). QUICK=1 asks from one distance.
+Needs root and tcpdump (for the second part alone). QUICK=1 asks from one distance, once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
+import multiprocessing
 import os
 import statistics
 import struct
@@ -19,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +43,10 @@ from narrows.lab import (
 from narrows.probe import Plan, Target, probe
 
 RTTS_MS = (10.0, 20.0, 40.0, 80.0, 160.0)
+NETWORKS = 4
+"""With each behaviour, so that it has 20 trials."""
+SIDE_BY_SIDE = 4
+"""Networks at a time; each is mostly waiting."""
 OTHERS = "10.9.1.1"
 """The crowd's address, 40 ms away."""
 LOSSY = 0.02
@@ -134,16 +142,17 @@ def standing(made: Bed, server: OldServer | str) -> Iterator[None]:
         yield
 
 
-def trials(behaviour: Behaviour, rtts: tuple[float, ...]) -> list[str]:
-    """The verdict from each distance."""
+def trials(number: int, rtts: tuple[float, ...], network: int) -> list[str]:
+    """The verdict on a behaviour from each distance."""
+    behaviour = BEHAVIOURS[number]
     links = [
         Link(
-            address(number),
+            address(place),
             rtt,
             behaviour.loss,
             None if behaviour.tcp_rtt_factor is None else behaviour.tcp_rtt_factor * rtt,
         )
-        for number, rtt in enumerate(rtts)
+        for place, rtt in enumerate(rtts)
     ]
     links.append(Link(OTHERS, 40.0))
     plan = Plan(
@@ -151,7 +160,12 @@ def trials(behaviour: Behaviour, rtts: tuple[float, ...]) -> list[str]:
         sources=tuple(link.client for link in links[:-1]),
         **{"count": 12, "interval_s": 0.0, "timeout_s": 5.0, **behaviour.settings},
     )
-    with bed(links) as made, standing(made, behaviour.server), contextlib.ExitStack() as stack:
+    seed = 1 + network
+    with (
+        bed(links, seed=seed) as made,
+        standing(made, behaviour.server),
+        contextlib.ExitStack() as stack,
+    ):
         if behaviour.crowd is not None:
             stack.enter_context(crowd(made, behaviour.crowd))
             time.sleep(SETTLE_S)
@@ -165,21 +179,57 @@ SETTLE_S = 1.5
 """Until a crowd has filled what it fills."""
 
 
-def confusion(rtts: tuple[float, ...]) -> dict[str, dict[str, int]]:
+def confusion(rtts: tuple[float, ...], networks: int) -> dict[str, dict[str, int]]:
     """Verdicts by behaviour, with how often each came."""
-    matrix: dict[str, dict[str, int]] = {}
-    for behaviour in BEHAVIOURS:
+    wanted = []
+    for number, behaviour in enumerate(BEHAVIOURS):
         if isinstance(behaviour.server, str) and (reason := missing([behaviour.server])):
             log(f"SKIP {behaviour.name}: {reason}")
             continue
-        found = trials(behaviour, rtts)
-        row = {name: found.count(name) for name in dict.fromkeys(found)}
-        matrix[behaviour.name] = row
-        wrong = {name: times for name, times in row.items() if name != behaviour.verdict}
-        right = row.get(behaviour.verdict, 0)
-        said = ", ".join(f"{times} {name}" for name, times in wrong.items())
-        print(f"{behaviour.name:34} {behaviour.verdict:24} {right} of {len(found)}  {said}")
+        wanted += [(number, network) for network in range(networks)]
+    found: dict[int, list[str]] = {number: [] for number, _ in wanted}
+    # Processes of their own: a path's thread must not wait for another network's probe.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(SIDE_BY_SIDE, len(wanted)), context) as pool:
+        asked = [(number, pool.submit(trials, number, rtts, network)) for number, network in wanted]
+        for done, (number, future) in enumerate(asked, 1):
+            found[number] += future.result()
+            if sys.stderr.isatty():
+                print(f"\r{done} of {len(asked)}", end="", file=sys.stderr)
+    matrix = {}
+    for number, verdicts in found.items():
+        matrix[BEHAVIOURS[number].name] = {
+            name: verdicts.count(name) for name in sorted(set(verdicts))
+        }
+    print_matrix(matrix)
     return matrix
+
+
+def print_matrix(matrix: dict[str, dict[str, int]]) -> None:
+    """A row for each behaviour, a column for each verdict that came; what is right is marked."""
+    names = sorted({name for row in matrix.values() for name in row})
+    for number, name in enumerate(names):
+        print(f"{chr(ord('A') + number)}  {name}")
+    print()
+    print(" " * 34 + "".join(f"{chr(ord('A') + number):>5}" for number in range(len(names))))
+    for behaviour in BEHAVIOURS:
+        row = matrix.get(behaviour.name)
+        if row is None:
+            continue
+        cells = [
+            f"{row.get(name, 0) or '.'}{'*' if name == behaviour.verdict else ' '}"
+            for name in names
+        ]
+        print(f"{behaviour.name:34}" + "".join(f"{cell:>5}" for cell in cells))
+    print("\n* the right one")
+
+
+def wilson(right: int, tried: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927)."""
+    z = 1.96
+    middle = (right + z**2 / 2) / (tried + z**2)
+    half = z * math.sqrt(right * (tried - right) / tried + z**2 / 4) / (tried + z**2)
+    return middle - half, middle + half
 
 
 def timing(rounds: int) -> dict[str, float]:
@@ -273,11 +323,16 @@ def main() -> int:
         log(f"SKIP bench-probe: {reason}")
         return 0
     quick = bool(os.environ.get("QUICK"))
-    matrix = confusion((40.0,) if quick else RTTS_MS)
+    clock = time.monotonic()
+    matrix = confusion((40.0,) if quick else RTTS_MS, 1 if quick else NETWORKS)
     expected = {behaviour.name: behaviour.verdict for behaviour in BEHAVIOURS}
     tried = sum(sum(row.values()) for row in matrix.values())
     right = sum(row.get(expected[name], 0) for name, row in matrix.items())
-    print(f"\nright: {right} of {tried}")
+    low, high = wilson(right, tried)
+    print(
+        f"\nright: {right} of {tried}, {100 * right / tried:.1f} % "
+        f"({100 * low:.1f} to {100 * high:.1f}), in {time.monotonic() - clock:.0f} s"
+    )
     errors: dict[str, float] = {}
     if reason := missing(["tcpdump"]):
         log(f"SKIP times: {reason}")
