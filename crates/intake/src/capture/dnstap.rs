@@ -331,7 +331,7 @@ impl<'a> Fields<'a> {
 
 const MAX_CONTROL: usize = 512;
 const MAX_FRAME: usize = 1 << 20;
-const MAX_WAITING: usize = 200_000;
+const MAX_WAITING: usize = 100_000;
 
 const DAMAGED: &str = "the file is damaged from there on";
 const NO_DNSTAP: &str = "a frame that is no dnstap message";
