@@ -22,6 +22,8 @@ MAY_USE: dict[str, set[str]] = {
     "narrows-intake": {"narrows-wire"},
     "narrows-client": {"narrows-wire"},
     "narrows-gateway": {"narrows-units", "narrows-wire"},
+    "narrows-engine": {"narrows-sim"},
+    "narrows-example": {"narrows-units", "narrows-qdisc", "narrows-sim", "narrows-engine"},
     "narrows-python": {
         "narrows-units",
         "narrows-qdisc",

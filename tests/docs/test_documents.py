@@ -25,6 +25,7 @@ DOCUMENTS = (
     "docs/captures.md",
     "docs/dns-clients.md",
     "docs/dns-servers.md",
+    "docs/extending.md",
     "docs/findings.md",
     "docs/guide.md",
     "docs/queues.md",

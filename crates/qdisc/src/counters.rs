@@ -90,8 +90,23 @@ impl Counters {
         self.marked_then_dropped += other.marked_then_dropped;
     }
 
+    /// Counts a packet of so many bytes that was handed to `enqueue`.
     #[inline]
-    pub(crate) fn on_drop(&mut self, bytes: u32, reason: DropReason) {
+    pub fn on_arrival(&mut self, bytes: u32) {
+        self.arrived_packets += 1;
+        self.arrived_bytes += u64::from(bytes);
+    }
+
+    /// Counts a packet of so many bytes that `dequeue` hands out.
+    #[inline]
+    pub fn on_departure(&mut self, bytes: u32) {
+        self.sent_packets += 1;
+        self.sent_bytes += u64::from(bytes);
+    }
+
+    /// Counts a packet of so many bytes that was dropped.
+    #[inline]
+    pub fn on_drop(&mut self, bytes: u32, reason: DropReason) {
         self.dropped_bytes += u64::from(bytes);
         match reason {
             DropReason::Overflow => self.dropped_overflow += 1,

@@ -22,13 +22,13 @@ use crate::plan::Plan;
 
 /// A path, and the shortest IP packet that some application sends along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Use {
+pub struct Use {
     /// An index into the plan's paths.
-    pub(crate) path: usize,
+    pub path: usize,
     /// Length of the IP packet, before it is cut into fragments.
-    pub(crate) bytes: u16,
+    pub bytes: u16,
     /// It is DNS, which some links spare their delay.
-    pub(crate) dns: bool,
+    pub dns: bool,
 }
 
 /// Where a link's packets come from.
@@ -51,6 +51,9 @@ impl Feeder {
 }
 
 impl Use {
+    /// Length of the shortest IP packet of a TCP connection: an acknowledgement without options.
+    pub const ACK: u16 = 40;
+
     /// Datagrams of `shortest` to `longest` bytes along a path.
     pub(crate) fn of_datagrams(
         plan: &Plan,

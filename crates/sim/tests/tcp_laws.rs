@@ -79,7 +79,7 @@ fn variants() -> Vec<Config> {
                 for rack in [false, true] {
                     let ecn = rack;
                     variants.push(Config {
-                        congestion,
+                        congestion: congestion.clone(),
                         reduction,
                         recovery,
                         rack,
@@ -92,7 +92,7 @@ fn variants() -> Vec<Config> {
         }
         for recovery in [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno] {
             variants.push(Config {
-                congestion,
+                congestion: congestion.clone(),
                 recovery,
                 reduction: Reduction::AtOnce,
                 ..Config::profile("ns-2").expect("listed")

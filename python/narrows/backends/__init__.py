@@ -15,12 +15,22 @@ from typing import TYPE_CHECKING
 
 from narrows.backends.backend import Backend, BackendError, Progress, Refusal
 from narrows.backends.interrupts import held
+from narrows.results.foreign import PROGRAM
 
 if TYPE_CHECKING:
     from narrows.results import Run
     from narrows.scenario import Scenario
 
-__all__ = ["BACKENDS", "DEFAULT", "Backend", "BackendError", "Progress", "Refusal", "get", "run"]
+__all__ = [
+    "BACKENDS",
+    "DEFAULT",
+    "Backend",
+    "BackendError",
+    "Progress",
+    "Refusal",
+    "get",
+    "run",
+]
 
 BACKENDS: Mapping[str, str] = {
     "sim": "narrows.backends.sim",
@@ -42,9 +52,15 @@ def get(name: str) -> Backend:
     Raises:
         BackendError: There is none.
     """
+    if name.startswith(PROGRAM):
+        from narrows.backends.program import backend
+
+        return backend(name)
     if name not in BACKENDS:
         known = ", ".join(sorted(BACKENDS))
-        raise BackendError(f"backend: {name!r} is not known; hint: one of {known}")
+        raise BackendError(
+            f"backend: {name!r} is not known; hint: one of {known}, or program:COMMAND"
+        )
     module, _, label = BACKENDS[name].partition(":")
     found = getattr(import_module(module), label or "BACKEND")
     assert isinstance(found, Backend), "a backend's module has one"
@@ -70,7 +86,8 @@ def run(
         scenario: What to run.
         seed: Instead of the scenario's own.
         out: Folder to save the run to; it must not hold anything yet. Nothing is saved by default.
-        backend: What runs it, one of `BACKENDS`.
+        backend: What runs it: one of `BACKENDS`, or `program:` and the command that starts a
+            simulator with parts of your own (docs/extending.md).
         progress: Told now and then how far the run is, from 0 to 1.
         event_limit: Events after which the run stops; the scenario's own by default.
 

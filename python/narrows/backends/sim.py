@@ -71,6 +71,7 @@ def run_sim(
     progress: Progress | None = None,
     event_limit: int | None = None,
     engine: Callable[[str], Engine] | None = None,
+    backend: str = "sim",
 ) -> Run:
     """Runs a scenario in the simulator.
 
@@ -83,13 +84,14 @@ def run_sim(
         progress: Called about twenty times a second, at most, and once at the end.
         event_limit: Events after which the run stops; the scenario's own by default.
         engine: Makes the simulation from a plan as JSON; the compiled one by default.
+        backend: What the run says ran it.
 
     Raises:
         BackendError: The simulator refuses the plan, the seed or the event limit.
     """
     chosen = scenario.seed if seed is None else seed
     with held() as interrupts:
-        return _run(scenario, chosen, progress, event_limit, engine, interrupts)
+        return _run(scenario, chosen, progress, event_limit, engine, backend, interrupts)
 
 
 def _run(
@@ -98,6 +100,7 @@ def _run(
     progress: Progress | None,
     event_limit: int | None,
     engine: Callable[[str], Engine] | None,
+    backend: str,
     interrupts: Held,
 ) -> Run:
     started = datetime.now(UTC)
@@ -124,7 +127,7 @@ def _run(
         columns,
         scenario=scenario.resolved(),
         seed=seed,
-        backend=BACKEND.name,
+        backend=backend,
         status="complete" if stopped in _COMPLETE else "partial",
         stopped=stopped,
         end_s=end_s,

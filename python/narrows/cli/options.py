@@ -38,7 +38,13 @@ DEFAULT_BACKEND = DEFAULT
 
 Backend = Annotated[
     str,
-    typer.Option("--backend", metavar="NAME", help="What runs scenarios.", autocompletion=backends),
+    typer.Option(
+        "--backend",
+        metavar="NAME",
+        help="What runs scenarios: [bold]sim[/bold], [bold]kernel[/bold], or "
+        "[bold]program:COMMAND[/bold], a simulator with parts of your own.",
+        autocompletion=backends,
+    ),
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]

@@ -20,6 +20,7 @@ from typing import Any
 import polars as pl
 
 from narrows.results.errors import RunFolderError
+from narrows.results.foreign import PROGRAM
 from narrows.results.schema import FORMAT, TABLES, Table, mismatch
 
 __all__ = [
@@ -123,7 +124,8 @@ def read(
     Args:
         folder: Where.
         schema: The tables that it must have.
-        extra: Knows the tables that it may have besides, by name; None: others are not read.
+        extra: Knows the tables that it may have besides, by name; None: others are not read. Those
+            that a program wrote, and nobody knows, are read as they are.
 
     Raises:
         RunFolderError: The folder holds no run, a damaged one, one of another format, or one that
@@ -134,19 +136,20 @@ def read(
     files = document.get("files", {})
     if not isinstance(files, dict):
         raise RunFolderError(folder / RUN_FILE, "is damaged (files is no object)", _RERUN)
-    wanted = dict(schema)
+    wanted: dict[str, Table | None] = dict(schema)
     names = [name.removesuffix(".parquet") for name in files if name.endswith(".parquet")]
     for name in names:
         if extra is None or name in schema:
             continue
         found = extra(name)
-        if found is None:
+        own = document["backend"].startswith(PROGRAM) and name.isidentifier()
+        if found is None and not own:
             what = f"has a table {name} that this version does not know"
             raise RunFolderError(folder, what, "use the narrows that wrote it")
         wanted[name] = found
     tables = {
-        table.name: _read_table(folder / table.file_name, table, files.get(table.file_name))
-        for table in wanted.values()
+        name: _read_table(folder / f"{name}.parquet", table, files.get(f"{name}.parquet"))
+        for name, table in wanted.items()
     }
     return document, tables
 
@@ -240,7 +243,7 @@ _KEYS: dict[str, tuple[type, ...]] = {
 _RERUN = "run the scenario again"
 
 
-def _read_table(path: Path, table: Table, facts: object) -> pl.DataFrame:
+def _read_table(path: Path, table: Table | None, facts: object) -> pl.DataFrame:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -264,6 +267,8 @@ def _read_table(path: Path, table: Table, facts: object) -> pl.DataFrame:
     except BaseException:
         # A panic in the reader is no Exception.
         raise RunFolderError(path, "is no readable Parquet file", _RERUN) from None
+    if table is None:
+        return found
     why = mismatch(table, found)
     if why is not None:
         raise RunFolderError(path, why, "use the narrows that wrote it, or run the scenario again")

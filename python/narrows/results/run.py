@@ -15,6 +15,7 @@ from narrows.records import Table
 from narrows.results import folder as run_folder
 from narrows.results.errors import RunFolderError
 from narrows.results.extras import extra_table, records, wanted
+from narrows.results.foreign import declared
 from narrows.results.metrics import metrics, value_text
 from narrows.results.schema import FORMAT, TABLES, frame, mismatch
 from narrows.results.summarise import summarise
@@ -49,7 +50,7 @@ class Run:
     Attributes:
         scenario: The scenario with every default filled in.
         seed: What the run's random streams come from.
-        backend: What ran it: `sim` or `kernel`.
+        backend: What ran it: `sim`, `kernel`, or `program:` and a command.
         status: `partial` when the run ended before the scenario says.
         stopped: Why it ended: `end`, `dns-done`, `event-limit` or `interrupted`.
         end_s: The run's time when it ended, in seconds.
@@ -78,10 +79,7 @@ class Run:
     """Where the run was saved or loaded."""
 
     def __post_init__(self) -> None:
-        schema = {**TABLES, **_extra_tables(self.tables)}
-        unknown = [name for name in self.tables if name not in schema]
-        if unknown:
-            raise ValueError(f"a run has no table {unknown[0]}")
+        schema = _schema(self.backend, self.tables)
         tables = {
             name: self.tables[name] if name in self.tables else pl.DataFrame(schema=table.schema)
             for name, table in schema.items()
@@ -107,10 +105,7 @@ class Run:
         if "queries" in known and "fates" not in known["queries"]:
             attempts = frame(TABLES["attempts"], known["attempts"])
             known["queries"]["fates"] = _fates(known["queries"]["query"], attempts)
-        schema = {**TABLES, **_extra_tables(known)}
-        unknown = [name for name in known if name not in schema]
-        if unknown:
-            raise ValueError(f"a run has no table {unknown[0]}")
+        schema = _schema(facts["backend"], known)
         tables = {name: frame(schema[name], table) for name, table in known.items()}
         if tables.keys() - TABLES.keys():
             kept = TABLES.keys() | wanted(facts["scenario"])
@@ -153,7 +148,7 @@ class Run:
         """
         path = Path(folder)
         captures = {link: self.capture(link) for link in self.captures}
-        schema = {**TABLES, **_extra_tables(self.tables)}
+        schema = _schema(self.backend, self.tables)
         run_folder.write(path, self.document(), self.tables, captures, schema)
         saved = replace(self, folder=path)
         saved.__dict__["summary"] = self.summary
@@ -272,6 +267,18 @@ class Run:
     def links(self) -> pl.DataFrame:
         """One row a sample of a link."""
         return self.tables["links"]
+
+
+def _schema(
+    backend: str, tables: Mapping[str, Mapping[str, Any] | pl.DataFrame]
+) -> dict[str, Table]:
+    """The tables of every run, and what else these are.
+
+    Raises:
+        ValueError: One of them is unknown.
+    """
+    known = {**TABLES, **_extra_tables(tables)}
+    return {**known, **declared(backend, tables, known)}
 
 
 def _extra_tables(names: Collection[str]) -> dict[str, Table]:

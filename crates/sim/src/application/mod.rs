@@ -13,10 +13,12 @@
 //! traffic group, or one server; it numbers its own connections and timers.
 //!
 //! To add a kind of traffic: a file with its settings (`Settings`) and its behaviour
-//! ([`Application`]), and a line in the list at the end of this file.
+//! ([`Application`]), and a line in the list at the end of this file. One from outside of this crate
+//! goes into a plan by [`Kind::custom`].
 
 pub mod bulk;
 pub mod connection;
+mod custom;
 pub mod dns;
 mod draw;
 pub mod flood;
@@ -35,11 +37,12 @@ use core::fmt;
 
 use narrows_units::Time;
 
+pub use self::custom::{Custom, Outside};
 pub use self::draw::Draw;
 pub use self::host::{Association, Dial, Host, View};
 use crate::plan::Plan;
 use crate::record::Records;
-pub(crate) use crate::shortcuts::Use;
+pub use crate::shortcuts::Use;
 use crate::table::Table;
 
 /// What runs at a host, or at several: it is told what happens.
@@ -221,23 +224,26 @@ macro_rules! kinds {
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum Kind {
             $($(#[doc = $doc])+ $name($settings),)+
+            /// One that is not ours; it has no form in a plan that is written down.
+            #[cfg_attr(feature = "serde", serde(skip))]
+            Custom(Custom),
         }
 
         impl Settings for Kind {
             fn check(&self, plan: &Plan) -> Result<usize, String> {
-                match self { $(Self::$name(settings) => settings.check(plan),)+ }
+                match self { $(Self::$name(settings) => settings.check(plan),)+ Self::Custom(custom) => custom.check(plan) }
             }
 
             fn uses(&self, plan: &Plan) -> Vec<Use> {
-                match self { $(Self::$name(settings) => settings.uses(plan),)+ }
+                match self { $(Self::$name(settings) => settings.uses(plan),)+ Self::Custom(custom) => custom.uses(plan) }
             }
 
             fn queries(&self) -> u64 {
-                match self { $(Self::$name(settings) => settings.queries(),)+ }
+                match self { $(Self::$name(settings) => settings.queries(),)+ Self::Custom(_) => 0 }
             }
 
             fn build(self, name: &str) -> Box<dyn Application> {
-                match self { $(Self::$name(settings) => settings.build(name),)+ }
+                match self { $(Self::$name(settings) => settings.build(name),)+ Self::Custom(custom) => custom.build(name) }
             }
         }
     };

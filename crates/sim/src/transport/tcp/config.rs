@@ -77,7 +77,7 @@ pub struct Config {
 }
 
 /// Congestion control algorithms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
@@ -89,6 +89,9 @@ pub enum Congestion {
     Reno,
     /// RFC 9438, as Linux does it.
     Cubic,
+    /// One that is not ours; it has no form in a plan that is written down.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    Custom(super::Custom),
 }
 
 /// How lost segments are found and sent again.

@@ -19,6 +19,7 @@ pub(crate) use clock::{Context, tick_us};
 pub use config::{
     AckPolicy, Config, Congestion, EcnControl, EcnResponse, Recovery, Reduction, RestartAfterIdle,
 };
+pub use congestion::{CloneControl, CongestionControl, Custom, Signal, Window};
 pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use profiles::ConfigError;

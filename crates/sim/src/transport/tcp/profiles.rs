@@ -181,11 +181,11 @@ mod tests {
     fn impossible_settings_are_named() {
         let config = Config::profile("linux-6").expect("a known profile");
         let field = |config: Config| config.check().expect_err("impossible").field;
-        assert_eq!(field(Config { mss: 12, ..config }), "mss");
-        assert_eq!(field(Config { initial_window: 0, ..config }), "initial_window");
-        let tahoe = Config { recovery: Recovery::Tahoe, ..config };
+        assert_eq!(field(Config { mss: 12, ..config.clone() }), "mss");
+        assert_eq!(field(Config { initial_window: 0, ..config.clone() }), "initial_window");
+        let tahoe = Config { recovery: Recovery::Tahoe, ..config.clone() };
         assert_eq!(field(tahoe), "recovery");
-        assert_eq!(field(Config { reduction: Reduction::AtOnce, ..config }), "reduction");
+        assert_eq!(field(Config { reduction: Reduction::AtOnce, ..config.clone() }), "reduction");
         assert_eq!(field(Config { min_rto: Span::from_secs(200), ..config }), "min_rto");
     }
 }

@@ -5,37 +5,43 @@
 
 mod cubic;
 mod hystart;
+mod outside;
 mod reno;
 
-pub(crate) use cubic::{Cubic, Progress};
+use cubic::Cubic;
+pub(crate) use cubic::Progress;
+pub use outside::{CloneControl, CongestionControl, Custom};
 
-use super::clock::Context;
-use super::{Congestion, EcnResponse};
+use narrows_units::Span;
+
+use super::clock::{Context, elapsed_us};
+use super::{Congestion, EcnResponse, Seq};
 
 /// The congestion window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Window {
+pub struct Window {
     /// `snd_cwnd`, in segments.
-    pub(crate) cwnd: u32,
+    pub cwnd: u32,
     /// `snd_ssthresh`, in segments.
-    pub(crate) ssthresh: u32,
+    pub ssthresh: u32,
     /// `snd_cwnd_cnt`: segments acknowledged towards the next increase.
-    pub(crate) count: u32,
+    pub count: u32,
 }
 
 /// "Unbounded" (`TCP_INFINITE_SSTHRESH`).
 pub(crate) const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 impl Window {
+    /// Whether the window is below the threshold up to which it grows with every segment.
     #[inline]
-    pub(crate) fn in_slow_start(&self) -> bool {
+    pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
     /// `tcp_slow_start`: one segment for each acknowledged one, up to ssthresh; gives back the
     /// acknowledged segments that are left over.
     #[inline]
-    pub(crate) fn slow_start(&mut self, acked: u32) -> u32 {
+    pub fn slow_start(&mut self, acked: u32) -> u32 {
         let cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh);
         let left = acked - (cwnd - self.cwnd);
         self.cwnd = cwnd;
@@ -44,7 +50,7 @@ impl Window {
 
     /// `tcp_cong_avoid_ai`: one segment more for every `per_increase` acknowledged ones.
     #[inline]
-    pub(crate) fn additive_increase(&mut self, per_increase: u32, acked: u32) {
+    pub fn additive_increase(&mut self, per_increase: u32, acked: u32) {
         let per_increase = per_increase.max(1);
         if self.count >= per_increase {
             self.count = 0;
@@ -61,26 +67,94 @@ impl Window {
 
 /// Why the window shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
+pub enum Signal {
+    /// A segment was lost.
     Loss,
+    /// The receiver says that a router has marked one.
     EcnEcho,
 }
 
-/// `ca_ops->ssthresh`: where the window has to go.
-pub(crate) fn ssthresh(cx: &Context, cubic: &mut Cubic, cwnd: u32, signal: Signal) -> u32 {
-    let gentle = signal == Signal::EcnEcho && cx.config.ecn_response == EcnResponse::Abe;
-    match cx.config.congestion {
-        Congestion::Reno => reno::ssthresh(cwnd, gentle),
-        Congestion::Cubic => cubic.ssthresh(cwnd, gentle),
-    }
+/// The congestion control of one sender, with its state.
+#[derive(Clone, Debug)]
+pub(crate) enum Control {
+    Reno,
+    Cubic(Cubic),
+    Custom(Box<dyn CongestionControl>),
 }
 
-/// `ca_ops->cong_avoid`: the window grows after `acked` segments; call only where the window
-/// limited the sender.
-#[inline]
-pub(crate) fn avoid(cx: &Context, cubic: &mut Cubic, window: &mut Window, acked: u32) {
-    match cx.config.congestion {
-        Congestion::Reno => reno::avoid(window, acked),
-        Congestion::Cubic => cubic.avoid(cx, window, acked),
+impl Control {
+    pub(crate) fn new(congestion: &Congestion) -> Self {
+        match congestion {
+            Congestion::Reno => Self::Reno,
+            Congestion::Cubic => Self::Cubic(Cubic::default()),
+            Congestion::Custom(custom) => Self::Custom(custom.make()),
+        }
+    }
+
+    /// `ca_ops->init`: the connection is established, in which `rtt_us` was measured.
+    pub(crate) fn start(&mut self, now_us: u32, snd_nxt: Seq, rtt_us: Option<u32>) {
+        if let Self::Cubic(cubic) = self {
+            cubic.reset(now_us, snd_nxt);
+            cubic.delay_min_us = rtt_us.unwrap_or(0);
+        }
+    }
+
+    /// `ca_ops->ssthresh`: where the window has to go.
+    pub(crate) fn ssthresh(&mut self, cx: &Context, cwnd: u32, signal: Signal) -> u32 {
+        let gentle = signal == Signal::EcnEcho && cx.config.ecn_response == EcnResponse::Abe;
+        match self {
+            Self::Reno => reno::ssthresh(cwnd, gentle),
+            Self::Cubic(cubic) => cubic.ssthresh(cwnd, gentle),
+            Self::Custom(control) => control.ssthresh(cx.now, cwnd, signal).max(2),
+        }
+    }
+
+    /// `ca_ops->cong_avoid`: the window grows after `acked` segments; call only where the window
+    /// limited the sender.
+    #[inline]
+    pub(crate) fn avoid(&mut self, cx: &Context, window: &mut Window, acked: u32) {
+        match self {
+            Self::Reno => reno::avoid(window, acked),
+            Self::Cubic(cubic) => cubic.avoid(cx, window, acked),
+            Self::Custom(control) => {
+                control.avoid(cx.now, window, acked);
+                window.cwnd = window.cwnd.max(1);
+            }
+        }
+    }
+
+    /// `ca_ops->pkts_acked`: a delay sample.
+    #[inline]
+    pub(crate) fn on_delay(
+        &mut self,
+        cx: &Context,
+        window: &mut Window,
+        delay_us: u32,
+        progress: Progress,
+    ) {
+        match self {
+            Self::Reno => {}
+            Self::Cubic(cubic) => cubic.on_delay(cx, window, delay_us, progress),
+            Self::Custom(control) => {
+                control.on_round_trip(cx.now, Span::from_us(delay_us.into()));
+            }
+        }
+    }
+
+    /// `ca_ops->set_state` with `TCP_CA_Loss`.
+    pub(crate) fn on_timeout(&mut self, cx: &Context, snd_nxt: Seq) {
+        match self {
+            Self::Reno => {}
+            Self::Cubic(cubic) => cubic.reset(cx.us, snd_nxt),
+            Self::Custom(control) => control.on_timeout(cx.now),
+        }
+    }
+
+    /// `ca_ops->cwnd_event` with `CA_EVENT_TX_START`: nothing was in flight since `last_sent_us`.
+    #[inline]
+    pub(crate) fn on_restart(&mut self, cx: &Context, last_sent_us: u32) {
+        if let Self::Cubic(cubic) = self {
+            cubic.on_restart(cx, elapsed_us(cx.us, last_sent_us));
+        }
     }
 }

@@ -7,9 +7,9 @@ use super::rack::sent_after;
 use super::scoreboard::{FIN, LOST, RETRANS, RETRANSMITTED, Record, SACKED};
 use super::{DEFAULT_REORDERING, Sender, State, Timer, todo};
 use crate::transport::tcp::clock::{Context, elapsed_us};
-use crate::transport::tcp::congestion::{self, Progress};
+use crate::transport::tcp::congestion::Progress;
 use crate::transport::tcp::segment::Header;
-use crate::transport::tcp::{Congestion, Flags, Seq};
+use crate::transport::tcp::{Flags, Seq};
 
 /// What one acknowledgement has said so far.
 #[derive(Clone, Copy, Debug)]
@@ -379,17 +379,9 @@ impl Sender {
             // Measured from data sent before the head was sent again: the head may wait longer.
             ack.set(flag::SET_TIMER);
         }
-        if cx.config.congestion == Congestion::Cubic
-            && let Some(delay_us) = control_rtt_us
-        {
-            let progress = Progress {
-                snd_una: self.snd_una,
-                snd_nxt: self.snd_nxt,
-                srtt_us: self.srtt_us >> 3,
-                mss: u32::from(self.mss),
-            };
-            self.cubic.on_delay(cx, &mut self.window, delay_us, progress);
-        }
+        let Some(delay_us) = control_rtt_us else { return };
+        let progress = self.progress();
+        self.control.on_delay(cx, &mut self.window, delay_us, progress);
     }
 
     /// `tcp_ack_update_rtt`; whether there was a sample.
@@ -427,13 +419,24 @@ impl Sender {
             return;
         }
         // `tcp_may_raise_cwnd`: with much reordering, SACKed segments count as well.
-        let raising = if self.reordering > DEFAULT_REORDERING {
+        let raising = if self.reordering() > DEFAULT_REORDERING {
             flag::FORWARD_PROGRESS
         } else {
             flag::DATA_ACKED
         };
         if ack.has(raising) && self.is_cwnd_limited() {
-            congestion::avoid(cx, &mut self.cubic, &mut self.window, delivered);
+            self.control.avoid(cx, &mut self.window, delivered);
+        }
+    }
+
+    /// What congestion controls may know beside the window.
+    #[inline]
+    pub(super) fn progress(&self) -> Progress {
+        Progress {
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+            srtt_us: self.srtt_us >> 3,
+            mss: u32::from(self.mss),
         }
     }
 

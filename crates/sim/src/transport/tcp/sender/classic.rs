@@ -12,10 +12,10 @@
 use super::ack::{Ack, flag};
 use super::scoreboard::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED};
 use super::{Sender, State, todo};
+use crate::transport::tcp::Recovery;
 use crate::transport::tcp::clock::{Context, elapsed_us};
-use crate::transport::tcp::congestion::{self, Progress, Signal};
+use crate::transport::tcp::congestion::Signal;
 use crate::transport::tcp::segment::Header;
-use crate::transport::tcp::{Congestion, Recovery};
 
 /// The third duplicate starts fast retransmit (RFC 5681, 3.2).
 const THIRD: u16 = 3;
@@ -61,15 +61,8 @@ impl Sender {
             self.min_rtt_us = self.min_rtt_us.min(rtt_us.max(1));
             self.estimate_and_set_rto(cx, rtt_us);
             self.rtt_seq = self.snd_nxt;
-            if cx.config.congestion == Congestion::Cubic {
-                let progress = Progress {
-                    snd_una: self.snd_una,
-                    snd_nxt: self.snd_nxt,
-                    srtt_us: self.srtt_us >> 3,
-                    mss: u32::from(self.mss),
-                };
-                self.cubic.on_delay(cx, &mut self.window, rtt_us, progress);
-            }
+            let progress = self.progress();
+            self.control.on_delay(cx, &mut self.window, rtt_us, progress);
         }
         self.dupacks = 0;
         let mut restart_timer = true;
@@ -93,7 +86,7 @@ impl Sender {
         }
         // An echo of congestion opens no window (ns-2.35, `recv_newack_helper`).
         if self.state != State::Recovery && !ack.has(flag::ECE) && self.is_cwnd_limited() {
-            congestion::avoid(cx, &mut self.cubic, &mut self.window, 1);
+            self.control.avoid(cx, &mut self.window, 1);
         }
         if restart_timer || self.packets_out == 0 {
             self.rearm_rto(cx);
@@ -135,7 +128,7 @@ impl Sender {
     fn halve(&mut self, cx: &Context, signal: Signal) {
         self.high_seq = self.snd_nxt;
         let window = &mut self.window;
-        window.ssthresh = congestion::ssthresh(cx, &mut self.cubic, window.cwnd, signal);
+        window.ssthresh = self.control.ssthresh(cx, window.cwnd, signal);
         window.cwnd = window.ssthresh;
         window.count = 0;
         self.queue_cwr = self.ecn;
@@ -150,9 +143,7 @@ impl Sender {
         }
         self.clear_hints();
         self.halve(cx, Signal::Loss);
-        if cx.config.congestion == Congestion::Cubic {
-            self.cubic.reset(cx.us, self.snd_nxt);
-        }
+        self.control.on_timeout(cx, self.snd_nxt);
         self.window.cwnd = 1;
         self.inflation = 0;
         self.dupacks = 0;

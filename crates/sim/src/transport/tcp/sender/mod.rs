@@ -37,8 +37,8 @@ pub(crate) use output::Outgoing;
 
 use self::scoreboard::Scoreboard;
 use super::clock::Context;
-use super::congestion::{Cubic, INFINITE_SSTHRESH, Window};
-use super::{Config, Congestion, Recovery, Seq};
+use super::congestion::{Control, INFINITE_SSTHRESH, Window};
+use super::{Config, Recovery, Seq};
 use crate::foresight::{Step, Touch};
 
 /// `tcp_ca_state`.
@@ -156,19 +156,18 @@ pub(crate) struct Sender {
     prr_out: u32,
     /// Timestamp of the first retransmission; 0: none.
     retrans_stamp: u32,
-    reordering: u32,
     /// `tlp_high_seq`, while a probe is out.
     probe_end: Seq,
     retransmit_hint: u32,
+    control: Control,
     dsack_dups: u32,
-    pub(crate) cubic: Cubic,
     tally: Tally,
 }
 
 // A flow with all that belongs to it is to stay below 1000 bytes.
 const _: () = assert!(size_of::<Sender>() <= 344);
 
-/// `tp->rack`.
+/// `tp->rack`, and `tp->reordering`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rack {
     /// When the most recently sent of all delivered segments was sent, and where it ends.
@@ -176,6 +175,8 @@ struct Rack {
     end: Seq,
     rtt_us: u32,
     last_delivered: u32,
+    /// At most `MOST_REORDERING`.
+    reordering: u16,
     reo_wnd_steps: u8,
     reo_wnd_persist: u8,
     advanced: bool,
@@ -242,7 +243,11 @@ impl Sender {
             cwnd_stamp_us: 0,
             last_sent_us: 0,
             burst: 0,
-            rack: Rack { reo_wnd_steps: 1, ..Rack::default() },
+            rack: Rack {
+                reo_wnd_steps: 1,
+                reordering: DEFAULT_REORDERING as u16,
+                ..Rack::default()
+            },
             cwnd_limited: false,
             fin_queued: false,
             fin_sent: false,
@@ -264,14 +269,13 @@ impl Sender {
             prr_delivered: 0,
             prr_out: 0,
             retrans_stamp: 0,
-            reordering: DEFAULT_REORDERING,
             probe_end: first,
             probe_out: false,
             retransmit_hint: 0,
             dsack_dups: 0,
             dupacks: 0,
             inflation: 0,
-            cubic: Cubic::default(),
+            control: Control::new(&config.congestion),
             tally: Tally::default(),
         }
     }
@@ -301,10 +305,7 @@ impl Sender {
         if start.restart_window {
             self.window.cwnd = 1;
         }
-        if cx.config.congestion == Congestion::Cubic {
-            self.cubic.reset(start.at_us, self.snd_nxt);
-            self.cubic.delay_min_us = start.rtt_us.unwrap_or(0);
-        }
+        self.control.start(start.at_us, self.snd_nxt, start.rtt_us);
         self.todo |= todo::NEW;
     }
 
@@ -402,6 +403,16 @@ impl Sender {
         self.probe_out.then_some(self.probe_end)
     }
 
+    /// `tp->reordering`: segments that may overtake one without a sign of loss.
+    #[inline]
+    fn reordering(&self) -> u32 {
+        self.rack.reordering.into()
+    }
+
+    fn set_reordering(&mut self, segments: u32) {
+        self.rack.reordering = segments.min(MOST_REORDERING.into()) as u16;
+    }
+
     /// `inet_csk_reset_xmit_timer`.
     #[inline]
     fn arm(&mut self, cx: &Context, timer: Timer, jiffies: u32) {
@@ -483,7 +494,7 @@ pub(crate) struct Start {
 /// `sysctl_tcp_reordering`: duplicate acknowledgements that mean a loss (RFC 5681).
 const DEFAULT_REORDERING: u32 = 3;
 /// `sysctl_tcp_max_reordering`.
-const MOST_REORDERING: u32 = 300;
+const MOST_REORDERING: u16 = 300;
 /// `TCP_TIMEOUT_FALLBACK`.
 const FALLBACK_RTO: narrows_units::Span = narrows_units::Span::from_secs(3);
 /// `TCP_TIMEOUT_MIN_US`: what the timers of RACK and of the tail loss probe add to a round trip.

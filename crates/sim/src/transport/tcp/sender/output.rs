@@ -192,10 +192,8 @@ impl Sender {
                 self.fin_sent = true;
             }
         }
-        if self.packets_out == 0 && cx.config.congestion == crate::transport::tcp::Congestion::Cubic
-        {
-            let idle_us = crate::transport::tcp::clock::elapsed_us(cx.us, self.last_sent_us);
-            self.cubic.on_restart(cx, idle_us);
+        if self.packets_out == 0 {
+            self.control.on_restart(cx, self.last_sent_us);
         }
         self.last_sent_us = cx.us;
         self.snd_nxt = record.end();

@@ -43,7 +43,7 @@ impl Sender {
     fn reordering_window_us(&self) -> u32 {
         if !self.reord_seen {
             // Be quick during recovery, and where three segments have arrived above the hole.
-            if self.state >= State::Recovery || self.sacked_out >= self.reordering {
+            if self.state >= State::Recovery || self.sacked_out >= self.reordering() {
                 return 0;
             }
         }

@@ -8,7 +8,7 @@
 
 use super::ack::{Ack, Resend, flag};
 use super::scoreboard::{LOST, RETRANSMITTED, SACKED};
-use super::{MOST_REORDERING, Sender, State};
+use super::{Sender, State};
 use crate::transport::tcp::Recovery;
 use crate::transport::tcp::clock::Context;
 use crate::transport::tcp::congestion::Signal;
@@ -133,14 +133,14 @@ impl Sender {
 
     /// `tcp_force_fast_retransmit`.
     pub(super) fn must_retransmit_fast(&self, cx: &Context) -> bool {
-        let far = self.snd_una + self.reordering * u32::from(self.mss);
+        let far = self.snd_una + self.reordering() * u32::from(self.mss);
         self.uses_sack(cx) && self.highest_sack_seq().after(far)
     }
 
     /// `tcp_time_to_recover`.
     fn is_time_to_recover(&self, cx: &Context) -> bool {
         // RFC 5681, 3.2: the third duplicate. RACK marks by time instead.
-        self.lost_out > 0 || (!self.uses_rack(cx) && self.sacked_out + 1 > self.reordering)
+        self.lost_out > 0 || (!self.uses_rack(cx) && self.sacked_out + 1 > self.reordering())
     }
 
     /// `tcp_identify_packet_loss`.
@@ -165,7 +165,7 @@ impl Sender {
     /// acknowledgement (RFC 6582, 3.2).
     fn mark_lost_reno(&mut self, advanced: bool) {
         let partial = self.state == State::Recovery && advanced;
-        let third = self.state < State::Recovery && self.sacked_out >= self.reordering;
+        let third = self.state < State::Recovery && self.sacked_out >= self.reordering();
         let head = self.board.head();
         if (partial || third) && !self.board.at(head).has(LOST) {
             self.mark_lost(head);
@@ -199,8 +199,8 @@ impl Sender {
         if !self.uses_sack(cx) {
             return;
         }
-        if self.sacked_out >= self.reordering {
-            self.mark_head_lost(self.sacked_out - self.reordering, false);
+        if self.sacked_out >= self.reordering() {
+            self.mark_head_lost(self.sacked_out - self.reordering(), false);
         } else if first {
             self.mark_head_lost(1, true);
         }
@@ -279,7 +279,7 @@ impl Sender {
         let holes = self.lost_out.max(1).min(self.packets_out);
         if self.sacked_out + holes > self.packets_out {
             self.sacked_out = self.packets_out - holes;
-            self.reordering = (self.packets_out + addend).clamp(1, MOST_REORDERING);
+            self.set_reordering((self.packets_out + addend).max(1));
             self.reord_seen = true;
         }
     }

@@ -5,9 +5,9 @@
 
 use super::ack::{Ack, flag};
 use super::{Sender, State};
+use crate::transport::tcp::Reduction;
 use crate::transport::tcp::clock::Context;
-use crate::transport::tcp::congestion::{self, Signal};
-use crate::transport::tcp::{Congestion, Reduction};
+use crate::transport::tcp::congestion::{Control, INFINITE_SSTHRESH, Signal};
 
 impl Sender {
     /// `tcp_init_cwnd_reduction`.
@@ -18,7 +18,7 @@ impl Sender {
         self.prior_cwnd = self.window.cwnd;
         self.prr_delivered = 0;
         self.prr_out = 0;
-        self.window.ssthresh = congestion::ssthresh(cx, &mut self.cubic, self.window.cwnd, signal);
+        self.window.ssthresh = self.control.ssthresh(cx, self.window.cwnd, signal);
         self.queue_cwr = self.ecn;
     }
 
@@ -60,9 +60,9 @@ impl Sender {
         }
         let count = self.window.count + 1;
         self.window.count = count & 1;
-        let floor = match cx.config.congestion {
-            Congestion::Reno => self.window.ssthresh / 2,
-            Congestion::Cubic => self.window.ssthresh,
+        let floor = match self.control {
+            Control::Reno => self.window.ssthresh / 2,
+            Control::Cubic(_) | Control::Custom(_) => self.window.ssthresh,
         };
         if self.window.cwnd > floor {
             self.window.cwnd -= count >> 1;
@@ -76,7 +76,7 @@ impl Sender {
             self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
             return;
         }
-        if self.window.ssthresh < congestion::INFINITE_SSTHRESH
+        if self.window.ssthresh < INFINITE_SSTHRESH
             && (self.state == State::Cwr || self.may_undo || !cx.config.undo)
         {
             self.window.cwnd = self.window.ssthresh;

@@ -5,9 +5,8 @@
 
 use super::scoreboard::SACKED;
 use super::{DEFAULT_REORDERING, Sender, State, Timer, todo};
-use crate::transport::tcp::Congestion;
 use crate::transport::tcp::clock::{Context, elapsed_us};
-use crate::transport::tcp::congestion::{self, Signal};
+use crate::transport::tcp::congestion::Signal;
 
 impl Sender {
     /// The timer has fired, or may have.
@@ -90,20 +89,16 @@ impl Sender {
         {
             self.prior_ssthresh = self.current_ssthresh();
             self.prior_cwnd = self.window.cwnd;
-            self.window.ssthresh =
-                congestion::ssthresh(cx, &mut self.cubic, self.window.cwnd, Signal::Loss);
+            self.window.ssthresh = self.control.ssthresh(cx, self.window.cwnd, Signal::Loss);
             self.begin_undo(cx);
         }
-        if cx.config.congestion == Congestion::Cubic {
-            // `cubictcp_state`: CUBIC starts anew.
-            self.cubic.reset(cx.us, self.snd_nxt);
-        }
+        self.control.on_timeout(cx, self.snd_nxt);
         self.window.cwnd = self.in_flight() + 1;
         self.window.count = 0;
         self.cwnd_stamp_us = cx.us;
         // A time-out in spite of many SACKs: reordering was overestimated.
         if self.state <= State::Disorder && self.sacked_out >= DEFAULT_REORDERING {
-            self.reordering = self.reordering.min(DEFAULT_REORDERING);
+            self.set_reordering(self.reordering().min(DEFAULT_REORDERING));
         }
         self.state = State::Loss;
         self.high_seq = self.snd_nxt;

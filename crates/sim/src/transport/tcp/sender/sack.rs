@@ -7,7 +7,7 @@
 
 use super::ack::{Ack, flag, stamp_of};
 use super::scoreboard::{LOST, RETRANS, RETRANSMITTED, SACKED};
-use super::{MOST_REORDERING, Sender, State};
+use super::{Sender, State};
 use crate::transport::tcp::Seq;
 use crate::transport::tcp::clock::Context;
 
@@ -187,8 +187,8 @@ impl Sender {
         }
         let mss = u32::from(self.mss);
         let metric = highest.distance(low);
-        if metric > self.reordering * mss {
-            self.reordering = metric.div_ceil(mss).min(MOST_REORDERING);
+        if metric > self.reordering() * mss {
+            self.set_reordering(metric.div_ceil(mss));
         }
         self.reord_seen = true;
     }

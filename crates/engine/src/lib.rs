@@ -1,0 +1,190 @@
+//! A simulator with parts of one's own, as a program: `narrows run --backend "program:PATH ARGUMENTS"`
+//! starts it, hands it the plan of a scenario, and makes a run folder of its tables.
+//!
+//! The program's `main` is one call of [`serve`], with a function that puts its parts into the plan.
+//! narrows asks on standard input and reads standard output; standard error is for people.
+//!
+//! ```text
+//! -> the plan, as JSON on one line
+//! <- {"ok":"0.1.0"}                                with its version, or {"error":"what is wrong"}
+//! -> {"advance":10000}                             handle so many events
+//! -> "interrupt"                                   stop where it stands
+//! <- {"now_s":1.5,"progress":0.1,"events":10000,"stopped":"running"}
+//! -> "tables"
+//! <- {"tables":[{"name":"flows","columns":[{"name":"flow","type":"u32","bytes":400}, ...]}, ...]}
+//!    and the columns' values, one after the other, in that order
+//! ```
+//!
+//! Numbers are little-endian, flags are bytes, and names are an array in JSON. The program ends when
+//! its input does.
+
+use std::fmt;
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+
+use narrows_sim::Simulation;
+use narrows_sim::plan::Plan;
+use narrows_sim::table::{Column, Table};
+use serde::{Deserialize, Serialize};
+
+/// Runs the plan that comes on standard input, after `change` has put parts of its own into it.
+///
+/// What `change` says is wrong, in one line, is what `narrows run` says; so is what
+/// [`Simulation::new`] finds.
+pub fn serve<E: fmt::Display>(change: impl FnOnce(&mut Plan) -> Result<(), E>) -> ExitCode {
+    let (input, output) = (io::stdin().lock(), io::BufWriter::new(io::stdout().lock()));
+    match converse(input, output, change) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The same between any two streams.
+///
+/// # Errors
+///
+/// A stream fails, or a line is none of the requests.
+pub fn converse<E: fmt::Display>(
+    mut input: impl BufRead,
+    mut output: impl Write,
+    change: impl FnOnce(&mut Plan) -> Result<(), E>,
+) -> io::Result<()> {
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    let mut simulation = match begin(&line, change) {
+        Ok(simulation) => simulation,
+        Err(why) => return say(&mut output, &Reply::Error(why)),
+    };
+    say(&mut output, &Reply::Ok(env!("CARGO_PKG_VERSION")))?;
+    loop {
+        line.clear();
+        if input.read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        match serde_json::from_str(&line)? {
+            Request::Advance(events) => {
+                simulation.advance(events);
+                say(&mut output, &State::of(&simulation))?;
+            }
+            Request::Interrupt => {
+                simulation.interrupt();
+                say(&mut output, &State::of(&simulation))?;
+            }
+            Request::Tables => write_tables(&mut output, &simulation.tables())?,
+        }
+    }
+}
+
+fn begin<E: fmt::Display>(
+    line: &str,
+    change: impl FnOnce(&mut Plan) -> Result<(), E>,
+) -> Result<Simulation, String> {
+    let mut plan: Plan =
+        serde_json::from_str(line).map_err(|why| format!("standard input: no plan: {why}"))?;
+    change(&mut plan).map_err(|why| why.to_string())?;
+    Simulation::new(plan).map_err(|why| why.to_string())
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Request {
+    Advance(u64),
+    Interrupt,
+    Tables,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Reply<'a> {
+    Ok(&'a str),
+    Error(String),
+    Tables(Vec<TableHead<'a>>),
+}
+
+#[derive(Serialize)]
+struct State {
+    now_s: f64,
+    progress: f64,
+    events: u64,
+    stopped: &'static str,
+}
+
+impl State {
+    fn of(simulation: &Simulation) -> Self {
+        Self {
+            now_s: simulation.now().as_secs_f64(),
+            progress: simulation.progress(),
+            events: simulation.events(),
+            stopped: simulation.stopped().name(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct TableHead<'a> {
+    name: &'a str,
+    columns: Vec<ColumnHead<'a>>,
+}
+
+#[derive(Serialize)]
+struct ColumnHead<'a> {
+    name: &'a str,
+    r#type: &'static str,
+    bytes: usize,
+}
+
+fn say(output: &mut impl Write, reply: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *output, reply)?;
+    output.write_all(b"\n")?;
+    output.flush()
+}
+
+fn write_tables(output: &mut impl Write, tables: &[Table]) -> io::Result<()> {
+    let mut values = Vec::new();
+    let mut heads = Vec::with_capacity(tables.len());
+    for Table { name, columns } in tables {
+        let mut columns_heads = Vec::with_capacity(columns.len());
+        for (name, column) in columns {
+            let from = values.len();
+            let kind = write_column(&mut values, column)?;
+            columns_heads.push(ColumnHead { name, r#type: kind, bytes: values.len() - from });
+        }
+        heads.push(TableHead { name, columns: columns_heads });
+    }
+    say(output, &Reply::Tables(heads))?;
+    output.write_all(&values)?;
+    output.flush()
+}
+
+/// Adds a column's values; gives their type's name.
+fn write_column(to: &mut Vec<u8>, column: &Column) -> io::Result<&'static str> {
+    Ok(match column {
+        Column::F64(values) => {
+            to.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            "f64"
+        }
+        Column::U64(values) => {
+            to.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            "u64"
+        }
+        Column::U32(values) => {
+            to.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            "u32"
+        }
+        Column::U8(values) => {
+            to.extend(values);
+            "u8"
+        }
+        Column::Bool(values) => {
+            to.extend(values.iter().map(|&value| u8::from(value)));
+            "bool"
+        }
+        Column::Text(values) => {
+            serde_json::to_writer(to, values)?;
+            "string"
+        }
+    })
+}

@@ -1,0 +1,179 @@
+//! A remote shell: somebody types, and sees each letter when it comes back from the other end.
+//!
+//! Each key is a message of its own over one TCP connection, and its echo another: a row of the table
+//! `keys` each. Times between keys are exponentially distributed. Two applications: a [`Typist`], and
+//! the [`Shell`] that it is connected to.
+
+use narrows_sim::Random;
+use narrows_sim::application::{Application, Closed, Dial, Host, Message, Outside, Socket, Use};
+use narrows_sim::plan::Plan;
+use narrows_sim::table::{Column, Table};
+use narrows_units::{Span, Time};
+
+/// Settings of a typist.
+#[derive(Clone, Debug)]
+pub struct Typist {
+    /// The way to the shell: an index into the plan's paths.
+    pub there: usize,
+    /// The way back: an index into the plan's paths.
+    pub back: usize,
+    /// Settings of the typist's end: an index into the plan's `tcp`.
+    pub tcp: usize,
+    /// The shell: an index into the plan's applications.
+    pub shell: usize,
+    /// When the connection is opened.
+    pub start: Time,
+    /// Mean time between keys.
+    pub pause: Span,
+    /// Keys to type.
+    pub keys: u32,
+}
+
+/// Settings of a shell.
+#[derive(Clone, Debug)]
+pub struct Shell {
+    /// Settings of its ends: an index into the plan's `tcp`.
+    pub tcp: usize,
+}
+
+/// What SSH makes of a letter: 4 bytes of length, 16 of the encrypted packet, 16 of its code.
+pub const BYTES: u32 = 36;
+
+impl Outside for Typist {
+    fn check(&self, plan: &Plan) -> Result<usize, String> {
+        if self.there.max(self.back) >= plan.paths.len() {
+            return Err("there: no such path".into());
+        }
+        if self.tcp >= plan.tcp.len() {
+            return Err("tcp: no such settings".into());
+        }
+        if self.shell >= plan.applications.len() {
+            return Err("shell: no such application".into());
+        }
+        Ok(1)
+    }
+
+    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+        [self.there, self.back].map(|path| Use { path, bytes: Use::ACK, dns: false }).into()
+    }
+
+    fn build(&self, name: &str) -> Box<dyn Application> {
+        Box::new(Typing {
+            name: name.to_owned(),
+            settings: self.clone(),
+            random: None,
+            socket: None,
+            keys: Vec::new(),
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Typing {
+    name: String,
+    settings: Typist,
+    random: Option<Random>,
+    socket: Option<Socket>,
+    /// When each key was typed, and how long its echo took.
+    keys: Vec<(Time, Option<Span>)>,
+}
+
+impl Application for Typing {
+    fn start(&mut self, host: &mut Host<'_>) {
+        self.random = Some(host.random(&self.name));
+        host.wake(self.settings.start, 0);
+    }
+
+    fn timer(&mut self, host: &mut Host<'_>, _token: u32) {
+        let Some(random) = &mut self.random else { return };
+        let Some(socket) = self.socket else {
+            let Typist { there, back, tcp, shell, .. } = self.settings;
+            let dial = Dial { there, back, server: shell, port: PORT, tcp, number: 0, dns: false };
+            self.socket = Some(host.open(&dial, random));
+            return;
+        };
+        let tag = self.keys.len() as u32;
+        self.keys.push((host.now(), None));
+        host.send(socket, Message { bytes: BYTES, tag, notes: [0; 2] });
+        if tag + 1 < self.settings.keys {
+            host.wake(host.now() + random.exponential(self.settings.pause), 0);
+        }
+    }
+
+    fn opened(&mut self, host: &mut Host<'_>, _socket: Socket) {
+        host.wake(host.now(), 0);
+    }
+
+    fn received(&mut self, host: &mut Host<'_>, socket: Socket, echo: Message) {
+        if let Some((typed_at, took)) = self.keys.get_mut(echo.tag as usize) {
+            *took = Some(host.now().since(*typed_at));
+        }
+        if echo.tag + 1 == self.settings.keys {
+            host.close(socket);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.keys.last().is_some_and(|key| key.1.is_some())
+            && self.keys.len() as u32 == self.settings.keys
+    }
+
+    fn tables(&self, _plan: &Plan) -> Vec<Table> {
+        let ms = |took: &Option<Span>| took.map_or(f64::NAN, |took| took.as_secs_f64() * 1e3);
+        let columns = vec![
+            ("group", Column::Text(self.keys.iter().map(|_| self.name.clone()).collect())),
+            ("sent_s", Column::F64(self.keys.iter().map(|(at, _)| at.as_secs_f64()).collect())),
+            ("echo_ms", Column::F64(self.keys.iter().map(|(_, took)| ms(took)).collect())),
+        ];
+        vec![Table { name: "keys", columns }]
+    }
+}
+
+impl Outside for Shell {
+    fn check(&self, plan: &Plan) -> Result<usize, String> {
+        if self.tcp >= plan.tcp.len() {
+            return Err("tcp: no such settings".into());
+        }
+        // Typists open the connections.
+        Ok(0)
+    }
+
+    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+        // Typists name the ways of both directions.
+        Vec::new()
+    }
+
+    fn build(&self, _name: &str) -> Box<dyn Application> {
+        Box::new(Echoing { tcp: self.tcp })
+    }
+}
+
+#[derive(Debug)]
+struct Echoing {
+    tcp: usize,
+}
+
+impl Application for Echoing {
+    fn start(&mut self, host: &mut Host<'_>) {
+        host.listen(self.tcp, BACKLOG);
+    }
+
+    fn arrived(&mut self, host: &mut Host<'_>) {
+        while host.accept().is_some() {}
+    }
+
+    fn received(&mut self, host: &mut Host<'_>, socket: Socket, key: Message) {
+        host.send(socket, key);
+    }
+
+    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, how: Closed) {
+        if how == Closed::ByPeer {
+            host.close(socket);
+        }
+    }
+}
+
+/// SSH's.
+const PORT: u16 = 22;
+/// `listen(2)`'s second argument in OpenSSH.
+const BACKLOG: u32 = 128;

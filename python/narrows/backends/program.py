@@ -1,0 +1,221 @@
+"""A program as a backend: a simulator with parts of one's own (docs/extending.md).
+
+The name of the backend is `program:` and the command that starts it. It gets the plan, and gives
+what the compiled simulator does; crates/engine says in which words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from narrows import _core
+from narrows.backends.backend import Backend, BackendError, Progress, Refusal
+from narrows.backends.sim import run_sim
+from narrows.results import Run
+from narrows.results.foreign import PROGRAM
+
+if TYPE_CHECKING:
+    from narrows.scenario import Scenario
+
+__all__ = ["backend"]
+
+
+def backend(name: str) -> Backend:
+    """The backend of that name, which begins with `program:`.
+
+    Raises:
+        BackendError: The command is empty, or a quotation mark in it is never closed.
+    """
+    try:
+        command = shlex.split(name.removeprefix(PROGRAM))
+    except ValueError as error:
+        raise BackendError(f"backend: {name!r}: {str(error).lower()}") from None
+    if not command:
+        raise BackendError("backend: program: names no program; hint: program:target/release/mine")
+    return Backend(name, partial(_run, name, command), _refusals)
+
+
+def _refusals(scenario: Scenario) -> Sequence[Refusal]:
+    if not scenario.monitor.capture:
+        return ()
+    return [Refusal("monitor.capture", "a program captures no packets")]
+
+
+def _run(
+    name: str,
+    command: Sequence[str],
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    event_limit: int | None = None,
+) -> Run:
+    programs: list[_Program] = []
+
+    def engine(plan: str) -> _Program:
+        programs.append(_Program(command))
+        programs[-1].begin(plan)
+        return programs[-1]
+
+    try:
+        return run_sim(
+            scenario,
+            seed=seed,
+            progress=progress,
+            event_limit=event_limit,
+            engine=engine,
+            backend=name,
+        )
+    except (ValueError, pl.exceptions.PolarsError) as error:
+        # Of a table that is none: its columns are of different lengths, for one.
+        raise BackendError(f"{command[0]}: {str(error).splitlines()[0]}") from None
+    finally:
+        for program in programs:
+            program.end()
+
+
+class _Program:
+    """A run in a program: what `narrows.backends.sim.Engine` asks for."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._name = command[0]
+        self._state: Mapping[str, Any] = {
+            "now_s": 0.0,
+            "progress": 0.0,
+            "events": 0,
+            "stopped": "running",
+        }
+        try:
+            # Ctrl-C is for us: the program's run is then to be stopped, and its tables read.
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise BackendError(f"{self._name}: {why}; hint: is it built?") from None
+
+    def begin(self, plan: str) -> None:
+        """Hands it the plan."""
+        reply = self._ask(plan)
+        if "error" in reply:
+            raise BackendError(f"{self._name}: {reply['error']}")
+        version = reply.get("ok")
+        if version != _core.version:
+            raise BackendError(
+                f"{self._name}: was built with narrows {version}, and this is {_core.version}; "
+                "hint: build it again"
+            )
+
+    def end(self) -> None:
+        """Ends it, and waits for it."""
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        try:
+            self._process.wait(timeout=_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def now_s(self) -> float:
+        return float(self._state["now_s"])
+
+    @property
+    def progress(self) -> float:
+        return float(self._state["progress"])
+
+    @property
+    def events(self) -> int:
+        return int(self._state["events"])
+
+    @property
+    def stopped(self) -> str:
+        return str(self._state["stopped"])
+
+    def advance(self, max_events: int) -> bool:
+        self._take(self._ask(json.dumps({"advance": max_events})))
+        return self.stopped != "running"
+
+    def interrupt(self) -> None:
+        self._take(self._ask('"interrupt"'))
+
+    def tables(self) -> Mapping[str, Mapping[str, Any]]:
+        reply = self._ask('"tables"')
+        try:
+            return {
+                table["name"]: {
+                    column["name"]: self._column(column["type"], column["bytes"])
+                    for column in table["columns"]
+                }
+                for table in reply["tables"]
+            }
+        except (KeyError, TypeError, ValueError):
+            raise self._nonsense() from None
+
+    def capture(self, link: int) -> bytes:
+        raise BackendError(f"{self._name}: captures no packets")
+
+    def _column(self, type: str, size: int) -> Any:
+        assert self._process.stdout is not None, "it has a pipe"
+        data = self._process.stdout.read(size)
+        if len(data) != size:
+            raise self._gone()
+        if type == "string":
+            return json.loads(data)
+        return np.frombuffer(data, dtype=_TYPES[type])
+
+    def _take(self, state: Mapping[str, Any]) -> None:
+        if not self._state.keys() <= state.keys():
+            raise self._nonsense()
+        self._state = state
+
+    def _ask(self, line: str) -> Mapping[str, Any]:
+        assert self._process.stdin is not None, "it has a pipe"
+        assert self._process.stdout is not None, "it has a pipe"
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except OSError:
+            raise self._gone() from None
+        if not answer.endswith(b"\n"):
+            raise self._gone()
+        try:
+            reply = json.loads(answer)
+        except ValueError:
+            raise self._nonsense() from None
+        if not isinstance(reply, dict):
+            raise self._nonsense()
+        return reply
+
+    def _nonsense(self) -> BackendError:
+        return BackendError(
+            f"{self._name}: standard output is no answer; hint: print to standard error"
+        )
+
+    def _gone(self) -> BackendError:
+        try:
+            code = self._process.wait(timeout=_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            return BackendError(f"{self._name}: speaks no more")
+        return BackendError(f"{self._name}: ended (exit code {code}) before the run did")
+
+
+_PATIENCE_S = 10.0
+
+_TYPES = {"f64": "<f8", "u64": "<u8", "u32": "<u4", "u8": "u1", "bool": "?"}
