@@ -6,8 +6,10 @@ import os
 import signal
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.shared_data import REASON
 
@@ -15,12 +17,34 @@ SLOW_FOLDERS = {"cli", "dns_behaviour", "docs", "gateway", "lab", "runs"}
 """Tests here start processes or whole runs, most of them for a second each; `make check` leaves
 them to `make test`."""
 
-MACHINE_FOLDERS = {"backends", "dns_behaviour", "gateway", "lab", "probe"}
-"""Tests here watch real servers and kernels, and mostly wait: one process runs them, one by one,
-while others run the rest."""
+GROUPS = {
+    "tests/backends": "machine",
+    "tests/dns_behaviour": "machine",
+    "tests/gateway": "machine",
+    "tests/lab": "machine",
+    "tests/probe": "machine",
+    "tests/reproduce/test_wijnen.py": "machine",
+    "tests/kernel": "guest",
+}
+"""Folders and files whose tests one process runs, one by one, while others run the rest. Those of
+`machine` watch real servers and kernels, and mostly wait; those of `guest` share a guest kernel."""
 
-GUEST_FOLDERS = {"kernel"}
-"""Tests here share a guest kernel, which one process builds."""
+
+class Scheduling(LoadScopeScheduling):
+    """Gives each group to one process, and other tests to whichever is free.
+
+    pytest-xdist has `--dist loadgroup` for that, but with pytest 9.2 the groups that it writes into
+    the names of tests are lost.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return GROUPS.get(file, GROUPS.get(file.rpartition("/")[0], nodeid))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    """Instead of the schedulers that `--dist` names."""
+    return Scheduling(config, log)
 
 
 def pytest_configure() -> None:
@@ -33,22 +57,12 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what is slow, and what shares servers and networks, because of what it does.
-
-    First of all hooks: pytest-xdist reads the marks in its own.
-    """
-    marks = (
-        (SLOW_FOLDERS, pytest.mark.slow),
-        (MACHINE_FOLDERS, pytest.mark.xdist_group("machine")),
-        (GUEST_FOLDERS, pytest.mark.xdist_group("guest")),
-    )
-    for names, mark in marks:
-        folders = {Path(__file__).parent / name for name in names}
-        for item in items:
-            if folders.intersection(item.path.parents):
-                item.add_marker(mark)
+    """Marks what is slow because of what it does."""
+    folders = {Path(__file__).parent / name for name in SLOW_FOLDERS}
+    for item in items:
+        if folders.intersection(item.path.parents):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(wrapper=True)

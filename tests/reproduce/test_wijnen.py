@@ -89,7 +89,6 @@ def test_without_a_lab_it_says_why_and_tests_nothing(
     write([outcome], tmp_path / "out")
 
 
-@pytest.mark.xdist_group("machine")
 @pytest.mark.slow
 def test_old_and_new_writing_differ_by_a_round_trip() -> None:
     if reason := missing():
@@ -104,7 +103,6 @@ def test_old_and_new_writing_differ_by_a_round_trip() -> None:
     assert new == 1.0
 
 
-@pytest.mark.xdist_group("machine")
 @pytest.mark.slow
 def test_an_interrupt_ends_a_run() -> None:
     if reason := missing():
