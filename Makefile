@@ -28,10 +28,7 @@ check: setup lint ## Fast checks: linters and the tests that take seconds
 
 test: setup lint ## Everything that CI runs (with CI set: installs what tests need, none may skip)
 	@test -z "$$CI" || sh tools/install_test_tools.sh
-	cargo test --locked -q
-	sh tools/test_gateway.sh
-	$(BIN)/pytest -q -n auto --dist loadgroup
-	$(BIN)/python tools/check_wheel.py
+	sh tools/run_tests.sh $(BIN)
 
 lint: setup
 	cargo fmt --all --check

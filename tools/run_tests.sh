@@ -1,0 +1,20 @@
+#!/bin/sh
+# Runs every test: of the crates, of the gateway with its eBPF programs, of Python, of the wheel.
+#
+# Usage: run_tests.sh BIN, the folder of the environment's commands. Where CI is set, the guest kernel
+# of the kernel backend's tests is built meanwhile: much of the rest waits.
+set -eu
+bin=$1
+
+if [ -n "${CI:-}" ]; then
+    nice -n 5 "$bin/narrows" kernel prepare >.venv/tmp/guest.log 2>&1 &
+    guest=$!
+    # The tests that need a guest wait for it, build it if this failed, and say why.
+    trap 'kill "$guest" 2>/dev/null || :' EXIT
+    trap 'exit 130' INT TERM
+fi
+
+cargo test --locked -q
+sh tools/test_gateway.sh
+"$bin/pytest" -q -n auto --dist loadgroup
+"$bin/python" tools/check_wheel.py
