@@ -6,7 +6,7 @@ import json
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
-from pydantic import model_validator
+from pydantic import ConfigDict, model_validator
 
 from narrows import _core
 from narrows.scenario.base import Table
@@ -32,6 +32,9 @@ class Facts(NamedTuple):
 
 class Settings(Table):
     """A discipline's settings, or a table among them."""
+
+    # The extension gives the meanings: no source has them, and the search for it takes a while.
+    model_config = ConfigDict(use_attribute_docstrings=False)
 
     tags: ClassVar[dict[str, str]] = {}
     """Keys that take a word or a duration, and how a plan tags the duration."""
