@@ -7,7 +7,7 @@ use narrows_sim::plan::Plan;
 use narrows_sim::tcp;
 use narrows_wire::dns;
 use narrows_wire::tcp::{Cookie, Flags, Options, SackBlocks};
-use narrows_wire::{Ethernet, Ipv4, Packet, Payload, Tcp, Transport, Udp, WriteError};
+use narrows_wire::{Arp, Ethernet, Ipv4, Mac, Packet, Payload, Tcp, Transport, Udp, WriteError};
 
 use crate::message::{DnsPacket, Messages};
 use crate::{address, blocks, fragment};
@@ -100,6 +100,9 @@ impl<'a, W: Write> Writer<'a, W> {
                     (headers, Payload::Bytes(&message), usize::MAX)
                 }
             }
+            Frame::Arp { reply, broadcast } => {
+                return self.arp(packet, interface as u32, reply, broadcast);
+            }
             Frame::TooBig { ip_bytes, router, mtu, quoted } => {
                 self.frame =
                     self.too_big(packet, (ip_bytes, router, mtu), &quoted).map_err(invalid)?;
@@ -164,6 +167,28 @@ impl<'a, W: Write> Writer<'a, W> {
             payload.iter_mut().skip(at).zip(rest).for_each(|(byte, &said)| *byte = said);
         }
         Ok(payload)
+    }
+
+    /// ARP between the ends of a link.
+    fn arp(
+        &mut self,
+        packet: &Captured,
+        interface: u32,
+        reply: bool,
+        broadcast: bool,
+    ) -> io::Result<()> {
+        let link = &self.plan.links[packet.link as usize];
+        let (sender, target) = (link.from, link.to);
+        let asked = if broadcast { Mac::default() } else { address::mac(target) };
+        let arp = Arp {
+            reply,
+            sender: (address::mac(sender), address::ip(sender)),
+            target: (asked, address::ip(target)),
+        };
+        self.frame.clear();
+        arp.write(&mut self.frame);
+        let (at, bytes) = (packet.at.as_ps() / 1_000, self.frame.len() as u32);
+        blocks::packet(&mut self.out, interface, at, &self.frame, bytes)
     }
 
     /// A router's message, with as much of the segment as it quotes.

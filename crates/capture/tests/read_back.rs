@@ -85,6 +85,7 @@ fn accounted(captured: &Captured) -> usize {
             usize::from(part.map_or(ip_bytes, |part| part.ip_bytes))
         }
         Frame::TooBig { ip_bytes, .. } => usize::from(ip_bytes),
+        Frame::Arp { .. } => panic!("ARP is no IP packet"),
     }
 }
 
@@ -141,7 +142,7 @@ fn payloads_are_cut_and_headers_are_not() {
         for ((cut, whole), captured) in cut.iter().zip(&whole).zip(&captured) {
             let left_out = match captured.frame {
                 Frame::Tcp(segment) => u32::from(segment.len).saturating_sub(keep),
-                Frame::Udp { .. } | Frame::TooBig { .. } => 0,
+                Frame::Udp { .. } | Frame::TooBig { .. } | Frame::Arp { .. } => 0,
             };
             assert_eq!(cut.original_len as usize, whole.data.len());
             assert_eq!(cut.data[..], whole.data[..whole.data.len() - left_out as usize]);
@@ -207,4 +208,25 @@ fn lengths_that_no_message_has_are_refused() {
     assert!(matches!(check(&plan), Err(Error::Reply { min: 82, .. })));
     padded(&mut plan).sizes = Sizes::fixed(41, 972);
     assert!(matches!(check(&plan), Err(Error::Query { min: 80, .. })));
+}
+
+#[test]
+fn arp_between_routers_is_a_frame_of_its_own() {
+    let plan = plan();
+    let frames = [(false, true), (false, false), (true, false)];
+    let captured = frames.map(|(reply, broadcast)| {
+        common::captured(Time::ZERO, false, 0, Frame::Arp { reply, broadcast })
+    });
+    let file = both_links(&plan, &captured, None);
+    let link = &plan.links[DOWN];
+    let (sender, target) = (address::mac(link.from), address::mac(link.to));
+    for (packet, (reply, broadcast)) in packets(&file).iter().zip(frames) {
+        assert_eq!(packet.data[..6], if broadcast { [0xff; 6] } else { target.0 });
+        assert_eq!(packet.data[6..12], sender.0);
+        // RFC 826: the protocol, and request or reply.
+        assert_eq!((&packet.data[12..14], packet.data[21]), (&[8, 6][..], 1 + u8::from(reply)));
+        assert_eq!(packet.data[28..32], address::ip(link.from).octets());
+        assert_eq!(packet.data[38..42], address::ip(link.to).octets());
+        assert_eq!(packet.data.len(), 42);
+    }
 }

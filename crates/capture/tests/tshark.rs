@@ -84,7 +84,7 @@ fn segments_are_dissected_as_they_were() {
                     if sack == 0 { String::new() } else { sack.to_string() },
                 ))
             }
-            Frame::Udp { .. } | Frame::TooBig { .. } => None,
+            Frame::Udp { .. } | Frame::TooBig { .. } | Frame::Arp { .. } => None,
         })
         .collect();
     assert_eq!(fields(&file, "tcp", &names), expected);

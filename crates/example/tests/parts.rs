@@ -46,6 +46,7 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
         link_monitors: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
+        neighbours: Vec::new(),
         collapse: true,
     }
 }

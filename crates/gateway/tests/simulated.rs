@@ -119,6 +119,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
         link_monitors: Vec::new(),
         captures: vec![0, 1, 2, 3],
         changes: Vec::new(),
+        neighbours: Vec::new(),
         collapse: true,
     }
 }

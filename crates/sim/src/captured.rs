@@ -43,6 +43,13 @@ pub enum Frame {
         /// Which part of the datagram it is; `None`: all of it.
         part: Option<Part>,
     },
+    /// ARP between two routers (RFC 826).
+    Arp {
+        /// A reply; otherwise a request.
+        reply: bool,
+        /// A request to all.
+        broadcast: bool,
+    },
     /// A router's message that a TCP segment was longer than a link takes (RFC 1191, section 4).
     TooBig {
         /// IP packet length.

@@ -9,9 +9,10 @@ use crate::flow::{Flows, Notice};
 use crate::foresight::Foresight;
 use crate::monitor::Monitors;
 use crate::network::{Network, Taken};
-use crate::packet::Packet;
+use crate::packet::{Arp, Packet};
 use crate::plan::{Plan, PlanError};
 use crate::record::Records;
+use crate::shortcuts::Use;
 use crate::spoken::Carried;
 use crate::table::Table;
 use crate::tables;
@@ -86,9 +87,11 @@ impl Simulation {
         }
         let mut uses: Vec<_> =
             plan.applications.iter().flat_map(|application| application.kind.uses(&plan)).collect();
+        uses.extend(Use::of_neighbours(&plan));
         uses.sort_unstable();
         uses.dedup();
         let network = Network::new(&plan, &uses);
+        let neighbours = std::mem::take(&mut plan.neighbours);
         plan.paths = Vec::new();
         let queries = plan.queries();
         let planned = std::mem::take(&mut plan.applications);
@@ -113,6 +116,10 @@ impl Simulation {
         };
         if !simulation.plan.captures.is_empty() {
             simulation.flows.note_messages();
+        }
+        for (pair, neighbours) in neighbours.iter().enumerate() {
+            let flow = simulation.flows.add_neighbours(neighbours, &mut simulation.network);
+            simulation.network.neighbours.set_flow(pair, flow);
         }
         for number in 0..simulation.applications.len() {
             simulation.tell(number as u32, |application, host| application.start(host));
@@ -212,7 +219,10 @@ impl Simulation {
             Event::Landing(link) => {
                 if let Some(packet) = network.land(at, link) {
                     if packet.is_udp() {
-                        self.flows.handle_no_segment(at, &packet, network);
+                        match packet.arp() {
+                            Some(arp) => network.handle_arp(at, &packet, arp),
+                            None => self.flows.handle_no_segment(at, &packet, network),
+                        }
                     } else {
                         self.flows.handle_segment(at, packet, network);
                     }
@@ -229,6 +239,7 @@ impl Simulation {
             }
             Event::QueueSample(monitor) => self.monitors.sample_queue(at, monitor, network),
             Event::LinkSample(monitor) => self.monitors.sample_link(at, monitor, network),
+            Event::Neighbour(entry) => network.handle_neighbour_timer(at, entry),
             Event::HalfOpen(listener) => self.flows.repeat_syn_acks(at, listener, network),
         }
         if !self.network.losses.is_empty() {
@@ -300,6 +311,9 @@ impl Simulation {
             tables::queues(&self.monitors, plan),
             tables::links(&self.monitors, plan),
         ];
+        if self.network.neighbours.has_entries() {
+            all.push(tables::neighbours(&self.network.neighbours, plan));
+        }
         for table in self.applications.iter().flat_map(|application| application.tables(plan)) {
             match all.iter_mut().find(|other| other.name == table.name) {
                 Some(other) => other.append(table),
@@ -319,6 +333,10 @@ impl Simulation {
         let &Taken { at, link, first, last, ports, ref packet, ref whole, segment } = taken;
         let frame = match segment {
             Some(segment) => Frame::Tcp(segment),
+            None if packet.arp().is_some() => Frame::Arp {
+                reply: packet.arp() == Some(Arp::Reply),
+                broadcast: packet.arp() == Some(Arp::Request { broadcast: true }),
+            },
             None if packet.is_too_big() => Frame::TooBig {
                 ip_bytes: packet.bytes,
                 router: packet.router(),

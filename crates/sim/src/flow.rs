@@ -15,6 +15,7 @@ use crate::application::{Application, Closed, Datagram, Lost, Message, Socket, d
 use crate::foresight::{Step, Touch};
 use crate::network::Network;
 use crate::packet::{Label, Packet, Stamp};
+use crate::plan::NeighbourPair;
 use crate::spoken::Spoken;
 use crate::transport::connection::SetUp;
 use crate::transport::half_open::{Admission, Counts, HalfOpen, Limits};
@@ -215,6 +216,18 @@ impl Flows {
         network.paths.assign(flow, new.there, new.back);
         network.set_ports(flow, new.ports(flow));
         Socket { end: 2 * flow, generation }
+    }
+
+    /// Sets up the flow of neighbours that resolve each other's addresses; gives its number. No
+    /// application hears of it.
+    pub(crate) fn add_neighbours(&mut self, pair: &NeighbourPair, network: &mut Network) -> u32 {
+        let (flow, generation) = self.next_number();
+        let (there, back) = (pair.there as u32, pair.back as u32);
+        let owners = Owners { applications: [0; 2], numbers: [0; 2], there };
+        self.put(flow, Flow::Udp(Label::new(generation, false)), owners);
+        network.paths.assign(flow, there, back);
+        network.set_ports(flow, [0; 2]);
+        flow
     }
 
     /// Gives a connection a row in the table `flows`; the row's number.

@@ -1,12 +1,16 @@
 //! The network: links, paths and what is on its way.
 
 mod fragments;
+mod neighbours;
 mod obstacles;
 
 use narrows_qdisc::Dropped;
 use narrows_units::Time;
 
 use self::fragments::{Assembly, Fragments};
+pub(crate) use self::neighbours::Neighbours;
+pub(crate) use self::neighbours::check as check_neighbours;
+use self::neighbours::find_neighbours;
 pub use self::obstacles::Objection;
 pub(crate) use self::obstacles::answers;
 use self::obstacles::{Obstacles, find_obstacles};
@@ -32,6 +36,8 @@ pub enum LossReason {
     TooLong,
     /// Its fragments came too late, one after the other.
     Reassembly,
+    /// The next router's address could not be resolved.
+    NoNeighbour,
 }
 
 impl LossReason {
@@ -43,6 +49,7 @@ impl LossReason {
             Self::Middlebox(objection) => objection.name(),
             Self::TooLong => "mtu",
             Self::Reassembly => "reassembly",
+            Self::NoNeighbour => "no-neighbour",
         }
     }
 }
@@ -68,6 +75,7 @@ pub(crate) struct Network {
     pub(crate) losses: Vec<Loss>,
     pub(crate) captured: Vec<Taken>,
     obstacles: Obstacles,
+    pub(crate) neighbours: Neighbours,
     pub(crate) fragments: Fragments,
     dropped: Dropped<Slot>,
     /// What scheduled links have let go, in order; handled to the end before anything else.
@@ -105,9 +113,11 @@ impl Network {
             changes[change.link].push(change);
         }
         let obstacles = find_obstacles(plan);
+        let resolved = find_neighbours(plan);
         let mut links: Vec<Link> = Vec::with_capacity(plan.links.len());
         for (index, link) in plan.links.iter().enumerate() {
-            let looks = Looks { observed: observed[index], obstacle: obstacles[index] };
+            let looks =
+                Looks { observed: observed[index], obstacle: obstacles[index] || resolved[index] };
             links.push(Link::new(link, &changes[index], plan.seed, looks));
         }
         for &link in &plan.captures {
@@ -128,6 +138,7 @@ impl Network {
             losses: Vec::new(),
             captured: Vec::new(),
             obstacles: Obstacles::new(plan, &obstacles),
+            neighbours: Neighbours::new(plan),
             fragments: Fragments::default(),
             dropped: Vec::new(),
             released: Released::default(),
@@ -252,16 +263,24 @@ impl Network {
     }
 
     /// When a packet that comes to a link at `at` gets to the other end, and whether it is marked
-    /// on the way; `None`: it is lost, or a scheduled link has it.
+    /// on the way; `None`: it is lost, waits for an address, or a scheduled link has it.
     #[inline(never)]
-    fn enqueue(&mut self, at: Time, mut packet: Packet, index: u32) -> Option<(Time, bool)> {
-        let link = &mut self.links[index as usize];
-        if link.has_obstacle()
-            && let Some(reason) = self.obstruct(at, &packet, index)
-        {
-            self.lose(at, packet, index, reason);
-            return None;
+    fn enqueue(&mut self, at: Time, packet: Packet, index: u32) -> Option<(Time, bool)> {
+        if self.links[index as usize].has_obstacle() {
+            if let Some(reason) = self.obstruct(at, &packet, index) {
+                self.lose(at, packet, index, reason);
+                return None;
+            }
+            if !self.resolve(at, packet, index) {
+                return None;
+            }
         }
+        self.enter_queue(at, packet, index)
+    }
+
+    /// The same for a packet that nothing at the link's head holds back.
+    #[inline(always)]
+    fn enter_queue(&mut self, at: Time, mut packet: Packet, index: u32) -> Option<(Time, bool)> {
         let link = &mut self.links[index as usize];
         if link.is_scheduled() {
             let ports = if link.reads_ports() {
@@ -330,7 +349,7 @@ impl Network {
         if packet.is_fragment() {
             // It takes the rest of its datagram with it; that is told once.
             self.losses.extend(self.fragments.lose(at, &packet, link, reason));
-        } else if packet.is_udp() && !packet.is_too_big() {
+        } else if packet.is_udp() && !packet.is_other() {
             self.losses.push(Loss { packet, link, reason });
         }
         packet.discard(&mut self.pool);
@@ -367,6 +386,6 @@ impl Network {
 enum Carried {
     /// It is on a link's wire.
     OnItsWay,
-    /// A scheduled link has it, and may have let go others; or it is lost.
+    /// A scheduled link has it, and may have let go others; or it is lost, or waits for an address.
     Within,
 }

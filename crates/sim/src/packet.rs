@@ -82,10 +82,27 @@ const TIMESTAMPS: u8 = 1 << 3;
 const HAS_SACK: u8 = 1 << 4;
 /// With `UDP`, which then says no more than that it is not TCP: a router's message.
 const TOO_BIG: u8 = 1 << 6;
+/// With `UDP`, which then says no more than that it is not TCP: ARP, below IP.
+const ARP: u8 = TIMESTAMPS;
 /// With `UDP`.
 const FRAGMENT: u8 = 1 << 7;
 /// In `flags` of a fragment: others follow (RFC 791, 3.1).
 const MORE: u8 = 1;
+
+/// What an ARP packet says (RFC 826).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arp {
+    /// Who has this address? To all, or to the one who had it.
+    Request {
+        /// To all.
+        broadcast: bool,
+    },
+    /// The sender has it.
+    Reply,
+}
+
+/// RFC 826 for Ethernet and IPv4.
+pub(crate) const ARP_BYTES: u16 = 28;
 
 /// IPv4 without options (RFC 791, section 3.1).
 pub(crate) const IP_HEADER: u16 = 20;
@@ -281,6 +298,53 @@ impl Packet {
         }
     }
 
+    /// An ARP packet from a neighbour with this entry.
+    pub(crate) const fn arp_message(way: u32, entry: u32, arp: Arp) -> Self {
+        let operation = match arp {
+            Arp::Request { broadcast: false } => 0,
+            Arp::Request { broadcast: true } => 1,
+            Arp::Reply => 2,
+        };
+        Self {
+            way,
+            a: entry,
+            b: operation,
+            tsval: 0,
+            tsecr: 0,
+            extra: 0,
+            bytes: ARP_BYTES,
+            window: 0,
+            hop: 0,
+            flags: 0,
+            meta: UDP | ARP,
+            generation: 0,
+        }
+    }
+
+    /// What it says, if it is an ARP packet.
+    #[inline]
+    pub(crate) const fn arp(&self) -> Option<Arp> {
+        if self.meta & (UDP | ARP) != UDP | ARP {
+            return None;
+        }
+        Some(match self.b {
+            0 => Arp::Request { broadcast: false },
+            1 => Arp::Request { broadcast: true },
+            _ => Arp::Reply,
+        })
+    }
+
+    /// Of an ARP packet: the entry that its sender has for its receiver.
+    pub(crate) const fn arp_entry(&self) -> u32 {
+        self.a
+    }
+
+    /// Whether it is neither TCP nor UDP.
+    #[inline]
+    pub(crate) const fn is_other(&self) -> bool {
+        self.meta & UDP != 0 && self.meta & (TOO_BIG | ARP) != 0
+    }
+
     /// A middlebox's reset, as if the other end did not listen (RFC 9293, 3.10.7.1); `None` for a
     /// packet that is a reset itself.
     pub(crate) fn rejection(&self, pool: &SackPool) -> Option<Self> {
@@ -326,7 +390,7 @@ impl Packet {
         self.peek_segment(&SackPool::default()).len > 0
     }
 
-    /// A datagram, a part of one, or a router's message.
+    /// A datagram, a part of one, a router's message, or ARP.
     #[inline]
     pub(crate) fn is_udp(&self) -> bool {
         self.meta & UDP != 0
@@ -377,7 +441,7 @@ impl Packet {
 
     /// Whether it is a datagram whose UDP header a middlebox can read: a whole one, or its beginning.
     pub(crate) fn begins_datagram(&self) -> bool {
-        self.is_udp() && !self.is_too_big() && (!self.is_fragment() || self.window == 0)
+        self.is_udp() && !self.is_other() && (!self.is_fragment() || self.window == 0)
     }
 
     #[inline]

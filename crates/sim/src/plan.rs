@@ -13,6 +13,7 @@ pub use crate::application::{
     Draw, Kind, bulk, dns, flood, incast, on_off, page, ping, responder, trace, udp, voip,
 };
 use crate::link::MOST_IN_A_MS;
+use crate::network::check_neighbours;
 use crate::transport::tcp;
 
 /// A whole run.
@@ -51,6 +52,9 @@ pub struct Plan {
     /// Rates, and delays, that change during the run, in any order.
     #[cfg_attr(feature = "serde", serde(default))]
     pub changes: Vec<LinkChange>,
+    /// Routers that resolve each other's link-layer addresses by ARP; elsewhere all addresses are known.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub neighbours: Vec<NeighbourPair>,
     /// Computes what can be computed at once instead of scheduling it; results are the same.
     pub collapse: bool,
 }
@@ -103,6 +107,23 @@ pub struct Link {
     /// What looks into packets at the link's head and lets some not pass.
     #[cfg_attr(feature = "serde", serde(default))]
     pub middlebox: Option<Middlebox>,
+}
+
+/// Two routers at the ends of a link, which resolve each other's addresses.
+///
+/// Neither may be an end of other paths: it is TCP above that confirms a host's neighbours.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NeighbourPair {
+    /// A path of one link, from one to the other: an index into `paths`.
+    pub there: usize,
+    /// The path of one link back: an index into `paths`.
+    pub back: usize,
 }
 
 /// Ethernet's MTU.
@@ -333,7 +354,8 @@ impl Plan {
         for path in &self.paths {
             self.check_route(path.from, path.to, &path.links)?;
         }
-        let mut flows = 0usize;
+        check_neighbours(self).map_err(PlanError)?;
+        let mut flows = self.neighbours.len();
         for application in &self.applications {
             let uses = application
                 .kind

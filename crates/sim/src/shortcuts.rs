@@ -16,7 +16,7 @@ use narrows_units::{Rate, Span};
 
 use crate::link::{HIGHEST_BPS, Link};
 use crate::network::answers;
-use crate::packet::SHORTEST_FRAGMENT;
+use crate::packet::{ARP_BYTES, SHORTEST_FRAGMENT};
 use crate::paths::Paths;
 use crate::plan::Plan;
 
@@ -53,6 +53,12 @@ impl Feeder {
 impl Use {
     /// Length of the shortest IP packet of a TCP connection: an acknowledgement without options.
     pub const ACK: u16 = 40;
+
+    /// ARP packets between neighbours.
+    pub(crate) fn of_neighbours(plan: &Plan) -> impl Iterator<Item = Self> + '_ {
+        let paths = plan.neighbours.iter().flat_map(|pair| [pair.there, pair.back]);
+        paths.map(|path| Self { path, bytes: ARP_BYTES, dns: false })
+    }
 
     /// Datagrams of `shortest` to `longest` bytes along a path.
     pub(crate) fn of_datagrams(

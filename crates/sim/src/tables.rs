@@ -4,6 +4,7 @@ use narrows_units::{Span, Time};
 
 use crate::flow::{Flows, Row};
 use crate::monitor::Monitors;
+use crate::network::Neighbours;
 use crate::paths::Paths;
 use crate::plan::Plan;
 use crate::record::{Fate, Records};
@@ -159,6 +160,18 @@ pub(crate) fn links(monitors: &Monitors, plan: &Plan) -> Table {
         "lost": U64 = |row| row.lost,
     );
     Table { name: "links", columns }
+}
+
+/// What routers knew of their neighbours: a row for each change.
+pub(crate) fn neighbours(neighbours: &Neighbours, plan: &Plan) -> Table {
+    let rows = &neighbours.changes;
+    let columns = columns!(rows,
+        "t_s": F64 = |row| row.at.as_secs_f64(),
+        "node": Text = |row| plan.nodes[plan.links[row.link as usize].from].clone(),
+        "neighbour": Text = |row| plan.nodes[plan.links[row.link as usize].to].clone(),
+        "state": Text = |row| row.state.name().to_owned(),
+    );
+    Table { name: "neighbours", columns }
 }
 
 /// Seconds, NaN for "never".

@@ -117,6 +117,7 @@ fn plan(client: Client, server: Server) -> Plan {
         link_monitors: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
+        neighbours: Vec::new(),
         collapse: true,
     }
 }

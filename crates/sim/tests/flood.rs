@@ -108,6 +108,7 @@ fn plan(flood: Flood, backlog: u32, limits: Limits, seconds: u64) -> Plan {
         link_monitors: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
+        neighbours: Vec::new(),
         collapse: true,
     }
 }

@@ -119,7 +119,7 @@ fn segments_are_as_long_as_the_senders_own_link_takes() {
     let simulation = run(plan);
     let longest = simulation.captured(0).into_iter().map(|packet| match packet.frame {
         Frame::Tcp(segment) => 20 + segment.header_bytes() + segment.len,
-        Frame::Udp { .. } | Frame::TooBig { .. } => 0,
+        Frame::Udp { .. } | Frame::TooBig { .. } | Frame::Arp { .. } => 0,
     });
     assert_eq!(longest.max(), Some(1400));
 }

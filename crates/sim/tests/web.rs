@@ -48,6 +48,7 @@ fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
         link_monitors: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
+        neighbours: Vec::new(),
         collapse: true,
     }
 }

@@ -1,5 +1,5 @@
-//! Bytes to values and back, for the headers that narrows writes and reads: Ethernet II, IPv4, TCP
-//! with its options, UDP, and DNS messages.
+//! Bytes to values and back, for the headers that narrows writes and reads: Ethernet II, ARP, IPv4,
+//! TCP with its options, UDP, and DNS messages.
 //!
 //! A value holds the meaning, not the bytes: lengths, offsets and checksums are computed when it is
 //! written and checked when it is read. What others have sent is an error where it makes no sense,
@@ -24,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod arp;
 pub mod brief;
 pub mod dns;
 mod ethernet;
@@ -32,6 +33,7 @@ mod packet;
 pub mod tcp;
 mod udp;
 
+pub use arp::Arp;
 pub use ethernet::{Ethernet, Mac};
 pub use ipv4::Ipv4;
 pub use packet::{

@@ -1,4 +1,4 @@
-"""What runs have beyond the tables of every run: what their kinds of traffic record.
+"""What runs have beyond the tables of every run: what their kinds of traffic and links record.
 
 The kinds are asked when a run has something of theirs, as the scenario language takes a while to
 load.
@@ -17,10 +17,11 @@ __all__ = ["extra_table", "records", "summaries", "wanted"]
 
 
 def records() -> Mapping[str, Record]:
-    """What kinds of traffic record, by the name of the table."""
+    """What kinds of traffic and links record, by the name of the table."""
+    from narrows.scenario.neighbours import NEIGHBOURS
     from narrows.scenario.traffic import RECORDS
 
-    return RECORDS
+    return {**RECORDS, NEIGHBOURS.table.name: NEIGHBOURS}
 
 
 def extra_table(name: str) -> Table | None:
@@ -34,7 +35,13 @@ def wanted(scenario: Mapping[str, Any]) -> set[str]:
     from narrows.scenario.traffic import recorded_by
 
     groups = scenario.get("traffic", ())
-    return recorded_by(group.get("kind") for group in groups if isinstance(group, Mapping))
+    tables = recorded_by(group.get("kind") for group in groups if isinstance(group, Mapping))
+    links = scenario.get("links", ())
+    if any(isinstance(link, Mapping) and link.get("neighbours") == "arp" for link in links):
+        from narrows.scenario.neighbours import NEIGHBOURS
+
+        tables.add(NEIGHBOURS.table.name)
+    return tables
 
 
 def summaries(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any]:

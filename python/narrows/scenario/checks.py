@@ -44,6 +44,7 @@ def check(scenario: Scenario) -> None:
     _shared_servers_exist(scenario)
     _dns_servers_exist(scenario)
     _paths_exist(scenario)
+    _neighbours_are_routers(scenario)
     if scenario.end == "dns" and not scenario.dns:
         raise refuse("has no resolver workers to wait for", "add [[dns]] or leave end out", "end")
 
@@ -322,6 +323,18 @@ def _dns_servers_exist(scenario: Scenario) -> None:
             if node not in servers:
                 raise refuse(
                     f'"{node}" has no DNS server', "add [[dns]] with this server", f"{key}.{below}"
+                )
+
+
+def _neighbours_are_routers(scenario: Scenario) -> None:
+    ends = {name: key for key, group in scenario.groups() for _, name in group.keyed_nodes()}
+    for index, link in enumerate(scenario.links):
+        for end in link.between if link.neighbours == "arp" else ():
+            if end in ends:
+                raise refuse(
+                    f"is for two routers, and {end} is an end of {ends[end]}",
+                    "set it on a link between routers",
+                    f"links[{index}].neighbours",
                 )
 
 

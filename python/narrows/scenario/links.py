@@ -185,6 +185,10 @@ class Link(Way):
     """Keys that hold from the first node to the second only; each replaces the link's own."""
     backward: Way | None = None
     """Keys that hold from the second node to the first only; each replaces the link's own."""
+    neighbours: Literal["known", "arp"] = "known"
+    """Whether its two nodes know each other's link-layer address, or learn it by ARP (RFC 826)
+    with Linux's neighbour states. With `"arp"` both must be routers: ARP packets pass the link's
+    queues, and packets wait, or are lost, while an address is not known."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Link:

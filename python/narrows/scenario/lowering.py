@@ -52,6 +52,14 @@ def lower(
     for _, group in scenario.groups():
         planner.applications += group.lower(planner)
     planner.finish()
+    neighbours = [
+        {
+            "there": planner.link_path(2 * position, *link.between),
+            "back": planner.link_path(2 * position + 1, *reversed(link.between)),
+        }
+        for position, link in enumerate(scenario.links)
+        if link.neighbours == "arp"
+    ]
     return {
         "seed": seed,
         "end": scenario.duration,
@@ -66,6 +74,7 @@ def lower(
         "queue_monitors": _monitors(scenario, scenario.monitor.queues, "queues"),
         "link_monitors": _monitors(scenario, scenario.monitor.links, "links"),
         "captures": checks.select_links(scenario, scenario.monitor.capture, "monitor.capture"),
+        "neighbours": neighbours,
         "collapse": True,
     }
 

@@ -97,6 +97,11 @@ class Planner:
             self._path_of_ends[ends] = self._path_of_links[links]
         return self._path_of_ends[ends]
 
+    def link_path(self, link: int, source: str, target: str) -> int:
+        """The index of the path along one directed link: for what its ends say to each other."""
+        self.paths.append({"from": self._nodes[source], "to": self._nodes[target], "links": [link]})
+        return len(self.paths) - 1
+
     def _links(self, source: str, target: str, given: tuple[str, ...] | None) -> tuple[int, ...]:
         if given is not None:
             return self._network.along(source, given, target)

@@ -93,6 +93,7 @@ pub(crate) fn plan() -> Plan {
         link_monitors: Vec::new(),
         captures: vec![DOWN, UP],
         changes: Vec::new(),
+        neighbours: Vec::new(),
         collapse: false,
     }
 }
@@ -210,7 +211,7 @@ pub(crate) fn exchange() -> Vec<Captured> {
 pub(crate) fn captured(at: Time, up: bool, number: u32, frame: Frame) -> Captured {
     let (server_port, client_port) = match frame {
         Frame::Tcp(_) => ports::tcp(number),
-        Frame::Udp { .. } | Frame::TooBig { .. } => (53, ports::socket(number)),
+        Frame::Udp { .. } | Frame::TooBig { .. } | Frame::Arp { .. } => (53, ports::socket(number)),
     };
     let (link, from, to, ports) = if up {
         (UP, CLIENT, SERVER, (client_port, server_port))

@@ -17,6 +17,8 @@ pub(crate) enum Event {
     LinkSample(u32),
     /// SYN-ACKs of a listener have to be repeated: which listener.
     HalfOpen(u32),
+    /// The timer of a neighbour's entry: which entry.
+    Neighbour(u32),
 }
 
 impl Event {
@@ -41,6 +43,7 @@ impl Packed {
             Event::QueueSample(index) => (4, index),
             Event::LinkSample(index) => (5, index),
             Event::HalfOpen(index) => (6, index),
+            Event::Neighbour(index) => (7, index),
         };
         Self(kind << INDEX_BITS | index)
     }
@@ -55,7 +58,8 @@ impl Packed {
             3 => Event::Wake(index),
             4 => Event::QueueSample(index),
             5 => Event::LinkSample(index),
-            _ => Event::HalfOpen(index),
+            6 => Event::HalfOpen(index),
+            _ => Event::Neighbour(index),
         }
     }
 }
@@ -75,6 +79,7 @@ mod tests {
                 Event::QueueSample(index),
                 Event::LinkSample(index),
                 Event::HalfOpen(index),
+                Event::Neighbour(index),
             ] {
                 assert_eq!(Packed::new(event).event(), event);
             }

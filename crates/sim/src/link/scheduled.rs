@@ -70,7 +70,7 @@ impl narrows_qdisc::Packet for Waiting {
 
     #[inline]
     fn protocol(&self) -> Protocol {
-        match (self.packet.is_udp(), self.packet.is_too_big()) {
+        match (self.packet.is_udp(), self.packet.is_other()) {
             (false, _) => Protocol::Tcp,
             (true, false) => Protocol::Udp,
             (true, true) => Protocol::Other,

@@ -289,6 +289,7 @@ mod tests {
             link_monitors: Vec::new(),
             captures: Vec::new(),
             changes: Vec::new(),
+            neighbours: Vec::new(),
             collapse,
         };
         plan.check().expect("the plan is sound");

@@ -68,6 +68,7 @@ pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
         link_monitors: vec![Monitor { link: 0, interval: Span::from_ms(500) }],
         captures: Vec::new(),
         changes: Vec::new(),
+        neighbours: Vec::new(),
         collapse: true,
     };
     for pair in 0..pairs {
@@ -365,6 +366,7 @@ impl Dialogue {
             link_monitors: Vec::new(),
             captures: Vec::new(),
             changes: Vec::new(),
+            neighbours: Vec::new(),
             collapse: true,
         }
     }

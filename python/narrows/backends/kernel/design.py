@@ -49,6 +49,8 @@ WIRES = "wires"
 _PLAN_KEYS = {
     *("seed", "end", "end_with_dns", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
     *("applications", "queue_monitors", "link_monitors", "captures", "collapse"),
+    # Linux resolves addresses on every link.
+    "neighbours",
 }
 _LINK_KEYS = {
     *("name", "from", "to", "rate", "delay", "jitter", "loss", "dns_exempt", "framing", "queue"),

@@ -246,6 +246,7 @@ fn dropped_packets_give_back_their_sack_blocks() {
         link_monitors: Vec::new(),
         captures: Vec::new(),
         changes: Vec::new(),
+        neighbours: Vec::new(),
         collapse: true,
     };
     plan.check().expect("the plan is sound");

@@ -1,0 +1,384 @@
+//! Neighbours: two routers that resolve each other's link-layer addresses by ARP (RFC 826).
+//!
+//! The states of an entry are those of Linux 6.1 (`net/core/neighbour.c`, `net/ipv4/arp.c`), with the
+//! default settings of arp(7):
+//!
+//! - The first packet waits for an answer to a broadcast, which is sent three times, a second apart.
+//! - An entry is *reachable* for 15 to 45 s after its confirmation. The time is drawn again every five
+//!   minutes.
+//! - Then it is *stale* until a packet needs it, and 5 s later it is *probed*: three requests to the old
+//!   address, a second apart. Packets pass meanwhile.
+//! - Without an answer it has *failed*: the next packet starts from the beginning.
+//! - A request from the neighbour makes an entry without an address stale, and changes no other.
+//!
+//! Requests and replies are packets of 28 bytes that pass the link's queue like any other. They are not
+//! ECN-capable, so an AQM that marks everything else drops them.
+//!
+//! What differs:
+//!
+//! - Both ends are routers, so nothing above IP confirms an entry: Linux does that for hosts, where TCP
+//!   makes progress (`sk_dst_confirm`).
+//! - 101 packets wait for an address. Linux counts their memory: `unres_qlen_bytes` is room for 101 of
+//!   full length.
+//! - The sender of a packet that found no address hears nothing of it: ICMP's "host unreachable" is not
+//!   there.
+
+use std::collections::VecDeque;
+
+use narrows_units::{Span, Time};
+
+use super::{LossReason, Network};
+use crate::agenda::Event;
+use crate::maybe_index::MaybeIndex;
+use crate::packet::{Arp, Packet};
+use crate::plan::{NeighbourPair, Plan};
+use crate::random::Random;
+
+/// `base_reachable_time_ms`; what holds is half to one and a half of it.
+const BASE_REACHABLE: Span = Span::from_secs(30);
+/// How often the reachable time is drawn (`neigh_periodic_work`).
+const REDRAW: Span = Span::from_secs(300);
+/// `delay_first_probe_time`.
+const DELAY_FIRST_PROBE: Span = Span::from_secs(5);
+/// `retrans_time_ms`.
+const RETRANSMIT: Span = Span::from_secs(1);
+/// `ucast_solicit` and `mcast_solicit`.
+const MOST_PROBES: u8 = 3;
+/// `unres_qlen`.
+const MOST_HELD: usize = 101;
+
+/// The state of an entry, in Linux's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Nobody has asked for the address.
+    None,
+    /// A broadcast asks for the address.
+    Incomplete,
+    /// The address is confirmed.
+    Reachable,
+    /// The address is known, and its confirmation too old.
+    Stale,
+    /// A packet has used a stale address.
+    Delay,
+    /// The old address is asked whether it still holds.
+    Probe,
+    /// Nobody has answered.
+    Failed,
+}
+
+impl State {
+    /// Its name as `ip neighbour` prints it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Incomplete => "incomplete",
+            Self::Reachable => "reachable",
+            Self::Stale => "stale",
+            Self::Delay => "delay",
+            Self::Probe => "probe",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether packets can be sent (`NUD_VALID`).
+    const fn has_address(self) -> bool {
+        matches!(self, Self::Reachable | Self::Stale | Self::Delay | Self::Probe)
+    }
+}
+
+/// An entry changed its state: a row of the table `neighbours`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) at: Time,
+    /// The link that leads to the neighbour.
+    pub(crate) link: u32,
+    pub(crate) state: State,
+}
+
+/// All entries. Those of two neighbours stand together, at an even number and at the next.
+#[derive(Debug, Default)]
+pub(crate) struct Neighbours {
+    entries: Vec<Entry>,
+    /// The entry that packets to each link need.
+    of_link: Vec<MaybeIndex>,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// What a router knows of its neighbour at the end of a link.
+#[derive(Debug)]
+struct Entry {
+    link: u32,
+    /// The way of ARP packets on that link.
+    way: u32,
+    state: State,
+    /// When the timer that counts is due.
+    due_at: Option<Time>,
+    confirmed_at: Time,
+    used_at: Time,
+    probes: u8,
+    reachable: Span,
+    drawn_at: Time,
+    random: Random,
+    /// Packets that wait for the address, the first one first.
+    held: VecDeque<Packet>,
+}
+
+impl Entry {
+    fn new(link: usize, plan: &Plan) -> Self {
+        let name = format!("neighbour of {}", plan.links[link].name);
+        let mut random = Random::new(plan.seed, &name);
+        Self {
+            link: link as u32,
+            way: 0,
+            state: State::None,
+            due_at: None,
+            confirmed_at: Time::ZERO,
+            used_at: Time::ZERO,
+            probes: 0,
+            reachable: draw_reachable(&mut random),
+            drawn_at: Time::ZERO,
+            random,
+            held: VecDeque::new(),
+        }
+    }
+
+    /// When the confirmation becomes too old.
+    fn reachable_until(&mut self, now: Time) -> Time {
+        if now.since(self.drawn_at) >= REDRAW {
+            self.drawn_at = now;
+            self.reachable = draw_reachable(&mut self.random);
+        }
+        self.confirmed_at + self.reachable
+    }
+}
+
+/// `neigh_rand_reach_time`.
+fn draw_reachable(random: &mut Random) -> Span {
+    Span::from_secs_f64(BASE_REACHABLE.as_secs_f64() * (0.5 + random.uniform()))
+}
+
+/// Which links lead to a neighbour whose address has to be resolved.
+pub(crate) fn find_neighbours(plan: &Plan) -> Vec<bool> {
+    let mut found = vec![false; plan.links.len()];
+    for &NeighbourPair { there, back } in &plan.neighbours {
+        for path in [there, back] {
+            found[plan.paths[path].links[0]] = true;
+        }
+    }
+    found
+}
+
+impl Neighbours {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let paths = plan.neighbours.iter().flat_map(|pair| [pair.there, pair.back]);
+        let links: Vec<usize> = paths.map(|path| plan.paths[path].links[0]).collect();
+        let mut of_link = vec![MaybeIndex::NONE; plan.links.len()];
+        for (number, &link) in links.iter().enumerate() {
+            of_link[link] = MaybeIndex::some(number as u32);
+        }
+        let entries = links.iter().map(|&link| Entry::new(link, plan)).collect();
+        Self { entries, of_link, changes: Vec::new() }
+    }
+
+    /// The pair with this number has this flow, along its paths there and back.
+    pub(crate) fn set_flow(&mut self, pair: usize, flow: u32) {
+        for side in 0..2 {
+            self.entries[2 * pair + side].way = 2 * flow + side as u32;
+        }
+    }
+
+    /// Whether the plan has neighbours.
+    pub(crate) fn has_entries(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
+    fn enter(&mut self, now: Time, entry: usize, state: State) {
+        let entry = &mut self.entries[entry];
+        if entry.state != state {
+            entry.state = state;
+            self.changes.push(Change { at: now, link: entry.link, state });
+        }
+    }
+}
+
+impl Network {
+    /// Whether a packet that comes to a link may leave; if not, it waits for the neighbour's address.
+    pub(super) fn resolve(&mut self, now: Time, packet: Packet, link: u32) -> bool {
+        if packet.arp().is_some() {
+            return true;
+        }
+        let Some(number) = self.neighbours.of_link[link as usize].get() else { return true };
+        let number = number as usize;
+        let entry = &mut self.neighbours.entries[number];
+        entry.used_at = now;
+        match entry.state {
+            State::Reachable | State::Delay | State::Probe => true,
+            State::Stale => {
+                self.neighbours.enter(now, number, State::Delay);
+                self.set_neighbour_timer(number, now + DELAY_FIRST_PROBE);
+                true
+            }
+            State::None | State::Failed => {
+                entry.probes = 0;
+                entry.held.push_back(packet);
+                self.neighbours.enter(now, number, State::Incomplete);
+                self.probe(now, number);
+                false
+            }
+            State::Incomplete => {
+                entry.held.push_back(packet);
+                // Linux drops what has waited longest.
+                if entry.held.len() > MOST_HELD
+                    && let Some(oldest) = entry.held.pop_front()
+                {
+                    self.lose(now, oldest, link, LossReason::NoNeighbour);
+                }
+                false
+            }
+        }
+    }
+
+    /// The timer of an entry (`neigh_timer_handler`).
+    pub(crate) fn handle_neighbour_timer(&mut self, now: Time, number: u32) {
+        let number = number as usize;
+        let entry = &mut self.neighbours.entries[number];
+        if entry.due_at != Some(now) {
+            return;
+        }
+        entry.due_at = None;
+        match entry.state {
+            State::Reachable => {
+                let until = entry.reachable_until(now);
+                if now < until {
+                    self.set_neighbour_timer(number, until);
+                } else if now <= entry.used_at + DELAY_FIRST_PROBE {
+                    self.neighbours.enter(now, number, State::Delay);
+                    self.set_neighbour_timer(number, now + DELAY_FIRST_PROBE);
+                } else {
+                    self.neighbours.enter(now, number, State::Stale);
+                }
+            }
+            State::Delay => {
+                entry.probes = 0;
+                self.neighbours.enter(now, number, State::Probe);
+                self.probe(now, number);
+            }
+            State::Probe | State::Incomplete if entry.probes < MOST_PROBES => {
+                self.probe(now, number);
+            }
+            State::Probe | State::Incomplete => {
+                self.neighbours.enter(now, number, State::Failed);
+                let entry = &mut self.neighbours.entries[number];
+                let link = entry.link;
+                for packet in std::mem::take(&mut entry.held) {
+                    self.lose(now, packet, link, LossReason::NoNeighbour);
+                }
+            }
+            State::None | State::Stale | State::Failed => {}
+        }
+        self.pass_on(now);
+    }
+
+    /// An ARP packet has come to the other end of its link.
+    pub(crate) fn handle_arp(&mut self, now: Time, packet: &Packet, arp: Arp) {
+        // The sender's entry and the receiver's stand together.
+        let number = packet.arp_entry() as usize ^ 1;
+        let state = self.neighbours.entries[number].state;
+        match arp {
+            Arp::Request { .. } => {
+                if !state.has_address() {
+                    self.neighbours.enter(now, number, State::Stale);
+                    self.neighbours.entries[number].due_at = None;
+                    self.release_held(now, number);
+                }
+                self.send_arp(now, number, Arp::Reply);
+            }
+            Arp::Reply => {
+                let entry = &mut self.neighbours.entries[number];
+                entry.confirmed_at = now;
+                let until = entry.reachable_until(now);
+                self.neighbours.enter(now, number, State::Reachable);
+                self.set_neighbour_timer(number, until);
+                self.release_held(now, number);
+            }
+        }
+        self.pass_on(now);
+    }
+
+    /// Asks for the address, and again in a second.
+    fn probe(&mut self, now: Time, number: usize) {
+        let entry = &mut self.neighbours.entries[number];
+        entry.probes += 1;
+        let broadcast = entry.state == State::Incomplete;
+        self.set_neighbour_timer(number, now + RETRANSMIT);
+        self.send_arp(now, number, Arp::Request { broadcast });
+    }
+
+    fn set_neighbour_timer(&mut self, number: usize, due_at: Time) {
+        self.neighbours.entries[number].due_at = Some(due_at);
+        self.agenda.schedule(due_at, Event::Neighbour(number as u32));
+    }
+
+    fn send_arp(&mut self, now: Time, number: usize, arp: Arp) {
+        let entry = &self.neighbours.entries[number];
+        let (way, link) = (entry.way, entry.link);
+        let packet = Packet::arp_message(way, number as u32, arp);
+        let hop = self.paths.hop(way, 0);
+        self.carry(now, now, packet, hop, link as usize);
+    }
+
+    /// Sends what waited for an address.
+    fn release_held(&mut self, now: Time, number: usize) {
+        let entry = &mut self.neighbours.entries[number];
+        let (held, link) = (std::mem::take(&mut entry.held), entry.link);
+        for mut packet in held {
+            // It uses the entry, which may be stale.
+            if self.resolve(now, packet, link)
+                && let Some((arrives_at, marked)) = self.enter_queue(now, packet, link)
+            {
+                if marked {
+                    packet.set_ce();
+                }
+                packet.hop += 1;
+                let hop = self.paths.after(self.links[link as usize].next, &packet);
+                self.carry(now, arrives_at, packet, hop, link as usize);
+            }
+        }
+    }
+}
+
+/// Checks what neighbours rely on.
+pub(crate) fn check(plan: &Plan) -> Result<(), String> {
+    let is_neighbour =
+        |path: usize| plan.neighbours.iter().any(|pair| pair.there == path || pair.back == path);
+    for pair in &plan.neighbours {
+        plan.check_round_trip(pair.there, pair.back)?;
+        for index in [pair.there, pair.back] {
+            let path = &plan.paths[index];
+            let [link] = path.links[..] else {
+                return Err("neighbours: their path is one link".into());
+            };
+            let others = plan.neighbours.iter().flat_map(|pair| [pair.there, pair.back]);
+            let uses = others.filter(|&other| plan.paths[other].links.first() == Some(&link));
+            if uses.count() != 1 {
+                return Err(format!("neighbours: {} is named twice", plan.links[link].name));
+            }
+        }
+        let [there, back] = [pair.there, pair.back].map(|path| &plan.paths[path]);
+        for node in [there.from, back.from] {
+            let ends = |path: &crate::plan::Path| path.from == node || path.to == node;
+            let mut traffic =
+                plan.paths.iter().enumerate().filter(|&(index, _)| !is_neighbour(index));
+            if traffic.any(|(_, path)| ends(path)) {
+                return Err(format!(
+                    "neighbours: {} is an end of traffic, and not a router",
+                    plan.nodes[node]
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

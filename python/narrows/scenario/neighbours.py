@@ -1,0 +1,122 @@
+"""What routers know of their neighbours: the table `neighbours`, its figures and its picture.
+
+A link with `neighbours = "arp"` brings the table. Its states are Linux's, as `ip monitor neigh`
+prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["NEIGHBOURS", "STATES"]
+
+STATES = ("reachable", "stale", "delay", "probe", "incomplete", "failed")
+"""The states of an entry, those with an address first."""
+
+_WITHOUT_ADDRESS = ("incomplete", "failed")
+
+
+def _outages(rows: pl.DataFrame) -> list[tuple[float, float | None]]:
+    """When entries had no address although they had had one, in seconds; None: until the end."""
+    outages = []
+    for _, entry in rows.group_by("node", "neighbour", maintain_order=True):
+        had_one = False
+        began: float | None = None
+        for at, state in entry.select("t_s", "state").iter_rows():
+            if state in _WITHOUT_ADDRESS:
+                began = at if had_one and began is None else began
+            else:
+                if began is not None:
+                    outages.append((began, at))
+                had_one, began = True, None
+        if began is not None:
+            outages.append((began, None))
+    return outages
+
+
+def _summarise(rows: pl.DataFrame, end_s: float) -> dict[str, Any]:
+    outages = _outages(rows)
+    states = rows.get_column("state")
+    return {
+        "failures": int((states == "failed").sum()),
+        "outages": len(outages),
+        "without_address_s": sum(
+            end_s - began if ended is None else ended - began for began, ended in outages
+        ),
+        "probed": int((states == "probe").sum()),
+    }
+
+
+def _states_say(figures: Mapping[str, Any]) -> str | None:
+    if not figures["probed"] and not figures["failures"]:
+        return None
+    return (
+        f"Steps over time: {figures['probed']} entries were probed, {figures['failures']} of these "
+        f"probes or broadcasts failed; routers had no address for "
+        f"{figures['without_address_s']:.3g} s in all."
+    )
+
+
+def _draw_states(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, rows in runs.items():
+        for (node, neighbour), entry in rows.group_by("node", "neighbour", maintain_order=True):
+            times: list[float] = []
+            levels: list[int] = []
+            for at, state in entry.select("t_s", "state").iter_rows():
+                if levels:
+                    times.append(at)
+                    levels.append(levels[-1])
+                times.append(at)
+                levels.append(STATES.index(state))
+            name = f"{node} of {neighbour}"
+            pen.series(name if len(runs) == 1 else f"{label}, {name}", times, levels)
+    pen.axes.set_yticks(range(len(STATES)), STATES)
+
+
+NEIGHBOURS = Record(
+    table=Table(
+        "neighbours",
+        "a change of what a router knows of its neighbour's link-layer address",
+        (
+            Column("t_s", "f64", "s", "When."),
+            Column("node", "string", "", "The router."),
+            Column("neighbour", "string", "", "The router at the link's other end."),
+            Column(
+                "state",
+                "string",
+                "",
+                "Linux's name of the new state: `incomplete`, `reachable`, `stale`, `delay`, "
+                "`probe` or `failed`.",
+            ),
+        ),
+    ),
+    title="neighbours",
+    figures=(
+        Figure("failures", "entries that failed", doc="Probes and broadcasts without an answer."),
+        Figure("outages", "times without address", doc="After the first time that it was known."),
+        Figure("without_address_s", "time without address", "s", doc="Of all entries together."),
+        Figure("probed", "entries that were probed"),
+    ),
+    summarise=_summarise,
+    headline=Headline("failures", "failures of neighbour entries"),
+    pictures=(
+        Picture(
+            "neighbours",
+            title="What routers know of their neighbours",
+            x="time (s)",
+            y="state of the entry",
+            caption=(
+                "An entry without an address (incomplete, failed) stops all packets over its link. "
+                "It fails where the link's queue drops the neighbour's ARP replies."
+            ),
+            says=_states_say,
+            draw=_draw_states,
+        ),
+    ),
+)
