@@ -71,6 +71,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
             attempts: Attempts::of(1),
             udp_between: false,
             length_apart: false,
+            tls: None,
         }),
     };
     let server = Server {
@@ -92,6 +93,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
             extra_service: Span::ZERO,
             half_open: server::Limits::LINUX,
             stateless: true,
+            tls: None,
         }),
     };
     Plan {

@@ -6,7 +6,7 @@
 //! byte, in packets and [`Socket`]s, tells the flows apart that had it, so that late packets find
 //! nobody.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use narrows_units::Time;
 
@@ -21,6 +21,7 @@ use crate::transport::connection::SetUp;
 use crate::transport::half_open::{Admission, Counts, HalfOpen, Limits};
 use crate::transport::stateless::{self, Answer, Stateless, Told};
 use crate::transport::tcp::{Config, Context, Flags, Segment, Seq, SynOptions, tick_us};
+use crate::transport::tls::{self, Flight, Tls};
 use crate::transport::{Connection, Dialogue, News};
 
 /// All flows of a run.
@@ -47,8 +48,10 @@ pub(crate) struct Flows {
     sockets: u32,
     /// Fast Open cookies: a host, and the server that gave it one.
     cookies: BTreeSet<(u32, u32)>,
-    /// What DNS connections carry, for captures; `None`: nobody wants to know.
+    /// What DNS connections carry in clear, for captures; `None`: nobody wants to know.
     spoken: Option<Box<Spoken>>,
+    /// Tickets of TLS: of an application, from a server, how many.
+    tickets: BTreeMap<[u32; 2], u32>,
 }
 
 /// What carries a flow. Almost all are connections, and a packet is to find one without a detour.
@@ -95,6 +98,8 @@ struct Listener {
     half_open: HalfOpen,
     /// Queries come without a connection, as far as that can be.
     stateless: bool,
+    /// How it speaks TLS; `None`: it does not.
+    tls: Option<tls::Server>,
 }
 
 /// Something that an application is to be told.
@@ -105,6 +110,8 @@ pub(crate) enum Notice {
     Received(Socket, Message, Time),
     Delivered(Socket),
     Closed(Socket, Closed),
+    /// Of TLS; the application does not hear of it.
+    Flight(Socket, Flight),
     /// An application has a connection to accept.
     Arrived(u32),
     Datagram(Datagram),
@@ -127,6 +134,7 @@ impl Flows {
             sockets: 0,
             cookies: BTreeSet::new(),
             spoken: None,
+            tickets: BTreeMap::new(),
         }
     }
 
@@ -171,6 +179,7 @@ impl Flows {
         let of_server = self.listeners.iter().find(|l| new.dialogue && l.application == server);
         let config_indices = [new.config, of_server.map_or(new.config, |l| l.config)];
         let stateless = of_server.is_some_and(|listener| listener.stateless);
+        let of_server = of_server.and_then(|listener| listener.tls);
         let most = [new.there, new.back].map(|path| network.longest_segment(now, path));
         let config_indices = [0, 1].map(|end| self.config_within(config_indices[end], most[end]));
         let set_up = SetUp {
@@ -185,6 +194,16 @@ impl Flows {
         if new.dialogue {
             for end in &mut connection.ends {
                 end.endpoint.keep_open();
+            }
+            if let (Some(client), Some(server)) = (new.tls, of_server) {
+                let tickets = self.tickets.entry(new.applications).or_default();
+                let tls = Tls::new(client, server, *tickets > 0);
+                if tls.is_resumed() {
+                    *tickets -= 1;
+                }
+                if let Some(dialogue) = &mut connection.dialogue {
+                    dialogue.tls = Some(tls);
+                }
             }
             if stateless && let Some(dialogue) = &mut connection.dialogue {
                 let scale = connection.ends[1].endpoint.window_scale();
@@ -202,6 +221,7 @@ impl Flows {
         network.set_ports(flow, new.ports(flow));
         let socket = Socket { end: 2 * flow, generation };
         if new.dns
+            && new.tls.is_none()
             && let Some(spoken) = &mut self.spoken
         {
             spoken.begin(now, socket, new.isns);
@@ -257,7 +277,15 @@ impl Flows {
             queue,
             half_open,
             stateless: false,
+            tls: None,
         });
+    }
+
+    /// An application's listener speaks TLS with clients that do.
+    pub(crate) fn serve_securely(&mut self, application: u32, tls: tls::Server) {
+        if let Some(listener) = self.listener(application) {
+            listener.tls = Some(tls);
+        }
     }
 
     /// From now on an application's listener keeps nothing before a query.
@@ -385,6 +413,41 @@ impl Flows {
             }
         }
         self.collect_news(now, end);
+    }
+
+    /// TLS has a flight at an end, and answers.
+    pub(crate) fn take_flight(
+        &mut self,
+        now: Time,
+        socket: Socket,
+        flight: Flight,
+        network: &mut Network,
+    ) {
+        let side = socket.side();
+        let owners = self.owners[socket.flow() as usize].applications;
+        let Some(connection) = self.connection_of(socket) else { return };
+        let Some(dialogue) = &mut connection.dialogue else { return };
+        dialogue.sides[side].in_handshake = false;
+        let Some(tls) = &mut dialogue.tls else { return };
+        let mut writes = tls.answer(flight);
+        if dialogue.sides[side].closing {
+            writes.clear();
+        }
+        if let Flight::Tickets(count) = flight {
+            *self.tickets.entry(owners).or_default() += count;
+        }
+        // Even without any the application may have something to be told.
+        self.change(now, socket, |_, _| {});
+        for write in writes {
+            self.change(now, socket, |connection, cx| {
+                if let Some(dialogue) = &mut connection.dialogue {
+                    dialogue.write_flight(side, write);
+                }
+                let endpoint = &mut connection.ends[side].endpoint;
+                endpoint.write(cx.config, cx.now, u64::from(write.bytes));
+            });
+            self.flush(now, socket.end, network);
+        }
     }
 
     /// The same where the server's end keeps nothing before the query.
@@ -803,6 +866,7 @@ impl Flows {
         while let Some(news) = dialogue.next_news(now, socket.side(), endpoint) {
             self.news.push(match news {
                 News::Opened => Notice::Opened(socket),
+                News::Flight(flight) => Notice::Flight(socket, flight),
                 News::Received(message, begun) => Notice::Received(socket, message, begun),
                 News::Closed(how) => Notice::Closed(socket, how),
             });
@@ -862,6 +926,8 @@ pub(crate) struct NewConnection {
     pub(crate) dns: bool,
     /// The applications exchange messages.
     pub(crate) dialogue: bool,
+    /// They encrypt them, where the server does, too.
+    pub(crate) tls: Option<tls::Client>,
     /// The port of the second end; `None`: ports follow from the flow's number.
     pub(crate) port: Option<u16>,
 }
@@ -922,6 +988,7 @@ impl Notice {
             Self::Opened(socket)
             | Self::Received(socket, ..)
             | Self::Delivered(socket)
+            | Self::Flight(socket, _)
             | Self::Closed(socket, _) => flows.owner(socket.end),
             Self::Arrived(application) => application,
             Self::Datagram(datagram) => {
@@ -947,6 +1014,9 @@ impl Notice {
             }
             Self::Delivered(socket) => application.delivered(host, socket),
             Self::Closed(socket, how) => application.closed(host, socket, how),
+            Self::Flight(socket, flight) => {
+                host.flows.take_flight(host.now, socket, flight, host.network);
+            }
             Self::Arrived(_) => application.arrived(host),
             Self::Datagram(datagram) => application.datagram(host, datagram),
             Self::Lost(datagram, lost) => application.lost(host, datagram, lost),

@@ -29,4 +29,4 @@ mod wakes;
 
 pub use engine::{Simulation, Stopped};
 pub use random::Random;
-pub use transport::tcp;
+pub use transport::{tcp, tls};

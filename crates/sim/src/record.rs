@@ -100,6 +100,8 @@ pub enum Transport {
     Udp,
     /// A TCP connection.
     Tcp,
+    /// TLS on a TCP connection (RFC 7858).
+    Tls,
 }
 
 impl Transport {
@@ -108,6 +110,7 @@ impl Transport {
         match self {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
+            Self::Tls => "tls",
         }
     }
 }

@@ -50,6 +50,7 @@ fn over_tcp() -> Tcp {
         attempts: Attempts::of(1),
         udp_between: false,
         length_apart: false,
+        tls: None,
     }
 }
 
@@ -87,6 +88,7 @@ fn listening() -> server::Tcp {
         extra_service: Span::ZERO,
         half_open: server::Limits::LINUX,
         stateless: false,
+        tls: None,
     }
 }
 

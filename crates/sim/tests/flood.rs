@@ -58,6 +58,7 @@ fn plan(flood: Flood, backlog: u32, limits: Limits, seconds: u64) -> Plan {
             attempts: Attempts::of(1),
             udp_between: false,
             length_apart: false,
+            tls: None,
         }),
     };
     let server = Server {
@@ -79,6 +80,7 @@ fn plan(flood: Flood, backlog: u32, limits: Limits, seconds: u64) -> Plan {
             extra_service: Span::ZERO,
             half_open: limits,
             stateless: false,
+            tls: None,
         }),
     };
     let kinds = [

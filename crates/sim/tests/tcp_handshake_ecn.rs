@@ -168,6 +168,7 @@ fn handshakes(control: EcnControl, to_server: bool) -> (Vec<f64>, Simulation) {
         attempts: Attempts::of(1),
         udp_between: false,
         length_apart: false,
+        tls: None,
     });
     for application in &mut plan.applications {
         if let Kind::DnsServer(server) = &mut application.kind {
@@ -186,6 +187,7 @@ fn handshakes(control: EcnControl, to_server: bool) -> (Vec<f64>, Simulation) {
                 extra_service: Span::ZERO,
                 half_open: server::Limits::LINUX,
                 stateless: false,
+                tls: None,
             });
         }
     }

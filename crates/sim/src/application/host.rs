@@ -13,6 +13,7 @@ use crate::record::Records;
 use crate::transport::Connection;
 use crate::transport::half_open::{Counts, Limits};
 use crate::transport::tcp::{Endpoint, Flags, Segment, Seq, SynOptions};
+use crate::transport::tls;
 use crate::wakes::{Wake, Wakes};
 
 /// The hosts of the network, as one application sees them during a call.
@@ -135,6 +136,11 @@ impl Host<'_> {
         self.flows.serve_without_state(self.application);
     }
 
+    /// From now on a client may speak TLS with this listener ([`open_securely`](Self::open_securely)).
+    pub fn serve_securely(&mut self, tls: tls::Server) {
+        self.flows.serve_securely(self.application, tls);
+    }
+
     /// What an application's listener has done about SYNs; `None`: it does not listen.
     pub fn half_open(&self, application: usize) -> Option<Counts> {
         self.flows.half_open(application as u32)
@@ -168,6 +174,24 @@ impl Host<'_> {
 
     /// Opens a connection to a server. Its messages are those of both applications.
     pub fn open(&mut self, dial: &Dial, random: &mut Random) -> Socket {
+        self.open_with(dial, None, random)
+    }
+
+    /// The same over TLS: [`opened`](super::Application::opened) comes when its handshake is over.
+    /// What the server speaks, it has said by [`serve_securely`](Self::serve_securely).
+    pub fn open_securely(&mut self, dial: &Dial, tls: tls::Client, random: &mut Random) -> Socket {
+        let socket = self.open_with(dial, Some(tls), random);
+        self.flows.change(self.now, socket, |connection, cx| {
+            let Some(dialogue) = &mut connection.dialogue else { return };
+            let Some(tls) = &dialogue.tls else { return };
+            let hello = tls.open();
+            dialogue.write_flight(0, hello);
+            connection.ends[0].endpoint.write(cx.config, cx.now, u64::from(hello.bytes));
+        });
+        socket
+    }
+
+    fn open_with(&mut self, dial: &Dial, tls: Option<tls::Client>, random: &mut Random) -> Socket {
         let new = NewConnection {
             applications: [self.application, dial.server as u32],
             number: dial.number,
@@ -178,11 +202,38 @@ impl Host<'_> {
             isns: [random.bits(), random.bits()],
             dns: dial.dns,
             dialogue: true,
+            tls,
             port: Some(dial.port),
         };
         let socket = self.flows.add_connection(self.now, &new, self.network);
         self.connect(socket);
         socket
+    }
+
+    /// Whether what is written before a new connection is established need not wait for that: it goes with
+    /// the SYN (RFC 7413), or with the hello of TLS (RFC 8446, 2.3).
+    pub fn takes_early_data(&self, socket: Socket) -> bool {
+        let Some(connection) = self.flows.connection(socket) else { return false };
+        match connection.dialogue.as_ref().and_then(|dialogue| dialogue.tls) {
+            Some(tls) => tls.takes_early_data(),
+            None => connection.ends[socket.side()].endpoint.shows_cookie(),
+        }
+    }
+
+    /// Round trips before a message could leave on a new connection, of TCP and of TLS; `early`: it was
+    /// written before the connection was established.
+    pub fn handshake_round_trips(&self, socket: Socket, early: bool) -> u8 {
+        let Some(connection) = self.flows.connection(socket) else { return 0 };
+        let with_syn = connection.ends[socket.side()].endpoint.syn_data_taken();
+        match connection.dialogue.as_ref().and_then(|dialogue| dialogue.tls) {
+            Some(_) => u8::from(!with_syn) + u8::from(!early),
+            None => u8::from(!(with_syn && early)),
+        }
+    }
+
+    /// When TCP's handshake was over, as seen from the end that opened the connection.
+    pub fn established_at(&self, socket: Socket) -> Option<Time> {
+        self.flows.connection(socket)?.established_at()
     }
 
     /// Prepares to exchange datagrams with a server.
@@ -197,6 +248,7 @@ impl Host<'_> {
             isns: [0; 2],
             dns: dial.dns,
             dialogue: false,
+            tls: None,
             port: Some(dial.port),
         };
         Association(self.flows.add_datagrams(&new, self.network))
@@ -229,11 +281,10 @@ impl Host<'_> {
             spoken.write(socket, &message);
         }
         self.flows.change(self.now, socket, |connection, cx| {
-            if let Some(dialogue) = &mut connection.dialogue {
-                dialogue.write(socket.side(), message);
-            }
+            let dialogue = connection.dialogue.as_mut();
+            let bytes = dialogue.map_or(message.bytes, |d| d.write(socket.side(), message));
             let endpoint = &mut connection.ends[socket.side()].endpoint;
-            endpoint.write(cx.config, cx.now, u64::from(message.bytes));
+            endpoint.write(cx.config, cx.now, u64::from(bytes));
         });
     }
 
@@ -244,11 +295,10 @@ impl Host<'_> {
             spoken.write_part(socket, apart);
         }
         self.flows.change(self.now, socket, |connection, cx| {
-            if let Some(dialogue) = &mut connection.dialogue {
-                dialogue.write_part(socket.side(), apart);
-            }
+            let dialogue = connection.dialogue.as_mut();
+            let bytes = dialogue.map_or(apart, |d| d.write_part(socket.side(), apart));
             let endpoint = &mut connection.ends[socket.side()].endpoint;
-            endpoint.write(cx.config, cx.now, u64::from(apart));
+            endpoint.write(cx.config, cx.now, u64::from(bytes));
         });
         self.flush(socket);
         self.send(socket, Message { bytes: message.bytes - apart, ..message });
@@ -261,9 +311,28 @@ impl Host<'_> {
 
     /// Writes nothing more: a FIN follows the last byte.
     pub fn close(&mut self, socket: Socket) {
+        self.say_goodbye(socket);
         self.flows.change(self.now, socket, |connection, cx| {
             connection.ends[socket.side()].endpoint.close(cx.config, cx.now);
         });
+    }
+
+    /// TLS says that it closes, in a write of its own.
+    fn say_goodbye(&mut self, socket: Socket) {
+        let side = socket.side();
+        let mut said = false;
+        self.flows.change(self.now, socket, |connection, cx| {
+            let Some(dialogue) = &mut connection.dialogue else { return };
+            let already = std::mem::replace(&mut dialogue.sides[side].closing, true);
+            let bytes = dialogue.tls.filter(|_| !already).and_then(|tls| tls.goodbye(side));
+            let Some(bytes) = bytes else { return };
+            dialogue.write_flight(side, tls::Write { bytes, ends: None });
+            connection.ends[side].endpoint.write(cx.config, cx.now, u64::from(bytes));
+            said = true;
+        });
+        if said {
+            self.flush(socket);
+        }
     }
 
     /// Ends a connection at once, with a reset. Nothing more will be heard of it.
@@ -334,6 +403,7 @@ impl Host<'_> {
             isns: transfer.isns,
             dns: false,
             dialogue: false,
+            tls: None,
             port: None,
         };
         self.flows.add_connection(self.now, &new, self.network)

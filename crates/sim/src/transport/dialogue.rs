@@ -9,6 +9,7 @@ use narrows_units::Time;
 
 use super::stateless::Stateless;
 use super::tcp::Endpoint;
+use super::tls::{Flight, Tls, Write, sealed};
 use crate::application::{Closed, Message};
 use crate::maybe_time::MaybeTime;
 
@@ -20,6 +21,8 @@ pub(crate) struct Dialogue {
     pub(crate) ending: bool,
     /// The server's end, as long as it is without state.
     pub(crate) stateless: Option<Box<Stateless>>,
+    /// Messages are encrypted.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// One end's part.
@@ -28,7 +31,7 @@ pub(crate) struct Side {
     /// Bytes that its application has written.
     written: u64,
     /// Messages to this end, each with the place in the other's stream at which it ends.
-    unread: VecDeque<(u64, Message)>,
+    unread: VecDeque<(u64, Content)>,
     /// Where in the other's stream the last message ended that its application knows.
     read: u64,
     /// When the first byte of the next message came.
@@ -43,16 +46,28 @@ pub(crate) struct Side {
     pub(crate) by_cookie: bool,
     told_open: bool,
     told_peer_closed: bool,
+    /// It has said its last: TLS says nothing more.
+    pub(crate) closing: bool,
+    /// It has a flight of TLS that it has not yet answered.
+    pub(crate) in_handshake: bool,
     pub(crate) over: bool,
     /// IP packets that it has sent, and their bytes.
     pub(crate) packets: u32,
     pub(crate) ip_bytes: u64,
 }
 
-/// Something that an application is to be told.
+/// What ends at a place in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    Message(Message),
+    Flight(Flight),
+}
+
+/// Something that an application is to be told, or TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     Opened,
+    Flight(Flight),
     /// A whole message, and when its first byte had come.
     Received(Message, Time),
     Closed(Closed),
@@ -71,6 +86,8 @@ impl Side {
             by_cookie: false,
             told_open: false,
             told_peer_closed: false,
+            closing: false,
+            in_handshake: false,
             over: false,
             packets: 0,
             ip_bytes: 0,
@@ -85,12 +102,16 @@ impl Side {
 
 impl Dialogue {
     pub(crate) fn new() -> Self {
-        Self { sides: [Side::new(true), Side::new(false)], ending: false, stateless: None }
+        let sides = [Side::new(true), Side::new(false)];
+        Self { sides, ending: false, stateless: None, tls: None }
     }
 
     /// The next message to the server, and where it ends in the client's stream.
     pub(crate) fn next_query(&self) -> Option<(u64, Message)> {
-        self.sides[1].unread.front().copied()
+        match self.sides[1].unread.front() {
+            Some(&(end, Content::Message(message))) => Some((end, message)),
+            _ => None,
+        }
     }
 
     /// The server has answered the next message without a connection.
@@ -101,17 +122,31 @@ impl Dialogue {
         self.write(1, reply);
     }
 
-    /// An end's application writes a message.
-    pub(crate) fn write(&mut self, side: usize, message: Message) {
-        let written = &mut self.sides[side].written;
-        *written += u64::from(message.bytes);
-        let ends_at = *written;
-        self.sides[1 - side].unread.push_back((ends_at, message));
+    /// An end's application writes a message; gives its length in the stream.
+    pub(crate) fn write(&mut self, side: usize, message: Message) -> u32 {
+        let bytes = self.write_part(side, message.bytes);
+        self.end_here(side, Content::Message(message));
+        bytes
     }
 
-    /// An end's application writes bytes that belong to its next message.
-    pub(crate) fn write_part(&mut self, side: usize, bytes: u32) {
+    /// An end's application writes bytes that belong to its next message; gives their length in the stream.
+    pub(crate) fn write_part(&mut self, side: usize, bytes: u32) -> u32 {
+        let bytes = if self.tls.is_some() { sealed(bytes) } else { bytes };
         self.sides[side].written += u64::from(bytes);
+        bytes
+    }
+
+    /// TLS writes at an end.
+    pub(crate) fn write_flight(&mut self, side: usize, write: Write) {
+        self.sides[side].written += u64::from(write.bytes);
+        if let Some(flight) = write.ends {
+            self.end_here(side, Content::Flight(flight));
+        }
+    }
+
+    fn end_here(&mut self, side: usize, content: Content) {
+        let ends_at = self.sides[side].written;
+        self.sides[1 - side].unread.push_back((ends_at, content));
     }
 
     /// The next thing that an end's application does not know yet.
@@ -121,15 +156,16 @@ impl Dialogue {
         side: usize,
         endpoint: &Endpoint,
     ) -> Option<News> {
+        let is_secure = side == 1 || self.tls.is_none_or(|tls| tls.is_ready);
         let this = &mut self.sides[side];
-        if !this.attached || this.over {
+        if !this.attached || this.over || this.in_handshake {
             return None;
         }
-        if !this.told_open && endpoint.is_open() {
+        if !this.told_open && endpoint.is_open() && is_secure {
             this.told_open = true;
             return Some(News::Opened);
         }
-        if let Some(&(ends_at, message)) = this.unread.front() {
+        if let Some(&(ends_at, content)) = this.unread.front() {
             let received = endpoint.bytes_received();
             if received > this.read && this.begun == MaybeTime::NONE {
                 this.begun = now.into();
@@ -138,7 +174,15 @@ impl Dialogue {
                 this.unread.pop_front();
                 this.read = ends_at;
                 let begun = std::mem::replace(&mut this.begun, MaybeTime::NONE);
-                return Some(News::Received(message, begun.get().unwrap_or(now)));
+                return Some(match content {
+                    Content::Message(message) => {
+                        News::Received(message, begun.get().unwrap_or(now))
+                    }
+                    Content::Flight(flight) => {
+                        this.in_handshake = true;
+                        News::Flight(flight)
+                    }
+                });
             }
         }
         if let Some(why) = endpoint.failure() {

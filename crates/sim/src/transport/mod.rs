@@ -5,6 +5,7 @@ mod dialogue;
 pub(crate) mod half_open;
 pub(crate) mod stateless;
 pub mod tcp;
+pub mod tls;
 
 pub(crate) use self::connection::Connection;
 pub(crate) use self::dialogue::{Dialogue, News};

@@ -292,6 +292,7 @@ impl Dialogue {
             attempts: dns::client::Attempts::of(1),
             udp_between: false,
             length_apart: false,
+            tls: None,
         };
         let client = dns::client::Client {
             server: 1,
@@ -323,6 +324,7 @@ impl Dialogue {
             extra_service: Span::ZERO,
             half_open: dns::server::Limits::LINUX,
             stateless: false,
+            tls: None,
         };
         let server = dns::server::Server {
             service: Span::from_us(100),

@@ -14,16 +14,16 @@ use narrows_units::{Span, Time};
 use super::connections::{self, Asked, Connections, Crossed};
 pub use super::connections::{Kept, Reuse};
 use super::exchange::{Exchange, Sizes};
-use super::{HEADER, LENGTH, WITHOUT_EDNS, is_truncated};
+use super::{HEADER, LENGTH, PADDED, PORT, TLS_PORT, WITHOUT_EDNS, is_truncated, padded};
 use crate::application::{
     Application, Association, Closed, Datagram, Host, Lost, Message, Settings, Socket, Use,
 };
 use crate::maybe_time::MaybeTime;
 use crate::packet::{IP_HEADER, UDP_HEADER};
-use crate::plan::Plan;
+use crate::plan::{Kind, Plan};
 use crate::random::Random;
 use crate::record::{AttemptRow, Fate, QueryRow, Transport};
-use crate::transport::tcp::Endpoint;
+use crate::transport::tls;
 
 /// Settings of a group of workers.
 #[derive(Clone, Debug)]
@@ -104,6 +104,24 @@ pub struct Tcp {
     pub udp_between: bool,
     /// Length and query are written apart.
     pub length_apart: bool,
+    /// It encrypts what it asks; `None`: it does not.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub tls: Option<Tls>,
+}
+
+/// How a client asks over TLS (RFC 7858).
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tls {
+    /// Its handshake.
+    pub handshake: tls::Client,
+    /// Queries are padded to a multiple of so many bytes (RFC 8467); `None`: they are not.
+    pub padding: Option<u32>,
 }
 
 /// How many connections a query is worth, the first one included, by kind of failure.
@@ -129,6 +147,22 @@ impl Attempts {
     /// The same number for each kind of failure.
     pub const fn of(number: u8) -> Self {
         Self { refused: number, closed: number, reset: number, silent: number }
+    }
+}
+
+impl Tls {
+    fn check(&self) -> Result<(), String> {
+        if self.padding.is_some_and(|block| !(1..=u32::from(u16::MAX)).contains(&block)) {
+            return Err("padding: must be 1 to 65535".into());
+        }
+        self.handshake.check()
+    }
+}
+
+impl Tcp {
+    /// What carries an attempt, and the server's port.
+    fn transport(&self) -> (Transport, u16) {
+        if self.tls.is_some() { (Transport::Tls, TLS_PORT) } else { (Transport::Tcp, PORT) }
     }
 }
 
@@ -174,6 +208,16 @@ impl Settings for Client {
                 let most = refused.max(closed).max(reset).max(silent);
                 if refused.min(closed).min(reset).min(silent) == 0 {
                     return Err("attempts: must be at least one".into());
+                }
+                if let Some(tls) = &tcp.tls {
+                    tls.check().map_err(|why| format!("tls: {why}"))?;
+                    if self.udp.is_some() {
+                        return Err("tls: excludes udp".into());
+                    }
+                    match &plan.applications[self.server].kind {
+                        Kind::DnsServer(server) if server.speaks_tls() => {}
+                        _ => return Err("tls: the server has none".into()),
+                    }
                 }
                 if tcp.udp_between && self.udp.is_none() {
                     return Err("udp_between: needs udp".into());
@@ -303,7 +347,8 @@ impl Application for Workers {
     fn start(&mut self, host: &mut Host<'_>) {
         let settings = &self.settings;
         self.first_socket = host.take_sockets(settings.workers);
-        let dial = connections::dial(settings.server, settings.there, settings.back, 0);
+        let ways = [settings.there, settings.back];
+        let dial = connections::dial(settings.server, ways, 0, PORT);
         self.association = Some(host.associate(&dial));
         for number in 0..settings.workers {
             let mut random = host.random(&format!("{}/worker {number}", self.name));
@@ -387,22 +432,19 @@ impl Application for Workers {
     fn opened(&mut self, host: &mut Host<'_>, socket: Socket) {
         let Some((_, connection)) = self.connections.of(host, socket) else { return };
         connection.established = true;
-        let handshake = host.now().since(connection.opened_at);
+        let opened_at = connection.opened_at;
         let waiting = connection.waiting.clone();
-        let taken = host.endpoint(socket).is_some_and(Endpoint::syn_data_taken);
         for asked in waiting {
+            let trips = host.handshake_round_trips(socket, asked.early);
+            // What did not have to wait for TLS left when TCP let it.
+            let left = host.established_at(socket).filter(|_| asked.early);
+            let handshake = left.unwrap_or(host.now()).since(opened_at);
             let attempt = &mut host.records().attempts[asked.row as usize];
-            if asked.early && taken {
-                self.expect_answer(host, asked);
-                continue;
-            }
-            (attempt.handshakes, attempt.handshake) = (1, Some(handshake));
-            if asked.early {
-                self.expect_answer(host, asked);
-            } else {
+            (attempt.handshakes, attempt.handshake) = (trips, (trips > 0).then_some(handshake));
+            if !asked.early {
                 self.write_query(host, socket, asked);
-                self.expect_answer(host, asked);
             }
+            self.expect_answer(host, asked);
         }
     }
 
@@ -546,14 +588,24 @@ impl Workers {
         let tcp = settings.tcp.as_ref().expect("it asks over TCP");
         let worker = &mut self.workers[number as usize];
         worker.over_tcp = worker.over_tcp.saturating_add(1);
-        let row = worker.begin_attempt(host, Transport::Tcp);
-        let dial = connections::dial(settings.server, settings.there, settings.back, tcp.tcp);
+        let (transport, port) = tcp.transport();
+        let row = worker.begin_attempt(host, transport);
+        let ways = [settings.there, settings.back];
+        let dial = connections::dial(settings.server, ways, tcp.tcp, port);
+        let secure = tcp.tls.map(|tls| tls.handshake);
+        let asker = (number, row);
         let (asked, connection) =
-            self.connections.find(host, &dial, &mut worker.random, (number, row));
+            self.connections.find(host, (&dial, secure), &mut worker.random, asker);
         let (socket, established) = (connection.socket, connection.established);
+        let reused = connection.queries > 1;
+        // As many as there will be, unless the SYN carries data.
+        let early = asked.early && tcp.tls.is_none();
+        let trips = match established || early {
+            true => 0,
+            false => host.handshake_round_trips(socket, asked.early),
+        };
         let attempt = &mut host.records().attempts[row as usize];
-        attempt.reused = connection.queries > 1;
-        attempt.handshakes = u8::from(!established && !asked.early);
+        (attempt.reused, attempt.handshakes) = (reused, trips);
         worker.state = State::Connection { row };
         let timeout = if established { tcp.answer_timeout } else { tcp.connect_timeout };
         let due = MaybeTime::from(timeout.map(|span| host.now() + span));
@@ -571,9 +623,10 @@ impl Workers {
     fn write_query(&mut self, host: &mut Host<'_>, socket: Socket, asked: Asked) {
         let tcp = self.settings.tcp.as_ref().expect("it asks over TCP");
         let worker = &self.workers[asked.worker as usize];
-        let Exchange { reply, .. } = worker.exchange;
-        let bytes = worker.exchange.query_over_tcp();
-        let message = Message { bytes, tag: asked.row, notes: [reply, 0] };
+        let Exchange { query, reply } = worker.exchange;
+        let padding = tcp.tls.and_then(|tls| tls.padding);
+        let (query, note) = padding.map_or((query, 0), |block| (padded(query, block), PADDED));
+        let message = Message { bytes: LENGTH + query, tag: asked.row, notes: [reply, note] };
         if tcp.length_apart {
             host.send_apart(socket, LENGTH, message);
         } else {

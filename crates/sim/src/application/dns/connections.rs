@@ -2,12 +2,11 @@
 
 use narrows_units::{Span, Time};
 
-use super::PORT;
 use super::slab::Slab;
 use crate::application::{Dial, Host, Socket};
 use crate::maybe_time::MaybeTime;
 use crate::random::Random;
-use crate::transport::tcp::Endpoint;
+use crate::transport::tls;
 
 /// How a client uses its connections.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +50,7 @@ pub(super) struct Asked {
     pub(super) row: u32,
     /// What had crossed the connection before.
     pub(super) before: Crossed,
-    /// It is in the SYN (RFC 7413).
+    /// It is in the SYN (RFC 7413), or behind the hello of TLS (RFC 8446, 2.3).
     pub(super) early: bool,
 }
 
@@ -109,7 +108,7 @@ impl Connections {
     pub(super) fn find(
         &mut self,
         host: &mut Host<'_>,
-        dial: &Dial,
+        (dial, tls): (&Dial, Option<tls::Client>),
         random: &mut Random,
         (worker, row): (u32, u32),
     ) -> (Asked, &mut Connection) {
@@ -131,7 +130,11 @@ impl Connections {
             Some(number) => number,
             None => {
                 let number = self.open.next_number();
-                let socket = host.open(&Dial { number, ..*dial }, random);
+                let dial = Dial { number, ..*dial };
+                let socket = match tls {
+                    Some(tls) => host.open_securely(&dial, tls, random),
+                    None => host.open(&dial, random),
+                };
                 self.open.put(Connection {
                     socket,
                     owner,
@@ -149,8 +152,7 @@ impl Connections {
         let connection = self.open.get_mut(number).expect("it was found, or put there");
         let before = Crossed::until_now(host, connection.socket);
         // The first one alone is written before the SYN leaves.
-        let early = connection.queries == 0
-            && host.endpoint(connection.socket).is_some_and(Endpoint::shows_cookie);
+        let early = connection.queries == 0 && host.takes_early_data(connection.socket);
         let asked = Asked { worker, row, before, early };
         connection.queries += 1;
         connection.waiting.push(asked);
@@ -235,6 +237,7 @@ impl Connection {
 }
 
 /// How to reach the server; `number` is filled in later.
-pub(super) fn dial(server: usize, there: usize, back: usize, tcp: usize) -> Dial {
-    Dial { there, back, server, port: PORT, tcp, number: 0, dns: true }
+pub(super) fn dial(server: usize, ways: [usize; 2], tcp: usize, port: u16) -> Dial {
+    let [there, back] = ways;
+    Dial { there, back, server, port, tcp, number: 0, dns: true }
 }

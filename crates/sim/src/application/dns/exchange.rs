@@ -2,7 +2,7 @@
 
 use narrows_units::Bytes;
 
-use super::{HEADER, LENGTH};
+use super::HEADER;
 use crate::application::Draw;
 use crate::random::Random;
 
@@ -165,11 +165,6 @@ impl Sizes {
 }
 
 impl Exchange {
-    /// The query with its length, over TCP.
-    pub(crate) fn query_over_tcp(self) -> u32 {
-        LENGTH + self.query
-    }
-
     /// The query, as far as it fits a datagram.
     pub(crate) fn query_over_udp(self) -> u32 {
         self.query.min(LONGEST_OVER_UDP)

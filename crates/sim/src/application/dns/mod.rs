@@ -15,6 +15,9 @@ use crate::application::Message;
 /// The server's port (RFC 1035, 4.2).
 pub const PORT: u16 = 53;
 
+/// The server's port for TLS (RFC 7858, 3.1).
+pub const TLS_PORT: u16 = 853;
+
 /// A DNS message without its question (RFC 1035, 4.1.1).
 pub const HEADER: u32 = 12;
 
@@ -29,6 +32,15 @@ pub(crate) const TRUNCATED: u32 = 1;
 
 /// A query's second note over TCP: it asks for a zone.
 pub(crate) const TRANSFER: u32 = 1 << 31;
+
+/// A query's second note over TCP: it is padded, so that the reply may be (RFC 7830, section 4).
+pub(crate) const PADDED: u32 = 1 << 30;
+
+/// A message with the padding option, whose length is a multiple of `block` (RFC 8467, section 4.1).
+pub(crate) fn padded(message: u32, block: u32) -> u32 {
+    const OPTION: u32 = 4;
+    (message + OPTION).next_multiple_of(block.max(1)).min(u32::from(u16::MAX))
+}
 
 /// Whether a query over TCP asks for a zone.
 pub(crate) fn is_transfer(query: &Message) -> bool {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use narrows_units::{Span, Time};
 
 use super::slab::Slab;
-use super::{LENGTH, TRUNCATED};
+use super::{LENGTH, PADDED, TRUNCATED, padded};
 use crate::application::{
     Application, Association, Closed, Datagram, Host, Message, Settings, Socket, Use,
 };
@@ -18,6 +18,7 @@ use crate::maybe_time::MaybeTime;
 use crate::plan::Plan;
 use crate::random::Random;
 pub use crate::transport::half_open::{Cookies, Limits};
+use crate::transport::tls;
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
@@ -77,6 +78,32 @@ pub struct Tcp {
     pub half_open: Limits,
     /// Queries over TCP come without a connection, as behind narrows-gateway.
     pub stateless: bool,
+    /// How it serves TLS, on a port of its own; `None`: it does not.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub tls: Option<Tls>,
+}
+
+/// How a server serves TLS (RFC 7858).
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Tls {
+    /// Its handshake.
+    pub handshake: tls::Server,
+    /// Replies to padded queries are padded to a multiple of so many bytes (RFC 8467); `None`: they are
+    /// not.
+    pub padding: Option<u32>,
+}
+
+impl Server {
+    /// Whether a client may encrypt what it asks.
+    pub(crate) fn speaks_tls(&self) -> bool {
+        self.tcp.as_ref().is_some_and(|tcp| tcp.tls.is_some())
+    }
 }
 
 #[cfg(feature = "serde")]
@@ -109,6 +136,15 @@ impl Settings for Server {
         let Some(tcp) = &self.tcp else { return Ok(0) };
         if tcp.tcp >= plan.tcp.len() {
             return Err("tcp: no such settings".into());
+        }
+        if let Some(tls) = &tcp.tls {
+            tls.handshake.check().map_err(|why| format!("tls: {why}"))?;
+            if tls.padding.is_some_and(|block| !(1..=u32::from(u16::MAX)).contains(&block)) {
+                return Err("tls: padding: must be 1 to 65535".into());
+            }
+            if tcp.stateless {
+                return Err("tls: needs connections, but the server is stateless".into());
+            }
         }
         if tcp.connections == Some(0) || tcp.connections_per_client == Some(0) {
             return Err("connections: must be at least one".into());
@@ -197,6 +233,9 @@ impl Application for Serving {
             if tcp.stateless {
                 host.serve_without_state();
             }
+            if let Some(tls) = tcp.tls {
+                host.serve_securely(tls.handshake);
+            }
         }
     }
 
@@ -231,7 +270,10 @@ impl Application for Serving {
             connection.closing = true;
         }
         let whole = query.notes[0];
-        let message = Message { bytes: LENGTH + whole, notes: [whole, 0], ..query };
+        let padding = tcp.tls.and_then(|tls| tls.padding);
+        let padding = padding.filter(|_| query.notes[1] & PADDED != 0);
+        let bytes = LENGTH + padding.map_or(whole, |block| padded(whole, block));
+        let message = Message { bytes, notes: [whole, 0], ..query };
         let extra = tcp.extra_service;
         self.prepare(host, Reply { to: To::Connection(socket), message }, extra);
     }

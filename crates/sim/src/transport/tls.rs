@@ -1,0 +1,415 @@
+//! TLS 1.3 on a TCP connection: the bytes that its handshake and its records put into the stream.
+//!
+//! ```text
+//!   client                                           server
+//!   hello                        ------------>
+//!                                <------------       hello, certificate, finished
+//!   finished, messages           ------------>
+//!                                <------------       tickets, messages
+//! ```
+//!
+//! Source: RFC 8446, 2 (flights), 4 (messages of the handshake), 5 (records), appendix D.4
+//! (ChangeCipherSpec); RFC 7685 (padding of the hello); RFC 7301 (ALPN). How OpenSSL 3 and GnuTLS 3.7 cut
+//! flights into records and writes was captured (tests/dns_behaviour).
+//! Differences: nothing is encrypted or checked, so nothing fails and computing takes no time. Each
+//! message of the handshake has a record of its own, as with OpenSSL. A client sends ChangeCipherSpec when it
+//! has the server's Finished; GnuTLS does when it has ServerHello, which shows where the certificates come in
+//! two parts. The client's first key share is the right one (no HelloRetryRequest), the server takes each
+//! session that is offered and its early data, and a session is good for one connection (appendix C.4) and
+//! never too old. No renewal of keys.
+
+/// What a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Client {
+    /// Bytes of a ClientHello that offers no session, with its record.
+    pub hello: u32,
+    /// A ClientHello of 256 to 511 bytes becomes one of 512 (RFC 7685).
+    pub pads_hello: bool,
+    /// Bytes of its public key: 32 (X25519), 65 (P-256).
+    pub key_share: u32,
+    /// Length of the application protocol's name that it offers; zero: none.
+    pub alpn: u32,
+    /// ChangeCipherSpec is a write of its own; otherwise it leaves with Finished.
+    pub apart: bool,
+    /// Offers the session of an earlier connection to the server where it has one.
+    pub resume: bool,
+    /// Its first message leaves behind the hello, where the session allows it.
+    pub early_data: bool,
+    /// It says that it closes (`close_notify`, 6.1).
+    pub close_notify: bool,
+}
+
+/// What a server does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Server {
+    /// Bytes of its Certificate message (4.4.2).
+    pub certificate: u32,
+    /// Bytes of a signature with its key: 256 (RSA of 2048 bits), some 71 (ECDSA with P-256).
+    pub signature: u32,
+    /// Bytes of the suite's hash: 32, 48.
+    pub hash: u32,
+    /// Bytes that it adds to EncryptedExtensions where the client's key is not of the group that it likes
+    /// best: its list of groups.
+    pub groups: u32,
+    /// It chooses the application protocol that the client offers.
+    pub alpn: bool,
+    /// Bytes of a ticket (NewSessionTicket, 4.6.1), with its record.
+    pub ticket: u32,
+    /// Tickets after a whole handshake.
+    pub tickets: u32,
+    /// Tickets after one that has resumed a session.
+    pub tickets_resumed: u32,
+    /// Each ticket is a write of its own.
+    pub tickets_apart: bool,
+    /// Its sessions allow early data.
+    pub early_data: bool,
+    /// Its flight leaves in writes of so many bytes at most; `None`: in one.
+    pub write: Option<u32>,
+    /// It says that it closes (`close_notify`, 6.1).
+    pub close_notify: bool,
+}
+
+impl Client {
+    /// Checks that lengths are possible.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, in one line that begins with the setting.
+    pub fn check(&self) -> Result<(), String> {
+        within("hello", self.hello, LEAST_HELLO, 16_000)?;
+        within("key_share", self.key_share, 1, 2_000)?;
+        within("alpn", self.alpn, 0, 255)?;
+        if self.early_data && !self.resume {
+            return Err("early_data: needs resume".into());
+        }
+        Ok(())
+    }
+}
+
+impl Server {
+    /// Checks that lengths are possible.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, in one line that begins with the setting.
+    pub fn check(&self) -> Result<(), String> {
+        within("certificate", self.certificate, 8, 1 << 20)?;
+        within("signature", self.signature, 1, 16_000)?;
+        within("hash", self.hash, 32, 64)?;
+        within("groups", self.groups, 0, 1_000)?;
+        within("ticket", self.ticket, AROUND_IDENTITY + 1, 16_000)?;
+        within("tickets", self.tickets, 0, 100)?;
+        within("tickets_resumed", self.tickets_resumed, 0, 100)?;
+        within("write", self.write.unwrap_or(1), 1, u32::MAX)
+    }
+}
+
+/// The TLS of one connection: what both ends have settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tls {
+    client: Client,
+    server: Server,
+    /// The client has offered a session.
+    resumed: bool,
+    /// The client may write: it has the server's Finished.
+    pub(crate) is_ready: bool,
+}
+
+/// What an end says in one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flight {
+    /// ClientHello.
+    Hello,
+    /// ServerHello to Finished.
+    Answer,
+    /// The client's Finished.
+    Finished,
+    /// The server's tickets, so many.
+    Tickets(u32),
+}
+
+/// Bytes that are written at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Write {
+    pub(crate) bytes: u32,
+    /// The flight that is whole with them.
+    pub(crate) ends: Option<Flight>,
+}
+
+impl Tls {
+    /// A connection on which the client offers a session, if it has one.
+    pub(crate) fn new(client: Client, server: Server, has_session: bool) -> Self {
+        let resumed = client.resume && has_session;
+        Self { client, server, resumed, is_ready: false }
+    }
+
+    /// The client has offered a session.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// The client's first message leaves behind its hello.
+    pub(crate) fn takes_early_data(&self) -> bool {
+        self.resumed && self.client.early_data && self.server.early_data
+    }
+
+    /// What the client writes when it opens the connection.
+    pub(crate) fn open(&self) -> Write {
+        // Early data are encrypted, so ChangeCipherSpec is before them (D.4).
+        let before_data = if self.takes_early_data() { CHANGE_CIPHER_SPEC } else { 0 };
+        Write { bytes: self.hello() + before_data, ends: Some(Flight::Hello) }
+    }
+
+    /// What an end writes when it has the other's flight.
+    pub(crate) fn answer(&mut self, flight: Flight) -> Vec<Write> {
+        match flight {
+            Flight::Hello => in_writes(self.server_flight(), self.server.write, Flight::Answer),
+            Flight::Answer => {
+                self.is_ready = true;
+                self.finish()
+            }
+            Flight::Finished => self.give_tickets(),
+            Flight::Tickets(_) => Vec::new(),
+        }
+    }
+
+    /// What an end writes before it closes.
+    pub(crate) fn goodbye(&self, side: usize) -> Option<u32> {
+        let says = if side == 0 { self.client.close_notify } else { self.server.close_notify };
+        says.then_some(ALERT)
+    }
+
+    fn hello(&self) -> u32 {
+        if !self.resumed {
+            return self.client.hello;
+        }
+        let identity = self.server.ticket.saturating_sub(AROUND_IDENTITY + self.early_extension(8));
+        // `pre_shared_key` is the last extension (4.2.11), with one identity and one binder.
+        let psk = 4 + 2 + 2 + identity + 4 + 2 + 1 + self.server.hash;
+        let bytes = self.client.hello + psk + self.early_extension(4);
+        let message = bytes - RECORD;
+        if self.client.pads_hello && (256..512).contains(&message) { RECORD + 512 } else { bytes }
+    }
+
+    fn server_flight(&self) -> u32 {
+        let Self { client, server, resumed, .. } = self;
+        let psk = if *resumed { 6 } else { 0 };
+        let server_hello = SERVER_HELLO + client.key_share + psk;
+        let alpn = if server.alpn && client.alpn > 0 { 4 + 2 + 1 + client.alpn } else { 0 };
+        let groups = if client.key_share == X25519 { 0 } else { server.groups };
+        let early_data = if self.takes_early_data() { 4 } else { 0 };
+        let extensions = sealed(4 + 2 + alpn + groups + early_data);
+        let proof = if *resumed {
+            0
+        } else {
+            sealed(server.certificate) + sealed(4 + 2 + 2 + server.signature)
+        };
+        server_hello + CHANGE_CIPHER_SPEC + extensions + proof + self.finished()
+    }
+
+    /// The client's second flight.
+    fn finish(&self) -> Vec<Write> {
+        let last = |bytes| Write { bytes, ends: Some(Flight::Finished) };
+        if self.takes_early_data() {
+            // EndOfEarlyData (4.5); ChangeCipherSpec is long gone.
+            vec![last(sealed(4) + self.finished())]
+        } else if self.client.apart {
+            vec![Write { bytes: CHANGE_CIPHER_SPEC, ends: None }, last(self.finished())]
+        } else {
+            vec![last(CHANGE_CIPHER_SPEC + self.finished())]
+        }
+    }
+
+    fn give_tickets(&self) -> Vec<Write> {
+        let Server { ticket, tickets, tickets_resumed, tickets_apart, .. } = self.server;
+        let count = if self.resumed { tickets_resumed } else { tickets };
+        let (writes, each) = match (count, tickets_apart) {
+            (0, _) => return Vec::new(),
+            (count, true) => (count, 1),
+            (count, false) => (1, count),
+        };
+        let write = Write { bytes: each * ticket, ends: Some(Flight::Tickets(each)) };
+        vec![write; writes as usize]
+    }
+
+    fn finished(&self) -> u32 {
+        sealed(4 + self.server.hash)
+    }
+
+    /// So many bytes where early data are at stake.
+    fn early_extension(&self, bytes: u32) -> u32 {
+        if self.takes_early_data() { bytes } else { 0 }
+    }
+}
+
+/// The length of `bytes` in protected records (5.1, 5.2): each has a header, a type, and a tag of 16 bytes.
+pub const fn sealed(bytes: u32) -> u32 {
+    bytes + PROTECTION * bytes.div_ceil(LONGEST_RECORD)
+}
+
+fn in_writes(bytes: u32, most: Option<u32>, flight: Flight) -> Vec<Write> {
+    let most = most.unwrap_or(bytes).max(1);
+    let full = (bytes - 1) / most;
+    let mut writes = vec![Write { bytes: most, ends: None }; full as usize];
+    writes.push(Write { bytes: bytes - full * most, ends: Some(flight) });
+    writes
+}
+
+fn within(name: &str, value: u32, least: u32, most: u32) -> Result<(), String> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("{name}: must be {least} to {most}"))
+    }
+}
+
+/// Type, version, length.
+const RECORD: u32 = 5;
+/// What a protected record adds to what it carries.
+const PROTECTION: u32 = RECORD + 1 + 16;
+/// 5.1.
+const LONGEST_RECORD: u32 = 1 << 14;
+/// A record of one byte (D.4).
+const CHANGE_CIPHER_SPEC: u32 = RECORD + 1;
+/// Level and description (6).
+const ALERT: u32 = sealed(2);
+/// Record, header, version, random, session, suite, compression; extensions: version, key share without key
+/// (4.1.3, 4.2.1, 4.2.8).
+const SERVER_HELLO: u32 = RECORD + 4 + 2 + 32 + 33 + 2 + 1 + 2 + 6 + 8;
+/// The group that servers like best.
+const X25519: u32 = 32;
+/// Record, header, lifetime, age, a nonce of eight bytes, lengths of ticket and extensions (4.6.1).
+const AROUND_IDENTITY: u32 = PROTECTION + 4 + 4 + 4 + 9 + 2 + 2;
+/// Without any extension (4.1.2).
+const LEAST_HELLO: u32 = RECORD + 4 + 2 + 32 + 33 + 4 + 2 + 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// kdig 3.2.6 (GnuTLS 3.7), as captured.
+    const KDIG: Client = Client {
+        hello: 383,
+        pads_hello: false,
+        key_share: 65,
+        alpn: 3,
+        apart: true,
+        resume: false,
+        early_data: false,
+        close_notify: true,
+    };
+    /// OpenSSL 3.0 as Python uses it.
+    const OPENSSL: Client = Client {
+        hello: 225,
+        pads_hello: true,
+        key_share: 32,
+        alpn: 0,
+        apart: false,
+        resume: true,
+        close_notify: false,
+        ..KDIG
+    };
+    /// NSD 4.6 (OpenSSL 3.0), with certificates of 1010 and 1271 bytes and a key of 2048 bits.
+    const NSD: Server = Server {
+        certificate: 4 + 1 + 3 + (3 + 1010 + 2) + (3 + 1271 + 2),
+        signature: 256,
+        hash: 48,
+        groups: 26,
+        alpn: false,
+        ticket: 255,
+        tickets: 2,
+        tickets_resumed: 1,
+        tickets_apart: true,
+        early_data: false,
+        write: None,
+        close_notify: true,
+    };
+
+    fn bytes(writes: &[Write]) -> Vec<u32> {
+        writes.iter().map(|write| write.bytes).collect()
+    }
+
+    /// Each length is one that was captured.
+    #[test]
+    fn a_whole_handshake_has_the_lengths_of_real_ones() {
+        let mut tls = Tls::new(KDIG, NSD, true);
+        assert_eq!(tls.open().bytes, 383);
+        assert_eq!(bytes(&tls.answer(Flight::Hello)), [160 + 6 + 54 + 2321 + 286 + 74]);
+        assert!(!tls.is_ready);
+        assert_eq!(bytes(&tls.answer(Flight::Answer)), [6, 74]);
+        assert!(tls.is_ready);
+        assert_eq!(bytes(&tls.answer(Flight::Finished)), [255, 255]);
+        assert_eq!(tls.goodbye(0), Some(24));
+    }
+
+    #[test]
+    fn a_resumed_handshake_has_the_lengths_of_real_ones() {
+        let mut tls = Tls::new(OPENSSL, NSD, true);
+        assert_eq!(tls.open().bytes, 517);
+        assert_eq!(bytes(&tls.answer(Flight::Hello)), [133 + 6 + 28 + 74]);
+        assert_eq!(bytes(&tls.answer(Flight::Answer)), [80]);
+        assert_eq!(bytes(&tls.answer(Flight::Finished)), [255]);
+        // BIND 9.18: its tickets are longer, its first hello is the same.
+        let bind = Server { ticket: 271, tickets_apart: false, alpn: true, ..NSD };
+        assert_eq!(Tls::new(OPENSSL, bind, true).open().bytes, 517);
+        let mut tls = Tls::new(KDIG, bind, false);
+        assert_eq!(bytes(&tls.answer(Flight::Hello)), [160 + 6 + 64 + 2321 + 286 + 74]);
+        assert_eq!(bytes(&tls.answer(Flight::Finished)), [542]);
+    }
+
+    #[test]
+    fn without_a_session_there_is_no_early_data() {
+        let (client, server) =
+            (Client { early_data: true, ..OPENSSL }, Server { early_data: true, ..NSD });
+        assert!(!Tls::new(client, server, false).takes_early_data());
+        assert!(!Tls::new(client, NSD, true).takes_early_data());
+        assert!(!Tls::new(OPENSSL, server, true).takes_early_data());
+        let mut tls = Tls::new(client, server, true);
+        assert!(tls.takes_early_data());
+        // EndOfEarlyData and Finished (4.5, 4.4.4).
+        assert_eq!(bytes(&tls.answer(Flight::Answer)), [26 + 74]);
+    }
+
+    /// 5.1: a fragment has at most 2^14 bytes; 5.2: content type and tag.
+    #[test]
+    fn long_messages_have_several_records() {
+        assert_eq!(sealed(2), 24);
+        assert_eq!(sealed(130), 152);
+        assert_eq!(sealed(16_384), 16_406);
+        assert_eq!(sealed(16_385), 16_385 + 44);
+    }
+
+    #[test]
+    fn flights_are_cut_into_writes() {
+        let whole = |most| bytes(&in_writes(4_100, most, Flight::Answer));
+        assert_eq!(whole(None), [4_100]);
+        assert_eq!(whole(Some(4_096)), [4_096, 4]);
+        assert_eq!(whole(Some(2_050)), [2_050, 2_050]);
+        let writes = in_writes(4_100, Some(2_050), Flight::Answer);
+        assert_eq!([writes[0].ends, writes[1].ends], [None, Some(Flight::Answer)]);
+    }
+
+    #[test]
+    fn impossible_settings_are_named() {
+        assert_eq!((KDIG.check(), NSD.check()), (Ok(()), Ok(())));
+        let said = |client: Client| client.check().expect_err("it is impossible");
+        assert_eq!(said(Client { early_data: true, ..KDIG }), "early_data: needs resume");
+        assert!(said(Client { hello: 40, ..KDIG }).starts_with("hello: "));
+        let said = |server: Server| server.check().expect_err("it is impossible");
+        assert!(said(Server { certificate: 0, ..NSD }).starts_with("certificate: "));
+        assert!(said(Server { ticket: 40, ..NSD }).starts_with("ticket: "));
+        assert!(said(Server { write: Some(0), ..NSD }).starts_with("write: "));
+    }
+}

@@ -1,0 +1,290 @@
+//! DNS over TLS (RFC 7858, RFC 8446): round trips and bytes in closed form, on an empty link.
+
+#[allow(dead_code, reason = "other tests use more of it")]
+mod common;
+
+use common::{Dialogue, numbers, run, table};
+use narrows_sim::plan::Plan;
+use narrows_sim::plan::dns::client::{self, Attempts, Kept, Reuse};
+use narrows_sim::plan::dns::exchange::Sizes;
+use narrows_sim::plan::dns::server;
+use narrows_sim::table::Column;
+use narrows_sim::{Simulation, tls};
+use narrows_units::Span;
+
+const ROUND_TRIP_MS: f64 = 40.0;
+
+/// OpenSSL 3 that takes up sessions.
+const CLIENT: tls::Client = tls::Client {
+    hello: 225,
+    pads_hello: true,
+    key_share: 32,
+    alpn: 0,
+    apart: false,
+    resume: false,
+    early_data: false,
+    close_notify: false,
+};
+/// Two certificates, of 1010 and 1271 bytes.
+const CERTIFICATE: u32 = 2299;
+const SERVER: tls::Server = tls::Server {
+    certificate: CERTIFICATE,
+    signature: 256,
+    hash: 48,
+    groups: 26,
+    alpn: false,
+    ticket: 255,
+    tickets: 2,
+    tickets_resumed: 1,
+    tickets_apart: true,
+    early_data: true,
+    write: None,
+    close_notify: false,
+};
+/// What the server sends before the client may ask, as OpenSSL was captured to do.
+const FLIGHT: f64 = 127.0 + 6.0 + 28.0 + 2321.0 + 286.0 + 74.0;
+const RESUMED_FLIGHT: f64 = 133.0 + 6.0 + 28.0 + 74.0;
+
+fn dialogue(client: tls::Client, server: tls::Server) -> Dialogue {
+    let mut dialogue = Dialogue::new();
+    dialogue.asking().tls = Some(client::Tls { handshake: client, padding: None });
+    dialogue.serving().tls = Some(server::Tls { handshake: server, padding: None });
+    dialogue
+}
+
+/// Its ends do not wait for acknowledgements.
+fn plan(dialogue: &Dialogue) -> Plan {
+    let mut plan = dialogue.plan();
+    for tcp in &mut plan.tcp {
+        tcp.nagle = false;
+    }
+    plan
+}
+
+fn kept() -> Reuse {
+    Reuse::Kept(Kept { idle_timeout: None, queries: None, pipelined: false, shared: false })
+}
+
+/// Response times as multiples of the round trip.
+fn trips(simulation: &Simulation) -> Vec<f64> {
+    let responses = numbers(&table(simulation, "queries"), "response_ms");
+    responses.iter().map(|ms| ms / ROUND_TRIP_MS).collect()
+}
+
+#[track_caller]
+fn assert_trips(simulation: &Simulation, expected: &[f64]) {
+    let found = trips(simulation);
+    assert_eq!(found.len(), expected.len());
+    for (one, other) in found.iter().zip(expected) {
+        assert!((one - other).abs() < 0.05, "{found:?}, not {expected:?}");
+    }
+}
+
+fn attempts(simulation: &Simulation, column: &str) -> Vec<f64> {
+    numbers(&table(simulation, "attempts"), column)
+}
+
+/// Bytes that TCP carried for each attempt: what is behind headers with the timestamp option.
+fn payloads(simulation: &Simulation, way: &str) -> Vec<f64> {
+    const HEADERS: f64 = 52.0;
+    const MORE_IN_SYN: f64 = 8.0;
+    let packets = attempts(simulation, &format!("packets_{way}"));
+    let bytes = attempts(simulation, &format!("bytes_{way}"));
+    bytes
+        .iter()
+        .zip(packets)
+        .map(|(bytes, packets)| bytes - HEADERS * packets - MORE_IN_SYN)
+        .collect()
+}
+
+/// One for TCP, one for TLS, one for the query (RFC 8446, 2).
+#[test]
+fn a_connection_for_each_query_takes_three_round_trips() {
+    let simulation = run(plan(&dialogue(CLIENT, SERVER)));
+    assert_trips(&simulation, &[3.0; 3]);
+    assert_eq!(attempts(&simulation, "handshake_round_trips"), [2.0; 3]);
+    for ms in attempts(&simulation, "handshake_ms") {
+        assert!((ms - 2.0 * ROUND_TRIP_MS).abs() < 1.0, "{ms}");
+    }
+    let table = table(&simulation, "attempts");
+    let (_, transport) = table.columns.iter().find(|(name, _)| *name == "transport").expect("it");
+    assert!(matches!(transport, Column::Text(names) if *names == ["tls"; 3]));
+    // Query and reply with length and record: 22 bytes around them.
+    assert_eq!(payloads(&simulation, "sent"), [225.0 + 80.0 + 64.0; 3]);
+    assert_eq!(payloads(&simulation, "received"), [FLIGHT + 2.0 * 255.0 + 769.0; 3]);
+}
+
+/// The second and later connections show a ticket (2.2): as many round trips, and no certificate.
+#[test]
+fn a_resumed_session_saves_bytes_and_no_round_trip() {
+    let simulation = run(plan(&dialogue(tls::Client { resume: true, ..CLIENT }, SERVER)));
+    assert_trips(&simulation, &[3.0; 3]);
+    assert_eq!(attempts(&simulation, "handshake_round_trips"), [2.0; 3]);
+    let resumed = RESUMED_FLIGHT + 255.0 + 769.0;
+    assert_eq!(payloads(&simulation, "received"), [FLIGHT + 2.0 * 255.0 + 769.0, resumed, resumed]);
+    assert_eq!(payloads(&simulation, "sent"), [369.0, 517.0 + 80.0 + 64.0, 661.0]);
+}
+
+/// The query goes with the hello (2.3).
+#[test]
+fn early_data_take_two_round_trips() {
+    let client = tls::Client { resume: true, early_data: true, ..CLIENT };
+    let simulation = run(plan(&dialogue(client, SERVER)));
+    assert_trips(&simulation, &[3.0, 2.0, 2.0]);
+    assert_eq!(attempts(&simulation, "handshake_round_trips"), [2.0, 1.0, 1.0]);
+    let handshakes = attempts(&simulation, "handshake_ms");
+    assert!((handshakes[1] - ROUND_TRIP_MS).abs() < 1.0, "{handshakes:?}");
+    // A server whose sessions do not allow it gets its query later.
+    let simulation = run(plan(&dialogue(client, tls::Server { early_data: false, ..SERVER })));
+    assert_trips(&simulation, &[3.0; 3]);
+}
+
+/// With the SYN: nothing is ahead of the query.
+#[test]
+fn early_data_with_fast_open_take_one_round_trip() {
+    for (early_data, expected, trips) in [(true, 1.0, 0.0), (false, 2.0, 1.0)] {
+        let client = tls::Client { resume: true, early_data, ..CLIENT };
+        let mut plan = plan(&dialogue(client, SERVER));
+        for tcp in &mut plan.tcp {
+            tcp.fast_open = true;
+        }
+        let simulation = run(plan);
+        assert_trips(&simulation, &[3.0, expected, expected]);
+        assert_eq!(attempts(&simulation, "handshake_round_trips"), [2.0, trips, trips]);
+    }
+}
+
+#[test]
+fn a_connection_that_is_kept_takes_one_round_trip() {
+    let mut dialogue = dialogue(CLIENT, SERVER);
+    dialogue.asking().reuse = kept();
+    let simulation = run(plan(&dialogue));
+    assert_trips(&simulation, &[3.0, 1.0, 1.0]);
+    assert_eq!(attempts(&simulation, "handshake_round_trips"), [2.0, 0.0, 0.0]);
+    assert_eq!(attempts(&simulation, "reused"), [0.0, 1.0, 1.0]);
+}
+
+/// RFC 6928: ten segments; what is more waits for their acknowledgement.
+#[test]
+fn a_certificate_beyond_the_initial_window_costs_a_round_trip() {
+    let segment = 1448;
+    let others = FLIGHT as u32 - (CERTIFICATE + 22);
+    // Two records above 2^14 bytes, so two times what protects them.
+    let of_flight = |bytes: u32| bytes - others - 22;
+    for (flight, expected) in [(10 * segment, 3.0), (10 * segment + 1, 4.0)] {
+        let server = tls::Server { certificate: of_flight(flight), ..SERVER };
+        let simulation = run(plan(&dialogue(CLIENT, server)));
+        assert_trips(&simulation, &[expected; 3]);
+        assert_eq!(payloads(&simulation, "received"), [f64::from(flight) + 2.0 * 255.0 + 769.0; 3]);
+    }
+}
+
+/// As NSD, BIND and Unbound do (tests/dns_behaviour): the reply waits for the acknowledgement of the
+/// tickets, which the client delays, unless it asks for the next thing.
+#[test]
+fn tickets_before_the_reply_cost_a_round_trip_with_nagle() {
+    let mut plan = plan(&dialogue(CLIENT, SERVER));
+    plan.tcp[1].nagle = true;
+    let simulation = run(plan.clone());
+    for ratio in trips(&simulation) {
+        let late_ms = (ratio - 4.0) * ROUND_TRIP_MS;
+        assert!((0.0..=45.0).contains(&late_ms), "{ratio}");
+    }
+    // Without tickets nothing is before the reply.
+    let none = tls::Server { tickets: 0, ..SERVER };
+    let mut plan = self::plan(&dialogue(CLIENT, none));
+    plan.tcp[1].nagle = true;
+    assert_trips(&run(plan), &[3.0; 3]);
+}
+
+/// As dig does: its query waits for the acknowledgement of Finished.
+#[test]
+fn a_client_with_nagle_asks_a_round_trip_later() {
+    let none = tls::Server { tickets: 0, ..SERVER };
+    let mut plan = plan(&dialogue(CLIENT, none));
+    plan.tcp[0].nagle = true;
+    for ratio in trips(&run(plan)) {
+        let late_ms = (ratio - 4.0) * ROUND_TRIP_MS;
+        assert!((-0.5..=45.0).contains(&late_ms), "{ratio}");
+    }
+}
+
+/// RFC 8467, section 4.1: 128 and 468 bytes; each with its length and record.
+#[test]
+fn messages_are_padded() {
+    let mut dialogue = dialogue(CLIENT, SERVER);
+    dialogue.client.sizes = Sizes::fixed(40, 465);
+    for (of_client, of_server, query, reply) in [
+        (Some(128), Some(468), 128.0, 936.0),
+        (None, Some(468), 40.0, 465.0),
+        (Some(128), None, 128.0, 465.0),
+    ] {
+        dialogue.asking().tls = Some(client::Tls { handshake: CLIENT, padding: of_client });
+        dialogue.serving().tls = Some(server::Tls { handshake: SERVER, padding: of_server });
+        let simulation = run(plan(&dialogue));
+        assert_eq!(payloads(&simulation, "sent"), [225.0 + 80.0 + query + 24.0; 3]);
+        let before = FLIGHT + 2.0 * 255.0;
+        assert_eq!(payloads(&simulation, "received"), [before + reply + 24.0; 3]);
+    }
+}
+
+/// 6.1: an alert of 24 bytes goes before each FIN.
+#[test]
+fn ends_say_that_they_close() {
+    let client = tls::Client { close_notify: true, ..CLIENT };
+    let simulation = run(plan(&dialogue(client, tls::Server { close_notify: true, ..SERVER })));
+    assert_eq!(payloads(&simulation, "sent"), [369.0 + 24.0; 3]);
+    assert_eq!(payloads(&simulation, "received"), [FLIGHT + 510.0 + 769.0 + 24.0; 3]);
+}
+
+/// A session is good for one connection (appendix C.4): two that are open at once need two tickets.
+#[test]
+fn workers_share_the_tickets_of_their_group() {
+    let mut dialogue = dialogue(tls::Client { resume: true, ..CLIENT }, SERVER);
+    dialogue.client.workers = 3;
+    dialogue.client.queries = 2;
+    let simulation = run(plan(&dialogue));
+    // Three connections bring six tickets; the later three need three.
+    let received = payloads(&simulation, "received");
+    let resumed = received.iter().filter(|&&bytes| bytes < FLIGHT).count();
+    assert_eq!(resumed, 3);
+    let one = tls::Server { tickets: 1, tickets_resumed: 0, ..SERVER };
+    dialogue.serving().tls = Some(server::Tls { handshake: one, padding: None });
+    dialogue.client.workers = 1;
+    dialogue.client.queries = 5;
+    let received = payloads(&run(plan(&dialogue)), "received");
+    let resumed: Vec<bool> = received.iter().map(|&bytes| bytes < FLIGHT).collect();
+    assert_eq!(resumed, [false, true, false, true, false]);
+}
+
+/// A server that closes a connection in the middle of the handshake sends no tickets after its FIN.
+#[test]
+fn a_server_may_lose_patience_during_the_handshake() {
+    let mut dialogue = dialogue(CLIENT, SERVER);
+    dialogue.serving().first_query_timeout = Span::from_ms(30);
+    dialogue.asking().attempts = Attempts::of(1);
+    let simulation = run(plan(&dialogue));
+    let table = table(&simulation, "attempts");
+    let (_, fates) = table.columns.iter().find(|(name, _)| *name == "fate").expect("it");
+    assert!(matches!(fates, Column::Text(names) if *names == ["closed"; 3]), "{fates:?}");
+}
+
+#[test]
+fn what_contradicts_is_named() {
+    let said = |change: &dyn Fn(&mut Dialogue)| {
+        let mut dialogue = dialogue(CLIENT, SERVER);
+        change(&mut dialogue);
+        dialogue.plan().check().expect_err("it contradicts itself").to_string()
+    };
+    let early = tls::Client { early_data: true, ..CLIENT };
+    let early = client::Tls { handshake: early, padding: None };
+    assert_eq!(
+        said(&|dialogue| dialogue.asking().tls = Some(early)),
+        "dns: tls: early_data: needs resume"
+    );
+    assert_eq!(said(&|dialogue| dialogue.serving().tls = None), "dns: tls: the server has none");
+    assert_eq!(
+        said(&|dialogue| dialogue.serving().stateless = true),
+        "dns: tls: needs connections, but the server is stateless"
+    );
+}
