@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from narrows import dns_profiles
 from narrows.dns_profiles.models import DESCRIPTION, Profile
 
@@ -38,9 +40,14 @@ def table(profiles: list[Profile], first: str) -> list[str]:
     lines = [f"| {first} | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     lines += ["| version | " + " | ".join(profile.version for profile in profiles) + " |"]
     for key in type(profiles[0]).model_fields:
-        if key not in DESCRIPTION:
-            cells = [shown(getattr(profile, key)) for profile in profiles]
-            lines.append(f"| `{key}` | " + " | ".join(cells) + " |")
+        values = [getattr(profile, key) for profile in profiles]
+        table = next((value for value in values if isinstance(value, BaseModel)), None)
+        if table is not None:
+            for below in type(table).model_fields:
+                cells = [shown(getattr(value, below, None)) for value in values]
+                lines.append(f"| `{key}.{below}` | " + " | ".join(cells) + " |")
+        elif key not in DESCRIPTION:
+            lines.append(f"| `{key}` | " + " | ".join(map(shown, values)) + " |")
     return lines
 
 
@@ -54,7 +61,8 @@ def sources(profiles: list[Profile]) -> list[str]:
         lines += ["", "| value | | shown by |", "|---|---|---|"]
         for key in type(profile).model_fields:
             if key in profile.sources:
-                value = shown(getattr(profile, key))
+                value = getattr(profile, key)
+                value = "as above" if isinstance(value, BaseModel) else shown(value)
                 lines.append(f"| `{key}` | {value} | {profile.sources[key]} |")
     return lines
 

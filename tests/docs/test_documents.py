@@ -26,6 +26,7 @@ DOCUMENTS = (
     "docs/dns-clients.md",
     "docs/dns-servers.md",
     "docs/extending.md",
+    "docs/dns-transports.md",
     "docs/findings.md",
     "docs/guide.md",
     "docs/queues.md",

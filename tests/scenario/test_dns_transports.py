@@ -286,3 +286,110 @@ def test_a_stateless_server_answers_without_a_connection() -> None:
     assert found.attempts["packets_received"].to_list()[:4] == [3] * 4
     with pytest.raises(ScenarioError, match=r"answers\.fast_open: gives no cookies without state"):
         plan("answers = { stateless = true, fast_open = true }")
+
+
+def test_over_tls_both_ends_have_its_settings() -> None:
+    client, server, tcp = plan('transport = "tls"')
+    assert client["udp"] is None
+    # RFC 8467, section 4.1.
+    assert client["tcp"]["tls"]["padding"] == 128
+    assert server["tcp"]["tls"]["padding"] == 468
+    # RFC 8446, 4.4.2: header, context, length; each certificate has its length and extensions.
+    assert server["tcp"]["tls"]["handshake"]["certificate"] == 4 + 1 + 3 + 1400 + 982
+    assert [ends["nagle"] for ends in tcp] == [False]
+    # Padding is an option of an OPT record of 11 bytes.
+    assert client["sizes"]["drawn"]["query"]["constant"] == 70 - 28 + 11
+
+
+def test_profiles_say_how_programs_speak_tls() -> None:
+    client, server, tcp = plan(
+        'transport = "tls"',
+        'profile = "dig"',
+        'answers = { profile = "bind", tls = { certificates = ["500 B"], key = "rsa-4096" } }',
+    )
+    of_client, of_server = (each["tcp"]["tls"] for each in (client, server))
+    # As docs/dns-clients.md and docs/dns-servers.md have it: neither pads, and both leave Nagle's
+    # algorithm on.
+    assert (of_client["padding"], of_server["padding"]) == (None, None)
+    assert tcp[client["tcp"]["tcp"]]["nagle"] and tcp[server["tcp"]["tcp"]]["nagle"]
+    handshake = of_server["handshake"]
+    assert (handshake["ticket"], handshake["tickets_apart"], handshake["write"]) == (
+        271,
+        False,
+        None,
+    )
+    # RSA's signature has the length of its modulus (RFC 8017, 8.1).
+    assert (handshake["certificate"], handshake["signature"]) == (8 + 505, 512)
+
+
+TLS = 'transport = "tls"'
+
+
+@pytest.mark.parametrize(
+    ("lines", "key", "said"),
+    [
+        (["connections = { tls = { resume = true } }"], "connections.tls", "no use without TLS"),
+        (
+            ['transport = "tcp"', "connections = { tls = {} }"],
+            "connections.tls",
+            "no use without TLS",
+        ),
+        (
+            [TLS, "connections = { tls = { early_data = true } }"],
+            "connections.tls.early_data",
+            "needs a session to resume",
+        ),
+        (
+            [TLS, "connections = { tls = { early_data = true, resume = true } }"],
+            "connections.tls.early_data",
+            "set answers.tls.early_data to true",
+        ),
+        ([TLS, "connections = { pipelining = true }"], "connections.pipelining", "used again"),
+        ([TLS, 'retry = "glibc"'], "retry", 'transport is "tls"'),
+        ([TLS, 'profile = "glibc"'], "profile", "how glibc speaks TLS is not known"),
+        ([TLS, 'answers = { profile = "knot" }'], "answers.profile", "knot speaks no TLS"),
+        ([TLS, "answers = { stateless = true }"], "answers.stateless", "has no TLS"),
+        ([TLS, "answers = { tcp = false }"], "answers.tcp", "what TLS needs"),
+        (["answers = { tcp = false, tls = {} }"], "answers.tls", "no use without TCP"),
+        (
+            [TLS, 'answers = { tls = { certificates = ["99 B"] } }'],
+            "answers.tls.certificates[0]",
+            "at least 100",
+        ),
+        ([TLS, 'answers = { tls = { certificates = "mine" } }'], "certificates", "google-rsa"),
+    ],
+)
+def test_what_tls_cannot_do_is_refused_by_name(lines: list[str], key: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        plan(*lines)
+    assert key in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_a_shared_server_needs_tls_of_its_own() -> None:
+    shared = """
+[[dns]]
+name = "more"
+client = "client"
+server = "server"
+queries = 5
+transport = "tls"
+shares_server = "stubs"
+"""
+    with pytest.raises(ScenarioError, match=r"give stubs answers.tls"):
+        Scenario.parse(TEXT + shared)
+    plan = Scenario.parse(TEXT + "answers = { tls = {} }\n" + shared).plan()
+    assert plan["applications"][1]["kind"]["dns-server"]["tcp"]["tls"] is not None
+
+
+def test_attempts_over_tls_say_so() -> None:
+    early = "connections = { tls = { resume = true, early_data = true } }"
+    server = "answers = { tls = { early_data = true } }"
+    result = run(Scenario.parse("\n".join([TEXT, TLS, early, server])))
+    attempts = result.attempts
+    assert set(attempts["transport"]) == {"tls"}
+    # RFC 8446, 2 and 2.3: TCP and TLS, and then TCP alone.
+    assert attempts["handshake_round_trips"].to_list() == [2, 1, 1, 1, 1]
+    trips = [ms / 40 for ms in result.queries["response_ms"].to_list()]
+    assert trips == pytest.approx([3, 2, 2, 2, 2], abs=0.05)
+    assert result.summary["dns"]["transports"]["tls"]["attempts"] == 5

@@ -252,6 +252,7 @@ def test_the_whole_plan() -> None:
                                 "cookies": "when-full",
                             },
                             "stateless": False,
+                            "tls": None,
                         },
                     }
                 },

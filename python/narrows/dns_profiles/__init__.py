@@ -5,12 +5,21 @@ itself (tests/dns_behaviour), or a page of its documentation. docs/dns-clients.m
 docs/dns-servers.md show them as tables.
 """
 
-from narrows.dns_profiles.models import Client, Server, SizeChoice, Sizes
+from narrows.dns_profiles.models import (
+    Client,
+    ClientTls,
+    Server,
+    ServerTls,
+    SizeChoice,
+    Sizes,
+)
 from narrows.dns_profiles.reading import client, clients, server, servers, sizes, sizes_names
 
 __all__ = [
     "Client",
+    "ClientTls",
     "Server",
+    "ServerTls",
     "SizeChoice",
     "Sizes",
     "client",

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["Client", "Profile", "Server", "SizeChoice", "Sizes"]
+__all__ = ["Client", "ClientTls", "Profile", "Server", "ServerTls", "SizeChoice", "Sizes"]
 
 Seconds = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(strict=True, ge=0)]
@@ -42,6 +42,60 @@ class Profile(BaseModel):
         if unknown := sorted(set(self.sources) - keys):
             raise ValueError(f"sources name no value: {', '.join(unknown)}")
         return self
+
+
+class ClientTls(BaseModel):
+    """How a program speaks TLS 1.3 (RFC 8446) when it asks."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hello_bytes: Annotated[int, Field(strict=True, ge=90, le=16_000)]
+    """A ClientHello that offers no session, with its record."""
+    pads_hello: bool
+    """Whether a ClientHello of 256 to 511 bytes becomes one of 512 (RFC 7685)."""
+    key_share_bytes: Count
+    """Its public key: 32 (X25519) or 65 (P-256)."""
+    alpn: bool
+    """Whether it offers `dot` (RFC 7858) as application protocol."""
+    apart: bool
+    """Whether ChangeCipherSpec and Finished are two writes."""
+    nagle: bool
+    """Whether Nagle's algorithm holds its query back until Finished is acknowledged."""
+    padding_bytes: Count
+    """Queries are padded to a multiple of it (RFC 8467); 0: they are not."""
+    resumption: bool
+    """Whether a later connection resumes the session of an earlier one."""
+    close_notify: bool
+    """Whether it says that it closes."""
+
+
+class ServerTls(BaseModel):
+    """How a server speaks TLS 1.3 (RFC 8446)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hash_bytes: Count
+    """Of the suite that it chooses: 48 (AES-256-GCM with SHA-384) or 32."""
+    groups_bytes: Count
+    """What its list of groups adds where the client's key is not of the group it likes best."""
+    alpn: bool
+    """Whether it chooses `dot` where a client offers it."""
+    ticket_bytes: Count
+    """A ticket (NewSessionTicket), with its record."""
+    tickets: Count
+    """Tickets after a whole handshake."""
+    tickets_resumed: Count
+    """Tickets after one that has resumed a session."""
+    tickets_apart: bool
+    """Whether each is a write of its own."""
+    write_bytes: Count | None = None
+    """Its certificates leave in writes of so many bytes; not given: in one."""
+    padding_bytes: Count
+    """Replies to padded queries are padded to a multiple of it (RFC 8467); 0: they are not."""
+    early_data: bool
+    """Whether its sessions allow early data (0-RTT)."""
+    close_notify: bool
+    """Whether it says that it closes."""
 
 
 class Client(Profile):
@@ -106,6 +160,8 @@ class Client(Profile):
     """Whether length and query leave in one segment."""
     closes: bool
     """Whether it closes first, after the reply or the idle time-out."""
+    tls: ClientTls | None = None
+    """How it speaks TLS; not given: it does not, or was not tried."""
 
     @property
     def attempts(self) -> int:
@@ -158,6 +214,8 @@ class Server(Profile):
     """Whether it accepts TCP Fast Open as packaged, where the kernel allows it."""
     udp_bytes: Count
     """The longest reply over UDP, whatever the client offers."""
+    tls: ServerTls | None = None
+    """How it speaks TLS; not given: it does not, or was not tried."""
 
 
 class SizeChoice(BaseModel):

@@ -280,7 +280,7 @@ def _captures_are_possible(scenario: Scenario) -> None:
     # The simulator counts bytes; a capture shows messages, whose names number all queries.
     queries = sum(dns.asked for dns in scenario.dns)
     for index, dns in enumerate(scenario.dns):
-        if dns.transport == "tcp":
+        if dns.transport != "udp":
             # What no message can have is written as a header and zeros.
             continue
         shortest = dns.shortest_packets()
@@ -313,6 +313,19 @@ def _shared_servers_exist(scenario: Scenario) -> None:
                 f'"{dns.shares_server}" has no server of its own at {dns.server}',
                 "name a group that has",
                 key,
+            )
+        if dns.transport == "tls" and not other.speaks_tls:
+            raise refuse(
+                f'"{dns.shares_server}" has no TLS',
+                f"give {dns.shares_server} answers.tls",
+                key,
+            )
+        use = dns.connections.tls
+        if use is not None and use.early_data and not other.takes_early_data:
+            raise refuse(
+                "needs a server whose sessions allow it",
+                f"set answers.tls.early_data of {dns.shares_server} to true, or leave it out",
+                f"dns[{index}].connections.tls.early_data",
             )
 
 

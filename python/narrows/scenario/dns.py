@@ -1,7 +1,7 @@
 """Resolver workers in a closed loop, and the server that they ask.
 
-A group asks over UDP or TCP. `profile` takes the keys that are left out from a real client, and
-`answers.profile` from a real server.
+A group asks over UDP, TCP or TLS. `profile` takes the keys that are left out from a real client,
+and `answers.profile` from a real server.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from narrows import dns_profiles
+from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.dns_transports import (
     Answers,
     ConnectionUse,
@@ -74,8 +75,8 @@ class Dns(Group):
     ) | None = None
     """Time-outs of successive attempts over UDP: the name of a schedule, or a list of durations
     such as `["1 s", "3 s"]`. The profile's, or `"windows"`."""
-    transport: Literal["udp", "tcp"] = "udp"
-    """What carries a query at first."""
+    transport: Literal["udp", "tcp", "tls"] = "udp"
+    """What carries a query at first: UDP, TCP, or TLS 1.3 on TCP (RFC 7858)."""
     profile: (
         Literal[
             "bind",
@@ -143,12 +144,17 @@ class Dns(Group):
     def _transports_are_possible(self) -> Dns:
         known = self._known()
         for key in ("retry", "edns_size", "tcp_if_truncated", "tcp_if_silent"):
-            if self.transport == "tcp" and getattr(self, key) is not None:
-                raise refuse('is for UDP, but transport is "tcp"', "leave one of them out", key)
+            if self.transport != "udp" and getattr(self, key) is not None:
+                raise refuse(
+                    f'is for UDP, but transport is "{self.transport}"',
+                    "leave one of them out",
+                    key,
+                )
         if known is not None and self.transport == "tcp" and not known.fallback_on_truncation:
             raise refuse(
                 f"{self.profile} knows no TCP", "leave the profile out, or ask over UDP", "profile"
             )
+        self._tls_is_possible(known)
         if not self.uses_tcp and self.connections != ConnectionUse():
             raise refuse(
                 "are of no use without TCP",
@@ -156,9 +162,9 @@ class Dns(Group):
                 "connections",
             )
         self.connections.check(known)
-        if self.transport == "tcp" and self.connections.udp_between:
+        if self.transport != "udp" and self.connections.udp_between:
             raise refuse(
-                'asks over UDP, but transport is "tcp"',
+                f'asks over UDP, but transport is "{self.transport}"',
                 "leave one of them out",
                 "connections.udp_between",
             )
@@ -176,6 +182,52 @@ class Dns(Group):
                     )
         return self
 
+    def _tls_is_possible(self, known: dns_profiles.Client | None) -> None:
+        use = self.connections.tls
+        if self.transport != "tls":
+            if use is not None:
+                raise refuse("is of no use without TLS", 'set transport = "tls"', "connections.tls")
+        elif known is not None and known.tls is None:
+            raise refuse(
+                f"how {self.profile} speaks TLS is not known",
+                'leave the profile out, or name "dig" or "kdig"',
+                "profile",
+            )
+        if self.speaks_tls and self.answers.stateless:
+            raise refuse("has no TLS", "leave one of them out", "answers.stateless")
+        if self.speaks_tls and self.answers.profile is not None and not self.answers.known_tls:
+            raise refuse(
+                f"{self.answers.profile} speaks no TLS",
+                "name another server, or leave the profile out",
+                "answers.profile",
+            )
+        if self.transport == "tls" and self.shares_server is None and not self.answers.tcp:
+            raise refuse("is what TLS needs", "leave it out", "answers.tcp")
+        if use is None or not use.early_data:
+            return
+        if not use.resumes(known.tls if known else None):
+            raise refuse(
+                "needs a session to resume",
+                "set connections.tls.resume to true, or leave it out",
+                "connections.tls.early_data",
+            )
+        if self.shares_server is None and not self.takes_early_data:
+            raise refuse(
+                "needs a server whose sessions allow it",
+                "set answers.tls.early_data to true, or leave it out",
+                "connections.tls.early_data",
+            )
+
+    @property
+    def speaks_tls(self) -> bool:
+        """Whether the group's server speaks TLS."""
+        return self.answers.tls is not None or self.transport == "tls"
+
+    @property
+    def takes_early_data(self) -> bool:
+        """Whether the sessions of the group's server allow early data."""
+        return (self.answers.tls or TlsAnswers()).takes_early_data(self.answers.known_tls)
+
     def _known(self) -> dns_profiles.Client | None:
         return None if self.profile is None else dns_profiles.client(self.profile)
 
@@ -184,12 +236,20 @@ class Dns(Group):
         """What EDNS adds to queries of `query_size`."""
         known = self._known()
         of_profile = known.query_extra_bytes if known else 0
-        return max(of_profile, _OPT_BYTES if self.edns_size is not None else 0)
+        # Padding is an option of an OPT record.
+        needs_opt = self.edns_size is not None or self._pads
+        return max(of_profile, _OPT_BYTES if needs_opt else 0)
+
+    @property
+    def _pads(self) -> bool:
+        known = self._known()
+        use = self.connections.tls or TlsUse()
+        return self.transport == "tls" and bool(use.pads(known.tls if known else None))
 
     @property
     def uses_tcp(self) -> bool:
         """Whether a query may go over TCP."""
-        return self.transport == "tcp" or self._turns_if_truncated or self._turns_if_silent
+        return self.transport != "udp" or self._turns_if_truncated or self._turns_if_silent
 
     @property
     def _turns_if_truncated(self) -> bool:
@@ -288,10 +348,10 @@ class Dns(Group):
             gives_up = round(known.gives_up_s * _S)
         tcp = None
         if self.uses_tcp:
-            over_udp = self.transport == "udp"
             fast_open = self.connections.uses_fast_open(known)
-            ends = planner.tcp_settings(self.tcp, fast_open=fast_open)
-            tcp = self.connections.plan(known, ends, over_udp=over_udp)
+            ends = planner.tcp_settings(self._client_tcp(known), fast_open=fast_open)
+            over_udp, over_tls = self.transport == "udp", self.transport == "tls"
+            tcp = self.connections.plan(known, ends, over_udp=over_udp, over_tls=over_tls)
         client = self.application(
             "dns-client",
             server=server,
@@ -311,6 +371,9 @@ class Dns(Group):
         if self.shares_server is not None:
             return [client]
         nagle = self.answers.uses_nagle()
+        if nagle is None and self.transport == "tls" and self.tcp.nagle is None:
+            # Tickets would be before each first reply.
+            nagle = False
         of_server = self.tcp if nagle is None else self.tcp.model_copy(update={"nagle": nagle})
         ends = planner.tcp_settings(of_server, fast_open=self.answers.fast_open)
         return [
@@ -319,9 +382,16 @@ class Dns(Group):
                 "dns-server",
                 service=self.service,
                 service_jitter_mean=self.service_jitter_mean,
-                **self.answers.plan(ends),
+                **self.answers.plan(ends, over_tls=self.speaks_tls),
             ),
         ]
+
+    def _client_tcp(self, known: dns_profiles.Client | None) -> Tcp:
+        """TCP settings of the client's end; with TLS most programs turn Nagle's algorithm off."""
+        if self.transport != "tls" or self.tcp.nagle is not None:
+            return self.tcp
+        nagle = bool(known and known.tls and known.tls.nagle)
+        return self.tcp.model_copy(update={"nagle": nagle})
 
     def _server_position(self, planner: Planner) -> int:
         """The index of the server's application: behind this client, or another group's."""

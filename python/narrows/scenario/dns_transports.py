@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from narrows import dns_profiles
 from narrows.scenario.base import Table
+from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.draws import Amounts, Sizes, draw
 from narrows.scenario.quantities import PositiveSpan, Size, Span, refuse
 from narrows.scenario.tcp import Switch
@@ -113,6 +114,8 @@ class ConnectionUse(Table):
     fast_open: Switch | None = None
     """TCP Fast Open (RFC 7413): the first connection asks for a cookie, and the SYN of each later
     one carries its first query, where `answers.fast_open` lets it. The profile's, or false."""
+    tls: TlsUse | None = None
+    """How they speak TLS, where that is the transport."""
 
     def uses_fast_open(self, profile: dns_profiles.Client | None) -> bool:
         """Whether SYNs ask for cookies and carry queries; `profile` gives what is left out."""
@@ -136,7 +139,7 @@ class ConnectionUse(Table):
                 )
 
     def plan(
-        self, profile: dns_profiles.Client | None, tcp: int, *, over_udp: bool
+        self, profile: dns_profiles.Client | None, tcp: int, *, over_udp: bool, over_tls: bool
     ) -> dict[str, Any]:
         """The plan's form.
 
@@ -144,6 +147,7 @@ class ConnectionUse(Table):
             profile: Gives what is left out.
             tcp: The index of TCP's settings.
             over_udp: Whether the client asks over UDP as well.
+            over_tls: Whether it encrypts.
         """
         reuse: Any = "never"
         if self._is_kept(profile):
@@ -161,6 +165,7 @@ class ConnectionUse(Table):
                     "shared": self.shared,
                 }
             }
+        tls = (self.tls or TlsUse()).plan(profile.tls if profile else None) if over_tls else None
         connect, answer, between = self.connect_timeout, self.answer_timeout, self.udp_between
         if profile is not None:
             connect = _span(profile.tcp_connect_timeout_s) if connect is None else connect
@@ -174,6 +179,7 @@ class ConnectionUse(Table):
             "attempts": self._attempts(profile),
             "udp_between": bool(between) and over_udp,
             "length_apart": self.writes == "apart",
+            "tls": tls,
         }
 
     def _attempts(self, profile: dns_profiles.Client | None) -> dict[str, int]:
@@ -244,6 +250,9 @@ class Answers(Table):
     """Answers over TCP without a connection, as behind narrows-gateway: a query goes to the server
     as a datagram would, the reply leaves at once, and the client alone mends losses. Second queries
     on a connection, zone transfers and what UDP does not hold go to ordinary TCP and its limits."""
+    tls: TlsAnswers | None = None
+    """How it speaks TLS, on a port of its own; without it, with groups alone whose `transport` that
+    is."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Answers:
@@ -263,14 +272,24 @@ class Answers(Table):
             return self.connections
         return None if self.profile is None else dns_profiles.server(self.profile).tcp_connections
 
+    @property
+    def known_tls(self) -> dns_profiles.ServerTls | None:
+        """How the profile's server speaks TLS; None: it does not, or there is no profile."""
+        return None if self.profile is None else dns_profiles.server(self.profile).tls
+
     def uses_nagle(self) -> bool | None:
         """Whether the server's TCP has Nagle's algorithm; None: as the group's settings say."""
         if self.nagle is not None or self.profile is None:
             return self.nagle
         return dns_profiles.server(self.profile).nagle
 
-    def plan(self, tcp: int) -> dict[str, Any]:
-        """What the plan's server has beside its service times."""
+    def plan(self, tcp: int, *, over_tls: bool) -> dict[str, Any]:
+        """What the plan's server has beside its service times.
+
+        Args:
+            tcp: The index of TCP's settings.
+            over_tls: Whether it speaks TLS.
+        """
         known = None if self.profile is None else dns_profiles.server(self.profile)
         udp_size = self.udp_size or (known.udp_bytes if known else 65_507)
         if not self.tcp:
@@ -316,6 +335,7 @@ class Answers(Table):
                     "cookies": self.syncookies or "when-full",
                 },
                 "stateless": self.stateless,
+                "tls": (self.tls or TlsAnswers()).plan(self.known_tls) if over_tls else None,
             },
         }
 

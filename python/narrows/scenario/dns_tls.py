@@ -1,0 +1,170 @@
+"""DNS over TLS 1.3 (RFC 7858, RFC 8446): certificates, sessions, early data, padding.
+
+What the simulator counts is bytes and writes; `crates/sim/src/transport/tls.rs` says which.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from narrows.dns_profiles import ClientTls, ServerTls
+from narrows.scenario.base import Table
+from narrows.scenario.quantities import Size
+from narrows.scenario.tcp import Switch
+
+__all__ = ["CHAINS", "OPENSSL_CLIENT", "OPENSSL_SERVER", "Chain", "TlsAnswers", "TlsUse"]
+
+
+class Chain(NamedTuple):
+    """What a server shows: lengths of its certificates, its own first, and the key that it has."""
+
+    certificates: tuple[int, ...]
+    key: str
+    source: str
+
+
+CHAINS: dict[str, Chain] = {
+    "cloudflare-ecdsa": Chain(
+        (1395, 977),
+        "ecdsa-p256",
+        "packtpub.com behind Cloudflare, as openssl s_client -msg shows it in TLS Cryptography "
+        "In-Depth (Packt 2024), section 13.6.3",
+    ),
+    "google-rsa": Chain(
+        (1366, 1434),
+        "rsa-2048",
+        "www.google.com of January 2023 and GTS CA 1C3, in crypto/x509/verify_test.go of Go",
+    ),
+}
+"""Certificates of real servers."""
+
+SIGNATURES = {"ecdsa-p256": 71, "rsa-2048": 256, "rsa-3072": 384, "rsa-4096": 512}
+"""Bytes of a signature; ECDSA's is 70 to 72, as its two numbers are written in ASN.1."""
+
+OPENSSL_CLIENT = ClientTls(
+    hello_bytes=225,
+    pads_hello=True,
+    key_share_bytes=32,
+    alpn=False,
+    apart=False,
+    nagle=False,
+    padding_bytes=128,
+    resumption=False,
+    close_notify=False,
+)
+"""OpenSSL 3.0 as Python uses it (captures tls-resumed), without Nagle's algorithm."""
+OPENSSL_SERVER = ServerTls(
+    hash_bytes=48,
+    groups_bytes=26,
+    alpn=True,
+    ticket_bytes=255,
+    tickets=2,
+    tickets_resumed=1,
+    tickets_apart=True,
+    padding_bytes=468,
+    early_data=False,
+    close_notify=False,
+)
+"""OpenSSL 3.0, with replies padded as RFC 8467 recommends."""
+
+Block = Annotated[Size, Field(ge=0, le=65_535)]
+CertificateSize = Annotated[Size, Field(ge=100, le=65_535)]
+_DOT = len("dot")
+
+
+class TlsUse(Table):
+    """How clients speak TLS (RFC 7858)."""
+
+    resume: Switch | None = None
+    """A later connection resumes the session of an earlier one, where the server has given a ticket
+    (RFC 8446, 2.2): no certificates, as many round trips. The profile's, or false."""
+    early_data: Switch = False
+    """The first query of a resumed connection leaves behind the ClientHello (RFC 8446, 2.3), a
+    round trip earlier; needs `resume`, and `answers.tls.early_data`."""
+    padding: Block | None = None
+    """Queries are padded to a multiple of so many bytes (RFC 8467); 0 B: they are not. The
+    profile's, or 128 B."""
+    hello: Annotated[Size, Field(ge=90, le=16_000)] | None = None
+    """Length of a ClientHello that offers no session, with its record. The profile's, or 225 B:
+    OpenSSL 3 without the server's name."""
+
+    def pads(self, profile: ClientTls | None) -> int:
+        """The multiple to which queries are padded; 0: they are not."""
+        return (profile or OPENSSL_CLIENT).padding_bytes if self.padding is None else self.padding
+
+    def resumes(self, profile: ClientTls | None) -> bool:
+        """Whether a later connection takes up a session."""
+        return (profile or OPENSSL_CLIENT).resumption if self.resume is None else self.resume
+
+    def plan(self, profile: ClientTls | None) -> dict[str, Any]:
+        """The plan's form; `profile` gives what is left out."""
+        known = profile or OPENSSL_CLIENT
+        handshake = {
+            "hello": known.hello_bytes if self.hello is None else self.hello,
+            "pads_hello": known.pads_hello,
+            "key_share": known.key_share_bytes,
+            "alpn": _DOT if known.alpn else 0,
+            "apart": known.apart,
+            "resume": self.resumes(profile),
+            "early_data": self.early_data,
+            "close_notify": known.close_notify,
+        }
+        return {"handshake": handshake, "padding": self.pads(profile) or None}
+
+
+class TlsAnswers(Table):
+    """How a server speaks TLS (RFC 7858)."""
+
+    certificates: (
+        Literal["cloudflare-ecdsa", "google-rsa"]
+        | Annotated[tuple[CertificateSize, ...], Field(min_length=1, max_length=20)]
+    ) = "cloudflare-ecdsa"
+    """What it shows: the name of a chain of a real server (docs/dns-transports.md), or the lengths
+    of certificates, its own first, `["1395 B", "977 B"]`."""
+    key: Literal["ecdsa-p256", "rsa-2048", "rsa-3072", "rsa-4096"] | None = None
+    """Its key, which says how long its signature is. The chain's, or `"ecdsa-p256"`."""
+    tickets: Annotated[int, Field(strict=True, ge=0, le=100)] | None = None
+    """Tickets after a whole handshake, each good for one resumed connection. The profile's, or
+    2."""
+    ticket_size: Annotated[Size, Field(ge=56, le=16_000)] | None = None
+    """Length of a ticket (NewSessionTicket) with its record. The profile's, or 255 B, as of
+    OpenSSL 3."""
+    early_data: Switch | None = None
+    """Its sessions allow early data. The profile's, or false."""
+    padding: Block | None = None
+    """Replies to padded queries are padded to a multiple of so many bytes (RFC 8467); 0 B: they are
+    not. The profile's, or 468 B."""
+
+    def takes_early_data(self, profile: ServerTls | None) -> bool:
+        """Whether its sessions allow early data."""
+        known = profile or OPENSSL_SERVER
+        return known.early_data if self.early_data is None else self.early_data
+
+    def plan(self, profile: ServerTls | None) -> dict[str, Any]:
+        """The plan's form; `profile` gives what is left out."""
+        known = profile or OPENSSL_SERVER
+        if isinstance(self.certificates, str):
+            certificates, key, _ = CHAINS[self.certificates]
+        else:
+            certificates, key = self.certificates, "ecdsa-p256"
+        handshake = {
+            # Header, context, length of the list; of each its length and no extensions (4.4.2).
+            "certificate": 4 + 1 + 3 + sum(3 + size + 2 for size in certificates),
+            "signature": SIGNATURES[self.key or key],
+            "hash": known.hash_bytes,
+            "groups": known.groups_bytes,
+            "alpn": known.alpn,
+            "ticket": known.ticket_bytes if self.ticket_size is None else self.ticket_size,
+            "tickets": known.tickets if self.tickets is None else self.tickets,
+            "tickets_resumed": min(
+                known.tickets_resumed, 100 if self.tickets is None else self.tickets
+            ),
+            "tickets_apart": known.tickets_apart,
+            "early_data": self.takes_early_data(profile),
+            "write": known.write_bytes,
+            "close_notify": known.close_notify,
+        }
+        padding = known.padding_bytes if self.padding is None else self.padding
+        return {"handshake": handshake, "padding": padding or None}
