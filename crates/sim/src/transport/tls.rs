@@ -112,7 +112,7 @@ impl Server {
         within("ticket", self.ticket, AROUND_IDENTITY + 1, 16_000)?;
         within("tickets", self.tickets, 0, 100)?;
         within("tickets_resumed", self.tickets_resumed, 0, 100)?;
-        within("write", self.write.unwrap_or(1), 1, u32::MAX)
+        within("write", self.write.unwrap_or(LEAST_WRITE), LEAST_WRITE, u32::MAX)
     }
 }
 
@@ -292,6 +292,8 @@ const SERVER_HELLO: u32 = RECORD + 4 + 2 + 32 + 33 + 2 + 1 + 2 + 6 + 8;
 const X25519: u32 = 32;
 /// Record, header, lifetime, age, a nonce of eight bytes, lengths of ticket and extensions (4.6.1).
 const AROUND_IDENTITY: u32 = PROTECTION + 4 + 4 + 4 + 9 + 2 + 2;
+/// What no program falls below: a whole handshake is a few writes.
+const LEAST_WRITE: u32 = 512;
 /// Without any extension (4.1.2).
 const LEAST_HELLO: u32 = RECORD + 4 + 2 + 32 + 33 + 4 + 2 + 2;
 
