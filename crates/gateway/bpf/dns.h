@@ -23,6 +23,8 @@
 #define DNS_TYPE_OPT 41
 #define DNS_TYPE_IXFR 251
 #define DNS_TYPE_AXFR 252
+#define DNS_OPTION_KEEPALIVE 11 /* RFC 7828 section 3.1 */
+#define DNS_OPTIONS_MAX 32	/* that are looked at */
 
 struct query_room {
 	__u8 bytes[QUERY_ROOM];
@@ -33,6 +35,7 @@ struct query {
 	__be16 id;
 	__u8 transfer; /* asks for a zone transfer */
 	__u8 opt;
+	__u8 keepalive; /* asks how long the server keeps connections */
 };
 
 /* Keeps a number below QUERY_ROOM / 2, in a way that the compiler does not find needless. */
@@ -74,6 +77,24 @@ __noinline int question_length(const struct query_room *room, __u32 length)
 	return 0;
 }
 
+/* Whether the options of an OPT record, from `at` up to the end of a query of `length` bytes, have edns-tcp-keepalive. */
+__noinline int options_keepalive(const struct query_room *room, __u32 at, __u32 length)
+{
+	if (!room)
+		return 0;
+	for (int i = 0; i < DNS_OPTIONS_MAX; i++) {
+		const __u8 *option;
+
+		if (at + 4 > length || at >= QUERY_MAX)
+			return 0;
+		option = room->bytes + at;
+		if (dns_u16(option) == DNS_OPTION_KEEPALIVE)
+			return 1;
+		at += 4 + dns_u16(option + 2);
+	}
+	return 0;
+}
+
 /* Whether a segment's payload of `length` bytes is what PROTOCOL.md calls a whole query. */
 static __always_inline int query_read(const struct query_room *room, __u32 length, struct query *query)
 {
@@ -95,10 +116,14 @@ static __always_inline int query_read(const struct query_room *room, __u32 lengt
 	query->id = *(__be16 *)message;
 	query->transfer = type[0] == 0 && (type[1] == DNS_TYPE_AXFR || type[1] == DNS_TYPE_IXFR);
 	query->opt = message[11];
+	query->keepalive = 0;
 	if (!query->opt)
 		return end == length;
-	return end + DNS_OPT <= length && rest[0] == 0 && dns_u16(rest + 1) == DNS_TYPE_OPT && rest[6] == 0 &&
-	       end + DNS_OPT + dns_u16(rest + 9) == length;
+	if (end + DNS_OPT > length || rest[0] || dns_u16(rest + 1) != DNS_TYPE_OPT || rest[6] ||
+	    end + DNS_OPT + dns_u16(rest + 9) != length)
+		return 0;
+	query->keepalive = options_keepalive(room, end + DNS_OPT, length);
+	return 1;
 }
 
 /* Makes a query that was read ask for UDP payloads of `size` bytes, if it asks for less. Its new length; at most 11

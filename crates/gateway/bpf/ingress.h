@@ -141,6 +141,9 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 	/* Many messages, and more of them than one segment holds. */
 	if (v->s->axfr_detect && v->w->query.transfer)
 		return pass(COUNT_TO_KERNEL_TRANSFER);
+	/* How long a connection may be idle is the server's to say, and it does so over TCP alone (RFC 7828 section 3.3). */
+	if (v->w->query.keepalive)
+		return pass(COUNT_TO_KERNEL_KEEPALIVE);
 	/* Asked over UDP its reply would be cut off again. */
 	question = question_hash(&v->s->keys[0], scratch_query(v->w), v->w->query.question);
 	if (large_name(v->s, question, v->now))

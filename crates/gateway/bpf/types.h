@@ -152,6 +152,7 @@ struct source {
 	X(SYN_ASIDE, "SYNs left to the kernel: of clients beyond the share that is served, or SYN cookies are off")   \
 	X(KERNEL_HAS_IT, "segments of connections that the kernel has, or is to have; passed")               \
 	X(TO_KERNEL_TRANSFER, "zone transfers left to the kernel")                                           \
+	X(TO_KERNEL_KEEPALIVE, "queries with the edns-tcp-keepalive option, left to the kernel")              \
 	X(TO_KERNEL_UNUSUAL, "first data that is not one whole query, left to the kernel")                   \
 	X(TO_KERNEL_SECOND, "second queries, left to the kernel")                                            \
 	X(TO_KERNEL_PIPELINED, "second queries before the reply to the first; both left to the kernel")      \

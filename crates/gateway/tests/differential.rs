@@ -274,6 +274,9 @@ impl Pair {
                         kinds[pick(18) & pick(20)],
                         edns[pick(22)],
                     );
+                    if edns[pick(22)].is_some() && tsval & 0x70 == 0 {
+                        with_keepalive(&mut saying.query);
+                    }
                 }
                 saying.data()
             }
@@ -447,6 +450,15 @@ fn client(random: &mut Pcg32, i: u16) -> Client {
     saying.mss = [Some(1460), Some(1220), None, Some(8960), Some(40)][usize::from(i % 5)];
     saying.query = query(i, "www.example.com", 1, (i < 4).then_some(1232));
     Client { saying, reply: 0, stored: None }
+}
+
+/// Gives a query's OPT record the edns-tcp-keepalive option (RFC 7828).
+fn with_keepalive(query: &mut Vec<u8>) {
+    let end = query.len();
+    query[end - 1] = 4;
+    query.extend([0, 11, 0, 0]);
+    let length = (query.len() - 2) as u16;
+    query[..2].copy_from_slice(&length.to_be_bytes());
 }
 
 /// Of a client's entry.

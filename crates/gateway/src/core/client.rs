@@ -204,6 +204,9 @@ impl<'a> Client<'a> {
         if self.core.settings.axfr_detect && query.is_transfer() {
             return self.hand_off(Reason::Transfer);
         }
+        if query.asks_for_keepalive() {
+            return self.hand_off(Reason::Keepalive);
+        }
         let question = query.hash(self.core.settings.keys[0]);
         let until = self.core.large.get(&question);
         if until.is_some_and(|until| nanoseconds(self.now) < until) {
@@ -295,6 +298,7 @@ impl<'a> Client<'a> {
     pub(super) fn hand_off(&mut self, reason: Reason) -> Verdict {
         self.core.count(match reason {
             Reason::Transfer => Counter::ToKernelTransfer,
+            Reason::Keepalive => Counter::ToKernelKeepalive,
             Reason::Unusual => Counter::ToKernelUnusual,
             Reason::Second => Counter::ToKernelSecond,
             Reason::Pipelined => Counter::ToKernelPipelined,

@@ -51,6 +51,7 @@ counters! {
     SynAside "syn_aside" "SYNs left to the kernel: of clients beyond the share that is served, or SYN cookies are off"
     KernelHasIt "kernel_has_it" "segments of connections that the kernel has, or is to have; passed"
     ToKernelTransfer "to_kernel_transfer" "zone transfers left to the kernel"
+    ToKernelKeepalive "to_kernel_keepalive" "queries with the edns-tcp-keepalive option, left to the kernel"
     ToKernelUnusual "to_kernel_unusual" "first data that is not one whole query, left to the kernel"
     ToKernelSecond "to_kernel_second" "second queries, left to the kernel"
     ToKernelPipelined "to_kernel_pipelined" "second queries before the reply to the first; both left to the kernel"

@@ -19,6 +19,10 @@ pub(super) const QUERY_MAX: usize = 1024;
 const NAME_MAX: usize = 255;
 
 const TYPE_OPT: u16 = 41;
+/// RFC 7828, section 3.1.
+const OPTION_KEEPALIVE: u16 = 11;
+/// Options that are looked at.
+const OPTIONS_MAX: usize = 32;
 const TYPE_IXFR: u16 = 251;
 const TYPE_AXFR: u16 = 252;
 
@@ -73,6 +77,20 @@ impl<'a> Query<'a> {
     /// Whether it asks for a zone transfer.
     pub(super) fn is_transfer(&self) -> bool {
         matches!(u16_at(self.message, self.question_end - 4), TYPE_AXFR | TYPE_IXFR)
+    }
+
+    /// Whether it has the edns-tcp-keepalive option.
+    pub(super) fn asks_for_keepalive(&self) -> bool {
+        let mut options = self.message.get(self.question_end + OPT..).unwrap_or_default();
+        for _ in 0..OPTIONS_MAX {
+            let [code @ .., a, b] = options.first_chunk::<4>().copied().unwrap_or_default();
+            if options.len() < 4 || u16::from_be_bytes(code) == OPTION_KEEPALIVE {
+                return options.len() >= 4;
+            }
+            options =
+                options.get(4 + usize::from(u16::from_be_bytes([a, b]))..).unwrap_or_default();
+        }
+        false
     }
 
     /// What stands for its name (in lower case), type and class in an entry and on the list of large replies.

@@ -81,6 +81,8 @@ pub enum Verdict {
 pub enum Reason {
     /// A zone transfer.
     Transfer,
+    /// It asks how long the server keeps connections (RFC 7828), which the server says over TCP alone.
+    Keepalive,
     /// The first data is not one whole query.
     Unusual,
     /// A second query.

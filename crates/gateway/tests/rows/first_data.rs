@@ -89,6 +89,36 @@ fn a_zone_transfer_is_left_to_the_kernel() {
     }
 }
 
+/// The query with these options in its OPT record.
+fn with_options(options: &[u8]) -> Vec<u8> {
+    let mut message = query(7, "example.com", 1, Some(1232))[2..].to_vec();
+    let length = message.len();
+    message[length - 2..].copy_from_slice(&(options.len() as u16).to_be_bytes());
+    message.extend(options);
+    prefixed(&message)
+}
+
+/// RFC 7828, sections 3.1 and 3.3: an empty option of code 11; a cookie (code 10) may stand before it.
+#[test]
+fn the_servers_idle_time_is_left_to_the_kernel() {
+    let keepalive = [0, 11, 0, 0];
+    let cookie = [&[0, 10, 0, 8][..], &[0; 8]].concat();
+    for options in [keepalive.to_vec(), [&cookie[..], &keepalive].concat()] {
+        let mut client = Conversation::open(settings());
+        client.query = with_options(&options);
+        assert_eq!(client.say(&client.data()), hand_off(Reason::Keepalive));
+        assert_eq!(client.flow(), None);
+        assert!(client.core.adopt(client.now, &client.data().packet()).is_some());
+    }
+    // A cookie that has such bytes in it, and options that are cut short.
+    let inside = [&[0, 10, 0, 8][..], &keepalive, &keepalive].concat();
+    for options in [cookie, inside, vec![0, 11, 0], vec![0, 10, 0xff, 0xff, 0, 11, 0, 0]] {
+        let mut client = Conversation::open(settings());
+        client.query = with_options(&options);
+        assert!(matches!(client.say(&client.data()), Said::Query(_)), "{options:?}");
+    }
+}
+
 #[test]
 fn a_name_with_a_large_reply_is_left_to_the_kernel() {
     let mut client = Conversation::asked(Settings { large_ns: 10_000_000_000, ..settings() });
