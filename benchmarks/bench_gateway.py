@@ -167,11 +167,10 @@ def behaviour(
 ) -> None:
     """What BIND's arms do, and what an open connection costs: what needs no quiet machine."""
     bind = {bed.transports[-1]: bed for bed in made if bed.server.name == "bind"}
-    if bind.keys() >= {"tcp", "gateway", "gateway-axfr", "gateway-fin"}:
+    if bind.keys() >= {"tcp", "gateway", "gateway-axfr"}:
         measure.log("what the gateway does")
-        axfr, fin = bind["gateway-axfr"], bind["gateway-fin"]
-        keep = bind["gateway"]
-        seen = checks.observe(beds, bind["tcp"], keep, axfr, fin, rounds=form.looks)
+        axfr, keep = bind["gateway-axfr"], bind["gateway"]
+        seen = checks.observe(beds, bind["tcp"], keep, axfr, rounds=form.looks)
         recording.checks(seen)
     for transport in ("tcp", "gateway"):
         if transport in bind:

@@ -22,9 +22,14 @@ Row = dict[str, Any]
 Note = Callable[[str, str, bool, str], None]
 
 
-def observe(beds: Beds, plain: Bed, keep: Bed, axfr: Bed, fin: Bed, *, rounds: int) -> list[Row]:
-    """All checks, over IPv4 and IPv6; the beds are of one server, alone and behind the gateway."""
+def observe(beds: Beds, plain: Bed, keep: Bed, axfr: Bed, *, rounds: int) -> list[Row]:
+    """All checks, over IPv4 and IPv6; the beds are of one server, alone and behind the gateway.
+
+    What is the paper's choice (S2, S3) is looked for where its settings are chosen as a whole.
+    """
     rows: list[Row] = []
+    paper = beds.behind(keep.server.name, "gateway-paper")
+    defaults = beds.behind(keep.server.name, "gateway-defaults")
     cut = beds.behind(keep.server.name, "gateway-truncate", truncate_over="512 B")
     for number in range(1, rounds + 1):
         for family in (4, 6):
@@ -34,8 +39,12 @@ def observe(beds: Beds, plain: Bed, keep: Bed, axfr: Bed, fin: Bed, *, rounds: i
                 rows.append({**row, "ok": ok, "detail": detail})
 
             _segments(keep, family, note)
-            _fin(fin, family, note)
             _settings(keep, note)
+            if paper is not None:
+                _at_once(paper, family, note)
+                _fin(paper, family, note)
+            if defaults is not None:
+                _defaults(defaults, note)
             _transfer(axfr, plain, family, note)
             if cut is not None:
                 _truncation(cut, plain, family, note)
@@ -66,8 +75,6 @@ def _segments(bed: Bed, family: int, note: Note) -> None:
         note("S2", "ack-dropped", seen == 0, f"{seen} segments reached the kernel's TCP")
         asked = ((opened or (0, 0))[0] + len(query(f"h0000001.{ZONE}", A, 1))) % 2**32
         note("S2", "query-acknowledged", any(s.ack == asked for s in replies), _shown(replies))
-        early = bool(replies) and not replies[0].payload and replies[0].ack == asked
-        note("S2", "acknowledged-at-once", early, _shown(replies))
         opened, counted = ghost.open(), gateway.counters()
         segments = [s for s in _ask(ghost, opened, "large", TXT) if s.payload]
         # Counted by the gateway: the clients' interface may have joined them again.
@@ -103,6 +110,20 @@ def _closed(ghost: Ghost) -> tuple[bool, str]:
     return any(s.flags & ACK and s.ack == (seq + 1) % 2**32 for s in answers), _shown(answers)
 
 
+def _at_once(bed: Bed, family: int, note: Note) -> None:
+    """Whether the first that comes after a query acknowledges it and has no data."""
+    ghost = Ghost(bed.link, family)
+    try:
+        opened = ghost.open()
+        replies = _ask(ghost, opened, "h0000001", A)
+        asked = ((opened or (0, 0))[0] + len(query(f"h0000001.{ZONE}", A, 1))) % 2**32
+        early = bool(replies) and not replies[0].payload and replies[0].ack == asked
+        answered = any(segment.payload for segment in replies)
+        note("S2", "acknowledged-at-once", early and answered, _shown(replies))
+    finally:
+        ghost.close()
+
+
 def _fin(bed: Bed, family: int, note: Note) -> None:
     ghost = Ghost(bed.link, family)
     try:
@@ -128,8 +149,14 @@ def _settings(bed: Bed, note: Note) -> None:
     wanted |= {"syncache-hashsize": "512", "syncache-bucketlimit": "30"}
     other = {name: found.get(name) for name in wanted if found.get(name) != wanted[name]}
     note("S3", "defaults", not other, f"{other}" if other else "")
-    for check, name in (("default-active", "active"), ("default-axfr-detect", "axfr-detect")):
-        note("S3", check, found.get(name) == "false", f"{name} = {found.get(name)}")
+
+
+def _defaults(bed: Bed, note: Note) -> None:
+    """What holds where nothing but the paper's preset is named, as the program runs with it."""
+    assert bed.gateway is not None, "the bed is behind one"
+    settings = bed.gateway.settings()
+    for check, name in (("default-active", "active"), ("default-axfr-detect", "axfr_detect")):
+        note("S3", check, settings[name] is False, f"{name} = {settings[name]}")
 
 
 def _transfer(bed: Bed, plain: Bed, family: int, note: Note) -> None:

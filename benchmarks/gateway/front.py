@@ -8,6 +8,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gateway.lab import LabError, Link, run
 
@@ -20,6 +21,8 @@ ARMS: dict[str, dict[str, object]] = {
     "gateway": {"axfr_detect": False},
     "gateway-axfr": {"axfr_detect": True},
     "gateway-fin": {"axfr_detect": False, "close": "fin"},
+    "gateway-paper": {"preset": "hayes-2010", "active": True},
+    "gateway-defaults": {"preset": "hayes-2010"},
 }
 """Settings by arm; all else is the default."""
 
@@ -54,8 +57,16 @@ class Gateway:
 
     def counters(self) -> dict[str, int]:
         """Its counters by name."""
-        status = json.loads(self._call("status", "--json"))
-        found: dict[str, int] = status["counters"]
+        found: dict[str, int] = self._status()["counters"]
+        return found
+
+    def settings(self) -> dict[str, object]:
+        """The settings that it runs with, by name."""
+        found: dict[str, object] = self._status()["settings"]
+        return found
+
+    def _status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self._call("status", "--json"))
         return found
 
     @property

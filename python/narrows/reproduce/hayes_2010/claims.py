@@ -38,9 +38,9 @@ CHECKS: dict[str, tuple[tuple[str, str], ...]] = {
     "S2": (
         ("ack-dropped", "the handshake's ACK does not reach the kernel's TCP"),
         ("query-acknowledged", "the query is acknowledged"),
-        ("acknowledged-at-once", "the query is acknowledged before its reply"),
+        ("acknowledged-at-once", "with its settings, the query is acknowledged before its reply"),
         ("reply-segmented", "a reply above the MSS comes in several segments"),
-        ("fin-on-last", "with close = fin, the last segment of the reply has the FIN"),
+        ("fin-on-last", "with its settings, the last segment of the reply has the FIN"),
         ("entry-removed", "the entry is removed at close"),
     ),
     "S3": (
@@ -49,8 +49,8 @@ CHECKS: dict[str, tuple[tuple[str, str], ...]] = {
             "defaults",
             "timeout, loglevel, port, hash size and bucket limit have its defaults",
         ),
-        ("default-active", "active is 0 unless it is set"),
-        ("default-axfr-detect", "axfr_detect is 0 unless it is set"),
+        ("default-active", "with its settings, active is 0 unless it is set"),
+        ("default-axfr-detect", "with its settings, axfr_detect is 0 unless it is set"),
     ),
     "S4": (
         ("transfer-detected", "a zone transfer takes the kernel's TCP"),
@@ -378,8 +378,6 @@ _TIMES = "Machines and kernels are 16 years apart: ratios say more than seconds.
 _REASONS = {
     ("S1", ""): "A FIN is answered with FIN and ACK, on purpose: else the client would wait for "
     "the other half.",
-    ("S2", ""): "The reply acknowledges the query, which is one packet less, on purpose.",
-    ("S3", ""): "Both are on by default, on purpose: whoever starts the gateway wants it.",
     ("S5", "over UDP"): "Linux's kernel spends less on TCP than FreeBSD 9's did, and more on UDP.",
     ("S5", ""): _TIMES,
     ("S6", "linear"): "The core sleeps between packets, and waking it costs more the longer it "
