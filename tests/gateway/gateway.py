@@ -135,6 +135,9 @@ def running(
     words = [str(program()), "run", "--interface", link, *options]
     if "--mode" not in options:
         words += ["--mode", "native"]
+    if "--limits-adoptions" not in options:
+        # Most tests have one client address for all their connections.
+        words += ["--limits-adoptions", "0"]
     for address in addresses:
         words += ["--server", address]
     process = start(space, words, folder)

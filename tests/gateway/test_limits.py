@@ -17,8 +17,9 @@ import dns.edns
 import pytest
 
 from . import gateway, servers, zones
-from .clients import ask, family, query
+from .clients import ask, connect, family, query
 from .conftest import ARMS, Lab, laboratory
+from .network import CLIENT, CLIENT6
 
 RATE = 1000
 """Datagrams a second."""
@@ -117,3 +118,57 @@ def test_a_query_that_udp_does_not_answer_is_answered(lab: Lab, arm: str) -> Non
     assert b"once" in ask(lab.network.client, lab.address("unruly", arm), query(name))
     assert time.monotonic() - began < 2
     assert lab.unruly.asked[name] - before == (1 if arm == "gateway" else 0)
+
+
+LIMIT = 8
+OTHER = ("192.0.2.2", "2001:db8:0:1::2")
+"""Further clients: another IPv4 address, and another network of 64 bits."""
+
+
+def held(lab: Lab, address: str, source: str, count: int) -> list[socket.socket]:
+    """Connections with one byte on each, of those that were not reset."""
+    made = [connect(lab.network.client, address, source=(source, 0)) for _ in range(count)]
+    for stream in made:
+        stream.sendall(b"\0")
+    time.sleep(0.3)
+    kept = []
+    for stream in made:
+        stream.settimeout(0.05)
+        try:
+            stream.recv(1)
+        except TimeoutError:
+            kept.append(stream)
+        except ConnectionResetError:
+            stream.close()
+    return kept
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_one_source_has_a_share_of_the_servers_connections(tmp_path: Path, version: int) -> None:
+    """NSD takes 100; who holds the limit is reset, others and later connections are served."""
+    if gateway.program() is None:
+        pytest.skip(gateway.absent())
+    options = ("--limits-adoptions", str(LIMIT))
+    own, other = (CLIENT, OTHER[0]) if version == 4 else (CLIENT6, OTHER[1])
+    with laboratory(tmp_path / "lab", ("nsd",), options=options, clients=OTHER) as lab:
+        address = lab.address("nsd", "gateway", version)
+        if version == 6:
+            lab.network.server.run("ip", "route", "add", OTHER[1], "via", CLIENT6)
+        kept = held(lab, address, own, 2 * LIMIT)
+        assert len(kept) == LIMIT
+        assert lab.counter("adopt_limited") >= LIMIT
+        # The daemon has counted them: that they were taken over a while ago does not help.
+        time.sleep(2.5)
+        assert held(lab, address, own, 2) == []
+        # A first query needs no connection of the server's.
+        message = query(zones.size_name(300))
+        assert ask(lab.network.client, address, message)
+        others = held(lab, address, other, 2)
+        assert len(others) == 2
+        for stream in kept + others:
+            stream.close()
+        time.sleep(2.5)
+        again = held(lab, address, own, 2)
+        assert len(again) == 2
+        for stream in again:
+            stream.close()

@@ -241,6 +241,31 @@ static __always_inline bool adopt_assign(struct __sk_buff *ctx, struct sock *lis
 	return !bpf_sk_assign_tcp_reqsk(ctx, listener, attributes, sizeof(*attributes));
 }
 
+/* Whether the kernel may have one more connection of a client's source. */
+static __always_inline bool adopter_allows(const struct settings *s, const struct source_key *key)
+{
+	struct adopter *adopter;
+
+	if (!s->adoptions)
+		return true;
+	adopter = bpf_map_lookup_elem(&adopters, key);
+	return !adopter || adopter->held + adopter->fresh < s->adoptions;
+}
+
+/* It has one more. */
+static __always_inline void adopter_note(const struct settings *s, const struct source_key *key)
+{
+	struct adopter first = { .fresh = 1 }, *adopter;
+
+	if (!s->adoptions)
+		return;
+	adopter = bpf_map_lookup_elem(&adopters, key);
+	if (adopter)
+		__sync_fetch_and_add(&adopter->fresh, 1);
+	else
+		bpf_map_update_elem(&adopters, key, &first, BPF_NOEXIST);
+}
+
 SEC("tcx/ingress")
 int gateway_adopt(struct __sk_buff *ctx)
 {
@@ -250,6 +275,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 	struct incoming in = {};
 	struct offer agreed = {};
 	struct flow_key key = {};
+	struct source_key source;
 	struct bpf_sock *found;
 	struct sock *listener;
 	struct settings *s = settings_now();
@@ -314,6 +340,12 @@ int gateway_adopt(struct __sk_buff *ctx)
 		verdict = TC_ACT_SHOT;
 		goto release;
 	}
+	/* Each has a place in the server's TCP, of which it has few. */
+	source = source_of(in.who.client);
+	if (!adopter_allows(s, &source)) {
+		count(COUNT_ADOPT_LIMITED);
+		goto release; /* the kernel answers with RST */
+	}
 	if (found && s->track && !shown) {
 		__u32 first = in.seq;
 
@@ -354,10 +386,12 @@ int gateway_adopt(struct __sk_buff *ctx)
 		attributes.rcv_wscale = WSCALE_OURS;
 	}
 	listener = found ? (struct sock *)bpf_skc_to_tcp_sock(found) : 0;
-	if (listener && adopt_assign(ctx, listener, &attributes))
+	if (listener && adopt_assign(ctx, listener, &attributes)) {
 		count(COUNT_ADOPTED);
-	else
+		adopter_note(s, &source);
+	} else {
 		count(COUNT_ADOPT_FAILED); /* the kernel answers with RST */
+	}
 release:
 	if (found)
 		bpf_sk_release(found);

@@ -143,6 +143,16 @@ static __always_inline int rate_allows(__u64 *at, __u64 now, __u64 interval, __u
 	return 1;
 }
 
+/* An IPv4 address, or 64 bits of an IPv6 address. */
+static __always_inline struct source_key source_of(const __be32 client[4])
+{
+	int ipv4 = !client[0] && !client[1] && client[2] == bpf_htonl(0xffff);
+	/* Of IPv4 the mapped address' second half, which is no prefix of IPv6 that is in use. */
+	struct source_key key = { .prefix = *(const __u64 *)&client[ipv4 ? 2 : 0] };
+
+	return key;
+}
+
 enum rate { RATE_SYN, RATE_QUERY };
 
 /* Whether a client may send one more SYN, or query. */
@@ -150,9 +160,7 @@ static __always_inline int source_allows(const struct settings *s, const __be32 
 {
 	__u64 interval = rate == RATE_SYN ? s->syn_interval_ns : s->query_interval_ns;
 	__u64 burst = rate == RATE_SYN ? s->syn_burst_ns : s->query_burst_ns;
-	int ipv4 = !client[0] && !client[1] && client[2] == bpf_htonl(0xffff);
-	/* Of IPv4 the mapped address' second half, which is no prefix of IPv6 that is in use. */
-	struct source_key key = { .prefix = *(const __u64 *)&client[ipv4 ? 2 : 0] };
+	struct source_key key = source_of(client);
 	struct source *source, fresh = {};
 
 	if (!interval)

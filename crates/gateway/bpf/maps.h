@@ -59,6 +59,14 @@ struct {
 	__type(value, struct source);
 } sources SEC(".maps");
 
+/* Sources that the kernel has connections of. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct source_key);
+	__type(value, struct adopter);
+} adopters SEC(".maps");
+
 /* Clients (IPv4 as ::ffff:a.b.c.d) whose path carries less than the interface. */
 struct path_key {
 	__u8 client[16];

@@ -35,6 +35,7 @@ struct settings {
 	__u16 truncate_over;		/* UDP replies longer than this are truncated; 0: none */
 	__u32 syncache_limit;		/* entries made by SYNs at once */
 	__u32 syncache_bucket_limit;	/* of them in one bucket */
+	__u32 adoptions;		/* connections of one source that the kernel has at once at most; 0: no limit */
 	__u8 active;			/* 0: everything passes */
 	__u8 close_fin;			/* 1: FIN on the last segment of a reply, as in the paper */
 	__u8 syncache;			/* 1: an entry for each SYN, as in the paper; 0: cookies alone */
@@ -43,7 +44,6 @@ struct settings {
 	__u8 generic;			/* 1: XDP runs in the kernel's receive path, not in the driver */
 	__u8 track;			/* 1: connection tracking is shown a handshake of what the kernel takes over */
 	__u8 at_once;			/* 1: a query is acknowledged before its reply, as in the paper */
-	__u8 pad[4];
 };
 
 /* A connection: the client and which server address. IPv4 as ::ffff:a.b.c.d. */
@@ -126,6 +126,12 @@ struct source {
 	__u64 query_at;
 };
 
+/* Connections of one source that the kernel has. */
+struct adopter {
+	__u32 held;  /* when the user side counted them last */
+	__u32 fresh; /* taken over since then */
+};
+
 /* Each verdict has its counter. The user side shows them by these names in lower case. */
 #define COUNTERS(X)                                                                                          \
 	X(MALFORMED, "headers that make no sense; passed, the kernel drops them")                            \
@@ -164,6 +170,7 @@ struct source {
 	X(TO_KERNEL_SILENT, "queries left to the kernel because the server did not answer in time over UDP") \
 	X(ADOPTED, "connections that the kernel took over")                                                  \
 	X(ADOPT_FAILED, "connections that the kernel did not take: no listener, or no memory")               \
+	X(ADOPT_LIMITED, "connections that the kernel was not given, as it has as many of their source as it may; reset") \
 	X(REPLY, "replies sent in one segment")                                                              \
 	X(REPLY_SEGMENTED, "replies sent in several segments")                                               \
 	X(REPLY_SEGMENTS, "segments of them")                                                                \

@@ -274,7 +274,7 @@ impl Pair {
                         kinds[pick(18) & pick(20)],
                         edns[pick(22)],
                     );
-                    if edns[pick(22)].is_some() && tsval & 0x70 == 0 {
+                    if edns[pick(22)].is_some() && tsval & 0x1f0 == 0 {
                         with_keepalive(&mut saying.query);
                     }
                 }
@@ -557,13 +557,14 @@ fn side_by_side(name: &'static str, settings: &Settings, never: &[Counter]) {
 }
 
 /// What needs other surroundings: the sweeper, sockets, a kernel that refuses something, a ring that is full.
-const NOWHERE: [Counter; 9] = [
+const NOWHERE: [Counter; 10] = [
     Counter::SynPassed,
     Counter::SynAside,
     Counter::ToKernelDown,
     Counter::QueryNoRoom,
     Counter::Expired,
     Counter::AdoptFailed,
+    Counter::AdoptLimited,
     Counter::ReplyFailed,
     Counter::ResendGone,
     Counter::XdpError,

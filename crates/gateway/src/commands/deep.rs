@@ -68,6 +68,7 @@ fn own_config(config: &Config, host: &str) -> Config {
     own.cache.sources = 1024;
     own.cache.ring = Bytes::new(1 << 20);
     own.limits.query_rate = 0;
+    own.limits.adoptions = 0;
     own.syncache.active = false;
     own
 }

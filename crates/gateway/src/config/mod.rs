@@ -206,6 +206,8 @@ pub struct Limits {
     pub query_rate: u32,
     /// Queries at once after silence.
     pub query_burst: u32,
+    /// Connections that the kernel's TCP has at once; 0: no limit.
+    pub adoptions: u32,
 }
 
 /// How much is kept. These are sizes of kernel maps: a change needs a restart.
@@ -255,7 +257,13 @@ impl Default for Config {
                 cachelimit: 15_360,
                 bucketlimit: 30,
             },
-            limits: Limits { syn_rate: 0, syn_burst: 5000, query_rate: 2000, query_burst: 2000 },
+            limits: Limits {
+                syn_rate: 0,
+                syn_burst: 5000,
+                query_rate: 2000,
+                query_burst: 2000,
+                adoptions: 64,
+            },
             cache: Cache {
                 connections: 262_144,
                 sources: 65_536,

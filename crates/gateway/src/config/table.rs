@@ -413,6 +413,15 @@ pub static KEYS: &[Key] = &[
         show: |config| config.limits.query_burst.to_string(),
     },
     Key {
+        name: "limits.adoptions",
+        placeholder: "N",
+        live: true,
+        help: "connections of one source that the kernel's TCP, and so the server, has at once; who has as many is reset where it would have \
+               one more; 0: no limit; best below half of what the server takes",
+        set: |config, raw| whole(raw, 0, 100_000_000).map(|value| config.limits.adoptions = value),
+        show: |config| config.limits.adoptions.to_string(),
+    },
+    Key {
         name: "cache.connections",
         placeholder: "N",
         live: false,

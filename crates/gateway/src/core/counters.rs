@@ -63,6 +63,7 @@ counters! {
     ToKernelSilent "to_kernel_silent" "queries left to the kernel because the server did not answer in time over UDP"
     Adopted "adopted" "connections that the kernel took over"
     AdoptFailed "adopt_failed" "connections that the kernel did not take: no listener, or no memory"
+    AdoptLimited "adopt_limited" "connections that the kernel was not given, as it has as many of their source as it may; reset"
     Reply "reply" "replies sent in one segment"
     ReplySegmented "reply_segmented" "replies sent in several segments"
     ReplySegments "reply_segments" "segments of them"

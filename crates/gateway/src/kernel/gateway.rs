@@ -11,6 +11,7 @@ use serde_json::json;
 use super::about::{About, own_secret};
 use super::attach::{attach, pin_maps};
 use super::features::Features;
+use super::held::Held;
 use super::links::{self, Hook, Link, XdpMode, program_name};
 use super::load;
 use super::pins::{Lock, Pins};
@@ -40,9 +41,21 @@ pub struct Gateway {
     secret: Secret,
     around: Around,
     sweeper: Sweeper,
+    /// `None` where the kernel does not say.
+    held: Option<Held>,
     swept: Swept,
     sweep_at: Instant,
     _lock: Lock,
+}
+
+/// What counts the connections of sources, where the kernel says which there are.
+fn held() -> Option<Held> {
+    Held::new()
+        .inspect_err(|error| {
+            let fields = json!({ "key": "limits.adoptions", "why": error.to_string() });
+            log(Level::Warning, "connections of sources are not counted", fields);
+        })
+        .ok()
 }
 
 /// What a start did.
@@ -188,6 +201,7 @@ impl Gateway {
             secret,
             around,
             sweeper,
+            held: held(),
             swept: Swept::default(),
             sweep_at: Instant::now(),
             _lock: lock,
@@ -302,6 +316,9 @@ impl Gateway {
             syncache_buckets: map("syncache_buckets")?,
             syncache_entries: self.maps.get("syncache_entries"),
         };
+        if let (Some(held), true) = (&mut self.held, config.limits.adoptions > 0) {
+            held.count(map("adopters")?, config.port)?;
+        }
         let mut waiting = Vec::new();
         let swept = self.sweeper.sweep(&maps, times, &servers, &mut waiting)?;
         for (client, server) in waiting {

@@ -42,7 +42,7 @@ macro_rules! plain {
         unsafe impl Plain for types::$name {}
     )*};
 }
-plain! { settings 128 flow 64 flow_key 20 source 16 }
+plain! { settings 128 flow 64 flow_key 20 source 16 source_key 8 adopter 8 }
 
 /// What the kernel does besides, in this network namespace, that the programs have to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,6 +102,7 @@ pub fn of(
         truncate_over: config.truncate_over,
         syncache_limit: config.syncache.cachelimit,
         syncache_bucket_limit: config.syncache.bucketlimit,
+        adoptions: limits.adoptions,
         active: config.active.any().into(),
         close_fin: (config.close == Close::Fin).into(),
         at_once: (config.acknowledge == Acknowledge::AtOnce).into(),
@@ -110,7 +111,6 @@ pub fn of(
         loglevel: config.loglevel,
         generic: (mode == XdpMode::Generic).into(),
         track: around.tracking.into(),
-        ..types::settings::default()
     }
 }
 
