@@ -305,12 +305,38 @@ failed:
 	return swallow();
 }
 
+/* Counts how many microseconds the server took. */
+static __always_inline void latency_note(__u32 us)
+{
+	__u32 octave, sum = LATENCY_SUM, bucket = us;
+	__u64 *value;
+
+	if (us >= 4) {
+		/* The highest bit, by halves. */
+		octave = (us > 0xffff) << 4;
+		octave |= (us >> octave > 0xff) << 3;
+		octave |= (us >> octave > 0xf) << 2;
+		octave |= (us >> octave > 3) << 1;
+		octave |= us >> octave > 1;
+		bucket = (octave - 1) * 4 + (us >> (octave - 2) & 3);
+		if (bucket >= LATENCIES)
+			bucket = LATENCIES - 1;
+	}
+	value = bpf_map_lookup_elem(&latencies, &bucket);
+	if (value)
+		*value += 1;
+	value = bpf_map_lookup_elem(&latencies, &sum);
+	if (value)
+		*value += us;
+}
+
 /* Sends the reply whose message of `length` bytes (at least a DNS header) is in the ring, behind room for its length. */
 static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d, struct flow *flow,
 				 __u8 *ring, __u32 position, __u32 length, bool partial)
 {
 	__u32 offset = ring_offset(position), mss = segment_limit(s, flow, d->v6);
 	int verdict;
+	__u64 now;
 	bool one;
 
 	if (!WITHIN(length, DNS_HEADER, 65535))
@@ -340,12 +366,14 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	/* In this order: with a reply_length the ring holds it at `stored`. */
 	flow->stored = position;
 	flow->acked = flow->server_seq;
-	flow->seen_ms = bpf_ktime_get_boot_ns() / 1000000;
+	now = bpf_ktime_get_boot_ns();
+	flow->seen_ms = now / 1000000;
 	*(volatile __u16 *)&flow->reply_length = length;
 	verdict = reply_send(ctx, s, d, flow, ring, position, length, 0, partial, false);
 	if (verdict == TC_ACT_UNSPEC) {
 		count(one ? COUNT_REPLY : COUNT_REPLY_SEGMENTED);
 		count_more(COUNT_REPLY_SEGMENTS, one ? 0 : (length - 1) / mss + 1);
+		latency_note((__u32)(now / 1000) - flow->asked_us);
 	}
 	return verdict;
 }

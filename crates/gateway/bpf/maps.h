@@ -116,3 +116,10 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LATENCIES + 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} latencies SEC(".maps");

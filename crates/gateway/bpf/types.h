@@ -132,6 +132,10 @@ struct adopter {
 	__u32 fresh; /* taken over since then */
 };
 
+/* How long the server took: buckets of quarter octaves of microseconds, and behind them the sum. */
+#define LATENCIES 92
+#define LATENCY_SUM LATENCIES
+
 /* Each verdict has its counter. The user side shows them by these names in lower case. */
 #define COUNTERS(X)                                                                                          \
 	X(MALFORMED, "headers that make no sense; passed, the kernel drops them")                            \

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 
-use crate::core::Counter;
+use crate::core::{Counter, Latencies};
 
 /// What is told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Snapshot {
     pub mode: String,
     /// All counters.
     pub counters: Vec<(Counter, u64)>,
+    /// How long the server took for first replies.
+    pub latencies: Latencies,
     /// Connections that sent a query, by state.
     pub states: Vec<(&'static str, u64)>,
     /// Connections that there is room for.
@@ -91,6 +94,16 @@ impl Collector for Snapshot {
                 metric.metric_type(),
             )?)?;
         }
+        let help = "how long the server took to answer over UDP";
+        let unit = Some(&Unit::Seconds);
+        encoder
+            .encode_descriptor("answer", help, unit, MetricType::Histogram)?
+            .encode_histogram::<NoLabelSet>(
+                self.latencies.sum_s(),
+                self.latencies.count(),
+                &self.latencies.octaves(),
+                None,
+            )?;
         let one = ConstGauge::new(0i64);
         let help = "connections that sent a query, by state";
         let mut states = encoder.encode_descriptor("connections", help, None, one.metric_type())?;
@@ -166,6 +179,7 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::BUCKETS;
 
     fn serve() -> Metrics {
         Metrics::serve(TcpListener::bind("127.0.0.1:0").expect("a free port")).expect("a thread")
@@ -186,6 +200,12 @@ mod tests {
             interface: "eth0".into(),
             mode: "native".into(),
             counters: vec![(Counter::Syn, 7), (Counter::Query, 5)],
+            latencies: {
+                // Two of 4 to 5 us, one of a second.
+                let mut words = [0; BUCKETS + 1];
+                (words[4], words[75], words[BUCKETS]) = (2, 1, 1_000_009);
+                Latencies::of(&words).expect("as many as there are")
+            },
             states: vec![("query", 2), ("idle", 3)],
             room: 100,
             active: true,
@@ -198,9 +218,46 @@ mod tests {
             format!("narrows_gateway_syn_total{{{labels}}} 7"),
             format!("narrows_gateway_connections{{{labels},state=\"idle\"}} 3"),
             format!("narrows_gateway_active{{{labels}}} 1"),
+            "# TYPE narrows_gateway_answer_seconds histogram".into(),
+            format!("narrows_gateway_answer_seconds_count{{{labels}}} 3"),
+            format!("narrows_gateway_answer_seconds_sum{{{labels}}} 1.000009"),
+            format!("narrows_gateway_answer_seconds_bucket{{{labels},le=\"0.000128\"}} 2"),
+            format!("narrows_gateway_answer_seconds_bucket{{{labels},le=\"+Inf\"}} 3"),
             "# EOF".into(),
         ] {
             assert!(reply.lines().any(|other| other == line), "{line} is not in\n{reply}");
+        }
+    }
+
+    /// The dashboard and the alert rules name metrics that are told, by their names as they are told.
+    #[test]
+    fn the_dashboard_and_the_alerts_name_metrics_that_there_are() {
+        let told = text(Snapshot {
+            counters: Counter::ALL.iter().map(|&counter| (counter, 1)).collect(),
+            states: vec![("idle", 1)],
+            ..Snapshot::default()
+        });
+        let told: Vec<&str> =
+            told.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
+        let [dashboard, alerts] =
+            [include_str!("../monitoring/grafana.json"), include_str!("../monitoring/alerts.yml")];
+        let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        for text in [dashboard, alerts] {
+            let named: Vec<&str> = text
+                .split(|c| !part(c))
+                .filter(|word| word.starts_with("narrows_gateway_"))
+                .collect();
+            assert!(named.len() > 10);
+            for name in named {
+                assert!(told.contains(&name), "{name} is no metric");
+            }
+        }
+        let dashboard: serde_json::Value = serde_json::from_str(dashboard).expect("JSON");
+        assert!(dashboard["panels"].as_array().is_some_and(|panels| panels.len() > 5));
+        for alert in alerts.split("- alert: ").skip(1) {
+            for key in ["expr: ", "for: ", "severity: ", "summary: "] {
+                assert!(alert.contains(key), "{key}in {alert}");
+            }
         }
     }
 

@@ -98,6 +98,7 @@ impl Pair {
             self.compare(at, &mut before);
         }
         assert_eq!(self.core.flows().count(), self.twin.flows(), "entries");
+        assert_eq!(self.core.latencies().count(), self.twin.answers(), "answers");
         let at_once = self.core.settings().at_once;
         assert_eq!(self.acknowledged > 0, at_once, "acknowledged at once");
         (self.core.counters().clone(), self.joined)

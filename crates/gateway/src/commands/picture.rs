@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use narrows_gateway::config::Config;
-use narrows_gateway::core::Counter;
+use narrows_gateway::core::{Counter, Latencies};
 use narrows_gateway::keys::unix_s;
 use narrows_gateway::user::Source;
 use narrows_gateway::user::publish::{self, PublishError};
@@ -47,6 +47,8 @@ pub(crate) struct Picture {
     pub(crate) entries: Vec<(String, u64)>,
     pub(crate) room: u64,
     pub(crate) counters: Vec<(Counter, u64)>,
+    /// How long the server took for first replies.
+    pub(crate) latencies: Latencies,
     /// Connections by client address.
     pub(crate) sources: BTreeMap<IpAddr, u64>,
     /// What tells which of them are new.
@@ -209,6 +211,7 @@ impl Picture {
             entries,
             room: number("entries_room"),
             counters,
+            latencies: Latencies::of(&words(&value["latencies"])).unwrap_or_default(),
             sources: column(0).filter(|(_, connections)| *connections > 0).collect(),
             marks: Marks::Asked(column(1).collect()),
             user: Some(value["user"].clone()),
@@ -258,6 +261,7 @@ impl Picture {
             entries: states.map(|(name, n)| ((*name).to_owned(), n)).collect(),
             room: view.room().into(),
             counters,
+            latencies: view.latencies()?,
             sources: entries.sources,
             marks: Marks::Connections(connections),
             user: None,
@@ -288,6 +292,7 @@ impl Picture {
             "mss": { "ipv4": self.mss[0], "ipv6": self.mss[1] },
             "entries": entries,
             "entries_room": self.room,
+            "answers": answers(&self.latencies),
             "counters": counters,
             "settings": about.map(|about| &about.settings),
         });
@@ -306,6 +311,7 @@ impl Picture {
             .map(|(source, of)| (source.to_string(), json!([of.connections, of.asked])))
             .collect();
         object.insert("sources".into(), sources.into());
+        object.insert("latencies".into(), self.latencies.words().into());
         object.insert("at_ns".into(), (self.at.as_nanos() as u64).into());
         object.into()
     }
@@ -394,6 +400,39 @@ const FAULTS: [(&str, &str); 4] = [
     ("unsent", "packets found no room on the link"),
 ];
 
+/// The numbers of an array.
+fn words(value: &Value) -> Vec<u64> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_u64).collect()
+}
+
+/// How long the server took, for programs: microseconds, rounded up to a quarter octave.
+fn answers(latencies: &Latencies) -> Value {
+    let of = |share| latencies.quantile_us(share);
+    json!({
+        "count": latencies.count(), "p50_us": of(0.5), "p95_us": of(0.95), "p99_us": of(0.99),
+    })
+}
+
+/// A line of how long the server took; nothing where it answered nothing.
+pub(crate) fn took(latencies: &Latencies) -> String {
+    let of = |share| latencies.quantile_us(share).map(microseconds);
+    let (Some(half), Some(most), Some(nearly)) = (of(0.5), of(0.95), of(0.99)) else {
+        return String::new();
+    };
+    format!(
+        "answers      {} over UDP: half within {half}, 95 % within {most}, 99 % within {nearly}\n",
+        latencies.count()
+    )
+}
+
+fn microseconds(us: u64) -> String {
+    match us {
+        0..1000 => format!("{us} us"),
+        1000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        _ => format!("{:.1} s", us as f64 / 1e6),
+    }
+}
+
 /// A span of seconds in its largest unit.
 fn ago(seconds: u64) -> String {
     match seconds {
@@ -407,6 +446,7 @@ fn ago(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use narrows_gateway::core::BUCKETS;
 
     #[test]
     fn spans_are_in_their_unit() {
@@ -414,6 +454,19 @@ mod tests {
             ["5 s", "5 min", "5 h", "5 days"],
             [5, 300, 18_000, 432_000].map(ago).each_ref().map(String::as_str)
         );
+    }
+
+    #[test]
+    fn how_long_the_server_took_is_a_line() {
+        let mut words = [0; BUCKETS + 1];
+        // 90 of 4 us, 9 of 1024 to 1280 us, one of 1.05 to 1.3 s.
+        (words[4], words[36], words[76]) = (90, 9, 1);
+        let latencies = Latencies::of(&words).expect("as many as there are");
+        assert_eq!(
+            took(&latencies),
+            "answers      100 over UDP: half within 5 us, 95 % within 1.3 ms, 99 % within 1.3 ms\n"
+        );
+        assert_eq!(took(&Latencies::default()), "");
     }
 
     fn picture() -> Picture {

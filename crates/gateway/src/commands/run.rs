@@ -325,6 +325,7 @@ impl DataPath for InKernel {
             interface: config.interface.clone(),
             mode: self.mode().into(),
             counters: self.gateway.counters().map_err(Failure::fault)?,
+            latencies: self.gateway.latencies().map_err(Failure::fault)?,
             states,
             room: config.cache.connections.into(),
             active: config.active.any(),

@@ -7,7 +7,7 @@ use narrows_gateway::config::Config;
 use narrows_gateway::core::Counter;
 use serde_json::{Map, Value};
 
-use super::picture::{Gateway, Picture};
+use super::picture::{Gateway, Picture, took};
 use super::{Failure, options, put};
 
 /// A counter, its sum, and how often it was counted a second between two pictures.
@@ -38,7 +38,9 @@ pub(crate) fn status(config: &Config, matches: &ArgMatches) -> Result<(), Failur
         object.insert("per_second".into(), rates.into());
         put(&Value::from(object).to_string());
     } else {
-        put(&format!("{}{}", picture.head(), table(&rows, matches.get_flag("all"))));
+        let answers = took(&picture.latencies);
+        let counts = table(&rows, matches.get_flag("all"));
+        put(&format!("{}{answers}{counts}", picture.head()));
     }
     Ok(())
 }

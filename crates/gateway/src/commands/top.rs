@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use narrows_gateway::config::Config;
 use narrows_gateway::signals::Signals;
 
-use super::picture::Gateway;
+use super::picture::{Gateway, took};
 use super::status::{humane, rows, table};
 use super::{Failure, options};
 
@@ -30,9 +30,11 @@ pub(crate) fn top(config: &Config, matches: &ArgMatches) -> Result<(), Failure> 
         }
         let now = gateway.look()?;
         let fresh = now.marks.since(&before.marks);
+        let answers = now.latencies.since(&before.latencies);
         let text = format!(
-            "{clear}{}{}{}",
+            "{clear}{}{}{}{}",
             now.head(),
+            took(&answers),
             busiest(&now.sources, &fresh, now.at.saturating_sub(before.at)),
             table(&rows(&now, Some(&before)), false)
         );

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use narrows_gateway::config::table::KEYS;
 use narrows_gateway::config::{Config, OnExit, UserLink};
-use narrows_gateway::core::{Counter, Now, Settings, State};
+use narrows_gateway::core::{Counter, Latencies, Now, Settings, State};
 use narrows_gateway::keys::{Secret, boot_ns, unix_s, wall_offset_ns};
 use narrows_gateway::log::{Level, log};
 use narrows_gateway::metrics::Snapshot;
@@ -99,6 +99,7 @@ struct Told {
     settings: Option<Settings>,
     /// Of the thread, about once a second.
     counters: Vec<(Counter, u64)>,
+    latencies: Latencies,
     states: Vec<(&'static str, u64)>,
     own: PathCounters,
 }
@@ -130,6 +131,7 @@ impl DataPath for InUserSpace {
             interface: config.interface.clone(),
             mode: self.mode().into(),
             counters: told.counters.clone(),
+            latencies: told.latencies.clone(),
             states: told.states.clone(),
             room: config.cache.connections.into(),
             active: config.active.any(),
@@ -215,6 +217,7 @@ fn serve(
         }
         told.own = path.counters();
         told.counters = path.core().counters().iter().collect();
+        told.latencies = path.core().latencies().clone();
         told.states = states(&mut path);
     }
     Ok(())
@@ -289,6 +292,7 @@ fn status(path: &mut Path<NetworkLink>, about: Picture) -> Value {
         mss: [settings.mss4, settings.mss6],
         entries,
         counters: core.counters().iter().collect(),
+        latencies: core.latencies().clone(),
         user: Some(user),
         ..about
     };

@@ -28,6 +28,7 @@ mod dns;
 mod entry;
 mod flow;
 mod frame;
+mod latency;
 mod lru;
 pub(crate) mod packet;
 mod pmtu;
@@ -45,6 +46,7 @@ use std::time::Duration;
 pub use adopt::Adoption;
 pub use counters::{Counter, Counters};
 pub use flow::{Flow, FlowKey, State};
+pub use latency::{BUCKETS, Latencies};
 pub(crate) use pmtu::TooBig;
 pub use rate::{Source, burst_ns, interval_ns};
 pub use settings::{CookieKey, SERVERS_MAX, Settings};
@@ -154,6 +156,7 @@ pub struct Core {
     buckets: Vec<u32>,
     in_buckets: u32,
     counters: Counters,
+    latencies: Latencies,
     gathering: Option<reply::Gathering>,
 }
 
@@ -171,6 +174,7 @@ impl Core {
             buckets: vec![0; settings.hashsize as usize],
             in_buckets: 0,
             counters: Counters::default(),
+            latencies: Latencies::default(),
             gathering: None,
             settings,
         }
@@ -232,6 +236,11 @@ impl Core {
     /// What was counted since the start.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// How long the server took for first replies.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
     }
 
     /// The entry of a connection.

@@ -8,7 +8,7 @@ use super::dns::{OPT, PREFIX, Query, Reply};
 use super::flow::{Flow, FlowKey, State};
 use super::packet::{Datagram, Fragment, Ip, UDP, UDP_BYTES, u16_at};
 use super::segment::{self, Outgoing};
-use super::{Connection, Core, Counter, Now, ReplyVerdict, nanoseconds};
+use super::{Connection, Core, Counter, Now, ReplyVerdict, microseconds, nanoseconds};
 
 /// A fragmented datagram of a server, of which more is to come.
 #[derive(Clone, Debug)]
@@ -257,6 +257,7 @@ impl Core {
         out: &mut Vec<Vec<u8>>,
     ) -> ReplyVerdict {
         let before = out.len();
+        self.latencies.add(microseconds(now).wrapping_sub(flow.asked_us));
         out.extend(self.segments_from(0, ends, &flow));
         match (out.len() - before) as u64 {
             1 => self.count(Counter::Reply),

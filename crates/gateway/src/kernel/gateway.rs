@@ -19,7 +19,7 @@ use super::settings::Around;
 use super::sweep::{Maps, Sweeper, Swept, Times};
 use super::{KernelError, settings, view};
 use crate::config::{Config, Mode};
-use crate::core::Counter;
+use crate::core::{Counter, Latencies};
 use crate::interface::Interface;
 use crate::keys::{Secret, boot_ns, unix_s};
 use crate::log::{Level, log};
@@ -370,6 +370,15 @@ impl Gateway {
     /// Where they cannot be read.
     pub fn counters(&self) -> Result<Vec<(Counter, u64)>, KernelError> {
         view::counters(self.map("counters")?)
+    }
+
+    /// How long the server took for first replies.
+    ///
+    /// # Errors
+    ///
+    /// Where that cannot be read.
+    pub fn latencies(&self) -> Result<Latencies, KernelError> {
+        view::latencies(self.map("latencies")?)
     }
 
     /// Adds to a counter that no program counts.

@@ -13,7 +13,7 @@ use super::sweep::{STATES, address, client};
 use super::types::{flow, flow_key, settings as Settings};
 use super::{KernelError, gateway, settings};
 use crate::config::{Config, SERVERS_MAX};
-use crate::core::Counter;
+use crate::core::{BUCKETS, Counter, Latencies};
 use crate::interface::Interface;
 
 /// An attached gateway, opened through its pins.
@@ -21,6 +21,7 @@ use crate::interface::Interface;
 pub struct View {
     pins: Pins,
     maps: BTreeMap<&'static str, MapHandle>,
+    latencies: Option<MapHandle>,
 }
 
 /// Entries at a moment.
@@ -59,7 +60,8 @@ impl View {
             })?;
             maps.insert(name, map);
         }
-        Ok(Self { pins, maps })
+        let latencies = MapHandle::from_pinned_path(pins.path("latencies")).ok();
+        Ok(Self { pins, maps, latencies })
     }
 
     /// Who attached it, and how; `None` where that is damaged.
@@ -116,6 +118,15 @@ impl View {
         counters(self.map("counters"))
     }
 
+    /// How long the server took for first replies.
+    ///
+    /// # Errors
+    ///
+    /// Where that cannot be read. A gateway of an earlier version has none.
+    pub fn latencies(&self) -> Result<Latencies, KernelError> {
+        self.latencies.as_ref().map_or_else(|| Ok(Latencies::default()), latencies)
+    }
+
     /// Looks at all entries.
     ///
     /// # Errors
@@ -159,17 +170,29 @@ impl View {
 pub fn counters(map: &MapHandle) -> Result<Vec<(Counter, u64)>, KernelError> {
     let mut all = Vec::with_capacity(Counter::ALL.len());
     for (number, &counter) in (0u32..).zip(Counter::ALL) {
-        let values = map
-            .lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY)
-            .map_err(|error| KernelError::refused("reading the counters", error))?
-            .unwrap_or_default();
-        let words = values
-            .iter()
-            .filter_map(|value| value.first_chunk::<8>())
-            .map(|word| u64::from_ne_bytes(*word));
-        all.push((counter, words.sum()));
+        all.push((counter, sum(map, number)?));
     }
     Ok(all)
+}
+
+/// How long the server took, by this map, summed over processors.
+///
+/// # Errors
+///
+/// Where they cannot be read.
+pub fn latencies(map: &MapHandle) -> Result<Latencies, KernelError> {
+    let words: Vec<u64> = (0..=BUCKETS as u32).map(|at| sum(map, at)).collect::<Result<_, _>>()?;
+    Ok(Latencies::of(&words).unwrap_or_default())
+}
+
+/// An element of a map of numbers, summed over processors.
+fn sum(map: &MapHandle, at: u32) -> Result<u64, KernelError> {
+    let values = map
+        .lookup_percpu(&at.to_ne_bytes(), MapFlags::ANY)
+        .map_err(|error| KernelError::refused("reading the counters", error))?
+        .unwrap_or_default();
+    let words = values.iter().filter_map(|value| value.first_chunk::<8>());
+    Ok(words.map(|word| u64::from_ne_bytes(*word)).sum())
 }
 
 /// The server addresses of this map by their numbers.

@@ -105,6 +105,16 @@ impl Twin {
         Counter::ALL.iter().map(count).collect()
     }
 
+    /// How many replies were counted by how long the server took.
+    pub fn answers(&self) -> u64 {
+        let map = &self.skel.maps.latencies;
+        let words = (0..narrows_gateway::core::BUCKETS as u32).flat_map(|at| {
+            let cpus = map.lookup_percpu(&at.to_ne_bytes(), MapFlags::ANY);
+            cpus.expect("the map can be read").expect("a bucket")
+        });
+        words.map(|word| u64::from_ne_bytes(word[..8].try_into().expect("8 bytes"))).sum()
+    }
+
     /// The entry of a connection, as the core would have it.
     pub fn flow(&self, key: &FlowKey) -> Option<Flow> {
         let key = flow_key {
