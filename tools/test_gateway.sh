@@ -16,6 +16,26 @@ command -v clang >/dev/null 2>&1 || skip "clang is not installed; $install"
 [ "$(id -u)" -eq 0 ] || skip "loading them needs root; run as root: make test"
 
 cargo clippy --locked -q -p narrows-gateway --features ebpf --all-targets -- -D warnings
-cargo test --locked -q -p narrows-gateway --features ebpf
+cargo test --locked -q -p narrows-gateway --features ebpf --no-run
+
+# These wait for processes most of the time, and each test has a network namespace of its own: beside the others they cost little.
+waiting="control user_network"
+others="--lib --bins --examples"
+for file in crates/gateway/tests/*.rs crates/gateway/tests/*/main.rs; do
+    test=$(basename "${file%/main.rs}" .rs)
+    case " $waiting " in *" $test "*) ;; *) others="$others --test $test" ;; esac
+done
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# shellcheck disable=SC2046 # one word a test
+cargo test --locked -q -p narrows-gateway --features ebpf $(printf ' --test %s' $waiting) >"$log" 2>&1 &
+beside=$!
+failed=""
+# shellcheck disable=SC2086 # one word a test
+cargo test --locked -q -p narrows-gateway --features ebpf $others || failed=yes
+cargo test --locked -q -p narrows-gateway --features ebpf --doc || failed=yes
+wait $beside || failed=yes
+cat "$log"
+[ -z "$failed" ] || exit 1
 # The end-to-end tests take the newest binary that has the programs.
 cargo build --locked -q -p narrows-gateway --features ebpf
