@@ -400,11 +400,19 @@ impl Plan {
     }
 
     /// Checks that an application is there to answer.
-    pub(crate) fn check_server(&self, server: usize) -> Result<(), String> {
-        if server >= self.applications.len() {
-            return Err("server: no such application".into());
+    /// Whether an application is one that answers, as `answers` says of its kind.
+    pub(crate) fn check_server(
+        &self,
+        server: usize,
+        answers: impl FnOnce(&Kind) -> bool,
+    ) -> Result<(), String> {
+        match self.applications.get(server) {
+            None => Err("server: no such application".into()),
+            Some(application) if !answers(&application.kind) => {
+                Err(format!("server: {:?} answers nothing like this", application.name))
+            }
+            Some(_) => Ok(()),
         }
-        Ok(())
     }
 
     fn check_route(&self, from: usize, to: usize, route: &[usize]) -> Result<(), PlanError> {

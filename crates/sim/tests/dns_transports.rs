@@ -538,3 +538,14 @@ fn the_first_query_of_a_shared_connection_goes_with_its_syn() {
     assert_eq!(handshakes[..3], [1.0; 3]);
     assert!(handshakes[3..].contains(&0.0), "{handshakes:?}");
 }
+
+#[test]
+fn who_is_no_dns_server_is_not_asked() {
+    let asks = |server| Simulation::new(plan(Client { server, ..client() }, self::server()));
+    assert!(asks(1).is_ok());
+    // Itself: its datagrams would come back to it as replies.
+    let refused = asks(0).expect_err("a client answers nothing").to_string();
+    assert!(refused.ends_with("answers nothing like this"), "{refused}");
+    let refused = asks(2).expect_err("there are two").to_string();
+    assert!(refused.ends_with("server: no such application"), "{refused}");
+}

@@ -217,6 +217,7 @@ fn settings_that_contradict_themselves_are_refused() {
     assert_eq!(refusal(|s| s.servers.clear()), "web: servers: needs one at least");
     assert_eq!(refusal(|s| s.request = 0), "web: request: must be at least a byte");
     assert_eq!(refusal(|s| s.responder = 9), "web: server: no such application");
+    assert_eq!(refusal(|s| s.responder = 0), "web: server: \"web\" answers nothing like this");
     assert_eq!(refusal(|s| s.block = Draw::List(vec![])), "web: block: list: is empty");
 }
 

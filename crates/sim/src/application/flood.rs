@@ -17,7 +17,7 @@ use super::udp::Spacing;
 use super::{
     Application, Association, Datagram, Dial, Host, Lost, Message, Settings, Use, is_moment,
 };
-use crate::plan::Plan;
+use crate::plan::{Kind, Plan};
 use crate::random::Random;
 use crate::table::{Table, columns};
 use crate::transport::half_open::Counts;
@@ -78,7 +78,7 @@ pub enum Of {
 impl Settings for Flood {
     fn check(&self, plan: &Plan) -> Result<usize, String> {
         plan.check_round_trip(self.there, self.back)?;
-        plan.check_server(self.server)?;
+        plan.check_server(self.server, |kind| matches!(kind, Kind::DnsServer(_)))?;
         if self.interval == Span::ZERO || self.period == Span::ZERO {
             return Err("interval, period: must be above zero".into());
         }

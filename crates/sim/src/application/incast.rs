@@ -13,7 +13,7 @@ use narrows_units::{Bytes, Span, Time};
 
 use super::responder::{length, request};
 use super::{Application, Closed, Dial, Draw, Host, Message, Settings, Socket, Use, is_moment};
-use crate::plan::Plan;
+use crate::plan::{Kind, Plan};
 use crate::random::Random;
 use crate::table::{Table, columns};
 use crate::transport::tcp::Counters;
@@ -73,7 +73,7 @@ impl Way {
 
 impl Settings for Incast {
     fn check(&self, plan: &Plan) -> Result<usize, String> {
-        plan.check_server(self.responder)?;
+        plan.check_server(self.responder, |kind| matches!(kind, Kind::Responder(_)))?;
         for way in &self.servers {
             plan.check_round_trip(way.there, way.back)?;
         }

@@ -22,7 +22,7 @@ use super::responder::{length, request};
 use super::streams::MOST_ROWS;
 use super::{Application, Closed, Dial, Draw, Host, Message, Settings, Socket, Use, is_moment};
 use crate::maybe_time::MaybeTime;
-use crate::plan::Plan;
+use crate::plan::{Kind, Plan};
 use crate::random::Random;
 use crate::table::{Table, columns};
 
@@ -84,7 +84,7 @@ pub struct Object {
 
 impl Settings for Page {
     fn check(&self, plan: &Plan) -> Result<usize, String> {
-        plan.check_server(self.responder)?;
+        plan.check_server(self.responder, |kind| matches!(kind, Kind::Responder(_)))?;
         for way in &self.servers {
             plan.check_round_trip(way.there, way.back)?;
         }

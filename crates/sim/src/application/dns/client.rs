@@ -176,7 +176,7 @@ impl Client {
 impl Settings for Client {
     fn check(&self, plan: &Plan) -> Result<usize, String> {
         plan.check_round_trip(self.there, self.back)?;
-        plan.check_server(self.server)?;
+        plan.check_server(self.server, |kind| matches!(kind, Kind::DnsServer(_)))?;
         self.sizes.check()?;
         if self.warm_up.checked_add(self.queries).is_none() {
             return Err("warm_up, queries: too many together".into());
