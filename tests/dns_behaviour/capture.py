@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -52,7 +52,12 @@ class Exchange:
     what: str = ""
     ecn: bool = False
     """Whether the client's kernel offers ECN."""
+    long_chain: bool = False
+    """Whether the server shows four certificates instead of two."""
 
+
+OVER_TLS = ("nsd", "bind", "unbound", "dnsdist")
+"""Knot DNS 3.2 has no TLS."""
 
 EXCHANGES = (
     Exchange("udp", ("kdig", "@", "www.plain.test", "A"), what="a query and its reply over UDP"),
@@ -117,6 +122,43 @@ EXCHANGES = (
         servers=("nsd",),
         what="the same as large, with ECN (net.ipv4.tcp_ecn = 1 at the client)",
         ecn=True,
+    ),
+    Exchange(
+        "tls",
+        ("kdig", "@", "+tls", "www.plain.test", "A"),
+        servers=OVER_TLS,
+        what="a query on a TLS connection of its own",
+    ),
+    Exchange(
+        "tls-kept",
+        ("kdig", "@", "+tls", "+keepopen", *(f"host{i}.plain.test" for i in range(3))),
+        servers=OVER_TLS,
+        what="three queries, one after the other, on one TLS connection",
+    ),
+    Exchange(
+        "tls-large",
+        ("kdig", "@", "+tls", "big.plain.test", "TXT"),
+        servers=OVER_TLS,
+        what="a reply of about 3000 bytes over TLS",
+    ),
+    Exchange(
+        "tls-chain",
+        ("kdig", "@", "+tls", "www.plain.test", "A"),
+        servers=OVER_TLS,
+        what="the same as tls, with certificates of more than 4096 bytes",
+        long_chain=True,
+    ),
+    Exchange(
+        "tls-dig",
+        ("dig", "@", "+tls", "www.plain.test", "A"),
+        servers=("nsd", "bind"),
+        what="the same as tls, with dig",
+    ),
+    Exchange(
+        "tls-resumed",
+        ("tls_client.py", "@", "host0.plain.test", "host1.plain.test"),
+        servers=OVER_TLS,
+        what="two queries, each on a TLS connection of its own; the second resumes a session",
     ),
     Exchange(
         "tcp",
@@ -224,11 +266,17 @@ def run(
         net.server.settings({"net/ipv4/tcp_fastopen": "3"})
         wire = Wire(net, lambda packet, frame: [frame], delay)
         stack.callback(wire.close)
-        options = Options(udp_bytes=UDP_BYTES, fast_open=True)
-        stack.enter_context(
-            serving(server, net.server, folder / server.name, files, ADDRESS, options)
-        )
-        for exchange in exchanges:
+        options = Options(udp_bytes=UDP_BYTES, fast_open=True, tls=True)
+        serves = contextlib.ExitStack()
+        stack.callback(serves.close)
+        long_chain: bool | None = None
+        for exchange in sorted(exchanges, key=lambda exchange: exchange.long_chain):
+            if exchange.long_chain != long_chain:
+                long_chain = exchange.long_chain
+                serves.close()
+                place_of = folder / f"{server.name}-{long_chain}"
+                having = replace(options, long_chain=long_chain)
+                serves.enter_context(serving(server, net.server, place_of, files, ADDRESS, having))
             net.client.settings({"net/ipv4/tcp_ecn": "1" if exchange.ecn else "2"})
             if exchange.before:
                 net.client.run(*place(exchange.before))

@@ -39,7 +39,22 @@ class Options:
     """The longest reply over UDP."""
     fast_open: bool = False
     """Of servers for which it is an option."""
+    tls: bool = False
+    """On port 853, and HTTPS on port 443, of servers that can."""
+    long_chain: bool = False
+    """Its certificates have more than 4096 bytes."""
 
+    @property
+    def certificates(self) -> Path:
+        """What the server shows."""
+        return LONG_CHAIN if self.long_chain else CHAIN
+
+
+CHAIN = Path(__file__).parent / "certificates" / "chain.pem"
+"""The server's certificate of 1010 bytes and an intermediate one of 1271, both with keys of RSA."""
+LONG_CHAIN = CHAIN.with_name("long.pem")
+"""The same two, twice."""
+KEY = CHAIN.with_name("key.pem")
 
 DEFAULTS = Options()
 
@@ -50,6 +65,9 @@ def nsd(folder: Path, files: Files, address: str, options: Options) -> list[str]
     lines += [f'  zonesdir: "{folder}"', '  database: ""', f'  pidfile: "{folder}/pid"']
     lines += [f'  xfrdfile: "{folder}/xfrd"', f'  zonelistfile: "{folder}/list"']
     lines += [f'  xfrdir: "{folder}"', "  rrl-ratelimit: 0"]
+    if options.tls:
+        lines += [f"  ip-address: {address}@853", "  tls-port: 853"]
+        lines += [f'  tls-service-key: "{KEY}"', f'  tls-service-pem: "{options.certificates}"']
     if options.udp_bytes:
         lines += [f"  ipv4-edns-size: {options.udp_bytes}"]
     lines += ["remote-control:", "  control-enable: no"]
@@ -66,7 +84,12 @@ def bind(folder: Path, files: Files, address: str, options: Options) -> list[str
     lines += ["notify no;", 'session-keyfile "session.key";']
     if options.udp_bytes:
         lines += [f"max-udp-size {options.udp_bytes};"]
+    if options.tls:
+        lines += [f"listen-on port 853 tls own {{ {address}; }};"]
+        lines += [f"listen-on port 443 tls own http default {{ {address}; }};"]
     lines += ["};", "controls { };"]
+    if options.tls:
+        lines += [f'tls own {{ cert-file "{options.certificates}"; key-file "{KEY}"; }};']
     for kind, file in files.items():
         lines += [f'zone "{ZONES[kind].name or "."}" {{ type primary; file "{file}"; }};']
     (folder / "named.conf").write_text("\n".join(lines) + "\n")
@@ -91,6 +114,9 @@ def unbound(folder: Path, files: Files, address: str, options: Options) -> list[
     lines = ["server:", f"  interface: {address}", '  username: ""', '  chroot: ""']
     lines += [f'  directory: "{folder}"', f'  pidfile: "{folder}/pid"', "  do-daemonize: no"]
     lines += ["  use-syslog: no", "  access-control: 0.0.0.0/0 allow"]
+    if options.tls:
+        lines += [f"  interface: {address}@853", "  tls-port: 853"]
+        lines += [f'  tls-service-key: "{KEY}"', f'  tls-service-pem: "{options.certificates}"']
     lines += ['  module-config: "iterator"', '  local-zone: "test." nodefault']
     lines += ["remote-control:", "  control-enable: no"]
     for kind, file in files.items():
@@ -109,6 +135,9 @@ def dnsdist(folder: Path, files: Files, address: str, options: Options) -> list[
     more = "{tcpFastOpenQueueSize=16}" if options.fast_open else "{}"
     lines = [f"setLocal('{address}', {more})", "setACL({'0.0.0.0/0'})"]
     lines += [f"newServer({{address='{BEHIND}', healthCheckMode='up'}})"]
+    if options.tls:
+        lines += [f"addTLSLocal('{address}:853', '{options.certificates}', '{KEY}')"]
+        lines += [f"addDOHLocal('{address}:443', '{options.certificates}', '{KEY}', '/dns-query')"]
     (folder / "dnsdist.conf").write_text("\n".join(lines) + "\n")
     return ["dnsdist", "--supervised", "--disable-syslog", "-C", f"{folder}/dnsdist.conf"]
 
