@@ -77,7 +77,7 @@ CASES = [
     ("name", ..., "name: is missing"),
     ("links", ..., "links: is missing"),
     ("links/0/rate", ..., "links[0].rate: is missing for the forward direction"),
-    ("traffic/0/kind", ..., "traffic[0].kind: is missing; hint: one of bulk, flood, ftp, incast, on-off, once, page, ping, trace, udp, voip"),
+    ("traffic/0/kind", ..., "traffic[0].kind: is missing; hint: one of bulk, flood, ftp, incast, on-off, once, page, ping, trace, transfer, udp, voip"),
     ("traffic/0/receiver", ..., "traffic[0]: needs sender and receiver, or pairs"),
     # Changes of links.
     ("changes", [{"at": "1 s", "link": "bottlneck", "rate": "1 Mbit/s"}], "changes[0].link: \"bottlneck\" is no link; hint: did you mean \"bottleneck"),

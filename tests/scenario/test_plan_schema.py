@@ -230,6 +230,11 @@ FLOODS = st.fixed_dictionaries(
     | {"per_second": st.integers(1, 10**6)},
     optional={"of": st.sampled_from(["syns", "queries"]), "addresses": st.integers(1, 65_536)},
 )
+TRANSFERS = st.fixed_dictionaries(
+    {"kind": st.just("transfer"), "secondaries": st.just(["b", "r1"]), "server": st.just("a")}
+    | {"zone": st.sampled_from(["1 B", "1 MB"])},
+    optional={"at": st.just(["0 s", "3 s"]), "records_per_message": st.integers(1, 9)},
+)
 LENGTHS = st.one_of(
     st.integers(12, 65_535).map("{} B".format),
     st.just(["100 B", "3 kB"]),
@@ -267,7 +272,7 @@ DNS = st.builds(
 @given(
     links=st.tuples(LINK, LINK, LINK),
     groups=st.lists(GROUPS, max_size=3),
-    floods=st.lists(FLOODS, max_size=2),
+    floods=st.lists(st.one_of(FLOODS, TRANSFERS), max_size=2),
     dns=st.lists(DNS, max_size=2),
     seed=st.integers(0, 2**63 - 1),
 )
@@ -278,7 +283,7 @@ def test_any_scenario(
     dns: list[dict[str, Any]],
     seed: int,
 ) -> None:
-    # A flood needs a server.
+    # Floods and zone transfers need a server.
     groups = groups + (floods if dns else [])
     ends = [["a", "r1"], ["r1", "r2"], ["r2", "b"]]
     # The shortest messages of real zones are none that a capture could show.

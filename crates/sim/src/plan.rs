@@ -10,7 +10,7 @@ use crate::application::Settings;
 pub use crate::application::connection::{Connection, Opener};
 pub use crate::application::streams::Stream;
 pub use crate::application::{
-    Draw, Kind, bulk, dns, flood, incast, on_off, page, ping, responder, trace, udp, voip,
+    Draw, Kind, bulk, dns, flood, incast, on_off, page, ping, responder, trace, transfer, udp, voip,
 };
 use crate::link::MOST_IN_A_MS;
 use crate::network::check_neighbours;

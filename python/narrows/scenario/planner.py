@@ -66,6 +66,10 @@ class Planner:
                 return index
         raise AssertionError(f"no application of {name} is a {kind}")
 
+    def node(self, name: str) -> int:
+        """The index of a node."""
+        return self._nodes[name]
+
     def at_last(self, complete: Callable[[], None]) -> None:
         """Calls `complete` when all groups are lowered."""
         self._unfinished.append(complete)

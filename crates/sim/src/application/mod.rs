@@ -30,6 +30,7 @@ pub mod ping;
 pub mod responder;
 pub mod streams;
 pub mod trace;
+pub mod transfer;
 pub mod udp;
 pub mod voip;
 
@@ -272,6 +273,8 @@ kinds! {
     Incast(incast::Incast),
     /// SYNs or queries from forged addresses.
     Flood(flood::Flood),
+    /// Secondaries that fetch a zone.
+    Transfer(transfer::Transfer),
     /// Browsers that load a page.
     Page(page::Page),
 }

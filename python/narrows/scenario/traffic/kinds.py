@@ -10,5 +10,6 @@ from narrows.scenario.traffic.page import Page as Page
 from narrows.scenario.traffic.page import PageObject as PageObject
 from narrows.scenario.traffic.ping import Ping as Ping
 from narrows.scenario.traffic.trace import Trace as Trace
+from narrows.scenario.traffic.transfer import Transfer as Transfer
 from narrows.scenario.traffic.udp import Udp as Udp
 from narrows.scenario.traffic.voip import Voip as Voip

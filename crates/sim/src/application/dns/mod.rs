@@ -1,7 +1,7 @@
 //! DNS: clients that ask, and the servers that they ask.
 //!
 //! A query's message tells the server what to answer (`notes[0]`: bytes of the whole reply) and what
-//! fits (`notes[1]`: bytes of a reply over UDP, and whether it is a zone transfer). A reply's
+//! fits (`notes[1]`: bytes of a reply over UDP, or a flag and bytes of a message of the zone). A reply's
 //! `notes[1]` says whether it is truncated. Tags are rows of the table `attempts`.
 
 pub mod client;

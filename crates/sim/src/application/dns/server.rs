@@ -3,16 +3,17 @@
 //! Over UDP it answers in a datagram, truncated where the reply is longer than the client takes or
 //! the server sends (RFC 6891, 6.2.5). Over TCP (RFC 7766) it reads queries from as many
 //! connections at once as it may have, and answers each as soon as it is ready, or in order. What
-//! real servers do is in docs/dns-servers.md.
+//! real servers do is in docs/dns-servers.md. Whoever asks for a zone gets it in many messages
+//! ([`transfer`]).
 
 use std::collections::VecDeque;
 
 use narrows_units::{Span, Time};
 
 use super::slab::Slab;
-use super::{LENGTH, PADDED, TRUNCATED, padded};
+use super::{LENGTH, PADDED, TRUNCATED, is_transfer, padded};
 use crate::application::{
-    Application, Association, Closed, Datagram, Host, Message, Settings, Socket, Use,
+    Application, Association, Closed, Datagram, Host, Message, Settings, Socket, Use, transfer,
 };
 use crate::maybe_time::MaybeTime;
 use crate::plan::Plan;
@@ -273,7 +274,12 @@ impl Application for Serving {
         let padding = tcp.tls.and_then(|tls| tls.padding);
         let padding = padding.filter(|_| query.notes[1] & PADDED != 0);
         let bytes = LENGTH + padding.map_or(whole, |block| padded(whole, block));
-        let message = Message { bytes, notes: [whole, 0], ..query };
+        let message = if is_transfer(&query) {
+            // Many messages, which are made when it is ready.
+            query
+        } else {
+            Message { bytes, notes: [whole, 0], ..query }
+        };
         let extra = tcp.extra_service;
         self.prepare(host, Reply { to: To::Connection(socket), message }, extra);
     }
@@ -349,10 +355,19 @@ impl Serving {
             else {
                 break;
             };
-            if tcp.length_apart {
-                host.send_apart(socket, LENGTH, message);
+            let send = |host: &mut Host<'_>, message| {
+                if tcp.length_apart {
+                    host.send_apart(socket, LENGTH, message);
+                } else {
+                    host.send(socket, message);
+                }
+            };
+            if is_transfer(&message) {
+                for part in transfer::messages(message) {
+                    send(host, part);
+                }
             } else {
-                host.send(socket, message);
+                send(host, message);
             }
         }
         if connection.waiting.is_empty() {

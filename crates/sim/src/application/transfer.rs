@@ -1,0 +1,360 @@
+//! Zone transfers: secondaries that fetch a zone from a DNS server over TCP (AXFR, RFC 5936). Each
+//! transfer is a row of the table `transfers`.
+//!
+//! A secondary opens a connection, asks for the zone, and closes when the last message has come. The
+//! zone comes in DNS messages of at most 65,535 bytes, each behind its length (RFC 1035, 4.2.2), and the
+//! first has the question (RFC 5936, 2.2). The server is one of `dns-server`: its limits, time-outs
+//! and service time hold for transfers too, and where it keeps no state before a query, transfers are
+//! for ordinary TCP, as behind narrows-gateway.
+//!
+//! A secondary fetches one zone at a time: a transfer that is due while another goes on waits for its
+//! end. One that failed is not tried again before the next is due.
+//!
+//! Left out: the query for the SOA record before it, IXFR, several zones over one connection, TSIG.
+//! The server writes the whole zone at once, so that its idle time begins then: a server that is full
+//! and closes whoever has been idle longest may so cut a transfer short.
+
+use narrows_units::{Span, Time};
+
+use super::dns::{HEADER, LENGTH, PORT, TRANSFER};
+use super::{Application, Closed, Dial, Host, Kind, Message, Settings, Socket, Use, is_moment};
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::table::{Table, columns};
+
+/// Settings of a group of secondaries.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Transfer {
+    /// Who has the zone: an index into the plan's applications.
+    pub server: usize,
+    /// Who fetches it.
+    pub secondaries: Vec<Secondary>,
+    /// Settings of the secondaries' ends: an index into the plan's `tcp`.
+    pub tcp: usize,
+    /// When transfers begin, in order.
+    pub at: Vec<Time>,
+    /// Each secondary begins at a random time within this span after that.
+    pub spread: Span,
+    /// Bytes of the query, a DNS message.
+    pub query: u32,
+    /// Bytes of all DNS messages of the zone, without the question in the first.
+    pub zone: u32,
+    /// Bytes of each of them but the last, likewise.
+    pub message: u32,
+}
+
+/// A secondary.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Secondary {
+    /// Where it is: an index into the plan's nodes.
+    pub node: usize,
+    /// The way to the server: an index into the plan's paths.
+    pub there: usize,
+    /// The way back: an index into the plan's paths.
+    pub back: usize,
+}
+
+impl Transfer {
+    /// Bytes of the question, which the first message repeats.
+    const fn question(&self) -> u32 {
+        self.query - HEADER
+    }
+
+    const fn messages(&self) -> u32 {
+        self.zone.div_ceil(self.message)
+    }
+}
+
+/// The messages that a server answers a query for a zone with.
+pub(crate) fn messages(query: Message) -> impl Iterator<Item = Message> {
+    let (zone, full) = (query.notes[0], query.notes[1] & !TRANSFER);
+    let question = query.bytes.saturating_sub(LENGTH + HEADER);
+    let from = (0..zone).step_by(full.max(1) as usize);
+    from.map(move |from| {
+        let whole = full.min(zone - from) + if from == 0 { question } else { 0 };
+        Message { bytes: LENGTH + whole, notes: [whole, TRANSFER], ..query }
+    })
+}
+
+impl Settings for Transfer {
+    fn check(&self, plan: &Plan) -> Result<usize, String> {
+        plan.check_server(self.server, |kind| matches!(kind, Kind::DnsServer(_)))?;
+        if self.secondaries.is_empty() {
+            return Err("secondaries: needs one at least".into());
+        }
+        for secondary in &self.secondaries {
+            plan.check_round_trip(secondary.there, secondary.back)?;
+            if secondary.node >= plan.nodes.len() {
+                return Err("secondaries: no such node".into());
+            }
+        }
+        if self.tcp >= plan.tcp.len() {
+            return Err("tcp: no such settings".into());
+        }
+        if !self.at.is_sorted() || !self.at.iter().all(|&at| is_moment(at)) {
+            return Err("at: must be in order, and not too late".into());
+        }
+        if self.query < HEADER || self.query > LONGEST {
+            return Err(format!("query: must be {HEADER} to {LONGEST} bytes"));
+        }
+        if self.message <= HEADER || self.message > LONGEST - self.question() {
+            return Err(
+                "message: must be above 12 bytes, and with the question at most 65535".into()
+            );
+        }
+        if self.zone == 0 || self.zone > MOST_BYTES || self.messages() > MOST_MESSAGES {
+            return Err(format!(
+                "zone: must be at most {MOST_BYTES} bytes in {MOST_MESSAGES} messages"
+            ));
+        }
+        // The connection of the transfer before may still be closing.
+        Ok(2 * self.secondaries.len())
+    }
+
+    fn uses(&self, _plan: &Plan) -> Vec<Use> {
+        let ways = self.secondaries.iter().flat_map(|secondary| [secondary.there, secondary.back]);
+        ways.map(|path| Use { path, bytes: Use::ACK, dns: true }).collect()
+    }
+
+    fn build(self, name: &str) -> Box<dyn Application> {
+        Box::new(Fetching {
+            name: name.to_owned(),
+            random: None,
+            slots: self.secondaries.iter().map(|_| Slot::default()).collect(),
+            over: 0,
+            rows: Vec::new(),
+            settings: self,
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Fetching {
+    name: String,
+    settings: Transfer,
+    /// Of connections, and of times.
+    random: Option<[Random; 2]>,
+    slots: Vec<Slot>,
+    /// Transfers that are over, whether they came to their end or not.
+    over: usize,
+    rows: Vec<Row>,
+}
+
+/// What a secondary does.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    /// Transfers that were due so far, and those of them that wait for the end of another.
+    due: usize,
+    waiting: usize,
+    /// The connection of the one that goes on, and its row.
+    current: Option<(Socket, usize)>,
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    secondary: usize,
+    number: usize,
+    start: Time,
+    established: Option<Time>,
+    first: Option<Time>,
+    end: Option<Time>,
+    fate: &'static str,
+    messages: u32,
+    bytes: u64,
+    retransmitted: u64,
+    timeouts: u32,
+}
+
+impl Application for Fetching {
+    fn start(&mut self, host: &mut Host<'_>) {
+        self.random = Some(
+            ["connections", "spread"].map(|what| host.random(&format!("{}/{what}", self.name))),
+        );
+        for secondary in 0..self.slots.len() {
+            self.wait(host, secondary);
+        }
+    }
+
+    fn timer(&mut self, host: &mut Host<'_>, token: u32) {
+        let secondary = token as usize;
+        self.slots[secondary].due += 1;
+        self.wait(host, secondary);
+        if self.slots[secondary].current.is_some() {
+            self.slots[secondary].waiting += 1;
+        } else {
+            self.begin(host, secondary);
+        }
+    }
+
+    fn opened(&mut self, host: &mut Host<'_>, socket: Socket) {
+        let Some((_, row)) = self.current(host, socket) else { return };
+        let row = &mut self.rows[row];
+        row.established = Some(host.now());
+        let Transfer { query, zone, message, .. } = self.settings;
+        let notes = [zone, TRANSFER | message];
+        host.send(socket, Message { bytes: LENGTH + query, tag: NO_ATTEMPT, notes });
+    }
+
+    fn received(&mut self, host: &mut Host<'_>, socket: Socket, message: Message) {
+        let Some((secondary, number)) = self.current(host, socket) else { return };
+        let row = &mut self.rows[number];
+        row.first = row.first.or(Some(host.now()));
+        row.messages += 1;
+        row.bytes += u64::from(message.bytes);
+        if row.messages == self.settings.messages() {
+            self.end(host, secondary, WHOLE);
+            host.close(socket);
+        }
+    }
+
+    fn closed(&mut self, host: &mut Host<'_>, socket: Socket, how: Closed) {
+        let Some((secondary, _)) = self.current(host, socket) else { return };
+        let fate = match how {
+            Closed::ByPeer | Closed::Done => "closed",
+            Closed::Refused => "refused",
+            Closed::Reset => "reset",
+            Closed::TimedOut => "timed-out",
+        };
+        self.end(host, secondary, fate);
+        if how == Closed::ByPeer {
+            host.close(socket);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.over == self.planned()
+    }
+
+    fn progress(&self) -> Option<f64> {
+        Some(self.over as f64 / self.planned().max(1) as f64)
+    }
+
+    fn tables(&self, plan: &Plan) -> Vec<Table> {
+        let seconds = |at: Option<Time>| at.map_or(f64::NAN, Time::as_secs_f64);
+        let node = |row: &Row| plan.nodes[self.settings.secondaries[row.secondary].node].clone();
+        let columns = columns!(self.rows,
+            "group": Text = |_| self.name.clone(),
+            "secondary": Text = |row| node(row),
+            "transfer": U32 = |row| row.number as u32,
+            "start_s": F64 = |row| row.start.as_secs_f64(),
+            "established_s": F64 = |row| seconds(row.established),
+            "first_s": F64 = |row| seconds(row.first),
+            "end_s": F64 = |row| seconds(row.end),
+            "fate": Text = |row| row.fate.to_owned(),
+            "messages": U32 = |row| row.messages,
+            "bytes": U64 = |row| row.bytes,
+            "segments_retransmitted": U64 = |row| row.retransmitted,
+            "timeouts": U32 = |row| row.timeouts,
+        );
+        vec![Table { name: "transfers", columns }]
+    }
+}
+
+impl Fetching {
+    /// Transfers of all secondaries.
+    fn planned(&self) -> usize {
+        self.slots.len() * self.settings.at.len()
+    }
+
+    /// Sets the timer for a secondary's next transfer.
+    fn wait(&mut self, host: &mut Host<'_>, secondary: usize) {
+        let Some(&at) = self.settings.at.get(self.slots[secondary].due) else { return };
+        let Some([_, of_time]) = &mut self.random else { return };
+        let spread = self.settings.spread.as_secs_f64() * of_time.uniform();
+        let at = at + Span::from_secs_f64(spread);
+        host.wake(at.max(host.now()), secondary as u32);
+    }
+
+    fn begin(&mut self, host: &mut Host<'_>, secondary: usize) {
+        let Some([of_connection, _]) = &mut self.random else { return };
+        let Secondary { there, back, .. } = self.settings.secondaries[secondary];
+        let dial = Dial {
+            there,
+            back,
+            server: self.settings.server,
+            port: PORT,
+            tcp: self.settings.tcp,
+            number: secondary as u32,
+            dns: true,
+        };
+        let socket = host.open(&dial, of_connection);
+        let slot = &mut self.slots[secondary];
+        slot.current = Some((socket, self.rows.len()));
+        let number = slot.due - slot.waiting - 1;
+        self.rows.push(Row::new(secondary, number, host.now()));
+    }
+
+    /// A transfer is over; the one that waited for that begins.
+    fn end(&mut self, host: &mut Host<'_>, secondary: usize, fate: &'static str) {
+        let slot = &mut self.slots[secondary];
+        let Some((socket, row)) = slot.current.take() else { return };
+        let row = &mut self.rows[row];
+        row.fate = fate;
+        if fate == WHOLE {
+            row.end = Some(host.now());
+        }
+        if let Some(server) = host.endpoint(socket.other()) {
+            let counters = server.counters();
+            (row.retransmitted, row.timeouts) =
+                (counters.segments_retransmitted, counters.timeouts);
+        }
+        self.over += 1;
+        if slot.waiting > 0 {
+            slot.waiting -= 1;
+            self.begin(host, secondary);
+        }
+    }
+
+    /// The secondary to which a socket belongs, and its transfer's row; `None`: it was closed here before.
+    fn current(&self, host: &Host<'_>, socket: Socket) -> Option<(usize, usize)> {
+        let secondary = host.number(socket) as usize;
+        let (current, row) = self.slots.get(secondary)?.current?;
+        (current == socket).then_some((secondary, row))
+    }
+}
+
+impl Row {
+    const fn new(secondary: usize, number: usize, start: Time) -> Self {
+        Self {
+            secondary,
+            number,
+            start,
+            established: None,
+            first: None,
+            end: None,
+            fate: "unfinished",
+            messages: 0,
+            bytes: 0,
+            retransmitted: 0,
+            timeouts: 0,
+        }
+    }
+}
+
+/// A tag that is no row of the table `attempts`: captures show segments, and no messages in them.
+const NO_ATTEMPT: u32 = u32::MAX;
+
+/// The fate of a transfer that came to its end.
+const WHOLE: &str = "whole";
+
+/// The longest DNS message (RFC 1035, 4.2.2).
+const LONGEST: u32 = 65_535;
+
+/// Of a zone.
+const MOST_BYTES: u32 = 1_000_000_000;
+
+/// Of a transfer: they are kept until the secondary has them.
+const MOST_MESSAGES: u32 = 1_000_000;

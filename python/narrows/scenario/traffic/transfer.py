@@ -1,0 +1,275 @@
+"""Zone transfers: secondaries fetch a zone from a DNS server over TCP (AXFR, RFC 5936)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.quantities import Name, PositiveBytes, Size, Span, at_most, refuse
+from narrows.scenario.tcp import Tcp
+from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from narrows.scenario.planner import Planner
+
+__all__ = ["Transfer"]
+
+SECONDARIES = Countable("secondary", "secondaries", 100_000)
+TRANSFERS = Countable("zone transfer", "zone transfers", 1_000_000, can_be="recorded")
+MESSAGES = Countable("message of zones", "messages of zones", 20_000_000, can_be="sent")
+
+_HEADER = 12
+"""A DNS message without its question (RFC 1035, 4.1.1)."""
+_LONGEST = 65_535
+_MOST_BYTES = 10**9
+_MOST_MESSAGES = 10**6
+
+
+def _times(transfers: pl.DataFrame) -> pl.Series:
+    """How long transfers took, of those that came to their end."""
+    return (transfers.get_column("end_s") - transfers.get_column("start_s")).drop_nulls()
+
+
+def _summarise(transfers: pl.DataFrame, _end_s: float) -> dict[str, Any]:
+    from narrows.records.numbers import floats, mean, percentile, ratio
+
+    whole = transfers.filter(transfers.get_column("end_s").is_not_null())
+    times = floats(_times(transfers))
+    fates = transfers.get_column("fate")
+    return {
+        "transfers": transfers.height,
+        "completed": len(times),
+        "failed": int((~fates.is_in(["whole", "unfinished"])).sum()),
+        "transfer_mean_s": mean(times),
+        "transfer_p50_s": percentile(times, 0.5),
+        "transfer_p99_s": percentile(times, 0.99),
+        "goodput_mbit_s": ratio(8e-6 * int(whole.get_column("bytes").sum()), float(times.sum())),
+        "bytes": int(transfers.get_column("bytes").sum()),
+        "messages": int(transfers.get_column("messages").sum()),
+        "timeouts": int(transfers.get_column("timeouts").sum()),
+        "segments_retransmitted": int(transfers.get_column("segments_retransmitted").sum()),
+    }
+
+
+def _says(figures: Mapping[str, Any]) -> str | None:
+    if not figures["completed"]:
+        return None
+    return (
+        f"Curve: half of the {figures['completed']} transfers took at most "
+        f"{figures['transfer_p50_s']:.4g} s, 99 % of them {figures['transfer_p99_s']:.4g} s."
+    )
+
+
+def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
+    for label, transfers in runs.items():
+        pen.cdf(label, _times(transfers), of=transfers.height)
+
+
+RECORDS = Record(
+    table=Table(
+        "transfers",
+        "a zone transfer of `transfer`: a secondary fetches the zone",
+        (
+            Column("group", "string", "", "The traffic group that it belongs to."),
+            Column("secondary", "string", "", "The node that fetches the zone."),
+            Column("transfer", "u32", "", "Number of the transfer of its secondary, from 0."),
+            Column("start_s", "f64", "s", "When the connection was opened."),
+            Column(
+                "established_s",
+                "f64",
+                "s",
+                "When it was, and the zone was asked for; null: never.",
+                nullable=True,
+            ),
+            Column("first_s", "f64", "s", "When the first message was there.", nullable=True),
+            Column(
+                "end_s",
+                "f64",
+                "s",
+                "When the last message was there; null: not by the end of the run, or it failed.",
+                nullable=True,
+            ),
+            Column(
+                "fate",
+                "string",
+                "",
+                "`whole`, `unfinished` at the end of the run, or what the connection came to: "
+                "`refused`, `reset`, `timed-out`, `closed` by the server.",
+            ),
+            Column("messages", "u32", "messages", "DNS messages that came."),
+            Column("bytes", "u64", "bytes", "Bytes of these, each with its length of two bytes."),
+            Column(
+                "segments_retransmitted", "u64", "segments", "Segments that the server sent again."
+            ),
+            Column("timeouts", "u32", "", "Retransmission time-outs of the server."),
+        ),
+    ),
+    title="zone transfers",
+    figures=(
+        Figure("transfers", "transfers", doc="Transfers that were begun."),
+        Figure("completed", "completed", doc="Those whose last message came."),
+        Figure("failed", "failed", doc="Those that were refused, reset, timed out or closed."),
+        Figure(
+            "transfer_mean_s",
+            "time of a transfer, mean",
+            "s",
+            doc="From opening the connection until the last message is there.",
+        ),
+        Figure("transfer_p50_s", "time of a transfer, median", "s"),
+        Figure("transfer_p99_s", "time of a transfer, 99 % within", "s"),
+        Figure(
+            "goodput_mbit_s",
+            "goodput of a transfer",
+            "Mbit/s",
+            doc="Bytes of completed transfers over the time that they took.",
+        ),
+        Figure("bytes", "bytes", "bytes", doc="Bytes of all messages, with their lengths."),
+        Figure("messages", "messages"),
+        Figure("timeouts", "time-outs", doc="Retransmission time-outs of the server."),
+        Figure("segments_retransmitted", "segments sent again"),
+    ),
+    summarise=_summarise,
+    headline=Headline("transfer_mean_s", "mean time of a zone transfer"),
+    pictures=(
+        Picture(
+            "transfer-cdf",
+            title="Time of a zone transfer, until the last message is there",
+            x="time of a transfer (s)",
+            y="transfers over\nwithin it (%)",
+            caption=(
+                "From opening the connection until the secondary has the whole zone. The curve "
+                "ends below 100 % where transfers failed, or were not over at the run's end."
+            ),
+            says=_says,
+            draw=_draw,
+        ),
+    ),
+)
+
+
+class Transfer(Group):
+    """Secondaries that fetch a zone from a DNS server over TCP (AXFR, RFC 5936).
+
+    Each transfer has a connection of its own, under the limits and with the service time of the
+    server. Where the server keeps no state before a query (`answers.stateless`), ordinary TCP
+    serves transfers.
+    """
+
+    copied: ClassVar[tuple[str, ...]] = ("secondaries",)
+    countables: ClassVar[tuple[Countable, ...]] = (SECONDARIES, TRANSFERS, MESSAGES)
+    records: ClassVar[tuple[Record, ...]] = (RECORDS,)
+
+    kind: Literal["transfer"] = "transfer"
+    """Which kind of traffic this is."""
+    server: Name
+    """Who has the zone: the node of a `[[dns]]` group's server. Where several have theirs there,
+    the first one's."""
+    secondaries: Annotated[
+        tuple[Name, ...], Field(min_length=1, max_length=100_000, fail_fast=True)
+    ]
+    """Who fetches it: nodes."""
+    zone: Annotated[PositiveBytes, at_most(_MOST_BYTES // 2, "500 MB")]
+    """Bytes of the zone's records."""
+    record: Annotated[PositiveBytes, at_most(_LONGEST - _HEADER, "65523 B")] = 100
+    """Bytes of a record. The SOA record comes first and again at the end (RFC 5936, 2.2)."""
+    message: Annotated[Size, Field(ge=512, le=_LONGEST)] = 20_480
+    """The longest DNS message: as many whole records as it has room for beside the question. The
+    default is BIND's `transfer-message-size`."""
+    records_per_message: Annotated[int, Field(strict=True, ge=1, le=_LONGEST)] | None = None
+    """Records in a message at most; 1 is BIND's `transfer-format one-answer`."""
+    query: Annotated[Size, Field(ge=_HEADER + 5, le=512)] = 29
+    """Bytes of the query, a DNS message; the first message of the zone repeats its question."""
+    at: Annotated[tuple[Span, ...], Field(min_length=1, max_length=100_000, fail_fast=True)] = (0,)
+    """When transfers begin, after `start`, in order: such as `["0 s", "30 s"]`. One that is due
+    while the secondary's last one goes on begins at its end."""
+    spread: Span = 0
+    """Each secondary begins at a random time within this span after that."""
+    tcp: Tcp = Tcp()
+    """TCP settings of the secondaries; the server's are those of its `[[dns]]` group."""
+
+    @model_validator(mode="after")
+    def _transfer_is_possible(self) -> Transfer:
+        for index, name in enumerate(self.secondaries):
+            if name == self.server:
+                raise refuse("is the server too", "name another node", f"secondaries[{index}]")
+        for index, (one, next) in enumerate(zip(self.at, self.at[1:], strict=False)):
+            if next < one:
+                raise refuse("comes before the one before", "sort them", f"at[{index + 1}]")
+        if self._in_a_message < 1:
+            raise refuse("does not fit a message with the question", "a longer message", "record")
+        if self._messages > _MOST_MESSAGES or self._bytes > _MOST_BYTES:
+            raise refuse(
+                f"takes {self._messages} messages; at most {_MOST_MESSAGES}, with 1 GB in all",
+                "a smaller zone, or longer messages",
+                "zone",
+            )
+        return self
+
+    @property
+    def _records(self) -> int:
+        """The zone's, with the SOA record at the end."""
+        return -(-self.zone // self.record) + 1
+
+    @property
+    def _in_a_message(self) -> int:
+        room = (self.message - self.query) // self.record
+        most = self.records_per_message
+        return room if most is None else min(room, most)
+
+    @property
+    def _messages(self) -> int:
+        return -(-self._records // self._in_a_message)
+
+    @property
+    def _bytes(self) -> int:
+        """Of all messages, without the question."""
+        return self._messages * _HEADER + self._records * self.record
+
+    def keyed_nodes(self) -> Iterator[tuple[str, str]]:
+        """The server, and each secondary."""
+        yield "server", self.server
+        yield from ((f"secondaries[{index}]", name) for index, name in enumerate(self.secondaries))
+
+    def legs(self) -> Iterator[Leg]:
+        """The way from each secondary to the server, and back."""
+        for index, name in enumerate(self.secondaries):
+            key = f"secondaries[{index}]"
+            yield Leg(name, self.server, None, "", key)
+            yield Leg(self.server, name, None, "", key)
+
+    def dns_servers(self) -> Iterator[tuple[str, str]]:
+        """The server has to be one."""
+        yield "server", self.server
+
+    def amounts(self) -> Iterator[Amount]:
+        """Its secondaries, their transfers, and the messages of these."""
+        transfers = len(self.secondaries) * len(self.at)
+        yield Amount(len(self.secondaries), SECONDARIES, "secondaries")
+        yield Amount(transfers, TRANSFERS, "at", "secondaries")
+        yield Amount(transfers * self._messages, MESSAGES, "zone", "at or secondaries")
+
+    def lower(self, planner: Planner) -> list[dict[str, Any]]:
+        """One application; that of its server may come later."""
+        settings: dict[str, Any] = {
+            "secondaries": [
+                {
+                    "node": planner.node(name),
+                    "there": planner.path(name, self.server),
+                    "back": planner.path(self.server, name),
+                }
+                for name in self.secondaries
+            ],
+            "tcp": planner.tcp_settings(self.tcp),
+            "at": [self.start + at for at in self.at],
+            "spread": self.spread,
+            "query": self.query,
+            "zone": self._bytes,
+            "message": _HEADER + self._in_a_message * self.record,
+        }
+        planner.at_last(lambda: settings.update(server=planner.dns_server_at(self.server)))
+        return [{"name": self.name, "kind": {"transfer": settings}}]
