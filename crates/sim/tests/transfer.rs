@@ -176,7 +176,8 @@ fn what_goes_wrong_is_in_the_table() {
 
 #[test]
 fn settings_that_cannot_be_are_refused() {
-    let cases: [(fn(&mut Transfer), &str); 8] = [
+    type Change = fn(&mut Transfer);
+    let cases: [(Change, &str); 8] = [
         (|t| t.query = 11, "query"),
         (|t| t.message = 12, "message"),
         (|t| t.message = 65_535, "message"),
