@@ -468,7 +468,7 @@ impl Flows {
             // The same again, where the reply was lost.
             let first = query.zip(whole).map(|((_, message), whole)| Message {
                 bytes: whole - dns::LENGTH,
-                notes: [message.notes[0], stateless::ASKED_SIZE],
+                notes: dns::exchange::Wanted::of(&message).taking(stateless::ASKED_SIZE).notes(),
                 ..message
             });
             end.asked = end.asked.or(first);

@@ -590,7 +590,7 @@ fn in_order(first: Seq, seq: Seq, last: Seq) -> bool {
 /// The length before a message (RFC 1035, 4.2.2).
 const PREFIX: u32 = 2;
 /// `edns_size`: what the server is told that a reply may have.
-pub(crate) const ASKED_SIZE: u32 = 65_500;
+pub(crate) const ASKED_SIZE: u16 = 65_500;
 /// The longest query, with its prefix, that is kept.
 pub(crate) const LONGEST: u16 = 1024;
 /// `max_segments`.

@@ -359,7 +359,7 @@ impl Application for Workers {
                 begun: 0,
                 state: State::Pause,
                 query: 0,
-                exchange: Exchange { query: 0, reply: 0 },
+                exchange: Exchange { query: 0, reply: 0, over_udp: None },
                 gives_up_at: MaybeTime::NONE,
                 attempts: 0,
                 over_udp: 0,
@@ -561,7 +561,7 @@ impl Workers {
         (attempt.packets_sent, attempt.bytes_sent) = (1, u32::from(over_udp(bytes)));
         worker.state = State::Datagram { row };
         worker.due = MaybeTime::from(due).min(worker.gives_up_at);
-        let notes = [worker.exchange.reply, u32::from(udp.payload)];
+        let notes = worker.exchange.wanted().taking(udp.payload).notes();
         let message = Message { bytes, tag: row, notes };
         let association = self.association.expect("the run has started");
         host.send_datagram(association, self.first_socket + number, false, &message);
@@ -623,10 +623,12 @@ impl Workers {
     fn write_query(&mut self, host: &mut Host<'_>, socket: Socket, asked: Asked) {
         let tcp = self.settings.tcp.as_ref().expect("it asks over TCP");
         let worker = &self.workers[asked.worker as usize];
-        let Exchange { query, reply } = worker.exchange;
+        let query = worker.exchange.query;
         let padding = tcp.tls.and_then(|tls| tls.padding);
         let (query, note) = padding.map_or((query, 0), |block| (padded(query, block), PADDED));
-        let message = Message { bytes: LENGTH + query, tag: asked.row, notes: [reply, note] };
+        let [lengths, takes] = worker.exchange.wanted().notes();
+        let notes = [lengths, takes | note];
+        let message = Message { bytes: LENGTH + query, tag: asked.row, notes };
         if tcp.length_apart {
             host.send_apart(socket, LENGTH, message);
         } else {

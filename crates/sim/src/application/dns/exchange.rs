@@ -2,8 +2,8 @@
 
 use narrows_units::Bytes;
 
-use super::HEADER;
-use crate::application::Draw;
+use super::{HEADER, TRUNCATED};
+use crate::application::{Draw, Message};
 use crate::random::Random;
 
 /// Lengths of messages.
@@ -39,8 +39,28 @@ pub struct Choice {
     pub query: u32,
     /// Bytes of the reply.
     pub reply: u32,
+    /// What its server sends over UDP where the whole reply does not fit; `None`: a truncated reply
+    /// without records.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub over_udp: Option<OverUdp>,
     /// How often it is chosen, in proportion to the others.
     pub weight: f64,
+}
+
+/// A reply over UDP that is shorter than the whole one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OverUdp {
+    /// Its bytes.
+    pub bytes: u16,
+    /// Whether something that is needed is missing; otherwise only additional records are (RFC 2181,
+    /// section 9).
+    pub truncated: bool,
 }
 
 /// The lengths of a query and its reply.
@@ -48,6 +68,61 @@ pub struct Choice {
 pub(crate) struct Exchange {
     pub(crate) query: u32,
     pub(crate) reply: u32,
+    pub(crate) over_udp: Option<OverUdp>,
+}
+
+/// What a query asks its server for.
+///
+/// In a message the first note has the length of the whole reply in its lower half, and that of the
+/// shorter one over UDP in its upper half (0: none). The second note has what the client takes over
+/// UDP in its lower half, and [`TRUNCATED`](super::TRUNCATED) (a bit of the upper half) if the shorter
+/// one is truncated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Bytes of the whole reply.
+    pub(crate) whole: u32,
+    over_udp: Option<OverUdp>,
+    takes: u16,
+}
+
+impl Wanted {
+    /// What a query's message says.
+    pub(crate) fn of(query: &Message) -> Self {
+        let [lengths, takes] = query.notes;
+        let bytes = (lengths >> 16) as u16;
+        let truncated = takes & TRUNCATED != 0;
+        Self {
+            whole: lengths & 0xffff,
+            over_udp: (bytes > 0).then_some(OverUdp { bytes, truncated }),
+            takes: takes as u16,
+        }
+    }
+
+    /// The same for a message's notes.
+    pub(crate) fn notes(self) -> [u32; 2] {
+        let (bytes, truncated) = self.over_udp.map_or((0, 0), |shorter| {
+            (u32::from(shorter.bytes) << 16, if shorter.truncated { TRUNCATED } else { 0 })
+        });
+        [self.whole | bytes, u32::from(self.takes) | truncated]
+    }
+
+    /// The same query from a client that takes so many bytes over UDP.
+    pub(crate) fn taking(self, takes: u16) -> Self {
+        Self { takes, ..self }
+    }
+
+    /// The reply over UDP of a server that sends so many bytes at most: its length, and whether it is
+    /// truncated. `empty`: the length of one without records.
+    pub(crate) fn reply_over_udp(self, most: u16, empty: u32) -> (u32, bool) {
+        let most = u32::from(most.min(self.takes));
+        match self.over_udp {
+            _ if self.whole <= most => (self.whole, false),
+            Some(shorter) if u32::from(shorter.bytes) <= most => {
+                (u32::from(shorter.bytes), shorter.truncated)
+            }
+            _ => (empty, true),
+        }
+    }
 }
 
 /// The longest message over TCP.
@@ -91,6 +166,14 @@ impl Sizes {
                 if !choices.iter().all(fits) {
                     return Err(format!("sizes: a message has {HEADER} to {LONGEST} B"));
                 }
+                let shorter = |choice: &Choice| {
+                    choice.over_udp.is_none_or(|OverUdp { bytes, .. }| {
+                        (HEADER..=choice.reply).contains(&bytes.into())
+                    })
+                };
+                if !choices.iter().all(shorter) {
+                    return Err("sizes: over_udp: must be a message, and no longer than reply".into());
+                }
                 let weights = choices.iter().map(|choice| choice.weight);
                 if !weights.clone().all(|weight| weight.is_finite() && weight >= 0.0)
                     || weights.sum::<f64>() <= 0.0
@@ -110,7 +193,7 @@ impl Sizes {
                     let drawn = draw.next(random, turn);
                     drawn.clamp(u64::from(HEADER), u64::from(LONGEST)) as u32
                 };
-                Exchange { query: length(query), reply: length(reply) }
+                Exchange { query: length(query), reply: length(reply), over_udp: None }
             }
             Self::Chosen(choices) => {
                 let total: f64 = choices.iter().map(|choice| choice.weight).sum();
@@ -120,7 +203,8 @@ impl Sizes {
                     left < 0.0
                 });
                 let chosen = chosen.or(choices.last()).expect("the plan was checked");
-                Exchange { query: chosen.query, reply: chosen.reply }
+                let Choice { query, reply, over_udp, .. } = *chosen;
+                Exchange { query, reply, over_udp }
             }
         }
     }
@@ -155,9 +239,12 @@ impl Sizes {
             Self::Drawn { query, reply } => (drawn(query), drawn(reply)),
             Self::Chosen(choices) => {
                 let least = |bytes: fn(&Choice) -> u32| choices.iter().map(bytes).min();
+                let reply = |choice: &Choice| {
+                    choice.over_udp.map_or(choice.reply, |shorter| shorter.bytes.into())
+                };
                 (
                     least(|choice| choice.query).unwrap_or(HEADER),
-                    least(|choice| choice.reply).unwrap_or(HEADER),
+                    least(reply).unwrap_or(HEADER),
                 )
             }
         }
@@ -165,6 +252,11 @@ impl Sizes {
 }
 
 impl Exchange {
+    /// What the query asks for over TCP, which has room for the whole reply.
+    pub(crate) fn wanted(self) -> Wanted {
+        Wanted { whole: self.reply, over_udp: self.over_udp, takes: 0 }
+    }
+
     /// The query, as far as it fits a datagram.
     pub(crate) fn query_over_udp(self) -> u32 {
         self.query.min(LONGEST_OVER_UDP)
@@ -177,7 +269,7 @@ mod tests {
 
     #[test]
     fn exchanges_are_chosen_in_proportion_to_their_weights() {
-        let choice = |reply, weight| Choice { query: 40, reply, weight };
+        let choice = |reply, weight| Choice { query: 40, reply, over_udp: None, weight };
         let sizes = Sizes::Chosen(vec![choice(100, 1.0), choice(200, 0.0), choice(300, 3.0)]);
         let mut random = Random::new(1, "sizes");
         let n = 40_000;
@@ -188,9 +280,35 @@ mod tests {
         assert_eq!(none, 0);
     }
 
+    /// RFC 2181, 9: TC is for what is needed; additional records that do not fit are left out.
+    #[test]
+    fn what_goes_over_udp_depends_on_what_fits() {
+        let asked = |bytes, truncated, takes| {
+            let over_udp = Some(OverUdp { bytes, truncated });
+            let wanted = Exchange { query: 51, reply: 1964, over_udp }.wanted().taking(takes);
+            let query = Message { bytes: 51, tag: 7, notes: wanted.notes() };
+            assert_eq!(Wanted::of(&query), wanted);
+            wanted.reply_over_udp(4096, 51)
+        };
+        assert_eq!(asked(1001, false, 4096), (1964, false));
+        assert_eq!(asked(1001, false, 1232), (1001, false));
+        assert_eq!(asked(1180, true, 1232), (1180, true));
+        assert_eq!(asked(1001, false, 512), (51, true));
+        let wanted = Exchange { query: 51, reply: 65_535, over_udp: None }.wanted();
+        let longest = wanted.taking(65_507);
+        let query = Message { bytes: 51, tag: 7, notes: longest.notes() };
+        assert_eq!(Wanted::of(&query), longest);
+        assert_eq!(longest.reply_over_udp(65_507, 51), (51, true));
+    }
+
     #[test]
     fn impossible_sizes_are_named() {
-        let choice = |query, weight| Sizes::Chosen(vec![Choice { query, reply: 100, weight }]);
+        let one = |query, bytes: Option<u16>, weight| {
+            let over_udp = bytes.map(|bytes| OverUdp { bytes, truncated: false });
+            Sizes::Chosen(vec![Choice { query, reply: 100, over_udp, weight }])
+        };
+        let choice = |query, weight| one(query, None, weight);
+        assert_eq!(one(40, Some(100), 1.0).check(), Ok(()));
         assert_eq!(Sizes::fixed(12, 65_535).check(), Ok(()));
         for sizes in [
             Sizes::fixed(11, 100),
@@ -199,6 +317,8 @@ mod tests {
             choice(40, 0.0),
             choice(40, f64::NAN),
             choice(40, -1.0),
+            one(40, Some(11), 1.0),
+            one(40, Some(101), 1.0),
             Sizes::Chosen(Vec::new()),
         ] {
             let said = sizes.check().expect_err("it is impossible");

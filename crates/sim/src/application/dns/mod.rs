@@ -1,8 +1,8 @@
 //! DNS: clients that ask, and the servers that they ask.
 //!
-//! A query's message tells the server what to answer (`notes[0]`: bytes of the whole reply) and what
-//! fits (`notes[1]`: bytes of a reply over UDP, or a flag and bytes of a message of the zone). A reply's
-//! `notes[1]` says whether it is truncated. Tags are rows of the table `attempts`.
+//! A query's message tells the server what to answer and what fits: `exchange::Wanted` says how its
+//! notes do that; those of a zone transfer are `transfer`'s. A reply's second note says whether it is
+//! truncated. Tags are rows of the table `attempts`.
 
 pub mod client;
 mod connections;
@@ -27,8 +27,8 @@ pub const LENGTH: u32 = 2;
 /// What a client without EDNS takes over UDP (RFC 1035, 2.3.4).
 pub const WITHOUT_EDNS: u16 = 512;
 
-/// A reply's note: TC is set.
-pub(crate) const TRUNCATED: u32 = 1;
+/// A reply's second note: TC is set. A query's: that of the shorter reply over UDP would be.
+pub(crate) const TRUNCATED: u32 = 1 << 16;
 
 /// A query's second note over TCP: it asks for a zone.
 pub(crate) const TRANSFER: u32 = 1 << 31;

@@ -1,7 +1,7 @@
 //! A DNS server: it answers each query after its service time.
 //!
-//! Over UDP it answers in a datagram, truncated where the reply is longer than the client takes or
-//! the server sends (RFC 6891, 6.2.5). Over TCP (RFC 7766) it reads queries from as many
+//! Over UDP it answers in a datagram. Where the whole reply is longer than the client takes or the
+//! server sends (RFC 6891, 6.2.5), it leaves additional records out, or truncates. Over TCP (RFC 7766) it reads queries from as many
 //! connections at once as it may have, and answers each as soon as it is ready, or in order. What
 //! real servers do is in docs/dns-servers.md. Whoever asks for a zone gets it in many messages
 //! ([`transfer`]).
@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use narrows_units::{Span, Time};
 
+use super::exchange::Wanted;
 use super::slab::Slab;
 use super::{LENGTH, PADDED, TRUNCATED, is_transfer, padded};
 use crate::application::{
@@ -241,14 +242,12 @@ impl Application for Serving {
     }
 
     fn datagram(&mut self, host: &mut Host<'_>, query: Datagram) {
-        let [whole, takes] = query.message.notes;
-        let most = takes.min(u32::from(self.settings.udp_payload));
-        let message = if whole <= most {
-            Message { bytes: whole, notes: [whole, 0], ..query.message }
-        } else {
-            // Header, question and OPT record, as in the query (RFC 2181, section 9).
-            Message { notes: [whole, TRUNCATED], ..query.message }
-        };
+        let wanted = Wanted::of(&query.message);
+        // Without records: header, question and OPT record, as in the query.
+        let empty = query.message.bytes;
+        let (bytes, truncated) = wanted.reply_over_udp(self.settings.udp_payload, empty);
+        let note = if truncated { TRUNCATED } else { 0 };
+        let message = Message { bytes, notes: [wanted.whole, note], ..query.message };
         let to = To::Datagram { association: query.association, socket: query.socket };
         self.prepare(host, Reply { to, message }, Span::ZERO);
     }
@@ -270,7 +269,7 @@ impl Application for Serving {
         if tcp.queries_per_connection == Some(connection.asked) {
             connection.closing = true;
         }
-        let whole = query.notes[0];
+        let whole = Wanted::of(&query).whole;
         let padding = tcp.tls.and_then(|tls| tls.padding);
         let padding = padding.filter(|_| query.notes[1] & PADDED != 0);
         let bytes = LENGTH + padding.map_or(whole, |block| padded(whole, block));
