@@ -12,7 +12,7 @@ class NarrowsError(Exception):
 
 
 class ScenarioError(NarrowsError):
-    """A scenario that cannot be read or cannot be meant.
+    """A scenario that cannot be read, or is invalid.
 
     Attributes:
         file: The file, or `<text>` for a scenario that came from none.

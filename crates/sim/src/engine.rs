@@ -46,10 +46,10 @@ pub struct Simulation {
     queries: u64,
 }
 
-/// Why a run stands still.
+/// Whether a run goes on, or why it stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// It does not: there is more to do.
+    /// It goes on.
     Running,
     /// The plan's end came, or nothing more can happen.
     End,

@@ -104,7 +104,7 @@ pub struct Link {
     /// keeps to its own first link, and learns of a shorter one further on from that one's router.
     #[cfg_attr(feature = "serde", serde(default = "ethernet_mtu"))]
     pub mtu: u16,
-    /// What looks into packets at the link's head and lets some not pass.
+    /// A middlebox at the link's head.
     #[cfg_attr(feature = "serde", serde(default))]
     pub middlebox: Option<Middlebox>,
 }
@@ -134,7 +134,7 @@ const fn ethernet_mtu() -> u16 {
     ETHERNET_MTU
 }
 
-/// What looks into packets at the head of a link and lets some not pass.
+/// A middlebox at the head of a link: which packets it drops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",

@@ -27,7 +27,7 @@ pub struct Use {
     pub path: usize,
     /// Length of the IP packet, before it is cut into fragments.
     pub bytes: u16,
-    /// It is DNS, which some links spare their delay.
+    /// DNS, which some links do not delay.
     pub dns: bool,
 }
 

@@ -31,7 +31,7 @@ WAYS: tuple[Literal["forward"], Literal["backward"]] = ("forward", "backward")
 
 
 def check(scenario: Scenario) -> None:
-    """Raises pydantic's custom error for the first thing that cannot be meant."""
+    """Raises pydantic's custom error for the first thing that is invalid."""
     _names_are_unique("links", ((f"links[{i}].name", x.name) for i, x in enumerate(scenario.links)))
     groups = ((f"{key}.name", group.name) for key, group in scenario.groups())
     _names_are_unique("traffic and DNS groups", groups)

@@ -84,7 +84,7 @@ class Jitter(Table):
 
 
 class Middlebox(Table):
-    """What looks into packets at the head of a link, before the queue, and lets some not pass."""
+    """A middlebox at the head of a link, before the queue: which packets it drops."""
 
     drop_dns_above: Annotated[PositiveBytes, at_most(65_507, "65507 B")] | None = None
     """Drops DNS datagrams whose message is longer; old firewalls' 512 B."""

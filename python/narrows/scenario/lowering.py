@@ -1,6 +1,6 @@
 """From a scenario to the simulator's plan: plain values in base units, names to indices.
 
-The plan mirrors `crates/sim/src/plan.rs` key by key, as serde reads it: instants and durations in
+The plan is what `_core.plan_schema` describes, as serde reads it: instants and durations in
 picoseconds, rates in bits per second, sizes in bytes.
 """
 

@@ -97,7 +97,7 @@ class Scenario(Table):
             set: Overrides, by dotted key: `{"links.bottleneck.rate": "5 Mbit/s"}`.
 
         Raises:
-            ScenarioError: The file cannot be read, or the scenario cannot be meant.
+            ScenarioError: The file cannot be read, or the scenario is invalid.
         """
         return cls._build(reading.read(path), str(path), set or {})
 
@@ -108,7 +108,7 @@ class Scenario(Table):
         """Reads a scenario from TOML text; `file` is what errors call it.
 
         Raises:
-            ScenarioError: The text is no TOML, or the scenario cannot be meant.
+            ScenarioError: The text is no TOML, or the scenario is invalid.
         """
         return cls._build(reading.parse(text, file), file, set or {})
 
@@ -117,7 +117,7 @@ class Scenario(Table):
         """Reads what `resolved` gave.
 
         Raises:
-            ScenarioError: The scenario cannot be meant.
+            ScenarioError: The scenario is invalid.
         """
         return cls._build(dict(values), file, {})
 

@@ -8,7 +8,7 @@ __all__ = ["SweepError"]
 
 
 class SweepError(NarrowsError):
-    """A sweep that cannot be meant or cannot go on; its text is one line.
+    """A sweep that is invalid or cannot go on; its text is one line.
 
     Examples:
         >>> str(SweepError("--vary queue.limit", "has no values", "such as queue.limit=100,500"))

@@ -147,7 +147,7 @@ def combined(
     """The scenario of one combination.
 
     Raises:
-        ScenarioError: It cannot be meant.
+        ScenarioError: It is invalid.
     """
     values = copy.deepcopy(dict(base))
     for axis, place in zip(axes, places, strict=True):

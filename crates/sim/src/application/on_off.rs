@@ -140,7 +140,7 @@ impl Application for Senders {
         if sender.state == State::Sending {
             sender.state = State::Idle;
             let next = host.now() + self.idle.next(&mut sender.random, sender.begun - 1);
-            // An idle time beyond the end of all times has no end.
+            // The next burst would begin after the last moment that time can count.
             if is_moment(next) {
                 host.wake(next, Group::token(number, Timer::Go));
             }

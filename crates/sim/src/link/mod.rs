@@ -65,7 +65,7 @@ pub(crate) struct Link {
     pub(crate) next: Next,
     /// Packets come from one place in order, and nobody looks: arrivals may be handled ahead.
     pub(crate) inline: bool,
-    /// Something at its head lets not every packet pass.
+    /// An MTU or a middlebox at its head may drop packets.
     has_obstacle: bool,
     mode: Mode,
     /// Packets under way, by time of arrival, each on its way to what follows this link.
@@ -85,7 +85,7 @@ enum Mode {
 pub(crate) struct Looks {
     /// A monitor or a capture.
     pub(crate) observed: bool,
-    /// What lets not every packet pass.
+    /// An MTU or a middlebox at its head.
     pub(crate) obstacle: bool,
 }
 
@@ -152,7 +152,7 @@ impl Link {
         }
     }
 
-    /// Whether something at its head lets not every packet pass.
+    /// Whether an MTU or a middlebox at its head may drop packets.
     #[inline]
     pub(crate) const fn has_obstacle(&self) -> bool {
         self.has_obstacle

@@ -1,6 +1,6 @@
-//! Things that have numbers.
+//! A list whose places are reused.
 
-/// Things that have numbers; a number that is free is used again.
+/// A list whose places are reused.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Option<T>>,
