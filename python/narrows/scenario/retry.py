@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from narrows import dns_profiles
+
 __all__ = ["SCHEDULES", "Schedule"]
 
 
@@ -15,6 +17,11 @@ class Schedule(NamedTuple):
 
     timeouts_s: tuple[float, ...]
     source: str
+
+
+def _measured(name: str) -> Schedule:
+    client = dns_profiles.client(name)
+    return Schedule(client.timeouts_s, f"{client.program} {client.version}: docs/dns-clients.md")
 
 
 SCHEDULES: dict[str, Schedule] = {
@@ -32,12 +39,9 @@ SCHEDULES: dict[str, Schedule] = {
         "Microsoft, DNS client resolution timeouts (KB 2834226): queries at 0, 1, 2, 4 and 8 s, "
         "the end at 10 s",
     ),
-    "glibc": Schedule((5, 5), "resolv.conf(5): timeout 5 s, attempts 2"),
-    "dig": Schedule((5, 5, 5), "dig(1), BIND 9: +timeout=5, +tries=3"),
-    "systemd-resolved": Schedule(
-        (5, 5.25, 5.25, 5.25, 5.25, 5.25),
-        "systemd-resolved 252.39, measured (docs/dns-clients.md): six queries over UDP, and then "
-        "TCP, to which the profile of the same name turns",
-    ),
+    "glibc": _measured("glibc"),
+    "dig": _measured("dig"),
+    # After these six over UDP it turns to TCP, as the profile of the same name does.
+    "systemd-resolved": _measured("systemd-resolved"),
 }
 """Schedules by the name that the key `retry` gives."""
