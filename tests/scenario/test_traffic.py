@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from narrows import Scenario, _core
+from narrows import scenario as scenario_language
 from narrows.scenario import Bulk, Ftp
 
 from ..plans import Plan, connections
@@ -159,3 +160,12 @@ def test_a_session_fetches_its_files_and_closes() -> None:
     bursts, flows = tables["bursts"], tables["flows"]
     assert list(bursts["bytes"]) == [20_000, 30_000, 20_000]
     assert list(flows["bytes_received"]) == [70_000]
+
+
+def test_every_kind_and_table_of_the_language_is_a_python_object_too() -> None:
+    names = {name: getattr(scenario_language, name) for name in scenario_language.__all__}
+    assert len(names) == len(scenario_language.__all__)
+    shown = set(map(id, names.values()))
+    assert all(id(kind) in shown for kind in scenario_language.KINDS.values())
+    assert all(id(kind) in shown for kind in scenario_language.DISCIPLINES.values())
+    assert "Middlebox" in names

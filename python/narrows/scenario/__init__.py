@@ -10,17 +10,18 @@ from narrows.scenario.changes import Change
 from narrows.scenario.dns import Dns
 from narrows.scenario.dns_transports import Answers, ConnectionUse, Exchange, Lengths, Tries
 from narrows.scenario.draws import SpanDistribution, TransferDistribution
-from narrows.scenario.links import Direction, Framing, Jitter, Link, Ring, Way
+from narrows.scenario.links import Direction, Framing, Jitter, Link, Middlebox, Ring, Way
 from narrows.scenario.model import Nodes, Scenario
 from narrows.scenario.monitor import Monitor, Sampler
 from narrows.scenario.queues import DISCIPLINES, Discipline, Queue
+from narrows.scenario.queues import kinds as _queues
 from narrows.scenario.queues.kinds import *  # noqa: F403
 from narrows.scenario.retry import SCHEDULES, Schedule
 from narrows.scenario.schema import json_schema
 from narrows.scenario.tcp import PROFILES, Delayed, Tcp
 from narrows.scenario.traffic import KINDS, Connections, Group, Traffic
+from narrows.scenario.traffic import kinds as _traffic
 from narrows.scenario.traffic.kinds import *  # noqa: F403
-from narrows.scenario.traffic.kinds import Bulk, Flood, Ftp, Incast, Once, OnOff, Page, PageObject
 
 __all__ = [
     "DISCIPLINES",
@@ -28,7 +29,6 @@ __all__ = [
     "PROFILES",
     "SCHEDULES",
     "Answers",
-    "Bulk",
     "Change",
     "ConnectionUse",
     "Connections",
@@ -37,20 +37,14 @@ __all__ = [
     "Discipline",
     "Dns",
     "Exchange",
-    "Flood",
     "Framing",
-    "Ftp",
     "Group",
-    "Incast",
     "Jitter",
     "Lengths",
     "Link",
+    "Middlebox",
     "Monitor",
     "Nodes",
-    "OnOff",
-    "Once",
-    "Page",
-    "PageObject",
     "Queue",
     "Ring",
     "Sampler",
@@ -64,4 +58,11 @@ __all__ = [
     "Tries",
     "Way",
     "json_schema",
+    # Each kind of traffic and of queue: a line in its list is enough.
+    *(
+        name
+        for kinds in (_traffic, _queues)
+        for name in vars(kinds)
+        if name[0].isupper() and not name.isupper()
+    ),
 ]
