@@ -100,7 +100,7 @@ PINGS = Record(
                 "reason",
                 "string",
                 "",
-                "Why it was lost: a queue's reason as in `attempts`, or `wire`.",
+                "Why it was lost, as in `attempts`; empty: it was not.",
             ),
         ),
     ),
