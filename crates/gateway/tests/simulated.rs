@@ -70,6 +70,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
             answer_timeout: None,
             attempts: Attempts::of(1),
             udp_between: false,
+            refused_together: 1,
             length_apart: false,
             tls: None,
         }),

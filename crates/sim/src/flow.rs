@@ -543,7 +543,7 @@ impl Flows {
         self.collect_news(now, end);
     }
 
-    /// What is no TCP has come to its host.
+    /// A datagram, a fragment or an ICMP message has reached its host.
     #[inline(never)]
     pub(crate) fn handle_no_segment(&mut self, now: Time, packet: &Packet, network: &mut Network) {
         if packet.is_too_big() {

@@ -11,8 +11,8 @@ use self::fragments::{Assembly, Fragments};
 pub(crate) use self::neighbours::Neighbours;
 pub(crate) use self::neighbours::check as check_neighbours;
 use self::neighbours::find_neighbours;
-pub use self::obstacles::Objection;
 pub(crate) use self::obstacles::answers;
+pub use self::obstacles::{Objection, Sent};
 use self::obstacles::{Obstacles, find_obstacles};
 use crate::agenda::{Agenda, Event};
 use crate::link::{Flights, Gone, Link, Looks, Passage, Released, Slot};
@@ -30,7 +30,7 @@ pub enum LossReason {
     Queue(narrows_qdisc::DropReason),
     /// The wire lost it.
     Wire,
-    /// A middlebox let it not pass.
+    /// A middlebox dropped it.
     Middlebox(Objection),
     /// It was longer than the link's MTU.
     TooLong,

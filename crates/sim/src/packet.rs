@@ -289,7 +289,7 @@ impl Packet {
             tsval: router,
             tsecr: u32::from(mtu) << 16 | u32::from(dropped.bytes),
             extra: u32::from(dropped.meta & TIMESTAMPS),
-            bytes: (ICMP_HEADERS + dropped.bytes).min(LONGEST_MESSAGE),
+            bytes: dropped.bytes.saturating_add(ICMP_HEADERS).min(LONGEST_MESSAGE),
             window: dropped.window,
             hop: 0,
             flags: dropped.flags,
@@ -483,7 +483,7 @@ impl Packet {
         mix(u64::from(self.way) << 32 | u64::from(part))
     }
 
-    /// Of what is no TCP: Linux's flow dissector reads no ports of any fragment (`__skb_flow_dissect`,
+    /// For packets other than TCP: Linux's flow dissector reads no ports of any fragment (`__skb_flow_dissect`,
     /// without `FLOW_DISSECTOR_F_PARSE_1ST_FRAG`).
     fn hashed_part(&self) -> u32 {
         match self.meta & (FRAGMENT | TOO_BIG) {

@@ -85,7 +85,7 @@ pub struct AttemptRow {
     pub packets_sent: u32,
     /// Bytes of these.
     pub bytes_sent: u32,
-    /// IP packets that the server sent for it.
+    /// IP packets that the server sent for it, whatever became of them.
     pub packets_received: u32,
     /// Bytes of these.
     pub bytes_received: u32,
@@ -118,7 +118,7 @@ impl Transport {
 /// What became of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing yet, or its time ran out without a trace.
+    /// Nothing yet.
     Pending,
     /// Its answer ended the query.
     Answered,
@@ -136,6 +136,6 @@ pub enum Fate {
     Closed,
     /// The server reset the connection.
     Reset,
-    /// The connection stayed silent for too long.
+    /// Nothing came in time, and nothing is known to be lost.
     TimedOut,
 }

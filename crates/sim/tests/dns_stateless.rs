@@ -43,7 +43,13 @@ fn a_query_takes_two_round_trips_and_two_packets_of_the_server_less() {
 /// PROTOCOL.md, "Data on an entry": the second query on a connection is adopted, and so are all later ones.
 #[test]
 fn the_second_query_goes_to_ordinary_tcp() {
-    let kept = Kept { idle_timeout: None, queries: None, pipelined: false, shared: false };
+    let kept = Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: false,
+        shared: false,
+        after_silence: false,
+    };
     let mut plan = stateless();
     plan.asking().reuse = Reuse::Kept(kept);
     assert_round_trips(&responses(&plan), &[2.0, 1.0, 1.0]);
@@ -56,7 +62,13 @@ fn the_second_query_goes_to_ordinary_tcp() {
 /// Pipelined queries: the first goes to the server twice, and ordinary TCP answers both.
 #[test]
 fn pipelined_queries_go_to_ordinary_tcp() {
-    let kept = Kept { idle_timeout: None, queries: None, pipelined: true, shared: true };
+    let kept = Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: true,
+        shared: true,
+        after_silence: false,
+    };
     let mut plan = stateless();
     plan.asking().reuse = Reuse::Kept(kept);
     plan.client.workers = 5;
@@ -112,7 +124,13 @@ fn a_slow_server_is_asked_again_over_ordinary_tcp() {
 /// After 10 s without a query the server closes.
 #[test]
 fn an_idle_connection_is_closed() {
-    let kept = Kept { idle_timeout: None, queries: None, pipelined: false, shared: false };
+    let kept = Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: false,
+        shared: false,
+        after_silence: false,
+    };
     let mut plan = stateless();
     plan.asking().reuse = Reuse::Kept(kept);
     plan.client.think_mean = Span::from_secs(60);

@@ -49,6 +49,7 @@ fn over_tcp() -> Tcp {
         answer_timeout: Some(Span::from_secs(5)),
         attempts: Attempts::of(1),
         udp_between: false,
+        refused_together: 1,
         length_apart: false,
         tls: None,
     }
@@ -60,6 +61,7 @@ fn over_udp() -> Udp {
         payload: 1232,
         tcp_if_truncated: true,
         tcp_if_silent: false,
+        new_port: false,
     }
 }
 
@@ -212,7 +214,13 @@ fn when_the_client_writes_twice_too_it_takes_four() {
 
 #[test]
 fn a_kept_connection_takes_one_round_trip_after_the_first_query() {
-    let kept = Kept { idle_timeout: None, queries: Some(4), pipelined: false, shared: false };
+    let kept = Kept {
+        idle_timeout: None,
+        queries: Some(4),
+        pipelined: false,
+        shared: false,
+        after_silence: false,
+    };
     let client = Client { tcp: Some(Tcp { reuse: Reuse::Kept(kept), ..over_tcp() }), ..client() };
     let simulation = run(plan(client, server()));
     // Four queries a connection: the first of each opens it.
@@ -227,7 +235,13 @@ fn a_kept_connection_takes_one_round_trip_after_the_first_query() {
 /// Many workers share a connection: queries go out together, and replies come as they are ready.
 #[test]
 fn pipelined_queries_share_a_connection() {
-    let kept = Kept { idle_timeout: None, queries: None, pipelined: true, shared: true };
+    let kept = Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: true,
+        shared: true,
+        after_silence: false,
+    };
     let client = Client {
         workers: 20,
         tcp: Some(Tcp { reuse: Reuse::Kept(kept), ..over_tcp() }),
@@ -258,7 +272,13 @@ fn at_a_full_server_the_handshake_is_quick_and_the_answer_late() {
         first_query_timeout: Span::from_secs(3),
         ..listening()
     };
-    let holders = Kept { idle_timeout: None, queries: None, pipelined: false, shared: false };
+    let holders = Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: false,
+        shared: false,
+        after_silence: false,
+    };
     // Two workers keep the server's two slots until its idle time-out of 3 s.
     let hold = Client {
         workers: 2,
@@ -285,7 +305,13 @@ fn at_a_full_server_the_handshake_is_quick_and_the_answer_late() {
 #[test]
 fn at_a_full_backlog_the_handshake_is_late() {
     let tcp = server::Tcp { connections: Some(1), backlog: 0, ..listening() };
-    let holders = Kept { idle_timeout: None, queries: None, pipelined: false, shared: false };
+    let holders = Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: false,
+        shared: false,
+        after_silence: false,
+    };
     // One holds the slot, one waits in the backlog (Linux lets in one more than its limit).
     let hold = Client {
         workers: 2,
@@ -360,6 +386,109 @@ fn refused_connections_are_tried_as_often_as_the_settings_say() {
     assert_eq!(transports[..6], ["udp", "tcp", "udp", "tcp", "udp", "tcp"]);
 }
 
+/// Unbound in the trial refuse (docs/dns-clients.md): two connections after each of five queries over
+/// UDP.
+#[test]
+fn refused_connections_may_follow_each_other_before_the_next_query_over_udp() {
+    let attempts = Attempts { refused: 10, ..Attempts::of(5) };
+    let tcp = Tcp { attempts, udp_between: true, refused_together: 2, ..over_tcp() };
+    let sizes = Sizes::fixed(51, 3_000);
+    let client =
+        Client { queries: 1, udp: Some(over_udp()), sizes, tcp: Some(tcp.clone()), ..client() };
+    let refusing = Server { tcp: None, ..server() };
+    let transports = texts(&run(plan(client.clone(), refusing)), "attempts", "transport");
+    assert_eq!(transports, ["udp", "tcp", "tcp"].repeat(5));
+
+    // In the trial close each query over UDP has one.
+    let holder = Client { tcp: Some(Tcp { reuse: forever(), ..over_tcp() }), ..self::client() };
+    let late = Client { start: Time::ZERO + Span::from_secs(5), ..client };
+    let tcp = server::Tcp { connections: Some(1), when_full: WhenFull::Reject, ..listening() };
+    let tcp = server::Tcp { idle_timeout: Span::from_secs(100), ..tcp };
+    let mut plan = plan(holder, Server { tcp: Some(tcp), ..server() });
+    plan.applications.push(Application { name: "late".into(), kind: Kind::DnsClient(late) });
+    let transports = texts(&run(plan), "attempts", "transport");
+    assert_eq!(transports[10..], ["udp", "tcp"].repeat(5));
+}
+
+fn forever() -> Reuse {
+    Reuse::Kept(Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: false,
+        shared: false,
+        after_silence: false,
+    })
+}
+
+/// RFC 791, 3.2: 3008 bytes behind the IP header leave in 1480, 1480 and 48, each with a header.
+#[test]
+fn each_fragment_of_a_reply_counts() {
+    let udp = Udp { payload: 4096, ..over_udp() };
+    let sizes = Sizes::fixed(51, 3_000);
+    let client = Client { queries: 1, udp: Some(udp), tcp: None, sizes, ..client() };
+    let client =
+        Client { udp: client.udp.map(|udp| Udp { tcp_if_truncated: false, ..udp }), ..client };
+    let mut plan = plan(client, Server { udp_payload: 4096, ..server() });
+    for link in &mut plan.links {
+        link.mtu = 1500;
+    }
+    let attempts = table(&run(plan), "attempts");
+    assert_eq!(numbers(&attempts, "packets_sent"), [1.0]);
+    assert_eq!(numbers(&attempts, "packets_received"), [3.0]);
+    assert_eq!(numbers(&attempts, "bytes_received"), [3_068.0]);
+}
+
+#[test]
+fn a_lost_reply_counts_as_sent_and_a_late_one_once() {
+    let over_udp = Udp { tcp_if_truncated: false, ..over_udp() };
+    let client = Client { queries: 1, udp: Some(over_udp.clone()), tcp: None, ..client() };
+    let mut lossy = plan(client.clone(), server());
+    lossy.links[1].loss = 1.0;
+    let simulation = run(lossy);
+    assert_eq!(texts(&simulation, "attempts", "fate"), ["reply-lost"; 2]);
+    let attempts = table(&simulation, "attempts");
+    assert_eq!(numbers(&attempts, "packets_received"), [1.0; 2]);
+    assert_eq!(numbers(&attempts, "bytes_received"), [773.0; 2]);
+
+    let impatient = Udp { timeouts: vec![Span::from_ms(30), Span::from_secs(5)], ..over_udp };
+    let simulation = run(plan(Client { udp: Some(impatient), ..client }, server()));
+    assert_eq!(texts(&simulation, "attempts", "fate"), ["late", "answered"]);
+    assert_eq!(numbers(&table(&simulation, "attempts"), "packets_received"), [1.0; 2]);
+}
+
+#[test]
+fn attempts_over_udp_that_nothing_came_for_are_timed_out() {
+    let over_udp = Udp { tcp_if_truncated: false, ..over_udp() };
+    let client = Client { queries: 1, udp: Some(over_udp), tcp: None, ..client() };
+    let silent = Server { service: Span::from_secs(1000), ..server() };
+    let simulation = run(plan(client.clone(), silent.clone()));
+    assert_eq!(texts(&simulation, "attempts", "fate"), ["timed-out"; 2]);
+
+    // What is still open at the end has no fate yet.
+    let mut short = plan(client, silent);
+    short.end = Time::ZERO + Span::from_secs(7);
+    assert_eq!(texts(&run(short), "attempts", "fate"), ["timed-out", "pending"]);
+}
+
+#[test]
+fn attempts_come_from_one_port_or_each_from_its_own() {
+    let ports = |new_port| {
+        let udp = Udp { tcp_if_truncated: false, new_port, ..over_udp() };
+        let client = Client { workers: 2, queries: 1, udp: Some(udp), tcp: None, ..client() };
+        let mut plan = plan(client, Server { service: Span::from_secs(1000), ..server() });
+        plan.captures = vec![0];
+        let simulation = run(plan);
+        let mut ports: Vec<_> =
+            simulation.captured(0).iter().map(|packet| packet.ports.0).collect();
+        assert_eq!(ports.len(), 4, "two workers, two attempts each");
+        ports.sort_unstable();
+        ports.dedup();
+        ports.len()
+    };
+    assert_eq!(ports(false), 2);
+    assert_eq!(ports(true), 4);
+}
+
 #[test]
 fn a_silent_server_is_given_up_after_the_time_out() {
     let attempts = Attempts { silent: 2, ..Attempts::of(1) };
@@ -421,6 +550,7 @@ fn impossible_settings_are_refused() {
         (with(Tcp { tcp: 9, ..over_tcp() }), server(), "dns: tcp: no such"),
         (with(Tcp { attempts: Attempts::of(0), ..over_tcp() }), server(), "dns: attempts"),
         (with(Tcp { udp_between: true, ..over_tcp() }), server(), "dns: udp_between"),
+        (with(Tcp { refused_together: 0, ..over_tcp() }), server(), "dns: refused_together"),
         (Client { tcp: None, udp: Some(over_udp()), ..client() }, server(), "dns: tcp: is needed"),
         (
             Client { udp: Some(Udp { payload: 511, ..over_udp() }), ..client() },
@@ -519,8 +649,13 @@ fn a_middlebox_that_drops_data_in_syns_costs_a_time_out() {
 /// Of the queries that wait for a shared connection the first alone goes with the SYN.
 #[test]
 fn the_first_query_of_a_shared_connection_goes_with_its_syn() {
-    let kept =
-        Kept { idle_timeout: Some(Span::ZERO), queries: None, pipelined: true, shared: true };
+    let kept = Kept {
+        idle_timeout: Some(Span::ZERO),
+        queries: None,
+        pipelined: true,
+        shared: true,
+        after_silence: false,
+    };
     let client = Client {
         workers: 3,
         queries: 2,

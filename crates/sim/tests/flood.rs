@@ -57,6 +57,7 @@ fn plan(flood: Flood, backlog: u32, limits: Limits, seconds: u64) -> Plan {
             answer_timeout: Some(Span::from_secs(30)),
             attempts: Attempts::of(1),
             udp_between: false,
+            refused_together: 1,
             length_apart: false,
             tls: None,
         }),

@@ -167,6 +167,7 @@ fn handshakes(control: EcnControl, to_server: bool) -> (Vec<f64>, Simulation) {
         answer_timeout: None,
         attempts: Attempts::of(1),
         udp_between: false,
+        refused_together: 1,
         length_apart: false,
         tls: None,
     });

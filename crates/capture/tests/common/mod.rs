@@ -57,6 +57,7 @@ pub(crate) fn plan() -> Plan {
                 payload: 1232,
                 tcp_if_truncated: false,
                 tcp_if_silent: false,
+                new_port: false,
             }),
             tcp: None,
         }),

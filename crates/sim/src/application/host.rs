@@ -3,7 +3,7 @@
 use narrows_units::Time;
 
 use super::connection::Connection as ConnectionPlan;
-use super::{Message, Socket};
+use super::{Message, Sent, Socket};
 use crate::agenda::Event;
 use crate::flow::{Flows, NewConnection};
 use crate::network::Network;
@@ -109,7 +109,7 @@ impl Host<'_> {
     }
 
     /// Asks for [`timer`](super::Application::timer) with this number at `at`, which is not before
-    /// now. A timer that is set comes; who no longer wants it ignores it.
+    /// now. A timer cannot be cancelled; ignore one that you no longer need.
     pub fn wake(&mut self, at: Time, token: u32) {
         let place = self.wakes.put(Wake { application: self.application, token });
         self.network.agenda.schedule(at, Event::Wake(place));
@@ -259,20 +259,23 @@ impl Host<'_> {
         self.flows.take_sockets(count)
     }
 
-    /// Sends a datagram from one of the first end's sockets, or to it: `back`.
+    /// Sends a datagram from one of the first end's sockets, or to it: `back`. Says what left.
     pub fn send_datagram(
         &mut self,
         association: Association,
         socket: u32,
         back: bool,
         message: &Message,
-    ) {
+    ) -> Sent {
         let end = Socket { end: association.0.end + u32::from(back), ..association.0 };
         if let Some(stamp) = self.flows.stamp(end) {
-            self.network.send_datagram(self.now, Packet::datagram(stamp, socket, message));
-        } else if back {
+            return self.network.send_datagram(self.now, Packet::datagram(stamp, socket, message));
+        }
+        if back {
+            // Segments are counted by their connection.
             self.flows.answer_stateless(self.now, end, message, self.network);
         }
+        Sent::default()
     }
 
     /// Writes a message.
@@ -437,7 +440,7 @@ impl Host<'_> {
         });
     }
 
-    /// Bytes without end, end: what is not sent by now is not written.
+    /// Stops endless data: what is unsent is never written.
     pub(crate) fn end_forever(&mut self, socket: Socket) {
         self.flows.change(self.now, socket, |connection, _| {
             connection.ends[socket.side()].endpoint.end_forever();

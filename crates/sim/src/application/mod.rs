@@ -48,8 +48,8 @@ use crate::table::Table;
 
 /// What runs at a host, or at several: it is told what happens.
 ///
-/// Each call hands it the [`Host`] through which it acts; what it asks for takes place when the call
-/// is over. All that an application does not care for it may leave out.
+/// Each call hands it the [`Host`] through which it acts. Methods have empty defaults; implement those
+/// that you need.
 pub trait Application: fmt::Debug + Send + Sync {
     /// The run begins, at time zero: the moment for listening and for setting the first timers.
     fn start(&mut self, host: &mut Host<'_>);
@@ -180,7 +180,7 @@ pub struct Lost {
     pub reason: LossReason,
 }
 
-pub use crate::network::{LossReason, Objection};
+pub use crate::network::{LossReason, Objection, Sent};
 
 /// How a direction, or all of a connection, came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +197,7 @@ pub enum Closed {
     TimedOut,
 }
 
-/// When an application is over, of those that say so.
+/// Whether every application is done.
 pub(crate) fn all_done(applications: &[Box<dyn Application>]) -> bool {
     applications.iter().all(|application| application.is_done())
 }
@@ -207,7 +207,7 @@ pub(crate) fn progress(applications: &[Box<dyn Application>]) -> f64 {
     applications.iter().filter_map(|application| application.progress()).fold(1.0, f64::min)
 }
 
-/// Whether a time is one: `Time::MAX` and later are not.
+/// Whether this is a moment of the run; `Time::MAX` stands for never.
 pub(crate) fn is_moment(at: Time) -> bool {
     at < Time::MAX
 }

@@ -104,6 +104,15 @@ pub(crate) fn answers(link: &LinkPlan, has_obstacle: bool) -> bool {
         })
 }
 
+/// IP packets that a host has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// How many.
+    pub packets: u32,
+    /// Their bytes.
+    pub bytes: u32,
+}
+
 impl Obstacles {
     pub(crate) fn new(plan: &Plan, found: &[bool]) -> Self {
         let obstacle = |(link, &found): (&LinkPlan, &bool)| {
@@ -127,7 +136,7 @@ impl Obstacles {
 
 impl Network {
     /// A host sends a datagram, whole or in fragments.
-    pub(crate) fn send_datagram(&mut self, now: Time, packet: Packet) {
+    pub(crate) fn send_datagram(&mut self, now: Time, packet: Packet) -> Sent {
         if packet.bytes > self.obstacles.least_mtu {
             let links = self.paths.links_of(packet.way);
             let mtu = links.map(|link| self.obstacles.links[link as usize].mtu).min();
@@ -136,13 +145,18 @@ impl Network {
             {
                 let count = packet.fragments(mtu, 0).count();
                 let number = self.fragments.add(packet, count as u16);
+                let mut sent = Sent::default();
                 for fragment in packet.fragments(mtu, number) {
+                    sent.packets += 1;
+                    sent.bytes += u32::from(fragment.bytes);
                     self.send_seldom(now, fragment);
                 }
-                return;
+                return sent;
             }
         }
+        let sent = Sent { packets: 1, bytes: packet.bytes.into() };
         self.send_seldom(now, packet);
+        sent
     }
 
     /// The longest segment, without options, that a host sends, and offers to take, on a connection that

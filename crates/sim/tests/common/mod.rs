@@ -165,6 +165,7 @@ pub(crate) fn udp() -> dns::client::Udp {
         payload: 1232,
         tcp_if_truncated: false,
         tcp_if_silent: false,
+        new_port: false,
     }
 }
 
@@ -291,6 +292,7 @@ impl Dialogue {
             answer_timeout: None,
             attempts: dns::client::Attempts::of(1),
             udp_between: false,
+            refused_together: 1,
             length_apart: false,
             tls: None,
         };

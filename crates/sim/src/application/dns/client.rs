@@ -2,8 +2,8 @@
 //!
 //! A worker asks, waits for the attempt's time-out, asks again as its settings say, and goes on to
 //! the next query when an answer comes or it gives up. An answer to an attempt that has timed out is
-//! counted as late and changes nothing: each attempt over UDP has its own socket and transaction
-//! number, as in dnspython (the first paper's client) and glibc.
+//! counted as late and changes nothing. Attempts over UDP come from a worker's one port, as with
+//! glibc, or each from a port of its own, as with BIND and with dnspython (the first paper's client).
 //!
 //! It asks over UDP or over TCP first. A truncated reply, or silence, may send it from UDP to TCP
 //! (RFC 7766, section 5). A connection that fails is tried again as often as the settings say for
@@ -79,6 +79,9 @@ pub struct Udp {
     pub tcp_if_truncated: bool,
     /// After the last time-out it asks over TCP.
     pub tcp_if_silent: bool,
+    /// Each attempt comes from a port of its own; otherwise all those of a worker from one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub new_port: bool,
 }
 
 /// How a client asks over TCP.
@@ -102,6 +105,9 @@ pub struct Tcp {
     pub attempts: Attempts,
     /// After a failure it asks over UDP again, before the next connection.
     pub udp_between: bool,
+    /// Where connections are refused, so many come before that, one right after the other.
+    #[cfg_attr(feature = "serde", serde(default = "one"))]
+    pub refused_together: u8,
     /// Length and query are written apart.
     pub length_apart: bool,
     /// It encrypts what it asks; `None`: it does not.
@@ -122,6 +128,11 @@ pub struct Tls {
     pub handshake: tls::Client,
     /// Queries are padded to a multiple of so many bytes (RFC 8467); `None`: they are not.
     pub padding: Option<u32>,
+}
+
+#[cfg(feature = "serde")]
+fn one() -> u8 {
+    1
 }
 
 /// How many connections a query is worth, the first one included, by kind of failure.
@@ -208,6 +219,9 @@ impl Settings for Client {
                 let most = refused.max(closed).max(reset).max(silent);
                 if refused.min(closed).min(reset).min(silent) == 0 {
                     return Err("attempts: must be at least one".into());
+                }
+                if tcp.refused_together == 0 {
+                    return Err("refused_together: must be at least one".into());
                 }
                 if let Some(tls) = &tcp.tls {
                     tls.check().map_err(|why| format!("tls: {why}"))?;
@@ -297,7 +311,7 @@ struct Workers {
     unfinished: u32,
     /// Queries begun so far.
     begun: u64,
-    /// The first worker's socket; the others follow.
+    /// The first worker's socket, where workers keep theirs; the others follow.
     first_socket: u32,
     association: Option<Association>,
     connections: Connections,
@@ -316,6 +330,8 @@ struct Worker {
     attempts: u8,
     over_udp: u8,
     over_tcp: u8,
+    /// Attempts over TCP since the last one over UDP.
+    together: u8,
     /// When something is due: the next query, or the end of an attempt.
     due: MaybeTime,
     /// When the pending timer comes.
@@ -346,7 +362,9 @@ enum Failure {
 impl Application for Workers {
     fn start(&mut self, host: &mut Host<'_>) {
         let settings = &self.settings;
-        self.first_socket = host.take_sockets(settings.workers);
+        if settings.udp.as_ref().is_none_or(|udp| !udp.new_port) {
+            self.first_socket = host.take_sockets(settings.workers);
+        }
         let ways = [settings.there, settings.back];
         let dial = connections::dial(settings.server, ways, 0, PORT);
         self.association = Some(host.associate(&dial));
@@ -364,6 +382,7 @@ impl Application for Workers {
                 attempts: 0,
                 over_udp: 0,
                 over_tcp: 0,
+                together: 0,
                 due: start.into(),
                 armed: start.into(),
                 random,
@@ -386,7 +405,7 @@ impl Application for Workers {
         }
         match worker.state {
             State::Pause => self.begin_query(host, token),
-            State::Datagram { .. } => self.end_datagram(host, token),
+            State::Datagram { row } => self.end_datagram(host, token, row),
             State::Connection { row } => {
                 if let Some(socket) = self.connections.with(row) {
                     self.leave(host, socket, row);
@@ -397,13 +416,12 @@ impl Application for Workers {
     }
 
     fn datagram(&mut self, host: &mut Host<'_>, reply: Datagram) {
-        let (number, row) = (reply.socket - self.first_socket, reply.message.tag);
+        let row = reply.message.tag;
         let now = host.now();
         let records = host.records();
         let attempt = &mut records.attempts[row as usize];
+        let number = records.queries[attempt.query as usize].worker;
         (attempt.first_byte, attempt.received) = (Some(now), Some(now));
-        attempt.packets_received = attempt.packets_received.saturating_add(1);
-        attempt.bytes_received += u32::from(over_udp(reply.message.bytes));
         let truncated = is_truncated(&reply.message);
         let worker = &mut self.workers[number as usize];
         if worker.state != (State::Datagram { row }) {
@@ -555,23 +573,32 @@ impl Workers {
         let turn = usize::from(worker.over_udp).min(udp.timeouts.len() - 1);
         let due = host.now() + udp.timeouts[turn];
         worker.over_udp = worker.over_udp.saturating_add(1);
+        worker.together = 0;
         let bytes = worker.exchange.query_over_udp();
         let row = worker.begin_attempt(host, Transport::Udp);
-        let attempt = &mut host.records().attempts[row as usize];
-        (attempt.packets_sent, attempt.bytes_sent) = (1, u32::from(over_udp(bytes)));
         worker.state = State::Datagram { row };
         worker.due = MaybeTime::from(due).min(worker.gives_up_at);
         let notes = worker.exchange.wanted().taking(udp.payload).notes();
         let message = Message { bytes, tag: row, notes };
         let association = self.association.expect("the run has started");
-        host.send_datagram(association, self.first_socket + number, false, &message);
+        let socket = match udp.new_port {
+            true => host.take_sockets(1),
+            false => self.first_socket + number,
+        };
+        let sent = host.send_datagram(association, socket, false, &message);
+        let attempt = &mut host.records().attempts[row as usize];
+        (attempt.packets_sent, attempt.bytes_sent) = (sent.packets, sent.bytes);
         worker.arm(host, number);
     }
 
     /// No datagram came in time.
-    fn end_datagram(&mut self, host: &mut Host<'_>, number: u32) {
+    fn end_datagram(&mut self, host: &mut Host<'_>, number: u32, row: u32) {
         let udp = self.settings.udp.as_ref().expect("it has asked over UDP");
         let worker = &self.workers[number as usize];
+        let attempt = &mut host.records().attempts[row as usize];
+        if attempt.fate == Fate::Pending {
+            attempt.fate = Fate::TimedOut;
+        }
         if worker.is_given_up(host.now()) {
             self.end_query(host, number, None);
         } else if usize::from(worker.over_udp) < udp.timeouts.len() {
@@ -588,6 +615,7 @@ impl Workers {
         let tcp = settings.tcp.as_ref().expect("it asks over TCP");
         let worker = &mut self.workers[number as usize];
         worker.over_tcp = worker.over_tcp.saturating_add(1);
+        worker.together = worker.together.saturating_add(1);
         let (transport, port) = tcp.transport();
         let row = worker.begin_attempt(host, transport);
         let ways = [settings.there, settings.back];
@@ -647,9 +675,18 @@ impl Workers {
 
     /// A query's time on a connection is over: it goes on without it, unless others wait there.
     fn leave(&mut self, host: &mut Host<'_>, socket: Socket, row: u32) {
+        let keeps = self.connections.keeps_silent_ones();
         let Some((number, connection)) = self.connections.of(host, socket) else { return };
         connection.waiting.retain(|asked| asked.row != row);
-        if connection.waiting.is_empty() {
+        if connection.established && keeps {
+            self.connections.release(host, number);
+        } else if connection.waiting.is_empty() && connection.established {
+            connection.close(host);
+            // What follows is added when it is over.
+            if let Some(row) = connection.only_row {
+                count_packets(host, socket, row, Crossed::default());
+            }
+        } else if connection.waiting.is_empty() {
             let only_row = connection.only_row;
             self.connections.forget(number);
             host.abort(socket);
@@ -672,7 +709,9 @@ impl Workers {
         let worker = &self.workers[number as usize];
         if worker.over_tcp >= most || worker.is_given_up(host.now()) {
             self.end_query(host, number, None);
-        } else if tcp.udp_between {
+        } else if tcp.udp_between
+            && (failure != Failure::Refused || worker.together >= tcp.refused_together)
+        {
             self.ask_over_udp(host, number);
         } else {
             self.ask_over_tcp(host, number);

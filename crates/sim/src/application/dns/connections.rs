@@ -40,6 +40,9 @@ pub struct Kept {
     pub pipelined: bool,
     /// All workers use the same connections; otherwise each has its own.
     pub shared: bool,
+    /// It stays open when a reply does not come in time, and the next query uses it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub after_silence: bool,
 }
 
 /// A query on its way.
@@ -171,6 +174,11 @@ impl Connections {
     pub(super) fn with(&self, row: u32) -> Option<Socket> {
         let asks = |connection: &&Connection| connection.waiting.iter().any(|a| a.row == row);
         self.open.iter().find(asks).map(|connection| connection.socket)
+    }
+
+    /// Whether a connection on which a reply did not come in time is used again.
+    pub(super) fn keeps_silent_ones(&self) -> bool {
+        matches!(self.reuse, Reuse::Kept(Kept { after_silence: true, .. }))
     }
 
     /// A reply has come, or is no longer wanted: what happens to the connection next.

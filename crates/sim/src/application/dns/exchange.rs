@@ -172,7 +172,9 @@ impl Sizes {
                     })
                 };
                 if !choices.iter().all(shorter) {
-                    return Err("sizes: over_udp: must be a message, and no longer than reply".into());
+                    return Err(
+                        "sizes: over_udp: must be a message, and no longer than reply".into()
+                    );
                 }
                 let weights = choices.iter().map(|choice| choice.weight);
                 if !weights.clone().all(|weight| weight.is_finite() && weight >= 0.0)
@@ -242,10 +244,7 @@ impl Sizes {
                 let reply = |choice: &Choice| {
                     choice.over_udp.map_or(choice.reply, |shorter| shorter.bytes.into())
                 };
-                (
-                    least(|choice| choice.query).unwrap_or(HEADER),
-                    least(reply).unwrap_or(HEADER),
-                )
+                (least(|choice| choice.query).unwrap_or(HEADER), least(reply).unwrap_or(HEADER))
             }
         }
     }

@@ -325,7 +325,14 @@ impl Serving {
     fn answer(&mut self, host: &mut Host<'_>, reply: Reply) {
         let socket = match reply.to {
             To::Datagram { association, socket } => {
-                host.send_datagram(association, socket, true, &reply.message);
+                let sent = host.send_datagram(association, socket, true, &reply.message);
+                // A flood's queries have no rows.
+                let rows = &mut host.records().attempts;
+                if let Some(attempt) = rows.get_mut(reply.message.tag as usize) {
+                    attempt.packets_received =
+                        attempt.packets_received.saturating_add(sent.packets);
+                    attempt.bytes_received = attempt.bytes_received.saturating_add(sent.bytes);
+                }
                 return;
             }
             To::Connection(socket) => socket,
