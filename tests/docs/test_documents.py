@@ -27,6 +27,7 @@ DOCUMENTS = (
     "docs/dns-servers.md",
     "docs/extending.md",
     "docs/dns-transports.md",
+    "docs/dns-udp-and-tcp.md",
     "docs/findings.md",
     "docs/guide.md",
     "docs/queues.md",
