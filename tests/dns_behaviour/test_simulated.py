@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from narrows import Scenario, dns_profiles, run
+from narrows import Scenario, run
 
 from . import capture
 from .packets import Packet, parse, read_pcapng
@@ -115,9 +115,6 @@ def scenario(path: Path, rows: Rows) -> Scenario:
     tcp: dict[str, str] = {}
     if server in SERVERS:
         answers = f'profile = "{server}", udp_size = "4096 B"'
-        segment = dns_profiles.server(server).segment_bytes
-        if segment is not None:
-            tcp["mss"] = str(segment + 12)
     else:
         nagle = "false" if server.endswith("nodelay") else "true"
         answers = f'writes = "apart", nagle = {nagle}'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from narrows import Scenario, run
+from narrows import Scenario, dns_profiles, run
 from narrows.errors import ScenarioError
 
 TEXT = """
@@ -90,6 +90,9 @@ def test_clients_ask_for_cookies_as_measured_and_servers_give_none_unasked() -> 
         "connections = { fast_open = false }",
         "answers = { fast_open = true }",
     )
+    # Without it, no connection follows one that was refused because of it.
+    assert client["tcp"]["attempts"]["refused"] == 5
+    assert client["tcp"]["refused_together"] == 1
     assert not tcp[client["tcp"]["tcp"]]["fast_open"]
     assert tcp[server["tcp"]["tcp"]]["fast_open"]
 
@@ -147,11 +150,60 @@ def test_a_server_s_profile_gives_its_limits() -> None:
 @pytest.mark.parametrize("profile", ["bind", "dnsdist", "knot", "nsd", "unbound"])
 @pytest.mark.parametrize("client", ["bind", "dig", "glibc", "kdig", "systemd-resolved", "unbound"])
 def test_every_client_has_its_answers_from_every_server(client: str, profile: str) -> None:
-    text = TEXT + f'profile = "{client}"\nmessages = "rsa-nsec3"\nanswers = {{profile="{profile}"}}'
+    # A reply that fits no datagram of theirs.
+    messages = '[{ query = "51 B", reply = "5000 B" }]'
+    text = TEXT + f'profile = "{client}"\nmessages = {messages}\nanswers = {{profile="{profile}"}}'
     summary = run(Scenario.parse(text)).summary["dns"]
     assert summary["unanswered"] == 0
     assert summary["without_retry_percent"] == 100.0
     assert summary["transports"]["tcp"]["attempts"] > 0
+
+
+@pytest.mark.parametrize("zone", dns_profiles.sizes_names())
+def test_a_zone_s_replies_are_truncated_as_often_as_measured(zone: str) -> None:
+    """docs/dns-servers.md: `truncated`, weighted, of replies to a client that offers 1232 bytes."""
+    choices = dns_profiles.sizes(zone).choices
+    weights = sum(choice.weight for choice in choices)
+    share = sum(choice.weight for choice in choices if choice.truncated) / weights
+    lengths = {28 + choice.udp_reply_bytes for choice in choices}
+    keys = f'profile = "bind"\nmessages = "{zone}"\nanswers = {{ profile = "nsd" }}\nqueries = 4000'
+    found = run(Scenario.parse(TEXT.replace("queries = 5", keys).replace("60 s", "9000 s")))
+    over_udp = found.attempts.filter(transport="udp")
+    assert len(over_udp) == 4000
+    shown = over_udp.filter(fate="truncated").height / 4000
+    # Five standard errors of a share.
+    assert abs(shown - share) <= 5 * (share * (1 - share) / 4000) ** 0.5
+    assert set(over_udp["bytes_received"]) <= lengths
+
+
+def test_a_server_that_may_send_more_sends_the_whole_reply() -> None:
+    keys = 'messages = "rsa-nsec"\nedns_size = "4096 B"\nqueries = 200'
+    found = run(Scenario.parse(TEXT.replace("queries = 5", keys)))
+    whole = {28 + choice.reply_bytes for choice in dns_profiles.sizes("rsa-nsec").choices}
+    # Above 1500 bytes in two fragments.
+    assert (
+        {2 * 20 + 8 + 1957}
+        <= set(found.attempts["bytes_received"])
+        <= whole | {length + 20 for length in whole}
+    )
+    assert set(found.attempts["fate"]) == {"answered"}
+
+
+def test_a_client_without_edns_gets_no_records_of_a_zone_that_was_measured_with() -> None:
+    keys = 'profile = "glibc"\nmessages = "rsa-nsec"\nqueries = 100\ntcp_if_truncated = false'
+    found = run(Scenario.parse(TEXT.replace("queries = 5", keys)))
+    # No reply of that zone is known to fit 512 bytes (docs/dns-servers.md): all are truncated.
+    assert set(found.attempts["fate"]) == {"truncated"}
+
+
+def test_a_server_s_profile_lowers_its_segments() -> None:
+    # docs/dns-servers.md: BIND and Knot set TCP_MAXSEG to 1220.
+    for profile, expected in {"knot": 1220, "bind": 1220, "nsd": 1460}.items():
+        client, server, tcp = plan('transport = "tcp"', f'answers = {{ profile = "{profile}" }}')
+        assert tcp[server["tcp"]["tcp"]]["mss"] == expected
+        assert tcp[client["tcp"]["tcp"]]["mss"] == 1460
+    _, server, tcp = plan('answers = { profile = "knot" }', "tcp = { mss = 1400 }")
+    assert tcp[server["tcp"]["tcp"]]["mss"] == 1400
 
 
 def test_groups_may_share_a_server_and_its_limits() -> None:
@@ -184,6 +236,10 @@ def test_lengths_may_be_chosen_drawn_or_listed() -> None:
     assert client["sizes"] == {"drawn": drawn}
     client, _, _ = plan('messages = "root"')
     assert {"query": 44, "reply": 1163, "weight": 40.0} in client["sizes"]["chosen"]
+    # NSD's root: the SOA record leaves additional records out where 1232 bytes are offered.
+    shorter = {"bytes": 1216, "truncated": False}
+    soa = {"query": 28, "reply": 1440, "weight": 1.0, "over_udp": shorter}
+    assert soa in client["sizes"]["chosen"]
     client, _, _ = plan('query_size = "70 B"', 'reply_size = "100 B"')
     assert client["sizes"]["drawn"] == {"query": {"constant": 42}, "reply": {"constant": 72}}
 
@@ -194,6 +250,7 @@ def test_lengths_may_be_chosen_drawn_or_listed() -> None:
         ('transport = "tcp"\nretry = "glibc"', 'dns[0].retry: is for UDP, but transport is "tcp"'),
         ('transport = "tcp"\nedns_size = "1232 B"', "dns[0].edns_size: is for UDP"),
         ('transport = "tcp"\ntcp_if_silent = true', "dns[0].tcp_if_silent: is for UDP"),
+        ('transport = "tcp"\nnew_port = true', "dns[0].new_port: is for UDP"),
         ('transport = "tcp"\nprofile = "musl"', "dns[0].profile: musl knows no TCP"),
         (
             "tcp_if_truncated = false\nconnections = { reuse = true }",
@@ -219,7 +276,10 @@ def test_lengths_may_be_chosen_drawn_or_listed() -> None:
         ('messages = "toor"', "dns[0].messages"),
         ('messages = [{ query = "11 B", reply = "50 B" }]', "dns[0].messages"),
         ('edns_size = "500 B"', "dns[0].edns_size"),
-        ("answers = { tcp = false, backlog = 5 }", "dns[0].answers.backlog: is of no use"),
+        (
+            "answers = { tcp = false, backlog = 5 }",
+            "dns[0].answers.backlog: is of no use without TCP; hint: leave it out, or set tcp",
+        ),
         ('answers = { when_full = "reject" }', "dns[0].answers.when_full: needs a limit"),
         ('shares_server = "nobody"', 'dns[0].shares_server: "nobody" is no DNS group before'),
         ("connections = { tries = 0 }", "dns[0].connections.tries"),

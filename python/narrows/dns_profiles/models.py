@@ -116,6 +116,9 @@ class Client(Profile):
     """Whether the time-outs follow the server's round trips."""
     gives_up_s: Seconds
     """When it tells its user that nothing came, from the first query on, if UDP is all it has."""
+    overall_limit_s: Seconds | None = None
+    """When it gives its user up whatever it still tries, over TCP too; not given: its attempts
+    decide."""
     new_port: bool
     """Whether each attempt comes from a port of its own."""
     unreachable: Literal["fails", "next", "waits"]
@@ -134,12 +137,17 @@ class Client(Profile):
     again and then a connection."""
     tcp_attempts_refused: Count
     """Connections (SYNs from ports of their own) when each is refused with RST."""
+    tcp_refused_together: Annotated[int, Field(strict=True, ge=1)] = 1
+    """How many of these follow each other at once because they use Fast Open, before it pauses,
+    asks over UDP or gives up."""
     tcp_attempts_closed: Count
     """The same when the server closes after the query, without a reply."""
     tcp_attempts_reset: Count
     """The same when it resets after the query."""
     tcp_attempts_silent: Count
     """Connections, or queries on the same connection, when no reply comes."""
+    tcp_after_silence: bool = False
+    """Whether a connection on which a reply did not come in time stays open and is used again."""
     tcp_connect_timeout_s: Seconds | None = None
     """When it gives up a connection whose SYN is not answered; not given: the kernel decides."""
     tcp_answer_timeout_s: Seconds | None = None

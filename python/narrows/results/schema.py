@@ -161,7 +161,7 @@ _TIME = Column("t_s", _F64, "s", "When the sample was taken, from the start of t
 _TABLES: Sequence[Table] = (
     Table(
         "flows",
-        "a TCP connection, as it stood at the end of the run",
+        "a TCP connection of bulk, once, on-off or ftp traffic, as it stood at the end of the run",
         (
             _FLOW,
             Column("name", _TEXT, "", "Its name."),
@@ -249,15 +249,18 @@ _TABLES: Sequence[Table] = (
                 _TEXT,
                 "",
                 "`answered`, `late`, `query-lost`, `reply-lost`, `truncated`, `refused`, `closed`, "
-                "`reset`, `timed-out` or `pending`.",
+                "`reset`, `timed-out` (nothing came, no loss is known) or `pending` (open at "
+                "the end of the run).",
             ),
             Column("lost_at", _TEXT, "", "The link at which a packet was lost; empty: none was."),
             Column(
                 "reason",
                 _TEXT,
                 "",
-                "Why it was lost: `overflow`, `early` or `forced` in the queue, or `wire`; empty: "
-                "it was not.",
+                "Why it was lost: `overflow`, `early` or `forced` in the queue, `wire`, `mtu`, "
+                "`reassembly` (its fragments came too late), or what a middlebox dropped: "
+                "`middlebox-dns-length`, `middlebox-fragment`, `middlebox-too-big`, "
+                "`middlebox-tcp-53`, `middlebox-syn-data`; empty: it was not.",
             ),
             _null("first_byte_s", "s", "When the first byte of its answer arrived."),
             _null("received_s", "s", "When its answer arrived; null: none did."),
@@ -279,10 +282,15 @@ _TABLES: Sequence[Table] = (
                 _U32,
                 "packets",
                 "IP packets that the client sent for it: all of a connection for one query; of a "
-                "kept connection those between query and answer.",
+                "kept connection those between query and answer; over UDP each fragment.",
             ),
             Column("bytes_sent", _U32, "bytes", "Their lengths, without framing."),
-            Column("packets_received", _U32, "packets", "IP packets that the server sent for it."),
+            Column(
+                "packets_received",
+                _U32,
+                "packets",
+                "IP packets that the server sent for it; on a kernel those that came.",
+            ),
             Column("bytes_received", _U32, "bytes", "Their lengths, without framing."),
         ),
     ),

@@ -15,6 +15,7 @@ from narrows import dns_profiles
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.dns_transports import (
     Answers,
+    ClientName,
     ConnectionUse,
     Messages,
     fixed_plan,
@@ -77,21 +78,7 @@ class Dns(Group):
     such as `["1 s", "3 s"]`. The profile's, or `"windows"`."""
     transport: Literal["udp", "tcp", "tls"] = "udp"
     """What carries a query at first: UDP, TCP, or TLS 1.3 on TCP (RFC 7858)."""
-    profile: (
-        Literal[
-            "bind",
-            "dig",
-            "dnsmasq",
-            "glibc",
-            "kdig",
-            "knot-resolver",
-            "musl",
-            "pdns-recursor",
-            "systemd-resolved",
-            "unbound",
-        ]
-        | None
-    ) = None
+    profile: ClientName | None = None
     """A real client, whose habits hold for the keys that are left out (docs/dns-clients.md)."""
     edns_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
     """The longest reply that the client takes over UDP (RFC 6891), 512 B to 65507 B: the server
@@ -101,8 +88,12 @@ class Dns(Group):
     or true."""
     tcp_if_silent: Switch | None = None
     """After the last time-out over UDP it asks over TCP. The profile's, or false."""
+    new_port: Switch | None = None
+    """Each attempt over UDP comes from a port of its own, and so is a flow of its own where queues
+    tell flows apart; otherwise all those of a worker from one. The profile's, or false."""
     gives_up: PositiveSpan | None = None
-    """A query without an answer after this time is given up, whatever its attempts."""
+    """A query without an answer after this time is given up, whatever its attempts. The profile's,
+    if it has such a limit for UDP and TCP together, or never."""
     connections: ConnectionUse = ConnectionUse()
     """How the client uses connections."""
     tcp: Tcp = Tcp()
@@ -143,7 +134,7 @@ class Dns(Group):
     @model_validator(mode="after")
     def _transports_are_possible(self) -> Dns:
         known = self._known()
-        for key in ("retry", "edns_size", "tcp_if_truncated", "tcp_if_silent"):
+        for key in ("retry", "edns_size", "tcp_if_truncated", "tcp_if_silent", "new_port"):
             if self.transport != "udp" and getattr(self, key) is not None:
                 raise refuse(
                     f'is for UDP, but transport is "{self.transport}"',
@@ -270,6 +261,13 @@ class Dns(Group):
         return known.fallback_on_timeout if known else False
 
     @property
+    def _takes_new_ports(self) -> bool:
+        known = self._known()
+        if self.new_port is not None or known is None:
+            return bool(self.new_port)
+        return known.new_port
+
+    @property
     def timeouts(self) -> list[int]:
         """Time-outs of successive attempts, in picoseconds.
 
@@ -338,14 +336,15 @@ class Dns(Group):
             "payload": self._payload,
             "tcp_if_truncated": self._turns_if_truncated,
             "tcp_if_silent": self._turns_if_silent,
+            "new_port": self._takes_new_ports,
         }
         if self.messages is None:
             sizes = fixed_plan(self.query_size + self._edns_bytes, self.reply_size)
         else:
             sizes = messages_plan(self.messages)
         gives_up = self.gives_up
-        if gives_up is None and known is not None and known.gives_up_s:
-            gives_up = round(known.gives_up_s * _S)
+        if gives_up is None and known is not None and known.overall_limit_s is not None:
+            gives_up = round(known.overall_limit_s * _S)
         tcp = None
         if self.uses_tcp:
             fast_open = self.connections.uses_fast_open(known)
@@ -375,6 +374,9 @@ class Dns(Group):
             # Tickets would be before each first reply.
             nagle = False
         of_server = self.tcp if nagle is None else self.tcp.model_copy(update={"nagle": nagle})
+        mss = self.answers.mss
+        if mss is not None and self.tcp.mss is None:
+            of_server = of_server.model_copy(update={"mss": mss})
         ends = planner.tcp_settings(of_server, fast_open=self.answers.fast_open)
         return [
             client,

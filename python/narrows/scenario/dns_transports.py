@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,6 +15,7 @@ from narrows.scenario.tcp import Switch
 
 __all__ = [
     "Answers",
+    "ClientName",
     "ConnectionUse",
     "Exchange",
     "Lengths",
@@ -28,9 +28,21 @@ __all__ = [
 
 _PS = 10**12
 _BELOW_DNS = 20 + 8
+# The option in each segment (RFC 7323, section 3.2), with its padding.
+_TIMESTAMPS = 12
 # A header alone (RFC 1035, section 4.1.1).
 _SHORTEST = 12
 _LONGEST = 65_535
+
+# A profile is a file (narrows.dns_profiles), and needs no line here.
+if TYPE_CHECKING:
+    ClientName = str
+    ServerName = str
+    ZoneName = str
+else:
+    ClientName = Literal[tuple(dns_profiles.clients())]
+    ServerName = Literal[tuple(dns_profiles.servers())]
+    ZoneName = Literal[tuple(dns_profiles.sizes_names())]
 
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 Few = Annotated[int, Field(strict=True, ge=1, le=255)]
@@ -163,6 +175,7 @@ class ConnectionUse(Table):
                     "queries": queries,
                     "pipelined": bool(pipelined),
                     "shared": self.shared,
+                    "after_silence": profile is not None and profile.tcp_after_silence,
                 }
             }
         tls = (self.tls or TlsUse()).plan(profile.tls if profile else None) if over_tls else None
@@ -178,6 +191,7 @@ class ConnectionUse(Table):
             "answer_timeout": answer,
             "attempts": self._attempts(profile),
             "udp_between": bool(between) and over_udp,
+            "refused_together": self._refused_together(profile),
             "length_apart": self.writes == "apart",
             "tls": tls,
         }
@@ -189,18 +203,27 @@ class ConnectionUse(Table):
             return self.tries.model_dump()
         if profile is None:
             return dict.fromkeys(("refused", "closed", "reset", "silent"), 1)
+        refused = profile.tcp_attempts_refused
+        if not self.uses_fast_open(profile):
+            refused //= profile.tcp_refused_together
         return {
-            "refused": max(1, profile.tcp_attempts_refused),
+            "refused": max(1, refused),
             "closed": max(1, profile.tcp_attempts_closed),
             "reset": max(1, profile.tcp_attempts_reset),
             "silent": max(1, profile.tcp_attempts_silent),
         }
 
+    def _refused_together(self, profile: dns_profiles.Client | None) -> int:
+        # The second one of two is there because the first had used Fast Open.
+        if profile is None or not self.uses_fast_open(profile):
+            return 1
+        return profile.tcp_refused_together
+
 
 class Answers(Table):
     """How a server answers: its limits and time-outs over TCP (RFC 7766, section 6.2)."""
 
-    profile: Literal["bind", "dnsdist", "knot", "nsd", "unbound"] | None = None
+    profile: ServerName | None = None
     """A real server, whose defaults hold for the keys that are left out (docs/dns-servers.md)."""
     tcp: Switch = True
     """Listens for connections; otherwise it refuses them."""
@@ -260,7 +283,7 @@ class Answers(Table):
             given = self.model_fields_set - {"profile", "tcp", "udp_size"}
             for key in sorted(given):
                 if getattr(self, key) not in (None, 0, False):
-                    raise refuse("is of no use without TCP", "leave it out, or tcp = false", key)
+                    raise refuse("is of no use without TCP", "leave it out, or set tcp = true", key)
         if self.stateless and self.fast_open:
             raise refuse("gives no cookies without state", "leave one of them out", "fast_open")
         if self.when_full is not None and self._limit() is None:
@@ -282,6 +305,14 @@ class Answers(Table):
         if self.nagle is not None or self.profile is None:
             return self.nagle
         return dns_profiles.server(self.profile).nagle
+
+    @property
+    def mss(self) -> int | None:
+        """What the server sets its connections' MSS to (TCP_MAXSEG); None: it leaves it alone."""
+        known = None if self.profile is None else dns_profiles.server(self.profile)
+        if known is None or known.segment_bytes is None:
+            return None
+        return known.segment_bytes + _TIMESTAMPS
 
     def plan(self, tcp: int, *, over_tls: bool) -> dict[str, Any]:
         """What the plan's server has beside its service times.
@@ -341,21 +372,7 @@ class Answers(Table):
 
 
 Messages = (
-    Literal[
-        "ecdsa-nsec",
-        "ecdsa-nsec-minimal",
-        "ecdsa-nsec3",
-        "ecdsa-nsec3-minimal",
-        "root",
-        "rsa-nsec",
-        "rsa-nsec-minimal",
-        "rsa-nsec3",
-        "rsa-nsec3-minimal",
-        "unsigned",
-        "unsigned-minimal",
-    ]
-    | Annotated[tuple[Exchange, ...], Field(min_length=1, max_length=10_000)]
-    | Lengths
+    ZoneName | Annotated[tuple[Exchange, ...], Field(min_length=1, max_length=10_000)] | Lengths
 )
 """How long queries and replies are."""
 
@@ -365,13 +382,22 @@ def messages_plan(messages: Messages) -> dict[str, Any]:
     if isinstance(messages, Lengths):
         return {"drawn": {"query": draw(messages.query), "reply": draw(messages.reply)}}
     if isinstance(messages, str):
-        choices: list[Mapping[str, Any]] = [
-            {"query": choice.query_bytes, "reply": choice.reply_bytes, "weight": choice.weight}
-            for choice in dns_profiles.sizes(messages).choices
-        ]
+        choices = [_measured(choice) for choice in dns_profiles.sizes(messages).choices]
     else:
         choices = [choice.model_dump() for choice in messages]
-    return {"chosen": [dict(choice) for choice in choices]}
+    return {"chosen": choices}
+
+
+def _measured(choice: dns_profiles.SizeChoice) -> dict[str, Any]:
+    """An exchange as the server had it, over TCP and, where that was shorter, over UDP."""
+    plan: dict[str, Any] = {
+        "query": choice.query_bytes,
+        "reply": choice.reply_bytes,
+        "weight": choice.weight,
+    }
+    if choice.udp_reply_bytes < choice.reply_bytes:
+        plan["over_udp"] = {"bytes": choice.udp_reply_bytes, "truncated": choice.truncated}
+    return plan
 
 
 def fixed_plan(query_size: int, reply_size: int) -> dict[str, Any]:
@@ -385,7 +411,9 @@ def shortest(messages: Messages) -> tuple[int, int]:
     if isinstance(messages, Lengths):
         return _least(messages.query), _least(messages.reply)
     choices = messages_plan(messages)["chosen"]
-    return min(each["query"] for each in choices), min(each["reply"] for each in choices)
+    replies = (each["reply"] for each in choices)
+    shorter = (each["over_udp"]["bytes"] for each in choices if "over_udp" in each)
+    return min(each["query"] for each in choices), min([*replies, *shorter])
 
 
 def _least(sizes: Amounts) -> int:

@@ -1,0 +1,206 @@
+"""The simulator asks as each profiled client does, in the trials that show it (cases.py).
+
+What is expected comes from the profiles, and test_clients.py shows that those are what the programs
+do. A trial's server or path is made of the language's own keys.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import polars as pl
+import pytest
+
+from narrows import Run, Scenario, dns_profiles, run
+
+TRIP = 0.02
+"""The round trip, in seconds."""
+LONG = 'messages = [{ query = "51 B", reply = "5000 B" }]'
+"""A reply that fits no client over UDP: it is truncated."""
+SHORT = 'messages = [{ query = "51 B", reply = "200 B" }]'
+PATIENT = 'gives_up = "1000 s"'
+"""Lets a query go on after its user is given up, as Unbound does."""
+
+TEXT = """
+name = "trial"
+duration = "{duration} s"
+end = "dns"
+
+[[links]]
+name = "line"
+between = ["client", "server"]
+rate = "1 Gbit/s"
+delay = "10 ms"
+{line}
+
+[[dns]]
+name = "client"
+client = "client"
+server = "server"
+profile = "{profile}"
+{keys}
+"""
+CLIENTS = dns_profiles.clients()
+WITH_TCP = [name for name in CLIENTS if dns_profiles.client(name).fallback_on_truncation]
+
+
+def tried(profile: str, *keys: str, line: str = "", duration: int = 600) -> Run:
+    """What a client does; `line`: keys of its link."""
+    lines = list(keys) if any(key.startswith("queries") for key in keys) else ["queries = 1", *keys]
+    text = TEXT.format(profile=profile, keys="\n".join(lines), line=line, duration=duration)
+    return run(Scenario.parse(text))
+
+
+def rows(found: Run, transport: str) -> pl.DataFrame:
+    """Its attempts over UDP, or over TCP."""
+    return found.attempts.filter(transport=transport)
+
+
+def gaps(found: pl.DataFrame) -> list[float]:
+    """Seconds between attempts."""
+    return [later - earlier for earlier, later in pairwise(found["sent_s"])]
+
+
+def about(seconds: float) -> Any:
+    """A time with some round trips more or less."""
+    return pytest.approx(seconds, abs=4 * TRIP)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_truncate(name: str) -> None:
+    client = dns_profiles.client(name)
+    found = tried(name, LONG)
+    expected = ["udp", "tcp"] if client.fallback_on_truncation else ["udp"]
+    assert found.attempts["transport"].to_list() == expected
+    last = "answered" if client.fallback_on_truncation else "truncated"
+    assert found.attempts["fate"].to_list()[-1] == last
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_drop(name: str) -> None:
+    client = dns_profiles.client(name)
+    found = tried(name, SHORT, PATIENT, line='middlebox = { drop_dns_above = "20 B" }')
+    assert len(rows(found, "udp")) == client.attempts
+    assert gaps(rows(found, "udp")) == pytest.approx(client.timeouts_s[:-1])
+    tcp = rows(found, "tcp")["fate"].to_list()
+    assert tcp == (["answered"] if client.fallback_on_timeout else [])
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_ports(name: str) -> None:
+    client = dns_profiles.client(name)
+    text = TEXT.format(profile=name, keys="queries = 1", line="", duration=1)
+    dns = Scenario.parse(text).plan()["applications"][0]["kind"]["dns-client"]
+    assert dns["udp"]["new_port"] is client.new_port
+
+
+@pytest.mark.parametrize("name", WITH_TCP)
+def test_refuse(name: str) -> None:
+    client = dns_profiles.client(name)
+    found = tried(name, LONG, PATIENT, "answers = { tcp = false }")
+    tcp = rows(found, "tcp")
+    assert len(tcp) == client.tcp_attempts_refused
+    assert set(tcp["fate"]) == {"refused"}
+    asked = 1
+    if client.tcp_retries == "udp-first":
+        asked = client.tcp_attempts_refused // client.tcp_refused_together
+    assert len(rows(found, "udp")) == asked
+    # One right after the other, or after a query over UDP.
+    assert all(gap < 2.5 * TRIP for gap in gaps(found.attempts))
+
+
+@pytest.mark.parametrize("name", WITH_TCP)
+def test_close(name: str) -> None:
+    client = dns_profiles.client(name)
+    holder = """
+[[dns]]
+name = "holder"
+client = "client"
+server = "server"
+transport = "tcp"
+connections = { reuse = true }
+queries = 2
+think_mean = "1000 s"
+answers = { connections = 1, when_full = "reject", idle_timeout = "1000 s" }
+"""
+    text = TEXT.format(profile=name, keys="", line="", duration=60)
+    own = text[text.index("[[dns]]") :]
+    text = text.replace(own, holder + own)
+    keys = f'queries = 1\nstart = "1 s"\nshares_server = "holder"\nedns_size = "512 B"\n{LONG}\n'
+    found = run(Scenario.parse(text + keys + PATIENT))
+    mine = found.queries.filter(group="client")["query"].to_list()
+    attempts = found.attempts.filter(pl.col("query").is_in(mine))
+    tcp = attempts.filter(transport="tcp")
+    assert len(tcp) == client.tcp_attempts_closed
+    assert set(tcp["fate"]) == {"closed"}
+    asked = client.tcp_attempts_closed if client.tcp_retries == "udp-first" else 1
+    assert len(attempts.filter(transport="udp")) == asked
+
+
+@pytest.mark.parametrize("name", WITH_TCP)
+def test_silent(name: str) -> None:
+    client = dns_profiles.client(name)
+    found = tried(name, LONG, PATIENT, 'answers = { tcp_service = "900 s" }', duration=300)
+    tcp = rows(found, "tcp")
+    assert len(tcp) == client.tcp_attempts_silent
+    if client.tcp_answer_timeout_s is None:
+        # It waits for ever.
+        assert tcp["fate"].to_list() == ["pending"]
+        return
+    assert set(tcp["fate"]) == {"timed-out"}
+    again = client.tcp_after_silence
+    assert tcp["reused"].to_list() == [False] + [again] * (client.tcp_attempts_silent - 1)
+    for gap in gaps(tcp):
+        assert gap == about(client.tcp_answer_timeout_s)
+
+
+@pytest.mark.parametrize("name", WITH_TCP)
+def test_lost(name: str) -> None:
+    client = dns_profiles.client(name)
+    found = tried(name, LONG, PATIENT, line='middlebox = { block_tcp_53 = "drop" }')
+    first = rows(found, "tcp").row(0, named=True)
+    ended = found.attempts.filter(pl.col("sent_s") > first["sent_s"])["sent_s"].to_list()
+    ended += found.queries["end_s"].to_list()
+    # tcp_syn_retries 6, and timers of Linux that are late (`calc_wheel_index`).
+    expected = client.tcp_connect_timeout_s or pytest.approx(127, rel=0.15)
+    assert ended[0] - first["sent_s"] == (
+        about(expected) if isinstance(expected, float) else expected
+    )
+    assert first["fate"] == "timed-out"
+
+
+@pytest.mark.parametrize("name", WITH_TCP)
+def test_limits_of_a_query_over_tcp(name: str) -> None:
+    """Time-outs of UDP end no query that has gone on to TCP."""
+    client = dns_profiles.client(name)
+    found = tried(name, LONG, 'answers = { tcp_service = "900 s" }', duration=300)
+    took = (found.queries["end_s"] - found.queries["start_s"]).to_list()[0]
+    if client.tcp_answer_timeout_s is None:
+        assert took is None
+        return
+    patience = client.tcp_attempts_silent * client.tcp_answer_timeout_s
+    limit = client.overall_limit_s or patience
+    assert took == pytest.approx(min(limit, patience), rel=0.1)
+
+
+@pytest.mark.parametrize("name", WITH_TCP)
+def test_sequence(name: str) -> None:
+    client = dns_profiles.client(name)
+    found = tried(name, "queries = 5", 'think_mean = "300 ms"', LONG)
+    tcp = rows(found, "tcp")
+    assert set(tcp["fate"]) == {"answered"}
+    assert tcp["reused"].to_list() == [False] + [client.reuse] * 4
+
+
+@pytest.mark.parametrize("name", WITH_TCP)
+def test_together(name: str) -> None:
+    client = dns_profiles.client(name)
+    shared = "connections = { shared = true }" if client.reuse else ""
+    slow = 'answers = { tcp_service = "500 ms" }'
+    found = tried(name, "workers = 10", LONG, shared, slow)
+    tcp = rows(found, "tcp")
+    assert set(tcp["fate"]) == {"answered"}
+    opened = (~tcp["reused"]).sum()
+    # All go out while the first waits, on one connection, or each on its own.
+    assert opened == (1 if client.pipelining else 10)
