@@ -393,8 +393,7 @@ fn refused_connections_may_follow_each_other_before_the_next_query_over_udp() {
     let attempts = Attempts { refused: 10, ..Attempts::of(5) };
     let tcp = Tcp { attempts, udp_between: true, refused_together: 2, ..over_tcp() };
     let sizes = Sizes::fixed(51, 3_000);
-    let client =
-        Client { queries: 1, udp: Some(over_udp()), sizes, tcp: Some(tcp.clone()), ..client() };
+    let client = Client { queries: 1, udp: Some(over_udp()), sizes, tcp: Some(tcp), ..client() };
     let refusing = Server { tcp: None, ..server() };
     let transports = texts(&run(plan(client.clone(), refusing)), "attempts", "transport");
     assert_eq!(transports, ["udp", "tcp", "tcp"].repeat(5));
