@@ -62,7 +62,13 @@ fn plan(dialogue: &Dialogue) -> Plan {
 }
 
 fn kept() -> Reuse {
-    Reuse::Kept(Kept { idle_timeout: None, queries: None, pipelined: false, shared: false })
+    Reuse::Kept(Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: false,
+        shared: false,
+        after_silence: false,
+    })
 }
 
 /// Response times as multiples of the round trip.
