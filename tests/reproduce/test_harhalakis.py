@@ -106,7 +106,7 @@ def test_the_moving_average_is_the_papers() -> None:
 
 
 def test_every_row_of_the_kernel_reference_belongs_to_a_cell() -> None:
-    used = [case for cases in kernel.CASES.values() for case in cases]
+    used = [case for cases in (*kernel.CASES.values(), kernel.PERMANENT) for case in cases]
     assert sorted(used) == sorted(kernel.reference())
 
 
@@ -138,7 +138,10 @@ def test_the_slack_is_twice_the_kernel_s_deviation_between_seeds() -> None:
     rows = kernel.reference()
     for metric in kernel.METRICS:
         squares, freedom = 0.0, 0
-        for cases in kernel.CASES.values():
+        for cell, cases in kernel.CASES.items():
+            # Its runs differ in more than the seed.
+            if cell == kernel.NEIGHBOURS:
+                continue
             found = [
                 metric.theirs(rows[case]) for case in cases if rows[case]["clock"] == "virtual"
             ]
@@ -160,9 +163,8 @@ def test_arp_decides_the_cell_of_ecn_at_20_ms() -> None:
             row["failed"]
         ), row["run"]
     # Fourteen runs with CUBIC and without loss elsewhere, among them the paper's 41.39.
-    found = kernel.with_neighbours()
+    found = kernel.first_attempt(kernel.NEIGHBOURS)
     assert (len(found), min(found), max(found)) == (14, 39.43, 51.9)
-    assert kernel.first_attempt(kernel.NEIGHBOURS) == found
     permanent = [row for row in rows if row["neighbour_entries"] == "permanent"]
     assert [row["p1"] for row in permanent if "no query" in row["variation"]] == ["0.0", "0.0"]
 

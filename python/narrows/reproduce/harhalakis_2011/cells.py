@@ -176,6 +176,11 @@ ROWS = [
         "DNS round-trip time not printed, a far or slow server",
         _service("6 ms", "4 ms"),
     ),
+    Row(
+        "permanent neighbour entries",
+        "nothing is said of ARP; a router that knows its neighbour for ever never asks",
+        {"links.bottleneck.neighbours": "known"},
+    ),
     Row("access delay halved", "not printed", _access("0.05 ms")),
     Row("access delay doubled", "not printed", _access("0.2 ms")),
     Row("access delay 2 ms", "not printed, a campus network", _access("2 ms")),

@@ -46,8 +46,8 @@ def figures(outcome: Outcome) -> list[Shown]:
 _SUCCESS_CAPTION = (
     "Success of the first attempt: what the paper printed, what Linux 6.1 gave in the same test "
     "bed (User-Mode Linux, in virtual time), and the mean of ours with its 95 % interval. Where "
-    "there is no bar of the kernel, it was not measured. In the cell marked *, ours has no ARP: "
-    "the kernel gives 0 % too when its neighbour entries are permanent."
+    "there is no bar of the kernel, it was not measured. ARP decides the cell marked *: both the "
+    "kernel and ours give 0 % there when neighbour entries are permanent."
 )
 _DROP_CAPTION = (
     "Figure 2: drop rate as the paper's moving average (a = 0.9 over slots of 100 ms). DNS starts "

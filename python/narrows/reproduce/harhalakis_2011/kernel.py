@@ -1,9 +1,9 @@
 """Ours against Linux 6.1 in the same test bed: User-Mode Linux, mostly in virtual time.
 
 kernel-reference.csv holds one run for most cells, in real or virtual time; kernel-virtual.csv holds
-further runs in virtual time, several seeds for some cells; kernel-arp.csv holds runs of the cell
-that neighbour resolution decides, with entries as Linux has them and with permanent ones.
-kernel-reference.txt says how all came to be.
+further runs in virtual time, several seeds for some cells, with permanent neighbour entries;
+kernel-arp.csv holds runs of the cell that neighbour resolution decides, with entries as Linux has
+them and with permanent ones. kernel-reference.txt says how all came to be.
 
 The kernel is the judge of the simulator: a figure agrees when it lies inside the span of the
 kernel's runs in virtual time, widened at both ends by two of the kernel's own standard deviations
@@ -42,7 +42,6 @@ CASES: dict[str, tuple[str, ...]] = {
     "fifo-200-20": ("fifo200_20", *_virtual("fifo200_20", "s1", "testbed_delays")),
     "red-200-20-none": ("red200_20_off", *_virtual("red200_20_none", "s1", "s2", "s3")),
     "red-200-20-half": ("red200_20_half", *_virtual("red200_20_half", "s1")),
-    "red-200-20-all": _virtual("red200_20_all", "s1", "s2"),
     "fifo-200-50": _virtual("fifo200_50", "s1"),
     "red-200-50-none": _virtual("red200_50_none", "s1"),
     "red-200-50-half": _virtual("red200_50_half", "s1"),
@@ -74,35 +73,52 @@ class _Metric:
 
 
 NEIGHBOURS = "red-200-20-all"
-"""The cell that ARP decides. The simulator knows no ARP, so it is held against the kernel's runs
-with permanent entries, and shown beside those with entries as Linux has them."""
+"""The cell that ARP decides. It is held against runs with entries as Linux has them."""
+
+PERMANENT = _virtual("red200_20_all", "s1", "s2")
+"""Its runs with permanent entries, in which no query was answered."""
 
 
 def reference() -> dict[str, dict[str, str]]:
-    """The rows of both files by case, as text."""
+    """The rows of the files by case, as text."""
     rows = {}
     for name in ("kernel-reference.csv", "kernel-virtual.csv"):
-        text = (files(__package__) / name).read_text(encoding="utf-8")
-        rows.update({row["case"]: row for row in csv.DictReader(text.splitlines())})
+        rows.update({row["case"]: row for row in _read(name)})
+    return {**rows, **_with_neighbours()}
+
+
+def _read(name: str) -> list[dict[str, str]]:
+    text = (files(__package__) / name).read_text(encoding="utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _with_neighbours() -> dict[str, dict[str, str]]:
+    """The runs of `NEIGHBOURS` with ARP as Linux has it, in the columns of the other files.
+
+    They are those with CUBIC and without loss elsewhere.
+    """
+    rows = {}
+    for row in _read("kernel-arp.csv"):
+        varied = any(word in row["variation"] for word in ("loss", "half", "50 ms", "Reno"))
+        if row["neighbour_entries"] != "dynamic" or varied:
+            continue
+        phase_s = float(row["dns_phase_s"])
+        rows[f"arp_{row['run']}"] = {
+            **row,
+            "clock": "virtual",
+            "drops": str(float(row["drops_per_s"]) * phase_s),
+            "marked": str(float(row["marks_per_s"]) * phase_s),
+            "backlog_mean": "",
+            "util": "",
+        }
     return rows
 
 
-def with_neighbours() -> list[float]:
-    """First-attempt success in `NEIGHBOURS` with ARP as Linux has it: CUBIC, no loss elsewhere."""
-    text = (files(__package__) / "kernel-arp.csv").read_text(encoding="utf-8")
-    return [
-        float(row["p1"])
-        for row in csv.DictReader(text.splitlines())
-        if row["neighbour_entries"] == "dynamic"
-        and row["run"] != "w_reno"
-        and not any(word in row["variation"] for word in ("loss", "half", "50 ms"))
-    ]
+CASES[NEIGHBOURS] = tuple(_with_neighbours())
 
 
 def first_attempt(cell: str) -> list[float]:
     """First-attempt success on the kernel in percent, one a run; empty for cells not run there."""
-    if cell == NEIGHBOURS:
-        return with_neighbours()
     rows = reference()
     return [float(rows[case]["p1"]) for case in CASES.get(cell, ())]
 
