@@ -3,8 +3,8 @@
 
 use pyo3::prelude::*;
 
-#[cfg(target_os = "linux")]
 mod ahead;
+#[cfg(target_os = "linux")]
 mod client;
 mod intake;
 mod quantities;
