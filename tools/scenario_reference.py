@@ -30,6 +30,7 @@ from narrows.scenario import (
     Jitter,
     Lengths,
     Link,
+    Middlebox,
     Monitor,
     Nodes,
     Ring,
@@ -40,6 +41,7 @@ from narrows.scenario import (
     json_schema,
 )
 from narrows.scenario.base import Table
+from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.quantities import bytes_text, span_text
 from narrows.scenario.reading import MOST_BYTES
 
@@ -87,12 +89,15 @@ BEFORE_TRAFFIC: list[Section] = [
     ("`framing`", Framing, ""),
     ("`ring`", Ring, ""),
     ("`jitter`", Jitter, ""),
+    ("`middlebox`", Middlebox, ""),
 ]
 BEHIND_TRAFFIC: list[Section] = [
     ("`[[dns]]`", Dns, ""),
     ("`dns.connections`", ConnectionUse, ""),
     ("`dns.connections.tries`", Tries, ""),
+    ("`dns.connections.tls`", TlsUse, ""),
     ("`dns.answers`", Answers, ""),
+    ("`dns.answers.tls`", TlsAnswers, ""),
     ("`dns.messages`, a list of these", Exchange, ""),
     ("`dns.messages`, lengths by themselves", Lengths, ""),
     ("`[monitor]`", Monitor, ""),

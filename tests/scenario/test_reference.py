@@ -30,6 +30,15 @@ def test_the_pages_are_up_to_date() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_reference_has_every_key_of_the_schema() -> None:
+    schema = json_schema()
+    tables = [schema, *schema["$defs"].values()]
+    # `count` is in the introduction: a table with it stands for many.
+    keys = {key for table in tables for key in table.get("properties", ())} - {"count"}
+    page = (ROOT / "docs" / "reference" / "scenario.md").read_text(encoding="utf-8")
+    assert {key for key in keys if f"| `{key}` |" not in page} == set()
+
+
 def test_there_are_examples() -> None:
     assert len(EXAMPLES) >= 4
 
