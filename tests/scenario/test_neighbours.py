@@ -9,7 +9,7 @@ from narrows import Scenario, ScenarioError, run
 NODES = ["client", "near", "far", "server"]
 
 
-def _scenario(arp_on: str) -> Scenario:
+def _scenario(arp_on: str, dns: str = "") -> Scenario:
     names = zip(["left", "middle", "right"], NODES, NODES[1:], strict=False)
     links = [
         f'''
@@ -35,6 +35,7 @@ def _scenario(arp_on: str) -> Scenario:
         queries = 50
         think_mean = "1 s"
         """
+        + dns
         + "".join(links)
     )
 
@@ -42,6 +43,11 @@ def _scenario(arp_on: str) -> Scenario:
 def test_an_end_of_traffic_is_no_router() -> None:
     with pytest.raises(ScenarioError, match="is for two routers, and client is an end of dns"):
         _scenario(arp_on="left")
+
+
+def test_a_route_may_name_routers_that_resolve_addresses() -> None:
+    scenario = _scenario(arp_on="middle", dns='route = ["near", "far"]\n')
+    assert [link.neighbours for link in scenario.links] == ["known", "arp", "known"]
 
 
 def test_a_run_records_what_routers_know() -> None:

@@ -340,7 +340,12 @@ def _dns_servers_exist(scenario: Scenario) -> None:
 
 
 def _neighbours_are_routers(scenario: Scenario) -> None:
-    ends = {name: key for key, group in scenario.groups() for _, name in group.keyed_nodes()}
+    ends = {
+        end: key
+        for key, group in scenario.groups()
+        for leg in group.legs()
+        for end in (leg.source, leg.target)
+    }
     for index, link in enumerate(scenario.links):
         for end in link.between if link.neighbours == "arp" else ():
             if end in ends:

@@ -349,35 +349,36 @@ impl Network {
 
 /// Checks what neighbours rely on.
 pub(crate) fn check(plan: &Plan) -> Result<(), String> {
-    let is_neighbour =
-        |path: usize| plan.neighbours.iter().any(|pair| pair.there == path || pair.back == path);
+    let mut is_neighbours = vec![false; plan.paths.len()];
+    let mut is_resolved = vec![false; plan.links.len()];
     for pair in &plan.neighbours {
         plan.check_round_trip(pair.there, pair.back)?;
         for index in [pair.there, pair.back] {
-            let path = &plan.paths[index];
-            let [link] = path.links[..] else {
+            let [link] = plan.paths[index].links[..] else {
                 return Err("neighbours: their path is one link".into());
             };
-            let others = plan.neighbours.iter().flat_map(|pair| [pair.there, pair.back]);
-            let uses = others.filter(|&other| plan.paths[other].links.first() == Some(&link));
-            if uses.count() != 1 {
+            if is_resolved[link] {
                 return Err(format!("neighbours: {} is named twice", plan.links[link].name));
             }
-        }
-        let [there, back] = [pair.there, pair.back].map(|path| &plan.paths[path]);
-        for node in [there.from, back.from] {
-            let ends = |path: &crate::plan::Path| path.from == node || path.to == node;
-            let mut traffic =
-                plan.paths.iter().enumerate().filter(|&(index, _)| !is_neighbour(index));
-            if traffic.any(|(_, path)| ends(path)) {
-                return Err(format!(
-                    "neighbours: {} is an end of traffic, and not a router",
-                    plan.nodes[node]
-                ));
-            }
+            is_resolved[link] = true;
+            is_neighbours[index] = true;
         }
     }
-    Ok(())
+    if plan.neighbours.is_empty() {
+        return Ok(());
+    }
+    let mut is_end = vec![false; plan.nodes.len()];
+    for (path, _) in plan.paths.iter().zip(&is_neighbours).filter(|&(_, &neighbours)| !neighbours) {
+        is_end[path.from] = true;
+        is_end[path.to] = true;
+    }
+    let ends = plan.neighbours.iter().flat_map(|pair| [pair.there, pair.back]);
+    match ends.map(|path| plan.paths[path].from).find(|&node| is_end[node]) {
+        Some(node) => {
+            Err(format!("neighbours: {} is an end of traffic, and not a router", plan.nodes[node]))
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

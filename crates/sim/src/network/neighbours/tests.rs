@@ -173,6 +173,9 @@ fn an_end_of_traffic_is_no_router() {
     twice.neighbours.push(NeighbourPair { there: 2, back: 3 });
     let wrong = twice.check().expect_err("named twice").to_string();
     assert_eq!(wrong, "neighbours: 1->2 is named twice");
+    let mut absent = plan(0.0);
+    absent.neighbours.push(NeighbourPair { there: 99, back: 2 });
+    assert_eq!(absent.check().expect_err("no path").to_string(), "path: no such path");
     let mut long = plan(0.0);
     long.neighbours[0] = NeighbourPair { there: 0, back: 1 };
     assert!(long.check().is_err());
