@@ -96,8 +96,8 @@ impl Settings for Transfer {
         }
         for secondary in &self.secondaries {
             plan.check_round_trip(secondary.there, secondary.back)?;
-            if secondary.node >= plan.nodes.len() {
-                return Err("secondaries: no such node".into());
+            if secondary.node != plan.paths[secondary.there].from {
+                return Err("secondaries: the way there does not start at the node".into());
             }
         }
         if self.tcp >= plan.tcp.len() {

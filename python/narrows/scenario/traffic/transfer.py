@@ -194,9 +194,13 @@ class Transfer(Group):
 
     @model_validator(mode="after")
     def _transfer_is_possible(self) -> Transfer:
+        seen: set[str] = set()
         for index, name in enumerate(self.secondaries):
             if name == self.server:
                 raise refuse("is the server too", "name another node", f"secondaries[{index}]")
+            if name in seen:
+                raise refuse("is named twice", "name each node once", f"secondaries[{index}]")
+            seen.add(name)
         for index, (one, next) in enumerate(zip(self.at, self.at[1:], strict=False)):
             if next < one:
                 raise refuse("comes before the one before", "sort them", f"at[{index + 1}]")
