@@ -294,3 +294,18 @@ fn what_contradicts_is_named() {
         "dns: tls: needs connections, but the server is stateless"
     );
 }
+
+/// A server that takes no more connections has no keys: it closes without an alert.
+#[test]
+fn an_end_that_has_heard_nothing_says_nothing() {
+    let mut dialogue = dialogue(CLIENT, tls::Server { close_notify: true, ..SERVER });
+    dialogue.client.workers = 2;
+    dialogue.client.queries = 1;
+    dialogue.asking().attempts = Attempts::of(1);
+    let serving = dialogue.serving();
+    serving.connections = Some(1);
+    serving.when_full = server::WhenFull::Reject;
+    let received = payloads(&run(plan(&dialogue)), "received");
+    assert_eq!(received.iter().filter(|&&bytes| bytes > 0.0).count(), 1, "{received:?}");
+    assert_eq!(received.len(), 2);
+}

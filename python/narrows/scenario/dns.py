@@ -370,7 +370,7 @@ class Dns(Group):
         if self.shares_server is not None:
             return [client]
         nagle = self.answers.uses_nagle()
-        if nagle is None and self.transport == "tls" and self.tcp.nagle is None:
+        if nagle is None and self.speaks_tls and self.tcp.nagle is None:
             # Tickets would be before each first reply.
             nagle = False
         of_server = self.tcp if nagle is None else self.tcp.model_copy(update={"nagle": nagle})

@@ -327,7 +327,9 @@ impl Host<'_> {
         self.flows.change(self.now, socket, |connection, cx| {
             let Some(dialogue) = &mut connection.dialogue else { return };
             let already = std::mem::replace(&mut dialogue.sides[side].closing, true);
-            let bytes = dialogue.tls.filter(|_| !already).and_then(|tls| tls.goodbye(side));
+            // Without a word of the other end there are no keys to say it under.
+            let can = !already && dialogue.has_heard(side);
+            let bytes = dialogue.tls.filter(|_| can).and_then(|tls| tls.goodbye(side));
             let Some(bytes) = bytes else { return };
             dialogue.write_flight(side, tls::Write { bytes, ends: None });
             connection.ends[side].endpoint.write(cx.config, cx.now, u64::from(bytes));

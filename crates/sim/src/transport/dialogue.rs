@@ -136,6 +136,11 @@ impl Dialogue {
         bytes
     }
 
+    /// Whether an end has had a whole message or flight from the other.
+    pub(crate) fn has_heard(&self, side: usize) -> bool {
+        self.sides[side].read > 0
+    }
+
     /// TLS writes at an end.
     pub(crate) fn write_flight(&mut self, side: usize, write: Write) {
         self.sides[side].written += u64::from(write.bytes);
