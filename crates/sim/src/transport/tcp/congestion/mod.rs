@@ -42,7 +42,7 @@ impl Window {
     /// acknowledged segments that are left over.
     #[inline]
     pub fn slow_start(&mut self, acked: u32) -> u32 {
-        let cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh);
+        let cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh).max(self.cwnd);
         let left = acked - (cwnd - self.cwnd);
         self.cwnd = cwnd;
         left
