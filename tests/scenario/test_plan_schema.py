@@ -64,6 +64,11 @@ def test_the_fuzzer_starts_from_plans_of_today(path: Path) -> None:
     )
 
 
+def test_the_fuzzer_starts_from_every_kind_of_traffic() -> None:
+    traffic = Scenario.load(ROOT / "fuzz" / "plans" / "kinds.toml").resolved()["traffic"]
+    assert {group["kind"] for group in traffic} == set(KINDS)
+
+
 def test_every_kind_of_traffic_is_in_a_file() -> None:
     kinds = {group["kind"] for path in FILES for group in Scenario.load(path).resolved()["traffic"]}
     assert kinds == set(KINDS)
