@@ -399,8 +399,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Checks that an application is there to answer.
-    /// Whether an application is one that answers, as `answers` says of its kind.
+    /// Checks that an application is there to answer: `answers` says whether its kind does.
     pub(crate) fn check_server(
         &self,
         server: usize,

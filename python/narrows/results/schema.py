@@ -258,7 +258,8 @@ _TABLES: Sequence[Table] = (
                 _TEXT,
                 "",
                 "Why it was lost: `overflow`, `early` or `forced` in the queue, `wire`, `mtu`, "
-                "`reassembly` (its fragments came too late), or what a middlebox dropped: "
+                "`reassembly` (its fragments came too late), `no-neighbour` (ARP gave no address), "
+                "or what a middlebox dropped: "
                 "`middlebox-dns-length`, `middlebox-fragment`, `middlebox-too-big`, "
                 "`middlebox-tcp-53`, `middlebox-syn-data`; empty: it was not.",
             ),

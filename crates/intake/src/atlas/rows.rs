@@ -459,11 +459,11 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// The rest of a file that cannot be read or decompressed.
 /// Records between two looks of the caller.
 const RECORDS: usize = 1_000_000;
 /// Texts of a chunk; those of a usual one take a twentieth.
 const TEXT_BYTES: usize = 32 << 20;
+/// The rest of a file that cannot be read or decompressed.
 const DAMAGED: &str = "the file is damaged from there on";
 const WRONG_TYPE: &str = "a key of a wrong type";
 const NO_JSON: &str = "no JSON";
