@@ -57,7 +57,7 @@ def test_a_wrong_command_line(
 def test_a_backend_that_is_not_known(narrows: Narrows, small: Path, command: str) -> None:
     line = one_line(narrows, command, str(small), "--backend", "moon")
     assert line.startswith("error: backend: 'moon' is not known; hint: one of kernel,")
-    assert line.endswith(", sim\n")
+    assert line.endswith(", sim, or program:COMMAND\n")
 
 
 @pytest.mark.parametrize(
