@@ -82,8 +82,8 @@ def test_counters_are_tcs(bottleneck: Namespace) -> None:
     # The kernel's own packets, such as neighbour discovery's, may pass after the last reading.
     sent = after["10:"]["packets"] - before["10:"]["packets"]
     assert sent - 3 <= last["sent_packets"] <= sent
-    # 20 kB hold 20 frames of 1000 bytes.
-    assert max(each.counters["backlog_packets"] for each in seen) == 20
+    # 20 kB hold 20 frames of 1000 bytes, or 19 and some of the kernel's own, which are short.
+    assert 20 <= max(each.counters["backlog_packets"] for each in seen) <= 22
 
 
 @needs_root

@@ -221,6 +221,7 @@ def test_the_whole_plan() -> None:
                             "payload": 65_507,
                             "tcp_if_truncated": False,
                             "tcp_if_silent": False,
+                            "new_port": False,
                         },
                         "tcp": None,
                     }
@@ -261,6 +262,7 @@ def test_the_whole_plan() -> None:
         "queue_monitors": [{"link": 0, "interval": 100 * ms}, {"link": 1, "interval": 100 * ms}],
         "link_monitors": [{"link": 0, "interval": 400 * ms}, {"link": 2, "interval": 400 * ms}],
         "captures": [3],
+        "neighbours": [],
         "collapse": True,
     }
 

@@ -36,8 +36,10 @@ def wanted(scenario: Mapping[str, Any]) -> set[str]:
 
     groups = scenario.get("traffic", ())
     tables = recorded_by(group.get("kind") for group in groups if isinstance(group, Mapping))
-    links = scenario.get("links", ())
-    if any(isinstance(link, Mapping) and link.get("neighbours") == "arp" for link in links):
+    links = scenario.get("links")
+    if isinstance(links, list) and any(
+        isinstance(link, Mapping) and link.get("neighbours") == "arp" for link in links
+    ):
         from narrows.scenario.neighbours import NEIGHBOURS
 
         tables.add(NEIGHBOURS.table.name)
