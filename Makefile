@@ -24,7 +24,7 @@ run: setup ## The main job: Table I of the first paper, in the simulator, with a
 	$(BIN)/narrows reproduce H1 H2 --no-sensitivity
 
 check: setup lint ## Fast checks: linters and the tests that take seconds
-	$(BIN)/pytest -q -n auto --dist loadgroup -m "not slow"
+	$(BIN)/pytest -q -n auto -m "not slow"
 
 test: setup lint ## Everything that CI runs (with CI set: installs what tests need, none may skip)
 	@test -z "$$CI" || sh tools/install_test_tools.sh

@@ -16,5 +16,5 @@ fi
 
 cargo test --locked -q
 sh tools/test_gateway.sh
-"$bin/pytest" -q -n auto --dist loadgroup
+"$bin/pytest" -q -n auto
 "$bin/python" tools/check_wheel.py
