@@ -276,7 +276,7 @@ _TABLES: Sequence[Table] = (
             _null(
                 "handshake_ms",
                 "ms",
-                "The time that they took; null: there were none, or they did not end.",
+                "Time of the handshake; null: there was none, or it did not end.",
             ),
             Column(
                 "packets_sent",

@@ -274,8 +274,8 @@ class Answers(Table):
     as a datagram would, the reply leaves at once, and the client alone mends losses. Second queries
     on a connection, zone transfers and what UDP does not hold go to ordinary TCP and its limits."""
     tls: TlsAnswers | None = None
-    """How it speaks TLS, on a port of its own; without it, with groups alone whose `transport` that
-    is."""
+    """How the server speaks TLS (port 853). If left out, it speaks TLS only
+    where this group's `transport` is `"tls"`."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Answers:

@@ -57,8 +57,8 @@ def _states_say(figures: Mapping[str, Any]) -> str | None:
     if not figures["probed"] and not figures["failures"]:
         return None
     return (
-        f"Steps over time: {figures['probed']} entries were probed, {figures['failures']} of these "
-        f"probes or broadcasts failed; routers had no address for "
+        f"Steps over time: routers probed an old address {figures['probed']} times, and "
+        f"{figures['failures']} resolutions failed; they had no address for "
         f"{figures['without_address_s']:.3g} s in all."
     )
 
@@ -99,9 +99,9 @@ NEIGHBOURS = Record(
     title="neighbours",
     figures=(
         Figure("failures", "entries that failed", doc="Probes and broadcasts without an answer."),
-        Figure("outages", "times without address", doc="After the first time that it was known."),
+        Figure("outages", "times without address", doc="Losses of an address that had been known."),
         Figure("without_address_s", "time without address", "s", doc="Of all entries together."),
-        Figure("probed", "entries that were probed"),
+        Figure("probed", "probes of entries", doc="How often an old address was asked for again."),
     ),
     summarise=_summarise,
     headline=Headline("failures", "failures of neighbour entries"),

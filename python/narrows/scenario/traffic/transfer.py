@@ -185,8 +185,8 @@ class Transfer(Group):
     query: Annotated[Size, Field(ge=_HEADER + 5, le=512)] = 29
     """Bytes of the query, a DNS message; the first message of the zone repeats its question."""
     at: Annotated[tuple[Span, ...], Field(min_length=1, max_length=100_000, fail_fast=True)] = (0,)
-    """When transfers begin, after `start`, in order: such as `["0 s", "30 s"]`. One that is due
-    while the secondary's last one goes on begins at its end."""
+    """When transfers begin, after `start`, in order: such as `["0 s", "30 s"]`. If a transfer is
+    due while the secondary's previous one still runs, it starts when that ends."""
     spread: Span = 0
     """Each secondary begins at a random time within this span after that."""
     tcp: Tcp = Tcp()
