@@ -135,6 +135,8 @@ impl Case {
             queue: (self.queue)(limit),
             scheduled: self.scheduled,
             ring: None,
+            mtu: 1500,
+            middlebox: None,
         };
         let spacing_ps = 400_000_000_000 / self.flows as u64;
         let flows = on_off::OnOff {
@@ -170,6 +172,7 @@ impl Case {
             link_monitors: Vec::new(),
             captures: Vec::new(),
             changes: Vec::new(),
+            neighbours: Vec::new(),
             collapse: true,
         }
     }
