@@ -34,6 +34,7 @@ lint: setup
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -q -- -D warnings
 	cargo check --locked -q --manifest-path fuzz/Cargo.toml --no-default-features --target-dir target
+	cargo check --locked -q --manifest-path benchmarks/memory/Cargo.toml --target-dir target
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps -q
 	$(BIN)/ruff check -q .
 	$(BIN)/ruff format -q --check .
