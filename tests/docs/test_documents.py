@@ -17,32 +17,17 @@ import pytest
 from narrows import Scenario, run
 
 CHECKOUT = Path(__file__).parents[2]
-DOCUMENTS = (
-    "README.md",
-    "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
-    "docs/atlas.md",
-    "docs/captures.md",
-    "docs/dns-clients.md",
-    "docs/dns-servers.md",
-    "docs/extending.md",
-    "docs/dns-transports.md",
-    "docs/dns-udp-and-tcp.md",
-    "docs/findings.md",
-    "docs/guide.md",
-    "docs/queues.md",
-    "docs/measurements.md",
-    "docs/probe.md",
-    "docs/ratio.md",
-    "docs/run-folder.md",
-    "docs/sweeps.md",
-    "docs/reference/scenario.md",
-    "python/narrows/reproduce/harhalakis_2011/README.md",
-    "python/narrows/reproduce/kantawala_2002/README.md",
-    "python/narrows/reproduce/dana_2010/README.md",
-    "python/narrows/reproduce/hayes_2010/README.md",
-    "python/narrows/reproduce/wijnen_2012/README.md",
-    "benchmarks/gateway/README.md",
+DOCUMENTS = tuple(
+    str(path.relative_to(CHECKOUT))
+    for pattern in (
+        "*.md",
+        "docs/**/*.md",
+        "benchmarks/**/*.md",
+        "crates/*/*.md",
+        "fuzz/*.md",
+        "python/narrows/reproduce/*/README.md",
+    )
+    for path in sorted(CHECKOUT.glob(pattern))
 )
 
 
