@@ -7,7 +7,7 @@ use common::{
     add_resolvers, busy_plan, connections, dumbbell, fingerprint, numbers, on_off, pfifo, red_ecn,
     resolvers, run, run_foreseeing, send, send_forever, table,
 };
-use narrows_sim::plan::{Draw, Plan};
+use narrows_sim::plan::{Draw, NeighbourPair, Path, Plan};
 use narrows_sim::{Simulation, Stopped};
 use narrows_units::{Bytes, Span, Time};
 
@@ -46,7 +46,19 @@ fn neither_shortcuts_nor_foresight_change_a_result() {
     for connection in connections(&mut changing).into_iter().take(6) {
         connection.stop = Some(Time::ZERO + Span::from_secs(8));
     }
-    for plan in [busy_plan(), unequal, equal, legacy, classic, changing] {
+    // ARP packets come into being at routers, and packets leave them that waited for an address.
+    let mut resolving = busy_plan();
+    resolving.end = Time::ZERO + Span::from_secs(45);
+    resolving.queue_monitors.clear();
+    resolving.link_monitors.clear();
+    let there = resolving.paths.len();
+    resolving.paths.extend([(0, 1, 0), (1, 0, 1)].map(|(from, to, link)| Path {
+        from,
+        to,
+        links: vec![link],
+    }));
+    resolving.neighbours.push(NeighbourPair { there, back: there + 1 });
+    for plan in [busy_plan(), unequal, equal, legacy, classic, changing, resolving] {
         let mut plain = plan.clone();
         plain.collapse = false;
         let (fast, plain, foreseeing) = (run(plan.clone()), run(plain), run_foreseeing(plan));
