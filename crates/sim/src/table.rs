@@ -52,6 +52,8 @@ impl Table {
     ///
     /// If its columns are others.
     pub(crate) fn append(&mut self, other: Self) {
+        let counts = (self.columns.len(), other.columns.len());
+        assert_eq!(counts.0, counts.1, "tables named {} have the same columns", self.name);
         for ((name, mine), (other_name, theirs)) in self.columns.iter_mut().zip(other.columns) {
             assert_eq!(*name, other_name, "tables of the same name have the same columns");
             match (mine, theirs) {

@@ -36,7 +36,11 @@ impl Kind {
 
 impl Settings for Custom {
     fn check(&self, plan: &Plan) -> Result<usize, String> {
-        self.0.check(plan)
+        let flows = self.0.check(plan)?;
+        match self.0.uses(plan).iter().find(|using| using.path >= plan.paths.len()) {
+            Some(unknown) => Err(format!("uses: no path {}", unknown.path)),
+            None => Ok(flows),
+        }
     }
 
     fn uses(&self, plan: &Plan) -> Vec<Use> {

@@ -94,7 +94,7 @@ pub trait Application: fmt::Debug + Send + Sync {
     fn add_unfinished(&self, _flows: &View<'_>, _records: &mut Records) {}
 
     /// Tables of its own, beyond those of [`Records`]. Applications may share a table's name; their
-    /// rows then follow one another. The plan, without applications and paths, has the names of
+    /// rows then follow one another, and the columns have to be the same. The plan, without applications and paths, has the names of
     /// links and nodes.
     fn tables(&self, _plan: &Plan) -> Vec<Table> {
         Vec::new()
