@@ -36,12 +36,7 @@ class Cluster:
         self._file = folder / "scheduler.json"
         self.scheduler = self._start("dask_scheduler", "--port", "0", "--no-dashboard")
         self.workers: list[subprocess.Popen[bytes]] = []
-        deadline = time.monotonic() + 60
-        while not self._file.exists():
-            assert self.scheduler.poll() is None, "the scheduler has ended"
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        self.address = json.loads(self._file.read_text())["address"]
+        self.address = self._published_address()
 
     def add_worker(self, **environment: str) -> subprocess.Popen[bytes]:
         """A worker of one thread, in an environment."""
@@ -50,6 +45,17 @@ class Cluster:
         )
         self.workers.append(worker)
         return worker
+
+    def _published_address(self) -> str:
+        """The scheduler's address. The file exists before its text: waits for the whole of it."""
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                return str(json.loads(self._file.read_text())["address"])
+            except (FileNotFoundError, json.JSONDecodeError):
+                assert self.scheduler.poll() is None, "the scheduler has ended"
+                assert time.monotonic() < deadline, "the scheduler wrote no file"
+                time.sleep(0.05)
 
     def end(self) -> None:
         """Kills all of it."""
