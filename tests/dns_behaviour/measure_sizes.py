@@ -27,6 +27,8 @@ from .server_trials import ADDRESS, ADDRESS6, connected, message
 FOLDER = Path(__file__).parents[2] / "python" / "narrows" / "dns_profiles" / "sizes"
 EDNS = 1232
 """What queries offer: the default of today's resolvers."""
+OPT_BYTES = 11
+"""What an OPT record without options adds to a query (RFC 6891, 6.1.2)."""
 
 # What is asked for, and how often. The kinds and the weights are a choice.
 ORGANISATION = (
@@ -60,29 +62,43 @@ def sized(space: Namespace, zone: Zone) -> list[dict[str, object]]:
         if rdtype == "DNSKEY" and zone.algorithm is None:
             continue
         name = f"{prefix}{zone.name}." if prefix or zone.name else "."
-        query = dns.message.make_query(name, rdtype, use_edns=0, payload=EDNS, want_dnssec=True)
-        wire = query.to_wire()
-        with space.inside():
-            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        with udp, connected(space) as tcp:
-            udp.settimeout(5)
-            udp.sendto(wire, (ADDRESS, 53))
-            over_udp = udp.recv(65535)
-            tcp.sendall(len(wire).to_bytes(2) + wire)
-            over_tcp = message(tcp)
-        assert over_tcp is not None
-        truncated = bool(int.from_bytes(over_udp[2:4]) & dns.flags.TC)
+        plain = dns.message.make_query(name, rdtype).to_wire()
+        edns, signed = (
+            dns.message.make_query(
+                name, rdtype, use_edns=0, payload=EDNS, want_dnssec=want
+            ).to_wire()
+            for want in (False, True)
+        )
+        assert len(signed) == len(edns) == len(plain) + OPT_BYTES
         found.append(
             {
                 "kind": f"{kind}: {name} {rdtype}",
-                "query_bytes": len(wire),
-                "reply_bytes": len(over_tcp),
-                "udp_reply_bytes": len(over_udp),
-                "truncated": truncated,
+                "query_bytes": len(signed),
+                **asked(space, signed),
                 "weight": weight,
+                "without_do": asked(space, edns),
+                "without_edns": asked(space, plain),
             }
         )
     return found
+
+
+def asked(space: Namespace, query: bytes) -> dict[str, object]:
+    """What comes over TCP and over UDP."""
+    with space.inside():
+        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with udp, connected(space) as tcp:
+        udp.settimeout(5)
+        udp.sendto(query, (ADDRESS, 53))
+        over_udp = udp.recv(65535)
+        tcp.sendall(len(query).to_bytes(2) + query)
+        over_tcp = message(tcp)
+    assert over_tcp is not None
+    return {
+        "reply_bytes": len(over_tcp),
+        "udp_reply_bytes": len(over_udp),
+        "truncated": bool(int.from_bytes(over_udp[2:4]) & dns.flags.TC),
+    }
 
 
 def measured(folder: Path) -> dict[str, tuple[Zone, RealServer, list[dict[str, object]]]]:
@@ -119,16 +135,22 @@ def toml(zone: Zone, server: RealServer, choices: list[dict[str, object]]) -> st
     program = f"{TITLES[server.name]}, {what}, {signed}"
     lines = ["# Made by tests/dns_behaviour/measure_sizes.py.", f'program = "{program}"']
     lines += [f'version = "{server.version()} (Debian 12)"']
-    lines += ['source = "tests/dns_behaviour/measure_sizes.py: EDNS 1232, DO set"']
+    source = "tests/dns_behaviour/measure_sizes.py"
+    lines += [f'source = "{source}: EDNS 1232 with DO, without DO, and without EDNS"']
     weights = "a choice: mostly addresses, some names and types that do not exist"
     lines += [f'weights = "{weights}"', ""]
     for choice in choices:
         lines += ["[[choices]]"]
-        for key, value in choice.items():
-            text = json.dumps(value) if isinstance(value, str) else str(value).lower()
-            lines += [f"{key} = {text}"]
+        lines += [f"{key} = {literal(value)}" for key, value in choice.items()]
         lines += [""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def literal(value: object) -> str:
+    """As TOML has it."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {literal(item)}' for key, item in value.items())} }}"
+    return json.dumps(value)
 
 
 TITLES = {"nsd": "NSD", "knot": "Knot DNS"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import dns.flags
 import pytest
 
 from narrows import dns_profiles
@@ -41,6 +42,7 @@ def test_query(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
     query = observe.message(first)
     assert query is not None
     assert max(query.payload, 0) == profile.edns_bytes
+    assert bool(query.ednsflags & dns.flags.DO) == profile.dnssec_ok
     assert observe.extra_bytes(first) == profile.query_extra_bytes
 
 

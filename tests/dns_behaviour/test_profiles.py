@@ -35,11 +35,18 @@ def test_server_profiles_hold_together(name: str) -> None:
 @pytest.mark.parametrize("name", dns_profiles.sizes_names())
 def test_size_profiles_hold_together(name: str) -> None:
     for choice in dns_profiles.sizes(name).choices:
-        assert choice.udp_reply_bytes <= 1232
-        assert choice.udp_reply_bytes <= choice.reply_bytes
+        longest = ((choice, 1232), (choice.without_do, 1232), (choice.without_edns, 512))
+        for reply, limit in longest:
+            assert reply.udp_reply_bytes <= min(limit, reply.reply_bytes)
+            # RFC 2181, 9: additional records may be left out; TC is for what is needed.
+            assert not reply.truncated or reply.udp_reply_bytes < reply.reply_bytes
         assert choice.query_bytes < choice.reply_bytes
-        # RFC 2181, 9: additional records may be left out; TC is for what is needed.
-        assert not choice.truncated or choice.udp_reply_bytes < choice.reply_bytes
+        # RFC 6891, 6.1.1 and 7: a reply has an OPT record exactly where the query has one.
+        assert choice.without_do.reply_bytes == choice.without_edns.reply_bytes + 11
+        # RFC 4035, 3.1: signatures come only to those who ask for them.
+        assert choice.reply_bytes >= choice.without_do.reply_bytes
+        if name.startswith("unsigned"):
+            assert choice.reply_bytes == choice.without_do.reply_bytes
 
 
 def test_signed_replies_are_longer() -> None:

@@ -159,14 +159,25 @@ def test_every_client_has_its_answers_from_every_server(client: str, profile: st
     assert summary["transports"]["tcp"]["attempts"] > 0
 
 
+# docs/dns-clients.md: BIND sets DO, dig sends EDNS without it, glibc no EDNS; 1232, 1232, 512 B.
+MEASURED = {
+    "bind": lambda choice: choice,
+    "dig": lambda choice: choice.without_do,
+    "glibc": lambda choice: choice.without_edns,
+}
+
+
+@pytest.mark.parametrize("profile", MEASURED)
 @pytest.mark.parametrize("zone", dns_profiles.sizes_names())
-def test_a_zone_s_replies_are_truncated_as_often_as_measured(zone: str) -> None:
-    """docs/dns-servers.md: `truncated`, weighted, of replies to a client that offers 1232 bytes."""
+def test_a_zone_s_replies_are_truncated_as_often_as_measured(zone: str, profile: str) -> None:
+    """docs/dns-servers.md: `truncated`, weighted, of replies to a client that asks so."""
     choices = dns_profiles.sizes(zone).choices
-    weights = sum(choice.weight for choice in choices)
-    share = sum(choice.weight for choice in choices if choice.truncated) / weights
-    lengths = {28 + choice.udp_reply_bytes for choice in choices}
-    keys = f'profile = "bind"\nmessages = "{zone}"\nanswers = {{ profile = "nsd" }}\nqueries = 4000'
+    replies = [(choice.weight, MEASURED[profile](choice)) for choice in choices]
+    weights = sum(weight for weight, _ in replies)
+    share = sum(weight for weight, reply in replies if reply.truncated) / weights
+    lengths = {28 + reply.udp_reply_bytes for _, reply in replies}
+    keys = f'profile = "{profile}"\nmessages = "{zone}"\nanswers = {{ profile = "nsd" }}'
+    keys += "\nqueries = 4000"
     found = run(Scenario.parse(TEXT.replace("queries = 5", keys).replace("60 s", "9000 s")))
     over_udp = found.attempts.filter(transport="udp")
     assert len(over_udp) == 4000
@@ -189,11 +200,24 @@ def test_a_server_that_may_send_more_sends_the_whole_reply() -> None:
     assert set(found.attempts["fate"]) == {"answered"}
 
 
-def test_a_client_without_edns_gets_no_records_of_a_zone_that_was_measured_with() -> None:
-    keys = 'profile = "glibc"\nmessages = "rsa-nsec"\nqueries = 100\ntcp_if_truncated = false'
-    found = run(Scenario.parse(TEXT.replace("queries = 5", keys)))
-    # No reply of that zone is known to fit 512 bytes (docs/dns-servers.md): all are truncated.
-    assert set(found.attempts["fate"]) == {"truncated"}
+def test_a_client_gets_signatures_only_if_it_asks_for_them() -> None:
+    # docs/dns-servers.md: www.rsa.test A at NSD, a query of 12 + 14 + 4 bytes without EDNS.
+    def first(*lines: str) -> dict[str, Any]:
+        client, _, _ = plan('messages = "rsa-nsec"', *lines)
+        return dict(client["sizes"]["chosen"][0])
+
+    signed = {"over_udp": {"bytes": 997, "truncated": False}, "reply": 1957, "weight": 48.0}
+    assert first() == {"query": 41, **signed}
+    # An OPT record of 11 bytes, and of 23 with a cookie (docs/dns-clients.md).
+    assert first('profile = "unbound"') == {"query": 41, **signed}
+    assert first('profile = "bind"') == {"query": 53, **signed}
+    assert first('profile = "dig"') == {"query": 53, "reply": 181, "weight": 48.0}
+    assert first('profile = "glibc"') == {"query": 30, "reply": 170, "weight": 48.0}
+    # glibc's `options edns0` sets no DO.
+    with_edns = first('profile = "glibc"', 'edns_size = "1232 B"')
+    assert with_edns == {"query": 41, "reply": 181, "weight": 48.0}
+    over_tls = first('profile = "kdig"', 'transport = "tls"')
+    assert over_tls == {"query": 41, "reply": 181, "weight": 48.0}
 
 
 def test_a_server_s_profile_lowers_its_segments() -> None:

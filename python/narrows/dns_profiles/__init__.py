@@ -8,6 +8,7 @@ docs/dns-servers.md show them as tables.
 from narrows.dns_profiles.models import (
     Client,
     ClientTls,
+    Reply,
     Server,
     ServerTls,
     SizeChoice,
@@ -18,6 +19,7 @@ from narrows.dns_profiles.reading import client, clients, server, servers, sizes
 __all__ = [
     "Client",
     "ClientTls",
+    "Reply",
     "Server",
     "ServerTls",
     "SizeChoice",

@@ -10,7 +10,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-__all__ = ["Client", "ClientTls", "Profile", "Server", "ServerTls", "SizeChoice", "Sizes"]
+__all__ = [
+    "Client",
+    "ClientTls",
+    "Profile",
+    "Reply",
+    "Server",
+    "ServerTls",
+    "SizeChoice",
+    "Sizes",
+]
 
 Seconds = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(strict=True, ge=0)]
@@ -105,6 +114,8 @@ class Client(Profile):
     """A library in a program, a caching resolver, a forwarder, or a tool for people."""
     edns_bytes: Count
     """The reply size that it offers over UDP (RFC 6891); 0: it sends no EDNS."""
+    dnssec_ok: bool
+    """Whether its queries ask for signatures (the DO bit, RFC 3225)."""
     query_extra_bytes: Count
     """What its query has beside header and question: an OPT record, perhaps a cookie."""
     timeouts_s: tuple[Seconds, ...]
@@ -226,21 +237,34 @@ class Server(Profile):
     """How it speaks TLS; not given: it does not, or was not tried."""
 
 
-class SizeChoice(BaseModel):
-    """A kind of query and reply, and how often it comes."""
+class Reply(BaseModel):
+    """What a server sends to a query, over TCP and over UDP."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reply_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
+    """The whole reply, as it comes over TCP."""
+    udp_reply_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
+    """What comes over UDP to a client that offers 1232 bytes, or, without EDNS, takes 512;
+    truncated if `truncated`."""
+    truncated: bool = False
+    """Whether the reply over UDP has TC set."""
+
+
+class SizeChoice(Reply):
+    """A kind of query and reply, and how often it comes.
+
+    Its own sizes are those with EDNS and the DO bit.
+    """
 
     kind: str
     """What is asked for."""
     query_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
-    """The DNS message, without the prefix that TCP has."""
-    reply_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
-    """The whole reply, as it comes over TCP."""
-    udp_reply_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
-    """What comes over UDP to a client that offers 1232 bytes; truncated if `truncated`."""
-    truncated: bool = False
-    """Whether the reply over UDP has TC set."""
+    """The DNS message with an OPT record of 11 bytes, without the prefix that TCP has."""
+    without_do: Reply
+    """The same query with EDNS, but without the DO bit: no signatures (RFC 4035, 3.1)."""
+    without_edns: Reply
+    """The same query without EDNS."""
     weight: Annotated[float, Field(ge=0)]
     """Its share is this over the sum of all."""
 

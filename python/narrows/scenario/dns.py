@@ -14,7 +14,9 @@ from pydantic import Field, model_validator
 from narrows import dns_profiles
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.dns_transports import (
+    OPT_BYTES,
     Answers,
+    Asking,
     ClientName,
     ConnectionUse,
     Messages,
@@ -46,8 +48,6 @@ QUERIES = Countable("query", "queries", 50_000_000, can_be="recorded")
 
 _S = 10**12
 _BELOW_DNS = 20 + 8
-_OPT_BYTES = 11
-"""An OPT record without options (RFC 6891, 6.1.2)."""
 
 
 class Dns(Group):
@@ -105,9 +105,9 @@ class Dns(Group):
     then hold for both together."""
     messages: Messages | None = None
     """How long DNS messages are, instead of `query_size` and `reply_size`: the name of a zone that
-    was measured (docs/dns-servers.md), kinds of queries that are asked by chance,
-    `[{ query = "45 B", reply = "1163 B", weight = 2.0 }, ...]`, or lengths by themselves,
-    `{ query = "45 B", reply = ["100 B", "3 kB"] }`."""
+    was measured (docs/dns-servers.md), with signatures unless `profile` does not ask for them;
+    kinds of queries that are asked by chance, `[{ query = "45 B", reply = "1163 B", weight = 2.0 },
+    ...]`; or lengths by themselves, `{ query = "45 B", reply = ["100 B", "3 kB"] }`."""
     start: Span = 0
     """When the first worker may start."""
     spread: Span = 0
@@ -224,12 +224,20 @@ class Dns(Group):
 
     @property
     def _edns_bytes(self) -> int:
-        """What EDNS adds to queries of `query_size`."""
+        """What EDNS adds to queries."""
         known = self._known()
         of_profile = known.query_extra_bytes if known else 0
         # Padding is an option of an OPT record.
         needs_opt = self.edns_size is not None or self._pads
-        return max(of_profile, _OPT_BYTES if needs_opt else 0)
+        return max(of_profile, OPT_BYTES if needs_opt else 0)
+
+    @property
+    def _asking(self) -> Asking:
+        """How queries for a measured zone ask; without a profile as those that were measured."""
+        known = self._known()
+        if known is None:
+            return Asking()
+        return Asking(self._edns_bytes, known.dnssec_ok)
 
     @property
     def _pads(self) -> bool:
@@ -294,7 +302,7 @@ class Dns(Group):
         """IP packet lengths of the shortest query and reply over UDP."""
         if self.messages is None:
             return self.query_size + self._edns_bytes, self.reply_size
-        query, reply = shortest(self.messages)
+        query, reply = shortest(self.messages, self._asking)
         # What does not fit the client is truncated.
         longest = 65_535 - _BELOW_DNS
         return (
@@ -341,7 +349,7 @@ class Dns(Group):
         if self.messages is None:
             sizes = fixed_plan(self.query_size + self._edns_bytes, self.reply_size)
         else:
-            sizes = messages_plan(self.messages)
+            sizes = messages_plan(self.messages, self._asking)
         gives_up = self.gives_up
         if gives_up is None and known is not None and known.overall_limit_s is not None:
             gives_up = round(known.overall_limit_s * _S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -14,7 +15,9 @@ from narrows.scenario.quantities import PositiveSpan, Size, Span, refuse
 from narrows.scenario.tcp import Switch
 
 __all__ = [
+    "OPT_BYTES",
     "Answers",
+    "Asking",
     "ClientName",
     "ConnectionUse",
     "Exchange",
@@ -30,6 +33,8 @@ _PS = 10**12
 _BELOW_DNS = 20 + 8
 # The option in each segment (RFC 7323, section 3.2), with its padding.
 _TIMESTAMPS = 12
+OPT_BYTES = 11
+"""An OPT record without options (RFC 6891, 6.1.2)."""
 # A header alone (RFC 1035, section 4.1.1).
 _SHORTEST = 12
 _LONGEST = 65_535
@@ -377,26 +382,47 @@ Messages = (
 """How long queries and replies are."""
 
 
-def messages_plan(messages: Messages) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Asking:
+    """What queries say of EDNS, on which a server's reply depends."""
+
+    edns_bytes: int = OPT_BYTES
+    """What EDNS adds to a query (RFC 6891); 0: it has none."""
+    dnssec_ok: bool = True
+    """Whether it asks for signatures (the DO bit, RFC 3225)."""
+
+    def query(self, choice: dns_profiles.SizeChoice) -> int:
+        """The length of a query that was measured."""
+        return choice.query_bytes - OPT_BYTES + self.edns_bytes
+
+    def reply(self, choice: dns_profiles.SizeChoice) -> dns_profiles.Reply:
+        """What the server sent to a client that asks so."""
+        if not self.edns_bytes:
+            return choice.without_edns
+        return choice if self.dnssec_ok else choice.without_do
+
+
+def messages_plan(messages: Messages, asking: Asking) -> dict[str, Any]:
     """The plan's form of the lengths of messages."""
     if isinstance(messages, Lengths):
         return {"drawn": {"query": draw(messages.query), "reply": draw(messages.reply)}}
     if isinstance(messages, str):
-        choices = [_measured(choice) for choice in dns_profiles.sizes(messages).choices]
+        choices = [_measured(choice, asking) for choice in dns_profiles.sizes(messages).choices]
     else:
         choices = [choice.model_dump() for choice in messages]
     return {"chosen": choices}
 
 
-def _measured(choice: dns_profiles.SizeChoice) -> dict[str, Any]:
+def _measured(choice: dns_profiles.SizeChoice, asking: Asking) -> dict[str, Any]:
     """An exchange as the server had it, over TCP and, where that was shorter, over UDP."""
+    reply = asking.reply(choice)
     plan: dict[str, Any] = {
-        "query": choice.query_bytes,
-        "reply": choice.reply_bytes,
+        "query": asking.query(choice),
+        "reply": reply.reply_bytes,
         "weight": choice.weight,
     }
-    if choice.udp_reply_bytes < choice.reply_bytes:
-        plan["over_udp"] = {"bytes": choice.udp_reply_bytes, "truncated": choice.truncated}
+    if reply.udp_reply_bytes < reply.reply_bytes:
+        plan["over_udp"] = {"bytes": reply.udp_reply_bytes, "truncated": reply.truncated}
     return plan
 
 
@@ -406,11 +432,11 @@ def fixed_plan(query_size: int, reply_size: int) -> dict[str, Any]:
     return {"drawn": {"query": query, "reply": reply}}
 
 
-def shortest(messages: Messages) -> tuple[int, int]:
+def shortest(messages: Messages, asking: Asking) -> tuple[int, int]:
     """The shortest query and the shortest reply that may come, in bytes of DNS."""
     if isinstance(messages, Lengths):
         return _least(messages.query), _least(messages.reply)
-    choices = messages_plan(messages)["chosen"]
+    choices = messages_plan(messages, asking)["chosen"]
     replies = (each["reply"] for each in choices)
     shorter = (each["over_udp"]["bytes"] for each in choices if "over_udp" in each)
     return min(each["query"] for each in choices), min([*replies, *shorter])
