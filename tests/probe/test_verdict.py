@@ -63,6 +63,39 @@ def test_full_slots_answer_late_now_and_then() -> None:
     assert name_of([tcp(), late[0]]) == "one-write"
 
 
+def test_a_busy_machine_is_no_full_server() -> None:
+    """As seen on loopback beside other programs: answers some milliseconds late, over UDP too."""
+    near = tcp(connect=0.1, first=0.15)
+    slow = [tcp(connect=0.1, first=first) for first in (5.2, 6.4, 9.1)]
+    quiet = [udp(0.12)] * 10
+    assert name_of([near] * 7 + slow, quiet) == "one-write"
+    # Longer than that, but over UDP as well.
+    slow = [tcp(connect=0.1, first=first) for first in (25.0, 31.0, 38.0)]
+    verdict = judge([udp(0.12)] * 8 + [udp(27.0), udp(33.0)], [near] * 7 + slow)
+    assert verdict.name == "one-write"
+    assert verdict.notes[0].startswith("3 of 10 answers over TCP come late, and 2 of 10 over UDP")
+    # Two of ten against none of ten: a chance of 0.24 (Fisher).
+    assert name_of([near] * 8 + slow[:2], quiet) == "one-write"
+    far = [udp()] * 8 + [udp(65.0), udp(70.0)]
+    assert name_of([tcp()] * 7 + [tcp(first=65.0), tcp(first=70.0), tcp(first=90.0)], far) == (
+        "one-write"
+    )
+
+
+def test_a_full_server_shows_at_any_distance() -> None:
+    near = tcp(connect=0.1, first=0.15)
+    late = [tcp(connect=0.1, first=wait) for wait in (30.0, 90.0, 140.0, 250.0)]
+    never = [unanswered("timeout", "query", connect=0.1)] * 4
+    assert name_of([near] * 6 + late, [udp(0.12)] * 10) == "slots-full"
+    assert name_of([near] * 6 + never, [udp(0.12)] * 10) == "slots-full"
+
+
+def test_a_resolver_that_asks_others_is_slow_and_not_full() -> None:
+    times = [41.0, 42.0, 60.0, 95.0, 120.0, 180.0, 70.0, 85.0, 110.0, 240.0]
+    rows = [tcp(first=ms) for ms in times]
+    assert name_of(rows, [udp(ms) for ms in times[::-1]]) == "slow-server"
+
+
 def test_a_full_backlog_drops_syns() -> None:
     late = [tcp(connect=1040.0), tcp(connect=3040.0), tcp(connect=7040.0)]
     verdict = judge(TEN_UDP, [tcp()] * 7 + late)

@@ -22,11 +22,15 @@ Over TLS 1.3 a server sends session tickets before its first reply. Where Nagle'
 the reply waits until they are acknowledged, and a client that has nothing to say acknowledges late
 (seen with Unbound 1.17).
 
-A path that loses packets makes both late too, but it loses UDP as well, and few of all.
+A path that loses packets makes both late too, but it loses UDP as well, and few of all. A busy
+machine answers late over UDP as over TCP; so answers over TCP have to be late much more often. Less
+than a millisecond away a machine's own delays are longer than round trips: there only long waits
+count, and only where they are more than an accident.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -126,6 +130,13 @@ SOME = 0.2
 PLAIN_MS = 4.0
 """Waits below this are a server's ordinary work, and noise."""
 
+NEAR_WAIT_MS = 20.0
+"""Nearer than `NEAR_MS`: what a busy machine may take until a server's process runs. Who waits for
+a connection slot waits for another client's idle time-out, which is 100 ms and more."""
+
+ACCIDENT = 0.05
+"""What happens more rarely than this by chance is no accident."""
+
 
 class _Seen:
     """Figures of one server's exchanges, and what they mean."""
@@ -143,6 +154,7 @@ class _Seen:
         self.dropped = self.late_connects + self.unconnected + self._unheard()
         self.waits = self._waits()
         self.wait = _median(self.waits)
+        self.late = sum(1 for wait in self.waits if wait > self.late_ms)
         self.gap = _median(
             [
                 row["query_ms"] - row["first_byte_ms"]
@@ -182,6 +194,28 @@ class _Seen:
     def share(self, count: int) -> float:
         """Of all exchanges over TCP."""
         return count / len(self.tcp)
+
+    @property
+    def late_ms(self) -> float:
+        """Waits above this are late."""
+        trip = self.round_trip or 0.0
+        return max(NEAR_WAIT_MS if trip < NEAR_MS else PLAIN_MS, 0.5 * trip)
+
+    @property
+    def udp_late(self) -> int:
+        """Queries over UDP that were answered late, or not in time."""
+        times = [row["query_ms"] for row in self.udp if row["outcome"] == "answered"]
+        known = [ms for ms in times if ms is not None]
+        least = min(known, default=0.0)
+        late = sum(1 for ms in known if ms - least > self.late_ms)
+        return late + _count(self.udp, "timeout")
+
+    @property
+    def lag(self) -> float:
+        """What UDP's answer takes longer than the handshake, in ms; 0 where one is not known."""
+        if self.udp_ms is None or self.round_trip is None:
+            return 0.0
+        return self.udp_ms - self.round_trip
 
     @property
     def udp_lost(self) -> float:
@@ -225,7 +259,6 @@ class _Seen:
             return self._backlog_full()
         if self.round_trip is None or not self.waits:
             return None
-        late = sum(1 for wait in self.waits if wait > max(PLAIN_MS, 0.5 * self.round_trip))
         assert self.wait is not None, "there are waits"
         slow = self.wait > max(PLAIN_MS, 0.04 * self.round_trip)
         # Who waits for a free slot waits longer or shorter than the one before.
@@ -234,17 +267,31 @@ class _Seen:
         ) <= max(3.0, 0.1 * self.wait)
         if slow and steady:
             return self._steady()
-        # One late answer may be anybody's: a busy machine's, too.
-        share = late / len(self.waits)
-        if late > 1 and share >= SOME and share > 3.0 * self.udp_lost:
+        if self._answers_late():
             if self.dropped >= 2 and self.share(self.dropped) > 3.0 * self.udp_lost:
                 return self._backlog_full()
             return (
                 "slots-full",
-                f"{self._number()}it connects at once and {late} of {len(self.waits)} answers "
-                "come late or never: its connection slots are full",
+                f"{self._number()}it connects at once and {self.late} of {len(self.waits)} "
+                "answers come late or never: its connection slots are full",
             )
-        return None
+        return self._steady() if slow and self._slow_everywhere() else None
+
+    def _answers_late(self) -> bool:
+        """Whether answers over TCP come late, and those over UDP do not."""
+        # One late answer may be anybody's: a busy machine's, too.
+        every, asked = len(self.waits), len(self.udp)
+        if self.late < 2 or self.late < SOME * every:
+            return False
+        if asked and self.late * asked <= 3 * self.udp_late * every:
+            return False
+        near = self.round_trip is not None and self.round_trip < NEAR_MS
+        chance = _chance(self.late, every, self.udp_late, asked) if near and asked else 0.0
+        return chance < ACCIDENT
+
+    def _slow_everywhere(self) -> bool:
+        """Whether UDP's answers wait too: a slow server, or a resolver that has to ask others."""
+        return self.wait is not None and self.wait < 2.0 * self.lag
 
     def _backlog_full(self) -> tuple[str, str]:
         every, late = len(self.tcp), self.late_connects + self.unconnected
@@ -257,13 +304,12 @@ class _Seen:
         return "backlog-full", f"{', '.join(seen)}: its backlog is full"
 
     def _steady(self) -> tuple[str, str]:
-        assert self.wait is not None and self.round_trip is not None, "called with both"
-        lag = 0.0 if self.udp_ms is None else self.udp_ms - self.round_trip
-        if lag > 0.5 * self.wait:
+        assert self.wait is not None, "called with a wait"
+        if self._slow_everywhere():
             return (
                 "slow-server",
-                f"{self._number()}it answers {lag:.0f} ms after the handshake's round trip, over "
-                "UDP as over TCP: the server takes that long, or TCP ends at a nearer machine",
+                f"{self._number()}it answers {self.lag:.0f} ms after the handshake's round trip, "
+                "over UDP as over TCP: the server takes that long, or TCP ends at a nearer machine",
             )
         return "fixed-delay", f"{self._number()}a fixed {self.wait:.0f} ms at the server over TCP"
 
@@ -271,10 +317,9 @@ class _Seen:
         """Whether TCP's round trip is another one than UDP's."""
         if self.round_trip is None or self.udp_ms is None:
             return None
-        lag = self.udp_ms - self.round_trip
-        if abs(lag) <= max(PLAIN_MS, 0.2 * min(self.udp_ms, self.round_trip)):
+        if abs(self.lag) <= max(PLAIN_MS, 0.2 * min(self.udp_ms, self.round_trip)):
             return None
-        nearer = "nearer" if lag > 0 else "farther away"
+        nearer = "nearer" if self.lag > 0 else "farther away"
         return (
             "elsewhere",
             f"{self._number()}TCP's round trip takes {self.round_trip:.0f} ms and UDP's "
@@ -368,6 +413,12 @@ class _Seen:
             names = [row["outcome"] for row in self.tcp if row["outcome"] != "answered"]
             kinds = ", ".join(f"{names.count(name)} {name}" for name in dict.fromkeys(names))
             found.append(f"{failed} of {len(self.tcp)} queries over TCP failed: {kinds}")
+        if self.late > 1 and not self._answers_late() and not self._slow_everywhere():
+            found.append(
+                f"{self.late} of {len(self.waits)} answers over TCP come late, and "
+                f"{self.udp_late} of {len(self.udp)} over UDP: too few more to tell a full server "
+                "from a busy machine or a path that loses packets"
+            )
         codes = {row["rcode"] for row in [*self.udp, *self.answered] if row["rcode"]}
         if bad := sorted(codes - {"NOERROR"}):
             found.append(f"answers say {', '.join(bad)}")
@@ -433,6 +484,19 @@ def _at(ordered: Sequence[float], place: float) -> float:
     if ordered[high] == float("inf"):
         return ordered[high] if place > low else ordered[low]
     return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def _chance(late: int, every: int, others_late: int, others: int) -> float:
+    """How often so many of the late ones or more would be among the first by chance.
+
+    Fisher's exact test (The Design of Experiments, 1935, chapter 2).
+    """
+    both = late + others_late
+    ways = sum(
+        math.comb(every, count) * math.comb(others, both - count)
+        for count in range(late, min(both, every) + 1)
+    )
+    return ways / math.comb(every + others, both)
 
 
 def _count(rows: Sequence[Mapping[str, Any]], outcome: str, *, stage: str | None = None) -> int:
