@@ -34,8 +34,8 @@ pub(crate) struct Connection {
     pub(crate) ends: [End; 2],
 }
 
-// Seven cache lines: a flow with its sender, rows and events is to stay below 1000 bytes.
-const _: () = assert!(size_of::<Connection>() <= 448);
+// A flow with its sender, rows and events is to stay below 1000 bytes.
+const _: () = assert!(size_of::<Connection>() <= 392);
 
 /// An end of a connection.
 #[derive(Debug)]

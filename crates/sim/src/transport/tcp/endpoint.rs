@@ -16,6 +16,8 @@
 //!
 //! ECN on SYN and SYN-ACK is in `handshake_ecn.rs`.
 
+use std::num::NonZeroU32;
+
 use narrows_qdisc::Ecn;
 use narrows_units::{Span, Time};
 
@@ -52,11 +54,14 @@ pub struct Endpoint {
     reset: Option<Closed>,
     /// When it was first sent.
     syn_sent_us: u32,
+    marks_received: u32,
     segments_sent: u64,
     pub(super) receiver: Receiver,
-    marks_received: u32,
     pub(super) sender: Half,
 }
+
+// Every flow has two.
+const _: () = assert!(size_of::<Endpoint>() <= 160);
 
 /// Where the handshake stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,9 +124,9 @@ impl Endpoint {
             handshake_ecn: HandshakeEcn::Nothing,
             reset: None,
             syn_sent_us: 0,
+            marks_received: 0,
             segments_sent: 0,
             receiver: Receiver::new(config),
-            marks_received: 0,
             sender: Half::new(config, isn + 1),
         };
         if config.skip_handshake && phase == Phase::Listen {
@@ -740,18 +745,22 @@ impl Endpoint {
         self.sender.start(cx, start);
     }
 
-    /// The round trip from the SYN, or SYN-ACK, to the segment that acknowledges it.
-    fn handshake_rtt(&self, cx: &Context, segment: &Segment) -> Option<u32> {
-        if self.syn_retries == 0 {
-            return Some(elapsed_us(cx.us, self.syn_sent_us));
-        }
-        // RFC 7323: the echo tells which SYN was answered.
-        let stamps = segment.timestamps.filter(|&(_, echo)| self.receiver.timestamps && echo != 0);
-        stamps.map(|(_, echo)| cx.timestamp().wrapping_sub(echo).max(1).saturating_mul(1000))
+    /// The round trip from the SYN, or SYN-ACK, to the segment that acknowledges it; at least a
+    /// microsecond.
+    fn handshake_rtt(&self, cx: &Context, segment: &Segment) -> Option<NonZeroU32> {
+        let rtt_us = if self.syn_retries == 0 {
+            Some(elapsed_us(cx.us, self.syn_sent_us))
+        } else {
+            // RFC 7323: the echo tells which SYN was answered.
+            let stamps =
+                segment.timestamps.filter(|&(_, echo)| self.receiver.timestamps && echo != 0);
+            stamps.map(|(_, echo)| cx.timestamp().wrapping_sub(echo).max(1).saturating_mul(1000))
+        };
+        rtt_us.map(|rtt_us| NonZeroU32::new(rtt_us).unwrap_or(NonZeroU32::MIN))
     }
 
     /// What the sending half learns from the handshake's last segment.
-    fn start_of(&mut self, cx: &Context, segment: &Segment, rtt_us: Option<u32>) -> Start {
+    fn start_of(&mut self, cx: &Context, segment: &Segment, rtt_us: Option<NonZeroU32>) -> Start {
         let Start { mss, peer_scale, restart_window, .. } = self.opening().start;
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { peer_scale };
         Start {

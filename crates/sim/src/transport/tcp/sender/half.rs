@@ -1,6 +1,8 @@
 //! The sending half of an end, as small as can be: most connections carry data in one direction,
 //! and an end that has sent neither data nor a FIN is no more than the start that it would have.
 
+use std::num::NonZeroU32;
+
 use narrows_units::Time;
 
 use super::rtt::LONGEST_RTT_US;
@@ -27,9 +29,7 @@ pub(crate) struct Silent {
     next: Seq,
     /// How [`Sender::start`] would start; the window is kept up to date. Filled in by the handshake.
     pub(crate) start: Start,
-    established: bool,
-    /// It may send, but its SYN-ACK is not acknowledged (Fast Open).
-    unconfirmed: bool,
+    standing: Standing,
     fin_queued: bool,
     failed: bool,
     /// SYNs sent again, and the time-outs among their reasons.
@@ -47,13 +47,22 @@ pub(crate) struct Silent {
     unsent: u64,
 }
 
+/// Whether a half that has sent nothing may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Not yet: the handshake goes on.
+    Opening,
+    /// It may, but its SYN-ACK is not acknowledged (Fast Open).
+    Unconfirmed,
+    Established,
+}
+
 impl Half {
     pub(crate) fn new(config: &Config, first: Seq) -> Self {
         Self::Silent(Silent {
             next: first,
             start: Start { mss: config.mss, ..Start::default() },
-            established: false,
-            unconfirmed: false,
+            standing: Standing::Opening,
             fin_queued: false,
             failed: false,
             syns_repeated: 0,
@@ -71,7 +80,7 @@ impl Half {
     pub(crate) fn start(&mut self, cx: &Context, start: Start) {
         let Self::Silent(silent) = self else { return };
         silent.start = start;
-        silent.established = true;
+        silent.standing = Standing::Established;
         silent.syn_at = Time::MAX;
         let sender = silent.wake(cx.config);
         silent.rto = sender.rto();
@@ -85,15 +94,14 @@ impl Half {
     pub(crate) fn start_unconfirmed(&mut self, cx: &Context, start: Start) {
         self.start(cx, start);
         if let Self::Silent(silent) = self {
-            silent.unconfirmed = true;
+            silent.standing = Standing::Unconfirmed;
         }
     }
 
     /// The SYN-ACK is acknowledged (`tcp_rcv_synrecv_state_fastopen`).
-    pub(crate) fn confirm(&mut self, cx: &Context, rtt_us: Option<u32>) {
+    pub(crate) fn confirm(&mut self, cx: &Context, rtt_us: Option<NonZeroU32>) {
         match self {
             Self::Silent(silent) => {
-                silent.unconfirmed = false;
                 let start = Start { rtt_us, ..silent.start };
                 self.start(cx, start);
             }
@@ -140,7 +148,7 @@ impl Half {
     /// The application hands over `bytes`; `u64::MAX`: without end.
     pub(crate) fn write(&mut self, cx: &Context, bytes: u64) {
         match self {
-            Self::Silent(silent) if !silent.established => {
+            Self::Silent(silent) if silent.standing == Standing::Opening => {
                 silent.unsent = silent.unsent.saturating_add(bytes);
             }
             _ => self.awake(cx.config).write(cx, bytes),
@@ -159,7 +167,9 @@ impl Half {
     /// Nothing more will be written.
     pub(crate) fn close(&mut self, config: &Config) {
         match self {
-            Self::Silent(silent) if !silent.established => silent.fin_queued = true,
+            Self::Silent(silent) if silent.standing == Standing::Opening => {
+                silent.fin_queued = true;
+            }
             _ => self.awake(config).close(),
         }
     }
@@ -274,7 +284,7 @@ impl Half {
         match self {
             // The handshake's is the only sample.
             Self::Silent(silent) => {
-                silent.start.rtt_us.map_or(0, |rtt_us| rtt_us.clamp(1, LONGEST_RTT_US))
+                silent.start.rtt_us.map_or(0, |rtt_us| rtt_us.get().min(LONGEST_RTT_US))
             }
             Self::Active(sender) => sender.srtt_us(),
         }
@@ -283,7 +293,7 @@ impl Half {
     /// The shortest round trip in microseconds.
     pub(crate) fn min_rtt_us(&self) -> Option<u32> {
         match self {
-            Self::Silent(silent) => silent.start.rtt_us.map(|rtt_us| rtt_us.max(1)),
+            Self::Silent(silent) => silent.start.rtt_us.map(NonZeroU32::get),
             Self::Active(sender) => sender.min_rtt_us(),
         }
     }
@@ -402,7 +412,7 @@ impl Silent {
         sender.failed = self.failed;
         sender.tally = self.tally();
         sender.bytes_acked = u64::from(self.early);
-        if self.unconfirmed {
+        if self.standing == Standing::Unconfirmed {
             sender.await_confirmation(self.syn_at);
         }
         sender

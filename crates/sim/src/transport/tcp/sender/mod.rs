@@ -30,6 +30,8 @@ mod scoreboard;
 mod tlp;
 mod undo;
 
+use std::num::NonZeroU32;
+
 use narrows_units::Time;
 
 pub(crate) use half::{Half, Silent};
@@ -291,8 +293,9 @@ impl Sender {
         self.snd_wl1 = start.peer_seq;
         self.last_sent_us = start.at_us;
         self.cwnd_stamp_us = start.at_us;
-        match start.rtt_us {
-            Some(rtt_us) => self.take_rtt_sample(cx, rtt_us.max(1)),
+        let rtt_us = start.rtt_us.map(NonZeroU32::get);
+        match rtt_us {
+            Some(rtt_us) => self.take_rtt_sample(cx, rtt_us),
             None if start.handshake_lost => {
                 // RFC 6298 (5.7): back to 3 s when the handshake gave no sample.
                 self.rto = cx.span_to_jiffies(FALLBACK_RTO.max(cx.config.initial_rto));
@@ -305,7 +308,7 @@ impl Sender {
         if start.restart_window {
             self.window.cwnd = 1;
         }
-        self.control.start(start.at_us, self.snd_nxt, start.rtt_us);
+        self.control.start(start.at_us, self.snd_nxt, rtt_us);
         self.todo |= todo::NEW;
     }
 
@@ -321,10 +324,10 @@ impl Sender {
     }
 
     /// The SYN-ACK is acknowledged (`tcp_rcv_synrecv_state_fastopen`): the timer is for the data.
-    fn confirm(&mut self, cx: &Context, rtt_us: Option<u32>) {
+    fn confirm(&mut self, cx: &Context, rtt_us: Option<NonZeroU32>) {
         self.unconfirmed = false;
         if let Some(rtt_us) = rtt_us {
-            self.take_rtt_sample(cx, rtt_us.max(1));
+            self.take_rtt_sample(cx, rtt_us.get());
         }
         self.rearm_rto(cx);
     }
@@ -484,7 +487,7 @@ pub(crate) struct Start {
     pub(crate) window: u32,
     pub(crate) peer_seq: Seq,
     /// A round trip measured by the handshake.
-    pub(crate) rtt_us: Option<u32>,
+    pub(crate) rtt_us: Option<NonZeroU32>,
     /// The SYN or SYN-ACK had to be repeated.
     pub(crate) handshake_lost: bool,
     /// It had to be repeated twice: the path is bad.
