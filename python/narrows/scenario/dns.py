@@ -84,8 +84,8 @@ class Dns(Group):
     """The longest reply that the client takes over UDP (RFC 6891), 512 B to 65507 B: the server
     truncates longer ones. The profile's, or no limit."""
     tcp_if_truncated: Switch | None = None
-    """After a truncated reply it asks over TCP; otherwise that reply is the answer. The profile's,
-    or true."""
+    """After a truncated reply it asks over TCP; otherwise that reply is the answer. The profile's;
+    else true where something limits the length of a reply."""
     tcp_if_silent: Switch | None = None
     """After the last time-out over UDP it asks over TCP. The profile's, or false."""
     new_port: Switch | None = None

@@ -121,7 +121,7 @@ class TlsAnswers(Table):
         Literal["cloudflare-ecdsa", "google-rsa"]
         | Annotated[tuple[CertificateSize, ...], Field(min_length=1, max_length=20)]
     ) = "cloudflare-ecdsa"
-    """What it shows: the name of a chain of a real server (docs/dns-transports.md), or the lengths
+    """What it shows: the name of a chain of a real server (docs/dns-tls.md), or the lengths
     of certificates, its own first, `["1395 B", "977 B"]`."""
     key: Literal["ecdsa-p256", "rsa-2048", "rsa-3072", "rsa-4096"] | None = None
     """Its key, which says how long its signature is. The chain's, or `"ecdsa-p256"`."""
