@@ -19,7 +19,7 @@ from narrows.atlas.errors import AtlasError
 from narrows.atlas.probes import read_probes
 from narrows.results import Measurement
 from narrows.results.exchanges import MEASUREMENT_TABLES
-from narrows.results.intake import concatenated, to_frame
+from narrows.results.intake import Chunks, to_frame
 
 __all__ = ["read_atlas"]
 
@@ -63,7 +63,7 @@ def read_atlas(
             reading.file(Path(file), size)
     except KeyboardInterrupt:
         status = "partial"
-    if not reading.chunks and status == "complete":
+    if not reading.chunks.height and status == "complete":
         raise AtlasError(Path(files[0]), reading.nothing(len(files)), _NO_RESULT)
     exchanges = reading.exchanges()
     return Measurement(
@@ -93,7 +93,7 @@ class _Reading:
         self.progress = progress
         self.before = 0
         self.records = 0
-        self.chunks: list[pl.DataFrame] = []
+        self.chunks = Chunks(MEASUREMENT_TABLES["exchanges"], _EXTRA)
         self.skipped: list[tuple[str, str | None, str, int, str]] = []
         self.remarks: list[dict[str, Any]] = []
 
@@ -106,9 +106,7 @@ class _Reading:
             raise AtlasError(path, message, "check the path") from None
         try:
             while (chunk := reader.chunk(_CHUNK)) is not None:
-                frame = to_frame(chunk, MEASUREMENT_TABLES["exchanges"], _EXTRA)
-                if frame.height:
-                    self.chunks.append(frame)
+                self.chunks.add(to_frame(chunk, MEASUREMENT_TABLES["exchanges"], _EXTRA))
                 if self.progress is not None:
                     done = (self.before + reader.bytes_read) / self.total
                     self.progress(min(done, 1.0), path.name)
@@ -133,15 +131,13 @@ class _Reading:
 
     def exchanges(self) -> pl.DataFrame:
         """The table, numbered, without what was downloaded twice."""
-        table = concatenated(self.chunks, MEASUREMENT_TABLES["exchanges"], _EXTRA)
-        again = _repeated(table)
-        if again is not None:
-            count = int(again.sum())
+        new = _new(self.chunks.columns(*_IDENTITY))
+        if new is not None:
+            count = self.chunks.height - new.len()
             self.skipped.append(("all files", None, "the same result again", count, ""))
-            table = table.filter(~again)
-        return table.drop("element").with_columns(
-            exchange=pl.int_range(table.height, dtype=pl.UInt32)
-        )
+        height = self.chunks.height if new is None else new.len()
+        numbered = pl.int_range(height, dtype=pl.UInt32, eager=True)
+        return self.chunks.frame(new, {"exchange": numbered})
 
     def skipped_table(self) -> pl.DataFrame:
         schema = MEASUREMENT_TABLES["skipped"].schema
@@ -161,12 +157,15 @@ class _Reading:
 _EXTRA: Mapping[str, pl.DataType] = {"element": pl.Float64()}
 
 
-def _repeated(table: pl.DataFrame) -> pl.Series | None:
-    """Which rows were there before; None where none were. Rows of no measurement never were."""
+def _new(table: pl.DataFrame) -> pl.Series | None:
+    """Numbers of the rows that no earlier row repeats; None where that is all of them.
+
+    Rows of no measurement repeat none.
+    """
     distinct = table.select(
         pl.struct(_IDENTITY).is_first_distinct() | pl.col("measurement").is_null()
     ).to_series()
-    return None if bool(distinct.all()) else ~distinct
+    return None if bool(distinct.all()) else distinct.arg_true()
 
 
 def _vantages(exchanges: pl.DataFrame, places: pl.DataFrame | None) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from narrows import _core
 from narrows.errors import NarrowsError, one_line
 from narrows.results import Measurement
 from narrows.results.exchanges import MEASUREMENT_TABLES
-from narrows.results.intake import concatenated, to_frame
+from narrows.results.intake import Chunks, to_frame
 
 __all__ = ["CaptureError", "read_captures"]
 
@@ -75,7 +75,7 @@ def read_captures(
             reading.file(Path(file), size, number)
     except KeyboardInterrupt:
         status = "partial"
-    if not reading.rows and status == "complete":
+    if not reading.exchanges.height + reading.connections.height and status == "complete":
         raise CaptureError(Path(files[0]), *reading.nothing(len(files)))
     exchanges, connections = reading.tables()
     return Measurement(
@@ -108,9 +108,8 @@ class _Reading:
         self.progress = progress
         self.before = 0
         self.records = 0
-        self.rows = 0
-        self.exchanges: list[pl.DataFrame] = []
-        self.connections: list[pl.DataFrame] = []
+        self.exchanges = Chunks(MEASUREMENT_TABLES["exchanges"], _EXTRA)
+        self.connections = Chunks(MEASUREMENT_TABLES["connections"], _EXTRA)
         self.skipped: list[tuple[str, str | None, str, int, str]] = []
         self.remarks: list[dict[str, Any]] = []
         self.other_ports: list[int] = []
@@ -148,9 +147,8 @@ class _Reading:
             target=pl.col("server").fill_null("unknown"),
             file=pl.lit(number, dtype=pl.UInt32()),
         )
-        self.rows += found.height + opened.height
-        self.exchanges.append(found)
-        self.connections.append(opened)
+        self.exchanges.add(found)
+        self.connections.add(opened)
 
     def _note(self, path: Path, reader: _core.CaptureReader) -> None:
         self.records += reader.records
@@ -169,25 +167,23 @@ class _Reading:
 
     def tables(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Both tables in the order of time, with connections numbered over all files."""
-        tables = MEASUREMENT_TABLES
-        connections = concatenated(self.connections, tables["connections"], _EXTRA)
-        connections = connections.sort("file", "started_s", "connection")
-        numbers = connections.select(
+        opened = self.connections.columns("file", "started_s", "connection")
+        in_time = opened.select(pl.arg_sort_by("file", "started_s", "connection")).to_series()
+        numbers = opened[in_time].select(
             "file", "connection", number=pl.int_range(pl.len(), dtype=pl.UInt32)
         )
-        exchanges = concatenated(self.exchanges, tables["exchanges"], _EXTRA)
-        exchanges = (
-            exchanges.join(numbers, on=["file", "connection"], how="left", maintain_order="left")
-            .with_columns(connection=pl.col("number"))
-            .sort("file", "started_s", "connection", maintain_order=True)
+        connections = self.connections.frame(in_time, {"connection": numbers["number"]})
+        found = self.exchanges.columns("file", "started_s", "connection").join(
+            numbers, on=["file", "connection"], how="left", maintain_order="left"
         )
-        numbered = pl.int_range(pl.len(), dtype=pl.UInt32)
-        return (
-            exchanges.with_columns(exchange=numbered).select(tables["exchanges"].schema.names()),
-            connections.with_columns(connection=numbered).select(
-                tables["connections"].schema.names()
-            ),
-        )
+        in_time = found.select(
+            pl.arg_sort_by("file", "started_s", "number", maintain_order=True)
+        ).to_series()
+        known = {
+            "connection": found["number"].gather(in_time),
+            "exchange": pl.int_range(found.height, dtype=pl.UInt32, eager=True),
+        }
+        return self.exchanges.frame(in_time, known), connections
 
     def skipped_table(self) -> pl.DataFrame:
         """What was skipped."""

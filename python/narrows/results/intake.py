@@ -6,14 +6,14 @@ texts by number, the empty one for none. So a name that stands in a million rows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from narrows.results.schema import Table
 
-__all__ = ["concatenated", "to_frame"]
+__all__ = ["Chunks", "to_frame"]
 
 
 def to_frame(
@@ -44,18 +44,64 @@ def to_frame(
     return pl.DataFrame(built)
 
 
-def concatenated(
-    chunks: Sequence[pl.DataFrame], table: Table, extra: Mapping[str, pl.DataType] | None = None
-) -> pl.DataFrame:
-    """Chunks as one frame with all columns of `table`, in order; a column they lack is null."""
-    types = dict(table.schema) | dict(extra or {})
-    height = sum(chunk.height for chunk in chunks)
-    whole = pl.concat(chunks) if chunks else pl.DataFrame(schema={})
-    return (
-        whole.select(
-            pl.col(name) if name in whole.columns else pl.lit(None, dtype=dtype).alias(name)
-            for name, dtype in types.items()
+class Chunks:
+    """Rows of a table that come in chunks, and become one frame column by column.
+
+    Millions of rows are large: whoever joins, sorts and selects whole frames holds them three or
+    four times. Here a column's chunks go as soon as the column is made.
+
+    Examples:
+        >>> from narrows.results.exchanges import MEASUREMENT_TABLES
+        >>> chunks = Chunks(MEASUREMENT_TABLES["vantages"], {"file": pl.UInt32()})
+        >>> chunks.add(pl.DataFrame({"vantage": ["a", "b"], "file": [0, 0]}))
+        >>> chunks.add(pl.DataFrame({"vantage": ["c"], "file": [1]}))
+        >>> chunks.columns("file")["file"].to_list()
+        [0, 0, 1]
+        >>> chunks.frame(pl.Series([2, 0], dtype=pl.UInt32()))["vantage"].to_list()
+        ['c', 'a']
+    """
+
+    def __init__(self, table: Table, extra: Mapping[str, pl.DataType] | None = None) -> None:
+        self._types = dict(table.schema)
+        self._extra = dict(extra or {})
+        self._parts: dict[str, list[pl.Series]] = {}
+        self.height = 0
+
+    def add(self, chunk: pl.DataFrame) -> None:
+        """Takes a chunk; all have the same columns."""
+        if chunk.height:
+            self.height += chunk.height
+            for series in chunk.iter_columns():
+                self._parts.setdefault(series.name, []).append(series)
+
+    def columns(self, *names: str) -> pl.DataFrame:
+        """Some columns, which stay."""
+        types = self._types | self._extra
+        return pl.DataFrame(
+            [self._whole(name, self._parts.get(name), types[name]) for name in names]
         )
-        if height
-        else pl.DataFrame(schema=types)
-    )
+
+    def frame(
+        self, rows: pl.Series | None = None, instead: Mapping[str, pl.Series] | None = None
+    ) -> pl.DataFrame:
+        """The table's columns, and none is kept; a column that no chunk has is null.
+
+        Args:
+            rows: Numbers of the rows that are wanted, in order; None: all.
+            instead: Columns that are in order already, by name.
+        """
+        found = []
+        for name, dtype in self._types.items():
+            parts = self._parts.pop(name, None)
+            if instead is not None and name in instead:
+                found.append(instead[name].alias(name))
+                continue
+            whole = self._whole(name, parts, dtype)
+            del parts
+            found.append(whole if rows is None else whole.gather(rows))
+        return pl.DataFrame(found)
+
+    def _whole(self, name: str, parts: list[pl.Series] | None, dtype: pl.DataType) -> pl.Series:
+        if parts:
+            return pl.concat(parts)
+        return pl.Series(name, [None], dtype=dtype).new_from_index(0, self.height)
