@@ -1,0 +1,63 @@
+//! Datagrams between applications' sockets.
+
+use narrows_units::Time;
+
+use super::{Flow, Flows, Notice};
+use crate::application::{Datagram, Lost, Socket};
+use crate::network::Network;
+use crate::packet::{Packet, Stamp};
+
+impl Flows {
+    /// The first of so many sockets for datagrams, which nobody else has.
+    pub(crate) fn take_sockets(&mut self, count: u32) -> u32 {
+        let first = self.sockets;
+        self.sockets = self.sockets.wrapping_add(count);
+        first
+    }
+
+    /// A datagram, a fragment or an ICMP message has reached its host.
+    #[inline(never)]
+    pub(crate) fn handle_no_segment(&mut self, now: Time, packet: &Packet, network: &mut Network) {
+        if packet.is_too_big() {
+            self.handle_too_big(now, packet, network);
+        } else if packet.is_fragment() {
+            if let Some(whole) = network.assemble(now, packet) {
+                self.handle_datagram(&whole);
+            }
+        } else {
+            self.handle_datagram(packet);
+        }
+    }
+
+    /// A datagram has come to its host.
+    pub(crate) fn handle_datagram(&mut self, packet: &Packet) {
+        if let Some(datagram) = self.datagram(packet) {
+            self.news.push(Notice::Datagram(datagram));
+        }
+    }
+
+    /// A datagram was lost.
+    pub(crate) fn note_loss(&mut self, packet: &Packet, lost: Lost) {
+        if let Some(datagram) = self.datagram(packet) {
+            self.news.push(Notice::Lost(datagram, lost));
+        }
+    }
+
+    /// A datagram's label; `None` where the flow is gone.
+    pub(crate) fn stamp(&self, socket: Socket) -> Option<Stamp> {
+        match self.table.get(socket.flow() as usize) {
+            Some(Flow::Udp(label)) => Some(label.on_way(socket.end)),
+            _ => None,
+        }
+    }
+
+    fn datagram(&self, packet: &Packet) -> Option<Datagram> {
+        let Flow::Udp(label) = &self.table[packet.flow() as usize] else { return None };
+        (label.generation == packet.generation).then(|| Datagram {
+            association: Socket { end: 2 * packet.flow(), generation: packet.generation }.into(),
+            socket: packet.socket(),
+            goes_back: packet.goes_back(),
+            message: packet.message(),
+        })
+    }
+}

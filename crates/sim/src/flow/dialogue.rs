@@ -1,0 +1,135 @@
+//! Segments of connections whose applications exchange messages, and what the applications hear of it.
+
+use narrows_units::Time;
+
+use super::{Flow, Flows, Notice};
+use crate::application::Socket;
+use crate::network::Network;
+use crate::packet::Packet;
+use crate::transport::half_open::Admission;
+use crate::transport::tcp::{Config, Context};
+use crate::transport::{Connection, News};
+
+impl Flows {
+    /// A segment has come to an end of such a connection.
+    #[inline(never)]
+    pub(super) fn handle_dialogue(&mut self, now: Time, packet: Packet, network: &mut Network) {
+        let flow = packet.flow();
+        let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
+        let side = usize::from(!packet.goes_back());
+        let (config, tick_us) = &self.configs[usize::from(connection.configs[side])];
+        let mut cx = Context::with_tick(config, *tick_us, now);
+        if connection.generation() != packet.generation {
+            // The connection it belongs to is gone; another one has its number.
+            packet.discard(&mut network.pool);
+            return;
+        }
+        if side == 1 && connection.dialogue.as_ref().is_some_and(|d| d.stateless.is_some()) {
+            self.handle_stateless(now, packet, network);
+            return;
+        }
+        let endpoint = &connection.ends[side].endpoint;
+        if endpoint.is_failed() {
+            connection.refuse(now, packet, network);
+            return;
+        }
+        let mut admission = None;
+        let without_fast_open;
+        if endpoint.is_listening() {
+            let application = self.owners[flow as usize].applications[side];
+            let Some(listener) = self.listeners.iter_mut().find(|l| l.application == application)
+            else {
+                connection.refuse(now, packet, network);
+                return;
+            };
+            if packet.is_syn() {
+                admission = Some(listener.admit());
+            }
+            if admission == Some(Admission::Dropped) {
+                // The client sends it again.
+                packet.discard(&mut network.pool);
+                return;
+            }
+            if admission == Some(Admission::Entry) {
+                listener.half_open.enter();
+            }
+            if admission == Some(Admission::Cookie) {
+                // `tcp_try_fastopen` is not called.
+                without_fast_open = Config { fast_open: false, ..config.clone() };
+                cx = Context::with_tick(&without_fast_open, *tick_us, now);
+            }
+        }
+        let was_open = endpoint.is_open();
+        if connection.handle_counted(&cx, packet, network) {
+            let generation = connection.generation();
+            self.news.push(Notice::Delivered(Socket { end: 2 * flow, generation }));
+        }
+        if let Some(dialogue) = &mut connection.dialogue {
+            let this = &mut dialogue.sides[side];
+            this.half_open |= admission == Some(Admission::Entry);
+            if admission == Some(Admission::Cookie) {
+                this.by_cookie = true;
+                connection.ends[side].endpoint.forget_handshake();
+            }
+        }
+        let end = 2 * flow + side as u32;
+        let attached = connection.dialogue.as_ref().is_none_or(|d| d.sides[side].attached);
+        if connection.ends[side].endpoint.take_cookie() {
+            let owners = &self.owners[flow as usize];
+            let host = network.paths.nodes(owners.there)[0];
+            self.sessions.keep_cookie(host, owners.applications[1]);
+        }
+        if !was_open && connection.ends[side].endpoint.is_open() && !attached {
+            let socket = Socket { end, generation: connection.generation() };
+            let application = self.owners[flow as usize].applications[side];
+            if let Some(dialogue) = &mut connection.dialogue {
+                dialogue.sides[side].queued = true;
+            }
+            if let Some(listener) = self.listener(application) {
+                listener.queue.push_back(socket);
+                self.news.push(Notice::Arrived(application));
+            }
+        }
+        self.collect_news(now, end);
+    }
+
+    /// Finds out what an end's application does not know yet, and whether both ends have done with
+    /// the flow.
+    pub(super) fn collect_news(&mut self, now: Time, end: u32) {
+        let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
+        let socket = Socket { end, generation: connection.generation() };
+        let Connection { dialogue: Some(dialogue), ends, .. } = connection else { return };
+        let endpoint = &ends[socket.side()].endpoint;
+        let this = &mut dialogue.sides[socket.side()];
+        // One that a Fast Open cookie opened never had an entry (`tcp_conn_request`).
+        if this.half_open && (endpoint.is_open() || endpoint.is_failed()) {
+            this.half_open = false;
+            let application = self.owners[end as usize / 2].applications[socket.side()];
+            if let Some(listener) = self.listeners.iter_mut().find(|l| l.application == application)
+            {
+                listener.half_open.leave();
+            }
+        }
+        while let Some(news) = dialogue.next_news(now, socket.side(), endpoint) {
+            self.news.push(match news {
+                News::Opened => Notice::Opened(socket),
+                News::Flight(flight) => Notice::Flight(socket, flight),
+                News::Received(message, begun) => Notice::Received(socket, message, begun),
+                News::Closed(how) => Notice::Closed(socket, how),
+            });
+        }
+        let is_over = |side: usize| {
+            let endpoint = &ends[side].endpoint;
+            dialogue.sides[side].over
+                || (!dialogue.sides[side].attached
+                    && !dialogue.sides[side].queued
+                    && (endpoint.is_listening()
+                        || endpoint.is_failed()
+                        || (dialogue.sides[side].by_cookie && !endpoint.is_established())))
+        };
+        if is_over(0) && is_over(1) && !dialogue.ending {
+            dialogue.ending = true;
+            self.ending.push(end / 2);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Connections that have a row in the table `flows`.
+
+use narrows_units::Time;
+
+use super::{Flow, Flows};
+use crate::application::Socket;
+use crate::transport::Connection;
+
+/// A connection that the table `flows` lists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed {
+    flow: u32,
+    /// Where its name ends in `names`.
+    name_end: u32,
+    pub(crate) start: Time,
+}
+
+/// A row of the table `flows`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    pub(crate) name: &'a str,
+    /// Whose connection it is.
+    pub(crate) application: u32,
+    /// The way of its data: an index into the plan's paths.
+    pub(crate) there: u32,
+    pub(crate) start: Time,
+    pub(crate) connection: &'a Connection,
+}
+
+impl Flows {
+    /// Gives a connection a row in the table `flows`; the row's number.
+    pub(crate) fn list(&mut self, socket: Socket, name: &str, start: Time) -> u32 {
+        self.names.push_str(name);
+        // Names of 100 bytes for 2^28 flows would need 25 GB.
+        let name_end = self.names.len() as u32;
+        self.listed.push(Listed { flow: socket.flow(), name_end, start });
+        self.listed.len() as u32 - 1
+    }
+
+    /// The rows of the table `flows`, each with its name, owner, first path and connection.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = Row<'_>> {
+        let mut name_start = 0;
+        self.listed.iter().map(move |listed| {
+            let name = &self.names[name_start..listed.name_end as usize];
+            name_start = listed.name_end as usize;
+            let owners = &self.owners[listed.flow as usize];
+            let Flow::Tcp(connection) = &self.table[listed.flow as usize] else {
+                unreachable!("a listed flow is a connection, and is never freed")
+            };
+            Row {
+                name,
+                application: owners.applications[0],
+                there: owners.there,
+                start: listed.start,
+                connection,
+            }
+        })
+    }
+}

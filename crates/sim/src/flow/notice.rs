@@ -1,0 +1,66 @@
+//! What applications are told.
+
+use narrows_units::Time;
+
+use super::Flows;
+use crate::application::{Application, Closed, Datagram, Lost, Message, Socket};
+use crate::transport::tls::Flight;
+
+/// Something that an application is to be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Notice {
+    Opened(Socket),
+    /// A whole message, and when its first byte had come.
+    Received(Socket, Message, Time),
+    Delivered(Socket),
+    Closed(Socket, Closed),
+    /// Of TLS; the application does not hear of it.
+    Flight(Socket, Flight),
+    /// An application has a connection to accept.
+    Arrived(u32),
+    Datagram(Datagram),
+    Lost(Datagram, Lost),
+}
+
+/// The application that a notice is for.
+impl Notice {
+    pub(crate) fn application(&self, flows: &Flows) -> u32 {
+        match *self {
+            Self::Opened(socket)
+            | Self::Received(socket, ..)
+            | Self::Delivered(socket)
+            | Self::Flight(socket, _)
+            | Self::Closed(socket, _) => flows.owner(socket.end),
+            Self::Arrived(application) => application,
+            Self::Datagram(datagram) => {
+                let first = datagram.association.first_end();
+                flows.owner(first + u32::from(!datagram.goes_back))
+            }
+            // Who lost it: the client keeps the record of both ways.
+            Self::Lost(datagram, _) => flows.owner(datagram.association.first_end()),
+        }
+    }
+
+    /// Tells an application.
+    pub(crate) fn tell(
+        self,
+        application: &mut dyn Application,
+        host: &mut crate::application::Host<'_>,
+    ) {
+        match self {
+            Self::Opened(socket) => application.opened(host, socket),
+            Self::Received(socket, message, first_byte_at) => {
+                host.first_byte_at = first_byte_at;
+                application.received(host, socket, message);
+            }
+            Self::Delivered(socket) => application.delivered(host, socket),
+            Self::Closed(socket, how) => application.closed(host, socket, how),
+            Self::Flight(socket, flight) => {
+                host.flows.take_flight(host.now, socket, flight, host.network);
+            }
+            Self::Arrived(_) => application.arrived(host),
+            Self::Datagram(datagram) => application.datagram(host, datagram),
+            Self::Lost(datagram, lost) => application.lost(host, datagram, lost),
+        }
+    }
+}

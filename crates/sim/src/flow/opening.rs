@@ -1,0 +1,164 @@
+//! Flows begin and end, and their numbers are used again.
+
+use narrows_units::Time;
+
+use super::{Flow, Flows, Owners};
+use crate::application::Socket;
+use crate::network::Network;
+use crate::packet::Label;
+use crate::plan::NeighbourPair;
+use crate::transport::connection::SetUp;
+use crate::transport::stateless::Stateless;
+use crate::transport::tcp::Seq;
+use crate::transport::{Connection, Dialogue, tls};
+
+/// What a new flow is like.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewConnection {
+    /// The applications at its ends.
+    pub(crate) applications: [u32; 2],
+    /// What the application at the first end calls it.
+    pub(crate) number: u32,
+    /// Indices into the plan's paths.
+    pub(crate) there: u32,
+    pub(crate) back: u32,
+    /// Settings of the first end, and of the second unless it listens with its own: an index into
+    /// the plan's `tcp`.
+    pub(crate) config: u16,
+    pub(crate) first_opens: bool,
+    pub(crate) isns: [u32; 2],
+    pub(crate) dns: bool,
+    /// The applications exchange messages.
+    pub(crate) dialogue: bool,
+    /// They encrypt them, where the server does, too.
+    pub(crate) tls: Option<tls::Client>,
+    /// The port of the second end; `None`: ports follow from the flow's number.
+    pub(crate) port: Option<u16>,
+}
+
+impl Flows {
+    /// Sets up a connection between two applications, or within one.
+    pub(crate) fn add_connection(
+        &mut self,
+        now: Time,
+        new: &NewConnection,
+        network: &mut Network,
+    ) -> Socket {
+        let (flow, generation) = self.next_number();
+        let dialogue = new.dialogue.then(|| Box::new(Dialogue::new()));
+        let server = new.applications[1];
+        let of_server = self.listeners.iter().find(|l| new.dialogue && l.application == server);
+        let config_indices = [new.config, of_server.map_or(new.config, |l| l.config)];
+        let stateless = of_server.is_some_and(|listener| listener.stateless);
+        let of_server = of_server.and_then(|listener| listener.tls);
+        let most = [new.there, new.back].map(|path| network.longest_segment(now, path));
+        let config_indices = [0, 1].map(|end| self.config_within(config_indices[end], most[end]));
+        let set_up = SetUp {
+            configs: config_indices.map(|index| &self.configs[usize::from(index)].0),
+            config_indices,
+            generation,
+            dns: new.dns,
+            first_opens: new.first_opens,
+            isns: new.isns,
+        };
+        let mut connection = Connection::new(&set_up, dialogue);
+        if new.dialogue {
+            for end in &mut connection.ends {
+                end.endpoint.keep_open();
+            }
+            if let (Some(client), Some(server)) = (new.tls, of_server) {
+                let tls = self.sessions.begin_tls(new.applications, client, server);
+                if let Some(dialogue) = &mut connection.dialogue {
+                    dialogue.tls = Some(tls);
+                }
+            }
+            if stateless && let Some(dialogue) = &mut connection.dialogue {
+                let scale = connection.ends[1].endpoint.window_scale();
+                let end = Stateless::new(set_up.configs[1], Seq(new.isns[1]), scale);
+                dialogue.stateless = Some(Box::new(end));
+            }
+            if set_up.configs[0].fast_open {
+                let host = network.paths.nodes(new.there)[0];
+                let cookie = self.sessions.has_cookie(host, server);
+                connection.ends[0].endpoint.use_fast_open(cookie);
+            }
+        }
+        self.put(flow, Flow::Tcp(connection), new.owners());
+        network.paths.assign(flow, new.there, new.back);
+        network.set_ports(flow, new.ports(flow));
+        let socket = Socket { end: 2 * flow, generation };
+        if new.dns
+            && new.tls.is_none()
+            && let Some(spoken) = &mut self.spoken
+        {
+            spoken.begin(now, socket, new.isns);
+        }
+        socket
+    }
+
+    /// Sets up a flow of datagrams; gives its number.
+    pub(crate) fn add_datagrams(&mut self, new: &NewConnection, network: &mut Network) -> Socket {
+        let (flow, generation) = self.next_number();
+        self.put(flow, Flow::Udp(Label::new(generation, new.dns)), new.owners());
+        network.paths.assign(flow, new.there, new.back);
+        network.set_ports(flow, new.ports(flow));
+        Socket { end: 2 * flow, generation }
+    }
+
+    /// Sets up the flow of neighbours that resolve each other's addresses; gives its number. No
+    /// application hears of it.
+    pub(crate) fn add_neighbours(&mut self, pair: &NeighbourPair, network: &mut Network) -> u32 {
+        let (flow, generation) = self.next_number();
+        let (there, back) = (pair.there as u32, pair.back as u32);
+        let owners = Owners { applications: [0; 2], numbers: [0; 2], there };
+        self.put(flow, Flow::Udp(Label::new(generation, false)), owners);
+        network.paths.assign(flow, there, back);
+        network.set_ports(flow, [0; 2]);
+        flow
+    }
+
+    /// A number for a new flow, and its generation.
+    fn next_number(&mut self) -> (u32, u8) {
+        let Some(flow) = self.free.pop_front() else {
+            // Checked against the largest number by the plan, and by `Host::open`.
+            return (self.table.len() as u32, 0);
+        };
+        match self.table[flow as usize] {
+            Flow::Free(generation) => (flow, generation),
+            Flow::Tcp(_) | Flow::Udp(_) => unreachable!("only free numbers are on the list"),
+        }
+    }
+
+    fn put(&mut self, flow: u32, state: Flow, owners: Owners) {
+        if flow as usize == self.table.len() {
+            self.table.push(state);
+            self.owners.push(owners);
+        } else {
+            self.table[flow as usize] = state;
+            self.owners[flow as usize] = owners;
+        }
+    }
+
+    /// Frees the numbers of flows that both ends have done with, once their applications know.
+    pub(crate) fn free_ended(&mut self) {
+        for flow in self.ending.drain(..) {
+            if let Flow::Tcp(connection) = &self.table[flow as usize] {
+                self.table[flow as usize] = Flow::Free(connection.generation().wrapping_add(1));
+                self.free.push_back(flow);
+            }
+        }
+    }
+}
+
+impl NewConnection {
+    fn owners(&self) -> Owners {
+        Owners { applications: self.applications, numbers: [self.number, 0], there: self.there }
+    }
+
+    fn ports(&self, flow: u32) -> [u16; 2] {
+        match self.port {
+            Some(port) => [crate::ports::socket(flow), port],
+            None => crate::ports::tcp(flow).into(),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a client remembers of a server between connections: Fast Open cookies, and tickets of TLS.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use narrows_units::Time;
+
+use super::Flows;
+use crate::application::Socket;
+use crate::network::Network;
+use crate::transport::tls::{Client, Flight, Server, Tls};
+
+/// What clients remember of servers.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    /// Fast Open cookies: a host, and the server that gave it one.
+    cookies: BTreeSet<(u32, u32)>,
+    /// Tickets of TLS: of an application, from a server, how many.
+    tickets: BTreeMap<[u32; 2], u32>,
+}
+
+impl Sessions {
+    /// A server has given a host a Fast Open cookie.
+    pub(super) fn keep_cookie(&mut self, host: u32, server: u32) {
+        self.cookies.insert((host, server));
+    }
+
+    /// Whether a host has a server's Fast Open cookie.
+    pub(super) fn has_cookie(&self, host: u32, server: u32) -> bool {
+        self.cookies.contains(&(host, server))
+    }
+
+    /// A new session of TLS between two applications; uses a ticket up, if it can.
+    pub(super) fn begin_tls(&mut self, owners: [u32; 2], client: Client, server: Server) -> Tls {
+        let tickets = self.tickets.entry(owners).or_default();
+        let tls = Tls::new(client, server, *tickets > 0);
+        if tls.is_resumed() {
+            *tickets -= 1;
+        }
+        tls
+    }
+
+    /// A server has given an application tickets.
+    fn keep_tickets(&mut self, owners: [u32; 2], count: u32) {
+        *self.tickets.entry(owners).or_default() += count;
+    }
+}
+
+impl Flows {
+    /// TLS has a flight at an end, and answers.
+    pub(crate) fn take_flight(
+        &mut self,
+        now: Time,
+        socket: Socket,
+        flight: Flight,
+        network: &mut Network,
+    ) {
+        let side = socket.side();
+        let owners = self.owners[socket.flow() as usize].applications;
+        let Some(connection) = self.connection_of(socket) else { return };
+        let Some(dialogue) = &mut connection.dialogue else { return };
+        dialogue.sides[side].in_handshake = false;
+        let Some(tls) = &mut dialogue.tls else { return };
+        let mut writes = tls.answer(flight);
+        if dialogue.sides[side].closing {
+            writes.clear();
+        }
+        if let Flight::Tickets(count) = flight {
+            self.sessions.keep_tickets(owners, count);
+        }
+        // Even without any the application may have something to be told.
+        self.change(now, socket, |_, _| {});
+        for write in writes {
+            self.change(now, socket, |connection, cx| {
+                if let Some(dialogue) = &mut connection.dialogue {
+                    dialogue.write_flight(side, write);
+                }
+                let endpoint = &mut connection.ends[side].endpoint;
+                endpoint.write(cx.config, cx.now, u64::from(write.bytes));
+            });
+            self.flush(now, socket.end, network);
+        }
+    }
+}

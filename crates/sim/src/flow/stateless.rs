@@ -1,0 +1,105 @@
+//! A DNS server's end that keeps nothing before the query.
+
+use narrows_units::Time;
+
+use super::{Flow, Flows, Notice};
+use crate::application::{Datagram, Message, Socket, dns};
+use crate::network::Network;
+use crate::packet::Packet;
+use crate::transport::stateless::{self, Answer, Told};
+use crate::transport::tcp::{Context, Segment};
+
+impl Flows {
+    /// A segment has come to such an end.
+    pub(super) fn handle_stateless(&mut self, now: Time, packet: Packet, network: &mut Network) {
+        let (flow, generation) = (packet.flow(), packet.generation);
+        let segment = packet.into_segment(&mut network.pool);
+        let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
+        let (config, tick_us) = &self.configs[usize::from(connection.configs[1])];
+        let cx = Context::with_tick(config, *tick_us, now);
+        let Some(dialogue) = &mut connection.dialogue else { return };
+        let query = dialogue.next_query();
+        let whole = query.filter(|(_, message)| !dns::is_transfer(message));
+        let whole =
+            whole.map(|(end, _)| end as u32).filter(|&end| end <= stateless::LONGEST.into());
+        let Some(end) = &mut dialogue.stateless else { return };
+        let told = end.handle(&cx, &segment, whole);
+        if told == Told::Ask {
+            // The same again, where the reply was lost.
+            let first = query.zip(whole).map(|((_, message), whole)| Message {
+                bytes: whole - dns::LENGTH,
+                notes: dns::exchange::Wanted::of(&message).taking(stateless::ASKED_SIZE).notes(),
+                ..message
+            });
+            end.asked = end.asked.or(first);
+            let association = Socket { end: 2 * flow, generation }.into();
+            let (socket, goes_back) = (0, false);
+            self.news.extend(end.asked.map(|message| {
+                Notice::Datagram(Datagram { association, socket, goes_back, message })
+            }));
+        }
+        connection.flush_stateless(now, 2 * flow + 1, network);
+        if let Told::Adopt(first) = told {
+            self.adopt(now, flow, first, network);
+        }
+    }
+
+    /// A server's reply to a query that came without a connection.
+    pub(crate) fn answer_stateless(
+        &mut self,
+        now: Time,
+        socket: Socket,
+        reply: &Message,
+        network: &mut Network,
+    ) {
+        let flow = socket.flow();
+        let Some(Flow::Tcp(connection)) = self.table.get_mut(flow as usize) else { return };
+        if connection.generation() != socket.generation {
+            return;
+        }
+        let (config, tick_us) = &self.configs[usize::from(connection.configs[1])];
+        let cx = Context::with_tick(config, *tick_us, now);
+        let Some(dialogue) = &mut connection.dialogue else { return };
+        let Some(end) = &mut dialogue.stateless else { return };
+        let bytes = (!dns::is_truncated(reply)).then_some(reply.bytes);
+        match end.reply(&cx, bytes) {
+            Answer::Sent => {
+                let reply = Message { bytes: dns::LENGTH + reply.bytes, ..*reply };
+                dialogue.answer_query(reply);
+                if let Some(spoken) = &mut self.spoken {
+                    spoken.write(socket, &reply);
+                }
+            }
+            Answer::Repeated | Answer::Dropped => {}
+            Answer::Adopt(query) => {
+                self.adopt(now, flow, query, network);
+                return;
+            }
+        }
+        connection.flush_stateless(now, 2 * flow + 1, network);
+    }
+
+    /// Ordinary TCP takes a connection over that a server had without state.
+    fn adopt(&mut self, now: Time, flow: u32, first: Segment, network: &mut Network) {
+        let end = 2 * flow + 1;
+        let application = self.owner(end);
+        let listener = self.listener(application);
+        // `sk_acceptq_is_full`: the segment is dropped, and the client sends it again.
+        if listener.is_none_or(|listener| listener.queue.len() > listener.backlog as usize) {
+            return;
+        }
+        let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
+        let (config, tick_us) = &self.configs[usize::from(connection.configs[1])];
+        let cx = Context::with_tick(config, *tick_us, now);
+        connection.adopt(&cx, first, 2 * flow, network);
+        let socket = Socket { end, generation: connection.generation() };
+        if let Some(dialogue) = &mut connection.dialogue {
+            dialogue.sides[1].queued = true;
+        }
+        if let Some(listener) = self.listener(application) {
+            listener.queue.push_back(socket);
+        }
+        self.news.push(Notice::Arrived(application));
+        self.collect_news(now, end);
+    }
+}
