@@ -9,7 +9,7 @@ use crate::flow::{Flows, Notice};
 use crate::foresight::Foresight;
 use crate::monitor::Monitors;
 use crate::network::{Network, Taken};
-use crate::packet::{Arp, Packet};
+use crate::packet::{Arp, Packet, PacketKind};
 use crate::plan::{Plan, PlanError};
 use crate::record::Records;
 use crate::shortcuts::Use;
@@ -218,13 +218,10 @@ impl Simulation {
         match event {
             Event::Landing(link) => {
                 if let Some(packet) = network.land(at, link) {
-                    if packet.is_udp() {
-                        match packet.arp() {
-                            Some(arp) => network.handle_arp(at, &packet, arp),
-                            None => self.flows.handle_no_segment(at, &packet, network),
-                        }
-                    } else {
-                        self.flows.handle_segment(at, packet, network);
+                    match packet.kind() {
+                        PacketKind::Tcp => self.flows.handle_segment(at, packet, network),
+                        PacketKind::Arp(arp) => network.handle_arp(at, &packet, arp),
+                        _ => self.flows.handle_no_segment(at, &packet, network),
                     }
                 }
             }
@@ -331,19 +328,19 @@ impl Simulation {
 
     fn capture(&self, taken: &Taken) -> Captured {
         let &Taken { at, link, first, last, ports, ref packet, ref whole, segment } = taken;
-        let frame = match segment {
-            Some(segment) => Frame::Tcp(segment),
-            None if packet.arp().is_some() => Frame::Arp {
-                reply: packet.arp() == Some(Arp::Reply),
-                broadcast: packet.arp() == Some(Arp::Request { broadcast: true }),
+        let frame = match (segment, packet.kind()) {
+            (Some(segment), _) => Frame::Tcp(segment),
+            (None, PacketKind::Arp(arp)) => Frame::Arp {
+                reply: arp == Arp::Reply,
+                broadcast: arp == Arp::Request { broadcast: true },
             },
-            None if packet.is_too_big() => Frame::TooBig {
+            (None, PacketKind::TooBig) => Frame::TooBig {
                 ip_bytes: packet.bytes,
                 router: packet.router(),
                 mtu: packet.mtu(),
                 quoted: packet.quoted(),
             },
-            None => {
+            (None, _) => {
                 let datagram = whole.as_ref().unwrap_or(packet);
                 let (offset, more) = packet.offset();
                 Frame::Udp {

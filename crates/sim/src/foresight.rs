@@ -179,7 +179,7 @@ fn look_for_packets(events: &[Event], landings: &mut Vec<Landing>, network: &Net
         // Without a packet the event is out of date.
         let Some((packet, behind)) = network.flights.first(landing.place) else { continue };
         landing.behind = behind;
-        landing.way = (!packet.is_udp()).then_some(packet.way);
+        landing.way = packet.is_tcp().then_some(packet.way);
         black_box(packet.bytes);
         landing.next = network.paths.after(links[landing.link as usize].next, packet);
     }

@@ -17,7 +17,7 @@ use self::obstacles::{Obstacles, find_obstacles};
 use crate::agenda::{Agenda, Event};
 use crate::link::{Flights, Gone, Link, Looks, Passage, Released, Slot};
 use crate::maybe_index::MaybeIndex;
-use crate::packet::{Packet, SackPool};
+use crate::packet::{Packet, PacketKind, SackPool};
 use crate::paths::Paths;
 use crate::plan::Plan;
 use crate::shortcuts::{Use, find_shortcuts};
@@ -346,11 +346,13 @@ impl Network {
 
     #[cold]
     fn lose(&mut self, at: Time, packet: Packet, link: u32, reason: LossReason) {
-        if packet.is_fragment() {
+        match packet.kind() {
             // It takes the rest of its datagram with it; that is told once.
-            self.losses.extend(self.fragments.lose(at, &packet, link, reason));
-        } else if packet.is_udp() && !packet.is_other() {
-            self.losses.push(Loss { packet, link, reason });
+            PacketKind::Fragment => {
+                self.losses.extend(self.fragments.lose(at, &packet, link, reason));
+            }
+            PacketKind::Datagram => self.losses.push(Loss { packet, link, reason }),
+            PacketKind::Tcp | PacketKind::TooBig | PacketKind::Arp(_) => {}
         }
         packet.discard(&mut self.pool);
     }
@@ -371,12 +373,15 @@ impl Network {
     #[cold]
     fn capture(&mut self, link: u32, packet: Packet, at: Time) {
         let (first, last) = self.paths.ends(packet.way);
-        let whole = packet.is_fragment().then(|| *self.fragments.whole(&packet));
+        let kind = packet.kind();
+        let whole = (kind == PacketKind::Fragment).then(|| *self.fragments.whole(&packet));
         let shown = whole.unwrap_or(packet);
         let of_flow = self.ports[packet.flow() as usize];
-        let ports =
-            if packet.is_too_big() { packet.quoted_ports(of_flow) } else { shown.ports(of_flow) };
-        let segment = (!packet.is_udp()).then(|| packet.peek_segment(&self.pool));
+        let ports = match kind {
+            PacketKind::TooBig => packet.quoted_ports(of_flow),
+            _ => shown.ports(of_flow),
+        };
+        let segment = packet.is_tcp().then(|| packet.peek_segment(&self.pool));
         self.captured.push(Taken { at, link, first, last, ports, packet, whole, segment });
     }
 }

@@ -40,6 +40,21 @@ pub(crate) struct Packet {
 
 const _: () = assert!(size_of::<Packet>() == 32);
 
+/// What kind a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PacketKind {
+    /// A TCP segment.
+    Tcp,
+    /// A whole datagram.
+    Datagram,
+    /// A part of a datagram; [`datagram_number`](Packet::datagram_number) says of which.
+    Fragment,
+    /// A router's message (ICMP); [`mtu`](Packet::mtu) and [`quoted`](Packet::quoted) say more.
+    TooBig,
+    /// Below IP.
+    Arp(Arp),
+}
+
 /// What all packets of a way have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
@@ -77,14 +92,15 @@ impl Stamp {
 /// Bits of `meta`.
 const ECN: u8 = 0b11;
 const DNS: u8 = 1 << 2;
-const UDP: u8 = 1 << 5;
+/// Anything but TCP: a datagram, unless one of the bits below says something else.
+const NOT_TCP: u8 = 1 << 5;
 const TIMESTAMPS: u8 = 1 << 3;
 const HAS_SACK: u8 = 1 << 4;
-/// With `UDP`, which then says no more than that it is not TCP: a router's message.
+/// With `NOT_TCP`: a router's message.
 const TOO_BIG: u8 = 1 << 6;
-/// With `UDP`, which then says no more than that it is not TCP: ARP, below IP.
+/// With `NOT_TCP`: ARP, below IP.
 const ARP: u8 = TIMESTAMPS;
-/// With `UDP`.
+/// With `NOT_TCP`: a part of a datagram.
 const FRAGMENT: u8 = 1 << 7;
 /// In `flags` of a fragment: others follow (RFC 791, 3.1).
 const MORE: u8 = 1;
@@ -193,7 +209,7 @@ impl Packet {
 
     /// Whether it asks for a connection.
     pub(crate) fn is_syn(&self) -> bool {
-        !self.is_udp() && self.flags & (Flags::SYN.0 | Flags::ACK.0) == Flags::SYN.0
+        self.is_tcp() && self.flags & (Flags::SYN.0 | Flags::ACK.0) == Flags::SYN.0
     }
 
     /// The header of a plain segment.
@@ -266,7 +282,7 @@ impl Packet {
             window: 0,
             hop: 0,
             flags: 0,
-            meta: UDP | stamp.label.class,
+            meta: NOT_TCP | stamp.label.class,
             generation: stamp.label.generation,
         }
     }
@@ -293,7 +309,7 @@ impl Packet {
             window: dropped.window,
             hop: 0,
             flags: dropped.flags,
-            meta: UDP | TOO_BIG,
+            meta: NOT_TCP | TOO_BIG,
             generation: dropped.generation,
         }
     }
@@ -316,33 +332,39 @@ impl Packet {
             window: 0,
             hop: 0,
             flags: 0,
-            meta: UDP | ARP,
+            meta: NOT_TCP | ARP,
             generation: 0,
         }
     }
 
-    /// What it says, if it is an ARP packet.
     #[inline]
-    pub(crate) const fn arp(&self) -> Option<Arp> {
-        if self.meta & (UDP | ARP) != UDP | ARP {
-            return None;
+    pub(crate) const fn kind(&self) -> PacketKind {
+        if self.is_tcp() {
+            PacketKind::Tcp
+        } else if self.meta & ARP != 0 {
+            PacketKind::Arp(match self.b {
+                0 => Arp::Request { broadcast: false },
+                1 => Arp::Request { broadcast: true },
+                _ => Arp::Reply,
+            })
+        } else if self.meta & TOO_BIG != 0 {
+            PacketKind::TooBig
+        } else if self.meta & FRAGMENT != 0 {
+            PacketKind::Fragment
+        } else {
+            PacketKind::Datagram
         }
-        Some(match self.b {
-            0 => Arp::Request { broadcast: false },
-            1 => Arp::Request { broadcast: true },
-            _ => Arp::Reply,
-        })
+    }
+
+    /// The same as `kind() == PacketKind::Tcp`, in one step.
+    #[inline]
+    pub(crate) const fn is_tcp(&self) -> bool {
+        self.meta & NOT_TCP == 0
     }
 
     /// Of an ARP packet: the entry that its sender has for its receiver.
     pub(crate) const fn arp_entry(&self) -> u32 {
         self.a
-    }
-
-    /// Whether it is neither TCP nor UDP.
-    #[inline]
-    pub(crate) const fn is_other(&self) -> bool {
-        self.meta & UDP != 0 && self.meta & (TOO_BIG | ARP) != 0
     }
 
     /// A middlebox's reset, as if the other end did not listen (RFC 9293, 3.10.7.1); `None` for a
@@ -383,23 +405,11 @@ impl Packet {
 
     /// Whether it is a SYN that carries data (RFC 7413).
     pub(crate) fn is_syn_with_data(&self) -> bool {
-        if self.is_udp() || !Flags(self.flags).contains(Flags::SYN) {
+        if !self.is_tcp() || !Flags(self.flags).contains(Flags::SYN) {
             return false;
         }
         // A SYN has no SACK blocks, and so nothing in the pool.
         self.peek_segment(&SackPool::default()).len > 0
-    }
-
-    /// A datagram, a part of one, a router's message, or ARP.
-    #[inline]
-    pub(crate) fn is_udp(&self) -> bool {
-        self.meta & UDP != 0
-    }
-
-    /// Whether it is a router's message; then [`mtu`](Self::mtu) and [`quoted`](Self::quoted) say more.
-    #[inline]
-    pub(crate) fn is_too_big(&self) -> bool {
-        self.meta & TOO_BIG != 0
     }
 
     /// Of a router's message: what the link takes.
@@ -424,12 +434,7 @@ impl Packet {
         self.tsval
     }
 
-    /// Whether it is a part of a datagram; then [`datagram_number`](Self::datagram_number) says which.
-    #[inline]
-    pub(crate) fn is_fragment(&self) -> bool {
-        self.meta & FRAGMENT != 0
-    }
-
+    /// Of a fragment: the number of its datagram.
     pub(crate) fn datagram_number(&self) -> u32 {
         self.extra
     }
@@ -441,7 +446,11 @@ impl Packet {
 
     /// Whether it is a datagram whose UDP header a middlebox can read: a whole one, or its beginning.
     pub(crate) fn begins_datagram(&self) -> bool {
-        self.is_udp() && !self.is_other() && (!self.is_fragment() || self.window == 0)
+        match self.kind() {
+            PacketKind::Datagram => true,
+            PacketKind::Fragment => self.window == 0,
+            PacketKind::Tcp | PacketKind::TooBig | PacketKind::Arp(_) => false,
+        }
     }
 
     #[inline]
@@ -479,24 +488,24 @@ impl Packet {
     /// their answers. No two have the same value, and its bits are well mixed.
     #[inline]
     pub(crate) fn flow_hash(&self) -> u64 {
-        let part = if self.is_udp() { self.hashed_part() } else { u32::from(self.generation) };
+        let part = if self.is_tcp() { u32::from(self.generation) } else { self.hashed_part() };
         mix(u64::from(self.way) << 32 | u64::from(part))
     }
 
     /// For packets other than TCP: Linux's flow dissector reads no ports of any fragment (`__skb_flow_dissect`,
     /// without `FLOW_DISSECTOR_F_PARSE_1ST_FRAG`).
     fn hashed_part(&self) -> u32 {
-        match self.meta & (FRAGMENT | TOO_BIG) {
-            0 => self.a,
-            FRAGMENT => u32::MAX,
-            _ => u32::MAX - 1,
+        match self.kind() {
+            PacketKind::Tcp | PacketKind::Datagram | PacketKind::Arp(_) => self.a,
+            PacketKind::Fragment => u32::MAX,
+            PacketKind::TooBig => u32::MAX - 1,
         }
     }
 
     /// Source and destination port, zero where it has none; `of_flow`: those of the flow's ends.
     pub(crate) fn ports(&self, of_flow: [u16; 2]) -> (u16, u16) {
         let [mut first, second] = of_flow;
-        if self.is_udp() {
+        if !self.is_tcp() {
             if !self.begins_datagram() {
                 return (0, 0);
             }
@@ -683,7 +692,7 @@ mod tests {
         let message = Message { bytes: 65_507, tag: u32::MAX, notes: [7, u32::MAX] };
         let packet = Packet::datagram(Stamp::new(5, 0, false), 9, &message);
         assert_eq!((packet.message(), packet.socket(), packet.bytes), (message, 9, 65_535));
-        assert!(packet.is_udp() && !packet.is_dns() && packet.goes_back());
+        assert!(packet.kind() == PacketKind::Datagram && !packet.is_dns() && packet.goes_back());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use narrows_units::Time;
 use super::{Flow, Flows, Notice};
 use crate::application::{Datagram, Lost, Socket};
 use crate::network::Network;
-use crate::packet::{Packet, Stamp};
+use crate::packet::{Packet, PacketKind, Stamp};
 
 impl Flows {
     /// The first of so many sockets for datagrams, which nobody else has.
@@ -18,14 +18,14 @@ impl Flows {
     /// A datagram, a fragment or an ICMP message has reached its host.
     #[inline(never)]
     pub(crate) fn handle_no_segment(&mut self, now: Time, packet: &Packet, network: &mut Network) {
-        if packet.is_too_big() {
-            self.handle_too_big(now, packet, network);
-        } else if packet.is_fragment() {
-            if let Some(whole) = network.assemble(now, packet) {
-                self.handle_datagram(&whole);
+        match packet.kind() {
+            PacketKind::TooBig => self.handle_too_big(now, packet, network),
+            PacketKind::Fragment => {
+                if let Some(whole) = network.assemble(now, packet) {
+                    self.handle_datagram(&whole);
+                }
             }
-        } else {
-            self.handle_datagram(packet);
+            _ => self.handle_datagram(packet),
         }
     }
 

@@ -28,7 +28,7 @@ use super::observed::{InRing, Observed, QueueState};
 use super::ring::RingState;
 use super::{Link, Mode, Passage};
 use crate::maybe_time::MaybeTime;
-use crate::packet::Packet;
+use crate::packet::{Packet, PacketKind};
 use crate::plan::Link as LinkPlan;
 use crate::random::stream_seed;
 
@@ -70,10 +70,10 @@ impl narrows_qdisc::Packet for Waiting {
 
     #[inline]
     fn protocol(&self) -> Protocol {
-        match (self.packet.is_udp(), self.packet.is_other()) {
-            (false, _) => Protocol::Tcp,
-            (true, false) => Protocol::Udp,
-            (true, true) => Protocol::Other,
+        match self.packet.kind() {
+            PacketKind::Tcp => Protocol::Tcp,
+            PacketKind::Datagram | PacketKind::Fragment => Protocol::Udp,
+            PacketKind::TooBig | PacketKind::Arp(_) => Protocol::Other,
         }
     }
 

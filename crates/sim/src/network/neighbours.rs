@@ -30,7 +30,7 @@ use narrows_units::{Span, Time};
 use super::{LossReason, Network};
 use crate::agenda::Event;
 use crate::maybe_index::MaybeIndex;
-use crate::packet::{Arp, Packet};
+use crate::packet::{Arp, Packet, PacketKind};
 use crate::plan::{NeighbourPair, Plan};
 use crate::random::Random;
 
@@ -204,7 +204,7 @@ impl Neighbours {
 impl Network {
     /// Whether a packet that comes to a link may leave; if not, it waits for the neighbour's address.
     pub(super) fn resolve(&mut self, now: Time, packet: Packet, link: u32) -> bool {
-        if packet.arp().is_some() {
+        if let PacketKind::Arp(_) = packet.kind() {
             return true;
         }
         let Some(number) = self.neighbours.of_link[link as usize].get() else { return true };

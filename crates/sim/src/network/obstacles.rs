@@ -19,7 +19,7 @@ use narrows_units::{Span, Time};
 
 use super::{LossReason, Network};
 use crate::agenda::Event;
-use crate::packet::{IP_HEADER, Packet, UDP_HEADER};
+use crate::packet::{IP_HEADER, Packet, PacketKind, UDP_HEADER};
 use crate::plan::{Block, Link as LinkPlan, Middlebox, Plan};
 
 /// The obstacles of all links, and what hosts know of them.
@@ -200,26 +200,25 @@ impl Network {
     }
 
     fn objection(&self, packet: &Packet, middlebox: &Middlebox) -> Option<Objection> {
-        if !packet.is_udp() {
-            if middlebox.drop_syn_data && packet.is_syn_with_data() {
-                return Some(Objection::SynData);
+        let (from, to) = packet.ports(self.ports[packet.flow() as usize]);
+        let whole = match packet.kind() {
+            PacketKind::Tcp => {
+                if middlebox.drop_syn_data && packet.is_syn_with_data() {
+                    return Some(Objection::SynData);
+                }
+                let blocks = middlebox.block_tcp_53.is_some() && to == DNS_PORT;
+                return blocks.then_some(Objection::Tcp53);
             }
-            let (_, to) = packet.ports(self.ports[packet.flow() as usize]);
-            let blocks = middlebox.block_tcp_53.is_some() && to == DNS_PORT;
-            return blocks.then_some(Objection::Tcp53);
-        }
-        if packet.is_too_big() {
-            return middlebox.drop_too_big.then_some(Objection::TooBig);
-        }
-        if middlebox.drop_fragments && packet.is_fragment() {
-            return Some(Objection::Fragment);
-        }
+            PacketKind::TooBig => return middlebox.drop_too_big.then_some(Objection::TooBig),
+            PacketKind::Arp(_) => return None,
+            PacketKind::Fragment if middlebox.drop_fragments => return Some(Objection::Fragment),
+            PacketKind::Fragment => self.fragments.whole(packet),
+            PacketKind::Datagram => packet,
+        };
         let most = middlebox.drop_dns_above?;
-        let ports = packet.ports(self.ports[packet.flow() as usize]);
-        if ports.0 != DNS_PORT && ports.1 != DNS_PORT {
+        if from != DNS_PORT && to != DNS_PORT {
             return None;
         }
-        let whole = if packet.is_fragment() { self.fragments.whole(packet) } else { packet };
         (whole.bytes - IP_HEADER - UDP_HEADER > most).then_some(Objection::DnsLength)
     }
 

@@ -2,7 +2,7 @@ use narrows_qdisc::fifo::PfifoConfig;
 use narrows_units::Rate;
 
 use super::*;
-use crate::packet::Stamp;
+use crate::packet::{PacketKind, Stamp};
 use crate::plan::{Framing, Link as LinkPlan, Path, Queue};
 use crate::shortcuts::Use;
 use crate::transport::tcp::Segment;
@@ -87,9 +87,9 @@ fn run(
             }
             Event::Landing(link) => {
                 let Some(packet) = network.land(now, link) else { continue };
-                match packet.arp() {
-                    Some(arp) => network.handle_arp(now, &packet, arp),
-                    None => arrived.push(now.since(Time::ZERO).as_ms()),
+                match packet.kind() {
+                    PacketKind::Arp(arp) => network.handle_arp(now, &packet, arp),
+                    _ => arrived.push(now.since(Time::ZERO).as_ms()),
                 }
             }
             Event::LinkSample(_) => break,
