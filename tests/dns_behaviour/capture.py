@@ -67,6 +67,18 @@ EXCHANGES = (
         what="a truncated reply over UDP, then the query over TCP",
     ),
     Exchange(
+        "https",
+        ("kdig", "@", "+https", "www.plain.test", "A"),
+        servers=("bind", "dnsdist"),
+        what="a query on an HTTPS connection of its own",
+    ),
+    Exchange(
+        "https-kept",
+        ("kdig", "@", "+https", "+keepopen", *(f"host{i}.plain.test" for i in range(3))),
+        servers=("bind", "dnsdist"),
+        what="three queries, one after the other, on one HTTPS connection",
+    ),
+    Exchange(
         "tcp",
         ("kdig", "@", "+tcp", "www.plain.test", "A"),
         what="a query on a TCP connection of its own",
@@ -233,6 +245,11 @@ def duration(path: Path) -> float:
     """From the first packet to the last."""
     packets = read(path)
     return packets[-1].at - packets[0].at
+
+
+def is_encrypted(path: Path) -> bool:
+    """Whether a capture is of TLS, with HTTP or without."""
+    return "-tls" in path.stem or "-https" in path.stem
 
 
 def exchanges_of(server: RealServer, names: Sequence[str] = ()) -> list[Exchange]:

@@ -18,10 +18,6 @@ TABLES = sorted(capture.FOLDER.glob("*.json"))
 Rows = list[dict[str, Any]]
 
 
-def encrypted(path: Path) -> bool:
-    return "-tls" in path.stem
-
-
 def rows_of(path: Path) -> Rows:
     rows: Rows = json.loads(path.read_text())["packets"]
     return rows
@@ -42,7 +38,7 @@ def test_every_exchange_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in TABLES if not encrypted(path)], ids=lambda path: path.stem
+    "path", [path for path in TABLES if not capture.is_encrypted(path)], ids=lambda path: path.stem
 )
 def test_round_trips(path: Path) -> None:
     """UDP takes one round trip; TCP two (RFC 7766, 6.1), with Fast Open one (RFC 7413)."""
@@ -177,7 +173,7 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
 def test_the_servers_do_it_again(path: Path, again: dict[str, Rows]) -> None:
-    if encrypted(path):
+    if capture.is_encrypted(path):
         ours, theirs = (tls_ways(each) for each in (again[path.stem], rows_of(path)))
         assert ours == theirs
     else:

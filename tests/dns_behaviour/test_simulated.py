@@ -70,9 +70,9 @@ SERVERS = ("bind", "dnsdist", "knot", "nsd", "unbound")
 TABLES = [
     path
     for path in sorted(capture.FOLDER.glob("*.json"))
-    # The acknowledgements of one end alone were delayed there; crates/sim/tests has that. TLS is in
-    # test_simulated_tls.py.
-    if path.stem != "two-writes-delayed" and "-tls" not in path.stem
+    # The acknowledgements of one end alone were delayed there; crates/sim/tests has that. TLS and
+    # HTTPS are in test_simulated_tls.py.
+    if path.stem != "two-writes-delayed" and not capture.is_encrypted(path)
 ]
 
 

@@ -1,9 +1,13 @@
-"""Over TLS the simulator sends what real servers and clients were captured to send.
+"""Over TLS and HTTPS the simulator sends what real servers and clients were captured to send.
 
 Compared are segments with data, SYNs and FINs, up to the client's FIN of each connection: who sends
 them, how long they are, and after how many round trips. Bare acknowledgements depend on how long a
 program computes before it writes; and what a server says after the client has closed, the client's
 kernel resets.
+
+What dnsdist writes over HTTPS depends on the moment in two ways, which `settled` takes out: it
+acknowledges the client's SETTINGS together with its own or in a record of its own, and a reply is
+23 bytes longer where its `date` is not the one that the connection has seen before.
 """
 
 from __future__ import annotations
@@ -32,6 +36,9 @@ KEYS = {
     "tls-chain": KDIG,
     "tls-large": KDIG,
     "tls-kept": KDIG.replace("1", "3") + "connections = { reuse = true, queries = 3 }\n",
+    "https": KDIG.replace("tls", "https"),
+    "https-kept": KDIG.replace("tls", "https").replace("1", "3")
+    + "connections = { reuse = true, queries = 3 }\n",
     "tls-dig": 'transport = "tls"\nprofile = "dig"\nqueries = 1\n',
     "tls-resumed": 'transport = "tls"\nqueries = 2\nconnections = { tls = { resume = true } }\n',
 }
@@ -45,8 +52,14 @@ COOKIES = {"bind-tls-dig": 4 + 8 + 16}
 CHANGE_CIPHER_SPEC = 6
 """GnuTLS sends it when it has ServerHello, the simulator with Finished."""
 
+SETTINGS = {"apart": (52, 35), "together": 65}
+"""dnsdist's SETTINGS, and its acknowledgement of the client's."""
+DATE = 23
+REPLY_AGAIN = 236
+"""dnsdist's later replies to `https-kept`, without a new `date`."""
+
 TABLES = sorted(
-    path for path in capture.FOLDER.glob("*-tls*.json") if path.stem.split("-", 1)[1] in KEYS
+    path for path in capture.FOLDER.glob("*.json") if path.stem.split("-", 1)[-1] in KEYS
 )
 
 
@@ -54,7 +67,7 @@ def scenario(path: Path) -> Scenario:
     """The exchange in the language."""
     server, exchange = path.stem.split("-", 1)
     reply = (LARGE if exchange == "tls-large" else REPLIES)[server] + COOKIES.get(path.stem, 0)
-    if exchange in ("tls-kept", "tls-resumed"):
+    if exchange in ("tls-kept", "https-kept", "tls-resumed"):
         # Names of one letter more, twice in the reply.
         reply += 2
     query = 55 if exchange == "tls-dig" else 47
@@ -93,10 +106,23 @@ def essence(rows: Rows) -> Rows:
     return kept
 
 
+def settled(rows: Rows) -> Rows:
+    """What dnsdist would have written at another moment."""
+    own, acknowledgement = SETTINGS["apart"]
+    kept: Rows = []
+    for row in rows:
+        if row["from"] == "server" and row["payload"] == REPLY_AGAIN + DATE:
+            row = row | {"payload": REPLY_AGAIN}
+        elif row["payload"] == acknowledgement and kept[-1]["payload"] == own:
+            row = kept.pop() | {"payload": SETTINGS["together"]}
+        kept.append(row)
+    return kept
+
+
 def ways(rows: Rows) -> dict[tuple[int, str], Rows]:
     """What each end of each connection sent, in order."""
     sent: dict[tuple[int, str], Rows] = {}
-    for row in essence(rows):
+    for row in settled(essence(rows)):
         sent.setdefault((row["flow"], row["from"]), []).append(row)
     return sent
 

@@ -407,6 +407,7 @@ def test_profiles_say_how_programs_speak_tls() -> None:
 
 
 TLS = 'transport = "tls"'
+HTTPS = 'transport = "https"'
 
 
 @pytest.mark.parametrize(
@@ -441,6 +442,8 @@ TLS = 'transport = "tls"'
             "at least 100",
         ),
         ([TLS, 'answers = { tls = { certificates = "mine" } }'], "certificates", "google-rsa"),
+        ([HTTPS, 'profile = "dig"'], "profile", "how dig speaks HTTPS is not known"),
+        ([HTTPS, 'answers = { profile = "nsd" }'], "answers.profile", "how nsd speaks HTTPS"),
     ],
 )
 def test_what_tls_cannot_do_is_refused_by_name(lines: list[str], key: str, said: str) -> None:
@@ -448,6 +451,27 @@ def test_what_tls_cannot_do_is_refused_by_name(lines: list[str], key: str, said:
         plan(*lines)
     assert key in str(caught.value)
     assert said in str(caught.value)
+
+
+def test_over_https_both_ends_have_its_settings() -> None:
+    client, server, _ = plan(HTTPS, 'profile = "kdig"', 'answers = { profile = "dnsdist" }')
+    # As docs/dns-clients.md and docs/dns-servers.md have it.
+    assert client["tcp"]["tls"]["https"] == {"preface": 39, "fields": 62, "fields_again": 20}
+    # The name of the protocol is "h2" (RFC 9113, 3.1) instead of "dot".
+    assert client["tcp"]["tls"]["handshake"]["alpn"] == 2
+    assert server["tcp"]["tls"]["https"]["settings"] == 43
+    shared = 'name = "more"\nclient = "client"\nserver = "server"\nqueries = 5\n'
+    shared = f'[[dns]]\n{shared}{HTTPS}\nshares_server = "stubs"\n'
+    of_nsd = 'answers = { profile = "nsd", tls = {} }\n'
+    with pytest.raises(ScenarioError, match="how nsd speaks HTTPS is not known"):
+        Scenario.parse(TEXT + of_nsd + shared)
+
+
+def test_attempts_over_https_say_so() -> None:
+    result = run(Scenario.parse(TEXT + HTTPS))
+    assert set(result.attempts["transport"]) == {"https"}
+    # RFC 8484: as many round trips as TLS.
+    assert set(result.attempts["handshake_round_trips"]) == {2}
 
 
 def test_a_shared_server_needs_tls_of_its_own() -> None:

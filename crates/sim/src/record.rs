@@ -102,6 +102,8 @@ pub enum Transport {
     Tcp,
     /// TLS on a TCP connection (RFC 7858).
     Tls,
+    /// HTTP/2 over TLS (RFC 8484).
+    Https,
 }
 
 impl Transport {
@@ -111,6 +113,7 @@ impl Transport {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Tls => "tls",
+            Self::Https => "https",
         }
     }
 }

@@ -7,6 +7,7 @@ use common::{Dialogue, numbers, run, table};
 use narrows_sim::plan::Plan;
 use narrows_sim::plan::dns::client::{self, Attempts, Kept, Reuse};
 use narrows_sim::plan::dns::exchange::Sizes;
+use narrows_sim::plan::dns::https::{Requests, Responses};
 use narrows_sim::plan::dns::server;
 use narrows_sim::table::Column;
 use narrows_sim::{Simulation, tls};
@@ -47,8 +48,8 @@ const RESUMED_FLIGHT: f64 = 133.0 + 6.0 + 28.0 + 74.0;
 
 fn dialogue(client: tls::Client, server: tls::Server) -> Dialogue {
     let mut dialogue = Dialogue::new();
-    dialogue.asking().tls = Some(client::Tls { handshake: client, padding: None });
-    dialogue.serving().tls = Some(server::Tls { handshake: server, padding: None });
+    dialogue.asking().tls = Some(client::Tls { handshake: client, padding: None, https: None });
+    dialogue.serving().tls = Some(server::Tls { handshake: server, padding: None, https: None });
     dialogue
 }
 
@@ -225,8 +226,10 @@ fn messages_are_padded() {
         (None, Some(468), 40.0, 465.0),
         (Some(128), None, 128.0, 465.0),
     ] {
-        dialogue.asking().tls = Some(client::Tls { handshake: CLIENT, padding: of_client });
-        dialogue.serving().tls = Some(server::Tls { handshake: SERVER, padding: of_server });
+        dialogue.asking().tls =
+            Some(client::Tls { handshake: CLIENT, padding: of_client, https: None });
+        dialogue.serving().tls =
+            Some(server::Tls { handshake: SERVER, padding: of_server, https: None });
         let simulation = run(plan(&dialogue));
         assert_eq!(payloads(&simulation, "sent"), [225.0 + 80.0 + query + 24.0; 3]);
         let before = FLIGHT + 2.0 * 255.0;
@@ -255,7 +258,7 @@ fn workers_share_the_tickets_of_their_group() {
     let resumed = received.iter().filter(|&&bytes| bytes < FLIGHT).count();
     assert_eq!(resumed, 3);
     let one = tls::Server { tickets: 1, tickets_resumed: 0, ..SERVER };
-    dialogue.serving().tls = Some(server::Tls { handshake: one, padding: None });
+    dialogue.serving().tls = Some(server::Tls { handshake: one, padding: None, https: None });
     dialogue.client.workers = 1;
     dialogue.client.queries = 5;
     let received = payloads(&run(plan(&dialogue)), "received");
@@ -275,6 +278,42 @@ fn a_server_may_lose_patience_during_the_handshake() {
     assert!(matches!(fates, Column::Text(names) if *names == ["closed"; 3]), "{fates:?}");
 }
 
+/// RFC 8484: as many round trips as TLS; HTTP/2's frames are around each message, and settings before the
+/// first. The lengths are those of kdig and BIND, as captured.
+#[test]
+fn https_takes_as_many_round_trips_as_tls() {
+    let https = (
+        Requests { preface: 39, fields: 62, fields_again: 20 },
+        Responses { settings: 15, acknowledges_apart: true, fields: 35, fields_again: 8 },
+    );
+    let mut dialogue = dialogue(CLIENT, SERVER);
+    dialogue.asking().reuse = kept();
+    dialogue.asking().tls =
+        Some(client::Tls { handshake: CLIENT, padding: None, https: Some(https.0) });
+    assert_eq!(
+        dialogue.plan().check().map_err(|why| why.to_string()),
+        Err("dns: https: the server has none".to_owned())
+    );
+    dialogue.serving().tls =
+        Some(server::Tls { handshake: SERVER, padding: None, https: Some(https.1) });
+    let simulation = run(plan(&dialogue));
+    assert_trips(&simulation, &[3.0, 1.0, 1.0]);
+    let table = table(&simulation, "attempts");
+    let (_, transport) = table.columns.iter().find(|(name, _)| *name == "transport").expect("it");
+    assert!(matches!(transport, Column::Text(names) if *names == ["https"; 3]));
+    // A query of 40 bytes and a reply of 745; a record for each write.
+    let bytes = |way: &str| {
+        let (packets, bytes) = (format!("packets_{way}"), format!("bytes_{way}"));
+        let packets = attempts(&simulation, &packets);
+        attempts(&simulation, &bytes).iter().zip(packets).map(|(b, p)| b - 52.0 * p).collect()
+    };
+    let sent: Vec<f64> = bytes("sent");
+    assert_eq!(sent, [8.0 + 225.0 + 80.0 + 61.0 + 93.0 + 71.0, 31.0 + 51.0 + 71.0, 51.0 + 71.0]);
+    let received: Vec<f64> = bytes("received");
+    let [first, later] = [35.0, 8.0].map(|fields| 22.0 + 18.0 + fields + 745.0);
+    assert_eq!(received, [8.0 + FLIGHT + 510.0 + 37.0 + 31.0 + first, later, later]);
+}
+
 #[test]
 fn what_contradicts_is_named() {
     let said = |change: &dyn Fn(&mut Dialogue)| {
@@ -283,7 +322,7 @@ fn what_contradicts_is_named() {
         dialogue.plan().check().expect_err("it contradicts itself").to_string()
     };
     let early = tls::Client { early_data: true, ..CLIENT };
-    let early = client::Tls { handshake: early, padding: None };
+    let early = client::Tls { handshake: early, padding: None, https: None };
     assert_eq!(
         said(&|dialogue| dialogue.asking().tls = Some(early)),
         "dns: tls: early_data: needs resume"

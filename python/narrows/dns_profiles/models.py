@@ -76,6 +76,13 @@ class ClientTls(BaseModel):
     """Whether a later connection resumes the session of an earlier one."""
     close_notify: bool
     """Whether it says that it closes."""
+    https_preface_bytes: Count | None = None
+    """Over HTTPS (RFC 8484), before its first request: HTTP/2's preface and SETTINGS; not given:
+    it does not speak it, or was not tried."""
+    https_fields_bytes: Count | None = None
+    """The fields of a connection's first request, compressed (RFC 7541)."""
+    https_fields_again_bytes: Count | None = None
+    """The same for later ones."""
 
 
 class ServerTls(BaseModel):
@@ -105,6 +112,19 @@ class ServerTls(BaseModel):
     """Whether its sessions allow early data (0-RTT)."""
     close_notify: bool
     """Whether it says that it closes."""
+    https_settings_bytes: Count | None = None
+    """Over HTTPS (RFC 8484): its SETTINGS and what goes with them; not given: it does not speak
+    it, or was not tried."""
+    https_acknowledges_apart: bool | None = None
+    """Whether it acknowledges the client's SETTINGS in a write of its own."""
+    https_fields_bytes: Count | None = None
+    """The fields of a connection's first response, compressed (RFC 7541)."""
+    https_fields_again_bytes: Count | None = None
+    """The same for later ones."""
+    https_tickets_apart: bool | None = None
+    """Whether each ticket is a write of its own."""
+    https_nagle: bool | None = None
+    """Whether Nagle's algorithm is on."""
 
 
 class Client(Profile):

@@ -314,10 +314,16 @@ def _shared_servers_exist(scenario: Scenario) -> None:
                 "name a group that has",
                 key,
             )
-        if dns.transport == "tls" and not other.speaks_tls:
+        if dns.encrypts and not other.speaks_tls:
             raise refuse(
                 f'"{dns.shares_server}" has no TLS',
                 f"give {dns.shares_server} answers.tls",
+                key,
+            )
+        if dns.transport == "https" and not other.speaks_https:
+            raise refuse(
+                f"how {other.answers.profile} speaks HTTPS is not known",
+                "name a group with another server",
                 key,
             )
         use = dns.connections.tls

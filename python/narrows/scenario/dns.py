@@ -1,7 +1,7 @@
 """Resolver workers in a closed loop, and the server that they ask.
 
-A group asks over UDP, TCP or TLS. `profile` takes the keys that are left out from a real client,
-and `answers.profile` from a real server.
+A group asks over UDP, TCP, TLS or HTTPS. `profile` takes the keys that are left out from a real
+client, and `answers.profile` from a real server.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ class Dns(Group):
     ) | None = None
     """Time-outs of successive attempts over UDP: the name of a schedule, or a list of durations
     such as `["1 s", "3 s"]`. The profile's, or `"windows"`."""
-    transport: Literal["udp", "tcp", "tls"] = "udp"
-    """What carries a query at first: UDP, TCP, or TLS 1.3 on TCP (RFC 7858)."""
+    transport: Literal["udp", "tcp", "tls", "https"] = "udp"
+    """What carries a query at first: UDP, TCP, TLS 1.3 on TCP (RFC 7858), or HTTP/2 over TLS
+    (RFC 8484)."""
     profile: ClientName | None = None
     """A real client, whose habits hold for the keys that are left out (docs/dns-clients.md)."""
     edns_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
@@ -175,13 +176,19 @@ class Dns(Group):
 
     def _tls_is_possible(self, known: dns_profiles.Client | None) -> None:
         use = self.connections.tls
-        if self.transport != "tls":
+        if not self.encrypts:
             if use is not None:
                 raise refuse("is of no use without TLS", 'set transport = "tls"', "connections.tls")
         elif known is not None and known.tls is None:
             raise refuse(
                 f"how {self.profile} speaks TLS is not known",
                 'leave the profile out, or name "dig" or "kdig"',
+                "profile",
+            )
+        elif self.transport == "https" and not self._knows_https(known):
+            raise refuse(
+                f"how {self.profile} speaks HTTPS is not known",
+                'leave the profile out, or name "kdig"',
                 "profile",
             )
         if self.speaks_tls and self.answers.stateless:
@@ -192,7 +199,13 @@ class Dns(Group):
                 "name another server, or leave the profile out",
                 "answers.profile",
             )
-        if self.transport == "tls" and self.shares_server is None and not self.answers.tcp:
+        if self.transport == "https" and self.shares_server is None and not self.speaks_https:
+            raise refuse(
+                f"how {self.answers.profile} speaks HTTPS is not known",
+                "name another server, or leave the profile out",
+                "answers.profile",
+            )
+        if self.encrypts and self.shares_server is None and not self.answers.tcp:
             raise refuse("is what TLS needs", "leave it out", "answers.tcp")
         if use is None or not use.early_data:
             return
@@ -209,10 +222,26 @@ class Dns(Group):
                 "connections.tls.early_data",
             )
 
+    @staticmethod
+    def _knows_https(known: dns_profiles.Client | None) -> bool:
+        tls = known.tls if known else None
+        return tls is None or tls.https_preface_bytes is not None
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether the clients ask over TLS, by HTTP or not."""
+        return self.transport in ("tls", "https")
+
+    @property
+    def speaks_https(self) -> bool:
+        """Whether the group's server speaks HTTPS."""
+        known = self.answers.known_tls
+        return self.speaks_tls and (known is None or known.https_settings_bytes is not None)
+
     @property
     def speaks_tls(self) -> bool:
         """Whether the group's server speaks TLS."""
-        return self.answers.tls is not None or self.transport == "tls"
+        return self.answers.tls is not None or self.encrypts
 
     @property
     def takes_early_data(self) -> bool:
@@ -243,7 +272,7 @@ class Dns(Group):
     def _pads(self) -> bool:
         known = self._known()
         use = self.connections.tls or TlsUse()
-        return self.transport == "tls" and bool(use.pads(known.tls if known else None))
+        return self.encrypts and bool(use.pads(known.tls if known else None))
 
     @property
     def uses_tcp(self) -> bool:
@@ -357,8 +386,7 @@ class Dns(Group):
         if self.uses_tcp:
             fast_open = self.connections.uses_fast_open(known)
             ends = planner.tcp_settings(self._client_tcp(known), fast_open=fast_open)
-            over_udp, over_tls = self.transport == "udp", self.transport == "tls"
-            tcp = self.connections.plan(known, ends, over_udp=over_udp, over_tls=over_tls)
+            tcp = self.connections.plan(known, ends, self.transport)
         client = self.application(
             "dns-client",
             server=server,
@@ -378,6 +406,9 @@ class Dns(Group):
         if self.shares_server is not None:
             return [client]
         nagle = self.answers.uses_nagle()
+        known_tls = self.answers.known_tls
+        if self.transport == "https" and self.answers.nagle is None and known_tls is not None:
+            nagle = known_tls.https_nagle
         if nagle is None and self.speaks_tls and self.tcp.nagle is None:
             # Tickets would be before each first reply.
             nagle = False
@@ -392,13 +423,15 @@ class Dns(Group):
                 "dns-server",
                 service=self.service,
                 service_jitter_mean=self.service_jitter_mean,
-                **self.answers.plan(ends, over_tls=self.speaks_tls),
+                **self.answers.plan(
+                    ends, over_tls=self.speaks_tls, over_https=self.transport == "https"
+                ),
             ),
         ]
 
     def _client_tcp(self, known: dns_profiles.Client | None) -> Tcp:
         """TCP settings of the client's end; with TLS most programs turn Nagle's algorithm off."""
-        if self.transport != "tls" or self.tcp.nagle is not None:
+        if not self.encrypts or self.tcp.nagle is not None:
             return self.tcp
         nagle = bool(known and known.tls and known.tls.nagle)
         return self.tcp.model_copy(update={"nagle": nagle})

@@ -1,6 +1,7 @@
-"""DNS over TLS 1.3 (RFC 7858, RFC 8446): certificates, sessions, early data, padding.
+"""DNS over TLS 1.3 (RFC 7858, RFC 8446): certificates, sessions, early data, padding; HTTPS.
 
-What the simulator counts is bytes and writes; `crates/sim/src/transport/tls.rs` says which.
+What the simulator counts is bytes and writes; `crates/sim/src/transport/tls.rs` and
+`crates/sim/src/application/dns/https.rs` say which.
 """
 
 from __future__ import annotations
@@ -53,8 +54,12 @@ OPENSSL_CLIENT = ClientTls(
     padding_bytes=128,
     resumption=False,
     close_notify=False,
+    https_preface_bytes=39,
+    https_fields_bytes=62,
+    https_fields_again_bytes=20,
 )
-"""OpenSSL 3.0 as Python uses it (captures tls-resumed), without Nagle's algorithm."""
+"""OpenSSL 3.0 as Python uses it (captures tls-resumed), without Nagle's algorithm; HTTP/2 is
+kdig's."""
 OPENSSL_SERVER = ServerTls(
     hash_bytes=48,
     groups_bytes=26,
@@ -66,12 +71,20 @@ OPENSSL_SERVER = ServerTls(
     padding_bytes=468,
     early_data=False,
     close_notify=False,
+    https_settings_bytes=15,
+    https_acknowledges_apart=True,
+    https_fields_bytes=35,
+    https_fields_again_bytes=8,
+    https_tickets_apart=True,
+    https_nagle=False,
 )
-"""OpenSSL 3.0, with replies padded as RFC 8467 recommends."""
+"""OpenSSL 3.0, with replies padded as RFC 8467 recommends; HTTP/2 is BIND's."""
 
 Block = Annotated[Size, Field(ge=0, le=65_535)]
 CertificateSize = Annotated[Size, Field(ge=100, le=65_535)]
-_DOT = len("dot")
+_ALPN = {"tls": len("dot"), "https": len("h2")}
+"""The names of application protocols (RFC 7858; RFC 9113, 3.1)."""
+_AROUND_ALPN = 4 + 2 + 1
 
 
 class TlsUse(Table):
@@ -98,20 +111,34 @@ class TlsUse(Table):
         """Whether a later connection takes up a session."""
         return (profile or OPENSSL_CLIENT).resumption if self.resume is None else self.resume
 
-    def plan(self, profile: ClientTls | None) -> dict[str, Any]:
+    def plan(self, profile: ClientTls | None, transport: str) -> dict[str, Any]:
         """The plan's form; `profile` gives what is left out."""
         known = profile or OPENSSL_CLIENT
+        over_https = transport == "https"
+        hello = known.hello_bytes if self.hello is None else self.hello
+        if over_https and self.hello is None:
+            # HTTP/2 needs a name, `dot` may be left out.
+            hello += _ALPN["https"] - _ALPN["tls"] if known.alpn else _AROUND_ALPN + _ALPN["https"]
         handshake = {
-            "hello": known.hello_bytes if self.hello is None else self.hello,
+            "hello": hello,
             "pads_hello": known.pads_hello,
             "key_share": known.key_share_bytes,
-            "alpn": _DOT if known.alpn else 0,
+            "alpn": _ALPN[transport] if known.alpn or over_https else 0,
             "apart": known.apart,
             "resume": self.resumes(profile),
             "early_data": self.early_data,
             "close_notify": known.close_notify,
         }
-        return {"handshake": handshake, "padding": self.pads(profile) or None}
+        https = {
+            "preface": known.https_preface_bytes,
+            "fields": known.https_fields_bytes,
+            "fields_again": known.https_fields_again_bytes,
+        }
+        return {
+            "handshake": handshake,
+            "padding": self.pads(profile) or None,
+            "https": https if over_https else None,
+        }
 
 
 class TlsAnswers(Table):
@@ -142,9 +169,15 @@ class TlsAnswers(Table):
         known = profile or OPENSSL_SERVER
         return known.early_data if self.early_data is None else self.early_data
 
-    def plan(self, profile: ServerTls | None) -> dict[str, Any]:
-        """The plan's form; `profile` gives what is left out."""
+    def plan(self, profile: ServerTls | None, *, over_https: bool) -> dict[str, Any]:
+        """The plan's form; `profile` gives what is left out.
+
+        Args:
+            profile: How the server's program speaks TLS.
+            over_https: Whether the group asks by HTTPS.
+        """
         known = profile or OPENSSL_SERVER
+        apart = known.https_tickets_apart if over_https else known.tickets_apart
         if isinstance(self.certificates, str):
             certificates, key, _ = CHAINS[self.certificates]
         else:
@@ -155,16 +188,26 @@ class TlsAnswers(Table):
             "signature": SIGNATURES[self.key or key],
             "hash": known.hash_bytes,
             "groups": known.groups_bytes,
-            "alpn": known.alpn,
+            "alpn": known.alpn or over_https,
             "ticket": known.ticket_bytes if self.ticket_size is None else self.ticket_size,
             "tickets": known.tickets if self.tickets is None else self.tickets,
             "tickets_resumed": min(
                 known.tickets_resumed, 100 if self.tickets is None else self.tickets
             ),
-            "tickets_apart": known.tickets_apart,
+            "tickets_apart": apart,
             "early_data": self.takes_early_data(profile),
             "write": known.write_bytes,
             "close_notify": known.close_notify,
         }
         padding = known.padding_bytes if self.padding is None else self.padding
-        return {"handshake": handshake, "padding": padding or None}
+        https = {
+            "settings": known.https_settings_bytes,
+            "acknowledges_apart": known.https_acknowledges_apart,
+            "fields": known.https_fields_bytes,
+            "fields_again": known.https_fields_again_bytes,
+        }
+        return {
+            "handshake": handshake,
+            "padding": padding or None,
+            "https": None if known.https_settings_bytes is None else https,
+        }

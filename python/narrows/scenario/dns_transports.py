@@ -132,7 +132,7 @@ class ConnectionUse(Table):
     """TCP Fast Open (RFC 7413): the first connection asks for a cookie, and the SYN of each later
     one carries its first query, where `answers.fast_open` lets it. The profile's, or false."""
     tls: TlsUse | None = None
-    """How they speak TLS, where that is the transport."""
+    """How they speak TLS, where that is the transport, or below HTTPS."""
 
     def uses_fast_open(self, profile: dns_profiles.Client | None) -> bool:
         """Whether SYNs ask for cookies and carry queries; `profile` gives what is left out."""
@@ -155,16 +155,13 @@ class ConnectionUse(Table):
                     f"connections.{key}",
                 )
 
-    def plan(
-        self, profile: dns_profiles.Client | None, tcp: int, *, over_udp: bool, over_tls: bool
-    ) -> dict[str, Any]:
+    def plan(self, profile: dns_profiles.Client | None, tcp: int, transport: str) -> dict[str, Any]:
         """The plan's form.
 
         Args:
             profile: Gives what is left out.
             tcp: The index of TCP's settings.
-            over_udp: Whether the client asks over UDP as well.
-            over_tls: Whether it encrypts.
+            transport: What the client asks over at first.
         """
         reuse: Any = "never"
         if self._is_kept(profile):
@@ -183,7 +180,9 @@ class ConnectionUse(Table):
                     "after_silence": profile is not None and profile.tcp_after_silence,
                 }
             }
-        tls = (self.tls or TlsUse()).plan(profile.tls if profile else None) if over_tls else None
+        tls = None
+        if transport in ("tls", "https"):
+            tls = (self.tls or TlsUse()).plan(profile.tls if profile else None, transport)
         connect, answer, between = self.connect_timeout, self.answer_timeout, self.udp_between
         if profile is not None:
             connect = _span(profile.tcp_connect_timeout_s) if connect is None else connect
@@ -195,7 +194,7 @@ class ConnectionUse(Table):
             "connect_timeout": connect,
             "answer_timeout": answer,
             "attempts": self._attempts(profile),
-            "udp_between": bool(between) and over_udp,
+            "udp_between": bool(between) and transport == "udp",
             "refused_together": self._refused_together(profile),
             "length_apart": self.writes == "apart",
             "tls": tls,
@@ -279,8 +278,8 @@ class Answers(Table):
     as a datagram would, the reply leaves at once, and the client alone mends losses. Second queries
     on a connection, zone transfers and what UDP does not hold go to ordinary TCP and its limits."""
     tls: TlsAnswers | None = None
-    """How the server speaks TLS (port 853). If left out, it speaks TLS only
-    where this group's `transport` is `"tls"`."""
+    """How the server speaks TLS (port 853), also below HTTPS (port 443). If left out, it speaks TLS
+    only where this group's `transport` is `"tls"` or `"https"`."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Answers:
@@ -319,13 +318,17 @@ class Answers(Table):
             return None
         return known.segment_bytes + _TIMESTAMPS
 
-    def plan(self, tcp: int, *, over_tls: bool) -> dict[str, Any]:
+    def plan(self, tcp: int, *, over_tls: bool, over_https: bool) -> dict[str, Any]:
         """What the plan's server has beside its service times.
 
         Args:
             tcp: The index of TCP's settings.
             over_tls: Whether it speaks TLS.
+            over_https: Whether its own clients ask by HTTPS.
         """
+        tls = None
+        if over_tls:
+            tls = (self.tls or TlsAnswers()).plan(self.known_tls, over_https=over_https)
         known = None if self.profile is None else dns_profiles.server(self.profile)
         udp_size = self.udp_size or (known.udp_bytes if known else 65_507)
         if not self.tcp:
@@ -371,7 +374,7 @@ class Answers(Table):
                     "cookies": self.syncookies or "when-full",
                 },
                 "stateless": self.stateless,
-                "tls": (self.tls or TlsAnswers()).plan(self.known_tls) if over_tls else None,
+                "tls": tls,
             },
         }
 

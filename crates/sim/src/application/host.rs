@@ -294,6 +294,12 @@ impl Host<'_> {
     /// Writes a message in two writes: the first `apart` of its bytes leave before the rest is
     /// written.
     pub fn send_apart(&mut self, socket: Socket, apart: u32, message: Message) {
+        self.send_part(socket, apart);
+        self.send(socket, Message { bytes: message.bytes - apart, ..message });
+    }
+
+    /// Writes bytes that belong to the next message, and leave before the rest of it is written.
+    pub fn send_part(&mut self, socket: Socket, apart: u32) {
         if let Some(spoken) = self.flows.spoken_mut() {
             spoken.write_part(socket, apart);
         }
@@ -304,7 +310,6 @@ impl Host<'_> {
             endpoint.write(cx.config, cx.now, u64::from(bytes));
         });
         self.flush(socket);
-        self.send(socket, Message { bytes: message.bytes - apart, ..message });
     }
 
     /// Sends what was written so far, rather than when the call is over.

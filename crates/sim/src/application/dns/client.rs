@@ -14,7 +14,10 @@ use narrows_units::{Span, Time};
 use super::connections::{self, Asked, Connections, Crossed};
 pub use super::connections::{Kept, Reuse};
 use super::exchange::{Exchange, Sizes};
-use super::{HEADER, LENGTH, PADDED, PORT, TLS_PORT, WITHOUT_EDNS, is_truncated, padded};
+use super::https::Requests;
+use super::{
+    HEADER, HTTPS, HTTPS_PORT, LENGTH, PADDED, PORT, TLS_PORT, WITHOUT_EDNS, is_truncated, padded,
+};
 use crate::application::{
     Application, Association, Closed, Datagram, Host, Lost, Message, Settings, Socket, Use,
 };
@@ -128,6 +131,9 @@ pub struct Tls {
     pub handshake: tls::Client,
     /// Queries are padded to a multiple of so many bytes (RFC 8467); `None`: they are not.
     pub padding: Option<u32>,
+    /// It speaks HTTP (RFC 8484); `None`: it puts a length before each query.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub https: Option<Requests>,
 }
 
 #[cfg(feature = "serde")]
@@ -166,6 +172,9 @@ impl Tls {
         if self.padding.is_some_and(|block| !(1..=u32::from(u16::MAX)).contains(&block)) {
             return Err("padding: must be 1 to 65535".into());
         }
+        if let Some(https) = &self.https {
+            https.check().map_err(|why| format!("https: {why}"))?;
+        }
         self.handshake.check()
     }
 }
@@ -173,7 +182,11 @@ impl Tls {
 impl Tcp {
     /// What carries an attempt, and the server's port.
     fn transport(&self) -> (Transport, u16) {
-        if self.tls.is_some() { (Transport::Tls, TLS_PORT) } else { (Transport::Tcp, PORT) }
+        match &self.tls {
+            None => (Transport::Tcp, PORT),
+            Some(Tls { https: None, .. }) => (Transport::Tls, TLS_PORT),
+            Some(Tls { https: Some(_), .. }) => (Transport::Https, HTTPS_PORT),
+        }
     }
 }
 
@@ -229,7 +242,11 @@ impl Settings for Client {
                         return Err("tls: excludes udp".into());
                     }
                     match &plan.applications[self.server].kind {
-                        Kind::DnsServer(server) if server.speaks_tls() => {}
+                        Kind::DnsServer(server) if server.speaks_tls() => {
+                            if tls.https.is_some() && !server.speaks_https() {
+                                return Err("https: the server has none".into());
+                            }
+                        }
                         _ => return Err("tls: the server has none".into()),
                     }
                 }
@@ -656,6 +673,15 @@ impl Workers {
         let (query, note) = padding.map_or((query, 0), |block| (padded(query, block), PADDED));
         let [lengths, takes] = worker.exchange.wanted().notes();
         let notes = [lengths, takes | note];
+        if let Some(https) = tcp.tls.and_then(|tls| tls.https) {
+            let written = https.written(query, asked.turn);
+            for part in written.apart.into_iter().filter(|&part| part > 0) {
+                host.send_part(socket, part);
+            }
+            let notes = [lengths, takes | note | HTTPS];
+            host.send(socket, Message { bytes: written.last, tag: asked.row, notes });
+            return;
+        }
         let message = Message { bytes: LENGTH + query, tag: asked.row, notes };
         if tcp.length_apart {
             host.send_apart(socket, LENGTH, message);

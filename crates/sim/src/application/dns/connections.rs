@@ -55,6 +55,8 @@ pub(super) struct Asked {
     pub(super) before: Crossed,
     /// It is in the SYN (RFC 7413), or behind the hello of TLS (RFC 8446, 2.3).
     pub(super) early: bool,
+    /// The connection's query of this number, from one.
+    pub(super) turn: u32,
 }
 
 /// IP packets and their bytes that have crossed a connection: from the client, and to it.
@@ -156,8 +158,8 @@ impl Connections {
         let before = Crossed::until_now(host, connection.socket);
         // The first one alone is written before the SYN leaves.
         let early = connection.queries == 0 && host.takes_early_data(connection.socket);
-        let asked = Asked { worker, row, before, early };
         connection.queries += 1;
+        let asked = Asked { worker, row, before, early, turn: connection.queries };
         connection.waiting.push(asked);
         connection.due = MaybeTime::NONE;
         (asked, connection)

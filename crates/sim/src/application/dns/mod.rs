@@ -7,6 +7,7 @@
 pub mod client;
 mod connections;
 pub mod exchange;
+pub mod https;
 pub mod server;
 pub(super) mod slab;
 
@@ -17,6 +18,9 @@ pub const PORT: u16 = 53;
 
 /// The server's port for TLS (RFC 7858, 3.1).
 pub const TLS_PORT: u16 = 853;
+
+/// The server's port for HTTPS (RFC 9110, 4.2.2).
+pub const HTTPS_PORT: u16 = 443;
 
 /// A DNS message without its question (RFC 1035, 4.1.1).
 pub const HEADER: u32 = 12;
@@ -35,6 +39,9 @@ pub(crate) const TRANSFER: u32 = 1 << 31;
 
 /// A query's second note over TCP: it is padded, so that the reply may be (RFC 7830, section 4).
 pub(crate) const PADDED: u32 = 1 << 30;
+
+/// A query's second note over TLS: it came in a request of HTTP, and so does its reply.
+pub(crate) const HTTPS: u32 = 1 << 29;
 
 /// A message with the padding option, whose length is a multiple of `block` (RFC 8467, section 4.1).
 pub(crate) fn padded(message: u32, block: u32) -> u32 {

@@ -11,8 +11,9 @@ use std::collections::VecDeque;
 use narrows_units::{Span, Time};
 
 use super::exchange::Wanted;
+use super::https::Responses;
 use super::slab::Slab;
-use super::{LENGTH, PADDED, TRUNCATED, is_transfer, padded};
+use super::{HTTPS, LENGTH, PADDED, TRUNCATED, is_transfer, padded};
 use crate::application::{
     Application, Association, Closed, Datagram, Host, Message, Settings, Socket, Use, transfer,
 };
@@ -99,12 +100,21 @@ pub struct Tls {
     /// Replies to padded queries are padded to a multiple of so many bytes (RFC 8467); `None`: they are
     /// not.
     pub padding: Option<u32>,
+    /// How it speaks HTTP (RFC 8484); `None`: it does not.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub https: Option<Responses>,
 }
 
 impl Server {
     /// Whether a client may encrypt what it asks.
     pub(crate) fn speaks_tls(&self) -> bool {
         self.tcp.as_ref().is_some_and(|tcp| tcp.tls.is_some())
+    }
+
+    /// Whether a client may ask by HTTP.
+    pub(crate) fn speaks_https(&self) -> bool {
+        let tls = self.tcp.as_ref().and_then(|tcp| tcp.tls);
+        tls.is_some_and(|tls| tls.https.is_some())
     }
 }
 
@@ -143,6 +153,9 @@ impl Settings for Server {
             tls.handshake.check().map_err(|why| format!("tls: {why}"))?;
             if tls.padding.is_some_and(|block| !(1..=u32::from(u16::MAX)).contains(&block)) {
                 return Err("tls: padding: must be 1 to 65535".into());
+            }
+            if let Some(https) = &tls.https {
+                https.check().map_err(|why| format!("https: {why}"))?;
             }
             if tcp.stateless {
                 return Err("tls: needs connections, but the server is stateless".into());
@@ -272,12 +285,24 @@ impl Application for Serving {
         let whole = Wanted::of(&query).whole;
         let padding = tcp.tls.and_then(|tls| tls.padding);
         let padding = padding.filter(|_| query.notes[1] & PADDED != 0);
-        let bytes = LENGTH + padding.map_or(whole, |block| padded(whole, block));
+        let bytes = padding.map_or(whole, |block| padded(whole, block));
+        let https = tcp.tls.and_then(|tls| tls.https).filter(|_| query.notes[1] & HTTPS != 0);
+        let bytes = match https {
+            None => LENGTH + bytes,
+            Some(https) => {
+                if connection.asked == 1 {
+                    for part in https.greeting().into_iter().filter(|&part| part > 0) {
+                        host.send_part(socket, part);
+                    }
+                }
+                https.written(bytes, connection.asked == 1)
+            }
+        };
         let message = if is_transfer(&query) {
             // Many messages, which are made when it is ready.
             query
         } else {
-            Message { bytes, notes: [whole, 0], ..query }
+            Message { bytes, notes: [whole, query.notes[1] & HTTPS], ..query }
         };
         let extra = tcp.extra_service;
         self.prepare(host, Reply { to: To::Connection(socket), message }, extra);
@@ -361,8 +386,8 @@ impl Serving {
             else {
                 break;
             };
-            let send = |host: &mut Host<'_>, message| {
-                if tcp.length_apart {
+            let send = |host: &mut Host<'_>, message: Message| {
+                if tcp.length_apart && message.notes[1] & HTTPS == 0 {
                     host.send_apart(socket, LENGTH, message);
                 } else {
                     host.send(socket, message);

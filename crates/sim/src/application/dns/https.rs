@@ -1,0 +1,145 @@
+//! DNS over HTTPS (RFC 8484): what HTTP/2 puts around messages.
+//!
+//! ```text
+//!   client                                        server
+//!   preface, SETTINGS | HEADERS | DATA   ----->
+//!                                        <-----   SETTINGS | ACK | HEADERS, DATA
+//!   ACK | HEADERS | DATA                 ----->
+//!                                        <-----   HEADERS, DATA
+//! ```
+//!
+//! Source: RFC 9113, 3.4 (preface), 4.1 (frames), 6.5 (SETTINGS); RFC 7541 (HPACK: the fields of a second
+//! request are mostly indices). How kdig, BIND and dnsdist cut frames into writes was captured
+//! (tests/dns_behaviour). A bar above is where a write ends, and with TLS a record.
+//! Differences: one request is one HEADERS and one DATA frame, whatever the message's length, and the
+//! window for a stream (65535 bytes) is never in the way. A client acknowledges the server's SETTINGS when it
+//! asks again, as kdig does. No pings, no GOAWAY.
+
+/// What a client puts around its queries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Requests {
+    /// Bytes before the first request: preface and SETTINGS.
+    pub preface: u32,
+    /// Bytes of the fields of a connection's first request, compressed.
+    pub fields: u32,
+    /// The same for later ones.
+    pub fields_again: u32,
+}
+
+/// What a server puts around its replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Responses {
+    /// Bytes of its SETTINGS, and of what goes with them.
+    pub settings: u32,
+    /// The acknowledgement of the client's SETTINGS is a write of its own; otherwise `settings` has it.
+    pub acknowledges_apart: bool,
+    /// Bytes of the fields of a connection's first response, compressed.
+    pub fields: u32,
+    /// The same for later ones.
+    pub fields_again: u32,
+}
+
+/// A message as it is written: parts that are writes of their own, and the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) apart: [u32; 2],
+    pub(super) last: u32,
+}
+
+impl Requests {
+    pub(super) fn check(&self) -> Result<(), String> {
+        check(&[
+            ("preface", self.preface),
+            ("fields", self.fields),
+            ("fields_again", self.fields_again),
+        ])
+    }
+
+    /// The connection's query number `turn`, from one.
+    pub(super) fn written(&self, query: u32, turn: u32) -> Written {
+        let (before, fields) = match turn {
+            1 => (self.preface, self.fields),
+            2 => (FRAME, self.fields_again),
+            _ => (0, self.fields_again),
+        };
+        Written { apart: [before, FRAME + fields], last: FRAME + query }
+    }
+}
+
+impl Responses {
+    pub(super) fn check(&self) -> Result<(), String> {
+        check(&[
+            ("settings", self.settings),
+            ("fields", self.fields),
+            ("fields_again", self.fields_again),
+        ])
+    }
+
+    /// What the server writes when a connection's first request comes.
+    pub(super) fn greeting(&self) -> [u32; 2] {
+        [self.settings, if self.acknowledges_apart { FRAME } else { 0 }]
+    }
+
+    /// The reply, the connection's first or a later one, in one write.
+    pub(super) fn written(&self, reply: u32, first: bool) -> u32 {
+        2 * FRAME + if first { self.fields } else { self.fields_again } + reply
+    }
+}
+
+fn check(lengths: &[(&str, u32)]) -> Result<(), String> {
+    // RFC 9113, 6.5.2: what every end takes in a frame.
+    match lengths.iter().find(|(_, bytes)| !(1..=16_384).contains(bytes)) {
+        Some((name, _)) => Err(format!("{name}: must be 1 to 16384")),
+        None => Ok(()),
+    }
+}
+
+/// Length, type, flags, stream (RFC 9113, 4.1); an acknowledgement of SETTINGS is nothing else.
+const FRAME: u32 = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::tls::sealed;
+
+    /// Records of kdig 3.2.6, of BIND 9.18 and dnsdist 1.7, as captured.
+    #[test]
+    fn frames_have_the_lengths_of_real_ones() {
+        let kdig = Requests { preface: 39, fields: 62, fields_again: 20 };
+        let records = |written: Written| {
+            let parts = written.apart.into_iter().chain([written.last]);
+            parts.filter(|&part| part > 0).map(sealed).collect::<Vec<_>>()
+        };
+        assert_eq!(records(kdig.written(128, 1)), [61, 93, 159]);
+        assert_eq!(records(kdig.written(128, 2)), [31, 51, 159]);
+        assert_eq!(records(kdig.written(128, 3)), [51, 159]);
+        let bind =
+            Responses { settings: 15, acknowledges_apart: true, fields: 35, fields_again: 8 };
+        assert_eq!(bind.greeting().map(sealed), [37, 31]);
+        assert_eq!(sealed(bind.written(59, true)), 134);
+        assert_eq!(sealed(bind.written(61, false)), 109);
+        let dnsdist =
+            Responses { settings: 43, acknowledges_apart: false, fields: 70, fields_again: 11 };
+        assert_eq!(dnsdist.greeting(), [43, 0]);
+        assert_eq!(sealed(dnsdist.written(183, true)), 293);
+        assert_eq!(sealed(dnsdist.written(185, false)), 236);
+    }
+
+    #[test]
+    fn impossible_lengths_are_named() {
+        let requests = Requests { preface: 0, fields: 62, fields_again: 20 };
+        assert_eq!(requests.check(), Err("preface: must be 1 to 16384".into()));
+    }
+}
