@@ -298,3 +298,28 @@ def test_a_full_disk_is_one_line_and_keeps_what_there_is(
     left = Sweep.load(tmp_path / "s")
     assert (left.status, len(left.runs)) == ("partial", 3)
     assert sweep(small, vary=VARY, seeds=3, workers=1, out=tmp_path / "s").complete
+
+
+def lengths(run: Run) -> dict[str, dict[str, float]]:
+    """A section of figures for `sweep`'s `measure`."""
+    return {"mine": {"end_s": run.end_s}}
+
+
+def test_some_combinations_alone(small: dict[str, Any], tmp_path: Path) -> None:
+    vary = {"queue.limit": ["9000 B", "30000 B"], "traffic.connections": [1, 2]}
+    told: dict[str, Any] = {"vary": vary, "out": tmp_path / "s", "workers": 1}
+    found = sweep(small, **told, only=lambda places: 0 in places)
+    assert (found.status, found.total, len(found.runs)) == ("complete", 3, 3)
+    assert Sweep.load(tmp_path / "s").complete
+    # Another part of the same product goes into the same folder.
+    other = sweep(small, **told, only=lambda places: places == (1, 1))
+    assert (other.status, [run.settings["traffic.connections"] for run in other.runs]) == (
+        "complete",
+        [2],
+    )
+    assert len(sweep(small, **told).runs) == 4
+
+
+def test_a_function_of_ones_own_measures_runs(small: dict[str, Any]) -> None:
+    found = sweep(small, workers=1, measure="tests.sweep.test_sweep:lengths")
+    assert found.table.get_column("mine.end_s").to_list() == [2.0]

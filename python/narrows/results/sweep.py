@@ -108,6 +108,7 @@ class Sweep:
         status: `complete`; `failed` when runs failed or ended early; `partial` when it was
             interrupted; `running` while it runs, or after it was killed.
         folder: Where it is kept; None for nowhere.
+        combinations: How many combinations of values are run; None for all of them.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Sweep:
     status: Status
     folder: Path | None = None
     backend: str = "sim"
+    combinations: int | None = None
 
     @classmethod
     def load(cls, folder: str | Path) -> Sweep:
@@ -141,6 +143,7 @@ class Sweep:
             backend=document["backend"],
             status=document["status"],
             folder=path,
+            combinations=document.get("combinations"),
         )
 
     @cached_property
@@ -157,6 +160,8 @@ class Sweep:
     def total(self) -> int:
         """Runs that the sweep consists of."""
         count = len(self.seeds)
+        if self.combinations is not None:
+            return count * self.combinations
         for axis in self.axes:
             count *= len(axis.values)
         return count
@@ -302,6 +307,7 @@ def read_document(folder: Path) -> dict[str, Any]:
         )
     # Sweeps of early versions do not say it: there was one.
     document.setdefault("backend", "sim")
+    document.setdefault("combinations", None)
     for key, kind in _KEYS.items():
         if not isinstance(document.get(key), kind):
             raise RunFolderError(path, f"is damaged ({key} is missing or of a wrong type)", _AGAIN)
@@ -373,7 +379,7 @@ _ROW: dict[str, type | tuple[type, ...]] = {
 }
 
 
-_KEYS: dict[str, type] = {
+_KEYS: dict[str, type | tuple[type, ...]] = {
     "backend": str,
     "narrows": str,
     "name": str,
@@ -381,6 +387,7 @@ _KEYS: dict[str, type] = {
     "vary": list,
     "seeds": list,
     "status": str,
+    "combinations": (int, NoneType),
 }
 
 _AGAIN = "run the sweep again in another folder"

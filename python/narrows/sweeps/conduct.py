@@ -21,7 +21,7 @@ from narrows.scenario.reading import read
 from narrows.sweeps.axes import axes_of, seeds_of
 from narrows.sweeps.errors import SweepError
 from narrows.sweeps.local import Event, LocalWorkers
-from narrows.sweeps.plan import Item, make_plan
+from narrows.sweeps.plan import Item, Plan, make_plan
 from narrows.sweeps.store import Store
 from narrows.sweeps.work import job_of
 
@@ -66,6 +66,8 @@ def sweep(
     dask: str | None = None,
     keep_runs: bool = False,
     csv: bool = False,
+    only: Callable[[tuple[int, ...]], bool] | None = None,
+    measure: str | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Sweep:
     """Runs a scenario with every combination of values and every seed.
@@ -86,6 +88,10 @@ def sweep(
         dask: Address of a Dask scheduler, whose workers are used instead of processes.
         keep_runs: Whether whole run folders are kept, below `out`.
         csv: Whether the table is written as CSV, too.
+        only: Says which combinations are run, by the place of each value among its key's; all by
+            default.
+        measure: `MODULE:FUNCTION` that gives sections of figures for a run, by name; they stand in
+            the row's summary beside the run's own.
         progress: Told now and then how far the sweep is.
 
     Raises:
@@ -115,7 +121,7 @@ def sweep(
     def checked(done: int, total: int) -> None:
         tell(Progress(0.0, total * len(numbers), 0, f"checked {done} of {total} combinations"))
 
-    plan = make_plan(base, file, axes, numbers, backend=backend, progress=checked)
+    plan = make_plan(base, file, axes, numbers, backend=backend, only=only, progress=checked)
     with held() as interrupts, Store(plan, folder) as store:
         done = store.done
         missing = [item for item in plan.items() if item.run not in done]
@@ -128,7 +134,7 @@ def sweep(
                 if missing:
                     executor = stack.enter_context(_executor(workers, dask))
                     events = executor.run(
-                        job_of(plan, folder if keep_runs else None), iter(missing)
+                        job_of(plan, folder if keep_runs else None, measure), iter(missing)
                     )
                 for event in events:
                     if event.row is not None:
@@ -143,7 +149,7 @@ def sweep(
             with contextlib.suppress(NarrowsError):
                 store.finish("partial", csv=csv)
             raise
-        return store.finish(_status(store, total, interrupted), csv=csv)
+        return store.finish(_status(plan, store, interrupted), csv=csv)
 
 
 def base_values(
@@ -201,8 +207,8 @@ def _executor(workers: int | None, dask: str | None) -> Executor:
     return LocalWorkers(workers or os.cpu_count() or 1)
 
 
-def _status(store: Store, total: int, interrupted: bool) -> Status:
+def _status(plan: Plan, store: Store, interrupted: bool) -> Status:
     complete = {row["run"] for row in store.rows if row["status"] == "complete"}
-    if len(complete) == total:
+    if plan.runs <= complete:
         return "complete"
     return "partial" if interrupted else "failed"

@@ -12,8 +12,9 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from narrows import _core
@@ -58,12 +59,19 @@ class Plan:
     """Of each combination's scenario."""
     backend: str
     """What does the runs."""
+    whole: bool = True
+    """Whether every combination is in it."""
 
     def items(self) -> Iterator[Item]:
         """All runs, seeds outermost: an interrupted sweep has some seeds of every combination."""
         for seed in self.seeds:
             for places, digest in self.digests.items():
                 yield Item(run_digest(digest, seed), places, seed)
+
+    @cached_property
+    def runs(self) -> frozenset[str]:
+        """The digests of all runs."""
+        return frozenset(item.run for item in self.items())
 
     def values(self, item: Item) -> list[Any]:
         """The values of a run's varied keys."""
@@ -82,6 +90,7 @@ def make_plan(
     seeds: Sequence[int],
     *,
     backend: str = DEFAULT,
+    only: Callable[[tuple[int, ...]], bool] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Plan:
     """Validates every combination, each value alone first, and makes the plan.
@@ -92,6 +101,7 @@ def make_plan(
         axes: What is varied.
         seeds: With each of which every combination is run.
         backend: What does the runs.
+        only: Says which combinations are in it, by the place of each value; all by default.
         progress: Told how many of how many combinations have been checked.
 
     Raises:
@@ -99,7 +109,12 @@ def make_plan(
         BackendError: There is no such backend, or it cannot honour a key of a combination.
         SweepError: The sweep is too large, or two combinations are the same.
     """
+    wanted: Iterable[tuple[int, ...]]
+    wanted = itertools.product(*(range(len(axis.values)) for axis in axes))
     combinations = math.prod(len(axis.values) for axis in axes)
+    if only is not None:
+        wanted = [places for places in wanted if only(places)]
+        combinations = len(wanted)
     if combinations * len(seeds) > MOST_RUNS:
         raise SweepError(
             file,
@@ -127,7 +142,7 @@ def make_plan(
         )
     digests: dict[tuple[int, ...], str] = {}
     known: dict[str, tuple[int, ...]] = {}
-    for places in itertools.product(*(range(len(axis.values)) for axis in axes)):
+    for places in wanted:
         scenario = _scenario(base, file, axes, places)
         chosen.check(scenario)
         digest = scenario_digest(scenario, backend)
@@ -138,7 +153,8 @@ def make_plan(
         digests[places] = digest
         if progress is not None and len(digests) % 64 == 0:
             progress(len(digests), combinations)
-    return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests, backend)
+    whole = only is None
+    return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests, backend, whole)
 
 
 def combined(

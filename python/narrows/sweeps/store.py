@@ -101,16 +101,19 @@ class Store:
     def sweep(self, status: Status) -> Sweep:
         """What there is, in memory."""
         plan = self._plan
+        # A sweep of some combinations may have had others before.
+        rows = [row for row in self.rows if plan.whole or row["run"] in plan.runs]
         return Sweep(
             name=plan.name,
             scenario=plan.base,
             axes=plan.axes,
             seeds=plan.seeds,
-            runs=in_order(self.rows, plan.axes, plan.seeds, self._folder),
+            runs=in_order(rows, plan.axes, plan.seeds, self._folder),
             narrows=_core.version,
             backend=plan.backend,
             status=status,
             folder=self._folder,
+            combinations=None if plan.whole else len(plan.digests),
         )
 
     def finish(self, status: Status, *, csv: bool) -> Sweep:
@@ -219,6 +222,7 @@ class Store:
             "runs": counts,
             "vary": [{"key": axis.key, "values": list(axis.values)} for axis in plan.axes],
             "seeds": list(plan.seeds),
+            "combinations": None if plan.whole else len(plan.digests),
             "scenario": dict(plan.base),
             "files": dict(files),
         }

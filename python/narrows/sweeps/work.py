@@ -6,6 +6,7 @@ from these, and kept for the next seeds.
 
 from __future__ import annotations
 
+import importlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,12 +32,13 @@ class Fatal(Exception):  # noqa: N818 - named after what it is
     """What would go wrong with every other run as well; its text is one line."""
 
 
-def job_of(plan: Plan, keep: Path | None) -> dict[str, Any]:
+def job_of(plan: Plan, keep: Path | None, measure: str | None = None) -> dict[str, Any]:
     """What a worker has to know of a plan, as JSON values.
 
     Args:
         plan: The plan.
         keep: The sweep folder, if whole run folders are to be kept.
+        measure: `MODULE:FUNCTION` that gives more sections of figures for a run.
     """
     return {
         "narrows": _core.version,
@@ -45,6 +47,7 @@ def job_of(plan: Plan, keep: Path | None) -> dict[str, Any]:
         "backend": plan.backend,
         "axes": [[axis.key, list(axis.values)] for axis in plan.axes],
         "keep": None if keep is None else str(keep.absolute()),
+        "measure": measure,
     }
 
 
@@ -59,6 +62,7 @@ class Worker:
         self._backend: str = job["backend"]
         self._axes = tuple(Axis(key, tuple(values)) for key, values in job["axes"])
         self._keep = None if job["keep"] is None else Path(job["keep"])
+        self._measure = _function(job["measure"])
         self._scenarios: OrderedDict[tuple[int, ...], Scenario] = OrderedDict()
 
     def row(self, item: Item, progress: Callable[[float], object] | None = None) -> dict[str, Any]:
@@ -71,6 +75,7 @@ class Worker:
         try:
             scenario = self._scenario(item.places)
             done, folder = self._run(scenario, item, progress)
+            summary = {**done.summary, **self._measure(done)}
         except NarrowsError as error:
             return failed_row(item, values, str(error))
         except MemoryError:
@@ -88,7 +93,7 @@ class Worker:
             "message": "",
             "end_s": done.end_s,
             "events": done.events,
-            "summary": done.summary,
+            "summary": summary,
             "folder": folder,
         }
 
@@ -129,6 +134,14 @@ class Worker:
             if len(self._scenarios) > _KEPT_SCENARIOS:
                 self._scenarios.popitem(last=False)
         return known
+
+
+def _function(name: str | None) -> Callable[[Run], Mapping[str, Any]]:
+    if name is None:
+        return lambda _: {}
+    module, _, function = name.partition(":")
+    found: Callable[[Run], Mapping[str, Any]] = getattr(importlib.import_module(module), function)
+    return found
 
 
 def failed_row(item: Item, values: Sequence[Any], message: str) -> dict[str, Any]:
