@@ -26,6 +26,7 @@ DOCUMENTS = tuple(
         "crates/*/*.md",
         "fuzz/*.md",
         "python/narrows/reproduce/*/README.md",
+        "python/narrows/study/*/README.md",
     )
     for path in sorted(CHECKOUT.glob(pattern))
 )
@@ -131,8 +132,8 @@ def follow(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
             count += 1
         elif block.kind == "indented":
             for command, printed in commands(block):
-                if command.startswith("narrows reproduce"):
-                    continue  # they take minutes: tests/reproduce, and below
+                if command.startswith(("narrows reproduce", "narrows study")):
+                    continue  # they take minutes: tests/reproduce, tests/study, and below
                 output = shell(command.replace("1 2 3 4 5", "1 2"), folder)
                 lines = [line.split() for line in output.splitlines()]
                 for shown in printed:

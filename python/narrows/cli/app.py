@@ -26,6 +26,7 @@ from narrows.cli import (
     run,
     schema,
     size,
+    study,
     sweep,
     sweep_plot,
 )
@@ -78,6 +79,7 @@ for _name, _module in (
     ("import capture", import_capture),
     ("ratio", ratio),
     ("reproduce", reproduce),
+    ("study", study),
     ("probe", probe),
     ("agreement", agreement),
     ("monitor", monitor),

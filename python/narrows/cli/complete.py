@@ -50,6 +50,13 @@ def ids(incomplete: str) -> list[str]:
     return [id for id in known() if id.lower().startswith(incomplete.lower())]
 
 
+def studies(incomplete: str) -> list[str]:
+    """Names of studies."""
+    from narrows.study import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
 def backends(incomplete: str) -> list[str]:
     """Names of backends."""
     from narrows.backends import BACKENDS

@@ -1,0 +1,143 @@
+"""`narrows study`: our own questions, answered by many runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.complete import studies
+from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.options import Json, Quiet
+from narrows.cli.progress import shown
+
+EXAMPLES = """\
+[bold]narrows study dns-transport --quick[/bold] # every transport behind every queue under every
+load, and paper H's worst cell, 3 seeds.
+
+[bold]narrows study dns-transport[/bold] # also longer round trips and replies, and paths that drop,
+5 seeds; the same command again does what is missing.
+
+[bold]narrows study dns-transport --transport udp --transport tcp-kept --queue red-ecn --json[/bold]
+# a part of it.
+
+Exit codes: 0 every run is complete; 1 runs failed, the others are kept; 2 bad input; 130
+interrupted. After 1 and 130 there is a report of what there is, and the same command does what is
+missing.
+"""
+
+SHOWN_FAILURES = 3
+"""Failed runs that are named on the terminal."""
+
+
+def _levels(what: str, names: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        metavar="NAME",
+        help=f"{what} that are run, by name; may be repeated. [dim]default: all[/dim]{names}",
+        show_default=False,
+    )
+    return option
+
+
+def command(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY", help="Which: [bold]dns-transport[/bold].", autocompletion=studies
+        ),
+    ],
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="3 seeds, and no other round trips, replies and paths."),
+    ] = False,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1000,
+            help="Runs of each cell. [dim]default: 5, with --quick 3[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    transport: Annotated[list[str] | None, _levels("Transports", "")] = None,
+    queue: Annotated[list[str] | None, _levels("Queues", "")] = None,
+    load: Annotated[list[str] | None, _levels("Loads", "")] = None,
+    path: Annotated[list[str] | None, _levels("Paths", "")] = None,
+    round_trip: Annotated[list[str] | None, _levels("Round trips", "")] = None,
+    reply: Annotated[list[str] | None, _levels("Lengths of replies", "")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The study's folder; one that holds a part of it is gone on with. "
+            "[dim]default: runs/study-STUDY[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=4096,
+            metavar="N",
+            help="Processes. [dim]default: the number of cores[/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    json_output: Json = False,
+    quiet: Quiet = False,
+) -> Exit:
+    """Run a study: what it found in sentences, heat maps, and a table of every cell."""
+    from narrows.scenario.faults import nearest
+    from narrows.study import dns_transport, names
+    from narrows.study.dns_transport.output import print_study, write
+    from narrows.sweeps import Progress
+
+    if name not in names():
+        hint = nearest(name, names()) or f"one of {', '.join(names())}"
+        raise UserError(f"{name!r} is no study; hint: {hint}")
+    given = {
+        "transport": transport,
+        "queue": queue,
+        "load": load,
+        "path": path,
+        "round_trip": round_trip,
+        "reply": reply,
+    }
+    folder = out or Path("runs") / f"study-{name}"
+    with shown(name, quiet=quiet) as update:
+
+        def progress(at: Progress) -> None:
+            label = ", ".join(filter(None, (f"{int(at.done)} of {at.total} runs", at.label)))
+            left = at.total - at.before
+            update((at.done - at.before) / left if left else 1.0, label)
+
+        study = dns_transport(
+            out=folder,
+            quick=quick,
+            seeds=seeds,
+            levels={factor: names or [] for factor, names in given.items()},
+            workers=workers,
+            progress=progress,
+        )
+    try:
+        write(study, folder)
+    finally:
+        # A full disk does not take it away.
+        if json_output:
+            print(json.dumps(study.document(), indent=2, allow_nan=False))
+        else:
+            print_study(study, sys.stdout)
+    for line in study.failures[:SHOWN_FAILURES]:
+        say(f"failed: {line}")
+    if len(study.failures) > SHOWN_FAILURES:
+        say(f"failed: {len(study.failures) - SHOWN_FAILURES} more; all are in study.json")
+    if not quiet:
+        say(f"wrote {folder / 'report.html'}")
+    if study.status == "partial":
+        say(f"interrupted after {study.runs.height} runs; the same command goes on")
+        return Exit.INTERRUPTED
+    return Exit.DONE if study.status == "complete" else Exit.FAILED

@@ -1,0 +1,66 @@
+"""What an answer costs the server in processor time, from what `make bench-gateway` measured.
+
+The bench's folder that comes with narrows has BIND, NSD and Knot over UDP, over the kernel's TCP
+and behind the gateway, each query on a connection of its own, at 5000 queries a second. It has no
+figures for kept connections, TLS, HTTPS or QUIC: such cells have none here.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from functools import cache
+
+from narrows.reproduce.hayes_2010.measure import BENCH
+from narrows.results.gateway_bench import GatewayBench
+from narrows.study.dns_transport.factors import transport
+
+__all__ = ["RATE", "SERVERS", "per_answer", "source"]
+
+RATE = 5000.0
+"""Queries a second at which the server's time is taken."""
+
+SERVERS = ("bind", "nsd", "knot")
+
+
+@cache
+def _bench() -> GatewayBench:
+    return GatewayBench.load(BENCH)
+
+
+@cache
+def _us_per_query(server: str, arm: str) -> float:
+    return statistics.median(_bench().us_per_query(server, arm, RATE))
+
+
+def per_answer(name: str, figures: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Microseconds of the server's processor for each answered query, by server.
+
+    Queries that reached the server count, whether their answers arrived or not.
+    """
+    arms = transport(name).bench
+    carried = {
+        key.removesuffix("_per_answer"): value
+        for key, value in figures.items()
+        if key.endswith("_per_answer") and key not in ("packets_per_answer", "bytes_per_answer")
+    }
+    if not arms or not carried or not carried.keys() <= arms.keys() or None in carried.values():
+        return {f"cpu_{server}_us": None for server in SERVERS}
+    return {
+        f"cpu_{server}_us": sum(
+            (value or 0.0) * _us_per_query(server, arms[over]) for over, value in carried.items()
+        )
+        for server in SERVERS
+    }
+
+
+def source() -> str:
+    """Where the figures come from, in words."""
+    host = _bench().host
+    return (
+        f"Processor time: make bench-gateway at {RATE:.0f} queries a second, each on a connection "
+        f"of its own, on {host.get('processor', '?')} with Linux {host.get('kernel', '?')} "
+        f"({', '.join(host.get('servers', {}).values())}), kernel and server together, median of "
+        f"{_bench().settings.get('rounds', '?')} rounds. Kept connections, TLS, HTTPS and QUIC "
+        "were not measured, so their cells have none. Long replies were not measured either."
+    )

@@ -1,0 +1,172 @@
+"""Which part of the product of all factors is run.
+
+The whole product would be tens of thousands of cells, most of which say what their neighbours say.
+The *base plane* has every transport behind every queue under every load, on a clean path of 20 ms
+with replies of 100 bytes. The *variations* take that plane with one longer round trip or one longer
+reply, and, for two queues and two loads, each path that drops something together with each longer
+reply (with short replies, such a path drops nothing). `paper-h` is the worst cell of paper H in its
+own test bed, with every transport, and with its routers' neighbours found by ARP or known.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from narrows.errors import NarrowsError
+from narrows.scenario.faults import nearest
+from narrows.study.dns_transport.factors import TRANSPORTS, Factor, Level, factors
+from narrows.study.dns_transport.network import network, testbed
+
+__all__ = ["PAPER_H", "Block", "UnknownLevel", "blocks", "load_names"]
+
+PAPER_H = "paper-h"
+"""The load of paper H's worst cell: a name beside the levels of the factor `load`."""
+
+_PATH_QUEUES = ("fifo", "fq-codel")
+_PATH_LOADS = ("downloads", "none")
+
+
+class UnknownLevel(NarrowsError):  # noqa: N818 - named after what it is
+    """A level that no factor has; the message is one line and names the nearest."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of the study that is one sweep."""
+
+    name: str
+    """Of its folder."""
+    scenario: Mapping[str, Any]
+    factors: tuple[Factor, ...]
+    only: Callable[[tuple[int, ...]], bool]
+    fixed: Mapping[str, str]
+    """What its cells have for the factors that it does not vary."""
+
+    @property
+    def vary(self) -> dict[str, list[Any]]:
+        """What the sweep varies."""
+        return {factor.key: [level.value for level in factor.levels] for factor in self.factors}
+
+    @property
+    def combinations(self) -> int:
+        """How many cells it has."""
+        ranges = (range(len(factor.levels)) for factor in self.factors)
+        return sum(map(self.only, itertools.product(*ranges)))
+
+
+def load_names() -> list[str]:
+    """The loads, that of paper H's worst cell among them."""
+    load = next(factor for factor in factors() if factor.name == "load")
+    return [*(level.name for level in load.levels), PAPER_H]
+
+
+def blocks(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Block]:
+    """What is run.
+
+    Args:
+        wanted: Names of levels by factor; a factor that is left out, or empty, has all of them.
+        variations: Whether round trips, replies and paths are varied, or the base plane alone.
+
+    Raises:
+        UnknownLevel: A factor has no such level.
+    """
+    chosen = _chosen(wanted)
+    found = []
+    loads = [name for name in chosen["load"] if name != PAPER_H]
+    if loads:
+        found.append(_product(chosen, variations=variations))
+    if PAPER_H in chosen["load"] and "red-ecn" in chosen["queue"]:
+        found.append(_paper_h(chosen["transport"]))
+    return found
+
+
+def _chosen(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    chosen = {}
+    for factor in factors():
+        known = [level.name for level in factor.levels]
+        if factor.name == "load":
+            known = load_names()
+        given = list(wanted.get(factor.name) or known)
+        for name in given:
+            if name not in known:
+                hint = nearest(name, known)
+                more = hint or f"one of {', '.join(known)}"
+                raise UnknownLevel(f"{name!r} is no {factor.title} of this study; hint: {more}")
+        chosen[factor.name] = given
+    return chosen
+
+
+def _product(chosen: Mapping[str, Sequence[str]], *, variations: bool) -> Block:
+    all_factors = factors()
+    allowed = [
+        {place for place, level in enumerate(factor.levels) if level.name in chosen[factor.name]}
+        for factor in all_factors
+    ]
+
+    def only(places: tuple[int, ...]) -> bool:
+        if not all(place in places_of for place, places_of in zip(places, allowed, strict=True)):
+            return False
+        at = {
+            factor.name: factor.levels[place].name
+            for factor, place in zip(all_factors, places, strict=True)
+        }
+        other = {
+            factor.name
+            for factor, place in zip(all_factors, places, strict=True)
+            if place > 0 and factor.name in ("path", "round_trip", "reply")
+        }
+        if not other:
+            return True
+        if not variations:
+            return False
+        if "path" in other:
+            few = at["queue"] in _PATH_QUEUES and at["load"] in _PATH_LOADS
+            return few and other == {"path", "reply"}
+        return len(other) == 1
+
+    return Block("product", network(), all_factors, only, {"neighbours": "arp"})
+
+
+def _paper_h(transports: Sequence[str]) -> Block:
+    scenario = copy.deepcopy(testbed())
+    scenario["duration"] = "300 s"
+    links = {link["name"]: link for link in scenario["links"]}
+    # Its settings for 200 ms, 20±5 ms, as the reproduction has them.
+    links["bottleneck"]["queue"].update(
+        {"limit": "250000 B", "min": "12374 B", "max": "137374 B", "burst": 38}
+    )
+    links["internet"]["delay"] = "20 ms"
+    links["internet"]["jitter"]["deviation"] = "5 ms"
+    scenario["traffic"][0]["ecn_share"] = 1.0
+    (group,) = scenario["dns"]
+    # The same lengths as messages, which every transport has; fewer queries, as this is not about
+    # the third digit.
+    del group["query_size"], group["reply_size"], group["retry"]
+    group |= {
+        "messages": {"query": "36 B", "reply": "72 B"},
+        "warm_up": 10,
+        "queries": 40,
+        "gives_up": "17 s",
+    }
+    lines = tuple(Level(line.name, line.title, [{**group, **line.keys}]) for line in TRANSPORTS)
+    neighbours = (Level("arp", "with ARP", "arp"), Level("known", "without ARP", "known"))
+    varied = (
+        Factor("transport", "transport", "dns", lines),
+        Factor("neighbours", "neighbours", "links.bottleneck.neighbours", neighbours),
+    )
+
+    def only(places: tuple[int, ...]) -> bool:
+        return lines[places[0]].name in transports
+
+    fixed = {
+        "queue": "red-ecn",
+        "load": PAPER_H,
+        "path": "clean",
+        "round_trip": "40±10ms",
+        "reply": "72B",
+    }
+    return Block("paper-h", scenario, varied, only, fixed)

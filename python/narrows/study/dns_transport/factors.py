@@ -1,0 +1,239 @@
+"""What the study varies: each level of a factor is one line in a table here.
+
+A transport is a name and keys of `[[dns]]`; it needs nothing else. One that this simulator does not
+have yet is left out of the runs and named in the report (`missing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from narrows.study.dns_transport.network import network
+
+__all__ = ["TRANSPORTS", "Factor", "Level", "Transport", "factors", "missing", "transport"]
+
+
+@dataclass(frozen=True)
+class Level:
+    """One value of a factor."""
+
+    name: str
+    title: str
+    value: Any
+    """What the factor's key is set to, as TOML has it."""
+
+
+@dataclass(frozen=True)
+class Transport:
+    """What carries DNS: a line of the table below."""
+
+    name: str
+    title: str
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    """Keys of `[[dns]]` on top of the network's."""
+    bench: Mapping[str, str] = field(default_factory=dict)
+    """Which arm of `make bench-gateway` says what a query costs the server, by what carried it;
+    none where that was not measured."""
+    ecn_of: str = ""
+    """The transport that is the same without ECN."""
+
+
+def _ecn(name: str, title: str, of: str, keys: Mapping[str, Any], **more: Any) -> Transport:
+    return Transport(name, title, {**keys, "tcp": {"ecn": True}}, ecn_of=of, **more)
+
+
+_TCP: dict[str, Any] = {"transport": "tcp"}
+_TCP_KEPT: dict[str, Any] = {"transport": "tcp", "connections": {"reuse": True}}
+_TLS: dict[str, Any] = {"transport": "tls"}
+_TLS_RESUMED: dict[str, Any] = {"transport": "tls", "connections": {"tls": {"resume": True}}}
+_TLS_EARLY: dict[str, Any] = {
+    "transport": "tls",
+    "connections": {"tls": {"resume": True, "early_data": True}},
+    "answers": {"tls": {"early_data": True}},
+}
+_TLS_KEPT: dict[str, Any] = {"transport": "tls", "connections": {"reuse": True}}
+
+TRANSPORTS: tuple[Transport, ...] = (
+    # Windows' five attempts; replies of any length, in fragments above the MTU.
+    Transport("udp", "UDP", {"transport": "udp", "retry": "windows"}, {"udp": "udp"}),
+    # What DNS flag day 2020 asks for; TCP after a truncated reply or two silent attempts.
+    Transport(
+        "udp-tcp",
+        "UDP, then TCP",
+        {
+            "transport": "udp",
+            "retry": ["1 s", "2 s"],
+            "edns_size": "1232 B",
+            "tcp_if_truncated": True,
+            "tcp_if_silent": True,
+        },
+        {"udp": "udp", "tcp": "tcp"},
+    ),
+    Transport("tcp-new", "TCP, new", _TCP, {"tcp": "tcp"}),
+    _ecn("tcp-new-ecn", "TCP, new, ECN", "tcp-new", _TCP, bench={"tcp": "tcp"}),
+    # ECN++: SYN-ACK, FIN and retransmissions can be marked too.
+    Transport(
+        "tcp-new-ecn++",
+        "TCP, new, ECN++",
+        {**_TCP, "tcp": {"ecn": "plus-plus"}},
+        {"tcp": "tcp"},
+        ecn_of="tcp-new",
+    ),
+    Transport("tcp-kept", "TCP, kept", _TCP_KEPT),
+    _ecn("tcp-kept-ecn", "TCP, kept, ECN", "tcp-kept", _TCP_KEPT),
+    # The gateway answers no SYN's offer of ECN, so there is no line with it.
+    Transport(
+        "tcp-stateless",
+        "TCP, stateless",
+        {**_TCP, "answers": {"stateless": True}},
+        {"tcp": "gateway"},
+    ),
+    Transport("tls-new", "TLS, new", _TLS),
+    _ecn("tls-new-ecn", "TLS, new, ECN", "tls-new", _TLS),
+    Transport("tls-resumed", "TLS, resumed", _TLS_RESUMED),
+    _ecn("tls-resumed-ecn", "TLS, resumed, ECN", "tls-resumed", _TLS_RESUMED),
+    Transport("tls-early", "TLS, early data", _TLS_EARLY),
+    _ecn("tls-early-ecn", "TLS, early data, ECN", "tls-early", _TLS_EARLY),
+    Transport("tls-kept", "TLS, kept", _TLS_KEPT),
+    _ecn("tls-kept-ecn", "TLS, kept, ECN", "tls-kept", _TLS_KEPT),
+)
+
+NOT_YET: Mapping[str, str] = {
+    "https": "DNS over HTTPS",
+    "quic": "DNS over QUIC",
+}
+"""What this study should have too, by the value of `transport` that carries it."""
+
+_BYTES = "137500 B"
+"""Paper H's FIFO for 200 ms."""
+
+
+def _red(ecn: bool) -> dict[str, Any]:
+    # Paper H's thresholds for 200 ms (python/narrows/reproduce/harhalakis_2011).
+    return {
+        "kind": "red",
+        "limit": "250000 B",
+        "min": "12374 B",
+        "max": "137374 B",
+        "avpkt": "1400 B",
+        "burst": 38,
+        "probability": 0.1,
+        "bandwidth": "10 Mbit/s",
+        "ecn": ecn,
+    }
+
+
+_DNS_FIRST = {
+    "kind": "prio",
+    "bands": [
+        {
+            "name": "dns",
+            # Ports 53 and 853. DNS over HTTPS shares port 443 with everything else.
+            "match": [{"port": 53}, {"port": 853}],
+            "queue": {"kind": "pfifo", "limit": 100},
+        },
+        {"name": "rest", "queue": {"kind": "bfifo", "limit": _BYTES}},
+    ],
+}
+
+QUEUES: tuple[Level, ...] = (
+    Level("fifo", "FIFO", {"kind": "bfifo", "limit": _BYTES}),
+    Level("red", "RED", _red(ecn=False)),
+    Level("red-ecn", "RED, ECN", _red(ecn=True)),
+    # Linux's defaults: CoDel and PIE without ECN, FQ-CoDel with it.
+    Level("codel", "CoDel", {"kind": "codel"}),
+    Level("pie", "PIE", {"kind": "pie"}),
+    Level("fq-codel", "FQ-CoDel", {"kind": "fq-codel"}),
+    # As many packets of 1514 bytes as the FIFO holds.
+    Level("drr", "DRR", {"kind": "drr", "limit": 91}),
+    Level("prio", "DNS first", _DNS_FIRST),
+)
+
+_DOWNLOADS: dict[str, Any] = {
+    "kind": "bulk",
+    "name": "background",
+    "sender": "downloads",
+    "receiver": "home",
+    "connections": 120,
+    "opener": "receiver",
+    "spread": "1 s",
+    "tcp": {"profile": "linux-6", "congestion": "cubic"},
+}
+# Paper K has 500 sources at 500 Mbit/s: one for each Mbit/s.
+_BURSTS: dict[str, Any] = {
+    "kind": "on-off",
+    "name": "background",
+    "sender": "downloads",
+    "receiver": "home",
+    "connections": 10,
+    "burst": "384 kB",
+    "idle_mean": "2 s",
+    "tcp": {"congestion": "reno"},
+}
+
+LOADS: tuple[Level, ...] = (
+    Level("downloads-ecn", "120 downloads with ECN", [{**_DOWNLOADS, "ecn_share": 1.0}]),
+    Level("downloads", "120 downloads", [{**_DOWNLOADS, "ecn_share": 0.0}]),
+    Level("bursts", "bursts", [_BURSTS]),
+    Level("none", "no other load", []),
+)
+
+ROUND_TRIPS: tuple[Level, ...] = (
+    Level("20ms", "20 ms", "10 ms"),
+    Level("50ms", "50 ms", "25 ms"),
+    Level("100ms", "100 ms", "50 ms"),
+)
+"""The value is the delay of one way."""
+
+REPLIES: tuple[Level, ...] = tuple(
+    Level(f"{size}B", f"{size} B", {"query": "40 B", "reply": f"{size} B"})
+    for size in (100, 1232, 3000)
+)
+
+PATHS: tuple[Level, ...] = (
+    Level("clean", "clean", {}),
+    Level("fragments", "drops fragments", {"middlebox": {"drop_fragments": True}}),
+    Level("512", "drops DNS datagrams above 512 B", {"middlebox": {"drop_dns_above": "512 B"}}),
+)
+
+
+def missing() -> dict[str, str]:
+    """What the study has no line for yet, in words by the value of `transport`."""
+    here = {line.keys["transport"] for line in TRANSPORTS}
+    return {name: title for name, title in NOT_YET.items() if name not in here}
+
+
+def _transport_levels() -> tuple[Level, ...]:
+    (group,) = network()["dns"]
+    return tuple(Level(line.name, line.title, [{**group, **line.keys}]) for line in TRANSPORTS)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Something that is varied: a key of the scenario, and its levels; the first is the base."""
+
+    name: str
+    title: str
+    key: str
+    levels: tuple[Level, ...]
+
+
+@cache
+def factors() -> tuple[Factor, ...]:
+    """All factors. A later key may be within what an earlier one sets."""
+    return (
+        Factor("transport", "transport", "dns", _transport_levels()),
+        Factor("queue", "queue", "links.bottleneck.queue", QUEUES),
+        Factor("load", "load", "traffic", LOADS),
+        Factor("path", "path", "links.internet.backward", PATHS),
+        Factor("round_trip", "round trip", "links.internet.delay", ROUND_TRIPS),
+        Factor("reply", "reply", "dns.stubs.messages", REPLIES),
+    )
+
+
+def transport(name: str) -> Transport:
+    """A line of the table."""
+    return next(line for line in TRANSPORTS if line.name == name)

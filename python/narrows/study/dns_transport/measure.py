@@ -1,0 +1,195 @@
+"""What is measured of one run: the figures of a cell, in the process that ran it.
+
+A query counts when its fate is known: it was answered or given up, or it was asked so long before
+the end of the run that it would have been given up since. A query that was given up counts as
+`GIVEN_UP_S` in the percentiles of the response time, as its user waited for so long at least.
+
+*Connections at the server* is a mean over time: of each client from its first measured query to its
+last, which are whole cycles of asking and pausing, for all clients together. A connection counts
+from its handshake's end until its answer, and a kept one until the client opens the next or has
+asked nothing for `IDLE_S`. Half-open ones do not count, nor do the small entries of stateless TCP.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from narrows.results import Run
+
+__all__ = ["GIVEN_UP_S", "MEASURED", "SECTION", "measure"]
+
+GIVEN_UP_S = 17.0
+"""After so long a query is given up: `gives_up` of the network."""
+
+IDLE_S = 10.0
+"""After so long a server closes a connection without queries: `answers.idle_timeout`'s default."""
+
+SECTION = "study"
+"""Of a run's summary."""
+
+MEASURED = "narrows.study.dns_transport.measure:measure"
+"""This function, for worker processes."""
+
+BOTTLENECK = "bottleneck.forward"
+
+
+def measure(run: Run) -> Mapping[str, dict[str, float | None]]:
+    """The figures of one run, by name; None stands for what it does not give."""
+    decided = _decided(run)
+    attempts = run.attempts.join(decided.select("query"), on="query", how="semi")
+    count = decided.height
+    answered = decided.filter(pl.col("attempt") > 0)
+    waited = answered.get_column("response_ms").extend_constant(
+        1e3 * GIVEN_UP_S, count - answered.height
+    )
+    failed = attempts.filter(~pl.col("fate").is_in(("answered", "truncated")))
+    clean = answered.join(failed.select("query").unique(), on="query", how="anti").height
+    queue = run.summary["queues"][BOTTLENECK]["dns_phase"]
+    link = run.summary["links"][BOTTLENECK]["dns_phase"]
+    flows = run.summary["flows"] or {}
+    figures: dict[str, float | None] = {
+        "queries": float(count),
+        "without_retry_percent": _percent(clean, count),
+        "within_1s_percent": _percent(int((waited <= 1000.0).sum()), count),
+        "failed_percent": _percent(count - answered.height, count),
+        **{f"response_p{share}_ms": _quantile(waited, share / 100.0) for share in (50, 95, 99)},
+        **_carried(attempts, answered.height),
+        "connections": _connections(run),
+        "utilisation_percent": link["utilisation_percent"],
+        "backlog_bytes": queue["backlog_mean_bytes"],
+        "sojourn_ms": queue["sojourn_mean_ms"],
+        "marks_per_s": queue["marks_total_per_s"],
+        "drops_per_s": queue["drops_total_per_s"],
+        "dns_drops_per_s": queue["dns_drops_per_s"],
+        "goodput_mbit_per_s": flows.get("goodput_mbit_per_s"),
+        "outages": float((run.summary.get("neighbours") or {}).get("outages") or 0),
+        "frozen_percent": _frozen(run),
+    }
+    return {SECTION: figures}
+
+
+def _decided(run: Run) -> pl.DataFrame:
+    """The measured queries whose fate is known, and that were not chosen by it."""
+    measured = run.queries.filter(pl.col("measured"))
+    if run.stopped == "dns-done":
+        return measured
+    return measured.filter(pl.col("start_s") < run.end_s - GIVEN_UP_S - 0.1)
+
+
+def _carried(attempts: pl.DataFrame, answered: int) -> dict[str, float | None]:
+    """Packets and bytes an answered query, and attempts that reached the server, by transport."""
+    sums = {
+        unit: int(
+            sum(
+                attempts.get_column(f"{unit}_{way}").cast(pl.UInt64).sum()
+                for way in ("sent", "received")
+            )
+        )
+        for unit in ("packets", "bytes")
+    }
+    figures: dict[str, float | None] = {
+        f"{unit}_per_answer": total / answered if answered else None for unit, total in sums.items()
+    }
+    arrived = attempts.filter(pl.col("fate") != "query-lost")
+    for (transport,), part in arrived.group_by(("transport",), maintain_order=True):
+        figures[f"{transport}_per_answer"] = part.height / answered if answered else None
+    return figures
+
+
+def _connections(run: Run) -> float | None:
+    """Mean number of connections that are open at the server."""
+    queries = run.queries
+    (group,) = run.scenario["dns"]
+    if group.get("answers", {}).get("stateless"):
+        return 0.0
+    cycles = {
+        worker: (begin, end)
+        for worker, begin, end in queries.filter(pl.col("measured"))
+        .group_by("worker", maintain_order=True)
+        .agg(begin=pl.col("start_s").min(), end=pl.col("start_s").max())
+        .iter_rows()
+    }
+    watched = float(sum(end - begin for begin, end in cycles.values()))
+    if watched <= 0.0:
+        return None
+    made = (
+        run.attempts.filter(pl.col("transport") != "udp")
+        .join(queries.select("query", "worker", query_end_s="end_s"), on="query", how="left")
+        .sort("query", "attempt")
+        .with_columns(
+            # An attempt without an answer ends with the next, or with its query.
+            until_s=pl.coalesce(
+                "received_s",
+                pl.col("sent_s").shift(-1).over("query"),
+                "query_end_s",
+                pl.lit(run.end_s),
+            )
+        )
+        .sort("worker", "sent_s")
+    )
+    kept = bool(group.get("connections", {}).get("reuse"))
+    open_s = 0.0
+    for (worker,), part in made.group_by(("worker",), maintain_order=True):
+        if worker in cycles:
+            open_s += sum(_overlap(*span, *cycles[worker]) for span in _spans(part, kept=kept))
+    return open_s / watched * len(cycles)
+
+
+def _spans(attempts: pl.DataFrame, *, kept: bool) -> list[tuple[float, float]]:
+    """When one client had connections open: from when until when."""
+    spans = []
+    since: float | None = None
+    used = 0.0
+    columns = attempts.select("sent_s", "handshake_ms", "reused", "until_s")
+    for sent, shaken, reused, until in columns.iter_rows():
+        if not reused:
+            if since is not None:
+                spans.append((since, min(sent, used + IDLE_S) if kept else used))
+            since = None if shaken is None else sent + shaken * 1e-3
+        used = until
+    if since is not None:
+        spans.append((since, used + IDLE_S if kept else used))
+    return spans
+
+
+def _overlap(since: float, until: float, begin: float, end: float) -> float:
+    return max(0.0, min(until, end) - max(since, begin))
+
+
+def _frozen(run: Run) -> float:
+    """Share of the DNS phase's seconds in which all of the queue stands still, in percent.
+
+    A second is *frozen* when the queue marks or drops as in all others, hardly changes in length,
+    and no DNS query is answered in it nor in the ten seconds before.
+    """
+    answers = run.queries.get_column("end_s").filter(run.queries.get_column("attempt") > 0)
+    phase = run.summary["dns"]["dns_phase"]
+    begin, end = float(phase["start_s"]), float(phase["end_s"])
+    samples = run.queues.filter(pl.col("link") == BOTTLENECK)
+    seconds = frozen = 0
+    heard = sorted(float(value) for value in answers)
+    lengths = samples.select("t_s", "backlog_bytes").sort("t_s")
+    for second in range(math.ceil(begin) + 10, math.floor(end)):
+        seconds += 1
+        if any(second - 10 <= value < second + 1 for value in heard):
+            continue
+        part = lengths.filter(pl.col("t_s").is_between(second, second + 1))
+        backlog = part.get_column("backlog_bytes").cast(pl.Float64)
+        mean, spread = backlog.mean(), backlog.std()
+        if isinstance(mean, float) and isinstance(spread, float) and mean and spread < 0.1 * mean:
+            frozen += 1
+    return 100.0 * frozen / seconds if seconds else 0.0
+
+
+def _quantile(values: pl.Series, share: float) -> float | None:
+    found = values.quantile(share, interpolation="linear")
+    return None if found is None else float(found)
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return 100.0 * part / whole if whole else None

@@ -1,0 +1,29 @@
+"""The study's two networks: its own, and paper H's test bed."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from narrows.scenario.reading import read
+
+__all__ = ["NETWORK", "TESTBED", "network", "testbed"]
+
+NETWORK = Path(__file__).parent / "network.toml"
+"""A line of 10 Mbit/s, the clients behind it, and the resolver."""
+
+TESTBED = Path(__file__).parents[2] / "reproduce/harhalakis_2011/scenarios/testbed.toml"
+"""The reproduction's, card's ring and exempt DNS included."""
+
+
+@cache
+def network() -> dict[str, Any]:
+    """The study's own network, as TOML has it."""
+    return read(NETWORK)
+
+
+@cache
+def testbed() -> dict[str, Any]:
+    """Paper H's test bed, as TOML has it."""
+    return read(TESTBED)

@@ -1,0 +1,131 @@
+"""The study on the terminal and on disk: sentences, heat maps, tables, `study.json`."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import fill
+from typing import Any, TextIO
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from narrows import _core
+from narrows.report.page import shown_on_page, write_bytes, write_figures, write_page
+from narrows.study.dns_transport.figures import figures
+from narrows.study.dns_transport.phrases import title
+from narrows.study.dns_transport.pooled import FACTORS
+from narrows.study.dns_transport.study import STUDY_FILE, Study
+
+__all__ = ["REPORT_FILE", "print_study", "write"]
+
+REPORT_FILE = "report.html"
+
+_HEADINGS = {
+    "dns operator": "For those who run DNS",
+    "network operator": "For those who run the line",
+    "paper H's worst cell": "Paper H's worst cell",
+    "limits": "What this does not say",
+}
+
+_COLUMNS = {
+    "without_retry_percent": "without retry, %",
+    "within_1s_percent": "within 1 s, %",
+    "failed_percent": "failed, %",
+    "response_p50_ms": "50 %, ms",
+    "response_p95_ms": "95 %, ms",
+    "response_p99_ms": "99 %, ms",
+    "packets_per_answer": "packets",
+    "bytes_per_answer": "bytes",
+    "connections": "connections",
+    "cpu_bind_us": "BIND, us",
+    "cpu_nsd_us": "NSD, us",
+    "cpu_knot_us": "Knot, us",
+    "frozen_percent": "frozen, %",
+}
+"""What the report's table shows of a cell."""
+
+
+def print_study(study: Study, to: TextIO) -> None:
+    """The sentences, by whom they are for."""
+    width = 100
+    to.write(f"{study.cells.height} cells, {study.runs.height} runs, {study.status}\n")
+    for audience, heading in _HEADINGS.items():
+        texts = [each.text for each in study.sentences if each.audience == audience]
+        if texts:
+            to.write(f"\n{heading}\n")
+            for text in texts:
+                to.write(fill(text, width, initial_indent="- ", subsequent_indent="  ") + "\n")
+
+
+def write(study: Study, folder: Path) -> None:
+    """Writes `report.html`, `study.json`, the tables and the figures into `folder`.
+
+    Raises:
+        RunFolderError: They cannot be written.
+    """
+    # First what cannot be drawn again from anything else.
+    text = json.dumps(study.document(), indent=2, allow_nan=False)
+    write_page(folder / STUDY_FILE, text + "\n")
+    for name, table in (("runs", study.runs), ("cells", study.cells)):
+        data = io.BytesIO()
+        table.write_parquet(data)
+        write_bytes(folder / f"{name}.parquet", data.getvalue())
+    drawn = figures(study.runs) if study.runs.height else []
+    write_figures(drawn, folder / "figures")
+    environment = Environment(
+        loader=ChoiceLoader(
+            [PackageLoader("narrows.study.dns_transport"), PackageLoader("narrows.report")]
+        ),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    by: dict[str, list[str]] = {audience: [] for audience in _HEADINGS}
+    for each in study.sentences:
+        by[each.audience].append(each.text)
+    html = environment.get_template("study.html").render(
+        version=_core.version,
+        status=study.status,
+        failures=study.failures,
+        runs=study.runs.height,
+        seeds=len(study.seeds),
+        by=by,
+        figures=shown_on_page(drawn),
+        surprises=[_surprise(each) for each in study.surprises],
+        columns=[*(factor.replace("_", " ") for factor in FACTORS), *_COLUMNS.values()],
+        names=len(FACTORS),
+        cells=[_row(cell) for cell in study.cells.to_dicts()],
+    )
+    write_page(folder / REPORT_FILE, html)
+
+
+def _row(cell: Mapping[str, Any]) -> list[str]:
+    return [
+        *(title(factor, cell[factor]) for factor in FACTORS),
+        *(_plus_minus(cell, name) for name in _COLUMNS),
+    ]
+
+
+def _plus_minus(cell: Mapping[str, Any], name: str) -> str:
+    value = cell.get(name)
+    if value is None:
+        return ""
+    text = f"{value:,.0f}" if abs(value) >= 1000.0 else f"{value:.1f}"
+    low, high = cell[f"{name}_low"], cell[f"{name}_high"]
+    if low is None or high is None:
+        return text
+    # Ends at 0 and 100 % leave the longer half.
+    half = max(high - value, value - low)
+    return f"{text} ± {half:,.0f}" if half >= 1000.0 else f"{text} ± {half:.1f}"
+
+
+def _surprise(each: Mapping[str, str | float]) -> dict[str, str]:
+    cell = ", ".join(
+        title(factor, str(each[factor]))
+        for factor in FACTORS
+        if factor in each and each[factor] not in ("clean", "20ms", "100B")
+    )
+    return {"cell": cell, "what": str(each["what"]), "value": f"{each['value']:.1f}"}

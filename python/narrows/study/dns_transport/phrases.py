@@ -1,0 +1,113 @@
+"""Levels, intervals and differences in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import polars as pl
+
+from narrows.reproduce.statistics import Interval
+from narrows.study.dns_transport.design import PAPER_H
+from narrows.study.dns_transport.factors import factors, transport
+from narrows.study.dns_transport.pooled import Where, mean, select
+
+MATTERS = 1.0
+"""Percentage points below which a difference is not worth a change."""
+
+SECOND = "within_1s_percent"
+"""The figure by which transports and queues are compared."""
+
+KEPT = (("tcp-new", "tcp-kept"), ("tls-new", "tls-kept"), ("quic-new", "quic-kept"))
+"""A connection for each query, and the same kept."""
+
+
+def title(factor: str, name: str) -> str:
+    """A level in words."""
+    for each in factors():
+        if each.name == factor:
+            for level in each.levels:
+                if level.name == name:
+                    return level.title
+    return {"arp": "with ARP", "known": "without ARP", PAPER_H: "paper H's test bed"}.get(
+        name, name
+    )
+
+
+def base() -> dict[str, str]:
+    """The base plane: what all its cells have in common."""
+    return {
+        factor.name: factor.levels[0].name
+        for factor in factors()
+        if factor.name in ("path", "round_trip", "reply")
+    }
+
+
+def loaded(runs: pl.DataFrame) -> dict[str, str | list[str]]:
+    """The base plane with any load."""
+    loads = [name for name in runs["load"].unique().to_list() if name not in ("none", PAPER_H)]
+    return {**base(), "load": sorted(loads)}
+
+
+def ranked(runs: pl.DataFrame, factor: str, where: Where) -> list[tuple[str, Interval]]:
+    """The levels of a factor by what is answered within a second, best first."""
+    names = select(runs, where)[factor].unique(maintain_order=True).to_list()
+    found = [(name, mean(runs, SECOND, {**where, factor: name})) for name in names]
+    known = [(name, value) for name, value in found if value is not None]
+    return sorted(known, key=lambda item: -item[1].mean)
+
+
+def more(gap: Interval) -> bool:
+    """Whether the difference is surely positive, and matters."""
+    return gap.low > 0.0 and gap.mean >= MATTERS
+
+
+def fewer(gap: Interval) -> bool:
+    """Whether it is surely negative, and matters."""
+    return gap.high < 0.0 and gap.mean <= -MATTERS
+
+
+def differs(gap: Interval | None) -> bool:
+    """Whether it is either."""
+    return gap is not None and (more(gap) or fewer(gap))
+
+
+def transport_title(name: str) -> str:
+    """A transport in words."""
+    return transport(name).title
+
+
+def queue_title(name: str) -> str:
+    """A queue in words."""
+    return title("queue", name)
+
+
+def listed(names: Sequence[str], word: str = "and") -> str:
+    """Names in a row; titles have commas of their own."""
+    return f" {word} ".join(filter(None, ("; ".join(names[:-1]), names[-1])))
+
+
+def percent(value: Interval) -> str:
+    """`98.2 % (97.9 to 98.5)`, within 0 and 100."""
+    if not math.isfinite(value.low):
+        return f"{value.mean:.1f} %"
+    low, high = max(0.0, value.low), min(100.0, value.high)
+    return f"{value.mean:.1f} % ({low:.1f} to {high:.1f})"
+
+
+def points(value: Interval) -> str:
+    """`+3.1 points (2.0 to 4.2)`."""
+    if not math.isfinite(value.low):
+        return f"{value.mean:+.1f} points"
+    return f"{value.mean:+.1f} points ({value.low:+.1f} to {value.high:+.1f})"
+
+
+def number(value: Interval, unit: str = "", *, signed: bool = False) -> str:
+    """`20.7 ms (20.6 to 20.8)`."""
+    mean_text = f"{value.mean:+.2f}" if signed else f"{value.mean:.1f}"
+    text = f"{mean_text} {unit}".strip()
+    if not math.isfinite(value.low):
+        return text
+    if signed:
+        return f"{text} ({value.low:+.2f} to {value.high:+.2f})"
+    return f"{text} ({value.low:.1f} to {value.high:.1f})"

@@ -1,0 +1,249 @@
+"""The study itself: runs what is missing, and has every run and cell as a table.
+
+FOLDER/product/, paper-h/   the sweeps that it consists of; an interrupted study goes on there
+runs.parquet, cells.parquet a row a run, a row a cell
+study.json                  what `--json` prints: how it was run, every cell, the sentences
+report.html, figures/       for people
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from narrows import _core
+from narrows.reproduce.statistics import t_interval
+from narrows.results import RunFolderError, Sweep
+from narrows.results.sweep import SweepRun, canonical
+from narrows.study.dns_transport import cpu
+from narrows.study.dns_transport.design import Block, blocks
+from narrows.study.dns_transport.factors import missing
+from narrows.study.dns_transport.measure import MEASURED, SECTION
+from narrows.study.dns_transport.pooled import FACTORS
+from narrows.study.dns_transport.surprises import surprises
+from narrows.study.dns_transport.words import Sentence, sentences
+from narrows.sweeps import Progress, sweep
+
+__all__ = ["QUICK_SEEDS", "SEEDS", "STUDY_FILE", "Study", "dns_transport"]
+
+SEEDS = 5
+"""Runs of each cell."""
+QUICK_SEEDS = 3
+"""The same with `quick`."""
+
+STUDY_FILE = "study.json"
+
+
+@dataclass(frozen=True, repr=False)
+class Study:
+    """What the study gave.
+
+    Attributes:
+        runs: A row a run: the cell's factors, `seed`, `status`, and the figures of `measure`.
+        seeds: With each of which every cell was run.
+        status: `complete`; `failed` when runs failed; `partial` when it was interrupted.
+        failures: Runs that failed, in words.
+        settings: What was asked for.
+    """
+
+    runs: pl.DataFrame
+    seeds: tuple[int, ...]
+    status: str
+    failures: tuple[str, ...] = ()
+    settings: Mapping[str, Any] | None = None
+
+    @property
+    def figures(self) -> list[str]:
+        """The columns that are figures."""
+        return [name for name in self.runs.columns if name not in (*FACTORS, "seed")]
+
+    @cached_property
+    def cells(self) -> pl.DataFrame:
+        """A row a cell: each figure's mean over seeds, and the ends of its 95 % interval.
+
+        The interval is Student's t over seeds; percentages end at 0 and 100. With one seed there is
+        none. The figures are those of `runs`, with `_low` and `_high` beside them.
+        """
+        rows = []
+        for key, part in self.runs.group_by(FACTORS, maintain_order=True):
+            row: dict[str, Any] = dict(zip(FACTORS, key, strict=True))
+            row["seeds"] = part.height
+            for name in self.figures:
+                values = part.get_column(name).drop_nulls().to_list()
+                row |= _figure(name, values if len(values) == part.height else [])
+            rows.append(row)
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    @cached_property
+    def sentences(self) -> list[Sentence]:
+        """What it says, in words that the numbers choose."""
+        return sentences(self.runs)
+
+    @cached_property
+    def surprises(self) -> list[dict[str, str | float]]:
+        """Cells that contradict what one would expect, and frozen ones."""
+        return surprises(self.runs)
+
+    def document(self) -> dict[str, Any]:
+        """What `--json` prints: JSON values."""
+        return {
+            "study": "dns-transport",
+            "narrows": _core.version,
+            "status": self.status,
+            "seeds": list(self.seeds),
+            "settings": dict(self.settings or {}),
+            "missing": list(missing().values()),
+            "server_cpu": cpu.source(),
+            "failures": list(self.failures),
+            "runs": self.runs.height,
+            "sentences": [{"for": each.audience, "text": each.text} for each in self.sentences],
+            "surprises": self.surprises,
+            "cells": self.cells.to_dicts(),
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<Study dns-transport: {self.status}, {self.cells.height} cells, "
+            f"{self.runs.height} runs, {len(self.seeds)} seeds>"
+        )
+
+
+def dns_transport(
+    *,
+    out: str | Path | None = None,
+    quick: bool = False,
+    seeds: int | None = None,
+    levels: Mapping[str, Sequence[str]] | None = None,
+    workers: int | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> Study:
+    """Runs the study, or what is missing of it in `out`; Ctrl-C ends it early, as partial.
+
+    Args:
+        out: The folder of its sweeps; in memory only by default. `write` puts the report there.
+        quick: The base plane and paper H's cell, with fewer seeds.
+        seeds: Runs of each cell; `SEEDS` or `QUICK_SEEDS` by default.
+        levels: Names of levels by factor, such as `{"transport": ["udp", "tcp-new"]}`; all by
+            default.
+        workers: Processes; as many as there are cores by default.
+        progress: Told now and then how far it is.
+
+    Raises:
+        UnknownLevel: A factor has no such level.
+        RunFolderError: `out` holds something else, or cannot be written.
+
+    Examples:
+        >>> from narrows.study import dns_transport
+        >>> few = {"transport": ["udp"], "queue": ["fifo"], "load": ["none"]}
+        >>> study = dns_transport(quick=True, seeds=2, levels=few, workers=1)
+        >>> study.cells["transport", "without_retry_percent"].rows()
+        [('udp', 100.0)]
+    """
+    count = seeds or (QUICK_SEEDS if quick else SEEDS)
+    parts = blocks(levels or {}, variations=not quick)
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        _check(folder)
+    total = sum(part.combinations for part in parts) * count
+    done: list[Sweep] = []
+    tables: list[pl.DataFrame] = []
+    before = 0
+    for part in parts:
+        ended, known = sum(len(each.runs) for each in done), before
+
+        def tell(at: Progress, ended: int = ended, known: int = known) -> None:
+            if progress is not None:
+                progress(Progress(ended + at.done, total, known + at.before, at.label))
+
+        found = sweep(
+            part.scenario,
+            vary=part.vary,
+            seeds=count,
+            out=None if folder is None else folder / part.name,
+            workers=workers,
+            only=part.only,
+            measure=MEASURED,
+            progress=tell,
+        )
+        done.append(found)
+        tables.append(_table(part, found.runs))
+        if found.status == "partial":
+            break
+    status = "complete"
+    if any(each.status == "partial" for each in done):
+        status = "partial"
+    elif any(not each.complete for each in done):
+        status = "failed"
+    failures = tuple(
+        f"{part.name}, {_names(part, run)}, seed {run.seed}: "
+        f"{run.message or f'stopped early: {run.stopped}'}"
+        for part, each in zip(parts, done, strict=False)
+        for run in each.failures
+    )
+    return Study(
+        runs=pl.concat([table for table in tables if table.width], how="diagonal_relaxed"),
+        seeds=tuple(range(1, count + 1)),
+        status=status,
+        failures=failures,
+        settings={"quick": quick, "levels": {k: list(v) for k, v in (levels or {}).items() if v}},
+    )
+
+
+def _check(folder: Path) -> None:
+    """Refuses a folder that holds something else."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise RunFolderError(folder, "is not a folder", "choose another name with --out")
+    ours = {STUDY_FILE, "product", "paper-h"}
+    inside = {entry.name for entry in folder.iterdir()}
+    if inside and not inside & ours:
+        raise RunFolderError(folder, "holds other files", "choose a new or empty folder with --out")
+
+
+def _table(part: Block, runs: Sequence[SweepRun]) -> pl.DataFrame:
+    rows = []
+    for run in runs:
+        if not run.complete or SECTION not in run.summary:
+            continue
+        figures: Mapping[str, float | None] = run.summary[SECTION]
+        names = {**part.fixed, **_levels(part, run)}
+        rows.append(
+            {
+                **{factor: names[factor] for factor in FACTORS},
+                "seed": run.seed,
+                **figures,
+                **cpu.per_answer(names["transport"], figures),
+            }
+        )
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _levels(part: Block, run: SweepRun) -> dict[str, str]:
+    """The names of a run's levels."""
+    names = {}
+    for factor in part.factors:
+        known = {canonical(level.value): level.name for level in factor.levels}
+        names[factor.name] = known[canonical(run.settings[factor.key])]
+    return names
+
+
+def _names(part: Block, run: SweepRun) -> str:
+    return ", ".join(_levels(part, run).values())
+
+
+def _figure(name: str, values: list[float]) -> dict[str, float | None]:
+    if not values:
+        return {name: None, f"{name}_low": None, f"{name}_high": None}
+    interval = t_interval(values)
+    if interval.count < 2:
+        return {name: interval.mean, f"{name}_low": None, f"{name}_high": None}
+    low, high = interval.low, interval.high
+    if name.endswith("_percent"):
+        low, high = max(0.0, low), min(100.0, high)
+    return {name: interval.mean, f"{name}_low": low, f"{name}_high": high}
