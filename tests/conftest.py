@@ -13,7 +13,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.shared_data import REASON
 
-SLOW_FOLDERS = {"cli", "dns_behaviour", "docs", "gateway", "lab", "runs"}
+SLOW_FOLDERS = {"cli", "dns_behaviour", "gateway", "lab", "runs"}
 """Tests here start processes or whole runs, most of them for a second each; `make check` leaves
 them to `make test`."""
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from narrows import Scenario, run
+from narrows import Scenario, _core, run
 
 CHECKOUT = Path(__file__).parents[2]
 DOCUMENTS = tuple(
@@ -30,6 +32,25 @@ DOCUMENTS = tuple(
     )
     for path in sorted(CHECKOUT.glob(pattern))
 )
+
+
+NODES = {
+    *("between", "client", "clients", "pairs", "receiver", "secondaries", "sender", "server"),
+    *("servers", "source"),
+}
+"""Keys that name nodes."""
+SCENARIOS = {
+    "docs/dns-tls.md": 1,
+    "docs/dns-transports.md": 1,
+    "docs/guide.md": 7,
+    "docs/requests.md": 4,
+    "docs/traffic.md": 5,
+}
+"""How many scenarios, and parts of one, a document shows as TOML."""
+NO_SCENARIOS = {"docs/extending.md", "docs/sweeps.md", "crates/qdisc/README.md"}
+"""Documents whose TOML is Cargo's, or a sweep that is followed below."""
+ASSERTING = ("docs/captures.md", "docs/dns-clients.md", "docs/dns-servers.md")
+"""Documents whose Python runs in the checkout alone."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +101,39 @@ def commands(block: Block) -> list[tuple[str, list[str]]]:
 
 
 def is_whole(block: Block) -> bool:
-    """Whether TOML is a file, and no part to add to the scenario shown before it."""
-    return not block.lines[0].startswith("[[")
+    """Whether TOML is a file, and no part to add to a scenario."""
+    return not block.lines[0].startswith(("[", "forward"))
+
+
+def names_in(part: object, key: str = "") -> Iterator[str]:
+    """The nodes that a part of a scenario names."""
+    if isinstance(part, dict):
+        for below, value in part.items():
+            yield from names_in(value, below)
+    elif isinstance(part, list):
+        for value in part:
+            yield from names_in(value, key)
+    elif isinstance(part, str) and key in NODES:
+        yield part
+
+
+def stage(part: str) -> str:
+    """A scenario with a part: its nodes around a hub, and a link and a DNS group to refer to."""
+    values = tomllib.loads(part)
+    nodes = {*names_in(values), "server"}
+    # Hosts that the part itself connects would be routers with a second link.
+    nodes -= {node for node in names_in(values.get("links")) if "{i}" in node}
+    lines = ['name = "stage"', 'duration = "600 s"']
+    lines += ["[[dns]]", 'name = "stub"', 'client = "a"', 'server = "b"', "queries = 10"]
+    if 'kind = "flood"' in part or 'kind = "transfer"' in part:
+        lines[-2] = re.findall("^server = .*", part, flags=re.M)[0]
+    for number, node in enumerate(sorted(nodes)):
+        name = f"hub-{number}" + ("-{i}" if "{i}" in node else "")
+        lines += ["[[links]]", f'name = "{name}"', f'between = ["{node}", "hub"]']
+        lines += ['rate = "1 Gbit/s"', *(["count = 500"] if "{i}" in node else [])]
+    lines += ["[[links]]", 'name = "hub"', 'between = ["a", "hub"]', 'rate = "1 Gbit/s"']
+    lines += ["[[links]]", 'name = "line"', 'between = ["hub", "b"]', 'rate = "10 Mbit/s"']
+    return "\n".join(lines) + "\n" + part
 
 
 def alike(shown: list[str], printed: list[str]) -> bool:
@@ -123,10 +175,6 @@ def follow(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     for block in blocks((CHECKOUT / document).read_text(encoding="utf-8")):
         if block.kind == "toml" and is_whole(block):
             (folder / "mine.toml").write_text(block.text, encoding="utf-8")
-        elif block.kind == "toml":
-            scenario = (folder / "mine.toml").read_text(encoding="utf-8")
-            Scenario.parse(scenario + block.text)
-            count += 1
         elif block.kind == "python":
             exec(compile(block.text, document, "exec"), names)
             count += 1
@@ -161,6 +209,45 @@ def test_the_run_folder_is_read_as_its_page_says(
     assert follow("docs/run-folder.md", tmp_path, monkeypatch) == 1
 
 
+def scenarios(document: str) -> list[str]:
+    """A document's whole scenarios, and its parts, each in a scenario around it."""
+    found = blocks((CHECKOUT / document).read_text(encoding="utf-8"))
+    texts = [block for block in found if block.kind == "toml"]
+    return [block.text if is_whole(block) else stage(block.text) for block in texts]
+
+
+@pytest.mark.parametrize(("document", "number"), SCENARIOS.items())
+def test_scenarios_of_documents_start(document: str, number: int) -> None:
+    texts = scenarios(document)
+    assert len(texts) == number
+    for text in texts:
+        scenario = Scenario.parse(text, file=str(CHECKOUT / "scenarios" / "mine.toml"))
+        assert not _core.Simulation(json.dumps(scenario.plan())).advance(1)
+
+
+def test_no_document_shows_scenarios_unseen() -> None:
+    shown = {
+        document
+        for document in DOCUMENTS
+        if "\n```toml" in (CHECKOUT / document).read_text(encoding="utf-8")
+    }
+    assert shown - NO_SCENARIOS == SCENARIOS.keys()
+
+
+@pytest.mark.parametrize("document", ASSERTING)
+def test_python_of_documents_says_what_is_true(
+    document: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(CHECKOUT)
+    names: dict[str, object] = {}
+    ran = 0
+    for block in blocks((CHECKOUT / document).read_text(encoding="utf-8")):
+        if block.kind == "python":
+            exec(compile(block.text, document, "exec"), names)
+            ran += 1
+    assert ran
+
+
 def test_the_guides_scenario_fills_its_queue() -> None:
     guide = (CHECKOUT / "docs" / "guide.md").read_text(encoding="utf-8")
     (own,) = (b.text for b in blocks(guide) if b.kind == "toml" and is_whole(b))
@@ -170,6 +257,7 @@ def test_the_guides_scenario_fills_its_queue() -> None:
     assert result.queries.filter(measured=True).height == 500
 
 
+@pytest.mark.slow
 def test_reproductions_that_documents_name_exist() -> None:
     from narrows.reproduce import ids
 
