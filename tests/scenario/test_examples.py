@@ -68,3 +68,18 @@ def test_a_server_without_connections_is_never_full() -> None:
         assert slow_percent(times[group]) == pytest.approx(2, abs=1)
     roomy = responses("stateless-tcp", **{"dns.limited.answers.connections": "1000"})
     assert roomy["limited"].null_count() == 0
+
+
+def test_arp_lets_dns_through_red_that_marks_everything_else() -> None:
+    # The worst cell of Harhalakis et al. 2011: Linux gives 39 to 52 %, and 0 % with permanent
+    # neighbour entries (kernel-arp.csv).
+    first = {}
+    for neighbours in ("arp", "known"):
+        changes = {"links.bottleneck.neighbours": neighbours}
+        scenario = Scenario.load(ROOT / "scenarios" / "arp-behind-red.toml", set=changes)
+        found = run(scenario).summary
+        first[neighbours] = found["dns"]["first_attempt_percent"]
+        if neighbours == "arp":
+            assert found["neighbours"]["without_address_s"] > 1
+    assert first["known"] == 0
+    assert 39 <= first["arp"] <= 52
