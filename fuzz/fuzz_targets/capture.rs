@@ -11,7 +11,10 @@ fuzz_target!(|data: &[u8]| {
     while let Some(chunk) = reader.next_chunk(64) {
         for row in chunk.exchanges() {
             assert!(!row.outcome.is_empty());
-            assert_eq!(row.query_ns.is_some(), row.outcome == "answered");
+            // An answer without a time is dnstap's alone: it may lack one of the two.
+            let packets = matches!(reader, Watched::Packets(_));
+            assert!(row.query_ns.is_none() || row.outcome == "answered");
+            assert!(row.query_ns.is_some() || row.outcome != "answered" || !packets);
         }
         chunk.into_columns();
     }

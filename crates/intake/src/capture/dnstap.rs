@@ -112,8 +112,8 @@ impl<R: Read> DnstapReader<R> {
             return Ok(true);
         };
         match row(&tapped) {
-            Ok((key, now_ns, row)) => {
-                take(&mut self.waiting, &mut self.order, key, now_ns, row, rows);
+            Ok((key, at_ns, row)) => {
+                take(&mut self.waiting, &mut self.order, key, at_ns, row, rows);
             }
             Err(why) => self.skipped.add(why, number, || format!("message type {}", tapped.kind)),
         }
@@ -136,19 +136,21 @@ impl<R: Read> DnstapReader<R> {
 }
 
 /// A query waits for its response; a response takes its query's time, where it has none itself.
+/// `at_ns` is the message's own time, which a response may lack.
 fn take(
     waiting: &mut HashMap<Key, (i64, Exchange)>,
     order: &mut VecDeque<(i64, Key)>,
     key: Key,
-    now_ns: i64,
+    at_ns: Option<i64>,
     row: Exchange,
     rows: &mut CaptureChunk,
 ) {
     if row.outcome == "no-reply-seen" {
-        if let Some((_, before)) = waiting.insert(key, (now_ns, row)) {
+        let asked_ns = row.started_ns;
+        if let Some((_, before)) = waiting.insert(key, (asked_ns, row)) {
             rows.exchange(before);
         }
-        order.push_back((now_ns, key));
+        order.push_back((asked_ns, key));
         if order.len() > MAX_WAITING {
             if let Some((at, oldest)) = order.pop_front() {
                 if waiting.get(&oldest).is_some_and(|(since, _)| *since == at) {
@@ -164,7 +166,7 @@ fn take(
     if let Some((asked_ns, query)) = waiting.remove(&key) {
         if row.query_ns.is_none() {
             row.started_ns = asked_ns;
-            row.query_ns = Some(now_ns - asked_ns);
+            row.query_ns = at_ns.map(|at| at - asked_ns);
         }
         row.outcome = "answered";
         if row.qname.is_empty() {
@@ -178,7 +180,7 @@ fn take(
     rows.exchange(row);
 }
 
-fn row(tapped: &Tapped<'_>) -> Result<(Key, i64, Exchange), &'static str> {
+fn row(tapped: &Tapped<'_>) -> Result<(Key, Option<i64>, Exchange), &'static str> {
     let transport = match tapped.protocol {
         1 => "udp",
         2 => "tcp",
@@ -198,16 +200,15 @@ fn row(tapped: &Tapped<'_>) -> Result<(Key, i64, Exchange), &'static str> {
         let whole = i64::try_from(tapped.times[which]?).ok()?.checked_mul(1_000_000_000)?;
         whole.checked_add(i64::from(tapped.fractions[which]))
     });
-    let Some(now_ns) = (if reply { answered.or(asked) } else { asked }) else {
-        return Err(NO_TIME);
-    };
+    let at_ns = if reply { answered } else { asked };
+    let Some(started_ns) = asked.or(at_ns) else { return Err(NO_TIME) };
     let ends = [0, 1].map(|which| tapped.addresses[which].map(|end| (end, tapped.ports[which])));
     let (qname, qtype) = question(brief);
     let mut row = Exchange {
         client: ends[0],
         server: ends[1],
         transport,
-        started_ns: asked.unwrap_or(now_ns),
+        started_ns,
         outcome: "no-reply-seen",
         qname,
         qtype,
@@ -226,7 +227,7 @@ fn row(tapped: &Tapped<'_>) -> Result<(Key, i64, Exchange), &'static str> {
     }
     // A query's type is odd, its response's the next number.
     let pair = (tapped.kind as u8).div_ceil(2);
-    Ok(((ends[0], ends[1], transport, pair, brief.id()), now_ns, row))
+    Ok(((ends[0], ends[1], transport, pair, brief.id()), at_ns, row))
 }
 
 fn tapped(frame: &[u8]) -> Option<Tapped<'_>> {

@@ -1,0 +1,61 @@
+//! dnstap messages that lack a time, in the fields of dnstap.proto (dnstap/dnstap.pb, 2016).
+
+use narrows_intake::capture::{Exchange, Watched};
+
+const QUESTION: &[u8] = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01";
+const ANSWER: &[u8] = b"\x12\x34\x84\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01";
+const CLIENT_QUERY: u8 = 5;
+const CLIENT_RESPONSE: u8 = 6;
+
+/// A Message of the type, over UDP, with its times in seconds.
+fn message(kind: u8, asked: Option<u8>, answered: Option<u8>) -> Vec<u8> {
+    let mut fields = vec![1 << 3, kind, 3 << 3, 1];
+    if let Some(seconds) = asked {
+        fields.extend([8 << 3, seconds]);
+    }
+    if let Some(seconds) = answered {
+        fields.extend([12 << 3, seconds]);
+    }
+    let (field, bytes) = if kind == CLIENT_QUERY { (10, QUESTION) } else { (14, ANSWER) };
+    fields.extend([field << 3 | 2, bytes.len() as u8]);
+    fields.extend(bytes);
+    [vec![14 << 3 | 2, fields.len() as u8], fields].concat()
+}
+
+fn rows(messages: &[Vec<u8>]) -> Vec<Exchange> {
+    // START, of no particular content; Frame Streams: fstrm/control.h.
+    let mut file = vec![0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 2];
+    for message in messages {
+        file.extend((message.len() as u32).to_be_bytes());
+        file.extend(message);
+    }
+    let mut reader = Watched::open(file.as_slice(), &[53]).expect("it begins as dnstap");
+    let mut found = Vec::new();
+    while let Some(chunk) = reader.next_chunk(16) {
+        found.extend(chunk.exchanges().to_vec());
+    }
+    assert_eq!(reader.skipped().total(), 0);
+    found
+}
+
+#[test]
+fn a_response_takes_its_time_from_the_query_that_it_lacks() {
+    let query = message(CLIENT_QUERY, Some(100), None);
+    let found = rows(&[query, message(CLIENT_RESPONSE, None, Some(102))]);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].outcome, found[0].query_ns), ("answered", Some(2_000_000_000)));
+}
+
+#[test]
+fn a_response_without_a_time_of_its_own_took_nobody_knows_how_long() {
+    let query = message(CLIENT_QUERY, Some(100), None);
+    let response = message(CLIENT_RESPONSE, Some(103), None);
+    for messages in [vec![query, response.clone()], vec![response]] {
+        let found = rows(&messages);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].outcome, found[0].query_ns, found[0].total_ns),
+            ("answered", None, None)
+        );
+    }
+}
