@@ -55,6 +55,8 @@ _TLS_EARLY: dict[str, Any] = {
     "answers": {"tls": {"early_data": True}},
 }
 _TLS_KEPT: dict[str, Any] = {"transport": "tls", "connections": {"reuse": True}}
+_HTTPS: dict[str, Any] = {"transport": "https"}
+_HTTPS_KEPT: dict[str, Any] = {"transport": "https", "connections": {"reuse": True}}
 
 TRANSPORTS: tuple[Transport, ...] = (
     # Windows' five attempts; replies of any length, in fragments above the MTU.
@@ -99,6 +101,10 @@ TRANSPORTS: tuple[Transport, ...] = (
     _ecn("tls-early-ecn", "TLS, early data, ECN", "tls-early", _TLS_EARLY),
     Transport("tls-kept", "TLS, kept", _TLS_KEPT),
     _ecn("tls-kept-ecn", "TLS, kept, ECN", "tls-kept", _TLS_KEPT),
+    Transport("https-new", "HTTPS, new", _HTTPS),
+    _ecn("https-new-ecn", "HTTPS, new, ECN", "https-new", _HTTPS),
+    Transport("https-kept", "HTTPS, kept", _HTTPS_KEPT),
+    _ecn("https-kept-ecn", "HTTPS, kept, ECN", "https-kept", _HTTPS_KEPT),
 )
 
 NOT_YET: Mapping[str, str] = {

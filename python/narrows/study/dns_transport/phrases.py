@@ -18,7 +18,12 @@ MATTERS = 1.0
 SECOND = "within_1s_percent"
 """The figure by which transports and queues are compared."""
 
-KEPT = (("tcp-new", "tcp-kept"), ("tls-new", "tls-kept"), ("quic-new", "quic-kept"))
+KEPT = (
+    ("tcp-new", "tcp-kept"),
+    ("tls-new", "tls-kept"),
+    ("https-new", "https-kept"),
+    ("quic-new", "quic-kept"),
+)
 """A connection for each query, and the same kept."""
 
 

@@ -362,7 +362,16 @@ def _priority(runs: pl.DataFrame) -> list[str]:
         text = f"No sure difference between DNS first and the same FIFO ({points(gap)})"
     if price is not None:
         text += f", and the others' goodput changes by {number(price, 'Mbit/s', signed=True)}"
-    return [text + ". It needs ports that say what is DNS: 53 and 853."]
+    texts = [text + ". It needs ports that say what is DNS: 53 and 853."]
+    hidden = [line.name for line in TRANSPORTS if line.keys["transport"] == "https"]
+    where = {**loaded(runs), "transport": hidden}
+    unseen = difference(runs, SECOND, {"queue": "prio"}, {"queue": "fifo"}, where)
+    if unseen is not None:
+        texts.append(
+            "DNS over HTTPS, on port 443 as everything else, is not among what it knows: "
+            f"{points(unseen)}."
+        )
+    return texts
 
 
 def _standing(runs: pl.DataFrame) -> list[str]:
