@@ -59,8 +59,11 @@ _HTTPS: dict[str, Any] = {"transport": "https"}
 _HTTPS_KEPT: dict[str, Any] = {"transport": "https", "connections": {"reuse": True}}
 
 TRANSPORTS: tuple[Transport, ...] = (
-    # Windows' five attempts; replies of any length, in fragments above the MTU.
-    Transport("udp", "UDP", {"transport": "udp", "retry": "windows"}, {"udp": "udp"}),
+    # Windows' five attempts, each from a port of its own as RFC 5452 asks, so that a queue for each
+    # flow does not hold a client to one place for ever; replies of any length, in fragments.
+    Transport(
+        "udp", "UDP", {"transport": "udp", "retry": "windows", "new_port": True}, {"udp": "udp"}
+    ),
     # What DNS flag day 2020 asks for; TCP after a truncated reply or two silent attempts.
     Transport(
         "udp-tcp",
@@ -68,6 +71,7 @@ TRANSPORTS: tuple[Transport, ...] = (
         {
             "transport": "udp",
             "retry": ["1 s", "2 s"],
+            "new_port": True,
             "edns_size": "1232 B",
             "tcp_if_truncated": True,
             "tcp_if_silent": True,
