@@ -376,7 +376,6 @@ impl Pair {
         let client = &mut self.clients[at];
         let stored = theirs.map(|flow| flow.stored);
         if let (Some(theirs), Some(ours)) = (theirs, ours) {
-            // Reading it takes the whole ring out of the kernel.
             if client.stored != stored {
                 let theirs = self.twin.stored(&theirs);
                 assert_eq!(

@@ -1,6 +1,7 @@
 //! The eBPF programs beside the core: loaded, attached to nothing, run on single frames by `bpf_prog_run`.
 
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -22,7 +23,7 @@ pub struct Twin {
     /// The DNS server's, as far as the programs look for it.
     _server: std::net::UdpSocket,
     wall_offset: Duration,
-    ring: usize,
+    ring: Ring,
 }
 
 impl Twin {
@@ -48,6 +49,8 @@ impl Twin {
         let margin = open.maps.ring.value_size() - rodata.RING_SIZE;
         rodata.RING_SIZE = settings.ring as u32;
         open.maps.ring.set_value_size(settings.ring as u32 + margin).expect("a size");
+        // Copying it out of the kernel would take longer than all else here.
+        open.maps.ring.set_map_flags(libbpf_rs::libbpf_sys::BPF_F_MMAPABLE).expect("a flag");
         open.maps.syncache_buckets.set_max_entries(settings.hashsize).expect("a size");
         let skel = open.load().expect("the verifier takes the programs");
         for (at, address) in (0u8..).zip(&settings.servers) {
@@ -59,7 +62,8 @@ impl Twin {
         let zero = 0u32.to_ne_bytes();
         skel.maps.settings.update(&zero, shared.bytes(), MapFlags::ANY).expect("room");
         let server = std::net::UdpSocket::bind(("::", 53)).expect("a namespace of its own");
-        Some(Self { skel, line, _server: server, wall_offset, ring: settings.ring })
+        let ring = Ring::map(&skel.maps.ring, settings.ring);
+        Some(Self { skel, line, _server: server, wall_offset, ring })
     }
 
     /// The time that the programs have.
@@ -136,9 +140,44 @@ impl Twin {
     /// What an entry has in the ring: its query, or its reply once there is one.
     pub fn stored(&self, flow: &Flow) -> Vec<u8> {
         let length = if flow.reply_length > 0 { flow.reply_length } else { flow.query_length };
-        let ring = self.skel.maps.ring.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let at = flow.stored as usize * 64 % self.ring;
-        ring.expect("the map can be read").expect("the ring")[at..at + usize::from(length)].to_vec()
+        self.ring.read(flow.stored as usize * 64 % self.ring.size, length.into())
+    }
+}
+
+/// The ring as the kernel has it, mapped into this process.
+struct Ring {
+    at: *mut u8,
+    /// Up to where it is written from its beginning; then a margin follows.
+    size: usize,
+    all: usize,
+}
+
+#[allow(unsafe_code, reason = "maps are the kernel's memory")]
+impl Ring {
+    fn map(map: &libbpf_rs::MapMut<'_>, size: usize) -> Self {
+        let all = map.value_size() as usize;
+        // SAFETY: a new place for the map's one element, which is as long; the map has BPF_F_MMAPABLE.
+        let at = unsafe {
+            let descriptor = std::os::fd::AsRawFd::as_raw_fd(&map.as_fd());
+            let (protection, how) = (nix::libc::PROT_READ, nix::libc::MAP_SHARED);
+            nix::libc::mmap(std::ptr::null_mut(), all, protection, how, descriptor, 0)
+        };
+        assert_ne!(at, nix::libc::MAP_FAILED, "the ring can be mapped");
+        Self { at: at.cast(), size, all }
+    }
+
+    fn read(&self, at: usize, length: usize) -> Vec<u8> {
+        assert!(at + length <= self.all);
+        // SAFETY: within what is mapped until the end of `self`; programs write there only while this thread runs one.
+        unsafe { std::slice::from_raw_parts(self.at.add(at), length) }.to_vec()
+    }
+}
+
+impl Drop for Ring {
+    #[allow(unsafe_code, reason = "maps are the kernel's memory")]
+    fn drop(&mut self) {
+        // SAFETY: nobody has a reference to it.
+        unsafe { nix::libc::munmap(self.at.cast(), self.all) };
     }
 }
 
