@@ -48,6 +48,15 @@ def test_days_and_servers_make_groups(samples: dict[str, Measurement]) -> None:
     assert [str(day) for day in analysis.days] == ["2012-09-20", "2012-09-22", "2012-10-24"]
     assert analysis.by_server_and_day[0].label == "192.0.2.53, 2012-09-20"
     assert len(analysis.by_server) == 1
+    # A change between days: a line through both has slope 3, and means nothing.
+    assert any("tells nothing of several peaks" in said for said in say_group(analysis.whole))
+
+
+def test_no_failure_is_no_certainty(samples: dict[str, Measurement]) -> None:
+    udp = next(part for part in analyse([samples["after"]]).failures if part.transport == "udp")
+    assert (udp.failed, udp.asked) == (0, 168)
+    # Wilson for none of 14 vantage points: z2 / (n + z2), with z of 95 %.
+    assert udp.interval == pytest.approx((0.0, 1.959964**2 / (14 + 1.959964**2)), abs=1e-6)
 
 
 def test_a_comparison_finds_what_the_slots_changed(samples: dict[str, Measurement]) -> None:

@@ -26,8 +26,8 @@ class Failures:
     """Queries without those that were never asked or only half seen."""
     failed: int
     interval: Interval | None
-    """Of the share that failed, 95 %: a bootstrap over vantage points, or Wilson's where each asked
-    once."""
+    """Of the share that failed, 95 %: a bootstrap over vantage points. Wilson's where each asked
+    once; and where none or all failed, by the number of vantage points."""
     kinds: dict[str, int]
     """Failed queries by outcome, the most frequent first."""
     left_out: dict[str, int]
@@ -55,12 +55,14 @@ def failures_of(rows: pl.DataFrame) -> list[Failures]:
         interval: Interval | None = None
         if total:
             _, vantage = np.unique(counted["vantage"].to_numpy(), return_inverse=True)
-            repeats = int(vantage.max()) + 1 < total
-            interval = (
-                of_shares(failed.to_numpy(), vantage.astype(np.int64))
-                if repeats
-                else wilson(count, total)
-            )
+            vantages = int(vantage.max()) + 1
+            if vantages == total:
+                interval = wilson(count, total)
+            elif count in (0, total):
+                # Nothing to draw from: each vantage point counts as one trial.
+                interval = wilson(vantages if count else 0, vantages)
+            else:
+                interval = of_shares(failed.to_numpy(), vantage.astype(np.int64))
         found.append(
             Failures(
                 server=str(name),

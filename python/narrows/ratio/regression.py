@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from narrows.ratio.resampling import Interval, percentile_interval
 
-__all__ = ["Line", "line_through", "say_line"]
+__all__ = ["Line", "is_pattern", "line_through", "say_line"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,14 +58,18 @@ def line_through(udp_ms: Floats, tcp_ms: Floats) -> Line | None:
     )
 
 
+def is_pattern(line: Line) -> bool:
+    """Whether the slope is that of one way of writing: two round trips, or three."""
+    return min(abs(line.slope - trips) for trips in (2.0, 3.0)) <= 0.12
+
+
 def say_line(line: Line) -> str:
     """What a line means, in words."""
     whole = round(line.slope)
-    near = abs(line.slope - whole) <= 0.12
     fixed = line.intercept_ms
     trips = {2: "two round trips: the server writes the reply at once"}
     trips[3] = "three round trips: the server writes the length by itself and waits for an ACK"
-    if not near or whole not in trips:
+    if not is_pattern(line):
         if line.slope < 1.88:
             return (
                 f"{line.slope:.2f} round trips and {fixed:+.1f} ms: fewer than a handshake needs; "

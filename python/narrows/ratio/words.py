@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from narrows.ratio.analysis import Group, RatioAnalysis
 from narrows.ratio.failures import Failures
-from narrows.ratio.regression import say_line
+from narrows.ratio.regression import is_pattern, say_line
 from narrows.ratio.resampling import Interval
 from narrows.results import TextTable
 
@@ -64,8 +64,13 @@ def say_group(group: Group) -> list[str]:
             f"{100 * peaks.shares['above_4']:.0f} % of the pairs are above 4: TCP waits for "
             "something, such as a free slot for a connection."
         )
-    if group.line is not None:
-        line = group.line
+    line = group.line
+    if len(tall) > 1 and line is not None and is_pattern(line):
+        said.append(
+            "Over the distance, a line through medians tells nothing of several peaks: look at the "
+            "days and the vantage points apart."
+        )
+    elif line is not None:
         said.append(f"Over the distance, TCP takes {say_line(line)} (slope {line.slope:.3f}).")
     return said
 

@@ -56,6 +56,8 @@ def failures_figure(failures: Sequence[Failures]) -> Figure:
     axes.set_yticks(
         range(len(shown)), [f"{part.server}, {part.transport}" for part in reversed(shown)]
     )
+    # A row without a bar needs its place too.
+    axes.set_ylim(-0.6, len(shown) - 0.4)
     axes.set_xlim(0.0, 1.15 * max(longest, 0.01))
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("percent of the queries that were asked")

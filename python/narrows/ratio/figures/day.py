@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, LogNorm
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
@@ -53,12 +55,7 @@ def over_day_figure(group: Group, top: float = 6.0) -> Figure:
         axes.axhline(level, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)))
     used = np.flatnonzero(counts.sum(axis=1))
     axes.set_xlim(edges[int(used[0])], edges[int(used[-1]) + 1])
-    locator = AutoDateLocator(tz=dt.UTC)  # type: ignore[no-untyped-call]
-    axes.xaxis.set_major_locator(locator)
-    formatter = ConciseDateFormatter(  # type: ignore[no-untyped-call]
-        locator, tz=dt.UTC, formats=_TIMES, zero_formats=_DAYS, show_offset=False
-    )
-    axes.xaxis.set_major_formatter(formatter)
+    _ticks(axes, edges[int(used[0])], edges[int(used[-1]) + 1])
     axes.set_ylim(0.0, top)
     axes.set_xlabel(f"UTC, {edges[int(used[0])].year}")
     axes.set_ylabel("TCP / UDP")
@@ -69,3 +66,21 @@ def over_day_figure(group: Group, top: float = 6.0) -> Figure:
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
     bar.outline.set_visible(False)
     return figure
+
+
+def _ticks(axes: Axes, first: Any, last: Any) -> None:
+    """Times of the day; of more than four days the days, evenly, whatever months they are of."""
+    days = (last - first) / dt.timedelta(days=1)
+    if days > 4.0:
+        midnight = first.replace(hour=0, minute=0, second=0, microsecond=0)
+        step = math.ceil(days / 8.0)
+        at = [midnight + dt.timedelta(days=day) for day in range(0, math.ceil(days) + 1, step)]
+        within = [tick for tick in at if first <= tick <= last]
+        axes.set_xticks(within, [f"{tick:%m-%d}" for tick in within])
+        return
+    locator = AutoDateLocator(tz=dt.UTC)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    formatter = ConciseDateFormatter(  # type: ignore[no-untyped-call]
+        locator, tz=dt.UTC, formats=_TIMES, zero_formats=_DAYS, show_offset=False
+    )
+    axes.xaxis.set_major_formatter(formatter)
