@@ -68,6 +68,10 @@ class Sample(Protocol):
         """Why it ended."""
 
     @property
+    def flags(self) -> Sequence[str]:
+        """What a reader has to know before trusting a figure."""
+
+    @property
     def folder(self) -> Path | None:
         """Its run folder, where there is one."""
 
@@ -176,6 +180,12 @@ class Comparison:
         partial = [run for group in self.groups for run in group.runs if not run.complete]
         notes = list(self.remarks)
         notes += [f"{_run_name(run)} is partial: {run.stopped}" for run in partial]
+        notes += [
+            f"{_run_name(run)}: {flag}"
+            for group in self.groups
+            for run in group.runs
+            for flag in run.flags
+        ]
         notes += [
             f"{group.label}: every seed gives the same, because nothing in the scenario is random; "
             "no interval; hint: such as spread with stagger, jitter, service_jitter_mean"

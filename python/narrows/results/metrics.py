@@ -135,4 +135,4 @@ _FLOWS: _Known = {
 }
 _GROUP: _Known = {**_FLOWS, "goodput_mbit_per_s": ("goodput", "Mbit/s", 1)}
 
-_OF_EVERY_RUN = frozenset({"dns", "dns_groups", "queues", "links", "flows"})
+_OF_EVERY_RUN = frozenset({"dns", "dns_groups", "queues", "links", "flows", "flags"})

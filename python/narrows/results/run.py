@@ -210,6 +210,12 @@ class Run:
         """Whether the run went as far as its scenario says."""
         return self.status == "complete"
 
+    @property
+    def flags(self) -> list[str]:
+        """What a reader has to know before trusting a figure: sentences, most often none."""
+        measured = self.host.get("kernel", {}).get("flags", ())
+        return [*self.summary.get("flags", ()), *measured]
+
     def capture(self, link: str) -> bytes:
         """The packets of a captured link, as a pcapng file.
 

@@ -25,6 +25,7 @@ import polars as pl
 
 from narrows.records.numbers import Floats, floats, mean, percent, percentile, ratio, total
 from narrows.results.extras import summaries
+from narrows.results.frozen import standstills
 from narrows.results.intervals import wilson
 from narrows.results.schema import TABLES
 
@@ -44,8 +45,8 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
 
     Returns:
         ``dns`` and ``flows`` (None where the run had none), ``queues`` and ``links`` by link, and
-        what kinds of traffic bring. Percentages are 0 to 100; None stands for a figure that the run
-        does not give.
+        what kinds of traffic bring; ``flags``, sentences on what is odd about it.
+        Percentages are 0 to 100; None stands for a figure that the run does not give.
     """
     queries = tables["queries"]
     phase = dns_phase(queries, end_s)
@@ -64,6 +65,7 @@ def summarise(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
             for link, part in links.items()
         },
         "flows": _flows(tables["flows"], end_s),
+        "flags": standstills(tables["queues"]),
         **(summaries(tables, end_s) if tables.keys() - TABLES.keys() else {}),
     }
     groups = queries.get_column("group").unique(maintain_order=True).to_list()

@@ -92,6 +92,11 @@ class SweepRun:
         """Whether it went as far as its scenario says."""
         return self.status == "complete"
 
+    @property
+    def flags(self) -> list[str]:
+        """What a reader has to know before trusting a figure."""
+        return list(self.summary.get("flags", ()))
+
 
 @dataclass(frozen=True, repr=False)
 class Sweep:
@@ -357,12 +362,22 @@ def _is_row(row: Mapping[str, Any]) -> bool:
         and not isinstance(row["seed"], bool)
         and row["status"] in ("complete", "partial", "failed")
         and (number is None or (type(number) is int and number >= 0))
-        and (
-            summary is None
-            or (
-                isinstance(summary, dict)
-                and all(part is None or isinstance(part, dict) for part in summary.values())
-            )
+        and (summary is None or _is_summary(summary))
+    )
+
+
+def _is_summary(summary: object) -> bool:
+    """Whether it has the form of a summary: parts by name, and sentences as flags."""
+    if not isinstance(summary, dict):
+        return False
+    flags = summary.get("flags", [])
+    return (
+        isinstance(flags, list)
+        and all(isinstance(flag, str) for flag in flags)
+        and all(
+            part is None or isinstance(part, dict)
+            for key, part in summary.items()
+            if key != "flags"
         )
     )
 

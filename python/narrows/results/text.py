@@ -55,6 +55,7 @@ def summary_table(run: Run) -> TextTable:
     if dns and dns["first_attempt_interval_percent"]:
         low, high = dns["first_attempt_interval_percent"]
         notes.append(f"first attempt: {low:.2f} to {high:.2f} % ({dns['interval']})")
+    notes += [f"take care: {flag}" for flag in run.flags]
     if not run.complete:
         notes.append(f"this run is partial: {run.stopped}")
     title = f"{run.name}, seed {run.seed}: {run.end_s:.4g} s simulated, {run.events} events"

@@ -1,0 +1,78 @@
+"""Queues that came to a standstill: all that carries ECN is marked, and nothing else gets through.
+
+RED with ECN drops every packet that cannot be marked as soon as its average is above `max`. Enough
+connections with ECN hold it there with their smallest windows, without end: each packet of theirs
+is marked, and DNS, SYNs and retransmissions are dropped. Linux 6.1 stays in that state for as long
+as nothing else happens. On an Ethernet something does: ARP replies cannot be marked either, so the
+routers' entries fail and the link with them. Linux asks again 15 to 45 s after an answer, waits
+5 s, and gives up after three probes a second apart (`net/core/neighbour.c`, Linux 6.1): the state
+ends after `LONGEST_S` at the latest. A run that stays longer shows what a world without ARP does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from narrows.records.numbers import floats
+
+__all__ = ["LONGEST_S", "standstills"]
+
+LONGEST_S: Final = 60.0
+"""A little more than what Linux's neighbour entries allow: 45 + 5 + 3 s."""
+
+_SLOT_S: Final = 1.0
+"""Samples count packets that come at one end and packets that leave at the other; over a slot of
+this length the difference is small."""
+
+_UNMARKED: Final = 0.01
+"""Share of the packets let in that may lack a mark, for the same reason."""
+
+_DROPS = ("dropped_overflow", "dropped_early", "dropped_forced")
+_MARKS = ("marked_early", "marked_forced")
+
+
+def standstills(queues: pl.DataFrame) -> list[str]:
+    """A sentence for each queue that stood still for longer than `LONGEST_S`.
+
+    Args:
+        queues: Samples of monitored queues, as in `queues.parquet`.
+    """
+    found = []
+    for (link,), samples in queues.group_by(("link",), maintain_order=True):
+        longest = _longest(samples)
+        if longest is not None and longest[1] - longest[0] > LONGEST_S:
+            start, end = longest
+            found.append(
+                f"queue {link} stood still from {start:.0f} to {end:.0f} s: it marked every packet "
+                "that it let in and dropped all others; ARP would end that on an Ethernet; hint: "
+                'neighbours = "arp" on its link'
+            )
+    return found
+
+
+def _longest(samples: pl.DataFrame) -> tuple[float, float] | None:
+    """The longest standstill of a queue, in seconds; None if there was none."""
+    counters = samples.select("t_s", "arrived_packets", *_DROPS, *_MARKS).drop_nulls()
+    if counters.height < 2:
+        return None
+    times = floats(counters.get_column("t_s"))
+    slots = np.arange(times[0], times[-1], _SLOT_S)
+
+    def change(*names: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        values = sum((floats(counters.get_column(name)) for name in names), np.zeros(times.size))
+        return np.diff(np.interp(slots, times, values))
+
+    dropped, marked = change(*_DROPS), change(*_MARKS)
+    let_in = change("arrived_packets") - dropped
+    still = (marked > 0) & (marked >= (1 - _UNMARKED) * let_in)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(np.int8)))
+    # Without a victim there is no standstill: where all carry ECN, all may be marked for good.
+    spans = [
+        (float(slots[first]), float(slots[end]))
+        for first, end in edges.reshape(-1, 2)
+        if dropped[first:end].sum() > 0
+    ]
+    return max(spans, key=lambda span: span[1] - span[0], default=None)
