@@ -1,4 +1,4 @@
-"""DNS over UDP and TCP in the language: profiles, what they give, and what cannot be meant."""
+"""DNS over UDP and TCP in the language: profiles, what they give, and what is refused."""
 
 from __future__ import annotations
 

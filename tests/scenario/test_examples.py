@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +14,7 @@ from narrows import Scenario, run
 ROOT = Path(__file__).parents[2]
 
 
+@functools.cache
 def responses(name: str, **changes: str) -> dict[str, pl.Series]:
     """Response times of each group's measured queries in an example, in ms; null: no answer."""
     scenario = Scenario.load(ROOT / "scenarios" / f"{name}.toml", set=changes)
@@ -30,6 +33,36 @@ def quantile(times: pl.Series, share: float) -> float:
     value = times.quantile(share)
     assert value is not None
     return value
+
+
+def guide_rows() -> list[tuple[str, list[str]]]:
+    """The guide's table of three examples: each row's example, and its last four cells."""
+    guide = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
+    table = guide.split("| example | group | median, ms |")[1].split("\n\n")[0]
+    rows, name = [], ""
+    for line in table.splitlines()[2:]:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if found := re.match(r"\[([a-z-]+)\.toml\]", cells[0]):
+            name = found[1]
+        rows.append((name, cells[2:]))
+    return rows
+
+
+def test_the_guides_table_is_what_the_examples_give() -> None:
+    groups = {
+        "tcp-fast-open": ["udp", "tcp", "fast-open"],
+        "ecn-plus-plus": ["ecn", "ecn-plus-plus"],
+        "stateless-tcp": ["limited", "stateless"],
+    }
+    places = [(name, group) for name, names in groups.items() for group in names]
+    for (name, group), (example, cells) in zip(places, guide_rows(), strict=True):
+        times = responses(name)[group]
+        unanswered = 100 * times.null_count() / len(times)
+        shown = [quantile(times, 0.5), quantile(times, 0.95), slow_percent(times), unanswered]
+        assert example == name
+        for cell, value in zip(cells, shown, strict=True):
+            _, _, decimals = cell.partition(".")
+            assert f"{value:.{len(decimals)}f}" == cell, (name, group, shown)
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("scenarios/*.toml")), ids=lambda path: path.stem)

@@ -58,7 +58,7 @@ pub(crate) struct Flows {
     /// Sockets for datagrams that were given out.
     sockets: u32,
     sessions: Sessions,
-    /// What DNS connections carry in clear, for captures; `None`: nobody wants to know.
+    /// What DNS connections carry in clear, for captures; `None`: no link is captured.
     spoken: Option<Box<Spoken>>,
 }
 

@@ -155,7 +155,7 @@ pub struct Middlebox {
     pub drop_syn_data: bool,
 }
 
-/// What a middlebox does with what it lets not pass.
+/// What a middlebox does with packets that it does not let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",

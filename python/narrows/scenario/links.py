@@ -131,7 +131,7 @@ class Way(Table):
     """Longest IP packet that it takes, 576 B to 65535 B; 1500 B by default. Longer datagrams leave
     their host in fragments; TCP keeps to its host's own link and to what routers tell it."""
     middlebox: Middlebox | None = None
-    """What looks into packets at its head and lets some not pass; nothing by default."""
+    """A middlebox at its head, and which packets it drops; none by default."""
     dns_exempt: Annotated[bool, Field(strict=True)] | None = None
     """DNS packets see no `delay`, `jitter` and `loss`; false by default."""
 

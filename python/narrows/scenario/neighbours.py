@@ -74,7 +74,7 @@ def _draw_states(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
                     levels.append(levels[-1])
                 times.append(at)
                 levels.append(STATES.index(state))
-            name = f"{node} of {neighbour}"
+            name = f"{node}'s entry for {neighbour}"
             pen.series(name if len(runs) == 1 else f"{label}, {name}", times, levels)
     pen.axes.set_yticks(range(len(STATES)), STATES)
 

@@ -10,9 +10,10 @@ use crate::transport::tcp::Congestion;
 
 /// A congestion control that is not ours: how the window grows, and how far it falls.
 ///
-/// What it decides is what Linux's `struct tcp_congestion_ops` decides; when it is asked, how lost
-/// segments are found, and how fast the window shrinks to where it has to go are TCP's business. One
-/// object belongs to one end of a connection.
+/// Of Linux's `struct tcp_congestion_ops` it has `cong_avoid`, `ssthresh`, `pkts_acked`, and the reset at a
+/// time-out; not pacing (BBR), undo, or DCTCP's counts of marks. When it is asked, how lost segments
+/// are found, and how fast the window shrinks to where it has to go are TCP's business. One object
+/// belongs to one end of a connection.
 pub trait CongestionControl: fmt::Debug + Send + Sync + CloneControl {
     /// `acked` segments were acknowledged, and the window had limited the sender: it may grow
     /// (`cong_avoid`).
