@@ -89,7 +89,8 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
                 "response-cdf",
                 figures.response_cdf(runs),
                 "Curves: response time of DNS queries in each case.",
-                "Each step is an attempt: a lost packet costs a retry timer.",
+                "Steps far to the right are lost packets: each costs a timer, the client's or "
+                "TCP's.",
             )
         )
     for link in _common([monitored_queues(run) for run in runs.values()]):

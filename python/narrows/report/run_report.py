@@ -28,7 +28,8 @@ ENDED = {
 }
 """Why a run ended, in words."""
 
-_WHO_WAITS = "The delay that every packet through this link suffers, DNS included."
+_WHO_WAITS = "The delay that every packet through this link suffers."
+_DNS_WAITS = "The delay that every packet through this link suffers, DNS included."
 _WHO_WAITS_LESS = (
     "Of the packets of all flows together. Here packets pass others: what goes first, or has no "
     "backlog of its own, waits for less. What DNS waits for is in its response times."
@@ -80,8 +81,8 @@ def run_figures(run: Run) -> list[Shown]:
                 figures.response_cdf({run.name: run}),
                 f"Curve: half of the answers came within {dns['response_median_ms']:.0f} ms, "
                 f"99 % within {dns['response_p99_ms']:.0f} ms.",
-                "Each step is an attempt: users whose packet is lost wait for the retry timer, "
-                "which is much longer than the queue.",
+                "Steps far to the right are lost packets: users wait for a timer, the client's or "
+                "TCP's, which is much longer than the queue.",
             )
         )
     for link in monitored_queues(run):
@@ -104,6 +105,7 @@ def run_figures(run: Run) -> list[Shown]:
 def _queue_figures(run: Run, link: str) -> list[Shown]:
     queue = run.summary["queues"][link]["run"]
     facts = queue_facts(run, link)
+    waits = _DNS_WAITS if run.summary.get("dns") else _WHO_WAITS
     return [
         Shown(
             f"backlog-{link}",
@@ -118,7 +120,7 @@ def _queue_figures(run: Run, link: str) -> list[Shown]:
             figures.sojourn({run.name: run}, link),
             f"Curve: packets spend {value_text(queue['sojourn_mean_ms'])} ms in queue and ring on "
             "average.",
-            _WHO_WAITS if facts is None or facts.is_shared else _WHO_WAITS_LESS,
+            waits if facts is None or facts.is_shared else _WHO_WAITS_LESS,
         ),
         Shown(
             f"drops-{link}",
@@ -161,7 +163,9 @@ def _cards(run: Run) -> list[tuple[str, str]]:
         phases = summary["queues"][link]
         queue = phases.get("dns_phase") or phases["run"]
         if queue["sojourn_mean_ms"] is not None:
-            cards.append((f"{queue['sojourn_mean_ms']:.0f} ms", f"mean time in queue at {link}"))
+            spent = queue["sojourn_mean_ms"]
+            shown = f"{spent:.0f}" if spent >= 10 else f"{spent:.2g}"
+            cards.append((f"{shown} ms", f"mean time in queue at {link}"))
     for link in monitored_links(run)[:1]:
         share = summary["links"][link]["run"]["utilisation_percent"]
         if share is not None:

@@ -31,8 +31,9 @@ def _summarise(rows: pl.DataFrame, _end_s: float) -> dict[str, Any]:
     def total(name: str) -> int:
         return int(rows.get_column(name).sum())
 
-    held = floats(rows.get_column("half_open"))
     sent, syns = total("sent"), total("syns")
+    # A server that no SYN reaches has no queue to speak of.
+    held = floats(rows.get_column("half_open").head(rows.height if syns else 0))
     return {
         "sent": sent,
         "lost_percent": percent(total("lost"), sent),
@@ -116,8 +117,8 @@ FLOODS = Record(
         Figure("syns", "SYNs at the server", doc="SYNs that reached it, from any sender."),
         Figure("dropped_percent", "SYNs dropped", "%"),
         Figure("cookies_percent", "SYNs answered with cookies", "%"),
-        Figure("half_open_mean", "half-open connections, mean"),
-        Figure("half_open_max", "half-open connections, most"),
+        Figure("half_open_mean", "half-open connections, mean", doc="Null if no SYN came."),
+        Figure("half_open_max", "half-open connections, most", doc="Null if no SYN came."),
         Figure("repeated", "SYN-ACKs repeated"),
         Figure("expired", "half-open connections given up"),
         Figure("replies", "replies to forged addresses"),
@@ -132,8 +133,9 @@ FLOODS = Record(
             x="time (s)",
             y="half-open\nconnections",
             caption=(
-                "Entries in the listener's queue at the end of each period. A level line is a full "
-                "queue: what comes then is dropped, or answered with a cookie."
+                "Entries in the listener's queue at the end of each period. At its highest level "
+                "the queue is full: what comes then is dropped, or answered with a cookie. After "
+                "the flood, entries stay until their SYN-ACKs have been repeated often enough."
             ),
             says=_entries_say,
             draw=_draw_entries,

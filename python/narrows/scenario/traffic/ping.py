@@ -129,7 +129,7 @@ PINGS = Record(
         ),
         Picture(
             "ping-cdf",
-            title="Round-trip time of probes",
+            title="How many probes were answered within a time",
             x="round-trip time (ms)",
             y="probes answered\nwithin it (%)",
             caption=(
