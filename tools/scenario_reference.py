@@ -41,6 +41,7 @@ from narrows.scenario import (
     json_schema,
 )
 from narrows.scenario.base import Table
+from narrows.scenario.dns_quic import Quic
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.quantities import bytes_text, span_text
 from narrows.scenario.reading import MOST_BYTES
@@ -96,6 +97,7 @@ BEHIND_TRAFFIC: list[Section] = [
     ("`dns.connections`", ConnectionUse, ""),
     ("`dns.connections.tries`", Tries, ""),
     ("`dns.connections.tls`", TlsUse, ""),
+    ("`dns.quic`", Quic, ""),
     ("`dns.answers`", Answers, ""),
     ("`dns.answers.tls`", TlsAnswers, ""),
     ("`dns.messages`, a list of these", Exchange, ""),

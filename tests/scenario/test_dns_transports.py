@@ -474,6 +474,67 @@ def test_attempts_over_https_say_so() -> None:
     assert set(result.attempts["handshake_round_trips"]) == {2}
 
 
+QUIC = 'transport = "quic"'
+
+
+def test_over_quic_both_ends_have_its_settings() -> None:
+    client, server, _ = plan(
+        QUIC, "connections = { reuse = true }", 'quic = { congestion = "cubic", ecn = true }'
+    )
+    of_client, of_server = (each["tcp"]["tls"]["quic"] for each in (client, server))
+    assert of_client == of_server
+    assert (of_client["congestion"], of_client["ecn"]) == ("cubic", True)
+    # RFC 9000, 14 and 18.2; RFC 9002, 7.2.
+    assert (of_client["payload"], of_client["initial_window"]) == (1200, 10)
+    assert of_client["max_ack_delay"] == 25 * 10**9
+    # RFC 9250, 4.2: each query has a stream of its own.
+    assert client["tcp"]["reuse"]["kept"]["pipelined"]
+
+
+def test_attempts_over_quic_say_so() -> None:
+    early = "connections = { tls = { resume = true, early_data = true } }"
+    server = "answers = { tls = { early_data = true } }"
+    result = run(Scenario.parse("\n".join([TEXT, QUIC, early, server])))
+    attempts = result.attempts
+    assert set(attempts["transport"]) == {"quic"}
+    # RFC 9001, 4 and 4.6: a round trip for the handshake, then none.
+    assert attempts["handshake_round_trips"].to_list() == [1, 0, 0, 0, 0]
+    trips = [ms / 40 for ms in result.queries["response_ms"].to_list()]
+    assert trips == pytest.approx([2, 1, 1, 1, 1], abs=0.1)
+    # RFC 9000, 14.1: the hello is in a datagram of 1200 bytes.
+    assert min(attempts["bytes_sent"].to_list()) > 1200
+
+
+@pytest.mark.parametrize(
+    ("lines", "key", "said"),
+    [
+        ([QUIC, "connections = { fast_open = true }"], "connections.fast_open", "is for TCP"),
+        ([QUIC, "answers = { fast_open = true }"], "answers.fast_open", "is for TCP"),
+        ([QUIC, 'tcp = { congestion = "reno" }'], "tcp", "is for TCP"),
+        (
+            [QUIC, "connections = { reuse = true, pipelining = false }"],
+            "connections.pipelining",
+            "each query has a stream",
+        ),
+        (
+            [QUIC, "connections = { tls = { early_data = true } }"],
+            "connections.tls.early_data",
+            "needs a session to resume",
+        ),
+        ([QUIC, 'profile = "kdig"'], "profile", "how kdig speaks QUIC is not known"),
+        ([QUIC, 'answers = { profile = "bind" }'], "answers.profile", "how bind speaks QUIC"),
+        ([QUIC, "answers = { stateless = true }"], "answers.stateless", "has no TLS"),
+        ([QUIC, 'quic = { payload = "1199 B" }'], "quic.payload", "1200"),
+        (["quic = { ecn = true }"], "quic", "of no use without QUIC"),
+    ],
+)
+def test_what_quic_cannot_do_is_refused_by_name(lines: list[str], key: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        plan(*lines)
+    assert key in str(caught.value)
+    assert said in str(caught.value)
+
+
 def test_a_shared_server_needs_tls_of_its_own() -> None:
     shared = """
 [[dns]]

@@ -346,7 +346,9 @@ impl Simulation {
                 Frame::Udp {
                     ip_bytes: datagram.bytes,
                     ce: packet.ecn() == narrows_qdisc::Ecn::Ce,
-                    dns: datagram.is_dns().then(|| self.dns_message(datagram)).flatten(),
+                    dns: (datagram.is_dns() && !datagram.is_quic())
+                        .then(|| self.dns_message(datagram))
+                        .flatten(),
                     part: whole.map(|_| Part {
                         number: packet.datagram_number() as u16,
                         ip_bytes: packet.bytes,

@@ -13,6 +13,7 @@ mod listener;
 mod notice;
 mod opening;
 mod path_mtu;
+mod quic;
 mod sessions;
 mod stateless;
 
@@ -28,8 +29,8 @@ use crate::foresight::{Step, Touch};
 use crate::network::Network;
 use crate::packet::{Label, Packet};
 use crate::spoken::Spoken;
-use crate::transport::Connection;
 use crate::transport::tcp::{Config, Context, tick_us};
+use crate::transport::{Connection, quic as of_quic};
 
 pub(crate) use self::listed::Row;
 pub(crate) use self::notice::Notice;
@@ -67,6 +68,7 @@ pub(crate) struct Flows {
 #[expect(clippy::large_enum_variant, reason = "a box would be one cache miss more a packet")]
 enum Flow {
     Tcp(Connection),
+    Quic(Box<of_quic::Connection>),
     /// The datagrams of an application's sockets.
     Udp(Label),
     /// Nobody has the number; the next flow has this generation.
@@ -152,7 +154,10 @@ impl Flows {
 
     /// A timer's event (`end`: twice the flow, plus one for the second end).
     pub(crate) fn handle_timer(&mut self, now: Time, end: u32, network: &mut Network) {
-        let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
+        let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else {
+            self.handle_quic_timer(now, end, network);
+            return;
+        };
         let config = connection.configs[end as usize % 2];
         let (config, tick_us) = &self.configs[usize::from(config)];
         let cx = Context::with_tick(config, *tick_us, now);
@@ -228,7 +233,10 @@ impl Flows {
 
     /// Sends what a socket's end has to send now, rather than when the application has had its say.
     pub(crate) fn flush(&mut self, now: Time, end: u32, network: &mut Network) {
-        let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
+        let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else {
+            self.flush_quic(now, end, network);
+            return;
+        };
         let config = connection.configs[end as usize % 2];
         let (config, tick_us) = &self.configs[usize::from(config)];
         connection.flush(&Context::with_tick(config, *tick_us, now), end, network);
@@ -247,7 +255,10 @@ impl Flows {
 
     /// Ends a connection at once, and tells the other end if it may know of it.
     pub(crate) fn abort(&mut self, now: Time, socket: Socket, network: &mut Network) {
-        let Flow::Tcp(connection) = &mut self.table[socket.flow() as usize] else { return };
+        let Flow::Tcp(connection) = &mut self.table[socket.flow() as usize] else {
+            self.abort_quic(now, socket, network);
+            return;
+        };
         if connection.generation() != socket.generation {
             return;
         }
@@ -276,7 +287,7 @@ impl Touch<u32> for Flows {
     fn touch(&self, way: u32, step: Step) -> u32 {
         match &self.table[way as usize / 2] {
             Flow::Tcp(connection) => connection.touch(way, step),
-            Flow::Udp(_) | Flow::Free(_) => 0,
+            Flow::Quic(_) | Flow::Udp(_) | Flow::Free(_) => 0,
         }
     }
 }

@@ -29,4 +29,4 @@ mod wakes;
 
 pub use engine::{Simulation, Stopped};
 pub use random::Random;
-pub use transport::{tcp, tls};
+pub use transport::{quic, tcp, tls};

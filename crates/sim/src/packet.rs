@@ -104,6 +104,8 @@ const ARP: u8 = TIMESTAMPS;
 const FRAGMENT: u8 = 1 << 7;
 /// In `flags` of a fragment: others follow (RFC 791, 3.1).
 const MORE: u8 = 1;
+/// In `flags` of a datagram: the message's tag is the number of a datagram of QUIC.
+const QUIC: u8 = 2;
 
 /// What an ARP packet says (RFC 826).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,6 +287,18 @@ impl Packet {
             meta: NOT_TCP | stamp.label.class,
             generation: stamp.label.generation,
         }
+    }
+
+    /// A datagram of QUIC: the message's tag is its number.
+    pub(crate) fn quic(stamp: Stamp, message: &Message, ect: bool) -> Self {
+        let ecn = if ect { Ecn::Ect0 as u8 } else { 0 };
+        let packet = Self::datagram(stamp, stamp.way / 2, message);
+        Self { flags: QUIC, meta: packet.meta | ecn, ..packet }
+    }
+
+    /// Whether it is a datagram of QUIC.
+    pub(crate) const fn is_quic(&self) -> bool {
+        matches!(self.kind(), PacketKind::Datagram) && self.flags & QUIC != 0
     }
 
     /// A DNS datagram in an IP packet of `bytes`, for tests of links.

@@ -104,6 +104,8 @@ pub enum Transport {
     Tls,
     /// HTTP/2 over TLS (RFC 8484).
     Https,
+    /// QUIC, which has TLS in it (RFC 9250).
+    Quic,
 }
 
 impl Transport {
@@ -114,6 +116,7 @@ impl Transport {
             Self::Tcp => "tcp",
             Self::Tls => "tls",
             Self::Https => "https",
+            Self::Quic => "quic",
         }
     }
 }

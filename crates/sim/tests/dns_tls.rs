@@ -48,8 +48,10 @@ const RESUMED_FLIGHT: f64 = 133.0 + 6.0 + 28.0 + 74.0;
 
 fn dialogue(client: tls::Client, server: tls::Server) -> Dialogue {
     let mut dialogue = Dialogue::new();
-    dialogue.asking().tls = Some(client::Tls { handshake: client, padding: None, https: None });
-    dialogue.serving().tls = Some(server::Tls { handshake: server, padding: None, https: None });
+    dialogue.asking().tls =
+        Some(client::Tls { handshake: client, padding: None, https: None, quic: None });
+    dialogue.serving().tls =
+        Some(server::Tls { handshake: server, padding: None, https: None, quic: None });
     dialogue
 }
 
@@ -227,9 +229,9 @@ fn messages_are_padded() {
         (Some(128), None, 128.0, 465.0),
     ] {
         dialogue.asking().tls =
-            Some(client::Tls { handshake: CLIENT, padding: of_client, https: None });
+            Some(client::Tls { handshake: CLIENT, padding: of_client, https: None, quic: None });
         dialogue.serving().tls =
-            Some(server::Tls { handshake: SERVER, padding: of_server, https: None });
+            Some(server::Tls { handshake: SERVER, padding: of_server, https: None, quic: None });
         let simulation = run(plan(&dialogue));
         assert_eq!(payloads(&simulation, "sent"), [225.0 + 80.0 + query + 24.0; 3]);
         let before = FLIGHT + 2.0 * 255.0;
@@ -258,7 +260,8 @@ fn workers_share_the_tickets_of_their_group() {
     let resumed = received.iter().filter(|&&bytes| bytes < FLIGHT).count();
     assert_eq!(resumed, 3);
     let one = tls::Server { tickets: 1, tickets_resumed: 0, ..SERVER };
-    dialogue.serving().tls = Some(server::Tls { handshake: one, padding: None, https: None });
+    dialogue.serving().tls =
+        Some(server::Tls { handshake: one, padding: None, https: None, quic: None });
     dialogue.client.workers = 1;
     dialogue.client.queries = 5;
     let received = payloads(&run(plan(&dialogue)), "received");
@@ -289,13 +292,13 @@ fn https_takes_as_many_round_trips_as_tls() {
     let mut dialogue = dialogue(CLIENT, SERVER);
     dialogue.asking().reuse = kept();
     dialogue.asking().tls =
-        Some(client::Tls { handshake: CLIENT, padding: None, https: Some(https.0) });
+        Some(client::Tls { handshake: CLIENT, padding: None, https: Some(https.0), quic: None });
     assert_eq!(
         dialogue.plan().check().map_err(|why| why.to_string()),
         Err("dns: https: the server has none".to_owned())
     );
     dialogue.serving().tls =
-        Some(server::Tls { handshake: SERVER, padding: None, https: Some(https.1) });
+        Some(server::Tls { handshake: SERVER, padding: None, https: Some(https.1), quic: None });
     let simulation = run(plan(&dialogue));
     assert_trips(&simulation, &[3.0, 1.0, 1.0]);
     let table = table(&simulation, "attempts");
@@ -322,7 +325,7 @@ fn what_contradicts_is_named() {
         dialogue.plan().check().expect_err("it contradicts itself").to_string()
     };
     let early = tls::Client { early_data: true, ..CLIENT };
-    let early = client::Tls { handshake: early, padding: None, https: None };
+    let early = client::Tls { handshake: early, padding: None, https: None, quic: None };
     assert_eq!(
         said(&|dialogue| dialogue.asking().tls = Some(early)),
         "dns: tls: early_data: needs resume"

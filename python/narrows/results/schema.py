@@ -265,7 +265,9 @@ _TABLES: Sequence[Table] = (
             ),
             _null("first_byte_s", "s", "When the first byte of its answer arrived."),
             _null("received_s", "s", "When its answer arrived; null: none did."),
-            Column("transport", _TEXT, "", "What carried it: `udp`, `tcp`, `tls` or `https`."),
+            Column(
+                "transport", _TEXT, "", "What carried it: `udp`, `tcp`, `tls`, `https` or `quic`."
+            ),
             Column(
                 "reused",
                 _BOOL,

@@ -326,6 +326,12 @@ def _shared_servers_exist(scenario: Scenario) -> None:
                 "name a group with another server",
                 key,
             )
+        if dns.transport == "quic" and not other.speaks_quic:
+            raise refuse(
+                f"how {other.answers.profile} speaks QUIC is not known",
+                "name a group with another server",
+                key,
+            )
         use = dns.connections.tls
         if use is not None and use.early_data and not other.takes_early_data:
             raise refuse(

@@ -1,7 +1,7 @@
 """Resolver workers in a closed loop, and the server that they ask.
 
-A group asks over UDP, TCP, TLS or HTTPS. `profile` takes the keys that are left out from a real
-client, and `answers.profile` from a real server.
+A group asks over UDP, TCP, TLS, HTTPS or QUIC. `profile` takes the keys that are left out from a
+real client, and `answers.profile` from a real server.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from narrows import dns_profiles
+from narrows.scenario.dns_quic import Quic
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.dns_transports import (
     OPT_BYTES,
@@ -76,9 +77,9 @@ class Dns(Group):
     ) | None = None
     """Time-outs of successive attempts over UDP: the name of a schedule, or a list of durations
     such as `["1 s", "3 s"]`. The profile's, or `"windows"`."""
-    transport: Literal["udp", "tcp", "tls", "https"] = "udp"
-    """What carries a query at first: UDP, TCP, TLS 1.3 on TCP (RFC 7858), or HTTP/2 over TLS
-    (RFC 8484)."""
+    transport: Literal["udp", "tcp", "tls", "https", "quic"] = "udp"
+    """What carries a query at first: UDP, TCP, TLS 1.3 on TCP (RFC 7858), HTTP/2 over TLS
+    (RFC 8484), or QUIC (RFC 9250)."""
     profile: ClientName | None = None
     """A real client, whose habits hold for the keys that are left out (docs/dns-clients.md)."""
     edns_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
@@ -99,6 +100,9 @@ class Dns(Group):
     """How the client uses connections."""
     tcp: Tcp = Tcp()
     """TCP settings of both ends."""
+    quic: Quic | None = None
+    """How both ends speak QUIC; a server does where it speaks TLS. Only with `transport = "quic"`,
+    or `answers.tls`."""
     answers: Answers = Answers()
     """How the server answers."""
     shares_server: Name | None = None
@@ -147,6 +151,7 @@ class Dns(Group):
                 f"{self.profile} knows no TCP", "leave the profile out, or ask over UDP", "profile"
             )
         self._tls_is_possible(known)
+        self._quic_is_possible()
         if not self.uses_tcp and self.connections != ConnectionUse():
             raise refuse(
                 "are of no use without TCP",
@@ -222,6 +227,33 @@ class Dns(Group):
                 "connections.tls.early_data",
             )
 
+    def _quic_is_possible(self) -> None:
+        if self.quic is not None and not self.speaks_tls:
+            raise refuse("is of no use without QUIC", 'set transport = "quic"', "quic")
+        if self.transport != "quic":
+            return
+        use = self.connections
+        for key, given, why in (
+            ("profile", self.profile, f"how {self.profile} speaks QUIC is not known"),
+            ("tcp", self.tcp != Tcp(), 'is for TCP, but transport is "quic"'),
+            ("connections.fast_open", use.fast_open, 'is for TCP, but transport is "quic"'),
+            ("answers.fast_open", self.answers.fast_open, 'is for TCP, but transport is "quic"'),
+            (
+                "connections.pipelining",
+                use.pipelining is False,
+                "contradicts QUIC, where each query has a stream",
+            ),
+            ("connections.writes", use.writes == "apart", 'is for TCP, but transport is "quic"'),
+        ):
+            if given:
+                raise refuse(why, "leave it out", key)
+        if self.shares_server is None and not self.speaks_quic:
+            raise refuse(
+                f"how {self.answers.profile} speaks QUIC is not known",
+                "leave the profile out",
+                "answers.profile",
+            )
+
     @staticmethod
     def _knows_https(known: dns_profiles.Client | None) -> bool:
         tls = known.tls if known else None
@@ -229,8 +261,13 @@ class Dns(Group):
 
     @property
     def encrypts(self) -> bool:
-        """Whether the clients ask over TLS, by HTTP or not."""
-        return self.transport in ("tls", "https")
+        """Whether the clients ask over TLS, by HTTP or not, or over QUIC."""
+        return self.transport in ("tls", "https", "quic")
+
+    @property
+    def speaks_quic(self) -> bool:
+        """Whether the group's server speaks QUIC."""
+        return self.speaks_tls and self.answers.profile is None
 
     @property
     def speaks_https(self) -> bool:
@@ -386,7 +423,7 @@ class Dns(Group):
         if self.uses_tcp:
             fast_open = self.connections.uses_fast_open(known)
             ends = planner.tcp_settings(self._client_tcp(known), fast_open=fast_open)
-            tcp = self.connections.plan(known, ends, self.transport)
+            tcp = self.connections.plan(known, ends, self.transport, self.quic or Quic())
         client = self.application(
             "dns-client",
             server=server,
@@ -424,7 +461,10 @@ class Dns(Group):
                 service=self.service,
                 service_jitter_mean=self.service_jitter_mean,
                 **self.answers.plan(
-                    ends, over_tls=self.speaks_tls, over_https=self.transport == "https"
+                    ends,
+                    self.quic or Quic(),
+                    over_tls=self.speaks_tls,
+                    over_https=self.transport == "https",
                 ),
             ),
         ]

@@ -82,8 +82,8 @@ OPENSSL_SERVER = ServerTls(
 
 Block = Annotated[Size, Field(ge=0, le=65_535)]
 CertificateSize = Annotated[Size, Field(ge=100, le=65_535)]
-_ALPN = {"tls": len("dot"), "https": len("h2")}
-"""The names of application protocols (RFC 7858; RFC 9113, 3.1)."""
+_ALPN = {"tls": len("dot"), "https": len("h2"), "quic": len("doq")}
+"""The names of application protocols (RFC 7858; RFC 9113, 3.1; RFC 9250, 4.1)."""
 _AROUND_ALPN = 4 + 2 + 1
 
 
@@ -94,8 +94,8 @@ class TlsUse(Table):
     """A later connection resumes the session of an earlier one, where the server has given a ticket
     (RFC 8446, 2.2): no certificates, as many round trips. The profile's, or false."""
     early_data: Switch = False
-    """The first query of a resumed connection leaves behind the ClientHello (RFC 8446, 2.3), a
-    round trip earlier; needs `resume`, and `answers.tls.early_data`."""
+    """The first query of a resumed connection leaves behind the ClientHello (RFC 8446, 2.3; QUIC's
+    0-RTT), a round trip earlier; needs `resume`, and `answers.tls.early_data`."""
     padding: Block | None = None
     """Queries are padded to a multiple of so many bytes (RFC 8467); 0 B: they are not. The
     profile's, or 128 B."""
@@ -114,16 +114,17 @@ class TlsUse(Table):
     def plan(self, profile: ClientTls | None, transport: str) -> dict[str, Any]:
         """The plan's form; `profile` gives what is left out."""
         known = profile or OPENSSL_CLIENT
-        over_https = transport == "https"
         hello = known.hello_bytes if self.hello is None else self.hello
-        if over_https and self.hello is None:
-            # HTTP/2 needs a name, `dot` may be left out.
-            hello += _ALPN["https"] - _ALPN["tls"] if known.alpn else _AROUND_ALPN + _ALPN["https"]
+        needs_alpn = transport != "tls"
+        if needs_alpn and self.hello is None:
+            # HTTP/2 and QUIC need a name, `dot` may be left out.
+            before = _ALPN["tls"] if known.alpn else -_AROUND_ALPN
+            hello += _ALPN[transport] - before
         handshake = {
             "hello": hello,
             "pads_hello": known.pads_hello,
             "key_share": known.key_share_bytes,
-            "alpn": _ALPN[transport] if known.alpn or over_https else 0,
+            "alpn": _ALPN[transport] if known.alpn or needs_alpn else 0,
             "apart": known.apart,
             "resume": self.resumes(profile),
             "early_data": self.early_data,
@@ -137,7 +138,7 @@ class TlsUse(Table):
         return {
             "handshake": handshake,
             "padding": self.pads(profile) or None,
-            "https": https if over_https else None,
+            "https": https if transport == "https" else None,
         }
 
 

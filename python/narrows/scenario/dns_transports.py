@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from narrows import dns_profiles
 from narrows.scenario.base import Table
+from narrows.scenario.dns_quic import Quic
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.draws import Amounts, Sizes, draw
 from narrows.scenario.quantities import PositiveSpan, Size, Span, refuse
@@ -132,7 +133,7 @@ class ConnectionUse(Table):
     """TCP Fast Open (RFC 7413): the first connection asks for a cookie, and the SYN of each later
     one carries its first query, where `answers.fast_open` lets it. The profile's, or false."""
     tls: TlsUse | None = None
-    """How they speak TLS, where that is the transport, or below HTTPS."""
+    """How they speak TLS, where that is the transport, below HTTPS, or in QUIC."""
 
     def uses_fast_open(self, profile: dns_profiles.Client | None) -> bool:
         """Whether SYNs ask for cookies and carry queries; `profile` gives what is left out."""
@@ -155,13 +156,16 @@ class ConnectionUse(Table):
                     f"connections.{key}",
                 )
 
-    def plan(self, profile: dns_profiles.Client | None, tcp: int, transport: str) -> dict[str, Any]:
+    def plan(
+        self, profile: dns_profiles.Client | None, tcp: int, transport: str, quic: Quic
+    ) -> dict[str, Any]:
         """The plan's form.
 
         Args:
             profile: Gives what is left out.
             tcp: The index of TCP's settings.
             transport: What the client asks over at first.
+            quic: How it speaks QUIC, where it does.
         """
         reuse: Any = "never"
         if self._is_kept(profile):
@@ -175,14 +179,16 @@ class ConnectionUse(Table):
                 "kept": {
                     "idle_timeout": idle,
                     "queries": queries,
-                    "pipelined": bool(pipelined),
+                    # Over QUIC each query has a stream of its own (RFC 9250, 4.2).
+                    "pipelined": bool(pipelined) or transport == "quic",
                     "shared": self.shared,
                     "after_silence": profile is not None and profile.tcp_after_silence,
                 }
             }
         tls = None
-        if transport in ("tls", "https"):
+        if transport in ("tls", "https", "quic"):
             tls = (self.tls or TlsUse()).plan(profile.tls if profile else None, transport)
+            tls["quic"] = quic.plan() if transport == "quic" else None
         connect, answer, between = self.connect_timeout, self.answer_timeout, self.udp_between
         if profile is not None:
             connect = _span(profile.tcp_connect_timeout_s) if connect is None else connect
@@ -279,7 +285,7 @@ class Answers(Table):
     on a connection, zone transfers and what UDP does not hold go to ordinary TCP and its limits."""
     tls: TlsAnswers | None = None
     """How the server speaks TLS (port 853), also below HTTPS (port 443). If left out, it speaks TLS
-    only where this group's `transport` is `"tls"` or `"https"`."""
+    only where this group's `transport` is `"tls"`, `"https"` or `"quic"`."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Answers:
@@ -318,17 +324,20 @@ class Answers(Table):
             return None
         return known.segment_bytes + _TIMESTAMPS
 
-    def plan(self, tcp: int, *, over_tls: bool, over_https: bool) -> dict[str, Any]:
+    def plan(self, tcp: int, quic: Quic, *, over_tls: bool, over_https: bool) -> dict[str, Any]:
         """What the plan's server has beside its service times.
 
         Args:
             tcp: The index of TCP's settings.
+            quic: How it speaks QUIC, where it speaks TLS.
             over_tls: Whether it speaks TLS.
             over_https: Whether its own clients ask by HTTPS.
         """
         tls = None
         if over_tls:
             tls = (self.tls or TlsAnswers()).plan(self.known_tls, over_https=over_https)
+            # Of no real server is it known how it does.
+            tls["quic"] = quic.plan() if self.profile is None else None
         known = None if self.profile is None else dns_profiles.server(self.profile)
         udp_size = self.udp_size or (known.udp_bytes if known else 65_507)
         if not self.tcp:

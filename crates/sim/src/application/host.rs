@@ -13,7 +13,7 @@ use crate::record::Records;
 use crate::transport::Connection;
 use crate::transport::half_open::{Counts, Limits};
 use crate::transport::tcp::{Endpoint, Flags, Segment, Seq, SynOptions};
-use crate::transport::tls;
+use crate::transport::{quic, tls};
 use crate::wakes::{Wake, Wakes};
 
 /// The hosts of the network, as one application sees them during a call.
@@ -141,6 +141,11 @@ impl Host<'_> {
         self.flows.serve_securely(self.application, tls);
     }
 
+    /// The same for QUIC ([`open_quic`](Self::open_quic)).
+    pub fn serve_quic(&mut self, quic: quic::Config) {
+        self.flows.serve_quic(self.application, quic);
+    }
+
     /// What an application's listener has done about SYNs; `None`: it does not listen.
     pub fn half_open(&self, application: usize) -> Option<Counts> {
         self.flows.half_open(application as u32)
@@ -191,6 +196,29 @@ impl Host<'_> {
         socket
     }
 
+    /// The same over QUIC. What the server speaks, it has said by [`serve_securely`](Self::serve_securely)
+    /// and [`serve_quic`](Self::serve_quic).
+    ///
+    /// # Panics
+    ///
+    /// If the server does not.
+    pub fn open_quic(&mut self, dial: &Dial, tls: tls::Client, quic: quic::Config) -> Socket {
+        let new = NewConnection {
+            applications: [self.application, dial.server as u32],
+            number: dial.number,
+            there: dial.there as u32,
+            back: dial.back as u32,
+            config: 0,
+            first_opens: true,
+            isns: [0; 2],
+            dns: dial.dns,
+            dialogue: false,
+            tls: Some(tls),
+            port: Some(dial.port),
+        };
+        self.flows.add_quic(self.now, &new, quic, self.network).expect("the server speaks QUIC")
+    }
+
     fn open_with(&mut self, dial: &Dial, tls: Option<tls::Client>, random: &mut Random) -> Socket {
         let new = NewConnection {
             applications: [self.application, dial.server as u32],
@@ -213,6 +241,9 @@ impl Host<'_> {
     /// Whether what is written before a new connection is established need not wait for that: it goes with
     /// the SYN (RFC 7413), or with the hello of TLS (RFC 8446, 2.3).
     pub fn takes_early_data(&self, socket: Socket) -> bool {
+        if let Some(connection) = self.flows.quic(socket) {
+            return connection.takes_early_data();
+        }
         let Some(connection) = self.flows.connection(socket) else { return false };
         match connection.dialogue.as_ref().and_then(|dialogue| dialogue.tls) {
             Some(tls) => tls.takes_early_data(),
@@ -223,7 +254,9 @@ impl Host<'_> {
     /// Round trips before a message could leave on a new connection, of TCP and of TLS; `early`: it was
     /// written before the connection was established.
     pub fn handshake_round_trips(&self, socket: Socket, early: bool) -> u8 {
-        let Some(connection) = self.flows.connection(socket) else { return 0 };
+        let Some(connection) = self.flows.connection(socket) else {
+            return u8::from(self.flows.quic(socket).is_some() && !early);
+        };
         let with_syn = connection.ends[socket.side()].endpoint.syn_data_taken();
         match connection.dialogue.as_ref().and_then(|dialogue| dialogue.tls) {
             Some(_) => u8::from(!with_syn) + u8::from(!early),
@@ -280,6 +313,9 @@ impl Host<'_> {
 
     /// Writes a message.
     pub fn send(&mut self, socket: Socket, message: Message) {
+        if self.flows.write_quic(socket, message) {
+            return;
+        }
         if let Some(spoken) = self.flows.spoken_mut() {
             spoken.write(socket, &message);
         }
@@ -294,6 +330,10 @@ impl Host<'_> {
     /// Writes a message in two writes: the first `apart` of its bytes leave before the rest is
     /// written.
     pub fn send_apart(&mut self, socket: Socket, apart: u32, message: Message) {
+        if self.flows.write_quic(socket, message) {
+            // Packets are filled whatever the writes.
+            return;
+        }
         self.send_part(socket, apart);
         self.send(socket, Message { bytes: message.bytes - apart, ..message });
     }
@@ -319,6 +359,9 @@ impl Host<'_> {
 
     /// Writes nothing more: a FIN follows the last byte.
     pub fn close(&mut self, socket: Socket) {
+        if self.flows.close_quic(socket) {
+            return;
+        }
         self.say_goodbye(socket);
         self.flows.change(self.now, socket, |connection, cx| {
             connection.ends[socket.side()].endpoint.close(cx.config, cx.now);
@@ -382,6 +425,10 @@ impl Host<'_> {
 
     /// IP packets that a socket of a connection with messages has sent, and their bytes.
     pub fn sent(&self, socket: Socket) -> (u32, u64) {
+        if let Some(connection) = self.flows.quic(socket) {
+            let side = &connection.sides[socket.side()];
+            return (side.packets, side.ip_bytes);
+        }
         let dialogue = self.flows.connection(socket).and_then(|c| c.dialogue.as_ref());
         dialogue.map_or((0, 0), |dialogue| {
             let side = &dialogue.sides[socket.side()];

@@ -25,6 +25,7 @@ impl Flows {
                     self.handle_datagram(&whole);
                 }
             }
+            _ if packet.is_quic() => self.handle_quic(now, packet, network),
             _ => self.handle_datagram(packet),
         }
     }
@@ -38,7 +39,9 @@ impl Flows {
 
     /// A datagram was lost.
     pub(crate) fn note_loss(&mut self, packet: &Packet, lost: Lost) {
-        if let Some(datagram) = self.datagram(packet) {
+        if packet.is_quic() {
+            self.note_quic_loss(packet);
+        } else if let Some(datagram) = self.datagram(packet) {
             self.news.push(Notice::Lost(datagram, lost));
         }
     }

@@ -96,7 +96,10 @@ impl Flows {
     /// Finds out what an end's application does not know yet, and whether both ends have done with
     /// the flow.
     pub(super) fn collect_news(&mut self, now: Time, end: u32) {
-        let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
+        let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else {
+            self.collect_quic_news(end);
+            return;
+        };
         let socket = Socket { end, generation: connection.generation() };
         let Connection { dialogue: Some(dialogue), ends, .. } = connection else { return };
         let endpoint = &ends[socket.side()].endpoint;

@@ -11,7 +11,7 @@ use crate::network::Network;
 use crate::packet::Packet;
 use crate::transport::half_open::{Admission, Counts, HalfOpen, Limits};
 use crate::transport::tcp::{Config, Flags, Segment, Seq, SynOptions};
-use crate::transport::tls;
+use crate::transport::{quic, tls};
 
 /// Where a server waits for connections.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(super) struct Listener {
     pub(super) stateless: bool,
     /// How it speaks TLS; `None`: it does not.
     pub(super) tls: Option<tls::Server>,
+    /// How it speaks QUIC, with that TLS; `None`: it does not.
+    pub(super) quic: Option<quic::Config>,
 }
 
 impl Flows {
@@ -43,6 +45,7 @@ impl Flows {
             half_open,
             stateless: false,
             tls: None,
+            quic: None,
         });
     }
 
@@ -74,6 +77,10 @@ impl Flows {
             && let Some(dialogue) = &mut connection.dialogue
         {
             dialogue.sides[socket.side()].accept();
+        }
+        if let Some(connection) = self.quic_of(socket) {
+            let side = &mut connection.sides[socket.side()];
+            (side.attached, side.queued) = (true, false);
         }
         self.collect_news(now, socket.end);
         Some(socket)

@@ -118,18 +118,20 @@ impl Flows {
     }
 
     /// A number for a new flow, and its generation.
-    fn next_number(&mut self) -> (u32, u8) {
+    pub(super) fn next_number(&mut self) -> (u32, u8) {
         let Some(flow) = self.free.pop_front() else {
             // Checked against the largest number by the plan, and by `Host::open`.
             return (self.table.len() as u32, 0);
         };
         match self.table[flow as usize] {
             Flow::Free(generation) => (flow, generation),
-            Flow::Tcp(_) | Flow::Udp(_) => unreachable!("only free numbers are on the list"),
+            Flow::Tcp(_) | Flow::Quic(_) | Flow::Udp(_) => {
+                unreachable!("only free numbers are on the list")
+            }
         }
     }
 
-    fn put(&mut self, flow: u32, state: Flow, owners: Owners) {
+    pub(super) fn put(&mut self, flow: u32, state: Flow, owners: Owners) {
         if flow as usize == self.table.len() {
             self.table.push(state);
             self.owners.push(owners);
@@ -142,20 +144,23 @@ impl Flows {
     /// Frees the numbers of flows that both ends have done with, once their applications know.
     pub(crate) fn free_ended(&mut self) {
         for flow in self.ending.drain(..) {
-            if let Flow::Tcp(connection) = &self.table[flow as usize] {
-                self.table[flow as usize] = Flow::Free(connection.generation().wrapping_add(1));
-                self.free.push_back(flow);
-            }
+            let generation = match &self.table[flow as usize] {
+                Flow::Tcp(connection) => connection.generation(),
+                Flow::Quic(connection) => connection.generation(),
+                Flow::Udp(_) | Flow::Free(_) => continue,
+            };
+            self.table[flow as usize] = Flow::Free(generation.wrapping_add(1));
+            self.free.push_back(flow);
         }
     }
 }
 
 impl NewConnection {
-    fn owners(&self) -> Owners {
+    pub(super) fn owners(&self) -> Owners {
         Owners { applications: self.applications, numbers: [self.number, 0], there: self.there }
     }
 
-    fn ports(&self, flow: u32) -> [u16; 2] {
+    pub(super) fn ports(&self, flow: u32) -> [u16; 2] {
         match self.port {
             Some(port) => [crate::ports::socket(flow), port],
             None => crate::ports::tcp(flow).into(),

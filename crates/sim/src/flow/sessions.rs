@@ -40,7 +40,7 @@ impl Sessions {
     }
 
     /// A server has given an application tickets.
-    fn keep_tickets(&mut self, owners: [u32; 2], count: u32) {
+    pub(super) fn keep_tickets(&mut self, owners: [u32; 2], count: u32) {
         *self.tickets.entry(owners).or_default() += count;
     }
 }

@@ -171,6 +171,12 @@ impl Network {
         mtu - TCP_IP_HEADERS
     }
 
+    /// The longest packet that the first link of a path of the plan takes.
+    pub(crate) fn longest_packet(&self, path: u32) -> u16 {
+        let first = self.paths.links(path as usize).next();
+        first.map_or(u16::MAX, |link| self.obstacles.links[link as usize].mtu)
+    }
+
     /// A host learns that a packet was too long for a link on a way.
     pub(crate) fn learn_mtu(&mut self, now: Time, way: u32, mtu: u16) {
         let start = self.paths.start_of(way);
@@ -195,6 +201,10 @@ impl Network {
             return None;
         }
         let router = self.obstacles.links[link as usize].from;
+        if packet.is_quic() {
+            // QUIC's ends do not listen to routers: anybody can write such a message (RFC 9000, 14.2.1).
+            return Some(LossReason::TooLong);
+        }
         self.answer(at, Packet::too_big(packet, mtu, router), link);
         Some(LossReason::TooLong)
     }

@@ -3,6 +3,7 @@
 pub(crate) mod connection;
 mod dialogue;
 pub(crate) mod half_open;
+pub mod quic;
 pub(crate) mod stateless;
 pub mod tcp;
 pub mod tls;

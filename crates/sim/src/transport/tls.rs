@@ -148,6 +148,23 @@ pub(crate) struct Write {
     pub(crate) ends: Option<Flight>,
 }
 
+/// Lengths of the messages of a handshake as QUIC carries them: without records (RFC 9001, 4.1.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Messages {
+    /// ClientHello.
+    pub(crate) hello: u64,
+    /// ServerHello.
+    pub(crate) server_hello: u64,
+    /// EncryptedExtensions to Finished.
+    pub(crate) answer: u64,
+    /// The client's Finished.
+    pub(crate) finished: u64,
+    /// All tickets.
+    pub(crate) tickets: u64,
+    /// The client may send before it has ServerHello.
+    pub(crate) early_data: bool,
+}
+
 impl Tls {
     /// A connection on which the client offers a session, if it has one.
     pub(crate) fn new(client: Client, server: Server, has_session: bool) -> Self {
@@ -192,31 +209,65 @@ impl Tls {
     }
 
     fn hello(&self) -> u32 {
+        let bytes = self.unpadded_hello();
+        let message = bytes - RECORD;
+        let pads = self.resumed && self.client.pads_hello && (256..512).contains(&message);
+        if pads { RECORD + 512 } else { bytes }
+    }
+
+    fn unpadded_hello(&self) -> u32 {
         if !self.resumed {
             return self.client.hello;
         }
         let identity = self.server.ticket.saturating_sub(AROUND_IDENTITY + self.early_extension(8));
         // `pre_shared_key` is the last extension (4.2.11), with one identity and one binder.
         let psk = 4 + 2 + 2 + identity + 4 + 2 + 1 + self.server.hash;
-        let bytes = self.client.hello + psk + self.early_extension(4);
-        let message = bytes - RECORD;
-        if self.client.pads_hello && (256..512).contains(&message) { RECORD + 512 } else { bytes }
+        self.client.hello + psk + self.early_extension(4)
+    }
+
+    /// What QUIC carries; `parameters`: bytes of the transport parameters of client and server
+    /// (RFC 9001, 8.2).
+    pub(crate) fn messages(&self, parameters: [u64; 2]) -> Messages {
+        let [of_client, of_server] = parameters.map(|bytes| 4 + bytes);
+        // A TLS client has records, and a session ID for the sake of middleboxes (RFC 9001, 8.4).
+        let hello = u64::from(self.unpadded_hello() - RECORD - SESSION_ID);
+        let [server_hello, extensions, certificate, verify] = self.server_messages();
+        let answer = [extensions, certificate, verify, 4 + self.server.hash];
+        Messages {
+            hello: hello + of_client,
+            server_hello: u64::from(server_hello - SESSION_ID),
+            answer: answer.into_iter().map(u64::from).sum::<u64>() + of_server,
+            finished: u64::from(4 + self.server.hash),
+            tickets: u64::from(self.tickets() * (self.server.ticket - PROTECTION)),
+            early_data: self.takes_early_data(),
+        }
+    }
+
+    /// How many tickets the server gives.
+    pub(crate) fn tickets(&self) -> u32 {
+        if self.resumed { self.server.tickets_resumed } else { self.server.tickets }
     }
 
     fn server_flight(&self) -> u32 {
+        let [server_hello, extensions, certificate, verify] = self.server_messages();
+        // A session has proved who the server is.
+        let proof = if self.resumed { 0 } else { sealed(certificate) + sealed(verify) };
+        RECORD + server_hello + CHANGE_CIPHER_SPEC + sealed(extensions) + proof + self.finished()
+    }
+
+    /// ServerHello, EncryptedExtensions, Certificate and CertificateVerify; the last two are not there where a
+    /// session is resumed.
+    fn server_messages(&self) -> [u32; 4] {
         let Self { client, server, resumed, .. } = self;
         let psk = if *resumed { 6 } else { 0 };
-        let server_hello = SERVER_HELLO + client.key_share + psk;
+        let server_hello = SERVER_HELLO - RECORD + client.key_share + psk;
         let alpn = if server.alpn && client.alpn > 0 { 4 + 2 + 1 + client.alpn } else { 0 };
         let groups = if client.key_share == X25519 { 0 } else { server.groups };
         let early_data = if self.takes_early_data() { 4 } else { 0 };
-        let extensions = sealed(4 + 2 + alpn + groups + early_data);
-        let proof = if *resumed {
-            0
-        } else {
-            sealed(server.certificate) + sealed(4 + 2 + 2 + server.signature)
-        };
-        server_hello + CHANGE_CIPHER_SPEC + extensions + proof + self.finished()
+        let extensions = 4 + 2 + alpn + groups + early_data;
+        let [certificate, verify] =
+            if *resumed { [0; 2] } else { [server.certificate, 4 + 2 + 2 + server.signature] };
+        [server_hello, extensions, certificate, verify]
     }
 
     /// The client's second flight.
@@ -233,9 +284,8 @@ impl Tls {
     }
 
     fn give_tickets(&self) -> Vec<Write> {
-        let Server { ticket, tickets, tickets_resumed, tickets_apart, .. } = self.server;
-        let count = if self.resumed { tickets_resumed } else { tickets };
-        let (writes, each) = match (count, tickets_apart) {
+        let Server { ticket, tickets_apart, .. } = self.server;
+        let (writes, each) = match (self.tickets(), tickets_apart) {
             (0, _) => return Vec::new(),
             (count, true) => (count, 1),
             (count, false) => (1, count),
@@ -288,6 +338,8 @@ const ALERT: u32 = sealed(2);
 /// Record, header, version, random, session, suite, compression; extensions: version, key share without key
 /// (4.1.3, 4.2.1, 4.2.8).
 const SERVER_HELLO: u32 = RECORD + 4 + 2 + 32 + 33 + 2 + 1 + 2 + 6 + 8;
+/// In hellos: what TLS 1.3 needs for middleboxes alone (D.4).
+const SESSION_ID: u32 = 32;
 /// The group that servers like best.
 const X25519: u32 = 32;
 /// Record, header, lifetime, age, a nonce of eight bytes, lengths of ticket and extensions (4.6.1).

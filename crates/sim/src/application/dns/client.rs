@@ -26,7 +26,7 @@ use crate::packet::{IP_HEADER, UDP_HEADER};
 use crate::plan::{Kind, Plan};
 use crate::random::Random;
 use crate::record::{AttemptRow, Fate, QueryRow, Transport};
-use crate::transport::tls;
+use crate::transport::{quic, tls};
 
 /// Settings of a group of workers.
 #[derive(Clone, Debug)]
@@ -134,6 +134,9 @@ pub struct Tls {
     /// It speaks HTTP (RFC 8484); `None`: it puts a length before each query.
     #[cfg_attr(feature = "serde", serde(default))]
     pub https: Option<Requests>,
+    /// It speaks QUIC instead of TCP (RFC 9250); `None`: it does not.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub quic: Option<quic::Config>,
 }
 
 #[cfg(feature = "serde")]
@@ -172,6 +175,12 @@ impl Tls {
         if self.padding.is_some_and(|block| !(1..=u32::from(u16::MAX)).contains(&block)) {
             return Err("padding: must be 1 to 65535".into());
         }
+        if let Some(quic) = &self.quic {
+            quic.check().map_err(|why| format!("quic: {why}"))?;
+            if self.https.is_some() {
+                return Err("https: excludes quic".into());
+            }
+        }
         if let Some(https) = &self.https {
             https.check().map_err(|why| format!("https: {why}"))?;
         }
@@ -184,6 +193,7 @@ impl Tcp {
     fn transport(&self) -> (Transport, u16) {
         match &self.tls {
             None => (Transport::Tcp, PORT),
+            Some(Tls { quic: Some(_), .. }) => (Transport::Quic, TLS_PORT),
             Some(Tls { https: None, .. }) => (Transport::Tls, TLS_PORT),
             Some(Tls { https: Some(_), .. }) => (Transport::Https, HTTPS_PORT),
         }
@@ -245,6 +255,9 @@ impl Settings for Client {
                         Kind::DnsServer(server) if server.speaks_tls() => {
                             if tls.https.is_some() && !server.speaks_https() {
                                 return Err("https: the server has none".into());
+                            }
+                            if tls.quic.is_some() && !server.speaks_quic() {
+                                return Err("quic: the server has none".into());
                             }
                         }
                         _ => return Err("tls: the server has none".into()),
@@ -637,7 +650,7 @@ impl Workers {
         let row = worker.begin_attempt(host, transport);
         let ways = [settings.there, settings.back];
         let dial = connections::dial(settings.server, ways, tcp.tcp, port);
-        let secure = tcp.tls.map(|tls| tls.handshake);
+        let secure = tcp.tls.map(|tls| (tls.handshake, tls.quic));
         let asker = (number, row);
         let (asked, connection) =
             self.connections.find(host, (&dial, secure), &mut worker.random, asker);

@@ -6,7 +6,7 @@ use super::slab::Slab;
 use crate::application::{Dial, Host, Socket};
 use crate::maybe_time::MaybeTime;
 use crate::random::Random;
-use crate::transport::tls;
+use crate::transport::{quic, tls};
 
 /// How a client uses its connections.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub(super) struct Asked {
     pub(super) row: u32,
     /// What had crossed the connection before.
     pub(super) before: Crossed,
-    /// It is in the SYN (RFC 7413), or behind the hello of TLS (RFC 8446, 2.3).
+    /// It is in the SYN (RFC 7413), or behind the hello of TLS (RFC 8446, 2.3; in QUIC, RFC 9001, 4.6).
     pub(super) early: bool,
     /// The connection's query of this number, from one.
     pub(super) turn: u32,
@@ -113,7 +113,7 @@ impl Connections {
     pub(super) fn find(
         &mut self,
         host: &mut Host<'_>,
-        (dial, tls): (&Dial, Option<tls::Client>),
+        (dial, tls): (&Dial, Option<(tls::Client, Option<quic::Config>)>),
         random: &mut Random,
         (worker, row): (u32, u32),
     ) -> (Asked, &mut Connection) {
@@ -137,7 +137,8 @@ impl Connections {
                 let number = self.open.next_number();
                 let dial = Dial { number, ..*dial };
                 let socket = match tls {
-                    Some(tls) => host.open_securely(&dial, tls, random),
+                    Some((tls, Some(quic))) => host.open_quic(&dial, tls, quic),
+                    Some((tls, None)) => host.open_securely(&dial, tls, random),
                     None => host.open(&dial, random),
                 };
                 self.open.put(Connection {

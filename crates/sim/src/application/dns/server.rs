@@ -21,7 +21,7 @@ use crate::maybe_time::MaybeTime;
 use crate::plan::Plan;
 use crate::random::Random;
 pub use crate::transport::half_open::{Cookies, Limits};
-use crate::transport::tls;
+use crate::transport::{quic, tls};
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
@@ -103,12 +103,21 @@ pub struct Tls {
     /// How it speaks HTTP (RFC 8484); `None`: it does not.
     #[cfg_attr(feature = "serde", serde(default))]
     pub https: Option<Responses>,
+    /// How it speaks QUIC (RFC 9250); `None`: it does not.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub quic: Option<quic::Config>,
 }
 
 impl Server {
     /// Whether a client may encrypt what it asks.
     pub(crate) fn speaks_tls(&self) -> bool {
         self.tcp.as_ref().is_some_and(|tcp| tcp.tls.is_some())
+    }
+
+    /// Whether a client may ask over QUIC.
+    pub(crate) fn speaks_quic(&self) -> bool {
+        let tls = self.tcp.as_ref().and_then(|tcp| tcp.tls);
+        tls.is_some_and(|tls| tls.quic.is_some())
     }
 
     /// Whether a client may ask by HTTP.
@@ -153,6 +162,9 @@ impl Settings for Server {
             tls.handshake.check().map_err(|why| format!("tls: {why}"))?;
             if tls.padding.is_some_and(|block| !(1..=u32::from(u16::MAX)).contains(&block)) {
                 return Err("tls: padding: must be 1 to 65535".into());
+            }
+            if let Some(quic) = &tls.quic {
+                quic.check().map_err(|why| format!("quic: {why}"))?;
             }
             if let Some(https) = &tls.https {
                 https.check().map_err(|why| format!("https: {why}"))?;
@@ -250,6 +262,9 @@ impl Application for Serving {
             }
             if let Some(tls) = tcp.tls {
                 host.serve_securely(tls.handshake);
+                if let Some(quic) = tls.quic {
+                    host.serve_quic(quic);
+                }
             }
         }
     }

@@ -1,0 +1,169 @@
+//! Flows of QUIC: how they begin, what comes, and what the applications hear of it.
+
+use narrows_units::Time;
+
+use super::{Flow, Flows, NewConnection, Notice};
+use crate::application::{Message, Socket};
+use crate::network::Network;
+use crate::packet::{IP_HEADER, Label, Packet, UDP_HEADER};
+use crate::transport::quic::{Config, Connection, LEAST_PAYLOAD, News};
+
+impl Flows {
+    /// An application's listener speaks QUIC, too, with the TLS that it has.
+    pub(crate) fn serve_quic(&mut self, application: u32, quic: Config) {
+        if let Some(listener) = self.listener(application) {
+            listener.quic = Some(quic);
+        }
+    }
+
+    /// Sets up a connection to an application that listens; `None`: it speaks no QUIC.
+    pub(crate) fn add_quic(
+        &mut self,
+        now: Time,
+        new: &NewConnection,
+        config: Config,
+        network: &mut Network,
+    ) -> Option<Socket> {
+        let client = new.tls?;
+        let listener = self.listeners.iter().find(|l| l.application == new.applications[1])?;
+        let (server, of_server) = (listener.tls?, listener.quic?);
+        let tls = self.sessions.begin_tls(new.applications, client, server);
+        let (flow, generation) = self.next_number();
+        // No packet is cut (RFC 9000, 14), so what the first link does not take is never sent.
+        let within = |config: Config, path: u32| {
+            let longest = network.longest_packet(path) - IP_HEADER - UDP_HEADER;
+            Config { payload: config.payload.min(longest.max(LEAST_PAYLOAD)), ..config }
+        };
+        let configs = [within(config, new.there), within(of_server, new.back)];
+        let connection = Connection::new(now, Label::new(generation, new.dns), configs, tls);
+        self.put(flow, Flow::Quic(Box::new(connection)), new.owners());
+        network.paths.assign(flow, new.there, new.back);
+        network.set_ports(flow, new.ports(flow));
+        let socket = Socket { end: 2 * flow, generation };
+        self.note_unsent(socket.end);
+        Some(socket)
+    }
+
+    /// A socket's connection; `None`: it has none, or none of QUIC.
+    pub(crate) fn quic(&self, socket: Socket) -> Option<&Connection> {
+        match self.table.get(socket.flow() as usize) {
+            Some(Flow::Quic(connection)) if connection.generation() == socket.generation => {
+                Some(connection)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn quic_of(&mut self, socket: Socket) -> Option<&mut Connection> {
+        match self.table.get_mut(socket.flow() as usize) {
+            Some(Flow::Quic(connection)) if connection.generation() == socket.generation => {
+                Some(connection)
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes a message; false where the socket is not of QUIC.
+    pub(crate) fn write_quic(&mut self, socket: Socket, message: Message) -> bool {
+        let Some(connection) = self.quic_of(socket) else { return false };
+        connection.write(socket.side(), message);
+        self.note_unsent(socket.end);
+        true
+    }
+
+    /// Closes a connection; false where the socket is not of QUIC.
+    pub(crate) fn close_quic(&mut self, socket: Socket) -> bool {
+        let Some(connection) = self.quic_of(socket) else { return false };
+        connection.close(socket.side());
+        self.note_unsent(socket.end);
+        true
+    }
+
+    /// Closes a connection, of which its application does not want to hear again.
+    pub(super) fn abort_quic(&mut self, now: Time, socket: Socket, network: &mut Network) {
+        let Some(connection) = self.quic_of(socket) else { return };
+        connection.close(socket.side());
+        connection.flush(now, socket.end, network);
+        connection.sides[socket.side()].over = true;
+        self.collect_quic_news(socket.end);
+    }
+
+    /// A packet has come to its host.
+    pub(super) fn handle_quic(&mut self, now: Time, packet: &Packet, network: &mut Network) {
+        let flow = packet.flow();
+        let end = 2 * flow + u32::from(!packet.goes_back());
+        let socket = Socket { end, generation: packet.generation };
+        let application = self.owner(end);
+        let room = self.listener(application).is_none_or(|l| l.queue.len() <= l.backlog as usize);
+        let Some(connection) = self.quic_of(socket) else { return };
+        let arrives = socket.side() == 1 && !connection.has_arrived();
+        if arrives && !room {
+            // The client sends it again.
+            connection.take_off(packet);
+            return;
+        }
+        connection.handle_packet(now, packet);
+        connection.flush(now, end, network);
+        if arrives && connection.has_arrived() {
+            connection.sides[1].queued = true;
+            if let Some(listener) = self.listener(application) {
+                listener.queue.push_back(socket);
+            }
+            self.news.push(Notice::Arrived(application));
+        }
+        self.collect_quic_news(end);
+    }
+
+    /// A packet was lost.
+    pub(super) fn note_quic_loss(&mut self, packet: &Packet) {
+        let socket = Socket { end: packet.way, generation: packet.generation };
+        if let Some(connection) = self.quic_of(socket) {
+            connection.take_off(packet);
+        }
+    }
+
+    #[cold]
+    pub(super) fn handle_quic_timer(&mut self, now: Time, end: u32, network: &mut Network) {
+        let Flow::Quic(connection) = &mut self.table[end as usize / 2] else { return };
+        connection.handle_timer(now, end);
+        connection.flush(now, end, network);
+        self.collect_quic_news(end);
+    }
+
+    #[cold]
+    pub(super) fn flush_quic(&mut self, now: Time, end: u32, network: &mut Network) {
+        if let Flow::Quic(connection) = &mut self.table[end as usize / 2] {
+            connection.flush(now, end, network);
+        }
+    }
+
+    /// Finds out what an end's application does not know yet, and whether both ends have done with the
+    /// flow.
+    #[cold]
+    pub(super) fn collect_quic_news(&mut self, end: u32) {
+        let owners = self.owners[end as usize / 2].applications;
+        let Flow::Quic(connection) = &mut self.table[end as usize / 2] else { return };
+        let socket = Socket { end, generation: connection.generation() };
+        while let Some(news) = connection.next_news(socket.side()) {
+            self.news.push(match news {
+                News::Tickets(count) => {
+                    self.sessions.keep_tickets(owners, count);
+                    continue;
+                }
+                News::Opened => Notice::Opened(socket),
+                News::Received(message, begun) => Notice::Received(socket, message, begun),
+                News::Closed(how) => Notice::Closed(socket, how),
+            });
+        }
+        if connection.is_over() && !connection.ending {
+            connection.ending = true;
+            self.ending.push(end / 2);
+        }
+    }
+
+    fn note_unsent(&mut self, end: u32) {
+        if !self.unsent.contains(&end) {
+            self.unsent.push(end);
+        }
+    }
+}

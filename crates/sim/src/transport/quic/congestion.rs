@@ -1,0 +1,211 @@
+//! Congestion control in bytes: NewReno (RFC 9002, 7 and appendix B) and CUBIC (RFC 9438).
+//!
+//! TCP's own controls ([`tcp`](crate::tcp)) count segments as Linux does; these follow the RFCs. Differences:
+//! no pacing, and neither fast convergence's older maximum nor HyStart++ for CUBIC.
+
+use narrows_units::{Span, Time};
+
+use super::config::{Config, Congestion};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    kind: Congestion,
+    datagram: u64,
+    pub(super) bytes: u64,
+    pub(super) in_flight: u64,
+    threshold: u64,
+    /// When the last reduction began; packets sent before do not bring another (RFC 9002, 7.3.2).
+    recovery_since: Option<Time>,
+    cubic: Cubic,
+}
+
+/// RFC 9438, in datagrams.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cubic {
+    most: f64,
+    /// Seconds until the window is there again.
+    k: f64,
+    epoch: Option<Time>,
+    /// What Reno would have.
+    estimate: f64,
+}
+
+/// RFC 9438, 5.1.
+const C: f64 = 0.4;
+/// RFC 9438, 4.6.
+const BETA_CUBIC: f64 = 0.7;
+
+impl Window {
+    pub(super) fn new(config: &Config) -> Self {
+        let datagram = u64::from(config.payload);
+        // RFC 9002, 7.2, for ten.
+        let most = (2 * datagram).max(14_720);
+        let bytes = (datagram * u64::from(config.initial_window))
+            .min(if config.initial_window == 10 { most } else { u64::MAX });
+        Self {
+            kind: config.congestion,
+            datagram,
+            bytes,
+            in_flight: 0,
+            threshold: u64::MAX,
+            recovery_since: None,
+            cubic: Cubic::default(),
+        }
+    }
+
+    /// Whether so many bytes more may be in flight.
+    pub(super) fn allows(&self, bytes: u64) -> bool {
+        self.in_flight + bytes <= self.bytes
+    }
+
+    fn least(&self) -> u64 {
+        2 * self.datagram
+    }
+
+    fn is_in_recovery(&self, sent_at: Time) -> bool {
+        self.recovery_since.is_some_and(|since| sent_at <= since)
+    }
+
+    /// A packet was acknowledged, and is no longer in flight. `limited`: the window held the end back.
+    pub(super) fn note_acked(
+        &mut self,
+        now: Time,
+        (bytes, sent_at): (u64, Time),
+        limited: bool,
+        rtt: Span,
+    ) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        // 7.8: what was not used says nothing.
+        if !limited || self.is_in_recovery(sent_at) {
+            return;
+        }
+        if self.bytes < self.threshold {
+            self.bytes += bytes;
+            return;
+        }
+        match self.kind {
+            Congestion::NewReno => self.bytes += (self.datagram * bytes / self.bytes).max(1),
+            Congestion::Cubic => self.grow_cubic(now, bytes, rtt),
+        }
+    }
+
+    /// RFC 9438, 4.2 to 4.5.
+    fn grow_cubic(&mut self, now: Time, bytes: u64, rtt: Span) {
+        let datagram = self.datagram as f64;
+        let window = self.bytes as f64 / datagram;
+        let cubic = &mut self.cubic;
+        let epoch = *cubic.epoch.get_or_insert_with(|| {
+            cubic.most = cubic.most.max(window);
+            cubic.k = ((cubic.most - window) / C).cbrt();
+            cubic.estimate = window;
+            now
+        });
+        let acked = bytes as f64 / datagram;
+        // 4.3.
+        let alpha = if cubic.estimate >= cubic.most {
+            1.0
+        } else {
+            3.0 * (1.0 - BETA_CUBIC) / (1.0 + BETA_CUBIC)
+        };
+        cubic.estimate += alpha * acked / window;
+        let at = now.since(epoch).as_secs_f64();
+        let curve = |at: f64| C * (at - cubic.k).powi(3) + cubic.most;
+        let target = curve(at + rtt.as_secs_f64()).clamp(window, 1.5 * window);
+        let grown = if curve(at) < cubic.estimate {
+            cubic.estimate.max(window)
+        } else {
+            window + (target - window) / window * acked
+        };
+        self.bytes = ((grown * datagram) as u64).max(self.bytes);
+    }
+
+    /// A packet is no longer in flight: it is lost, or its keys are gone.
+    pub(super) fn forget(&mut self, bytes: u64) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+    }
+
+    /// A packet sent then was lost or marked (RFC 9002, 7.3.2).
+    pub(super) fn reduce(&mut self, now: Time, sent_at: Time) {
+        if self.is_in_recovery(sent_at) {
+            return;
+        }
+        self.recovery_since = Some(now);
+        let factor = match self.kind {
+            Congestion::NewReno => 0.5,
+            Congestion::Cubic => BETA_CUBIC,
+        };
+        let window = self.bytes as f64 / self.datagram as f64;
+        // RFC 9438, 4.7: others get room faster where the window did not come as far as before.
+        let converged =
+            if window < self.cubic.most { window * (1.0 + BETA_CUBIC) / 2.0 } else { window };
+        self.cubic = Cubic { most: converged, ..Cubic::default() };
+        self.bytes = ((self.bytes as f64 * factor) as u64).max(self.least());
+        self.threshold = self.bytes;
+    }
+
+    /// RFC 9002, 7.6.2: nothing came through for long.
+    pub(super) fn collapse(&mut self) {
+        self.bytes = self.least();
+        self.recovery_since = None;
+        self.cubic.epoch = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Span = Span::from_ms(100);
+
+    fn at(ms: u64) -> Time {
+        Time::ZERO + Span::from_ms(ms)
+    }
+
+    /// RFC 9002, 7.2: ten datagrams, at most 14720 bytes but two datagrams in any case.
+    #[test]
+    fn the_first_window_is_the_rfcs() {
+        for (payload, bytes) in [(1200, 12_000), (1472, 14_720), (9000, 18_000)] {
+            let window = Window::new(&Config { payload, ..Config::RECOMMENDED });
+            assert_eq!(window.bytes, bytes);
+        }
+    }
+
+    /// RFC 9002, 7.3.1 to 7.3.3: doubles, halves once for each round trip, then grows by a datagram.
+    #[test]
+    fn new_reno_halves_and_grows_by_a_datagram() {
+        let mut window = Window::new(&Config::RECOMMENDED);
+        for _ in 0..10 {
+            window.note_acked(at(100), (1200, at(0)), true, RTT);
+        }
+        assert_eq!(window.bytes, 24_000);
+        window.reduce(at(200), at(100));
+        window.reduce(at(210), at(150));
+        assert_eq!(window.bytes, 12_000);
+        for _ in 0..10 {
+            window.note_acked(at(400), (1200, at(300)), true, RTT);
+        }
+        assert!((13_100..=13_200).contains(&window.bytes), "{}", window.bytes);
+        window.collapse();
+        assert_eq!(window.bytes, 2400);
+    }
+
+    /// RFC 9438, 4.2: the window of before is there again after K seconds.
+    #[test]
+    fn cubic_comes_back_after_k_seconds() {
+        let config =
+            Config { congestion: Congestion::Cubic, initial_window: 100, ..Config::RECOMMENDED };
+        let mut window = Window::new(&config);
+        window.reduce(at(0), at(0));
+        assert_eq!(window.bytes, 84_000);
+        // The cube root of (100 - 70) / 0.4 is 4.217.
+        let mut now = 0;
+        while window.bytes < 119_900 {
+            now += 100;
+            for _ in 0..window.bytes / 1200 {
+                window.note_acked(at(now), (1200, at(now - 50)), true, RTT);
+            }
+            assert!(now < 10_000);
+        }
+        assert!((4_000..=4_500).contains(&now), "{now}");
+    }
+}

@@ -1,0 +1,36 @@
+//! QUIC (RFC 9000): a state machine for each end, which does no I/O.
+//!
+//! ```text
+//!   client                                              server
+//!   Initial: hello, padding             ----------->
+//!   (0-RTT: queries)
+//!                                       <-----------    Initial: hello
+//!                                                       Handshake: certificate, finished
+//!   Handshake: finished                 ----------->
+//!   1-RTT: queries                      <-----------    1-RTT: done, tickets, replies
+//! ```
+//!
+//! Sources: RFC 9000 (packets, frames, streams, the amplification limit, time-outs), RFC 9001 (which keys
+//! an end has when), RFC 9002 (round trips, losses, probes, NewReno), RFC 9438 (CUBIC), RFC 9250 (a stream
+//! for each query).
+//!
+//! Differences: nothing is encrypted, so nothing fails, and a packet is a list of frames with the length
+//! that it would have. What an end cannot read yet it drops, where programs keep some. There is no Retry, no
+//! address token, no version negotiation, no migration, no update of keys, no search for a longer path MTU, and no
+//! flow control: the windows of both ends are wide, and so are their limits of streams. A closed end answers what
+//! still comes, until the other end is over, too.
+
+mod config;
+mod congestion;
+mod connection;
+mod endpoint;
+mod frames;
+mod ranges;
+mod recovery;
+mod space;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, Congestion, LEAST_PAYLOAD};
+pub(crate) use connection::{Connection, News};

@@ -1,0 +1,104 @@
+//! Sets of numbers as ranges: packets that have come, and bytes of streams.
+
+/// Ranges in ascending order, each from its first number to the one behind its last; none touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ranges(Vec<(u64, u64)>);
+
+impl Ranges {
+    /// Adds a range; true if something in it is new.
+    pub(super) fn insert(&mut self, start: u64, end: u64) -> bool {
+        if start >= end {
+            return false;
+        }
+        let first = self.0.partition_point(|&(_, other_end)| other_end < start);
+        let last = self.0.partition_point(|&(other_start, _)| other_start <= end);
+        if let Some(&(other_start, other_end)) = self.0.get(first)
+            && other_start <= start
+            && end <= other_end
+        {
+            return false;
+        }
+        let (mut from, mut to) = (start, end);
+        for &(other_start, other_end) in &self.0[first..last] {
+            from = from.min(other_start);
+            to = to.max(other_end);
+        }
+        self.0.splice(first..last, [(from, to)]);
+        true
+    }
+
+    /// Takes a range out.
+    pub(super) fn remove(&mut self, start: u64, end: u64) {
+        let old = std::mem::take(&mut self.0);
+        for (from, to) in old {
+            if from < start.min(to) {
+                self.0.push((from, to.min(start)));
+            }
+            if to > end.max(from) {
+                self.0.push((from.max(end), to));
+            }
+        }
+    }
+
+    pub(super) fn contains(&self, number: u64) -> bool {
+        let after = self.0.partition_point(|&(_, end)| end <= number);
+        self.0.get(after).is_some_and(|&(start, _)| start <= number)
+    }
+
+    /// Whether all numbers below this one are there.
+    pub(super) fn covers(&self, end: u64) -> bool {
+        end == 0 || self.0.first().is_some_and(|&(start, to)| start == 0 && to >= end)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The ranges, the one with the largest numbers first.
+    pub(super) fn descending(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter().rev().copied()
+    }
+
+    /// So many ranges at most, those with the largest numbers.
+    pub(super) fn newest(&self, most: usize) -> Self {
+        Self(self.0[self.0.len().saturating_sub(most)..].to_vec())
+    }
+
+    pub(super) fn first(&self) -> Option<(u64, u64)> {
+        self.0.first().copied()
+    }
+
+    pub(super) fn largest(&self) -> Option<u64> {
+        self.0.last().map(|&(_, end)| end - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_join_where_they_touch() {
+        let mut ranges = Ranges::default();
+        assert!(ranges.insert(4, 6));
+        assert!(ranges.insert(0, 2));
+        assert!(!ranges.insert(5, 6));
+        assert!(!ranges.covers(6));
+        assert!(ranges.insert(2, 4));
+        assert!(ranges.covers(6) && !ranges.covers(7));
+        assert_eq!(ranges.descending().collect::<Vec<_>>(), [(0, 6)]);
+        assert!(ranges.contains(5) && !ranges.contains(6));
+    }
+
+    #[test]
+    fn what_is_removed_leaves_a_gap() {
+        let mut ranges = Ranges::default();
+        ranges.insert(0, 10);
+        ranges.remove(3, 5);
+        assert_eq!(ranges.descending().collect::<Vec<_>>(), [(5, 10), (0, 3)]);
+        ranges.remove(0, 20);
+        assert!(ranges.is_empty());
+        ranges.remove(0, 1);
+        assert_eq!(ranges.largest(), None);
+    }
+}

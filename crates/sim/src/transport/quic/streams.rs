@@ -1,0 +1,76 @@
+//! Bytes in order: what an end sends on a stream, and what has come on one (RFC 9000, 2.2).
+
+use super::ranges::Ranges;
+
+/// What is sent, each byte until it is acknowledged.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sending {
+    /// Bytes written.
+    pub(super) written: u64,
+    /// What is to be sent, for the first time or again.
+    unsent: Ranges,
+    acked: Ranges,
+    /// Nothing follows what was written.
+    pub(super) ends: bool,
+}
+
+/// What has come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Receiving {
+    received: Ranges,
+    /// The stream's length, if it is known.
+    pub(super) length: Option<u64>,
+}
+
+impl Sending {
+    pub(super) fn write(&mut self, bytes: u64) {
+        self.unsent.insert(self.written, self.written + bytes);
+        self.written += bytes;
+    }
+
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Where the next bytes to send begin, and how many there are in a row.
+    pub(super) fn next(&self) -> Option<(u64, u64)> {
+        self.unsent.first().map(|(start, end)| (start, end - start))
+    }
+
+    pub(super) fn note_sent(&mut self, offset: u64, bytes: u64) {
+        self.unsent.remove(offset, offset + bytes);
+    }
+
+    pub(super) fn note_acked(&mut self, offset: u64, bytes: u64) {
+        self.acked.insert(offset, offset + bytes);
+        self.unsent.remove(offset, offset + bytes);
+    }
+
+    /// What was sent there has to be sent again, as far as it is not acknowledged.
+    pub(super) fn send_again(&mut self, offset: u64, bytes: u64) {
+        self.unsent.insert(offset, offset + bytes);
+        for (start, end) in self.acked.descending() {
+            self.unsent.remove(start, end);
+        }
+    }
+
+    /// Whether the peer has all.
+    pub(super) fn is_done(&self) -> bool {
+        self.ends && self.acked.covers(self.written)
+    }
+}
+
+impl Receiving {
+    /// Takes bytes; true if some are new.
+    pub(super) fn take(&mut self, offset: u64, bytes: u64) -> bool {
+        self.received.insert(offset, offset + bytes)
+    }
+
+    pub(super) fn has(&self, bytes: u64) -> bool {
+        self.received.covers(bytes)
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.length.is_some_and(|length| self.received.covers(length))
+    }
+}

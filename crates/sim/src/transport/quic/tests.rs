@@ -1,0 +1,328 @@
+//! Two ends with a line between them that loses what it is told to lose.
+
+use narrows_units::{Span, Time};
+
+use super::config::Config;
+use super::endpoint::{End, Endpoint};
+use super::frames::{Datagram, Level};
+use crate::random::Random;
+use crate::transport::tls::{Client, Server, Tls};
+
+/// One way.
+const DELAY: Span = Span::from_ms(50);
+
+const CLIENT: Client = Client {
+    hello: 225,
+    pads_hello: false,
+    key_share: 32,
+    alpn: 3,
+    apart: false,
+    resume: true,
+    early_data: true,
+    close_notify: false,
+};
+const SERVER: Server = Server {
+    certificate: 1800,
+    signature: 71,
+    hash: 32,
+    groups: 0,
+    alpn: true,
+    ticket: 255,
+    tickets: 2,
+    tickets_resumed: 1,
+    tickets_apart: false,
+    early_data: true,
+    write: None,
+    close_notify: false,
+};
+
+/// A datagram that has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Left {
+    at: Time,
+    side: usize,
+    bytes: u32,
+}
+
+struct Line {
+    now: Time,
+    ends: [Endpoint; 2],
+    on_way: Vec<(Time, usize, Datagram, bool)>,
+    left: Vec<Left>,
+    /// Which datagrams of each end are lost, from zero.
+    loses: [Vec<usize>; 2],
+    /// Which are marked.
+    marks: [Vec<usize>; 2],
+    /// Streams that have come: when, to whom, which.
+    whole: Vec<(Time, usize, u64)>,
+    opened: Option<Time>,
+}
+
+impl Line {
+    fn new(config: Config, resumed: bool) -> Self {
+        Self::with(config, SERVER, resumed)
+    }
+
+    fn with(config: Config, server: Server, resumed: bool) -> Self {
+        let tls = Tls::new(CLIENT, server, resumed);
+        let messages = tls.messages([60, 60]);
+        let end = |is_client| Endpoint::new(Time::ZERO, is_client, [config; 2], messages);
+        Self {
+            now: Time::ZERO,
+            ends: [end(true), end(false)],
+            on_way: Vec::new(),
+            left: Vec::new(),
+            loses: Default::default(),
+            marks: Default::default(),
+            whole: Vec::new(),
+            opened: None,
+        }
+    }
+
+    /// Sends what an end has to send, and reads what has come whole.
+    fn flush(&mut self, side: usize) {
+        while let Some((stream, _)) = self.ends[side].next_whole() {
+            self.whole.push((self.now, side, stream));
+        }
+        while let Some(datagram) = self.ends[side].poll_transmit(self.now) {
+            let number = self.left.iter().filter(|left| left.side == side).count();
+            self.left.push(Left { at: self.now, side, bytes: datagram.bytes() });
+            if !self.loses[side].contains(&number) {
+                let marked = self.marks[side].contains(&number);
+                self.on_way.push((self.now + DELAY, 1 - side, datagram, marked));
+            }
+        }
+    }
+
+    /// Lets time pass; `act` sees each moment at which something has happened.
+    fn run(&mut self, until: Time, mut act: impl FnMut(&mut Self)) {
+        self.flush(0);
+        self.flush(1);
+        loop {
+            let landing = self.on_way.iter().map(|&(at, ..)| at).min();
+            let timers = self.ends.iter().filter_map(Endpoint::next_timeout).min();
+            let next = [landing, timers].into_iter().flatten().min();
+            let Some(next) = next.filter(|&next| next <= until) else { return };
+            self.now = self.now.max(next);
+            if landing.is_some_and(|at| at <= self.now) {
+                let place = self.on_way.iter().position(|&(at, ..)| at <= self.now);
+                let (_, side, datagram, marked) =
+                    self.on_way.remove(place.expect("something lands now"));
+                self.ends[side].handle_datagram(self.now, &datagram, marked);
+                self.flush(side);
+            } else {
+                for side in 0..2 {
+                    if self.ends[side].next_timeout().is_some_and(|at| at <= self.now) {
+                        self.ends[side].handle_timeout(self.now);
+                        self.flush(side);
+                    }
+                }
+            }
+            if self.opened.is_none() && self.ends[0].is_open() {
+                self.opened = Some(self.now);
+            }
+            act(self);
+        }
+    }
+
+    /// A client that asks once it may, and a server that answers at once; until nothing more happens.
+    fn ask(&mut self, query: u64, reply: u64) {
+        let (mut asked, mut answered) = (false, false);
+        self.run(at(200_000), |line| {
+            if !asked && line.ends[0].is_open() {
+                asked = true;
+                line.ends[0].write(0, query);
+                line.flush(0);
+            }
+            if !answered && line.whole.iter().any(|&(_, side, _)| side == 1) {
+                answered = true;
+                line.ends[1].write(0, reply);
+                line.flush(1);
+            }
+        });
+    }
+
+    fn answered_at(&self) -> Option<Time> {
+        self.whole.iter().find(|&&(_, side, _)| side == 0).map(|&(at, ..)| at)
+    }
+
+    fn sent(&self, side: usize) -> Vec<(Time, u32)> {
+        let of_side = self.left.iter().filter(|left| left.side == side);
+        of_side.map(|left| (left.at, left.bytes)).collect()
+    }
+}
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Span::from_ms(ms)
+}
+
+/// RFC 9000, 14.1: datagrams with Initial packets that ask for an acknowledgement have 1200 bytes.
+#[test]
+fn the_handshake_takes_a_round_trip_and_full_datagrams() {
+    let mut line = Line::new(Config::RECOMMENDED, false);
+    line.ask(60, 800);
+    assert_eq!(line.opened, Some(at(100)));
+    assert_eq!(line.answered_at(), Some(at(200)));
+    assert_eq!(line.sent(0)[0], (at(0), 1200));
+    let flight: Vec<u32> =
+        line.sent(1).iter().filter(|(sent, _)| *sent == at(50)).map(|&(_, bytes)| bytes).collect();
+    assert_eq!(flight[0], 1200);
+    assert_eq!(flight.len(), 2);
+    // A header of one byte and the ID, number, type, ID of the stream, length, tag.
+    let query =
+        line.sent(0).iter().map(|&(_, bytes)| bytes).find(|&b| b == 1 + 8 + 1 + 3 + 60 + 16);
+    assert!(query.is_some(), "{:?}", line.sent(0));
+}
+
+/// RFC 9000, 8.1: before the address is known, no more than three times what came.
+#[test]
+fn a_server_sends_three_times_what_came() {
+    let mut line = Line::with(Config::RECOMMENDED, Server { certificate: 9000, ..SERVER }, false);
+    line.run(at(99), |_| ());
+    assert_eq!(line.sent(1).iter().map(|&(_, bytes)| bytes).sum::<u32>(), 3600);
+    // What is acknowledged at 100 ms allows the rest.
+    line.run(at(400), |_| ());
+    assert_eq!(line.opened, Some(at(200)));
+}
+
+/// RFC 9002, 6.2.2: without a sample the round trip counts as 333 ms, and the probe comes after three of
+/// them; the next one after twice as long (6.2.1).
+#[test]
+fn a_lost_hello_comes_again_after_a_second() {
+    let mut line = Line::new(Config::RECOMMENDED, false);
+    line.loses[0] = vec![0, 1, 2];
+    line.ask(60, 800);
+    let sent = line.sent(0);
+    // Two probes each time (6.2.4).
+    let times: Vec<Time> = sent.iter().take(4).map(|&(at, _)| at).collect();
+    assert_eq!(times, [at(0), at(999), at(999), at(999 + 1998)]);
+    assert_eq!(line.opened, Some(at(3 * 999 + 100)));
+}
+
+/// RFC 9002, 6.2.1: the last packet has nobody behind it, so a probe finds out.
+#[test]
+fn a_lost_query_comes_again_after_a_probe_timeout() {
+    let mut line = Line::new(Config::RECOMMENDED, false);
+    let mut without = Line::new(Config::RECOMMENDED, false);
+    without.ask(60, 800);
+    let is_query = |bytes: u32| (89..200).contains(&bytes);
+    let query = without.sent(0).iter().position(|&(_, bytes)| is_query(bytes));
+    line.loses[0] = vec![query.expect("it was sent")];
+    line.ask(60, 800);
+    let sent = line.sent(0);
+    let queries: Vec<Time> =
+        sent.iter().filter(|&&(_, bytes)| is_query(bytes)).map(|&(at, _)| at).collect();
+    assert_eq!(queries[0], at(100));
+    // There is one sample of 100 ms, with a variation of half of it; the peer's delay is 25 ms.
+    assert_eq!(queries[1], at(100 + 100 + 4 * 50 + 25));
+    assert!(line.answered_at().is_some());
+}
+
+/// RFC 9002, 6.1.1: a packet counts as lost when the third one behind it is acknowledged, so that one loss
+/// of many costs a round trip.
+#[test]
+fn a_loss_among_many_is_found_by_what_comes_behind() {
+    let mut clean = Line::new(Config::RECOMMENDED, false);
+    clean.ask(60, 9_000);
+    let mut line = Line::new(Config::RECOMMENDED, false);
+    let first = clean.sent(1).iter().position(|&(sent, _)| sent >= at(150)).expect("a reply");
+    line.loses[1] = vec![first + 1];
+    line.ask(60, 9_000);
+    let [clean, lossy] = [&clean, &line].map(|line| line.answered_at().expect("an answer"));
+    assert_eq!(clean, at(200));
+    assert_eq!(lossy, at(300));
+}
+
+/// RFC 9001, 4.6: the query is in the first flight.
+#[test]
+fn early_data_go_with_the_hello() {
+    let mut line = Line::new(Config::RECOMMENDED, true);
+    line.ends[0].write(0, 60);
+    let mut answered = false;
+    line.run(at(1_000), |line| {
+        if !answered && line.whole.iter().any(|&(_, side, _)| side == 1) {
+            answered = true;
+            line.ends[1].write(0, 800);
+            line.flush(1);
+        }
+    });
+    assert_eq!(line.whole[0], (at(50), 1, 0));
+    assert_eq!(line.answered_at(), Some(at(100)));
+}
+
+/// RFC 9000, 13.2.1 and 13.2.2: every second packet at once, a lone one after 25 ms.
+#[test]
+fn acknowledgements_wait_for_a_second_packet() {
+    let mut line = Line::new(Config::RECOMMENDED, false);
+    line.ask(60, 4_000);
+    let late: Vec<Time> =
+        line.sent(0).iter().map(|&(at, _)| at).filter(|&sent| sent >= at(200)).collect();
+    // Tickets and four packets of reply come at 200 ms.
+    assert_eq!(late, [at(200), at(200), at(225)]);
+    let mut line = Line::new(Config::RECOMMENDED, false);
+    line.ask(60, 800);
+    let late: Vec<Time> =
+        line.sent(0).iter().map(|&(at, _)| at).filter(|&sent| sent >= at(200)).collect();
+    assert!(late.iter().all(|&sent| sent == at(200) || sent == at(225)), "{late:?}");
+}
+
+/// RFC 9000, 10.1: both ends forget a silent connection, and say nothing.
+#[test]
+fn silence_ends_a_connection() {
+    let config = Config { idle_timeout: Span::from_secs(2), ..Config::RECOMMENDED };
+    let mut line = Line::new(config, false);
+    line.ask(60, 800);
+    assert_eq!(line.ends.each_ref().map(Endpoint::end), [Some(End::Silence); 2]);
+    assert!(line.left.iter().all(|left| left.at < at(400)));
+}
+
+#[test]
+fn an_end_that_closes_says_so() {
+    let mut line = Line::new(Config::RECOMMENDED, false);
+    line.run(at(400), |_| ());
+    line.ends[0].close();
+    line.run(at(1_000), |_| ());
+    assert_eq!(line.ends.each_ref().map(Endpoint::end), [Some(End::Here), Some(End::There)]);
+}
+
+/// RFC 9002, 7.1: a mark halves the window as a loss does, and nothing is sent again.
+#[test]
+fn marks_are_counted_and_halve_the_window() {
+    let config = Config { ecn: true, ..Config::RECOMMENDED };
+    let mut clean = Line::new(config, false);
+    clean.ask(60, 60_000);
+    let mut line = Line::new(config, false);
+    let first = clean.sent(1).iter().position(|&(sent, _)| sent >= at(150)).expect("a reply");
+    line.marks[1] = vec![first];
+    line.ask(60, 60_000);
+    let bytes = |line: &Line| line.sent(1).iter().map(|&(_, bytes)| bytes).sum::<u32>();
+    assert!(bytes(&line).abs_diff(bytes(&clean)) < 300);
+    assert!(line.answered_at() > clean.answered_at());
+}
+
+/// Whatever is lost, all comes in the end, and packets are never longer than allowed.
+#[test]
+fn whatever_is_lost_comes_in_the_end() {
+    for seed in 0..300 {
+        let mut random = Random::new(seed, "losses");
+        let mut line = Line::new(Config::RECOMMENDED, false);
+        for loses in &mut line.loses {
+            *loses = (0..60).filter(|_| random.uniform() < 0.25).collect();
+        }
+        line.ask(200, 5_000);
+        assert!(line.answered_at().is_some(), "{seed}: {:?} {:?}", line.loses, line.left);
+        assert!(line.left.iter().all(|left| left.bytes <= 1200));
+    }
+}
+
+/// RFC 9000, 17.2: Initial, Handshake, and 1-RTT packets come one after the other in a datagram.
+#[test]
+fn packets_are_coalesced_in_order() {
+    let mut line = Line::new(Config::RECOMMENDED, false);
+    line.flush(0);
+    let (_, _, hello, _) = line.on_way.remove(0);
+    line.ends[1].handle_datagram(at(50), &hello, false);
+    let first = line.ends[1].poll_transmit(at(50)).expect("an answer");
+    let levels: Vec<Level> = first.packets.iter().map(|packet| packet.level).collect();
+    assert_eq!(levels, [Level::Initial, Level::Handshake]);
+}

@@ -1,0 +1,151 @@
+//! DNS over QUIC (RFC 9250, RFC 9000): round trips in closed form, on an empty link.
+
+#[allow(dead_code, reason = "other tests use more of it")]
+mod common;
+
+use common::{Dialogue, numbers, run, table};
+use narrows_sim::plan::dns::client::{self, Kept, Reuse};
+use narrows_sim::plan::dns::server;
+use narrows_sim::table::Column;
+use narrows_sim::{Simulation, quic, tls};
+use narrows_units::Span;
+
+const ROUND_TRIP_MS: f64 = 40.0;
+
+const CLIENT: tls::Client = tls::Client {
+    hello: 225,
+    pads_hello: true,
+    key_share: 32,
+    alpn: 3,
+    apart: false,
+    resume: false,
+    early_data: false,
+    close_notify: false,
+};
+/// Two certificates, of 1010 and 1271 bytes.
+const SERVER: tls::Server = tls::Server {
+    certificate: 2299,
+    signature: 256,
+    hash: 48,
+    groups: 26,
+    alpn: true,
+    ticket: 255,
+    tickets: 2,
+    tickets_resumed: 1,
+    tickets_apart: true,
+    early_data: true,
+    write: None,
+    close_notify: false,
+};
+const QUIC: quic::Config = quic::Config::RECOMMENDED;
+
+fn dialogue(client: tls::Client, server: tls::Server, quic: quic::Config) -> Dialogue {
+    let mut dialogue = Dialogue::new();
+    let (padding, quic) = (None, Some(quic));
+    dialogue.asking().tls = Some(client::Tls { handshake: client, padding, https: None, quic });
+    dialogue.serving().tls = Some(server::Tls { handshake: server, padding, https: None, quic });
+    dialogue
+}
+
+fn attempts(simulation: &Simulation, column: &str) -> Vec<f64> {
+    numbers(&table(simulation, "attempts"), column)
+}
+
+#[track_caller]
+fn assert_trips(simulation: &Simulation, expected: &[f64]) {
+    let responses = numbers(&table(simulation, "queries"), "response_ms");
+    let found: Vec<f64> = responses.iter().map(|ms| ms / ROUND_TRIP_MS).collect();
+    assert_eq!(found.len(), expected.len());
+    for (one, other) in found.iter().zip(expected) {
+        assert!((one - other).abs() < 0.06, "{found:?}, not {expected:?}");
+    }
+}
+
+/// One for the handshake, which has TLS in it, and one for the query (RFC 9001, 4).
+#[test]
+fn a_new_connection_takes_two_round_trips() {
+    let simulation = run(dialogue(CLIENT, SERVER, QUIC).plan());
+    assert_trips(&simulation, &[2.0; 3]);
+    assert_eq!(attempts(&simulation, "handshake_round_trips"), [1.0; 3]);
+    for ms in attempts(&simulation, "handshake_ms") {
+        assert!((ms - ROUND_TRIP_MS).abs() < 1.5, "{ms}");
+    }
+    let table = table(&simulation, "attempts");
+    let (_, transport) = table.columns.iter().find(|(name, _)| *name == "transport").expect("it");
+    assert!(matches!(transport, Column::Text(names) if *names == ["quic"; 3]));
+}
+
+/// The query goes with the hello where the client has a session (RFC 9001, 4.6).
+#[test]
+fn early_data_take_one_round_trip() {
+    let client = tls::Client { resume: true, early_data: true, ..CLIENT };
+    let simulation = run(dialogue(client, SERVER, QUIC).plan());
+    assert_trips(&simulation, &[2.0, 1.0, 1.0]);
+    assert_eq!(attempts(&simulation, "handshake_round_trips"), [1.0, 0.0, 0.0]);
+    let without = tls::Server { early_data: false, ..SERVER };
+    assert_trips(&run(dialogue(client, without, QUIC).plan()), &[2.0; 3]);
+}
+
+#[test]
+fn a_connection_that_is_kept_takes_one_round_trip() {
+    let mut dialogue = dialogue(CLIENT, SERVER, QUIC);
+    dialogue.asking().reuse = Reuse::Kept(Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: false,
+        shared: false,
+        after_silence: false,
+    });
+    let simulation = run(dialogue.plan());
+    assert_trips(&simulation, &[2.0, 1.0, 1.0]);
+    assert_eq!(attempts(&simulation, "handshake_round_trips"), [1.0, 0.0, 0.0]);
+}
+
+/// RFC 9000, 8.1: three times the client's datagram of 1200 bytes; the rest has to wait for the client's next
+/// one. The flight goes beyond 3600 bytes in its third datagram or its fourth.
+#[test]
+fn a_certificate_above_the_amplification_limit_costs_a_round_trip() {
+    for (certificate, expected) in [(2000, 2.0), (2800, 2.0), (3600, 3.0), (6000, 3.0)] {
+        let server = tls::Server { certificate, ..SERVER };
+        assert_trips(&run(dialogue(CLIENT, server, QUIC).plan()), &[expected; 3]);
+    }
+}
+
+/// RFC 9002: whatever the wire loses of a tenth of all packets, every query has its answer in the end, and
+/// a run with the same seed is the same.
+#[test]
+fn what_the_wire_loses_comes_again() {
+    let lossy = || {
+        let mut plan = dialogue(CLIENT, SERVER, QUIC).plan();
+        for link in &mut plan.links {
+            link.loss = 0.1;
+        }
+        run(plan)
+    };
+    let simulation = lossy();
+    let responses = numbers(&table(&simulation, "queries"), "response_ms");
+    assert_eq!(responses.len(), 3);
+    assert!(responses.iter().all(|&ms| ms >= 2.0 * ROUND_TRIP_MS), "{responses:?}");
+    let again = numbers(&table(&lossy(), "queries"), "response_ms");
+    assert_eq!(responses, again);
+}
+
+#[test]
+fn what_contradicts_is_named() {
+    let mut without = dialogue(CLIENT, SERVER, QUIC);
+    without.serving().tls =
+        Some(server::Tls { handshake: SERVER, padding: None, https: None, quic: None });
+    let why = without.plan().check().map_err(|why| why.to_string());
+    assert_eq!(why, Err("dns: quic: the server has none".to_owned()));
+    for (config, said) in [
+        (quic::Config { payload: 1199, ..QUIC }, "payload: must be 1200 to 65507"),
+        (quic::Config { ack_every: 0, ..QUIC }, "ack_every: must be 1 to 255"),
+        (quic::Config { idle_timeout: Span::ZERO, ..QUIC }, "idle_timeout: must be above zero"),
+        (
+            quic::Config { max_ack_delay: Span::from_secs(17), ..QUIC },
+            "max_ack_delay: must be below 16384 ms",
+        ),
+    ] {
+        assert_eq!(config.check(), Err(said.to_owned()));
+    }
+}
