@@ -61,6 +61,9 @@ connections = { reuse = true, idle_timeout = "300 ms" }
 """
 
 
+KEPT = {"connections.reuse": True, "connections.idle_timeout": '"60 s"'}
+
+
 def toml(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -86,6 +89,21 @@ def verdict(found: Run) -> dict[str, Any]:
         ("fixed-delay", 2.5, {"answers.tcp_service": "20 ms"}),
         ("slow-server", 2.0, {"service": "25 ms"}),
         ("refuses", None, {"answers.tcp": False}),
+        # BIND and Knot answer so: three segments, and nothing waits.
+        ("one-write", 2.0, {"messages": '[{ query = "17 B", reply = "3000 B" }]'}),
+        # A client that never acknowledges at once: 3 + 40 ms / 40 ms.
+        (
+            "delayed-acknowledgement",
+            4.0,
+            {
+                "answers.writes": "apart",
+                "answers.nagle": True,
+                "tcp.acks": '{ delayed = "40 ms" }',
+            },
+        ),
+        # On a connection that stays open: no handshake.
+        ("one-write", 1.0, KEPT),
+        ("two-writes", 2.0, {"answers.writes": "apart", "answers.nagle": True, **KEPT}),
     ],
 )
 def test_a_simulated_server_gets_the_verdict_of_a_real_one(
@@ -97,6 +115,14 @@ def test_a_simulated_server_gets_the_verdict_of_a_real_one(
         # findings of real servers: 2.00, 3.01, 2.5 at 40 ms; a slow server is as slow over UDP.
         expected = (2.0 * RTT_MS + 25.0) / (RTT_MS + 25.0) if name == "slow-server" else ratio
         assert found["figures"]["ratio"] == pytest.approx(expected, abs=0.03)
+
+
+@pytest.mark.parametrize(("way", "name"), [("drop", "silent"), ("reject", "refuses")])
+def test_a_filter_before_the_server(way: str, name: str) -> None:
+    text = SCENARIO.replace(
+        'name = "wan"\n', f'name = "wan"\nmiddlebox = {{ block_tcp_53 = "{way}" }}\n'
+    )
+    assert verdict(run(Scenario.parse(text)))["name"] == name
 
 
 def test_full_servers() -> None:

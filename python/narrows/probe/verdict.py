@@ -337,10 +337,11 @@ class _Seen:
                 return "two-writes", f"{near}, but the length comes in a segment of its own"
             return "one-write", f"{near}; the length comes with the message"
         if gap >= 0.5 * base:
-            if apart and gap >= base + 0.75 * DELAYED_MS:
+            # Who saw no segments (a scenario's run) has no prefix.
+            if (apart or self.prefix is None) and gap >= base + 0.75 * DELAYED_MS:
                 return (
                     "delayed-acknowledgement",
-                    f"{number}this server writes twice, and our acknowledgement of the first part "
+                    f"{number}this server writes twice, and the acknowledgement of the first part "
                     f"came {gap - base:.0f} ms late",
                 )
             if self.prefix == "split":
