@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -198,3 +199,22 @@ def test_a_port_in_use() -> None:
     assert done.returncode == 1
     assert done.stderr.startswith(f"127.0.0.1 port {port}: address already in use; hint: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["atlas", "capture"])
+def test_ctrl_c_ends_the_reading_of_a_pipe_that_gives_nothing(kind: str, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "narrows.cli", "import", kind, str(pipe)]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "run")], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        # It opens when the command opens the other end.
+        with pipe.open("wb"):
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert errors.startswith(b"interrupted") and errors.count(b"\n") == 1

@@ -59,3 +59,14 @@ fn a_response_without_a_time_of_its_own_took_nobody_knows_how_long() {
         );
     }
 }
+
+/// /dev/zero begins as Frame Streams do, and never ends.
+#[test]
+fn a_control_frame_without_a_type_ends_the_file() {
+    let zeros = std::io::repeat(0);
+    let mut reader = Watched::open(zeros, &[53]).expect("it begins as dnstap");
+    while let Some(chunk) = reader.next_chunk(16) {
+        assert!(chunk.is_empty());
+    }
+    assert_eq!(reader.skipped().total(), 1);
+}

@@ -15,7 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-use crate::ahead::{Ahead, Listed, Rows, Told};
+use crate::ahead::{Ahead, Listed, Rows, Told, waiting_for};
 
 /// Adds the classes and functions of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -36,17 +36,16 @@ struct AtlasReader {
 #[pymethods]
 impl AtlasReader {
     #[new]
-    fn new(path: PathBuf) -> PyResult<Self> {
-        let (file, bytes) = Counted::new(File::open(path)?);
-        let reader = atlas::AtlasReader::new(decompress(file)?);
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let (file, bytes) = opened(py, path)?;
+        let reader = atlas::AtlasReader::new(file);
         Ok(Self { reader: Ahead::new(reader).into(), bytes })
     }
 
     /// The next rows, about `most`, as columns: numbers, or the number of each row's text and the
     /// texts. None at the end.
     fn chunk<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let chunk = py.detach(|| locked(&self.reader).next(most));
-        chunk.map(|chunk| columns(py, chunk)).transpose()
+        next(py, &self.reader, most)?.map(|chunk| columns(py, chunk)).transpose()
     }
 
     /// Bytes of the file that have been read.
@@ -83,17 +82,16 @@ struct CaptureReader {
 #[pymethods]
 impl CaptureReader {
     #[new]
-    #[expect(clippy::needless_pass_by_value, reason = "pyo3 gives a list by value")]
-    fn new(path: PathBuf, ports: Vec<u16>) -> PyResult<Self> {
-        let (file, bytes) = Counted::new(File::open(path)?);
-        let reader = Watched::open(decompress(file)?, &ports)
+    fn new(py: Python<'_>, path: PathBuf, ports: Vec<u16>) -> PyResult<Self> {
+        let (file, bytes) = opened(py, path)?;
+        let reader = patiently(py, move || Watched::open(file, &ports))?
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Self { reader: Ahead::new(reader).into(), bytes })
     }
 
     /// The next rows, about `most`: columns of exchanges and of connections. None at the end.
     fn chunk<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Option<Tables<'py>>> {
-        let chunk = py.detach(|| locked(&self.reader).next(most));
+        let chunk = next(py, &self.reader, most)?;
         let Some((exchanges, connections)) = chunk else { return Ok(None) };
         Ok(Some((columns(py, exchanges)?, columns(py, connections)?)))
     }
@@ -130,6 +128,37 @@ impl CaptureReader {
 fn locked<T>(reader: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic in another thread would have left nothing that is unsafe to read.
     reader.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file, decompressed, and how much of it has been read.
+fn opened(py: Python<'_>, path: PathBuf) -> PyResult<(Bytes, Arc<AtomicU64>)> {
+    let open = move || -> std::io::Result<_> {
+        let (file, bytes) = Counted::new(File::open(path)?);
+        Ok((decompress(file)?, bytes))
+    };
+    Ok(patiently(py, open)??)
+}
+
+/// What `work` gives; KeyboardInterrupt where Ctrl-C comes before.
+fn patiently<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<T> {
+    py.detach(|| waiting_for(work, || Python::attach(|py| py.check_signals())))
+}
+
+/// The next rows; KeyboardInterrupt where Ctrl-C comes before them.
+fn next<R: Rows>(
+    py: Python<'_>,
+    reader: &Mutex<Ahead<R>>,
+    most: usize,
+) -> PyResult<Option<R::Chunk>> {
+    loop {
+        if let Ok(chunk) = py.detach(|| locked(reader).next(most)) {
+            return Ok(chunk);
+        }
+        py.check_signals()?;
+    }
 }
 
 type Tables<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>);

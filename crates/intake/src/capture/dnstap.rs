@@ -65,7 +65,10 @@ impl<R: Read> DnstapReader<R> {
 
     /// The same into `rows`, which are empty; whether there are more.
     pub(super) fn fill(&mut self, rows: &mut CaptureChunk, most: usize) -> bool {
-        while !self.ended && rows.len() < most {
+        // Also a file without rows gives way now and then.
+        let mut left = FRAMES;
+        while !self.ended && rows.len() < most && left > 0 {
+            left -= 1;
             match self.next_frame(rows) {
                 Ok(true) => {}
                 Ok(false) => self.finish(rows),
@@ -94,6 +97,9 @@ impl<R: Read> DnstapReader<R> {
         if length == 0 {
             // A control frame: its length, and within that its type.
             let length = self.word()?.ok_or(FileError::Cut)?;
+            if length < 4 {
+                return Err(FileError::Damaged("a control frame has no type"));
+            }
             if length > MAX_CONTROL {
                 return Err(FileError::Damaged("a control frame is longer than 512 bytes"));
             }
@@ -330,6 +336,8 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Frames that are read at a time.
+const FRAMES: usize = 100_000;
 const MAX_CONTROL: usize = 512;
 const MAX_FRAME: usize = 1 << 20;
 const MAX_WAITING: usize = 100_000;
