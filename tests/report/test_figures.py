@@ -11,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from synthetic_run import DNS_START_S, LINK, synthetic_run
 
+import narrows
 from narrows.report import figures, style
 from narrows.report.figures import Bar, ewma
 from narrows.report.pen import FigurePen
@@ -217,6 +218,27 @@ def test_an_axis_from_zero_ends_above_its_highest_value() -> None:
     pen.from_zero()
     assert axes.get_ylim() == pytest.approx((0.0, 42.0))
     assert figure.axes == [axes]
+
+
+def test_one_run_has_a_curve_for_each_dns_group() -> None:
+    text = """
+name = "two"
+duration = "60 s"
+end = "dns"
+links = [{ name = "wan", between = ["a", "b"], rate = "10 Mbit/s", delay = "20 ms" }]
+"""
+    for name in ("udp", "tcp"):
+        text += f'[[dns]]\nname = "over-{name}"\nclient = "a"\nserver = "b"\n'
+        text += f'queries = 3\ntransport = "{name}"\n'
+    both = narrows.run(narrows.Scenario.parse(text))
+    figure = figures.response_cdf({"two": both})
+    curves = {str(line.get_label()): line for line in figure.axes[0].get_lines()}
+    assert list(curves) == ["over-udp", "over-tcp"]
+    # One round trip of 40 ms, and two.
+    for curve, expected in zip(curves.values(), (40, 80), strict=True):
+        assert np.asarray(curve.get_xdata())[-1] == pytest.approx(expected, abs=1)
+    together = figures.response_cdf({"one": both, "other": both})
+    assert [str(line.get_label()) for line in together.axes[0].get_lines()] == ["one", "other"]
 
 
 def test_unanswered_queries_keep_the_cdf_below_one() -> None:

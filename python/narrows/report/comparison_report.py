@@ -89,8 +89,7 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
                 "response-cdf",
                 figures.response_cdf(runs),
                 "Curves: response time of DNS queries in each case.",
-                "Steps far to the right are lost packets: each costs a timer, the client's or "
-                "TCP's.",
+                "Steps far to the right are lost packets: each costs a timer.",
             )
         )
     for link in _common([monitored_queues(run) for run in runs.values()]):

@@ -28,6 +28,14 @@ ENDED = {
 }
 """Why a run ended, in words."""
 
+_STEPS = (
+    "Each step is an attempt: users whose packet is lost wait for the retry timer, which is much "
+    "longer than the queue."
+)
+_STEPS_OVER_TCP = (
+    "Steps at multiples of the round trip are handshakes. Those far to the right are lost packets: "
+    "users wait for a timer, the client's or TCP's."
+)
 _WHO_WAITS = "The delay that every packet through this link suffers."
 _DNS_WAITS = "The delay that every packet through this link suffers, DNS included."
 _WHO_WAITS_LESS = (
@@ -75,14 +83,14 @@ def run_figures(run: Run) -> list[Shown]:
             )
         )
     if dns and dns["response_median_ms"] is not None:
+        over_tcp = set(dns.get("transports") or ()) - {"udp"}
         shown.append(
             Shown(
                 "response-cdf",
                 figures.response_cdf({run.name: run}),
                 f"Curve: half of the answers came within {dns['response_median_ms']:.0f} ms, "
                 f"99 % within {dns['response_p99_ms']:.0f} ms.",
-                "Steps far to the right are lost packets: users wait for a timer, the client's or "
-                "TCP's, which is much longer than the queue.",
+                _STEPS_OVER_TCP if over_tcp else _STEPS,
             )
         )
     for link in monitored_queues(run):

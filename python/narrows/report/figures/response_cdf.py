@@ -22,12 +22,13 @@ def response_cdf(runs: Mapping[str, Run]) -> Figure:
     """Share of the measured queries that were answered within a time.
 
     Unanswered queries count as never answered, so that a curve ends below 100 % where there are
-    any. Thin lines stand where the first run's retry schedule sends attempts 2, 3, ...
+    any. A single run has a curve for each DNS group. Thin lines stand where the first run's retry
+    schedule sends attempts 2, 3, ...
     """
     figure, axes = style.new_figure(height=3.6)
     lowest, highest = np.inf, 1.0
-    for index, (label, run) in enumerate(runs.items()):
-        measured = run.queries.filter(pl.col("measured") & pl.col("end_s").is_not_null())
+    curves = _by_run(runs)
+    for index, (label, measured) in enumerate(curves):
         times = np.sort(measured.get_column("response_ms").drop_nulls().to_numpy())
         if len(times) == 0:
             continue
@@ -62,9 +63,23 @@ def response_cdf(runs: Mapping[str, Run]) -> Figure:
     axes.set_title("DNS response time, from the first attempt to the answer")
     axes.set_xlabel("response time, logarithmic")
     axes.set_ylabel("queries answered\nwithin it (%)")
-    if len(runs) > 1:
+    if len(curves) > 1:
         style.below(figure, 3)
     return figure
+
+
+def _by_run(runs: Mapping[str, Run]) -> list[tuple[str, pl.DataFrame]]:
+    """The queries that each curve shows, and its name."""
+    named = [
+        (label, run.queries.filter(pl.col("measured") & pl.col("end_s").is_not_null()))
+        for label, run in runs.items()
+    ]
+    if len(named) > 1:
+        return named
+    groups = named[0][1].partition_by("group", as_dict=True, maintain_order=True)
+    if not 1 < len(groups) <= len(CYCLE):
+        return named
+    return [(str(group), measured) for (group,), measured in groups.items()]
 
 
 def _few(x: style.Floats, y: style.Floats, most: int = 2_000) -> tuple[style.Floats, style.Floats]:
