@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import dns.message
+import dns.rrset
 import pytest
 
 from narrows.lab import missing
@@ -17,6 +19,7 @@ from narrows.reproduce.wijnen_2012 import PAPER, measure
 from narrows.reproduce.wijnen_2012.cells import CELLS, NEW, OLD, OLD_10, ROWS
 from narrows.reproduce.wijnen_2012.measure import execute, figures_of, peak
 from narrows.reproduce.wijnen_2012.reference import reference
+from narrows.reproduce.wijnen_2012.root_zone import soa_reply_bytes
 from narrows.reproduce.wijnen_2012.settings import RTTS_MS, Settings, address
 
 
@@ -111,3 +114,20 @@ def test_an_interrupt_ends_a_run() -> None:
     stop.set()
     with pytest.raises(RuntimeError, match="interrupted"):
         execute(PAPER, PAPER.cell(OLD_10), {"rounds": "50"}, 1, stop)
+
+
+def test_the_root_zone_of_2012_makes_the_paper_s_745_bytes() -> None:
+    """Another hand writes the same message: dnspython, with the names and addresses of 2012."""
+    query = dns.message.make_query(".", "SOA", use_edns=False)
+    reply = dns.message.make_response(query)
+    soa = "a.root-servers.net. nstld.verisign-grs.com. 2012100400 1800 900 604800 86400"
+    hosts = [f"{letter}.root-servers.net." for letter in "abcdefghijklm"]
+    reply.answer.append(dns.rrset.from_text(".", 86400, "IN", "SOA", soa))
+    reply.authority.append(dns.rrset.from_text(".", 518400, "IN", "NS", *hosts))
+    for host in hosts:
+        reply.additional.append(dns.rrset.from_text(host, 3600000, "IN", "A", "192.0.2.1"))
+    # RSSAC and IANA's hints of 2012: B, C, E and G had no IPv6 yet.
+    for host in hosts:
+        if host[0] not in "bceg":
+            reply.additional.append(dns.rrset.from_text(host, 3600000, "IN", "AAAA", "2001:db8::1"))
+    assert soa_reply_bytes() == len(reply.to_wire()) == 745

@@ -200,8 +200,7 @@ CLAIMS: list[Claim] = [
         _figure(OLD, "second_bytes"),
         published=745.0,
         tolerance=0.0,
-        fitted=True,
-        note="the emulated server is told how long the reply was",
+        note="the emulated server's reply is as long as the root zone of 2012 makes it",
     ),
     _worded(
         "R6",

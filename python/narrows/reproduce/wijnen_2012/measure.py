@@ -18,6 +18,7 @@ import numpy as np
 from narrows.lab import SERVER, Bed, Crowd, Link, OldServer, bed, crowd, emulated, missing, real
 from narrows.probe import Plan, Progress, Target, probe
 from narrows.reproduce.claims import Measured
+from narrows.reproduce.wijnen_2012.root_zone import soa_reply_bytes
 from narrows.reproduce.wijnen_2012.settings import (
     CROWD,
     CROWD_RTT_MS,
@@ -105,6 +106,7 @@ def _server(made: Bed, settings: Settings) -> Iterator[None]:
             slots=settings.slots,
             backlog=settings.backlog,
             tcp_delay_ms=settings.tcp_delay_ms,
+            reply_bytes=soa_reply_bytes(),
         )
         with emulated(made, old):
             yield
