@@ -16,6 +16,10 @@ NOT_THE_SERVERS = ("not-asked", "no-reply-seen", "no-query-seen")
 """Outcomes that belong into no failure rate: nobody asked, or a watcher saw half of it."""
 
 
+FEW = 10
+"""Vantage points of which an interval would say nothing: none of nine may mean up to 30 %."""
+
+
 @dataclass(frozen=True)
 class Failures:
     """What became of the queries to one server over one transport."""
@@ -27,7 +31,7 @@ class Failures:
     failed: int
     interval: Interval | None
     """Of the share that failed, 95 %: a bootstrap over vantage points. Wilson's where each asked
-    once; and where none or all failed, by the number of vantage points."""
+    once; and where none or all failed, by the number of vantage points, if there are `FEW`."""
     kinds: dict[str, int]
     """Failed queries by outcome, the most frequent first."""
     left_out: dict[str, int]
@@ -60,7 +64,8 @@ def failures_of(rows: pl.DataFrame) -> list[Failures]:
                 interval = wilson(count, total)
             elif count in (0, total):
                 # Nothing to draw from: each vantage point counts as one trial.
-                interval = wilson(vantages if count else 0, vantages)
+                few = vantages < FEW
+                interval = None if few else wilson(vantages if count else 0, vantages)
             else:
                 interval = of_shares(failed.to_numpy(), vantage.astype(np.int64))
         found.append(
