@@ -35,7 +35,9 @@ def response_cdf(runs: Mapping[str, Run]) -> Figure:
         shares = 100.0 * np.arange(1, len(times) + 1) / measured.height
         x = np.concatenate([times[:1], times])
         y = np.concatenate([[0.0], shares])
-        axes.step(*_few(x, y), where="post", color=CYCLE[index % len(CYCLE)], label=label)
+        again, color = divmod(index, len(CYCLE))
+        dashes = "--" if again else "-"
+        axes.step(*_few(x, y), where="post", color=CYCLE[color], linestyle=dashes, label=label)
         lowest, highest = min(lowest, float(times[0])), max(highest, float(times[-1]))
     axes.set_xscale("log")
     if np.isfinite(lowest):
@@ -77,7 +79,7 @@ def _by_run(runs: Mapping[str, Run]) -> list[tuple[str, pl.DataFrame]]:
     if len(named) > 1:
         return named
     groups = named[0][1].partition_by("group", as_dict=True, maintain_order=True)
-    if not 1 < len(groups) <= len(CYCLE):
+    if not 1 < len(groups) <= 2 * len(CYCLE):
         return named
     return [(str(group), measured) for (group,), measured in groups.items()]
 
