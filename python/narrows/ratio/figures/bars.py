@@ -58,7 +58,8 @@ def failures_figure(failures: Sequence[Failures]) -> Figure:
     )
     # A row without a bar needs its place too.
     axes.set_ylim(-0.6, len(shown) - 0.4)
-    axes.set_xlim(0.0, 1.15 * max(longest, 0.01))
+    # Where nothing failed, an axis to one percent: a shorter one looks as if something had.
+    axes.set_xlim(0.0, 1.15 * longest or 1.0)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("percent of the queries that were asked")
     axes.set_title("Unanswered")
