@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use common::conversation::settings;
 use common::packets::{Datagram, Segment as Bytes, query, reply};
-use narrows_gateway::core::{Core, Now, ReplyVerdict, Verdict};
+use narrows_gateway::core::{Core, Now, Reason, ReplyVerdict, Verdict};
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_sim::Simulation;
 use narrows_sim::captured::Frame;
 use narrows_sim::plan::dns::client::{Attempts, Client, Reuse, Tcp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::{self, Server, WhenFull};
+use narrows_sim::plan::transfer::{Secondary, Transfer};
 use narrows_sim::plan::{Application, Framing, Kind, Link, Path, Plan, Queue};
 use narrows_sim::tcp::{Config, Endpoint, Flags, Segment, Seq, SynOptions};
 use narrows_units::{Rate, Span, Time};
@@ -167,6 +168,13 @@ fn row(from_client: bool, segment: &Segment) -> Sent {
 fn real(lost: &Lost, bytes: (u32, u32)) -> Option<Vec<Sent>> {
     let question = query(1, "www.example.com", 1, Some(1232));
     assert_eq!(question.len() as u32, bytes.0 + 2, "the query's length");
+    let (sent, left) = exchanged(lost, question, bytes.1);
+    left.is_none().then_some(sent)
+}
+
+/// What a client and the core send each other; and where the core left the connection to the kernel, what
+/// it did so by.
+fn exchanged(lost: &Lost, question: Vec<u8>, reply_bytes: u32) -> (Vec<Sent>, Option<Verdict>) {
     let mut world = Wire {
         core: Core::new(settings()),
         client: "198.51.100.7:40000".parse().expect("an address"),
@@ -174,17 +182,17 @@ fn real(lost: &Lost, bytes: (u32, u32)) -> Option<Vec<Sent>> {
         config: config(),
         endpoint: Endpoint::client(&config(), Seq(7)),
         question,
-        reply_bytes: bytes.1,
+        reply_bytes,
         lost: lost.clone(),
         numbers: [0, 0],
         flying: Vec::new(),
         sent: Vec::new(),
         written: false,
         closed: false,
-        left: false,
+        left: None,
     };
     world.run();
-    (!world.left).then_some(world.sent)
+    (world.sent, world.left)
 }
 
 /// What is on its way.
@@ -209,7 +217,7 @@ struct Wire {
     sent: Vec<Sent>,
     written: bool,
     closed: bool,
-    left: bool,
+    left: Option<Verdict>,
 }
 
 impl Wire {
@@ -218,7 +226,7 @@ impl Wire {
         self.endpoint.connect(&self.config, now);
         self.client_sends(now);
         // The simulator has no TIME-WAIT: with a client that is done all is over.
-        while !self.left && !self.endpoint.is_closed() {
+        while self.left.is_none() && !self.endpoint.is_closed() {
             let next = self.flying.iter().map(|&(at, _)| at).min();
             let Some(due) = next.into_iter().chain(self.endpoint.next_timeout()).min() else {
                 return;
@@ -294,7 +302,7 @@ impl Wire {
                 self.flying.push((now + SERVICE, Flying::Answer(answer)));
             }
             Verdict::Drop => {}
-            Verdict::Pass | Verdict::HandOff(_) => self.left = true,
+            verdict @ (Verdict::Pass | Verdict::HandOff(_)) => self.left = Some(verdict),
         }
     }
 
@@ -409,4 +417,68 @@ fn whatever_is_lost_the_client_mends_it_in_the_same_segments() {
         assert_eq!(alone, [true; 4], "{reply} B");
         assert!(compared > 350, "{reply} B: {compared} compared, {left} left to the kernel");
     }
+}
+
+/// Type AXFR (RFC 5936, 2.1).
+const AXFR: u16 = 252;
+
+/// A secondary that fetches a zone of 200 kB, with losses before the routers.
+fn transfer(seed: u64, loss: f64, stateless: bool) -> Plan {
+    let mut plan = plan(seed, loss, (QUERY, 100));
+    plan.applications[0].kind = Kind::Transfer(Transfer {
+        server: 1,
+        secondaries: vec![Secondary { node: 0, there: 0, back: 1 }],
+        tcp: 0,
+        at: vec![Time::ZERO],
+        spread: Span::ZERO,
+        query: axfr().len() as u32 - 2,
+        zone: 200_000,
+        message: 16_000,
+    });
+    let Kind::DnsServer(Server { tcp: Some(tcp), .. }) = &mut plan.applications[1].kind else {
+        panic!("the second application is the server");
+    };
+    tcp.stateless = stateless;
+    plan
+}
+
+fn axfr() -> Vec<u8> {
+    query(1, "example.com", AXFR, None)
+}
+
+/// The core hands a connection that asks for a zone to the kernel. So does the simulator, at the same
+/// segment, whatever is lost before.
+#[test]
+fn a_transfer_is_for_ordinary_tcp_from_the_same_segment_on() {
+    // What was lost alone before the query came: nothing, SYN, SYN-ACK, query.
+    let mut alone = [false; 4];
+    for seed in 0..200 {
+        let (sent, lost) = simulated(transfer(seed, if seed == 0 { 0.0 } else { 0.1 }, true));
+        let (before, left) = exchanged(&lost, axfr(), 0);
+        assert_eq!(left, Some(Verdict::HandOff(Reason::Transfer)), "seed {seed}");
+        assert_eq!(sent[..before.len()], before, "seed {seed}, lost {lost:?}");
+        // What the core was asked last is the query.
+        let asked = before.iter().rfind(|(from_client, ..)| *from_client).map(|row| row.2);
+        assert_eq!(asked, Some(axfr().len() as u16), "seed {seed}");
+        let first = |side: usize, before: usize| lost[side].first().filter(|&&at| at < before);
+        match (first(0, 3), first(1, 1)) {
+            (None, None) => alone[0] = true,
+            (Some(0), None) => alone[1] = true,
+            (None, Some(0)) => alone[2] = true,
+            (Some(2), None) => alone[3] = true,
+            _ => {}
+        }
+    }
+    assert_eq!(alone, [true; 4]);
+}
+
+/// From then on it is a connection like others.
+#[test]
+fn ordinary_tcp_sends_a_zone_in_the_segments_of_a_server_with_state() {
+    let (stateless, _) = simulated(transfer(1, 0.0, true));
+    let (ordinary, _) = simulated(transfer(1, 0.0, false));
+    assert_eq!(stateless, ordinary);
+    let data: u32 = ordinary.iter().filter(|row| !row.0).map(|row| u32::from(row.2)).sum();
+    // Thirteen messages with their lengths, and the question once.
+    assert_eq!(data, 200_000 + 13 * 2 + axfr().len() as u32 - 2 - 12);
 }
