@@ -14,6 +14,8 @@ import pytest
 
 from narrows import Run, Scenario, dns_profiles, run
 
+from . import cases
+
 TRIP = 0.02
 """The round trip, in seconds."""
 LONG = 'messages = [{ query = "51 B", reply = "5000 B" }]'
@@ -88,6 +90,26 @@ def test_drop(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
+def test_cut_and_lost(name: str) -> None:
+    """The trial cut-lost: a lost fragment is a lost reply."""
+    client = dns_profiles.client(name)
+    keys = (f'messages = [{{ query = "51 B", reply = "{cases.LONG} B" }}]', 'edns_size = "1232 B"')
+    narrow = f'mtu = "{cases.MTU} B"'
+    whole = tried(name, *keys, line=narrow)
+    assert whole.attempts["fate"].to_list() == ["answered"]
+    assert whole.attempts["packets_received"].to_list() == [2]
+    line = f"{narrow}\nmiddlebox = {{ drop_fragments = true }}"
+    lost = tried(name, *keys, PATIENT, line=line)
+    udp = rows(lost, "udp")
+    assert len(udp) == client.attempts
+    assert set(udp["fate"]) == {"reply-lost"}
+    assert set(udp["reason"]) == {"middlebox-fragment"}
+    assert gaps(udp) == pytest.approx(client.timeouts_s[:-1])
+    tcp = rows(lost, "tcp")["fate"].to_list()
+    assert tcp == (["answered"] if client.fallback_on_timeout else [])
+
+
+@pytest.mark.parametrize("name", CLIENTS)
 def test_ports(name: str) -> None:
     client = dns_profiles.client(name)
     text = TEXT.format(profile=name, keys="queries = 1", line="", duration=1)
@@ -111,31 +133,18 @@ def test_refuse(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_TCP)
-def test_close(name: str) -> None:
+@pytest.mark.parametrize("trial", ["close", "reset"])
+def test_close_and_reset(name: str, trial: str) -> None:
     client = dns_profiles.client(name)
-    holder = """
-[[dns]]
-name = "holder"
-client = "client"
-server = "server"
-transport = "tcp"
-connections = { reuse = true }
-queries = 2
-think_mean = "1000 s"
-answers = { connections = 1, when_full = "reject", idle_timeout = "1000 s" }
-"""
-    text = TEXT.format(profile=name, keys="", line="", duration=60)
-    own = text[text.index("[[dns]]") :]
-    text = text.replace(own, holder + own)
-    keys = f'queries = 1\nstart = "1 s"\nshares_server = "holder"\nedns_size = "512 B"\n{LONG}\n'
-    found = run(Scenario.parse(text + keys + PATIENT))
-    mine = found.queries.filter(group="client")["query"].to_list()
-    attempts = found.attempts.filter(pl.col("query").is_in(mine))
-    tcp = attempts.filter(transport="tcp")
-    assert len(tcp) == client.tcp_attempts_closed
-    assert set(tcp["fate"]) == {"closed"}
-    asked = client.tcp_attempts_closed if client.tcp_retries == "udp-first" else 1
-    assert len(attempts.filter(transport="udp")) == asked
+    found = tried(name, LONG, PATIENT, f'answers = {{ on_query = "{trial}" }}')
+    tcp = rows(found, "tcp")
+    close, reset = client.tcp_attempts_closed, client.tcp_attempts_reset
+    expected, fate = (close, "closed") if trial == "close" else (reset, "reset")
+    assert len(tcp) == expected
+    assert set(tcp["fate"]) == {fate}
+    assert len(rows(found, "udp")) == (expected if client.tcp_retries == "udp-first" else 1)
+    # Each has had its query acknowledged: the handshake was over.
+    assert set(tcp["handshake_round_trips"]) == {1}
 
 
 @pytest.mark.parametrize("name", WITH_TCP)

@@ -142,6 +142,7 @@ def test_a_server_s_profile_gives_its_limits() -> None:
     assert limits["busy_levels"] == [[0.5, 200 * 10**9]]
     assert (limits["idle_timeout"], limits["in_order"]) == (120 * S, True)
     assert tcp[limits["tcp"]]["nagle"]
+    assert limits["half_query_timeout"] == 120 * S
     _, server, tcp = plan('answers = { profile = "nsd", connections = 5, nagle = false }')
     assert server["tcp"]["connections"] == 5
     assert not tcp[server["tcp"]["tcp"]]["nagle"]
@@ -305,6 +306,12 @@ def test_lengths_may_be_chosen_drawn_or_listed() -> None:
             "dns[0].answers.backlog: is of no use without TCP; hint: leave it out, or set tcp",
         ),
         ('answers = { when_full = "reject" }', "dns[0].answers.when_full: needs a limit"),
+        (
+            'transport = "tcp"\nanswers = { stateless = true, on_query = "reset" }',
+            "dns[0].answers.on_query: needs connections; hint: leave stateless out",
+        ),
+        ('answers = { on_query = "answers" }', "dns[0].answers.on_query"),
+        ('answers = { half_query_timeout = "0 s" }', "dns[0].answers.half_query_timeout"),
         ('shares_server = "nobody"', 'dns[0].shares_server: "nobody" is no DNS group before'),
         ("connections = { tries = 0 }", "dns[0].connections.tries"),
         ('profile = "unbond"', "dns[0].profile"),
@@ -383,6 +390,21 @@ def test_over_tls_both_ends_have_its_settings() -> None:
     assert [ends["nagle"] for ends in tcp] == [False]
     # Padding is an option of an OPT record of 11 bytes.
     assert client["sizes"]["drawn"]["query"]["constant"] == 70 - 28 + 11
+
+
+@pytest.mark.parametrize(("profile", "fate"), [("knot", "closed"), ("bind", "answered")])
+def test_knot_cuts_off_a_client_that_is_slow_in_the_middle_of_a_query(
+    profile: str, fate: str
+) -> None:
+    # Length and query are two writes, and Nagle's algorithm holds the second back for a round trip
+    # of 600 ms: longer than Knot's 0.5 s for half a query, shorter than BIND's 30 s.
+    keys = (
+        'transport = "tcp"\ntcp = { nagle = true }\nconnections = { writes = "apart" }\n'
+        f'answers = {{ profile = "{profile}" }}'
+    )
+    far = TEXT.replace('delay = "20 ms"', 'delay = "300 ms"')
+    found = run(Scenario.parse(far + keys))
+    assert set(found.attempts["fate"]) == {fate}
 
 
 def test_profiles_say_how_programs_speak_tls() -> None:

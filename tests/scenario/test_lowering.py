@@ -242,6 +242,8 @@ def test_the_whole_plan() -> None:
                             "when_full": "wait",
                             "idle_timeout": 10 * s,
                             "first_query_timeout": 10 * s,
+                            "half_query_timeout": None,
+                            "on_query": "answer",
                             "busy_levels": [],
                             "queries_per_connection": None,
                             "in_order": False,

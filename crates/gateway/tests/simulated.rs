@@ -88,6 +88,8 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
             when_full: WhenFull::Wait,
             idle_timeout: Span::from_secs(10),
             first_query_timeout: Span::from_secs(10),
+            half_query_timeout: None,
+            on_query: server::OnQuery::Answer,
             busy_levels: Vec::new(),
             queries_per_connection: None,
             in_order: false,

@@ -83,6 +83,8 @@ fn listening() -> server::Tcp {
         when_full: WhenFull::Wait,
         idle_timeout: Span::from_secs(10),
         first_query_timeout: Span::from_secs(10),
+        half_query_timeout: None,
+        on_query: server::OnQuery::Answer,
         busy_levels: Vec::new(),
         queries_per_connection: None,
         in_order: false,
@@ -209,6 +211,52 @@ fn when_the_client_writes_twice_too_it_takes_four() {
     }
     for ratio in ratios(&run(plan)) {
         assert!((ratio - 4.0).abs() < 0.05, "{ratio}");
+    }
+}
+
+/// With two writes and Nagle's algorithm a server has the length alone for a round trip.
+#[test]
+fn a_server_may_be_too_impatient_for_half_a_query() {
+    let fates = |half_query_timeout| {
+        let client =
+            Client { queries: 3, tcp: Some(Tcp { length_apart: true, ..over_tcp() }), ..client() };
+        let tcp = server::Tcp { half_query_timeout, ..listening() };
+        let mut plan = plan(client, Server { tcp: Some(tcp), ..server() });
+        for config in &mut plan.tcp {
+            config.nagle = true;
+        }
+        texts(&run(plan), "attempts", "fate")
+    };
+    let round_trip = 2 * ONE_WAY_MS as u64;
+    assert_eq!(fates(Some(Span::from_ms(round_trip - 5))), ["closed"; 3]);
+    assert_eq!(fates(Some(Span::from_ms(round_trip + 5))), ["answered"; 3]);
+    assert_eq!(fates(None), ["answered"; 3]);
+}
+
+/// The time of half a query is over when the rest has come, however late the reply is.
+#[test]
+fn a_whole_query_has_as_long_as_it_takes() {
+    let tcp = server::Tcp { half_query_timeout: Some(Span::from_ms(45)), ..listening() };
+    let client =
+        Client { queries: 1, tcp: Some(Tcp { length_apart: true, ..over_tcp() }), ..client() };
+    let slow = Server { service: Span::from_secs(1), tcp: Some(tcp), ..server() };
+    let mut plan = plan(client, slow);
+    for config in &mut plan.tcp {
+        config.nagle = true;
+    }
+    assert_eq!(texts(&run(plan), "attempts", "fate"), ["answered"]);
+}
+
+#[test]
+fn a_server_may_end_the_connection_instead_of_answering() {
+    for (on_query, fate) in [(server::OnQuery::Close, "closed"), (server::OnQuery::Reset, "reset")]
+    {
+        // Room for one connection: it is free again at once.
+        let tcp = server::Tcp { on_query, connections: Some(1), ..listening() };
+        let client = Client { workers: 3, queries: 2, ..client() };
+        let fates =
+            texts(&run(plan(client, Server { tcp: Some(tcp), ..server() })), "attempts", "fate");
+        assert_eq!(fates, [fate; 6]);
     }
 }
 
@@ -566,6 +614,15 @@ fn impossible_settings_are_refused() {
             client(),
             listens(server::Tcp { busy_levels: vec![(0.5, Span::ZERO)], ..listening() }),
             "dns: busy_levels",
+        ),
+        (
+            client(),
+            listens(server::Tcp {
+                stateless: true,
+                on_query: server::OnQuery::Reset,
+                ..listening()
+            }),
+            "dns: on_query: needs connections",
         ),
         (client(), Server { udp_payload: 100, ..server() }, "dns: udp_payload"),
     ] {

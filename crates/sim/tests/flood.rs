@@ -74,6 +74,8 @@ fn plan(flood: Flood, backlog: u32, limits: Limits, seconds: u64) -> Plan {
             when_full: WhenFull::Wait,
             idle_timeout: Span::from_secs(10),
             first_query_timeout: Span::from_secs(10),
+            half_query_timeout: None,
+            on_query: server::OnQuery::Answer,
             busy_levels: Vec::new(),
             queries_per_connection: None,
             in_order: false,

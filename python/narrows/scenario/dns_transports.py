@@ -255,6 +255,12 @@ class Answers(Table):
     first_query_timeout: PositiveSpan | None = None
     """A connection without its first query is closed after this time. The profile's, or
     `idle_timeout`."""
+    half_query_timeout: PositiveSpan | None = None
+    """A connection with a part of a query is closed when the rest has not come after this time. The
+    profile's, or what holds for a connection without queries."""
+    on_query: Literal["answer", "close", "reset"] = "answer"
+    """What a query over TCP brings: a reply, or the connection's end, as behind a broken server or
+    filter."""
     queries_per_connection: Count | None = None
     """Queries after which it closes a connection. The profile's, or no limit."""
     in_order: Switch | None = None
@@ -296,6 +302,8 @@ class Answers(Table):
                     raise refuse("is of no use without TCP", "leave it out, or set tcp = true", key)
         if self.stateless and self.fast_open:
             raise refuse("gives no cookies without state", "leave one of them out", "fast_open")
+        if self.stateless and self.on_query != "answer":
+            raise refuse("needs connections", "leave stateless out", "on_query")
         if self.when_full is not None and self._limit() is None:
             raise refuse("needs a limit", "set connections", "when_full")
         return self
@@ -372,6 +380,8 @@ class Answers(Table):
                 "when_full": chosen("when_full", "when_full", "wait"),
                 "idle_timeout": idle,
                 "first_query_timeout": chosen("first_query_timeout", "first_query_timeout_s", idle),
+                "half_query_timeout": chosen("half_query_timeout", "half_query_timeout_s", None),
+                "on_query": self.on_query,
                 "busy_levels": [[share, _span(seconds)] for share, seconds in levels],
                 "queries_per_connection": per_connection,
                 "in_order": in_order,

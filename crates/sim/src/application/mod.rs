@@ -63,6 +63,10 @@ pub trait Application: fmt::Debug + Send + Sync {
     /// A connection waits to be [accepted](Host::accept).
     fn arrived(&mut self, _host: &mut Host<'_>) {}
 
+    /// A part of a message has come, and the rest is on its way. The second end of a connection alone is
+    /// told, because servers close connections whose clients are too slow.
+    fn begun(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
+
     /// The last byte of a message has come, in order.
     fn received(&mut self, _host: &mut Host<'_>, _socket: Socket, _message: Message) {}
 

@@ -116,6 +116,7 @@ impl Flows {
         while let Some(news) = dialogue.next_news(now, socket.side(), endpoint) {
             self.news.push(match news {
                 News::Opened => Notice::Opened(socket),
+                News::Begun => Notice::Begun(socket),
                 News::Flight(flight) => Notice::Flight(socket, flight),
                 News::Received(message, begun) => Notice::Received(socket, message, begun),
                 News::Closed(how) => Notice::Closed(socket, how),

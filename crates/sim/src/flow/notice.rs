@@ -10,6 +10,8 @@ use crate::transport::tls::Flight;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notice {
     Opened(Socket),
+    /// A part of a message.
+    Begun(Socket),
     /// A whole message, and when its first byte had come.
     Received(Socket, Message, Time),
     Delivered(Socket),
@@ -27,6 +29,7 @@ impl Notice {
     pub(crate) fn application(&self, flows: &Flows) -> u32 {
         match *self {
             Self::Opened(socket)
+            | Self::Begun(socket)
             | Self::Received(socket, ..)
             | Self::Delivered(socket)
             | Self::Flight(socket, _)
@@ -49,6 +52,7 @@ impl Notice {
     ) {
         match self {
             Self::Opened(socket) => application.opened(host, socket),
+            Self::Begun(socket) => application.begun(host, socket),
             Self::Received(socket, message, first_byte_at) => {
                 host.first_byte_at = first_byte_at;
                 application.received(host, socket, message);

@@ -68,6 +68,8 @@ enum Content {
 pub(crate) enum News {
     Opened,
     Flight(Flight),
+    /// A part of a message, whose rest is on its way. Servers alone are told.
+    Begun,
     /// A whole message, and when its first byte had come.
     Received(Message, Time),
     Closed(Closed),
@@ -174,6 +176,10 @@ impl Dialogue {
             let received = endpoint.bytes_received();
             if received > this.read && this.begun == MaybeTime::NONE {
                 this.begun = now.into();
+                let is_message = matches!(content, Content::Message(_));
+                if side == 1 && is_message && received < ends_at {
+                    return Some(News::Begun);
+                }
             }
             if received >= ends_at {
                 this.unread.pop_front();

@@ -319,6 +319,8 @@ impl Dialogue {
             when_full: dns::server::WhenFull::Wait,
             idle_timeout: Span::from_secs(10),
             first_query_timeout: Span::from_secs(10),
+            half_query_timeout: None,
+            on_query: dns::server::OnQuery::Answer,
             busy_levels: Vec::new(),
             queries_per_connection: None,
             in_order: false,

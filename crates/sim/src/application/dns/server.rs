@@ -65,11 +65,18 @@ pub struct Tcp {
     pub idle_timeout: Span,
     /// A connection without its first query is closed after this time.
     pub first_query_timeout: Span,
+    /// A connection with a part of a query is closed when the rest has not come after this time; `None`:
+    /// `idle_timeout` and `first_query_timeout` hold for it.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub half_query_timeout: Option<Span>,
     /// Shorter idle time-outs: above this share of `connections`, this one holds for connections
     /// that are accepted then, and for what they do afterwards.
     pub busy_levels: Vec<(f64, Span)>,
     /// Queries after which a connection is closed; `None`: no limit.
     pub queries_per_connection: Option<u32>,
+    /// What a query brings.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub on_query: OnQuery,
     /// Replies leave in the order of their queries; otherwise as soon as they are ready.
     pub in_order: bool,
     /// Length and message are written apart.
@@ -149,6 +156,24 @@ pub enum WhenFull {
     Oldest,
 }
 
+/// What a query over TCP brings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum OnQuery {
+    /// A reply.
+    #[default]
+    Answer,
+    /// The connection is closed.
+    Close,
+    /// The connection is reset.
+    Reset,
+}
+
 impl Settings for Server {
     fn check(&self, plan: &Plan) -> Result<usize, String> {
         if self.udp_payload < super::WITHOUT_EDNS {
@@ -172,6 +197,9 @@ impl Settings for Server {
             if tcp.stateless {
                 return Err("tls: needs connections, but the server is stateless".into());
             }
+        }
+        if tcp.stateless && tcp.on_query != OnQuery::Answer {
+            return Err("on_query: needs connections, but the server is stateless".into());
         }
         if tcp.connections == Some(0) || tcp.connections_per_client == Some(0) {
             return Err("connections: must be at least one".into());
@@ -240,11 +268,13 @@ struct Connection {
     asked: u32,
     /// Queries not yet answered, by tag, the first one first, with the reply where it is ready.
     waiting: VecDeque<(u32, Option<Message>)>,
+    /// A part of a query has come, and its rest has not.
+    reading: bool,
     /// Nothing more is read, and what waits is the last.
     closing: bool,
     idle_timeout: Span,
     idle_since: Time,
-    /// When the idle time is over.
+    /// When the idle time, or that of half a query, is over.
     due: MaybeTime,
     /// When the pending timer comes.
     armed: MaybeTime,
@@ -284,12 +314,30 @@ impl Application for Serving {
         self.accept(host);
     }
 
+    fn begun(&mut self, host: &mut Host<'_>, socket: Socket) {
+        let number = host.number(socket);
+        let timeout = self.settings.tcp.as_ref().and_then(|tcp| tcp.half_query_timeout);
+        let (Some(timeout), Some(connection)) = (timeout, self.connections.get_mut(number)) else {
+            return;
+        };
+        if connection.socket == socket && !connection.closing {
+            connection.reading = true;
+            connection.wait_until(host, host.now() + timeout, number);
+        }
+    }
+
     fn received(&mut self, host: &mut Host<'_>, socket: Socket, query: Message) {
         let number = host.number(socket);
         let Some(tcp) = &self.settings.tcp else { return };
         let Some(connection) = self.connections.get_mut(number) else { return };
         if connection.socket != socket || connection.closing {
             return;
+        }
+        connection.reading = false;
+        match tcp.on_query {
+            OnQuery::Answer => {}
+            OnQuery::Close => return self.hang_up(host, number),
+            OnQuery::Reset => return self.reset(host, number),
         }
         connection.asked += 1;
         connection.waiting.push_back((query.tag, None));
@@ -419,7 +467,7 @@ impl Serving {
         if connection.waiting.is_empty() {
             if connection.closing {
                 self.hang_up(host, number);
-            } else {
+            } else if !connection.reading {
                 connection.idle_from(host, number);
             }
         }
@@ -463,6 +511,7 @@ impl Serving {
                 client,
                 asked: 0,
                 waiting: VecDeque::new(),
+                reading: false,
                 closing: false,
                 idle_timeout: busy.unwrap_or(tcp.idle_timeout),
                 idle_since: host.now(),
@@ -489,6 +538,15 @@ impl Serving {
             Some(due) if due <= host.now() => self.hang_up(host, number),
             Some(due) => connection.wait_until(host, due, number),
             None => {}
+        }
+    }
+
+    /// Resets a connection, which makes room for another one at once.
+    fn reset(&mut self, host: &mut Host<'_>, number: u32) {
+        if let Some(connection) = self.connections.take(number) {
+            self.open -= 1;
+            host.abort(connection.socket);
+            self.accept(host);
         }
     }
 
