@@ -407,6 +407,19 @@ def test_knot_cuts_off_a_client_that_is_slow_in_the_middle_of_a_query(
     assert set(found.attempts["fate"]) == {fate}
 
 
+def test_what_tls_takes_is_set_apart_for_handshakes_and_for_queries() -> None:
+    _, server, _ = plan('transport = "tls"', 'answers = { tcp_service = "3 ms" }')
+    tcp = server["tcp"]
+    assert (tcp["extra_service"], tcp["tls"]["extra_service"]) == (3 * 10**9, None)
+    assert tcp["tls"]["handshake"]["service"] == 0
+    _, server, _ = plan(
+        'transport = "tls"',
+        'answers = { tls = { handshake_service = "2 ms", service = "1 ms" } }',
+    )
+    tls = server["tcp"]["tls"]
+    assert (tls["extra_service"], tls["handshake"]["service"]) == (10**9, 2 * 10**9)
+
+
 def test_profiles_say_how_programs_speak_tls() -> None:
     client, server, tcp = plan(
         'transport = "tls"',

@@ -237,6 +237,7 @@ impl Simulation {
             Event::QueueSample(monitor) => self.monitors.sample_queue(at, monitor, network),
             Event::LinkSample(monitor) => self.monitors.sample_link(at, monitor, network),
             Event::Neighbour(entry) => network.handle_neighbour_timer(at, entry),
+            Event::Handshake(end) => self.flows.end_handshake_service(at, end, network),
             Event::HalfOpen(listener) => self.flows.repeat_syn_acks(at, listener, network),
         }
         if !self.network.losses.is_empty() {

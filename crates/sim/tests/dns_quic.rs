@@ -36,6 +36,7 @@ const SERVER: tls::Server = tls::Server {
     early_data: true,
     write: None,
     close_notify: false,
+    service: Span::ZERO,
 };
 const QUIC: quic::Config = quic::Config::RECOMMENDED;
 
@@ -43,7 +44,8 @@ fn dialogue(client: tls::Client, server: tls::Server, quic: quic::Config) -> Dia
     let mut dialogue = Dialogue::new();
     let (padding, quic) = (None, Some(quic));
     dialogue.asking().tls = Some(client::Tls { handshake: client, padding, https: None, quic });
-    dialogue.serving().tls = Some(server::Tls { handshake: server, padding, https: None, quic });
+    dialogue.serving().tls =
+        Some(server::Tls { handshake: server, padding, extra_service: None, https: None, quic });
     dialogue
 }
 
@@ -133,8 +135,13 @@ fn what_the_wire_loses_comes_again() {
 #[test]
 fn what_contradicts_is_named() {
     let mut without = dialogue(CLIENT, SERVER, QUIC);
-    without.serving().tls =
-        Some(server::Tls { handshake: SERVER, padding: None, https: None, quic: None });
+    without.serving().tls = Some(server::Tls {
+        handshake: SERVER,
+        padding: None,
+        extra_service: None,
+        https: None,
+        quic: None,
+    });
     let why = without.plan().check().map_err(|why| why.to_string());
     assert_eq!(why, Err("dns: quic: the server has none".to_owned()));
     for (config, said) in [

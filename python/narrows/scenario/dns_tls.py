@@ -12,7 +12,7 @@ from pydantic import Field
 
 from narrows.dns_profiles import ClientTls, ServerTls
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import Size
+from narrows.scenario.quantities import Size, Span
 from narrows.scenario.tcp import Switch
 
 __all__ = ["CHAINS", "OPENSSL_CLIENT", "OPENSSL_SERVER", "Chain", "TlsAnswers", "TlsUse"]
@@ -165,6 +165,12 @@ class TlsAnswers(Table):
     """Replies to padded queries are padded to a multiple of so many bytes (RFC 8467); 0 B: they are
     not. The profile's, or 468 B."""
 
+    handshake_service: Span = 0
+    """What the answer to a ClientHello takes that offers no session: above all the signature. Not
+    over QUIC."""
+    service: Span | None = None
+    """Added to the service time of queries over TLS, HTTPS and QUIC. `tcp_service`, if left out."""
+
     def takes_early_data(self, profile: ServerTls | None) -> bool:
         """Whether its sessions allow early data."""
         known = profile or OPENSSL_SERVER
@@ -199,6 +205,7 @@ class TlsAnswers(Table):
             "early_data": self.takes_early_data(profile),
             "write": known.write_bytes,
             "close_notify": known.close_notify,
+            "service": self.handshake_service,
         }
         padding = known.padding_bytes if self.padding is None else self.padding
         https = {
@@ -210,5 +217,6 @@ class TlsAnswers(Table):
         return {
             "handshake": handshake,
             "padding": padding or None,
+            "extra_service": self.service,
             "https": None if known.https_settings_bytes is None else https,
         }

@@ -19,6 +19,8 @@ pub(crate) enum Event {
     HalfOpen(u32),
     /// The timer of a neighbour's entry: which entry.
     Neighbour(u32),
+    /// A server has worked on a handshake of TLS: the end, as for TCP's timers.
+    Handshake(u32),
 }
 
 impl Event {
@@ -44,6 +46,7 @@ impl Packed {
             Event::LinkSample(index) => (5, index),
             Event::HalfOpen(index) => (6, index),
             Event::Neighbour(index) => (7, index),
+            Event::Handshake(index) => (8, index),
         };
         Self(kind << INDEX_BITS | index)
     }
@@ -59,7 +62,8 @@ impl Packed {
             4 => Event::QueueSample(index),
             5 => Event::LinkSample(index),
             6 => Event::HalfOpen(index),
-            _ => Event::Neighbour(index),
+            7 => Event::Neighbour(index),
+            _ => Event::Handshake(index),
         }
     }
 }
@@ -80,6 +84,7 @@ mod tests {
                 Event::LinkSample(index),
                 Event::HalfOpen(index),
                 Event::Neighbour(index),
+                Event::Handshake(index),
             ] {
                 assert_eq!(Packed::new(event).event(), event);
             }

@@ -251,6 +251,20 @@ impl Host<'_> {
         }
     }
 
+    /// Whether a connection is one of QUIC.
+    pub(crate) fn is_quic(&self, socket: Socket) -> bool {
+        self.flows.quic(socket).is_some()
+    }
+
+    /// Whether a connection is encrypted.
+    pub fn is_secure(&self, socket: Socket) -> bool {
+        let connection = self.flows.connection(socket);
+        self.is_quic(socket)
+            || connection
+                .and_then(|c| c.dialogue.as_ref())
+                .is_some_and(|dialogue| dialogue.tls.is_some())
+    }
+
     /// Round trips before a message could leave on a new connection, of TCP and of TLS; `early`: it was
     /// written before the connection was established.
     pub fn handshake_round_trips(&self, socket: Socket, early: bool) -> u8 {

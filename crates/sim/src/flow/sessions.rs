@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use narrows_units::Time;
+use narrows_units::{Span, Time};
 
-use super::Flows;
+use super::{Flow, Flows};
+use crate::agenda::Event;
 use crate::application::Socket;
+use crate::maybe_time::MaybeTime;
 use crate::network::Network;
 use crate::transport::tls::{Client, Flight, Server, Tls};
 
@@ -46,7 +48,7 @@ impl Sessions {
 }
 
 impl Flows {
-    /// TLS has a flight at an end, and answers.
+    /// TLS has a flight at an end, and answers, if it need not work on the answer first.
     pub(crate) fn take_flight(
         &mut self,
         now: Time,
@@ -54,6 +56,31 @@ impl Flows {
         flight: Flight,
         network: &mut Network,
     ) {
+        let Some(connection) = self.connection_of(socket) else { return };
+        let Some(tls) = connection.dialogue.as_mut().and_then(|d| d.tls.as_mut()) else { return };
+        let service = tls.service(flight);
+        if service == Span::ZERO {
+            self.answer_flight(now, socket, flight, network);
+        } else {
+            tls.answers_at = (now + service).into();
+            network.agenda.schedule(now + service, Event::Handshake(socket.end));
+        }
+    }
+
+    /// A server may have worked out its answer to a ClientHello.
+    pub(crate) fn end_handshake_service(&mut self, now: Time, end: u32, network: &mut Network) {
+        let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
+        let generation = connection.generation();
+        let Some(tls) = connection.dialogue.as_mut().and_then(|d| d.tls.as_mut()) else { return };
+        // Otherwise it is of a connection that had the same number.
+        if tls.answers_at.is(now) {
+            tls.answers_at = MaybeTime::NONE;
+            self.answer_flight(now, Socket { end, generation }, Flight::Hello, network);
+            self.flush_all(now, network);
+        }
+    }
+
+    fn answer_flight(&mut self, now: Time, socket: Socket, flight: Flight, network: &mut Network) {
         let side = socket.side();
         let owners = self.owners[socket.flow() as usize].applications;
         let Some(connection) = self.connection_of(socket) else { return };

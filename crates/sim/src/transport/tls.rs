@@ -11,12 +11,16 @@
 //! Source: RFC 8446, 2 (flights), 4 (messages of the handshake), 5 (records), appendix D.4
 //! (ChangeCipherSpec); RFC 7685 (padding of the hello); RFC 7301 (ALPN). How OpenSSL 3 and GnuTLS 3.7 cut
 //! flights into records and writes was captured (tests/dns_behaviour).
-//! Differences: nothing is encrypted or checked, so nothing fails and computing takes no time. Each
-//! message of the handshake has a record of its own, as with OpenSSL. A client sends ChangeCipherSpec when it
+//! Differences: nothing is encrypted or checked, so nothing fails. Computing takes no time, but for a server's
+//! answer to a ClientHello (`service`). Each message of the handshake has a record of its own, as with OpenSSL. A client sends ChangeCipherSpec when it
 //! has the server's Finished; GnuTLS does when it has ServerHello, which shows where the certificates come in
 //! two parts. The client's first key share is the right one (no HelloRetryRequest), the server takes each
 //! session that is offered and its early data, and a session is good for one connection (appendix C.4) and
 //! never too old. No renewal of keys.
+
+use narrows_units::Span;
+
+use crate::maybe_time::MaybeTime;
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +83,9 @@ pub struct Server {
     pub write: Option<u32>,
     /// It says that it closes (`close_notify`, 6.1).
     pub close_notify: bool,
+    /// What its answer to a ClientHello that offers no session takes: above all its signature.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub service: Span,
 }
 
 impl Client {
@@ -125,6 +132,8 @@ pub(crate) struct Tls {
     resumed: bool,
     /// The client may write: it has the server's Finished.
     pub(crate) is_ready: bool,
+    /// The server works on its answer to the ClientHello until then.
+    pub(crate) answers_at: MaybeTime,
 }
 
 /// What an end says in one go.
@@ -169,7 +178,7 @@ impl Tls {
     /// A connection on which the client offers a session, if it has one.
     pub(crate) fn new(client: Client, server: Server, has_session: bool) -> Self {
         let resumed = client.resume && has_session;
-        Self { client, server, resumed, is_ready: false }
+        Self { client, server, resumed, is_ready: false, answers_at: MaybeTime::NONE }
     }
 
     /// The client has offered a session.
@@ -180,6 +189,14 @@ impl Tls {
     /// The client's first message leaves behind its hello.
     pub(crate) fn takes_early_data(&self) -> bool {
         self.resumed && self.client.early_data && self.server.early_data
+    }
+
+    /// How long an end works on its answer to a flight.
+    pub(crate) fn service(&self, flight: Flight) -> Span {
+        match flight {
+            Flight::Hello if !self.resumed => self.server.service,
+            _ => Span::ZERO,
+        }
     }
 
     /// What the client writes when it opens the connection.
@@ -389,6 +406,7 @@ mod tests {
         early_data: false,
         write: None,
         close_notify: true,
+        service: Span::ZERO,
     };
 
     fn bytes(writes: &[Write]) -> Vec<u32> {

@@ -107,6 +107,9 @@ pub struct Tls {
     /// Replies to padded queries are padded to a multiple of so many bytes (RFC 8467); `None`: they are
     /// not.
     pub padding: Option<u32>,
+    /// Added to the service time of queries over TLS and QUIC; `None`: as over TCP.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub extra_service: Option<Span>,
     /// How it speaks HTTP (RFC 8484); `None`: it does not.
     #[cfg_attr(feature = "serde", serde(default))]
     pub https: Option<Responses>,
@@ -336,6 +339,7 @@ impl Application for Serving {
         connection.reading = false;
         match tcp.on_query {
             OnQuery::Answer => {}
+            _ if host.is_quic(socket) => {}
             OnQuery::Close => return self.hang_up(host, number),
             OnQuery::Reset => return self.reset(host, number),
         }
@@ -367,7 +371,8 @@ impl Application for Serving {
         } else {
             Message { bytes, notes: [whole, query.notes[1] & HTTPS], ..query }
         };
-        let extra = tcp.extra_service;
+        let over_tls = tcp.tls.filter(|_| host.is_secure(socket));
+        let extra = over_tls.and_then(|tls| tls.extra_service).unwrap_or(tcp.extra_service);
         self.prepare(host, Reply { to: To::Connection(socket), message }, extra);
     }
 

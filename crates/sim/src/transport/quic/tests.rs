@@ -34,6 +34,7 @@ const SERVER: Server = Server {
     early_data: true,
     write: None,
     close_notify: false,
+    service: Span::ZERO,
 };
 
 /// A datagram that has left.
