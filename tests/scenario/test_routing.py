@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from narrows import Scenario, ScenarioError
@@ -54,6 +54,7 @@ two_way = st.tuples(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(two_way, max_size=12), st.frozensets(st.sampled_from(NODES), max_size=3))
 def test_routes_are_the_best_of_all(
     drawn: list[tuple[tuple[str, str], int, int]], hosts: frozenset[str]
