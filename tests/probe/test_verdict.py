@@ -90,6 +90,12 @@ def test_a_full_server_shows_at_any_distance() -> None:
     assert name_of([near] * 6 + never, [udp(0.12)] * 10) == "slots-full"
 
 
+def test_a_server_that_fills_up_while_it_is_asked_is_full() -> None:
+    """As seen beside clients that hold connections: five plain answers, then seven never."""
+    never = [unanswered("timeout", "query", connect=40.0)] * 7
+    assert name_of([tcp(gap=40.0, prefix="alone")] * 5 + never) == "slots-full"
+
+
 def test_a_resolver_that_asks_others_is_slow_and_not_full() -> None:
     times = [41.0, 42.0, 60.0, 95.0, 120.0, 180.0, 70.0, 85.0, 110.0, 240.0]
     rows = [tcp(first=ms) for ms in times]
