@@ -126,7 +126,7 @@ def powerdns(folder: Path, listen: str, places: dict[str, Case]) -> list[str]:
     served = ",".join(f"{zone(case)}={address}" for address, case in zones(places))
     lines = [f"local-address={listen}", f"socket-dir={folder}", f"forward-zones={served}"]
     # Its default does not ask servers at private addresses, such as ours.
-    lines += ["dont-query=", "daemon=no", "disable-syslog=yes", "dnssec=off"]
+    lines += ["dont-query=", "daemon=no", "disable-syslog=yes"]
     lines += ["security-poll-suffix=", "threads=1", "setuid=", "setgid="]
     (folder / "recursor.conf").write_text("\n".join(lines) + "\n")
     return ["pdns_recursor", f"--config-dir={folder}"]
