@@ -494,7 +494,9 @@ impl Endpoint {
         self.recovery_at = loss;
         let may_send = self.may_send(self.config.payload.into());
         let asks = |index: usize| !self.spaces[index].is_over && self.spaces[index].has_eliciting();
-        let waits = [INITIAL, HANDSHAKE, DATA].map(asks);
+        // 6.2.1: application data only when the handshake is confirmed. And a client goes on asking even if 0-RTT
+        // packets alone are in flight (6.2.2.1; the pseudocode of A.8 would wait for ever).
+        let waits = [asks(INITIAL), asks(HANDSHAKE), asks(DATA) && self.is_confirmed];
         if loss.is_some() || !may_send || (!waits.contains(&true) && self.is_known) {
             return;
         }
@@ -509,9 +511,6 @@ impl Endpoint {
         for (space, _) in waits.into_iter().enumerate().filter(|(_, waits)| *waits) {
             let mut span = self.rtt.probe_timeout();
             if space == DATA {
-                if !self.is_confirmed {
-                    continue;
-                }
                 span = self.probe_span();
             }
             let Some(last) = self.spaces[space].last_eliciting_at else { continue };

@@ -25,6 +25,9 @@ mod congestion;
 mod connection;
 mod endpoint;
 mod frames;
+#[cfg(test)]
+#[path = "../../../tests/quic_oracle/mod.rs"]
+mod oracle;
 mod ranges;
 mod recovery;
 mod space;

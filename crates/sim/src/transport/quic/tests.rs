@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::transport::tls::{Client, Server, Tls};
 
 /// One way.
-const DELAY: Span = Span::from_ms(50);
+pub(super) const DELAY: Span = Span::from_ms(50);
 
 const CLIENT: Client = Client {
     hello: 225,
@@ -21,7 +21,7 @@ const CLIENT: Client = Client {
     early_data: true,
     close_notify: false,
 };
-const SERVER: Server = Server {
+pub(super) const SERVER: Server = Server {
     certificate: 1800,
     signature: 71,
     hash: 32,
@@ -45,13 +45,15 @@ struct Left {
     bytes: u32,
 }
 
-struct Line {
+pub(super) struct Line {
     now: Time,
     ends: [Endpoint; 2],
     on_way: Vec<(Time, usize, Datagram, bool)>,
     left: Vec<Left>,
+    /// The first packet of each end: its length.
+    first: [Option<u32>; 2],
     /// Which datagrams of each end are lost, from zero.
-    loses: [Vec<usize>; 2],
+    pub(super) loses: [Vec<usize>; 2],
     /// Which are marked.
     marks: [Vec<usize>; 2],
     /// Streams that have come: when, to whom, which.
@@ -60,19 +62,24 @@ struct Line {
 }
 
 impl Line {
-    fn new(config: Config, resumed: bool) -> Self {
+    pub(super) fn new(config: Config, resumed: bool) -> Self {
         Self::with(config, SERVER, resumed)
     }
 
-    fn with(config: Config, server: Server, resumed: bool) -> Self {
+    pub(super) fn with(config: Config, server: Server, resumed: bool) -> Self {
         let tls = Tls::new(CLIENT, server, resumed);
         let messages = tls.messages([60, 60]);
         let end = |is_client| Endpoint::new(Time::ZERO, is_client, [config; 2], messages);
+        Self::between([end(true), end(false)])
+    }
+
+    fn between(ends: [Endpoint; 2]) -> Self {
         Self {
             now: Time::ZERO,
-            ends: [end(true), end(false)],
+            ends,
             on_way: Vec::new(),
             left: Vec::new(),
+            first: [None; 2],
             loses: Default::default(),
             marks: Default::default(),
             whole: Vec::new(),
@@ -88,6 +95,7 @@ impl Line {
         while let Some(datagram) = self.ends[side].poll_transmit(self.now) {
             let number = self.left.iter().filter(|left| left.side == side).count();
             self.left.push(Left { at: self.now, side, bytes: datagram.bytes() });
+            self.first[side].get_or_insert(datagram.packets[0].bytes);
             if !self.loses[side].contains(&number) {
                 let marked = self.marks[side].contains(&number);
                 self.on_way.push((self.now + DELAY, 1 - side, datagram, marked));
@@ -127,7 +135,7 @@ impl Line {
     }
 
     /// A client that asks once it may, and a server that answers at once; until nothing more happens.
-    fn ask(&mut self, query: u64, reply: u64) {
+    pub(super) fn ask(&mut self, query: u64, reply: u64) {
         let (mut asked, mut answered) = (false, false);
         self.run(at(200_000), |line| {
             if !asked && line.ends[0].is_open() {
@@ -143,7 +151,7 @@ impl Line {
         });
     }
 
-    fn answered_at(&self) -> Option<Time> {
+    pub(super) fn answered_at(&self) -> Option<Time> {
         self.whole.iter().find(|&&(_, side, _)| side == 0).map(|&(at, ..)| at)
     }
 
@@ -316,6 +324,37 @@ fn whatever_is_lost_comes_in_the_end() {
     }
 }
 
+/// The same with early data, and with replies of many windows.
+#[test]
+fn nothing_stalls_for_long() {
+    for (seed, early, reply) in
+        (0..200).flat_map(|seed| [(seed, false, 30_000), (seed, true, 30_000), (seed, true, 100)])
+    {
+        let mut random = Random::new(seed, "losses");
+        let mut line = Line::new(Config::RECOMMENDED, early);
+        for loses in &mut line.loses {
+            *loses = (0..300).filter(|_| random.uniform() < 0.15).collect();
+        }
+        if early {
+            line.ends[0].write(0, 60);
+        }
+        let (mut asked, mut answered) = (early, false);
+        line.run(at(100_000), |line| {
+            if !asked && line.ends[0].is_open() {
+                asked = true;
+                line.ends[0].write(0, 60);
+                line.flush(0);
+            }
+            if !answered && line.whole.iter().any(|&(_, side, _)| side == 1) {
+                answered = true;
+                line.ends[1].write(0, reply);
+                line.flush(1);
+            }
+        });
+        assert!(line.answered_at().is_some(), "{seed} {early} {reply}: {:?}", line.left);
+    }
+}
+
 /// RFC 9000, 17.2: Initial, Handshake, and 1-RTT packets come one after the other in a datagram.
 #[test]
 fn packets_are_coalesced_in_order() {
@@ -326,4 +365,31 @@ fn packets_are_coalesced_in_order() {
     let first = line.ends[1].poll_transmit(at(50)).expect("an answer");
     let levels: Vec<Level> = first.packets.iter().map(|packet| packet.level).collect();
     assert_eq!(levels, [Level::Initial, Level::Handshake]);
+}
+
+/// kdig and Knot DNS 3.2.6, as captured (docs/dns-quic.md): a query of 128 bytes and a reply of 468, both padded,
+/// with two bytes of length; IDs of 20 and 18 bytes.
+#[test]
+fn packets_have_the_lengths_of_kdigs_and_knots() {
+    // GnuTLS 3.7: P-256, SHA-256, and hellos of 361 and 123 bytes with transport parameters of 55.
+    let client =
+        Client { hello: 361 - 4 - 55 + 5 + 32, key_share: 65, early_data: false, ..CLIENT };
+    let knot = Config { id: 18, ..Config::RECOMMENDED };
+    let kdig = Config { id: 20, parameters: 55, ..knot };
+    let messages =
+        Tls::new(client, Server { certificate: 400, ..SERVER }, false).messages([55, 60]);
+    assert_eq!((messages.hello, messages.server_hello), (361, 123));
+    let end = |is_client, configs| Endpoint::new(Time::ZERO, is_client, configs, messages);
+    let mut line = Line::between([end(true, [kdig, knot]), end(false, [knot, kdig])]);
+    line.ask(130, 470);
+    let [asked, answered] = [0, 1].map(|side| line.sent(side));
+    assert_eq!(asked[0], (at(0), 1200));
+    assert_eq!(answered[0], (at(50), 1200));
+    // Acknowledgement and Finished, with padding; then the query.
+    assert_eq!(asked[1..3], [(at(100), 1200), (at(100), 170)]);
+    // With an acknowledgement of five bytes.
+    assert!(answered.contains(&(at(150), 517)), "{answered:?}");
+    // The server's first packet, Initial: 199 bytes, with an acknowledgement whose delay is longer than here.
+    let first = line.first[1].expect("it has answered");
+    assert!(first.abs_diff(199) <= 3, "{first}");
 }
