@@ -130,6 +130,8 @@ def test_full_servers() -> None:
     assert verdict(slots)["name"] == "slots-full"
     backlog = ran(True, **{"answers.connections": 4, "answers.backlog": 1})
     assert verdict(backlog)["name"] == "backlog-full"
+    rejects = ran(True, **{"answers.connections": 20, "answers.when_full": '"reject"'})
+    assert verdict(rejects)["name"] == "closes"
 
 
 def test_a_run_is_analysed_like_a_measurement() -> None:
