@@ -14,6 +14,7 @@ import pytest
 
 from narrows.cli.app import main
 from narrows.reproduce.hayes_2010.measure import BENCH
+from narrows.results import RunFolderError
 from narrows.results.gateway_bench import GatewayBench
 from narrows.study import Study, dns_transport
 from narrows.study.dns_transport.design import UnknownLevel, blocks
@@ -114,6 +115,18 @@ def test_the_folder_holds_report_figures_and_tables(few: tuple[Study, Path]) -> 
         assert each["text"][:40].split("'")[0] in page
     assert (folder / "figures" / "within-1s-none.png").read_bytes()[:4] == b"\x89PNG"
     assert (folder / "figures" / "within-1s-none.svg").read_text().startswith("<?xml")
+
+
+def test_a_study_is_read_back(few: tuple[Study, Path], tmp_path: Path) -> None:
+    study, folder = few
+    again = Study.load(folder)
+    assert again.runs.equals(study.runs)
+    assert again.document() == study.document()
+    with pytest.raises(RunFolderError, match="holds no study"):
+        Study.load(tmp_path)
+    (tmp_path / "study.json").write_text("[]")
+    with pytest.raises(RunFolderError, match="is damaged"):
+        Study.load(tmp_path)
 
 
 def test_every_level_is_a_scenario() -> None:

@@ -162,14 +162,13 @@ def _overlap(since: float, until: float, begin: float, end: float) -> float:
 
 
 def _frozen(run: Run) -> float:
-    """Share of the DNS phase's seconds in which all of the queue stands still, in percent.
+    """Share of the seconds in which the queue stands still and nobody is answered, in percent.
 
-    A second is *frozen* when the queue marks or drops as in all others, hardly changes in length,
-    and no DNS query is answered in it nor in the ten seconds before.
+    A second is *frozen* when the queue hardly changes in length and no DNS query is answered in it
+    nor in the ten seconds before. Seconds count while all clients ask.
     """
     answers = run.queries.get_column("end_s").filter(run.queries.get_column("attempt") > 0)
-    phase = run.summary["dns"]["dns_phase"]
-    begin, end = float(phase["start_s"]), float(phase["end_s"])
+    begin, end = float(run.summary["dns"]["dns_phase"]["start_s"]), _all_ask_until(run)
     samples = run.queues.filter(pl.col("link") == BOTTLENECK)
     seconds = frozen = 0
     heard = sorted(float(value) for value in answers)
@@ -184,6 +183,17 @@ def _frozen(run: Run) -> float:
         if isinstance(mean, float) and isinstance(spread, float) and mean and spread < 0.1 * mean:
             frozen += 1
     return 100.0 * frozen / seconds if seconds else 0.0
+
+
+def _all_ask_until(run: Run) -> float:
+    """When the first client has asked all that it asks."""
+    (group,) = run.scenario["dns"]
+    asked = run.queries.filter(pl.col("end_s").is_not_null()).group_by("worker")
+    done = asked.agg(pl.len(), pl.max("end_s")).filter(
+        pl.col("len") >= group["warm_up"] + group["queries"]
+    )
+    ends = done.get_column("end_s").to_list()
+    return min(ends, default=run.end_s)
 
 
 def _quantile(values: pl.Series, share: float) -> float | None:

@@ -16,7 +16,7 @@ from narrows.report.page import shown_on_page, write_bytes, write_figures, write
 from narrows.study.dns_transport.figures import figures
 from narrows.study.dns_transport.phrases import title
 from narrows.study.dns_transport.pooled import FACTORS
-from narrows.study.dns_transport.study import STUDY_FILE, Study
+from narrows.study.dns_transport.study import RUNS_FILE, STUDY_FILE, Study
 
 __all__ = ["REPORT_FILE", "print_study", "write"]
 
@@ -68,10 +68,10 @@ def write(study: Study, folder: Path) -> None:
     # First what cannot be drawn again from anything else.
     text = json.dumps(study.document(), indent=2, allow_nan=False)
     write_page(folder / STUDY_FILE, text + "\n")
-    for name, table in (("runs", study.runs), ("cells", study.cells)):
+    for name, table in ((RUNS_FILE, study.runs), ("cells.parquet", study.cells)):
         data = io.BytesIO()
         table.write_parquet(data)
-        write_bytes(folder / f"{name}.parquet", data.getvalue())
+        write_bytes(folder / name, data.getvalue())
     drawn = figures(study.runs) if study.runs.height else []
     write_figures(drawn, folder / "figures")
     environment = Environment(

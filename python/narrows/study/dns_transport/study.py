@@ -8,6 +8,7 @@ report.html, figures/       for people
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +38,7 @@ QUICK_SEEDS = 3
 """The same with `quick`."""
 
 STUDY_FILE = "study.json"
+RUNS_FILE = "runs.parquet"
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +58,31 @@ class Study:
     status: str
     failures: tuple[str, ...] = ()
     settings: Mapping[str, Any] | None = None
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Study:
+        """Reads what a study wrote into its folder.
+
+        Raises:
+            RunFolderError: There is none, or it cannot be read.
+        """
+        path = Path(folder)
+        try:
+            document = json.loads((path / STUDY_FILE).read_bytes())
+            return cls(
+                runs=pl.read_parquet(path / RUNS_FILE),
+                seeds=tuple(document["seeds"]),
+                status=document["status"],
+                failures=tuple(document["failures"]),
+                settings=document["settings"],
+            )
+        except FileNotFoundError:
+            hint = "name a folder that narrows study wrote"
+            raise RunFolderError(path, "holds no study", hint) from None
+        except OSError as error:
+            raise RunFolderError.of_system(path, error) from None
+        except (ValueError, KeyError, TypeError, pl.exceptions.PolarsError):
+            raise RunFolderError(path, "is damaged", "run the same command again") from None
 
     @property
     def figures(self) -> list[str]:
@@ -101,7 +128,10 @@ class Study:
             "server_cpu": cpu.source(),
             "failures": list(self.failures),
             "runs": self.runs.height,
-            "sentences": [{"for": each.audience, "text": each.text} for each in self.sentences],
+            "sentences": [
+                {"for": each.audience, "text": each.text, "headline": each.headline}
+                for each in self.sentences
+            ],
             "surprises": self.surprises,
             "cells": self.cells.to_dicts(),
         }

@@ -50,29 +50,36 @@ class Sentence:
 
     audience: Audience
     text: str
+    headline: bool = False
+    """Whether it is among the few that stand for the whole."""
 
 
 def sentences(runs: pl.DataFrame) -> list[Sentence]:
     """Everything that the runs allow to say."""
     if runs.is_empty():
         return []
-    parts: list[tuple[Audience, Callable[[pl.DataFrame], list[str]]]] = [
-        ("dns operator", _best_transport),
-        ("dns operator", _keeping),
-        ("dns operator", _ecn),
-        ("dns operator", _stateless),
-        ("dns operator", _paths),
-        ("dns operator", _costs),
-        ("network operator", _best_queue),
-        ("network operator", _marking),
-        ("network operator", _priority),
-        ("network operator", _standing),
-        ("paper H's worst cell", _arp),
-        ("paper H's worst cell", _worst_ecn),
-        ("paper H's worst cell", _worst_moved),
-        ("limits", _limits),
+    # With each part, how many of its sentences stand for the whole.
+    parts: list[tuple[Audience, Callable[[pl.DataFrame], list[str]], int]] = [
+        ("dns operator", _best_transport, 1),
+        ("dns operator", _keeping, 0),
+        ("dns operator", _ecn, 1),
+        ("dns operator", _stateless, 0),
+        ("dns operator", _paths, 0),
+        ("dns operator", _costs, 0),
+        ("network operator", _best_queue, 2),
+        ("network operator", _marking, 1),
+        ("network operator", _priority, 0),
+        ("network operator", _standing, 0),
+        ("paper H's worst cell", _arp, 1),
+        ("paper H's worst cell", _worst_ecn, 1),
+        ("paper H's worst cell", _worst_moved, 0),
+        ("limits", _limits, 0),
     ]
-    return [Sentence(audience, text) for audience, part in parts for text in part(runs)]
+    return [
+        Sentence(audience, text, headline=place < heads)
+        for audience, part, heads in parts
+        for place, text in enumerate(part(runs))
+    ]
 
 
 # -- for those who run DNS --
