@@ -13,7 +13,7 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup run check test lint gateway wheel results docs agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe clean
+.PHONY: help setup run check test lint gateway wheel results study docs agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ wheel: setup ## Builds a wheel in dist/
 
 results: setup ## Runs the reproductions and writes their result.json and READMEs (RESULTS=H: one paper)
 	$(BIN)/python tools/reproduction_results.py $(RESULTS)
+
+study: setup ## Runs the study of DNS transports, up to an hour, and takes it into its documents (QUICK=1: minutes)
+	$(BIN)/narrows study dns-transport $(if $(QUICK),--quick,) --out runs/study-dns-transport
+	$(BIN)/python tools/study_results.py runs/study-dns-transport
 
 docs: setup ## Generates the scenario reference, the JSON schema, and the tables of run folders and DNS profiles
 	$(BIN)/python tools/scenario_reference.py

@@ -51,7 +51,9 @@ def command(
     ],
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="3 seeds, and no other round trips, replies and paths."),
+        typer.Option(
+            "--quick", help="3 seeds, no bursts, and no other round trips, replies and paths."
+        ),
     ] = False,
     seeds: Annotated[
         int | None,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from statistics import variance
 
 __all__ = ["bisect", "t_half_width", "t_quantile"]
@@ -28,6 +29,7 @@ def t_half_width(values: Sequence[float], confidence: float = 0.95) -> float:
     return t_quantile(0.5 + confidence / 2.0, len(values) - 1) * error
 
 
+@cache
 def t_quantile(probability: float, freedom: int) -> float:
     """The value that Student's t with `freedom` degrees stays below with `probability`.
 

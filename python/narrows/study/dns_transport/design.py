@@ -28,6 +28,8 @@ PAPER_H = "paper-h"
 
 _PATH_QUEUES = ("fifo", "fq-codel")
 _PATH_LOADS = ("downloads", "none")
+_NOT_QUICK = "bursts"
+"""The load that the base plane alone leaves out unless it is asked for."""
 
 
 class UnknownLevel(NarrowsError):  # noqa: N818 - named after what it is
@@ -69,12 +71,15 @@ def blocks(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Blo
 
     Args:
         wanted: Names of levels by factor; a factor that is left out, or empty, has all of them.
-        variations: Whether round trips, replies and paths are varied, or the base plane alone.
+        variations: Whether round trips, replies and paths are varied, or the base plane alone,
+            and that without bursts.
 
     Raises:
         UnknownLevel: A factor has no such level.
     """
     chosen = _chosen(wanted)
+    if not variations and not wanted.get("load"):
+        chosen["load"].remove(_NOT_QUICK)
     found = []
     loads = [name for name in chosen["load"] if name != PAPER_H]
     if loads:

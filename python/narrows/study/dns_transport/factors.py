@@ -41,8 +41,11 @@ class Transport:
     """The transport that is the same without ECN."""
 
 
-def _ecn(name: str, title: str, of: str, keys: Mapping[str, Any], **more: Any) -> Transport:
-    return Transport(name, title, {**keys, "tcp": {"ecn": True}}, ecn_of=of, **more)
+def _ecn(
+    name: str, title: str, of: str, keys: Mapping[str, Any], settings: str = "tcp"
+) -> Transport:
+    """The same with ECN, which is a key of TCP's or QUIC's settings."""
+    return Transport(name, title, {**keys, settings: {"ecn": True}}, ecn_of=of)
 
 
 _TCP: dict[str, Any] = {"transport": "tcp"}
@@ -79,7 +82,13 @@ TRANSPORTS: tuple[Transport, ...] = (
         {"udp": "udp", "tcp": "tcp"},
     ),
     Transport("tcp-new", "TCP, new", _TCP, {"tcp": "tcp"}),
-    _ecn("tcp-new-ecn", "TCP, new, ECN", "tcp-new", _TCP, bench={"tcp": "tcp"}),
+    Transport(
+        "tcp-new-ecn",
+        "TCP, new, ECN",
+        {**_TCP, "tcp": {"ecn": True}},
+        {"tcp": "tcp"},
+        ecn_of="tcp-new",
+    ),
     # ECN++: SYN-ACK, FIN and retransmissions can be marked too.
     Transport(
         "tcp-new-ecn++",
@@ -151,13 +160,15 @@ _DNS_FIRST = {
 
 QUEUES: tuple[Level, ...] = (
     Level("fifo", "FIFO", {"kind": "bfifo", "limit": _BYTES}),
+    # As many packets of 1514 bytes. Where room is counted in bytes, short packets find some that
+    # long ones do not; here all are alike, as in Linux's default.
+    Level("pfifo", "FIFO of packets", {"kind": "pfifo", "limit": 91}),
     Level("red", "RED", _red(ecn=False)),
     Level("red-ecn", "RED, ECN", _red(ecn=True)),
     # Linux's defaults: CoDel and PIE without ECN, FQ-CoDel with it.
     Level("codel", "CoDel", {"kind": "codel"}),
     Level("pie", "PIE", {"kind": "pie"}),
     Level("fq-codel", "FQ-CoDel", {"kind": "fq-codel"}),
-    # As many packets of 1514 bytes as the FIFO holds.
     Level("drr", "DRR", {"kind": "drr", "limit": 91}),
     Level("prio", "DNS first", _DNS_FIRST),
 )

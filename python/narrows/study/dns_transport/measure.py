@@ -103,27 +103,38 @@ def _carried(attempts: pl.DataFrame, answered: int) -> dict[str, float | None]:
 
 def _connections(run: Run) -> float | None:
     """Mean number of connections that are open at the server."""
-    queries = run.queries
     (group,) = run.scenario["dns"]
     if group.get("answers", {}).get("stateless"):
         return 0.0
-    cycles = {
-        worker: (begin, end)
-        for worker, begin, end in queries.filter(pl.col("measured"))
-        .group_by("worker", maintain_order=True)
-        .agg(begin=pl.col("start_s").min(), end=pl.col("start_s").max())
-        .iter_rows()
-    }
-    watched = float(sum(end - begin for begin, end in cycles.values()))
-    if watched <= 0.0:
+    # Whole cycles of asking and pausing: from a client's first measured query to its last.
+    cycles = (
+        run.queries.filter(pl.col("measured"))
+        .group_by("worker")
+        .agg(begin_s=pl.col("start_s").min(), end_s=pl.col("start_s").max())
+    )
+    watched = cycles.select((pl.col("end_s") - pl.col("begin_s")).sum()).item()
+    if not watched:
         return None
+    kept = bool(group.get("connections", {}).get("reuse"))
+    inside = (
+        _spans(run, kept=kept)
+        .join(cycles, on="worker", how="inner")
+        .select(pl.min_horizontal("until_s", "end_s") - pl.max_horizontal("since_s", "begin_s"))
+        .to_series()
+    )
+    return float(inside.clip(lower_bound=0.0).sum()) / float(watched) * cycles.height
+
+
+def _spans(run: Run, *, kept: bool) -> pl.DataFrame:
+    """When clients had connections open: `worker`, `since_s`, `until_s`."""
+    queries = run.queries.select("query", "worker", query_end_s="end_s")
     made = (
         run.attempts.filter(pl.col("transport") != "udp")
-        .join(queries.select("query", "worker", query_end_s="end_s"), on="query", how="left")
+        .join(queries, on="query", how="left")
         .sort("query", "attempt")
         .with_columns(
             # An attempt without an answer ends with the next, or with its query.
-            until_s=pl.coalesce(
+            used_s=pl.coalesce(
                 "received_s",
                 pl.col("sent_s").shift(-1).over("query"),
                 "query_end_s",
@@ -131,34 +142,19 @@ def _connections(run: Run) -> float | None:
             )
         )
         .sort("worker", "sent_s")
+        .with_columns(connection=(~pl.col("reused")).cum_sum().over("worker"))
+        .group_by("worker", "connection", maintain_order=True)
+        .agg(
+            pl.first("sent_s"),
+            since_s=pl.first("sent_s") + 1e-3 * pl.first("handshake_ms"),
+            until_s=pl.last("used_s"),
+        )
     )
-    kept = bool(group.get("connections", {}).get("reuse"))
-    open_s = 0.0
-    for (worker,), part in made.group_by(("worker",), maintain_order=True):
-        if worker in cycles:
-            open_s += sum(_overlap(*span, *cycles[worker]) for span in _spans(part, kept=kept))
-    return open_s / watched * len(cycles)
-
-
-def _spans(attempts: pl.DataFrame, *, kept: bool) -> list[tuple[float, float]]:
-    """When one client had connections open: from when until when."""
-    spans = []
-    since: float | None = None
-    used = 0.0
-    columns = attempts.select("sent_s", "handshake_ms", "reused", "until_s")
-    for sent, shaken, reused, until in columns.iter_rows():
-        if not reused:
-            if since is not None:
-                spans.append((since, min(sent, used + IDLE_S) if kept else used))
-            since = None if shaken is None else sent + shaken * 1e-3
-        used = until
-    if since is not None:
-        spans.append((since, used + IDLE_S if kept else used))
-    return spans
-
-
-def _overlap(since: float, until: float, begin: float, end: float) -> float:
-    return max(0.0, min(until, end) - max(since, begin))
+    if kept:
+        following = pl.col("sent_s").shift(-1).over("worker")
+        made = made.with_columns(until_s=pl.min_horizontal(pl.col("until_s") + IDLE_S, following))
+    # What never was open has no handshake.
+    return made.drop_nulls("since_s").select("worker", "since_s", "until_s")
 
 
 def _frozen(run: Run) -> float:

@@ -43,6 +43,7 @@ _COLUMNS = {
     "cpu_nsd_us": "NSD, us",
     "cpu_knot_us": "Knot, us",
     "frozen_percent": "frozen, %",
+    "flagged_percent": "flagged, %",
 }
 """What the report's table shows of a cell."""
 

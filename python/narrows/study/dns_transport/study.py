@@ -156,7 +156,7 @@ def dns_transport(
 
     Args:
         out: The folder of its sweeps; in memory only by default. `write` puts the report there.
-        quick: The base plane and paper H's cell, with fewer seeds.
+        quick: The base plane without bursts, and paper H's cell, with fewer seeds.
         seeds: Runs of each cell; `SEEDS` or `QUICK_SEEDS` by default.
         levels: Names of levels by factor, such as `{"transport": ["udp", "tcp-new"]}`; all by
             default.
@@ -248,6 +248,8 @@ def _table(part: Block, runs: Sequence[SweepRun]) -> pl.DataFrame:
                 **{factor: names[factor] for factor in FACTORS},
                 "seed": run.seed,
                 **figures,
+                # What a run says of itself: a queue that stood still.
+                "flagged_percent": 100.0 if run.flags else 0.0,
                 **cpu.per_answer(names["transport"], figures),
             }
         )
