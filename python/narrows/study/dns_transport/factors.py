@@ -1,7 +1,6 @@
 """What the study varies: each level of a factor is one line in a table here.
 
-A transport is a name and keys of `[[dns]]`; it needs nothing else. One that this simulator does not
-have yet is left out of the runs and named in the report (`missing`).
+A transport is a name and keys of `[[dns]]`; it needs nothing else.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 
 from narrows.study.dns_transport.network import network
 
-__all__ = ["TRANSPORTS", "Factor", "Level", "Transport", "factors", "missing", "transport"]
+__all__ = ["TRANSPORTS", "Factor", "Level", "Transport", "factors", "transport"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,9 @@ _TLS_EARLY: dict[str, Any] = {
 _TLS_KEPT: dict[str, Any] = {"transport": "tls", "connections": {"reuse": True}}
 _HTTPS: dict[str, Any] = {"transport": "https"}
 _HTTPS_KEPT: dict[str, Any] = {"transport": "https", "connections": {"reuse": True}}
+_QUIC: dict[str, Any] = {"transport": "quic"}
+_QUIC_EARLY: dict[str, Any] = {**_TLS_EARLY, "transport": "quic"}
+_QUIC_KEPT: dict[str, Any] = {"transport": "quic", "connections": {"reuse": True}}
 
 TRANSPORTS: tuple[Transport, ...] = (
     # Windows' five attempts, each from a port of its own as RFC 5452 asks, so that a queue for each
@@ -118,13 +120,13 @@ TRANSPORTS: tuple[Transport, ...] = (
     _ecn("https-new-ecn", "HTTPS, new, ECN", "https-new", _HTTPS),
     Transport("https-kept", "HTTPS, kept", _HTTPS_KEPT),
     _ecn("https-kept-ecn", "HTTPS, kept, ECN", "https-kept", _HTTPS_KEPT),
+    Transport("quic-new", "QUIC, new", _QUIC),
+    _ecn("quic-new-ecn", "QUIC, new, ECN", "quic-new", _QUIC, "quic"),
+    Transport("quic-early", "QUIC, 0-RTT", _QUIC_EARLY),
+    _ecn("quic-early-ecn", "QUIC, 0-RTT, ECN", "quic-early", _QUIC_EARLY, "quic"),
+    Transport("quic-kept", "QUIC, kept", _QUIC_KEPT),
+    _ecn("quic-kept-ecn", "QUIC, kept, ECN", "quic-kept", _QUIC_KEPT, "quic"),
 )
-
-NOT_YET: Mapping[str, str] = {
-    "https": "DNS over HTTPS",
-    "quic": "DNS over QUIC",
-}
-"""What this study should have too, by the value of `transport` that carries it."""
 
 _BYTES = "137500 B"
 """Paper H's FIFO for 200 ms."""
@@ -219,12 +221,6 @@ PATHS: tuple[Level, ...] = (
     Level("fragments", "drops fragments", {"middlebox": {"drop_fragments": True}}),
     Level("512", "drops DNS datagrams above 512 B", {"middlebox": {"drop_dns_above": "512 B"}}),
 )
-
-
-def missing() -> dict[str, str]:
-    """What the study has no line for yet, in words by the value of `transport`."""
-    here = {line.keys["transport"] for line in TRANSPORTS}
-    return {name: title for name, title in NOT_YET.items() if name not in here}
 
 
 def _transport_levels() -> tuple[Level, ...]:

@@ -141,12 +141,18 @@ def _spans(run: Run, *, kept: bool) -> pl.DataFrame:
                 pl.lit(run.end_s),
             )
         )
+        .with_columns(
+            # A query with 0-RTT waits for no handshake.
+            open_after_ms=pl.coalesce(
+                "handshake_ms", pl.when(pl.col("fate") == "answered").then(0.0)
+            )
+        )
         .sort("worker", "sent_s")
         .with_columns(connection=(~pl.col("reused")).cum_sum().over("worker"))
         .group_by("worker", "connection", maintain_order=True)
         .agg(
             pl.first("sent_s"),
-            since_s=pl.first("sent_s") + 1e-3 * pl.first("handshake_ms"),
+            since_s=pl.first("sent_s") + 1e-3 * pl.first("open_after_ms"),
             until_s=pl.last("used_s"),
         )
     )

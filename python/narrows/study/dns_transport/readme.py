@@ -32,10 +32,9 @@ def _part(what: str, result: Mapping[str, Any]) -> str:
     if what == "size":
         seeds = len(result["seeds"])
         quick = "`--quick`: " if result["settings"].get("quick") else ""
-        absent = f" Not in it: {', '.join(result['missing'])}." if result["missing"] else ""
         text = (
             f"{quick}{result['cell_count']:,} cells, {seeds} seeds, {result['runs']:,} runs; "
-            f"narrows {result['narrows']}.{absent}"
+            f"narrows {result['narrows']}."
         )
         return textwrap.fill(text, 120) + "\n"
     texts = [

@@ -23,7 +23,6 @@ from narrows.results import RunFolderError, Sweep
 from narrows.results.sweep import SweepRun, canonical
 from narrows.study.dns_transport import cpu
 from narrows.study.dns_transport.design import Block, blocks
-from narrows.study.dns_transport.factors import missing
 from narrows.study.dns_transport.measure import MEASURED, SECTION
 from narrows.study.dns_transport.pooled import FACTORS
 from narrows.study.dns_transport.surprises import surprises
@@ -124,7 +123,6 @@ class Study:
             "status": self.status,
             "seeds": list(self.seeds),
             "settings": dict(self.settings or {}),
-            "missing": list(missing().values()),
             "server_cpu": cpu.source(),
             "failures": list(self.failures),
             "runs": self.runs.height,

@@ -16,7 +16,7 @@ import polars as pl
 from narrows.reproduce.statistics import Interval
 from narrows.study.dns_transport import cpu
 from narrows.study.dns_transport.design import PAPER_H
-from narrows.study.dns_transport.factors import TRANSPORTS, Transport, missing
+from narrows.study.dns_transport.factors import TRANSPORTS, Transport
 from narrows.study.dns_transport.phrases import (
     KEPT,
     MATTERS,
@@ -483,11 +483,6 @@ def _worst_moved(runs: pl.DataFrame) -> list[str]:
 
 def _limits(runs: pl.DataFrame) -> list[str]:
     texts = [cpu.source()]
-    absent = missing()
-    if absent:
-        texts.append(
-            f"Not in this study, as the simulator does not have it: {listed([*absent.values()])}."
-        )
     if runs["seed"].n_unique() < 2:
         texts.append("One seed only: no figure has an interval, and no difference is told.")
     return texts
