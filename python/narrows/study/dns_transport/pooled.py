@@ -7,6 +7,7 @@ that they have in common, and seeds are paired too, as equal seeds draw the same
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 import polars as pl
 
@@ -61,6 +62,10 @@ def difference(
 def _over_seeds(rows: pl.DataFrame) -> Interval | None:
     if rows.is_empty() or rows.get_column("value").null_count():
         return None
-    seeds = rows.group_by("seed", maintain_order=True).agg(pl.mean("value"), pl.len())
-    whole = seeds.filter(pl.col("len") == seeds.get_column("len").max())
-    return t_interval(whole.sort("seed").get_column("value").to_list())
+    values: dict[int, list[float]] = {}
+    for seed, value in rows.select("seed", "value").iter_rows():
+        values.setdefault(seed, []).append(value)
+    most = max(map(len, values.values()))
+    # Exactly rounded sums: no order of rows shows in the result.
+    means = [fmean(of) for _, of in sorted(values.items()) if len(of) == most]
+    return t_interval(means)

@@ -69,11 +69,11 @@ class Study:
         try:
             document = json.loads((path / STUDY_FILE).read_bytes())
             return cls(
-                runs=pl.read_parquet(path / RUNS_FILE),
                 seeds=tuple(document["seeds"]),
                 status=document["status"],
                 failures=tuple(document["failures"]),
                 settings=document["settings"],
+                runs=pl.read_parquet(path / RUNS_FILE),
             )
         except FileNotFoundError:
             hint = "name a folder that narrows study wrote"
