@@ -7,6 +7,7 @@ figures for kept connections, TLS, HTTPS or QUIC: such cells have none here.
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Mapping
 from functools import cache
@@ -57,10 +58,11 @@ def per_answer(name: str, figures: Mapping[str, float | None]) -> dict[str, floa
 def source() -> str:
     """Where the figures come from, in words."""
     host = _bench().host
+    named = (re.sub(r" <id:[^>]*>", "", each) for each in host.get("servers", {}).values())
     return (
         f"Processor time: make bench-gateway at {RATE:.0f} queries a second, each on a connection "
         f"of its own, on {host.get('processor', '?')} with Linux {host.get('kernel', '?')} "
-        f"({', '.join(host.get('servers', {}).values())}), kernel and server together, median of "
+        f"({', '.join(named)}), kernel and server together, median of "
         f"{_bench().settings.get('rounds', '?')} rounds. Kept connections, TLS, HTTPS and QUIC "
         "were not measured, so their cells have none. Long replies were not measured either."
     )

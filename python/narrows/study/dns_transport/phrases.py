@@ -88,8 +88,8 @@ def queue_title(name: str) -> str:
 
 
 def listed(names: Sequence[str], word: str = "and") -> str:
-    """Names in a row; titles have commas of their own."""
-    return f" {word} ".join(filter(None, ("; ".join(names[:-1]), names[-1])))
+    """Names in a row."""
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def percent(value: Interval) -> str:

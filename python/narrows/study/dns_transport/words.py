@@ -62,16 +62,18 @@ def sentences(runs: pl.DataFrame) -> list[Sentence]:
     parts: list[tuple[Audience, Callable[[pl.DataFrame], list[str]], int]] = [
         ("dns operator", _best_transport, 1),
         ("dns operator", _keeping, 0),
-        ("dns operator", _ecn, 1),
+        ("dns operator", _ecn_in_short, 1),
+        ("dns operator", _ecn, 0),
         ("dns operator", _stateless, 0),
         ("dns operator", _paths, 0),
         ("dns operator", _costs, 0),
         ("network operator", _best_queue, 2),
-        ("network operator", _marking, 1),
+        ("network operator", _marking, 0),
         ("network operator", _priority, 0),
         ("network operator", _standing, 0),
         ("paper H's worst cell", _arp, 1),
-        ("paper H's worst cell", _worst_ecn, 1),
+        ("paper H's worst cell", _worst_in_short, 2),
+        ("paper H's worst cell", _worst_ecn, 0),
         ("paper H's worst cell", _worst_moved, 0),
         ("limits", _limits, 0),
     ]
@@ -144,6 +146,22 @@ def _keeping(runs: pl.DataFrame) -> list[str]:
     else:
         head = "Keeping connections does not help every transport. Queries within a second"
     return [f"{head}: {told}, over all queues with load."]
+
+
+def _ecn_in_short(runs: pl.DataFrame) -> list[str]:
+    where: Where = {**base(), "queue": "red-ecn", "load": "downloads-ecn"}
+    told = []
+    for name in ("tcp-kept", "quic-new", "tcp-new"):
+        without = mean(runs, SECOND, {**where, "transport": name})
+        with_ecn = mean(runs, SECOND, {**where, "transport": f"{name}-ecn"})
+        if without is not None and with_ecn is not None:
+            told.append(f"{transport_title(name)} {percent(without)} and {percent(with_ecn)}")
+    if not told:
+        return []
+    return [
+        "Behind RED that marks, among downloads with ECN, within a second, without ECN on DNS and "
+        f"with it: {'; '.join(told)}."
+    ]
 
 
 def _ecn(runs: pl.DataFrame) -> list[str]:
@@ -421,6 +439,29 @@ def _arp(runs: pl.DataFrame) -> list[str]:
     else:
         text += f"Without ARP it is {percent(known)}: ARP does not decide it"
     return [text + "."]
+
+
+def _worst_in_short(runs: pl.DataFrame) -> list[str]:
+    shown = ("udp", "tcp-new", "tcp-stateless", "tcp-kept", "quic-new")
+    texts = []
+    for neighbours in ("arp", "known"):
+        where: Where = {"load": PAPER_H, "neighbours": neighbours}
+        parts = []
+        for heading, names in (
+            ("", shown),
+            ("with ECN on DNS ", [f"{name}-ecn" for name in shown] + ["tcp-new-ecn++"]),
+        ):
+            told = [
+                f"{transport_title(name)} {percent(value)}"
+                for name in names
+                if (value := mean(runs, SECOND, {**where, "transport": name})) is not None
+            ]
+            if told:
+                parts.append(heading + ", ".join(told))
+        if parts:
+            how = title("neighbours", neighbours)
+            texts.append(f"All of DNS on one transport there, {how}: {'; '.join(parts)}.")
+    return texts
 
 
 def _worst_ecn(runs: pl.DataFrame) -> list[str]:

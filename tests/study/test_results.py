@@ -1,0 +1,59 @@
+"""The study's results that the documents tell of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from narrows.study.dns_transport.design import load_names
+from narrows.study.dns_transport.factors import TRANSPORTS, factors
+from narrows.study.dns_transport.readme import filled
+
+CHECKOUT = Path(__file__).parents[2]
+STUDY = CHECKOUT / "python/narrows/study/dns_transport"
+RESULT = json.loads((STUDY / "result.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("document", [STUDY / "README.md", CHECKOUT / "docs/findings.md"])
+def test_documents_say_what_the_result_says(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert "<!-- from the study: " in text
+    assert filled(text, RESULT) == text
+
+
+def test_the_cells_are_the_results_and_have_names_that_there_are() -> None:
+    cells = pl.read_parquet(STUDY / "cells.parquet")
+    assert cells.height == RESULT["cell_count"]
+    assert set(cells["transport"]) <= {line.name for line in TRANSPORTS}
+    assert set(cells["load"]) <= set(load_names())
+    queues = next(factor for factor in factors() if factor.name == "queue")
+    assert set(cells["queue"]) <= {level.name for level in queues.levels}
+    assert RESULT["status"] == "complete"
+
+
+def test_shares_are_shares_and_add_up() -> None:
+    cells = pl.read_parquet(STUDY / "cells.parquet")
+    for name in ("without_retry_percent", "within_1s_percent", "failed_percent"):
+        assert cells[name].is_between(0.0, 100.0).all()
+        known = cells.drop_nulls(f"{name}_low")
+        assert (known[f"{name}_low"] <= known[name] + 1e-9).all()
+        assert (known[name] <= known[f"{name}_high"] + 1e-9).all()
+    # What failed was not answered without a retry, nor within a second.
+    for name in ("without_retry_percent", "within_1s_percent"):
+        assert (cells[name] + cells["failed_percent"] <= 100.0 + 1e-6).all()
+
+
+def test_a_part_is_filled_by_what_it_names() -> None:
+    result = {
+        "sentences": [
+            {"for": "dns operator", "text": "One.", "headline": False},
+            {"for": "network operator", "text": "Two.", "headline": True},
+        ]
+    }
+    text = "a\n<!-- from the study: {} -->\nold\n<!-- end -->\nb\n"
+    for what, told in (("dns operator", "- One.\n"), ("headlines", "- Two.\n")):
+        part = text.format(what)
+        assert filled(part, result) == part.replace("old\n", told)
