@@ -20,6 +20,7 @@ from narrows.study import Study, dns_transport
 from narrows.study.dns_transport.design import UnknownLevel, blocks
 from narrows.study.dns_transport.factors import TRANSPORTS
 from narrows.study.dns_transport.output import write
+from narrows.study.dns_transport.pooled import FACTORS
 from narrows.sweeps.axes import axes_of
 from narrows.sweeps.conduct import base_values
 from narrows.sweeps.plan import make_plan
@@ -230,3 +231,12 @@ def test_json_has_every_cell(
     assert main(command) == 0
     assert "For those who run DNS" in capsys.readouterr().out
     assert rows.read_bytes() == once
+
+
+def test_a_study_without_a_run_says_so(tmp_path: Path) -> None:
+    empty = pl.DataFrame(schema=dict.fromkeys(FACTORS, pl.String) | {"seed": pl.Int64})
+    study = Study(runs=empty, seeds=(1,), status="failed", failures=("product, udp: no luck",))
+    write(study, tmp_path)
+    assert "no luck" in (tmp_path / "report.html").read_text()
+    document = json.loads((tmp_path / "study.json").read_text())
+    assert (document["status"], document["cells"], document["sentences"]) == ("failed", [], [])

@@ -27,6 +27,8 @@ __all__ = ["figures"]
 _SHARES = "viridis"
 _TIMES = "viridis_r"
 _EMPTY = "#e3e6ea"
+_PATHS = {"fragments": "no fragments", "512": "at most 512 B"}
+"""What a path lets through, in short."""
 
 
 @styled
@@ -123,7 +125,7 @@ def _variations(runs: pl.DataFrame) -> list[Shown]:
         for path in ("fragments", "512"):
             for reply in ("1232B", "3000B"):
                 where = {**base(), "path": path, "reply": reply, "load": load}
-                columns.append((where, f"{title('reply', reply)}, {title('path', path)}, {words}"))
+                columns.append((where, f"{title('reply', reply)}, {_PATHS[path]}, {words}"))
     # The paths were run with two queues; the same two are shown of the others.
     few = select(runs, {"queue": ["fifo", "fq-codel"]})
     columns = [(where, text) for where, text in columns if not select(few, where).is_empty()]

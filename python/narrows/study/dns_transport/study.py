@@ -213,8 +213,12 @@ def dns_transport(
         for part, each in zip(parts, done, strict=False)
         for run in each.failures
     )
+    ended_well = [table for table in tables if table.width]
     return Study(
-        runs=pl.concat([table for table in tables if table.width], how="diagonal_relaxed"),
+        # Nothing but names where no run came to its end.
+        runs=pl.concat(ended_well, how="diagonal_relaxed")
+        if ended_well
+        else pl.DataFrame(schema=dict.fromkeys(FACTORS, pl.String) | {"seed": pl.Int64}),
         seeds=tuple(range(1, count + 1)),
         status=status,
         failures=failures,

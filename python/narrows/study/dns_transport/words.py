@@ -373,7 +373,7 @@ def _marking(runs: pl.DataFrame) -> list[str]:
 
 
 def _priority(runs: pl.DataFrame) -> list[str]:
-    known = [line.name for line in TRANSPORTS if line.keys["transport"] in ("udp", "tcp", "tls")]
+    known = [line.name for line in TRANSPORTS if line.keys["transport"] != "https"]
     where = {**loaded(runs), "transport": known}
     gap = difference(runs, SECOND, {"queue": "prio"}, {"queue": "fifo"}, where)
     price = difference(runs, "goodput_mbit_per_s", {"queue": "prio"}, {"queue": "fifo"}, where)
