@@ -132,6 +132,21 @@ fn what_the_wire_loses_comes_again() {
     assert_eq!(responses, again);
 }
 
+/// RFC 9000, 14: no packet is cut, so a link on the way that takes less takes none of the long ones; a first
+/// link that takes less than 1200 bytes of payload is not for QUIC.
+#[test]
+fn packets_are_never_cut() {
+    let mut plan = dialogue(CLIENT, SERVER, QUIC).plan();
+    let first = plan.paths[0].links[0];
+    for link in &mut plan.links {
+        link.mtu = 1228;
+    }
+    assert_trips(&run(plan.clone()), &[2.0; 3]);
+    plan.links[first].mtu = 1227;
+    let why = plan.check().map_err(|why| why.to_string());
+    assert!(why.is_err_and(|why| why.contains("quic: needs links that take packets of 1228 B")));
+}
+
 #[test]
 fn what_contradicts_is_named() {
     let mut without = dialogue(CLIENT, SERVER, QUIC);

@@ -20,7 +20,8 @@ use narrows_units::{Span, Time};
 use super::{LossReason, Network};
 use crate::agenda::Event;
 use crate::packet::{IP_HEADER, Packet, PacketKind, UDP_HEADER};
-use crate::plan::{Block, Link as LinkPlan, Middlebox, Plan};
+use crate::plan::{Block, Kind, Link as LinkPlan, Middlebox, Plan};
+use crate::transport::quic;
 
 /// The obstacles of all links, and what hosts know of them.
 #[derive(Debug)]
@@ -85,8 +86,11 @@ const DNS_PORT: u16 = 53;
 /// Whether each link is to [ask](Network::obstruct) about every packet.
 pub(crate) fn find_obstacles(plan: &Plan) -> Vec<bool> {
     let mut found: Vec<bool> = plan.links.iter().map(|link| link.middlebox.is_some()).collect();
-    // No segment is longer.
-    let longest = plan.tcp.iter().map(|config| config.mss).max().unwrap_or(0).saturating_add(40);
+    // No segment is longer, and no datagram of QUIC.
+    let segment = plan.tcp.iter().map(|config| config.mss).max().unwrap_or(0).saturating_add(40);
+    let datagrams = plan.applications.iter().filter_map(|application| quic_of(&application.kind));
+    let datagram = datagrams.map(|quic| quic.payload).max().unwrap_or(0);
+    let longest = segment.max(datagram.saturating_add(IP_HEADER + UDP_HEADER));
     for path in &plan.paths {
         let sent = plan.links[path.links[0]].mtu.min(longest);
         for &link in &path.links[1..] {
@@ -94,6 +98,15 @@ pub(crate) fn find_obstacles(plan: &Plan) -> Vec<bool> {
         }
     }
     found
+}
+
+/// How an application speaks QUIC, if it does.
+fn quic_of(kind: &Kind) -> Option<&quic::Config> {
+    match kind {
+        Kind::DnsClient(client) => client.quic(),
+        Kind::DnsServer(server) => server.quic(),
+        _ => None,
+    }
 }
 
 /// Whether what stands at a link answers packets, so that others come from where it stands.

@@ -201,6 +201,11 @@ impl Tcp {
 }
 
 impl Client {
+    /// How it speaks QUIC, if it does.
+    pub(crate) fn quic(&self) -> Option<&quic::Config> {
+        self.tcp.as_ref()?.tls.as_ref()?.quic.as_ref()
+    }
+
     /// Queries that each worker asks.
     fn each(&self) -> u32 {
         self.warm_up + self.queries
@@ -256,11 +261,19 @@ impl Settings for Client {
                             if tls.https.is_some() && !server.speaks_https() {
                                 return Err("https: the server has none".into());
                             }
-                            if tls.quic.is_some() && !server.speaks_quic() {
+                            if tls.quic.is_some() && server.quic().is_none() {
                                 return Err("quic: the server has none".into());
                             }
                         }
                         _ => return Err("tls: the server has none".into()),
+                    }
+                }
+                if self.quic().is_some() {
+                    // RFC 9000, 14: a path that takes less is not for QUIC.
+                    let least = quic::LEAST_PAYLOAD + IP_HEADER + UDP_HEADER;
+                    let first = |path: usize| plan.links[plan.paths[path].links[0]].mtu;
+                    if first(self.there).min(first(self.back)) < least {
+                        return Err(format!("quic: needs links that take packets of {least} B"));
                     }
                 }
                 if tcp.udp_between && self.udp.is_none() {

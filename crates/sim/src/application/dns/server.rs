@@ -124,10 +124,9 @@ impl Server {
         self.tcp.as_ref().is_some_and(|tcp| tcp.tls.is_some())
     }
 
-    /// Whether a client may ask over QUIC.
-    pub(crate) fn speaks_quic(&self) -> bool {
-        let tls = self.tcp.as_ref().and_then(|tcp| tcp.tls);
-        tls.is_some_and(|tls| tls.quic.is_some())
+    /// How it speaks QUIC, if it does.
+    pub(crate) fn quic(&self) -> Option<&quic::Config> {
+        self.tcp.as_ref()?.tls.as_ref()?.quic.as_ref()
     }
 
     /// Whether a client may ask by HTTP.
