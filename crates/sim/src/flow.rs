@@ -226,7 +226,7 @@ impl Flows {
         let config = connection.configs[socket.side()];
         let (config, tick_us) = &self.configs[usize::from(config)];
         change(connection, &Context::with_tick(config, *tick_us, now));
-        if !self.unsent.contains(&socket.end) {
+        if connection.note_unsent(socket.side()) {
             self.unsent.push(socket.end);
         }
     }
@@ -247,6 +247,9 @@ impl Flows {
         let mut next = 0;
         while let Some(&end) = self.unsent.get(next) {
             next += 1;
+            if let Flow::Tcp(connection) = &mut self.table[end as usize / 2] {
+                connection.forget_unsent(end as usize % 2);
+            }
             self.flush(now, end, network);
             self.collect_news(now, end);
         }

@@ -1,5 +1,7 @@
 //! The applications' timers that are set.
 
+use crate::agenda::Event;
+
 /// Whom a timer wakes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wake {
@@ -24,8 +26,10 @@ impl Wakes {
                 place
             }
             None => {
+                let place = self.places.len() as u32;
+                assert!(place <= Event::MAX_INDEX, "more timers at once than events can name");
                 self.places.push(wake);
-                (self.places.len() - 1) as u32
+                place
             }
         }
     }

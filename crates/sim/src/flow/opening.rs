@@ -3,6 +3,7 @@
 use narrows_units::Time;
 
 use super::{Flow, Flows, Owners};
+use crate::agenda::Event;
 use crate::application::Socket;
 use crate::network::Network;
 use crate::packet::Label;
@@ -120,8 +121,9 @@ impl Flows {
     /// A number for a new flow, and its generation.
     pub(super) fn next_number(&mut self) -> (u32, u8) {
         let Some(flow) = self.free.pop_front() else {
-            // Checked against the largest number by the plan, and by `Host::open`.
-            return (self.table.len() as u32, 0);
+            let flow = self.table.len() as u32;
+            assert!(2 * flow < Event::MAX_INDEX, "more flows at once than events can name");
+            return (flow, 0);
         };
         match self.table[flow as usize] {
             Flow::Free(generation) => (flow, generation),

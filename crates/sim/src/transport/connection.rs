@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     label: Label,
     /// The first end sends the SYN.
     first_opens: bool,
+    /// Ends, a bit each, that are to send when the applications have had their say.
+    unsent: u8,
     /// The first end's application wants to know when this many of its bytes are acknowledged.
     pub(crate) awaits: Option<NonZeroU64>,
     window: WindowIntegral,
@@ -81,6 +83,7 @@ impl Connection {
             configs: set_up.config_indices,
             label: Label::new(set_up.generation, set_up.dns),
             first_opens: set_up.first_opens,
+            unsent: 0,
             awaits: None,
             window: WindowIntegral::default(),
             established_at: MaybeTime::NONE,
@@ -99,6 +102,18 @@ impl Connection {
     #[inline]
     pub(crate) fn second(&self) -> &Endpoint {
         &self.ends[1].endpoint
+    }
+
+    /// Remembers that an end is to send; false: it was known.
+    pub(crate) fn note_unsent(&mut self, side: usize) -> bool {
+        let before = self.unsent;
+        self.unsent |= 1 << side;
+        self.unsent != before
+    }
+
+    /// What an end had to send is sent.
+    pub(crate) fn forget_unsent(&mut self, side: usize) {
+        self.unsent &= !(1 << side);
     }
 
     /// Tells it from the flows that had its number before.
