@@ -6,6 +6,7 @@ where something is left, the run is there and the rest is counted. No input take
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -14,8 +15,9 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import pytest
 
@@ -201,6 +203,19 @@ def test_a_port_in_use() -> None:
     assert done.stderr.count("\n") == 1
 
 
+def when_read(pipe: Path, process: subprocess.Popen[bytes]) -> BinaryIO:
+    """The writing end of a pipe, as soon as a process has opened the other one."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return os.fdopen(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK), "wb")
+        except OSError as error:
+            assert error.errno == errno.ENXIO
+        assert process.poll() is None, "the command has ended"
+        assert time.monotonic() < deadline, "the command does not open the pipe"
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize("kind", ["atlas", "capture"])
 def test_ctrl_c_ends_the_reading_of_a_pipe_that_gives_nothing(kind: str, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
@@ -210,8 +225,7 @@ def test_ctrl_c_ends_the_reading_of_a_pipe_that_gives_nothing(kind: str, tmp_pat
         [*command, "--out", str(tmp_path / "run")], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
-        # It opens when the command opens the other end.
-        with pipe.open("wb"):
+        with when_read(pipe, process):
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=60)
     finally:

@@ -180,12 +180,7 @@ class Comparison:
         partial = [run for group in self.groups for run in group.runs if not run.complete]
         notes = list(self.remarks)
         notes += [f"{_run_name(run)} is partial: {run.stopped}" for run in partial]
-        notes += [
-            f"{_run_name(run)}: {flag}"
-            for group in self.groups
-            for run in group.runs
-            for flag in run.flags
-        ]
+        notes += [note for group in self.groups if (note := _flagged(group))]
         notes += [
             f"{group.label}: every seed gives the same, because nothing in the scenario is random; "
             "no interval; hint: such as spread with stagger, jitter, service_jitter_mean"
@@ -448,6 +443,16 @@ def _is_named(row: Row, key: str) -> bool:
 def _unit(unit: str) -> str:
     """A difference's unit, after its number; of shares these are points."""
     return " points" if unit == "%" else f" {unit}" if unit else ""
+
+
+def _flagged(group: Group) -> str:
+    """What is odd about a group's runs: the first one's flags stand for all."""
+    flagged = [run for run in group.runs if run.flags]
+    if not flagged:
+        return ""
+    first, *others = flagged
+    more = f"; {len(others)} more of {len(group.runs)} runs are flagged" if others else ""
+    return f"{_run_name(first)}: {'; '.join(first.flags)}{more}"
 
 
 def _run_name(run: Sample) -> str:

@@ -47,8 +47,8 @@ def standstills(queues: pl.DataFrame) -> list[str]:
             start, end = longest
             found.append(
                 f"queue {link} stood still from {start:.0f} to {end:.0f} s: it marked every packet "
-                "that it let in and dropped all others; ARP would end that on an Ethernet; hint: "
-                'neighbours = "arp" on its link'
+                "that it let in and dropped all others; on an Ethernet ARP ends that within a "
+                "minute (the key neighbours of links)"
             )
     return found
 
