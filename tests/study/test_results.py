@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from narrows.study.dns_transport.design import load_names
-from narrows.study.dns_transport.factors import TRANSPORTS, factors
+from narrows.study.dns_transport import study
+from narrows.study.dns_transport.design import blocks, load_names
+from narrows.study.dns_transport.factors import QUEUES, TRANSPORTS, factors
 from narrows.study.dns_transport.readme import filled
 
 CHECKOUT = Path(__file__).parents[2]
@@ -57,3 +59,18 @@ def test_a_part_is_filled_by_what_it_names() -> None:
     for what, told in (("dns operator", "- One.\n"), ("headlines", "- Two.\n")):
         part = text.format(what)
         assert filled(part, result) == part.replace("old\n", told)
+
+
+def test_the_readme_counts_what_is_run() -> None:
+    text = (STUDY / "README.md").read_text(encoding="utf-8")
+    levels = [
+        len(factor.levels) for factor in factors() if factor.name not in ("transport", "queue")
+    ]
+    each = math.prod(levels)
+    whole = each * len(TRANSPORTS) * len(QUEUES)
+    assert f"{each} cells for each transport and queue, {whole:,} in all" in text
+    assert f"with {len(TRANSPORTS)} transports" in text
+    for variations, seeds in ((False, study.QUICK_SEEDS), (True, study.SEEDS)):
+        runs = seeds * sum(part.combinations for part in blocks({}, variations=variations))
+        assert f"{runs if runs < 10_000 else format(runs, ',')}" in text
+    assert "<<<<<<<" not in text
