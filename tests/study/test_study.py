@@ -17,7 +17,7 @@ from narrows.reproduce.hayes_2010.measure import BENCH
 from narrows.results import RunFolderError
 from narrows.results.gateway_bench import GatewayBench
 from narrows.study import Study, dns_transport
-from narrows.study.dns_transport.design import UnknownLevel, blocks
+from narrows.study.dns_transport.design import EmptyChoiceError, UnknownLevel, blocks
 from narrows.study.dns_transport.factors import TRANSPORTS
 from narrows.study.dns_transport.output import write
 from narrows.study.dns_transport.pooled import FACTORS
@@ -156,8 +156,37 @@ def test_an_unknown_level_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("levels", "variations", "hint"),
+    [
+        ({"path": ["fragments"], "queue": ["fifo"]}, False, "--quick"),
+        ({"path": ["fragments"]}, False, "--quick"),
+        ({"load": ["paper-h"], "queue": ["fifo"]}, True, "--queue or --load"),
+        ({"load": ["paper-h"], "reply": ["3000B"]}, True, "--load or --reply"),
+        ({"path": ["512"], "queue": ["red"]}, True, "--queue or --path"),
+    ],
+)
+def test_a_choice_without_cells_is_refused_by_name(
+    levels: dict[str, list[str]], variations: bool, hint: str
+) -> None:
+    with pytest.raises(EmptyChoiceError) as refused:
+        blocks(levels, variations=variations)
+    text = str(refused.value)
+    assert text.endswith(f"; hint: leave out {hint}")
+    for names in levels.values():
+        assert names[0] in text
+
+
+def test_what_is_left_of_a_choice_has_its_levels() -> None:
+    (part,) = blocks({"path": ["fragments"], "reply": ["3000B"]}, variations=True)
+    assert part.name == "product"
+    # Two queues, two loads.
+    assert part.combinations == len(TRANSPORTS) * 2 * 2
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["dns-transport", "--path", "512"], ["no cell", "path 512", "leave out --quick"]),
         (["dns-transprot"], ["'dns-transprot' is no study", "dns-transport"]),
         (["dns-transport", "--transport", "upd"], ["'upd' is no transport", "udp"]),
         (["dns-transport", "--queue", "fq_codel"], ["'fq_codel' is no queue", "fq-codel"]),

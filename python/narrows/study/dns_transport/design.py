@@ -21,7 +21,7 @@ from narrows.scenario.faults import nearest
 from narrows.study.dns_transport.factors import TRANSPORTS, Factor, Level, factors
 from narrows.study.dns_transport.network import network, testbed
 
-__all__ = ["PAPER_H", "Block", "UnknownLevel", "blocks", "load_names"]
+__all__ = ["PAPER_H", "Block", "EmptyChoiceError", "UnknownLevel", "blocks", "load_names"]
 
 PAPER_H = "paper-h"
 """The load of paper H's worst cell: a name beside the levels of the factor `load`."""
@@ -34,6 +34,10 @@ _NOT_QUICK = "bursts"
 
 class UnknownLevel(NarrowsError):  # noqa: N818 - named after what it is
     """A level that no factor has; the message is one line and names the nearest."""
+
+
+class EmptyChoiceError(NarrowsError):
+    """Levels of which the study has no cell; the message is one line and says what to leave out."""
 
 
 @dataclass(frozen=True)
@@ -76,17 +80,51 @@ def blocks(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Blo
 
     Raises:
         UnknownLevel: A factor has no such level.
+        EmptyChoiceError: No cell has these levels.
     """
+    if found := _parts(wanted, variations=variations):
+        return found
+    names = "; ".join(
+        f"{factor.title} {', '.join(wanted[factor.name])}"
+        for factor in factors()
+        if wanted.get(factor.name)
+    )
+    quick = "" if variations else " that --quick runs"
+    raise EmptyChoiceError(
+        f"no cell{quick} has {names}; hint: leave out {_too_much(wanted, variations=variations)}"
+    )
+
+
+def _parts(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Block]:
     chosen = _chosen(wanted)
     if not variations and not wanted.get("load"):
         chosen["load"].remove(_NOT_QUICK)
     found = []
-    loads = [name for name in chosen["load"] if name != PAPER_H]
-    if loads:
+    if any(name != PAPER_H for name in chosen["load"]):
         found.append(_product(chosen, variations=variations))
-    if PAPER_H in chosen["load"] and "red-ecn" in chosen["queue"]:
+    # Its path is clean, and its round trip and replies are its own.
+    its_own = not wanted.get("round_trip") and not wanted.get("reply")
+    if (
+        PAPER_H in chosen["load"]
+        and "red-ecn" in chosen["queue"]
+        and "clean" in chosen["path"]
+        and its_own
+    ):
         found.append(_paper_h(chosen["transport"]))
-    return found
+    return [part for part in found if part.combinations]
+
+
+def _too_much(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> str:
+    """What of a choice without cells may be left out, so that there are some."""
+    if not variations and _parts(wanted, variations=True):
+        return "--quick"
+    given = [factor.name for factor in factors() if wanted.get(factor.name)]
+    enough = [
+        f"--{name.replace('_', '-')}"
+        for name in given
+        if _parts({**wanted, name: ()}, variations=variations)
+    ]
+    return " or ".join(enough) or "some of them"
 
 
 def _chosen(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

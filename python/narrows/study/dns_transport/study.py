@@ -163,6 +163,7 @@ def dns_transport(
 
     Raises:
         UnknownLevel: A factor has no such level.
+        EmptyChoiceError: No cell has these levels.
         RunFolderError: `out` holds something else, or cannot be written.
 
     Examples:
