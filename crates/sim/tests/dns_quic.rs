@@ -103,6 +103,26 @@ fn a_connection_that_is_kept_takes_one_round_trip() {
     assert_eq!(attempts(&simulation, "handshake_round_trips"), [1.0, 0.0, 0.0]);
 }
 
+/// A server that closes after so many queries answers the last one first. It waits for the acknowledgement, so a query
+/// that came within a round trip would still meet the old connection.
+#[test]
+fn a_server_that_closes_has_answered() {
+    for queries in [1, 2] {
+        let mut dialogue = dialogue(CLIENT, SERVER, QUIC);
+        dialogue.asking().reuse = Reuse::Kept(Kept {
+            idle_timeout: None,
+            queries: None,
+            pipelined: false,
+            shared: false,
+            after_silence: false,
+        });
+        dialogue.serving().queries_per_connection = Some(queries);
+        dialogue.client.think_mean = Span::from_secs(2);
+        let second = if queries == 1 { 2.0 } else { 1.0 };
+        assert_trips(&run(dialogue.plan()), &[2.0, second, 2.0]);
+    }
+}
+
 /// RFC 9000, 8.1: three times the client's datagram of 1200 bytes; the rest has to wait for the client's next
 /// one. The flight goes beyond 3600 bytes in its third datagram or its fourth.
 #[test]

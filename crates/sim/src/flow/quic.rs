@@ -71,7 +71,7 @@ impl Flows {
         true
     }
 
-    /// Closes a connection; false where the socket is not of QUIC.
+    /// Closes a connection behind what was written; false where the socket is not of QUIC.
     pub(crate) fn close_quic(&mut self, socket: Socket) -> bool {
         let Some(connection) = self.quic_of(socket) else { return false };
         connection.close(socket.side());
@@ -82,7 +82,7 @@ impl Flows {
     /// Closes a connection, of which its application does not want to hear again.
     pub(super) fn abort_quic(&mut self, now: Time, socket: Socket, network: &mut Network) {
         let Some(connection) = self.quic_of(socket) else { return };
-        connection.close(socket.side());
+        connection.abort(socket.side());
         connection.flush(now, socket.end, network);
         connection.sides[socket.side()].over = true;
         self.collect_quic_news(socket.end);

@@ -121,9 +121,14 @@ impl Connection {
         self.unread[1 - side].insert(stream, message);
     }
 
-    /// An end's application is done with it.
+    /// An end's application writes nothing more.
     pub(crate) fn close(&mut self, side: usize) {
         self.ends[side].close();
+    }
+
+    /// An end's application is done with it.
+    pub(crate) fn abort(&mut self, side: usize) {
+        self.ends[side].abort();
     }
 
     /// A packet has come to its host.

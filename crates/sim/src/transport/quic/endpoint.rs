@@ -1,10 +1,11 @@
 //! One end of a connection.
 //!
 //! ```text
-//!   handle_datagram(now, ..), handle_timeout(now), write(..), close()    what happens to it
-//!   poll_transmit(now), until None                                       what it sends, after each of these
-//!   next_timeout()                                                       when to call handle_timeout
-//!   next_whole(), is_complete(), end()                                   what the application is to know
+//!   handle_datagram(now, ..), handle_timeout(now)    what happens to it
+//!   write(..), close(), abort()                      what its application wants
+//!   poll_transmit(now), until None                   what it sends, after each of these
+//!   next_timeout()                                   when to call handle_timeout
+//!   next_whole(), is_open(), end()                   what the application is to know
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -55,6 +56,8 @@ pub(super) struct Endpoint {
     /// Streams that have come whole.
     finished: Ranges,
     whole: VecDeque<(u64, Time)>,
+    /// It is to end as soon as the other end has all.
+    closing: bool,
     end: Option<End>,
     close_unsent: bool,
 }
@@ -127,6 +130,7 @@ impl Endpoint {
             receiving: BTreeMap::new(),
             finished: Ranges::default(),
             whole: VecDeque::new(),
+            closing: false,
             end: None,
             close_unsent: false,
         }
@@ -139,10 +143,23 @@ impl Endpoint {
         sending.ends = true;
     }
 
-    /// Ends the connection at once; the other end is told.
+    /// Ends the connection when the client has all that the server has written; a client that closes has its
+    /// replies, or waits for them no longer.
     pub(super) fn close(&mut self) {
+        self.closing = true;
+        self.end_if_done();
+    }
+
+    /// Ends the connection at once; the other end is told.
+    pub(super) fn abort(&mut self) {
         if self.end.is_none() {
             (self.end, self.close_unsent) = (Some(End::Here), true);
+        }
+    }
+
+    fn end_if_done(&mut self) {
+        if self.closing && (self.is_client || self.sending.is_empty()) {
+            self.abort();
         }
     }
 
@@ -159,6 +176,7 @@ impl Endpoint {
         for packet in &datagram.packets {
             self.handle_packet(now, packet, marked);
         }
+        self.end_if_done();
         self.set_timer(now);
     }
 

@@ -294,6 +294,50 @@ fn an_end_that_closes_says_so() {
     assert_eq!(line.ends.each_ref().map(Endpoint::end), [Some(End::Here), Some(End::There)]);
 }
 
+/// What a server has written before it closes comes to the client, also where it is lost at first; only
+/// then the server says that it closes.
+#[test]
+fn a_server_closes_behind_its_last_reply() {
+    let mut clean = Line::new(Config::RECOMMENDED, false);
+    clean.ask(60, 800);
+    let reply = clean.sent(1).iter().position(|&(_, bytes)| (800..900).contains(&bytes));
+    let reply = reply.expect("it was sent");
+    for loses in [vec![], vec![reply], vec![reply, reply + 1]] {
+        let mut line = Line::new(Config::RECOMMENDED, false);
+        line.loses[1].clone_from(&loses);
+        let (mut asked, mut answered) = (false, false);
+        line.run(at(20_000), |line| {
+            if !asked && line.ends[0].is_open() {
+                asked = true;
+                line.ends[0].write(0, 60);
+                line.flush(0);
+            }
+            if !answered && line.whole.iter().any(|&(_, side, _)| side == 1) {
+                answered = true;
+                line.ends[1].write(0, 800);
+                line.ends[1].close();
+                line.flush(1);
+            }
+        });
+        let found = line.answered_at();
+        assert_eq!(found.is_some_and(|found| found == at(200)), loses.is_empty(), "{found:?}");
+        assert!(found.is_some());
+        assert_eq!(line.ends.each_ref().map(Endpoint::end), [Some(End::There), Some(End::Here)]);
+    }
+}
+
+/// An end that aborts sends nothing of what it has written.
+#[test]
+fn an_end_that_aborts_drops_what_it_has_written() {
+    let mut line = Line::new(Config::RECOMMENDED, false);
+    line.run(at(400), |_| ());
+    line.ends[1].write(1, 800);
+    line.ends[1].abort();
+    line.run(at(1_000), |_| ());
+    assert_eq!(line.answered_at(), None);
+    assert_eq!(line.ends.each_ref().map(Endpoint::end), [Some(End::There), Some(End::Here)]);
+}
+
 /// RFC 9002, 7.1: a mark halves the window as a loss does, and nothing is sent again.
 #[test]
 fn marks_are_counted_and_halve_the_window() {
