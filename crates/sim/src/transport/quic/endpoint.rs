@@ -46,6 +46,8 @@ pub(super) struct Endpoint {
     window: Window,
     /// The window held it back when it sent last.
     limited: bool,
+    /// The limit of bytes did.
+    held: bool,
     probe_count: u32,
     recovery_at: Option<(Time, Timer)>,
     idle_at: Time,
@@ -122,6 +124,7 @@ impl Endpoint {
             rtt: RoundTrip::new(),
             window: Window::new(&config),
             limited: false,
+            held: false,
             probe_count: 0,
             recovery_at: None,
             idle_at: now + idle_timeout,
@@ -173,6 +176,7 @@ impl Endpoint {
             return;
         }
         self.received_bytes += u64::from(datagram.bytes());
+        self.held = false;
         for packet in &datagram.packets {
             self.handle_packet(now, packet, marked);
         }
@@ -206,8 +210,7 @@ impl Endpoint {
         if self.end.is_some() {
             return None;
         }
-        let may_send = self.may_send(self.config.payload.into());
-        let open = self.spaces.iter().filter(|space| may_send && !space.is_over);
+        let open = self.spaces.iter().filter(|space| !self.held && !space.is_over);
         let acks = open.filter_map(|space| space.ack_at);
         let recovery = self.recovery_at.map(|(due, _)| due);
         acks.chain(recovery).chain([self.idle_at]).min()
@@ -219,15 +222,15 @@ impl Endpoint {
             return self.poll_close();
         }
         let payload = u64::from(self.config.payload);
+        let most = payload.min(self.allowance());
         let mut datagram = Datagram::default();
-        if self.may_send(payload) {
-            for space in [INITIAL, HANDSHAKE, DATA] {
-                let room = payload - u64::from(datagram.bytes());
-                datagram.packets.extend(self.next_packet(now, space, room));
-            }
+        for space in [INITIAL, HANDSHAKE, DATA] {
+            let room = most - u64::from(datagram.bytes());
+            datagram.packets.extend(self.next_packet(now, space, room));
         }
         if datagram.packets.is_empty() {
             self.limited = !self.window.allows(payload) && self.has_unsent();
+            self.held = most < payload && self.is_due(now);
             self.set_timer(now);
             return None;
         }
@@ -510,15 +513,13 @@ impl Endpoint {
             .filter_map(|(space, s)| Some((s.loss_at?, Timer::Loss(space))))
             .min_by_key(|(at, _)| *at);
         self.recovery_at = loss;
-        let may_send = self.may_send(self.config.payload.into());
         let asks = |index: usize| !self.spaces[index].is_over && self.spaces[index].has_eliciting();
         // 6.2.1: application data only when the handshake is confirmed. And a client goes on asking even if 0-RTT
         // packets alone are in flight (6.2.2.1; the pseudocode of A.8 would wait for ever).
         let waits = [asks(INITIAL), asks(HANDSHAKE), asks(DATA) && self.is_confirmed];
-        if loss.is_some() || !may_send || (!waits.contains(&true) && self.is_known) {
+        if loss.is_some() || self.held || (!waits.contains(&true) && self.is_known) {
             return;
         }
-        // Probes that wait to be sent come first.
         let backoff = 1 << self.probe_count.min(30);
         if !waits.contains(&true) {
             let space = if self.has_handshake_keys { HANDSHAKE } else { INITIAL };
@@ -542,9 +543,20 @@ impl Endpoint {
 
 /// What leaves.
 impl Endpoint {
-    /// RFC 9000, 8.1: three times what has come, to an address that may be another's.
-    fn may_send(&self, bytes: u64) -> bool {
-        self.knows_address || self.sent_bytes + bytes <= 3 * self.received_bytes
+    /// How many bytes it may send: three times what has come, to an address that may be another's
+    /// (RFC 9000, 8.1).
+    fn allowance(&self) -> u64 {
+        if self.knows_address {
+            return u64::MAX;
+        }
+        (3 * self.received_bytes).saturating_sub(self.sent_bytes)
+    }
+
+    /// It would send now if nothing held it back.
+    fn is_due(&self, now: Time) -> bool {
+        let asks = |space: &Space| space.probes > 0 || space.ack_at.is_some_and(|at| at <= now);
+        let mut open = self.spaces.iter().filter(|space| !space.is_over);
+        open.any(asks) || self.done_unsent || self.has_unsent()
     }
 
     fn has_unsent(&self) -> bool {
@@ -578,8 +590,10 @@ impl Endpoint {
         let level = self.level(index)?;
         let around = u64::from(self.around(level, index));
         let mut left = room.checked_sub(around).filter(|&left| left >= LEAST_FRAMES)?;
-        let may_ask =
-            self.spaces[index].probes > 0 || self.window.allows(self.config.payload.into());
+        // RFC 9000, 14.1: the datagram would be made longer than there is room.
+        let is_short = level == Level::Initial && room < LEAST_PAYLOAD.into();
+        let may_ask = !is_short
+            && (self.spaces[index].probes > 0 || self.window.allows(self.config.payload.into()));
         let has_unsent = self.spaces[index].crypto.has_unsent()
             || (index == DATA
                 && (self.done_unsent || self.sending.values().any(Sending::has_unsent)));
@@ -690,7 +704,7 @@ impl Endpoint {
     }
 
     fn poll_close(&mut self) -> Option<Datagram> {
-        if !std::mem::take(&mut self.close_unsent) || !self.may_send(self.config.payload.into()) {
+        if !std::mem::take(&mut self.close_unsent) {
             return None;
         }
         let index = [DATA, HANDSHAKE, INITIAL]
@@ -701,6 +715,9 @@ impl Endpoint {
         let bytes =
             self.around(level, index) + frames.iter().map(Frame::length).sum::<u64>() as u32;
         let bytes = if level == Level::Initial { bytes.max(LEAST_PAYLOAD.into()) } else { bytes };
+        if u64::from(bytes) > self.allowance() {
+            return None;
+        }
         let number = self.spaces[index].next;
         self.spaces[index].next += 1;
         self.sent_bytes += u64::from(bytes);

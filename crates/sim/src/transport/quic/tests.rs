@@ -194,6 +194,41 @@ fn a_server_sends_three_times_what_came() {
     assert_eq!(line.opened, Some(at(200)));
 }
 
+/// RFC 9000, 8.1, counts bytes: longer datagrams do not cost a flight that fits its round trip, and an end that
+/// is held back uses all that it may send.
+#[test]
+fn the_limit_counts_bytes_whatever_the_payload_is() {
+    for payload in [1200, 1232, 1419, 1801, 3601, 9000] {
+        let config = Config { payload, ..Config::RECOMMENDED };
+        let mut line = Line::with(config, Server { certificate: 2800, ..SERVER }, false);
+        line.run(at(400), |_| ());
+        assert_eq!(line.opened, Some(at(100)), "{payload}");
+        let mut line = Line::with(config, Server { certificate: 9000, ..SERVER }, false);
+        line.run(at(99), |_| ());
+        assert_eq!(line.sent(1).iter().map(|&(_, bytes)| bytes).sum::<u32>(), 3600, "{payload}");
+        line.run(at(400), |_| ());
+        assert_eq!(line.opened, Some(at(200)), "{payload}");
+    }
+}
+
+/// A server that may send only little stays silent, and goes on when the client's next bytes come: whatever is lost,
+/// no timer runs without end.
+#[test]
+fn a_server_that_is_held_back_waits() {
+    for (seed, payload) in (0..50).flat_map(|seed| [1200, 1232, 3500, 9000].map(|p| (seed, p))) {
+        let mut random = Random::new(seed, "losses");
+        let config = Config { payload, ..Config::RECOMMENDED };
+        for early in [false, true] {
+            let mut line = Line::with(config, Server { certificate: 12_000, ..SERVER }, early);
+            for loses in &mut line.loses {
+                *loses = (0..40).filter(|_| random.uniform() < 0.2).collect();
+            }
+            line.ask(60, 5_000);
+            assert!(line.answered_at().is_some(), "{seed} {payload}: {:?}", line.left);
+        }
+    }
+}
+
 /// RFC 9002, 6.2.2: without a sample the round trip counts as 333 ms, and the probe comes after three of
 /// them; the next one after twice as long (6.2.1).
 #[test]
