@@ -10,7 +10,7 @@ import polars as pl
 from narrows.reproduce.statistics import Interval
 from narrows.study.dns_transport.design import PAPER_H
 from narrows.study.dns_transport.factors import factors, transport
-from narrows.study.dns_transport.pooled import Where, mean, select
+from narrows.study.dns_transport.pooled import FACTORS, Where, mean, select
 
 MATTERS = 1.0
 """Percentage points below which a difference is not worth a change."""
@@ -54,9 +54,47 @@ def loaded(runs: pl.DataFrame) -> dict[str, str | list[str]]:
     return {**base(), "load": sorted(loads)}
 
 
+def whole(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
+    """The runs that can be pooled under load, and the transports that cannot.
+
+    A transport that lacks a queue or a load that others have, as after a failure or an
+    interruption, has no mean that could be held against theirs.
+    """
+    under_load = loaded(runs)
+    plane = select(runs, under_load)
+    cells = plane.select("transport", "queue", "load").unique(maintain_order=True)
+    wanted = cells.select("queue", "load").unique().height
+    counts = cells.group_by("transport", maintain_order=True).len()
+    short = counts.filter(pl.col("len") < wanted).get_column("transport").to_list()
+    lacking = pl.col("transport").is_in(short) & pl.col("load").is_in(under_load["load"])
+    return runs.filter(~lacking), short
+
+
+def pooled_over(runs: pl.DataFrame, factor: str) -> str:
+    """Which levels of a factor, and which loads, a mean under load is taken over."""
+    plane = select(runs, loaded(runs))
+
+    def named(name: str) -> tuple[list[str], int]:
+        levels = next(each.levels for each in factors() if each.name == name)
+        there = set(plane[name])
+        return [level.title for level in levels if level.name in there], len(levels)
+
+    names, count = named(factor)
+    those = f"all {count} {factor}s" if len(names) == count else listed(names)
+    return f"{those} under {listed(named('load')[0])}"
+
+
 def ranked(runs: pl.DataFrame, factor: str, where: Where) -> list[tuple[str, Interval]]:
-    """The levels of a factor by what is answered within a second, best first."""
-    names = select(runs, where)[factor].unique(maintain_order=True).to_list()
+    """The levels of a factor by what is answered within a second, best first.
+
+    Levels that lack a cell that another has are left out.
+    """
+    there = select(runs, where)
+    others = [each for each in FACTORS if each != factor]
+    most = there.select(others).unique().height
+    cells = there.select(FACTORS).unique(maintain_order=True)
+    counts = cells.group_by(factor, maintain_order=True).len()
+    names = counts.filter(pl.col("len") == most).get_column(factor).to_list()
     found = [(name, mean(runs, SECOND, {**where, factor: name})) for name in names]
     known = [(name, value) for name, value in found if value is not None]
     return sorted(known, key=lambda item: -item[1].mean)

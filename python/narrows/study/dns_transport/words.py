@@ -1,4 +1,4 @@
-"""What the cells say, in sentences: which one is written is chosen by the numbers.
+"""What the cells say, in sentences: the numbers choose which of several is written.
 
 An interval is Student's 95 % over seeds. A difference is told when its interval does not hold zero
 and the difference is above `MATTERS`, as a difference of a tenth of a point can be sure and yet
@@ -30,16 +30,20 @@ from narrows.study.dns_transport.phrases import (
     number,
     percent,
     points,
+    pooled_over,
     queue_title,
     ranked,
     title,
     transport_title,
+    whole,
 )
 from narrows.study.dns_transport.pooled import Where, difference, mean, select
 
 __all__ = ["Sentence", "sentences"]
 
 CLEAN = "without_retry_percent"
+
+NO_SURE_DIFFERENCE = "No sure difference of a point or more"
 
 Audience = Literal["dns operator", "network operator", "paper H's worst cell", "limits"]
 
@@ -58,6 +62,7 @@ def sentences(runs: pl.DataFrame) -> list[Sentence]:
     """Everything that the runs allow to say."""
     if runs.is_empty():
         return []
+    runs, short = whole(runs)
     # With each part, how many of its sentences stand for the whole.
     parts: list[tuple[Audience, Callable[[pl.DataFrame], list[str]], int]] = [
         ("dns operator", _best_transport, 1),
@@ -77,11 +82,19 @@ def sentences(runs: pl.DataFrame) -> list[Sentence]:
         ("paper H's worst cell", _worst_moved, 0),
         ("limits", _limits, 0),
     ]
-    return [
+    told = [
         Sentence(audience, text, headline=place < heads)
         for audience, part, heads in parts
         for place, text in enumerate(part(runs))
     ]
+    if short:
+        names = listed([transport_title(name) for name in short])
+        told.append(
+            Sentence(
+                "limits", f"Left out under load, as cells are missing that others have: {names}."
+            )
+        )
+    return told
 
 
 # -- for those who run DNS --
@@ -93,8 +106,8 @@ def _best_transport(runs: pl.DataFrame) -> list[str]:
         return []
     (best, top), (worst, low) = found[0], found[-1]
     text = (
-        f"Over all queues with load, {transport_title(best)} has most answers within a second: "
-        f"{percent(top)} of queries"
+        f"Over {pooled_over(runs, 'queue')}, {transport_title(best)} has most answers within a "
+        f"second: {percent(top)} of queries"
     )
     if best != "udp" and (udp := dict(found).get("udp")) is not None:
         gap = difference(runs, SECOND, {"transport": best}, {"transport": "udp"}, loaded(runs))
@@ -111,7 +124,7 @@ def _best_transport(runs: pl.DataFrame) -> list[str]:
     ]
     if equal:
         names = listed(equal)
-        texts.append(f"No sure difference from {transport_title(best)} was seen for {names}.")
+        texts.append(f"{NO_SURE_DIFFERENCE} from {transport_title(best)} was seen for {names}.")
     quiet = ranked(runs, "transport", {**base(), "load": "none"})
     if quiet and min(interval.low for _, interval in quiet) > 99.0:
         times = [
@@ -123,9 +136,9 @@ def _best_transport(runs: pl.DataFrame) -> list[str]:
         )
         (fast, least), (slow, most) = known[0], known[-1]
         texts.append(
-            "Without other load every transport answers within a second, and the handshakes are "
-            f"all that differs: half of the answers take {number(least, 'ms')} over "
-            f"{transport_title(fast)} and {number(most, 'ms')} over {transport_title(slow)}."
+            "Without other load every transport answers more than 99 % within a second. Half of "
+            f"the answers take at most {number(least, 'ms')} over {transport_title(fast)} and "
+            f"{number(most, 'ms')} over {transport_title(slow)}."
         )
     return texts
 
@@ -139,13 +152,21 @@ def _keeping(runs: pl.DataFrame) -> list[str]:
     if not parts:
         return []
     told = "; ".join(f"{kept} {points(gap)} against {new}" for kept, new, gap in parts)
-    if all(more(gap) for _, _, gap in parts):
+    helped = [gap for _, _, gap in parts if more(gap)]
+    hurt = [gap for _, _, gap in parts if fewer(gap)]
+    if len(helped) == len(parts):
         head = "Keep connections open: queries answered within a second rise"
-    elif all(fewer(gap) for _, _, gap in parts):
+    elif len(hurt) == len(parts):
         head = "Do not keep connections for speed: queries answered within a second fall"
+    elif helped and hurt:
+        head = "Keeping connections helps some transports and costs others, within a second"
+    elif helped:
+        head = "Keeping connections helps some transports, within a second"
+    elif hurt:
+        head = "Keeping connections costs some transports, within a second"
     else:
-        head = "Keeping connections does not help every transport. Queries within a second"
-    return [f"{head}: {told}, over all queues with load."]
+        head = f"{NO_SURE_DIFFERENCE} was seen between kept and new connections, within a second"
+    return [f"{head}: {told}, over {pooled_over(runs, 'queue')}."]
 
 
 def _ecn_in_short(runs: pl.DataFrame) -> list[str]:
@@ -179,16 +200,16 @@ def _ecn(runs: pl.DataFrame) -> list[str]:
     if helped:
         helped.sort(key=lambda item: -item[1].mean)
         told = "; ".join(f"{line.title}: {points(gap)}" for line, gap in helped)
-        texts.append(
-            f"Turn ECN on where DNS uses connections: {where}, it changes what is answered "
-            f"within a second by ({told})."
-        )
+        head = "ECN on DNS helps some transports"
+        if len(helped) == len(known):
+            head = "Turn ECN on where DNS uses connections"
+        texts.append(f"{head}: {where}, it raises what is answered within a second ({told}).")
     if same:
         names = listed([line.title for line in same])
-        texts.append(f"There no sure difference was seen for {names}.")
+        texts.append(f"{NO_SURE_DIFFERENCE} by ECN on DNS was seen {where} for {names}.")
     if hurt:
         told = "; ".join(f"{line.title}: {points(gap)}" for line, gap in hurt)
-        texts.append(f"There it costs ({told}).")
+        texts.append(f"ECN on DNS costs {where} ({told}).")
     loads = loaded(runs)["load"]
     others = select(runs, {**loaded(runs)}).filter(
         ~((pl.col("queue") == "red-ecn") & (pl.col("load") == "downloads-ecn"))
@@ -201,8 +222,9 @@ def _ecn(runs: pl.DataFrame) -> list[str]:
     if away:
         largest = max(away, key=lambda item: abs(item[1].mean))
         texts.append(
-            "Behind all other queues and loads together ECN on DNS changes at most "
-            f"{points(largest[1])} ({largest[0]})."
+            "On average over the other pairs of queue and load, of "
+            f"{pooled_over(runs, 'queue')}, ECN on DNS changes that by at most "
+            f"{points(largest[1])} ({largest[0]}); a single pair can differ more."
         )
     return texts
 
@@ -217,8 +239,11 @@ def _stateless(runs: pl.DataFrame) -> list[str]:
     if gap is None:
         return []
     held = mean(runs, "connections", {**where, "transport": "tcp-new"})
-    text = f"Stateless TCP against new TCP: {points(gap)} within a second over all queues with load"
-    if differs(gap):
+    text = (
+        f"Stateless TCP against new TCP: {points(gap)} within a second over "
+        f"{pooled_over(runs, 'queue')}"
+    )
+    if fewer(gap):
         text += " (the server has no timers: the client alone finds out what was lost)"
     if held is not None:
         text += f"; the server holds no connection for it, instead of {number(held)} on average"
@@ -283,7 +308,7 @@ def _costs(runs: pl.DataFrame) -> list[str]:
         told.append(words)
     if not told:
         return []
-    return [f"What an answer costs without other load: {'; '.join(told)}."]
+    return [f"What an answer costs behind FIFO without other load, means: {'; '.join(told)}."]
 
 
 # -- for those who run the line --
@@ -294,9 +319,11 @@ def _best_queue(runs: pl.DataFrame) -> list[str]:
     if len(found) < 2:
         return []
     (best, top), (worst, low) = found[0], found[-1]
+    over = pooled_over(runs, "transport")
     texts = [
-        f"Over all transports with load, {queue_title(best)} lets most DNS through within a "
-        f"second: {percent(top)}; {queue_title(worst)} least: {percent(low)}."
+        f"Over {over}, {queue_title(best)} lets most DNS through within a second: "
+        f"{percent(top)}; {queue_title(worst)} least: {percent(low)}. Each transport counts the "
+        "same here, however much of DNS it carries."
     ]
     if "fifo" in dict(found):
         better, same, worse = [], [], []
@@ -312,35 +339,49 @@ def _best_queue(runs: pl.DataFrame) -> list[str]:
                 same.append(queue_title(name))
         parts = []
         if better:
-            parts.append(f"better: {'; '.join(better)}")
+            parts.append(f"better: {', '.join(better)}")
         if worse:
-            parts.append(f"worse: {'; '.join(worse)}")
+            parts.append(f"worse: {', '.join(worse)}")
         if same:
-            parts.append(f"no sure difference: {listed(same)}")
-        texts.append(f"Against FIFO, over all transports with load: {'. '.join(parts)}.")
-    least = [(name, _worst_cell(runs, name)) for name, _ in found]
-    safest = max(
-        ((name, cell) for name, cell in least if cell is not None),
-        key=lambda item: item[1][1].mean,
-        default=None,
+            parts.append(f"no sure difference of a point or more: {listed(same)}")
+        texts.append(f"Against FIFO, over {over}: {'; '.join(parts)}.")
+    return texts + _best_worst_case(runs, [name for name, _ in found])
+
+
+def _best_worst_case(runs: pl.DataFrame, queues: list[str]) -> list[str]:
+    least = [(name, cell) for name in queues if (cell := _worst_cell(runs, name)) is not None]
+    if not least:
+        return []
+    least.sort(key=lambda item: -item[1][1].mean)
+    (name, (where, value)), *rest = least
+    text = (
+        f"{queue_title(name)} has the best worst case: {percent(value)} within a second "
+        f"({transport_title(where['transport'])}, {title('load', where['load'])})"
     )
-    if safest is not None:
-        name, (where, value) = safest
-        texts.append(
-            f"{queue_title(name)} has the best worst case: {percent(value)} within a second "
-            f"({where})."
+    close = [
+        f"{queue_title(other)} {percent(its)}"
+        for other, (there, its) in rest
+        if (
+            gap := difference(
+                runs, SECOND, {**where, "queue": name}, {**there, "queue": other}, base()
+            )
         )
-    return texts
+        is None
+        or not more(gap)
+    ]
+    if close:
+        text += f"; not surely worse by a point or more: {', '.join(close)}"
+    return [text + "."]
 
 
-def _worst_cell(runs: pl.DataFrame, queue: str) -> tuple[str, Interval] | None:
+def _worst_cell(runs: pl.DataFrame, queue: str) -> tuple[dict[str, str], Interval] | None:
     """The cell of a queue in which fewest queries are answered within a second, and how many."""
     rows = select(runs, {**loaded(runs), "queue": queue})
-    found: tuple[str, Interval] | None = None
+    found: tuple[dict[str, str], Interval] | None = None
     for (name, load), part in rows.group_by(("transport", "load"), maintain_order=True):
         value = mean(part, SECOND, {})
         if value is not None and (found is None or value.mean < found[1].mean):
-            found = f"{transport_title(str(name))}, {title('load', str(load))}", value
+            found = {"transport": str(name), "load": str(load)}, value
     return found
 
 
@@ -384,7 +425,7 @@ def _priority(runs: pl.DataFrame) -> list[str]:
     elif fewer(gap):
         text = f"DNS first costs: {points(gap)} within a second against the same FIFO"
     else:
-        text = f"No sure difference between DNS first and the same FIFO ({points(gap)})"
+        text = f"{NO_SURE_DIFFERENCE} between DNS first and the same FIFO ({points(gap)})"
     if price is not None:
         text += f", and the others' goodput changes by {number(price, 'Mbit/s', signed=True)}"
     texts = [text + ". It needs ports that say what is DNS: 53 and 853."]
@@ -409,7 +450,9 @@ def _standing(runs: pl.DataFrame) -> list[str]:
     if len(told) < 2:
         return []
     words = ", ".join(text for _, text in sorted(told))
-    return [f"Mean time in the queue, all packets, with 120 downloads that all use ECN: {words}."]
+    return [
+        f"Mean time in the queue, all packets, UDP, with 120 downloads that all use ECN: {words}."
+    ]
 
 
 # -- paper H's worst cell --
@@ -423,7 +466,7 @@ def _arp(runs: pl.DataFrame) -> list[str]:
         return []
     text = (
         f"UDP, all downloads with ECN, 20 ms: {percent(arp)} of queries are answered without a "
-        "retry (the paper: 41.39 %; Linux 6.1 in 14 runs: 39 to 52 %). "
+        "retry (the paper: 41.39 %; Linux 6.1 in 14 runs: 39 to 52 %; both with more queries). "
     )
     frozen = mean(runs, "frozen_percent", {**here, "neighbours": "known"})
     if known.high < arp.low:
@@ -474,7 +517,7 @@ def _worst_ecn(runs: pl.DataFrame) -> list[str]:
             gap = _ecn_gap(runs, line, where) if line.ecn_of else None
             if value is None or gap is None:
                 continue
-            if value.mean < MATTERS:
+            if value.high < MATTERS and not fewer(gap):
                 dead.append(line.title)
             else:
                 told.append((value.mean, f"{line.title} {percent(value)}, {points(gap)}"))
@@ -483,7 +526,9 @@ def _worst_ecn(runs: pl.DataFrame) -> list[str]:
         if words:
             texts.append(f"{heading}: {'; '.join(words)}.")
         if dead:
-            texts.append(f"{heading}: nothing to {listed(dead)}.")
+            texts.append(
+                f"{heading}: nothing to {listed(dead)}, over which almost nobody is answered."
+            )
     return texts
 
 
@@ -492,6 +537,8 @@ def _worst_moved(runs: pl.DataFrame) -> list[str]:
     for neighbours in ("arp", "known"):
         where: Where = {"load": PAPER_H, "neighbours": neighbours}
         how = title("neighbours", neighbours)
+        over_udp = mean(runs, SECOND, {**where, "transport": "udp"})
+        udp_dead = over_udp is not None and over_udp.high < MATTERS
         dead = []
         for line in TRANSPORTS:
             if line.ecn_of or line.name == "udp":
@@ -503,7 +550,7 @@ def _worst_moved(runs: pl.DataFrame) -> list[str]:
             lost = difference(runs, "failed_percent", this, udp, where)
             if value is None or gap is None or lost is None:
                 continue
-            if value.mean < MATTERS and not differs(gap):
+            if udp_dead and value.high < MATTERS:
                 dead.append(line.title)
                 continue
             text = (
@@ -517,7 +564,8 @@ def _worst_moved(runs: pl.DataFrame) -> list[str]:
             texts.append(text + ".")
         if dead:
             texts.append(
-                f"All of DNS on {listed(dead, 'or')}, {how}: nobody is answered, as over UDP."
+                f"All of DNS on {listed(dead, 'or')}, {how}: almost nobody is answered within a "
+                "second, over UDP either."
             )
     return texts
 
