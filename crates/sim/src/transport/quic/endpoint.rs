@@ -64,12 +64,14 @@ pub(super) struct Endpoint {
     close_unsent: bool,
 }
 
-/// What an end knows of the other from its transport parameters.
+/// What an end knows of the other from its transport parameters and its packets.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     id: u8,
     max_ack_delay: Span,
     idle_timeout: Span,
+    /// Its packets can be marked, so marks are counted for it (RFC 9000, 13.4.1).
+    ecn: bool,
 }
 
 /// How a connection ended.
@@ -110,7 +112,12 @@ impl Endpoint {
         Self {
             config,
             is_client,
-            peer: Peer { id: peer.id, max_ack_delay: peer.max_ack_delay, idle_timeout },
+            peer: Peer {
+                id: peer.id,
+                max_ack_delay: peer.max_ack_delay,
+                idle_timeout,
+                ecn: peer.ecn,
+            },
             messages,
             spaces,
             has_handshake_keys: false,
@@ -273,6 +280,12 @@ impl Endpoint {
 
     pub(super) fn end(&self) -> Option<End> {
         self.end
+    }
+
+    /// Bytes of its congestion window.
+    #[cfg(test)]
+    pub(super) fn window(&self) -> u64 {
+        self.window.bytes
     }
 
     pub(super) fn sends_ect(&self) -> bool {
@@ -606,7 +619,7 @@ impl Endpoint {
         let mut frames = Vec::new();
         let space = &self.spaces[index];
         if level != Level::ZeroRtt && space.unacknowledged > 0 {
-            frames.extend(space.acknowledgement(now, self.config.ecn));
+            frames.extend(space.acknowledgement(now, self.peer.ecn));
         }
         left = left.checked_sub(frames.iter().map(Frame::length).sum())?;
         if asks {

@@ -59,6 +59,8 @@ pub(super) struct Line {
     /// Streams that have come: when, to whom, which.
     whole: Vec<(Time, usize, u64)>,
     opened: Option<Time>,
+    /// The server's congestion window before and after each datagram that has come to it.
+    windows: Vec<[u64; 2]>,
 }
 
 impl Line {
@@ -84,6 +86,7 @@ impl Line {
             marks: Default::default(),
             whole: Vec::new(),
             opened: None,
+            windows: Vec::new(),
         }
     }
 
@@ -117,7 +120,9 @@ impl Line {
                 let place = self.on_way.iter().position(|&(at, ..)| at <= self.now);
                 let (_, side, datagram, marked) =
                     self.on_way.remove(place.expect("something lands now"));
+                let before = self.ends[1].window();
                 self.ends[side].handle_datagram(self.now, &datagram, marked);
+                self.windows.push([before, self.ends[1].window()]);
                 self.flush(side);
             } else {
                 for side in 0..2 {
@@ -307,6 +312,7 @@ fn acknowledgements_wait_for_a_second_packet() {
     line.ask(60, 800);
     let late: Vec<Time> =
         line.sent(0).iter().map(|&(at, _)| at).filter(|&sent| sent >= at(200)).collect();
+    assert!(!late.is_empty());
     assert!(late.iter().all(|&sent| sent == at(200) || sent == at(225)), "{late:?}");
 }
 
@@ -373,19 +379,31 @@ fn an_end_that_aborts_drops_what_it_has_written() {
     assert_eq!(line.ends.each_ref().map(Endpoint::end), [Some(End::There), Some(End::Here)]);
 }
 
-/// RFC 9002, 7.1: a mark halves the window as a loss does, and nothing is sent again.
+/// RFC 9002, 7.1: a mark halves the window as a loss does, and nothing is sent again; also where the end that counts
+/// it sends no packets that can be marked itself (RFC 9000, 13.4.1).
 #[test]
 fn marks_are_counted_and_halve_the_window() {
     let config = Config { ecn: true, ..Config::RECOMMENDED };
-    let mut clean = Line::new(config, false);
-    clean.ask(60, 60_000);
-    let mut line = Line::new(config, false);
+    let ask = |client: Config, marks: &[usize]| {
+        let messages = Tls::new(CLIENT, SERVER, false).messages([60, 60]);
+        let end = |is_client, configs| Endpoint::new(Time::ZERO, is_client, configs, messages);
+        let mut line = Line::between([end(true, [client, config]), end(false, [config, client])]);
+        line.marks[1] = marks.to_vec();
+        line.ask(60, 60_000);
+        line
+    };
+    let clean = ask(config, &[]);
+    assert_eq!(clean.windows.iter().filter(|pair| pair[1] < pair[0]).count(), 0);
     let first = clean.sent(1).iter().position(|&(sent, _)| sent >= at(150)).expect("a reply");
-    line.marks[1] = vec![first];
-    line.ask(60, 60_000);
-    let bytes = |line: &Line| line.sent(1).iter().map(|&(_, bytes)| bytes).sum::<u32>();
-    assert!(bytes(&line).abs_diff(bytes(&clean)) < 300);
-    assert!(line.answered_at() > clean.answered_at());
+    for client in [config, Config::RECOMMENDED] {
+        let line = ask(client, &[first]);
+        let falls: Vec<_> = line.windows.iter().filter(|pair| pair[1] < pair[0]).collect();
+        assert_eq!(falls.len(), 1, "{falls:?}");
+        assert_eq!(falls[0][1], falls[0][0] / 2);
+        let bytes = |line: &Line| line.sent(1).iter().map(|&(_, bytes)| bytes).sum::<u32>();
+        assert!(bytes(&line).abs_diff(bytes(&clean)) < 300);
+        assert!(line.answered_at() > clean.answered_at());
+    }
 }
 
 /// Whatever is lost, all comes in the end, and packets are never longer than allowed.
