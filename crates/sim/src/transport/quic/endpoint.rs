@@ -175,6 +175,7 @@ impl Endpoint {
 
     /// A datagram has come; `marked`: by a queue on its way.
     pub(super) fn handle_datagram(&mut self, now: Time, datagram: &Datagram, marked: bool) {
+        self.received_bytes += u64::from(datagram.bytes());
         if self.end.is_some() {
             let closes = |packet: &Packet| packet.frames.contains(&Frame::Close);
             // 10.2.1: who closed says so again.
@@ -182,7 +183,6 @@ impl Endpoint {
                 self.end == Some(End::Here) && !datagram.packets.iter().any(closes);
             return;
         }
-        self.received_bytes += u64::from(datagram.bytes());
         self.held = false;
         for packet in &datagram.packets {
             self.handle_packet(now, packet, marked);
@@ -716,25 +716,45 @@ impl Endpoint {
         }
     }
 
+    /// The close, under every key that the other end may have: it can read 1-RTT for sure only when the handshake is
+    /// confirmed (RFC 9000, 10.2.3).
     fn poll_close(&mut self) -> Option<Datagram> {
-        if !std::mem::take(&mut self.close_unsent) {
+        if !self.close_unsent {
             return None;
         }
-        let index = [DATA, HANDSHAKE, INITIAL]
-            .into_iter()
-            .find(|&index| self.level(index).is_some_and(|level| level != Level::ZeroRtt))?;
-        let level = self.level(index)?;
-        let frames = vec![Frame::Close];
-        let bytes =
-            self.around(level, index) + frames.iter().map(Frame::length).sum::<u64>() as u32;
-        let bytes = if level == Level::Initial { bytes.max(LEAST_PAYLOAD.into()) } else { bytes };
-        if u64::from(bytes) > self.allowance() {
+        let mut datagram = Datagram::default();
+        for space in [INITIAL, HANDSHAKE, DATA] {
+            let Some(level) = self.level(space).filter(|&level| level != Level::ZeroRtt) else {
+                continue;
+            };
+            if self.is_confirmed && level != Level::OneRtt {
+                continue;
+            }
+            // Before 1-RTT it has the type of a frame, too (19.19).
+            let bytes = Frame::Close.length() as u32 + u32::from(level != Level::OneRtt);
+            datagram.packets.push(Packet {
+                level,
+                number: self.spaces[space].next,
+                frames: vec![Frame::Close],
+                bytes: self.around(level, space) + bytes,
+            });
+        }
+        let has_initial = datagram.packets.iter().any(|packet| packet.level == Level::Initial);
+        if self.is_client && has_initial {
+            let missing = u32::from(LEAST_PAYLOAD).saturating_sub(datagram.bytes());
+            datagram.packets.last_mut()?.bytes += missing;
+        }
+        let bytes = u64::from(datagram.bytes());
+        // What the limit holds back leaves when more has come.
+        if datagram.packets.is_empty() || bytes > self.allowance() {
             return None;
         }
-        let number = self.spaces[index].next;
-        self.spaces[index].next += 1;
-        self.sent_bytes += u64::from(bytes);
-        Some(Datagram { packets: vec![Packet { level, number, frames, bytes }] })
+        self.close_unsent = false;
+        self.sent_bytes += bytes;
+        for space in &mut self.spaces {
+            space.next += 1;
+        }
+        Some(datagram)
     }
 }
 

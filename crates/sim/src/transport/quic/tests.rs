@@ -367,6 +367,23 @@ fn a_server_closes_behind_its_last_reply() {
     }
 }
 
+/// RFC 9000, 10.2.3: a client that cannot read 1-RTT yet hears of the close, too: where part of the server's flight is
+/// lost, and where the limit of bytes holds back the rest and the close with it.
+#[test]
+fn a_server_that_closes_early_is_heard() {
+    for (certificate, lost) in [(1800, vec![1]), (9000, vec![]), (9000, vec![0])] {
+        let server = Server { certificate, ..SERVER };
+        let mut line = Line::with(Config::RECOMMENDED, server, false);
+        line.loses[1].clone_from(&lost);
+        line.run(at(60), |_| ());
+        line.ends[1].abort();
+        line.run(at(5_000), |_| ());
+        assert_eq!(line.opened, None);
+        let ends = line.ends.each_ref().map(Endpoint::end);
+        assert_eq!(ends, [Some(End::There), Some(End::Here)], "{certificate} {lost:?}");
+    }
+}
+
 /// An end that aborts sends nothing of what it has written.
 #[test]
 fn an_end_that_aborts_drops_what_it_has_written() {
