@@ -232,7 +232,7 @@ impl Endpoint {
         let most = payload.min(self.allowance());
         let mut datagram = Datagram::default();
         for space in [INITIAL, HANDSHAKE, DATA] {
-            let room = most - u64::from(datagram.bytes());
+            let room = most.saturating_sub(datagram.bytes().into());
             datagram.packets.extend(self.next_packet(now, space, room));
         }
         if datagram.packets.is_empty() {
@@ -629,8 +629,8 @@ impl Endpoint {
                     self.send_again(index, &frames);
                 }
             }
-            self.fill(index, &mut frames, left);
-            if is_probe && !frames.iter().any(Frame::is_ack_eliciting) {
+            left = self.fill(index, &mut frames, left);
+            if left > 0 && is_probe && !frames.iter().any(Frame::is_ack_eliciting) {
                 frames.push(Frame::Ping);
             }
         }
@@ -644,21 +644,21 @@ impl Endpoint {
         Some(Packet { level, number, frames, bytes: (around + bytes) as u32 })
     }
 
-    /// Puts what is unsent into frames, as far as there is room.
-    fn fill(&mut self, index: usize, frames: &mut Vec<Frame>, mut left: u64) {
+    /// Puts what is unsent into frames, as far as there is room, and says how much is left.
+    fn fill(&mut self, index: usize, frames: &mut Vec<Frame>, mut left: u64) -> u64 {
         let crypto = &mut self.spaces[index].crypto;
         while let Some((offset, bytes)) = crypto.next() {
             let header = 1 + varint(offset) + varint(bytes.min(left));
             let bytes = bytes.min(left.saturating_sub(header));
             if bytes == 0 {
-                return;
+                return left;
             }
             crypto.note_sent(offset, bytes);
             left -= header + bytes;
             frames.push(Frame::Crypto { offset, bytes });
         }
         if index != DATA {
-            return;
+            return left;
         }
         if self.done_unsent && left > 0 {
             self.done_unsent = false;
@@ -670,7 +670,7 @@ impl Endpoint {
                 let header = stream_header(id, offset, bytes.min(left));
                 let bytes = bytes.min(left.saturating_sub(header));
                 if bytes == 0 {
-                    return;
+                    return left;
                 }
                 sending.note_sent(offset, bytes);
                 left -= header + bytes;
@@ -678,6 +678,7 @@ impl Endpoint {
                 frames.push(Frame::Stream { id, offset, bytes, fin });
             }
         }
+        left
     }
 
     fn note_sent(&mut self, now: Time, packet: &Packet, padded: bool) {

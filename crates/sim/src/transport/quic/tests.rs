@@ -230,6 +230,7 @@ fn a_server_that_is_held_back_waits() {
             }
             line.ask(60, 5_000);
             assert!(line.answered_at().is_some(), "{seed} {payload}: {:?}", line.left);
+            assert!(line.left.iter().all(|left| left.bytes <= payload.into()));
         }
     }
 }
