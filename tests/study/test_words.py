@@ -31,7 +31,8 @@ def runs(shares: dict[str, dict[str, float]], **figures: float) -> pl.DataFrame:
             SECOND: share + 0.1 * seed,
             "without_retry_percent": share,
             "failed_percent": 100.0 - share,
-            "frozen_percent": 0.0,
+            "silent_percent": 0.0,
+            "queries": 0.0,
             "connections": 1.0,
             "packets_per_answer": 2.0,
             "goodput_mbit_per_s": 9.0,
@@ -205,11 +206,41 @@ def test_one_seed_gives_no_interval_and_no_advice_on_differences() -> None:
 
 def test_what_contradicts_expectation_is_listed() -> None:
     table = runs({"fifo": {"udp": 80.0}, "codel": {"udp": 60.0}, "drr": {"udp": 90.0}})
-    (found,) = surprises(table)
+    (found,) = surprises(table).found
     assert found["queue"] == "codel"
     assert found["value"] == pytest.approx(-20.0)
-    frozen = runs({"fifo": {"udp": 0.0}}, frozen_percent=100.0)
-    assert [each["value"] for each in surprises(frozen)] == [100.0]
+    silent = runs({"fifo": {"udp": 0.0}}, silent_percent=100.0)
+    assert [each["value"] for each in surprises(silent).found] == [100.0]
+    # Where the path drops the replies, that is no surprise.
+    dropped = silent.with_columns(path=pl.lit("fragments"))
+    assert surprises(dropped).found == []
+
+
+def test_comparisons_are_counted() -> None:
+    table = runs({"fifo": {"udp": 80.0}, "codel": {"udp": 60.0}, "drr": {"udp": 90.0}})
+    # CoDel and DRR against FIFO; one in forty would be lower by chance.
+    assert surprises(table).comparisons == 2
+    assert surprises(table).by_chance == 1
+    assert surprises(table.filter(seed=1)).comparisons == 0
+
+
+@pytest.mark.parametrize("share", [0.0, 100.0])
+def test_seeds_that_agree_leave_the_width_that_the_queries_give(share: float) -> None:
+    table = runs({"fifo": {"udp": share, "tcp-new": share}}, queries=10.0).with_columns(
+        pl.lit(share).alias(SECOND)
+    )
+    # 30 of 30: Wilson's interval ends at 1 / (1 + 1.96^2 / 30).
+    distance = 100.0 * (1.0 - 1.0 / (1.0 + 1.959964**2 / 30))
+    found = mean(table, SECOND, {"transport": "udp"})
+    gap = difference(table, SECOND, {"transport": "udp"}, {"transport": "tcp-new"})
+    assert found is not None
+    assert gap is not None
+    assert found.high - found.low == pytest.approx(distance, abs=1e-4)
+    # Both ends at the same share: Newcombe's has that distance on either side.
+    assert (gap.low, gap.high) == (
+        pytest.approx(-distance, abs=1e-4),
+        pytest.approx(distance, abs=1e-4),
+    )
 
 
 def test_percentages_stay_between_0_and_100() -> None:

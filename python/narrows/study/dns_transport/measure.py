@@ -68,7 +68,7 @@ def measure(run: Run) -> Mapping[str, dict[str, float | None]]:
         "dns_drops_per_s": queue["dns_drops_per_s"],
         "goodput_mbit_per_s": flows.get("goodput_mbit_per_s"),
         "outages": float((run.summary.get("neighbours") or {}).get("outages") or 0),
-        "frozen_percent": _frozen(run),
+        "silent_percent": _silent(run),
     }
     return {SECTION: figures}
 
@@ -163,16 +163,17 @@ def _spans(run: Run, *, kept: bool) -> pl.DataFrame:
     return made.drop_nulls("since_s").select("worker", "since_s", "until_s")
 
 
-def _frozen(run: Run) -> float:
+def _silent(run: Run) -> float:
     """Share of the seconds in which the queue stands still and nobody is answered, in percent.
 
-    A second is *frozen* when the queue hardly changes in length and no DNS query is answered in it
-    nor in the ten seconds before. Seconds count while all clients ask.
+    A second is *silent* when the queue hardly changes in length and no DNS query is answered in it
+    nor in the ten seconds before. Seconds count while all clients ask. It does not tell why: the
+    queue may drop DNS, which `results.frozen` looks for, or the path.
     """
     answers = run.queries.get_column("end_s").filter(run.queries.get_column("attempt") > 0)
     begin, end = float(run.summary["dns"]["dns_phase"]["start_s"]), _all_ask_until(run)
     samples = run.queues.filter(pl.col("link") == BOTTLENECK)
-    seconds = frozen = 0
+    seconds = silent = 0
     heard = sorted(float(value) for value in answers)
     lengths = samples.select("t_s", "backlog_bytes").sort("t_s")
     for second in range(math.ceil(begin) + 10, math.floor(end)):
@@ -183,8 +184,8 @@ def _frozen(run: Run) -> float:
         backlog = part.get_column("backlog_bytes").cast(pl.Float64)
         mean, spread = backlog.mean(), backlog.std()
         if isinstance(mean, float) and isinstance(spread, float) and mean and spread < 0.1 * mean:
-            frozen += 1
-    return 100.0 * frozen / seconds if seconds else 0.0
+            silent += 1
+    return 100.0 * silent / seconds if seconds else 0.0
 
 
 def _all_ask_until(run: Run) -> float:

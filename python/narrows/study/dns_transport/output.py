@@ -42,7 +42,7 @@ _COLUMNS = {
     "cpu_bind_us": "BIND, us",
     "cpu_nsd_us": "NSD, us",
     "cpu_knot_us": "Knot, us",
-    "frozen_percent": "frozen, %",
+    "silent_percent": "silent, %",
     "flagged_percent": "flagged, %",
 }
 """What the report's table shows of a cell."""
@@ -95,7 +95,9 @@ def write(study: Study, folder: Path) -> None:
         seeds=len(study.seeds),
         by=by,
         figures=shown_on_page(drawn),
-        surprises=[_surprise(each) for each in study.surprises],
+        surprises=[_surprise(each) for each in study.surprises.found],
+        comparisons=study.surprises.comparisons,
+        by_chance=study.surprises.by_chance,
         columns=[*(factor.replace("_", " ") for factor in FACTORS), *_COLUMNS.values()],
         names=len(FACTORS),
         cells=[_row(cell) for cell in study.cells.to_dicts()],

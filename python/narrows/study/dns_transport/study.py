@@ -24,8 +24,8 @@ from narrows.results.sweep import SweepRun, canonical
 from narrows.study.dns_transport import cpu
 from narrows.study.dns_transport.design import Block, blocks
 from narrows.study.dns_transport.measure import MEASURED, SECTION
-from narrows.study.dns_transport.pooled import FACTORS
-from narrows.study.dns_transport.surprises import surprises
+from narrows.study.dns_transport.pooled import FACTORS, SHARES, over_queries
+from narrows.study.dns_transport.surprises import Surprises, surprises
 from narrows.study.dns_transport.words import Sentence, sentences
 from narrows.sweeps import Progress, sweep
 
@@ -38,6 +38,9 @@ QUICK_SEEDS = 3
 
 STUDY_FILE = "study.json"
 RUNS_FILE = "runs.parquet"
+
+_RENAMED = {"frozen_percent": "silent_percent"}
+"""Figures that rows of older folders have under another name."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,8 +95,9 @@ class Study:
     def cells(self) -> pl.DataFrame:
         """A row a cell: each figure's mean over seeds, and the ends of its 95 % interval.
 
-        The interval is Student's t over seeds; percentages end at 0 and 100. With one seed there is
-        none. The figures are those of `runs`, with `_low` and `_high` beside them.
+        The interval is Student's t over seeds, and for shares of queries at least Wilson's over the
+        queries; percentages end at 0 and 100. With one seed there is none. The figures are those of
+        `runs`, with `_low` and `_high` beside them.
         """
         rows = []
         for key, part in self.runs.group_by(FACTORS, maintain_order=True):
@@ -101,7 +105,9 @@ class Study:
             row["seeds"] = part.height
             for name in self.figures:
                 values = part.get_column(name).drop_nulls().to_list()
-                row |= _figure(name, values if len(values) == part.height else [])
+                all_there = len(values) == part.height
+                queries = int(part["queries"].sum()) if name in SHARES else 0
+                row |= _figure(name, values if all_there else [], queries)
             rows.append(row)
         return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -111,8 +117,8 @@ class Study:
         return sentences(self.runs)
 
     @cached_property
-    def surprises(self) -> list[dict[str, str | float]]:
-        """Cells that contradict what one would expect, and frozen ones."""
+    def surprises(self) -> Surprises:
+        """Cells that contradict what one would expect, and silent ones."""
         return surprises(self.runs)
 
     def document(self) -> dict[str, Any]:
@@ -130,7 +136,8 @@ class Study:
                 {"for": each.audience, "text": each.text, "headline": each.headline}
                 for each in self.sentences
             ],
-            "surprises": self.surprises,
+            "surprises": self.surprises.found,
+            "comparisons": self.surprises.comparisons,
             "cells": self.cells.to_dicts(),
         }
 
@@ -244,7 +251,9 @@ def _table(part: Block, runs: Sequence[SweepRun]) -> pl.DataFrame:
     for run in runs:
         if not run.complete or SECTION not in run.summary:
             continue
-        figures: Mapping[str, float | None] = run.summary[SECTION]
+        figures: Mapping[str, float | None] = {
+            _RENAMED.get(name, name): value for name, value in run.summary[SECTION].items()
+        }
         names = {**part.fixed, **_levels(part, run)}
         rows.append(
             {
@@ -272,10 +281,10 @@ def _names(part: Block, run: SweepRun) -> str:
     return ", ".join(_levels(part, run).values())
 
 
-def _figure(name: str, values: list[float]) -> dict[str, float | None]:
+def _figure(name: str, values: list[float], queries: int) -> dict[str, float | None]:
     if not values:
         return {name: None, f"{name}_low": None, f"{name}_high": None}
-    interval = t_interval(values)
+    interval = over_queries(t_interval(values), queries)
     if interval.count < 2:
         return {name: interval.mean, f"{name}_low": None, f"{name}_high": None}
     low, high = interval.low, interval.high

@@ -1,6 +1,12 @@
-"""Cells that contradict what one would expect, and cells that were frozen."""
+"""Cells that contradict what one would expect, and cells in which nobody was answered for long.
+
+Many pairs of cells are compared, each at 95 %, so some differ by chance: on one side one in forty.
+"""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -9,15 +15,39 @@ from narrows.study.dns_transport.factors import TRANSPORTS
 from narrows.study.dns_transport.phrases import KEPT, SECOND, base, fewer, transport_title
 from narrows.study.dns_transport.pooled import difference, mean, select
 
-__all__ = ["surprises"]
+__all__ = ["Surprises", "surprises"]
 
 
-def surprises(runs: pl.DataFrame) -> list[dict[str, str | float]]:
+@dataclass
+class Surprises:
+    """What was found, and of how many comparisons."""
+
+    found: list[dict[str, str | float]] = field(default_factory=list)
+    comparisons: int = 0
+    """Pairs of cells that were compared: those with an interval."""
+
+    @property
+    def by_chance(self) -> int:
+        """How many comparisons would be below their interval without any cause."""
+        return math.ceil(self.comparisons * 0.025)
+
+    def note(self, gap: Interval | None, cell: dict[str, str], what: str) -> None:
+        """Counts a comparison, and keeps it if the difference is surely negative and matters."""
+        if gap is None or gap.count < 2:
+            return
+        self.comparisons += 1
+        if fewer(gap):
+            what = f"{what}, points within a second"
+            self.found.append({**cell, "what": what, "value": gap.mean})
+
+
+def surprises(runs: pl.DataFrame) -> Surprises:
     """Cells that contradict what one would expect, where the difference is sure and matters.
 
-    Frozen cells too: those in which the queue stood still for more than a tenth of the time.
+    Silent cells too: those in which nobody was answered, and the queue's length stood still, for
+    more than a tenth of the time. Where the path drops replies that is no surprise.
     """
-    found: list[dict[str, str | float]] = []
+    found = Surprises()
     at = ["queue", "load", "path", "round_trip", "reply", "neighbours"]
     for key, part in runs.group_by(at, maintain_order=True):
         cell = dict(zip(at, map(str, key), strict=True))
@@ -26,21 +56,18 @@ def surprises(runs: pl.DataFrame) -> list[dict[str, str | float]]:
         for one, other, why in pairs:
             gap = difference(part, SECOND, {"transport": one}, {"transport": other})
             if gap is not None:
-                _note(
-                    found,
-                    gap,
-                    {"transport": one, **cell},
-                    f"{why}, against {transport_title(other)}",
+                found.note(
+                    gap, {"transport": one, **cell}, f"{why}, against {transport_title(other)}"
                 )
         for name in part["transport"].unique(maintain_order=True).to_list():
-            frozen = mean(part, "frozen_percent", {"transport": name})
-            if frozen is not None and frozen.mean > 10.0:
-                found.append(
+            silent = mean(part, "silent_percent", {"transport": name})
+            if cell["path"] == "clean" and silent is not None and silent.mean > 10.0:
+                found.found.append(
                     {
                         "transport": str(name),
                         **cell,
-                        "what": "frozen for this share of the time, %",
-                        "value": frozen.mean,
+                        "what": "silent for this share of the time, %",
+                        "value": silent.mean,
                     }
                 )
     plane = select(runs, base())
@@ -51,19 +78,9 @@ def surprises(runs: pl.DataFrame) -> list[dict[str, str | float]]:
             if queue == "fifo":
                 continue
             gap = difference(part, SECOND, {"queue": queue}, {"queue": "fifo"})
-            _note(found, gap, {**cell, "queue": str(queue)}, "worse than FIFO")
+            found.note(gap, {**cell, "queue": str(queue)}, "worse than FIFO")
     for key, part in plane.group_by(("transport", "queue"), maintain_order=True):
         cell = dict(zip(("transport", "queue"), map(str, key), strict=True))
         gap = difference(part, SECOND, {"load": "none"}, {"load": "bursts"})
-        _note(found, gap, cell, "no load is worse than bursts")
+        found.note(gap, cell, "no load is worse than bursts")
     return found
-
-
-def _note(
-    found: list[dict[str, str | float]],
-    gap: Interval | None,
-    cell: dict[str, str],
-    what: str,
-) -> None:
-    if gap is not None and fewer(gap):
-        found.append({**cell, "what": f"{what}, points within a second", "value": gap.mean})

@@ -468,11 +468,14 @@ def _arp(runs: pl.DataFrame) -> list[str]:
         f"UDP, all downloads with ECN, 20 ms: {percent(arp)} of queries are answered without a "
         "retry (the paper: 41.39 %; Linux 6.1 in 14 runs: 39 to 52 %; both with more queries). "
     )
-    frozen = mean(runs, "frozen_percent", {**here, "neighbours": "known"})
+    silent = mean(runs, "silent_percent", {**here, "neighbours": "known"})
     if known.high < arp.low:
         text += f"Without ARP it is {percent(known)}"
-        if frozen is not None and frozen.mean > 50.0:
-            text += f", and the queue stands still {percent(frozen)} of the time"
+        if silent is not None and silent.mean > 50.0:
+            text += (
+                f", and for {percent(silent)} of the time nobody is answered while the queue keeps "
+                "its length"
+            )
         outages = mean(runs, "outages", {**here, "neighbours": "arp"})
         if outages is not None:
             text += (
