@@ -317,7 +317,10 @@ def test_some_combinations_alone(small: dict[str, Any], tmp_path: Path) -> None:
         "complete",
         [2],
     )
+    again = Sweep.load(tmp_path / "s")
+    assert (again.total, [run.run for run in again.runs]) == (1, [run.run for run in other.runs])
     assert len(sweep(small, **told).runs) == 4
+    assert len(Sweep.load(tmp_path / "s").runs) == 4
 
 
 def test_a_function_of_ones_own_measures_runs(small: dict[str, Any]) -> None:

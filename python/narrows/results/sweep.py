@@ -138,12 +138,16 @@ class Sweep:
         document = read_document(path)
         axes = tuple(Axis(axis["key"], tuple(axis["values"])) for axis in document["vary"])
         seeds = tuple(document["seeds"])
+        rows = read_rows(path / ROWS_FILE)
+        if document["only"] is not None:
+            only = frozenset(document["only"])
+            rows = [row for row in rows if row["run"] in only]
         return cls(
             name=document["name"],
             scenario=document["scenario"],
             axes=axes,
             seeds=seeds,
-            runs=in_order(read_rows(path / ROWS_FILE), axes, seeds, path),
+            runs=in_order(rows, axes, seeds, path),
             narrows=document["narrows"],
             backend=document["backend"],
             status=document["status"],
@@ -313,6 +317,7 @@ def read_document(folder: Path) -> dict[str, Any]:
     # Sweeps of early versions do not say it: there was one.
     document.setdefault("backend", "sim")
     document.setdefault("combinations", None)
+    document.setdefault("only", None)
     for key, kind in _KEYS.items():
         if not isinstance(document.get(key), kind):
             raise RunFolderError(path, f"is damaged ({key} is missing or of a wrong type)", _AGAIN)
@@ -325,6 +330,8 @@ def read_document(folder: Path) -> dict[str, Any]:
         for axis in document["vary"]
     ) or not all(type(seed) is int for seed in document["seeds"]):
         raise RunFolderError(path, "is damaged (vary or seeds)", _AGAIN)
+    if not all(isinstance(run, str) for run in document["only"] or []):
+        raise RunFolderError(path, "is damaged (only)", _AGAIN)
     return document
 
 
@@ -403,6 +410,7 @@ _KEYS: dict[str, type | tuple[type, ...]] = {
     "seeds": list,
     "status": str,
     "combinations": (int, NoneType),
+    "only": (list, NoneType),
 }
 
 _AGAIN = "run the sweep again in another folder"

@@ -223,6 +223,8 @@ class Store:
             "vary": [{"key": axis.key, "values": list(axis.values)} for axis in plan.axes],
             "seeds": list(plan.seeds),
             "combinations": None if plan.whole else len(plan.digests),
+            # The folder may hold runs of other parts of the same product.
+            "only": None if plan.whole else sorted(plan.runs),
             "scenario": dict(plan.base),
             "files": dict(files),
         }
