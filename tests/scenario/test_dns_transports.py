@@ -545,6 +545,22 @@ def test_attempts_over_quic_say_so() -> None:
     [
         ([QUIC, "connections = { fast_open = true }"], "connections.fast_open", "is for TCP"),
         ([QUIC, "answers = { fast_open = true }"], "answers.fast_open", "is for TCP"),
+        ([QUIC, "answers = { nagle = true }"], "answers.nagle", "is for TCP"),
+        ([QUIC, 'answers = { writes = "apart" }'], "answers.writes", "is for TCP"),
+        ([QUIC, 'answers = { syncookies = "never" }'], "answers.syncookies", "is for TCP"),
+        ([QUIC, "answers = { synack_retries = 5 }"], "answers.synack_retries", "is for TCP"),
+        ([QUIC, "answers = { max_syn_backlog = 9 }"], "answers.max_syn_backlog", "is for TCP"),
+        (
+            [QUIC, 'answers = { half_query_timeout = "1 s" }'],
+            "answers.half_query_timeout",
+            "is for TCP",
+        ),
+        ([QUIC, 'answers = { on_query = "close" }'], "answers.on_query", "is for TCP"),
+        (
+            [QUIC, 'answers = { tls = { handshake_service = "1 ms" } }'],
+            "answers.tls.handshake_service",
+            "delays no handshake of QUIC",
+        ),
         ([QUIC, 'tcp = { congestion = "reno" }'], "tcp", "is for TCP"),
         (
             [QUIC, "connections = { reuse = true, pipelining = false }"],
@@ -584,6 +600,23 @@ shares_server = "stubs"
         Scenario.parse(TEXT + shared)
     plan = Scenario.parse(TEXT + "answers = { tls = {} }\n" + shared).plan()
     assert plan["applications"][1]["kind"]["dns-server"]["tcp"]["tls"] is not None
+
+
+def test_quic_shares_no_server_whose_handshakes_take_time() -> None:
+    shared = """
+[[dns]]
+name = "more"
+client = "client"
+server = "server"
+queries = 5
+transport = "quic"
+shares_server = "stubs"
+"""
+    slow = 'answers = { tls = { handshake_service = "1 ms" } }\n'
+    with pytest.raises(ScenarioError, match=r"handshake_service of stubs delays no handshake"):
+        Scenario.parse(TEXT + slow + shared)
+    # What is TCP's own is of use to others who ask there.
+    Scenario.parse(TEXT + "answers = { nagle = true, tls = {} }\n" + shared)
 
 
 def test_attempts_over_tls_say_so() -> None:

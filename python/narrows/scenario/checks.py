@@ -332,6 +332,13 @@ def _shared_servers_exist(scenario: Scenario) -> None:
                 "name a group with another server",
                 key,
             )
+        tls = other.answers.tls
+        if dns.transport == "quic" and tls is not None and tls.handshake_service:
+            raise refuse(
+                f"answers.tls.handshake_service of {other.name} delays no handshake of QUIC",
+                "leave it out there, or give this group a server of its own",
+                key,
+            )
         use = dns.connections.tls
         if use is not None and use.early_data and not other.takes_early_data:
             raise refuse(

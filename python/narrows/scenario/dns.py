@@ -51,6 +51,19 @@ _S = 10**12
 _BELOW_DNS = 20 + 8
 
 
+OF_TCP_ALONE = (
+    "fast_open",
+    "half_query_timeout",
+    "max_syn_backlog",
+    "nagle",
+    "on_query",
+    "synack_retries",
+    "syncookies",
+    "writes",
+)
+"""Keys of `answers` that a server which is asked over QUIC makes no use of."""
+
+
 class Dns(Group):
     """A group of resolver workers: each asks, waits, retries, and then asks the next."""
 
@@ -237,7 +250,6 @@ class Dns(Group):
             ("profile", self.profile, f"how {self.profile} speaks QUIC is not known"),
             ("tcp", self.tcp != Tcp(), 'is for TCP, but transport is "quic"'),
             ("connections.fast_open", use.fast_open, 'is for TCP, but transport is "quic"'),
-            ("answers.fast_open", self.answers.fast_open, 'is for TCP, but transport is "quic"'),
             (
                 "connections.pipelining",
                 use.pipelining is False,
@@ -247,6 +259,20 @@ class Dns(Group):
         ):
             if given:
                 raise refuse(why, "leave it out", key)
+        for key in OF_TCP_ALONE:
+            if getattr(self.answers, key) != Answers.model_fields[key].default:
+                raise refuse(
+                    'is for TCP, but transport is "quic"',
+                    "leave it out, or give it to a group that asks over TCP and share its server",
+                    f"answers.{key}",
+                )
+        tls = self.answers.tls
+        if tls is not None and tls.handshake_service:
+            raise refuse(
+                "delays no handshake of QUIC",
+                "leave it out, or name another transport",
+                "answers.tls.handshake_service",
+            )
         if self.shares_server is None and not self.speaks_quic:
             raise refuse(
                 f"how {self.answers.profile} speaks QUIC is not known",

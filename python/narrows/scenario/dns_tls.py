@@ -166,8 +166,8 @@ class TlsAnswers(Table):
     not. The profile's, or 468 B."""
 
     handshake_service: Span = 0
-    """What the answer to a ClientHello takes that offers no session: above all the signature. Not
-    over QUIC."""
+    """What the answer to a ClientHello takes that offers no session: above all the signature.
+    Groups that ask over QUIC refuse it."""
     service: Span | None = None
     """Added to the service time of queries over TLS, HTTPS and QUIC. `tcp_service`, if left out."""
 
