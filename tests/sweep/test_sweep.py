@@ -305,6 +305,18 @@ def lengths(run: Run) -> dict[str, dict[str, float]]:
     return {"mine": {"end_s": run.end_s}}
 
 
+def broken(run: Run) -> dict[str, dict[str, float]]:
+    """A function that expects what no run has."""
+    return {"mine": {"end_s": run.summary["no such section"]}}
+
+
+def test_a_function_that_fails_is_named(small: dict[str, Any]) -> None:
+    found = sweep(small, workers=1, measure="tests.sweep.test_sweep:broken")
+    assert found.status == "failed"
+    (row,) = found.runs
+    assert row.message.startswith("tests.sweep.test_sweep:broken failed: KeyError")
+
+
 def test_some_combinations_alone(small: dict[str, Any], tmp_path: Path) -> None:
     vary = {"queue.limit": ["9000 B", "30000 B"], "traffic.connections": [1, 2]}
     told: dict[str, Any] = {"vary": vary, "out": tmp_path / "s", "workers": 1}

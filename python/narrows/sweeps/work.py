@@ -63,6 +63,7 @@ class Worker:
         self._axes = tuple(Axis(key, tuple(values)) for key, values in job["axes"])
         self._keep = None if job["keep"] is None else Path(job["keep"])
         self._measure = _function(job["measure"])
+        self._measure_name: str = job["measure"] or ""
         self._scenarios: OrderedDict[tuple[int, ...], Scenario] = OrderedDict()
 
     def row(self, item: Item, progress: Callable[[float], object] | None = None) -> dict[str, Any]:
@@ -75,7 +76,7 @@ class Worker:
         try:
             scenario = self._scenario(item.places)
             done, folder = self._run(scenario, item, progress)
-            summary = {**done.summary, **self._measure(done)}
+            summary = {**done.summary, **self._figures(done)}
         except NarrowsError as error:
             return failed_row(item, values, str(error))
         except MemoryError:
@@ -116,6 +117,16 @@ class Worker:
                 return Run.load(folder), name  # another worker was faster
         except RunFolderError as error:
             raise Fatal(str(error)) from None
+
+    def _figures(self, done: Run) -> Mapping[str, Any]:
+        """What the user's function gives of a run."""
+        try:
+            return self._measure(done)
+        except (NarrowsError, MemoryError):
+            raise
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise NarrowsError(f"{self._measure_name} failed: {what}") from error
 
     def _one(
         self,
