@@ -122,6 +122,23 @@ def test_sentences_name_what_was_pooled() -> None:
     assert f"Over all {len(QUEUES)} queues under" in told(runs(both))
 
 
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        (90.0, "DNS first is worth it"),
+        (50.2, "No sure difference of a point or more between DNS first and the same FIFO"),
+        (20.0, "DNS first costs"),
+    ],
+)
+def test_dns_first_is_judged_without_https(first: float, words: str) -> None:
+    queues = {"fifo": {"udp": 50.0, "https-new": 50.0}, "prio": {"udp": first, "https-new": 50.0}}
+    text = told(runs(queues))
+    assert words in text
+    assert "under 120 downloads with ECN over the transports that it knows by their ports" in text
+    (unseen,) = re.findall(r"It does not know DNS over HTTPS.*: (\S+) points", text)
+    assert float(unseen) == 0.0
+
+
 def test_what_lacks_cells_is_not_ranked() -> None:
     # A failure, or an interruption, took RED's new TCP: over FIFO alone it would be the best.
     text = told(

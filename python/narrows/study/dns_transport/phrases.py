@@ -72,16 +72,21 @@ def whole(runs: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
 
 def pooled_over(runs: pl.DataFrame, factor: str) -> str:
     """Which levels of a factor, and which loads, a mean under load is taken over."""
-    plane = select(runs, loaded(runs))
-
-    def named(name: str) -> tuple[list[str], int]:
-        levels = next(each.levels for each in factors() if each.name == name)
-        there = set(plane[name])
-        return [level.title for level in levels if level.name in there], len(levels)
-
-    names, count = named(factor)
+    names, count = _pooled(runs, factor)
     those = f"all {count} {factor}s" if len(names) == count else listed(names)
-    return f"{those} under {listed(named('load')[0])}"
+    return f"{those} {under_loads(runs)}"
+
+
+def under_loads(runs: pl.DataFrame) -> str:
+    """Which loads a mean under load is taken over."""
+    return f"under {listed(_pooled(runs, 'load')[0])}"
+
+
+def _pooled(runs: pl.DataFrame, factor: str) -> tuple[list[str], int]:
+    """The levels of a factor that runs under load have, and how many there are of all."""
+    there = set(select(runs, loaded(runs))[factor])
+    levels = next(each.levels for each in factors() if each.name == factor)
+    return [level.title for level in levels if level.name in there], len(levels)
 
 
 def ranked(runs: pl.DataFrame, factor: str, where: Where) -> list[tuple[str, Interval]]:

@@ -35,6 +35,7 @@ from narrows.study.dns_transport.phrases import (
     ranked,
     title,
     transport_title,
+    under_loads,
     whole,
 )
 from narrows.study.dns_transport.pooled import Where, difference, mean, select
@@ -428,13 +429,14 @@ def _priority(runs: pl.DataFrame) -> list[str]:
         text = f"{NO_SURE_DIFFERENCE} between DNS first and the same FIFO ({points(gap)})"
     if price is not None:
         text += f", and the others' goodput changes by {number(price, 'Mbit/s', signed=True)}"
-    texts = [text + ". It needs ports that say what is DNS: 53 and 853."]
+    text += f", {under_loads(runs)} over the transports that it knows by their ports, 53 and 853"
+    texts = [text + "."]
     hidden = [line.name for line in TRANSPORTS if line.keys["transport"] == "https"]
     where = {**loaded(runs), "transport": hidden}
     unseen = difference(runs, SECOND, {"queue": "prio"}, {"queue": "fifo"}, where)
     if unseen is not None:
         texts.append(
-            "DNS over HTTPS, on port 443 as everything else, is not among what it knows: "
+            "It does not know DNS over HTTPS, which is on port 443 as everything else: "
             f"{points(unseen)}."
         )
     return texts
