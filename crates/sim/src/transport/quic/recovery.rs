@@ -91,7 +91,9 @@ pub(super) fn is_persistent(lost: &[Sent], duration: Span, rtt: &RoundTrip) -> b
     for sent in lost.iter().filter(|sent| sent.at > since) {
         let begins = match first {
             Some(begins) if sent.number == last + 1 => begins,
-            _ => (sent.number, sent.at),
+            _ if sent.eliciting => (sent.number, sent.at),
+            // 7.6.2: both ends of the time ask for an acknowledgement.
+            _ => continue,
         };
         (first, last) = (Some(begins), sent.number);
         if sent.eliciting && sent.at.since(begins.1) > duration {
@@ -159,5 +161,10 @@ mod tests {
         assert!(is_persistent(&lost, Span::from_ms(6_001), &rtt));
         assert!(!is_persistent(&lost, Span::from_ms(7_000), &rtt));
         assert!(!is_persistent(&lost[..3], Span::from_ms(6_001), &rtt));
+        // 7.6.2: a first packet that asks for no acknowledgement does not begin the time.
+        let mut lost = lost;
+        lost[0].eliciting = false;
+        assert!(!is_persistent(&lost, Span::from_ms(6_001), &rtt));
+        assert!(is_persistent(&lost, Span::from_ms(5_900), &rtt));
     }
 }
