@@ -110,11 +110,11 @@ impl<'a, W: Write> Writer<'a, W> {
                 let at = packet.at.as_ps() / 1_000;
                 return blocks::packet(&mut self.out, interface, at, &self.frame, bytes);
             }
-            Frame::Udp { ip_bytes, ce, dns, part } => {
+            Frame::Udp { ip_bytes, ecn, dns, part } => {
                 parted = part;
                 let (source_port, destination_port) = packet.ports;
                 let udp = Transport::Udp(Udp { source_port, destination_port });
-                let headers = self.around(packet, if ce { 0b11 } else { 0 }, udp);
+                let headers = self.around(packet, ecn, udp);
                 match dns {
                     None => {
                         let below = (Ipv4::BYTES + Udp::BYTES) as u16;

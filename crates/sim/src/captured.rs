@@ -36,8 +36,8 @@ pub enum Frame {
     Udp {
         /// IP packet length; of a fragment, that of its whole datagram.
         ip_bytes: u16,
-        /// Whether a queue on the way set Congestion Experienced.
-        ce: bool,
+        /// The ECN field (RFC 3168, section 5).
+        ecn: u8,
         /// The DNS message in it.
         dns: Option<Dns>,
         /// Which part of the datagram it is; `None`: all of it.

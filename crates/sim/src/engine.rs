@@ -346,7 +346,7 @@ impl Simulation {
                 let (offset, more) = packet.offset();
                 Frame::Udp {
                     ip_bytes: datagram.bytes,
-                    ce: packet.ecn() == narrows_qdisc::Ecn::Ce,
+                    ecn: packet.ecn() as u8,
                     dns: (datagram.is_dns() && !datagram.is_quic())
                         .then(|| self.dns_message(datagram))
                         .flatten(),

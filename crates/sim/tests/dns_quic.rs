@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Dialogue, numbers, run, table};
+use narrows_sim::captured::Frame;
 use narrows_sim::plan::dns::client::{self, Kept, Reuse};
 use narrows_sim::plan::dns::server;
 use narrows_sim::table::Column;
@@ -172,6 +173,26 @@ fn packets_are_never_cut() {
     plan.links[first].mtu = 1227;
     let why = plan.check().map_err(|why| why.to_string());
     assert!(why.is_err_and(|why| why.contains("quic: needs links that take packets of 1228 B")));
+}
+
+/// RFC 3168, 5: captures show which packets can be marked.
+#[test]
+fn captures_show_what_can_be_marked() {
+    for (ecn, field) in [(false, 0b00), (true, 0b10)] {
+        let mut plan = dialogue(CLIENT, SERVER, quic::Config { ecn, ..QUIC }).plan();
+        plan.captures = vec![0];
+        let simulation = run(plan);
+        let fields: Vec<_> = simulation
+            .captured(0)
+            .into_iter()
+            .filter_map(|packet| match packet.frame {
+                Frame::Udp { ecn, .. } => Some(ecn),
+                _ => None,
+            })
+            .collect();
+        assert!(fields.len() >= 6, "{fields:?}");
+        assert!(fields.iter().all(|&found| found == field), "{fields:?}");
+    }
 }
 
 #[test]

@@ -188,7 +188,7 @@ pub(crate) fn exchange() -> Vec<Captured> {
         let (query_bytes, reply_bytes) = if socket < 3 { (70, 100) } else { (128, 468) };
         let ip_bytes = if reply { reply_bytes } else { query_bytes };
         let dns = Some(Dns { query, attempt, reply, truncated: false, query_bytes });
-        (!reply, (socket, Frame::Udp { ip_bytes, ce, dns, part: None }))
+        (!reply, (socket, Frame::Udp { ip_bytes, ecn: if ce { 3 } else { 0 }, dns, part: None }))
     };
     let dns = [
         dns(0, 0, 1, false, false),
