@@ -175,9 +175,30 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
 def test_the_servers_do_it_again(path: Path, again: dict[str, Rows]) -> None:
     if capture.is_encrypted(path):
         ours, theirs = (tls_ways(each) for each in (again[path.stem], rows_of(path)))
+        if path.stem.startswith("dnsdist-https"):
+            ours, theirs = without_dates(ours), without_dates(theirs)
         assert ours == theirs
     else:
         assert essence(again[path.stem]) == essence(rows_of(path))
+
+
+def without_dates(
+    ways: dict[tuple[int, str], list[tuple[str, int]]],
+) -> dict[tuple[int, str], list[tuple[str, int]]]:
+    """What does not hang on the moment: dnsdist's replies over HTTPS carry a `date`.
+
+    Its digits take five or six bits each (RFC 7541, appendix B), so that a reply is a byte or two
+    longer at other times. And its SETTINGS come with their acknowledgement or before it, so
+    that nothing but the handshake before them has fixed segments.
+    """
+    return {
+        (number, end): sent[:_HANDSHAKE] if end == "server" else sent
+        for (number, end), sent in ways.items()
+    }
+
+
+_HANDSHAKE = 5
+"""Segments of dnsdist before its SETTINGS: the SYN-ACK and those of the TLS handshake."""
 
 
 def tls_ways(rows: Rows) -> dict[tuple[int, str], list[tuple[str, int]]]:

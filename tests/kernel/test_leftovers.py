@@ -114,6 +114,8 @@ def test_the_next_run_removes_what_a_killed_keeper_left(
     left.mkdir()
     # A process that has the folder's name, as the guest has; its owner is no more.
     sleeper = subprocess.Popen(["sh", "-c", "sleep 60; :", str(left)], start_new_session=True)
+    # A process that has just been started has no command line for a moment.
+    assert gone(lambda: not of_folder(left))
     Workspace(left).owns_group(sleeper.pid)
     (left / "owner").write_text("1 0")
     remove_leftovers()

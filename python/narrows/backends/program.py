@@ -188,8 +188,10 @@ class _Program:
         assert self._process.stdin is not None, "it has a pipe"
         assert self._process.stdout is not None, "it has a pipe"
         try:
-            self._process.stdin.write(line.encode() + b"\n")
-            self._process.stdin.flush()
+            # A program that has ended may have said why before: its answer decides.
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.write(line.encode() + b"\n")
+                self._process.stdin.flush()
             answer = self._process.stdout.readline()
         except OSError:
             raise self._gone() from None
