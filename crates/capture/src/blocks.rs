@@ -25,12 +25,17 @@ pub(crate) fn section_header(out: &mut impl Write, application: &str) -> io::Res
 
 /// Interface Description Block (4.2) of an Ethernet link: its name, its speed, and time stamps in
 /// nanoseconds.
-pub(crate) fn interface(out: &mut impl Write, name: &str, bits_per_s: u64) -> io::Result<()> {
+pub(crate) fn interface(
+    out: &mut impl Write,
+    name: &str,
+    bits_per_s: u64,
+    snaplen: u32,
+) -> io::Result<()> {
     let mut body = Vec::new();
     body.extend(LINKTYPE_ETHERNET.to_le_bytes());
     body.extend(0u16.to_le_bytes());
-    // No limit: packets that are cut short are cut by content, not at a fixed length.
-    body.extend(0u32.to_le_bytes());
+    // Zero: no limit.
+    body.extend(snaplen.to_le_bytes());
     option(&mut body, IF_NAME, name.as_bytes());
     option(&mut body, IF_SPEED, &bits_per_s.to_le_bytes());
     option(&mut body, IF_TSRESOL, &[9]);
@@ -38,14 +43,20 @@ pub(crate) fn interface(out: &mut impl Write, name: &str, bits_per_s: u64) -> io
     block(out, INTERFACE_DESCRIPTION, &[&body])
 }
 
-/// Enhanced Packet Block (4.3): `frame` is what was kept of `original` bytes.
-pub(crate) fn packet(
-    out: &mut impl Write,
-    interface: u32,
-    at_ns: u64,
-    frame: &[u8],
-    original: u32,
-) -> io::Result<()> {
+/// What an Enhanced Packet Block says of a frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) interface: u32,
+    pub(crate) at_ns: u64,
+    /// Its length before it was cut.
+    pub(crate) original: u32,
+    /// Whether it came in at the interface. Otherwise it went out.
+    pub(crate) inbound: bool,
+}
+
+/// Enhanced Packet Block (4.3): `frame` is what was kept.
+pub(crate) fn packet(out: &mut impl Write, told: &Head, frame: &[u8]) -> io::Result<()> {
+    let &Head { interface, at_ns, original, inbound } = told;
     let mut head = [0; 20];
     head[..4].copy_from_slice(&interface.to_le_bytes());
     // The upper half of the time stamp comes first, in either byte order.
@@ -53,7 +64,12 @@ pub(crate) fn packet(
     head[8..12].copy_from_slice(&(at_ns as u32).to_le_bytes());
     head[12..16].copy_from_slice(&length(frame.len())?.to_le_bytes());
     head[16..].copy_from_slice(&original.to_le_bytes());
-    block(out, ENHANCED_PACKET, &[&head, frame])
+    // Bits 0 and 1 (4.3.1): 01 is inbound, 10 outbound.
+    let flags: u32 = if inbound { 0b01 } else { 0b10 };
+    let mut options = Vec::new();
+    option(&mut options, EPB_FLAGS, &flags.to_le_bytes());
+    end_of_options(&mut options);
+    block(out, ENHANCED_PACKET, &[&head, frame, padding(frame.len()), &options])
 }
 
 fn block(out: &mut impl Write, kind: u32, body: &[&[u8]]) -> io::Result<()> {
@@ -98,6 +114,7 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 const LINKTYPE_ETHERNET: u16 = 1;
 const SHB_USERAPPL: u16 = 4;
+const EPB_FLAGS: u16 = 2;
 const IF_NAME: u16 = 2;
 const IF_SPEED: u16 = 8;
 const IF_TSRESOL: u16 = 9;

@@ -1,9 +1,12 @@
 //! Packets to a file.
+//!
+//! A file has an interface for each captured link, or a single one for a place: the end of a link
+//! where packets leave and come. Each packet says in which direction it passed (`epb_flags`).
 
 use std::io::{self, Write};
 
 use narrows_sim::captured::{Captured, Dns, Frame, Quoted, Said};
-use narrows_sim::plan::Plan;
+use narrows_sim::plan::{Capture, Plan};
 use narrows_sim::tcp;
 use narrows_wire::dns;
 use narrows_wire::tcp::{Cookie, Flags, Options, SackBlocks};
@@ -12,20 +15,16 @@ use narrows_wire::{Arp, Ethernet, Ipv4, Mac, Packet, Payload, Tcp, Transport, Ud
 use crate::message::{DnsPacket, Messages};
 use crate::{address, blocks, fragment};
 
-/// The packets of one link as a pcapng file; packets of other links are left out.
+/// What a capture has seen as a pcapng file; packets of other links are left out.
 ///
-/// With `snaplen`, at most so many bytes of each payload without DNS messages are kept, behind all
-/// headers; DNS messages are kept whole, and original lengths are right in any case.
-pub fn pcapng(
-    plan: &Plan,
-    link: usize,
-    packets: &[Captured],
-    messages: Messages,
-    snaplen: Option<u32>,
-) -> Vec<u8> {
-    let mut writer = Writer::new(plan, &[link], messages, snaplen, Vec::new()).expect(VECTOR);
-    for packet in packets.iter().filter(|packet| packet.link as usize == link) {
-        writer.packet(packet).expect(VECTOR);
+/// With a snap length, at most so many bytes of each frame are kept, from the Ethernet header on;
+/// original lengths are right in any case.
+pub fn pcapng(plan: &Plan, capture: &Capture, packets: &[Captured], messages: Messages) -> Vec<u8> {
+    let mut writer = Writer::of(plan, capture, messages, Vec::new()).expect(VECTOR);
+    for packet in packets {
+        if writer.interface(packet.link).is_some() {
+            writer.packet(packet).expect(VECTOR);
+        }
     }
     writer.into_inner()
 }
@@ -38,15 +37,27 @@ pub fn pcapng(
 pub struct Writer<'a, W> {
     plan: &'a Plan,
     out: W,
-    /// Interfaces of the file: links of the plan.
-    links: Vec<usize>,
-    /// Payload bytes to keep.
+    /// Links of the plan, each with the file's interface that sees it.
+    links: Vec<(usize, u32)>,
+    /// Bytes of a frame to keep.
     keep: usize,
     messages: Messages,
     frame: Vec<u8>,
 }
 
 impl<'a, W: Write> Writer<'a, W> {
+    /// Starts a file of what a capture sees, with a single interface.
+    ///
+    /// # Panics
+    ///
+    /// If a link is not in the plan.
+    pub fn of(plan: &'a Plan, capture: &Capture, messages: Messages, out: W) -> io::Result<Self> {
+        let mut writer = Self::begin(plan, messages, capture.snaplen, out)?;
+        writer.add_interface(&capture.name, capture.link, capture.snaplen)?;
+        writer.links.extend(capture.back.map(|back| (back, 0)));
+        Ok(writer)
+    }
+
     /// Starts a file with an interface for each of `links`; for `snaplen` see [`pcapng`].
     ///
     /// # Panics
@@ -57,21 +68,43 @@ impl<'a, W: Write> Writer<'a, W> {
         links: &[usize],
         messages: Messages,
         snaplen: Option<u32>,
+        out: W,
+    ) -> io::Result<Self> {
+        let mut writer = Self::begin(plan, messages, snaplen, out)?;
+        for &link in links {
+            writer.add_interface(&plan.links[link].name, link, snaplen)?;
+        }
+        Ok(writer)
+    }
+
+    fn begin(
+        plan: &'a Plan,
+        messages: Messages,
+        snaplen: Option<u32>,
         mut out: W,
     ) -> io::Result<Self> {
         blocks::section_header(&mut out, concat!("narrows ", env!("CARGO_PKG_VERSION")))?;
-        for &link in links {
-            let link = &plan.links[link];
-            blocks::interface(&mut out, &link.name, link.rate.as_bps())?;
-        }
         Ok(Self {
             plan,
             out,
-            links: links.to_vec(),
+            links: Vec::new(),
             keep: snaplen.map_or(usize::MAX, |bytes| bytes as usize),
             messages,
             frame: Vec::with_capacity(2048),
         })
+    }
+
+    fn add_interface(&mut self, name: &str, link: usize, snaplen: Option<u32>) -> io::Result<()> {
+        // Links are few.
+        self.links.push((link, self.links.len() as u32));
+        let rate = self.plan.links[link].rate;
+        blocks::interface(&mut self.out, name, rate.as_bps(), snaplen.unwrap_or(0))
+    }
+
+    /// Returns the interface that sees a link.
+    fn interface(&self, link: u32) -> Option<u32> {
+        let found = self.links.iter().find(|&&(captured, _)| captured == link as usize);
+        found.map(|&(_, interface)| interface)
     }
 
     /// Writes a packet. An error of the kind `InvalidInput` says that its link is none of the
@@ -81,10 +114,9 @@ impl<'a, W: Write> Writer<'a, W> {
     ///
     /// If it refers to something that is not in the plan.
     pub fn packet(&mut self, packet: &Captured) -> io::Result<()> {
-        let link = packet.link as usize;
-        let Some(interface) = self.links.iter().position(|&captured| captured == link) else {
-            return Err(invalid(format!("link {link} is not among those captured")));
-        };
+        if self.interface(packet.link).is_none() {
+            return Err(invalid(format!("link {} is not among those captured", packet.link)));
+        }
         let message;
         let mut parted = None;
         let mut accurate_ecn = false;
@@ -101,14 +133,12 @@ impl<'a, W: Write> Writer<'a, W> {
                 }
             }
             Frame::Arp { reply, broadcast } => {
-                return self.arp(packet, interface as u32, reply, broadcast);
+                return self.arp(packet, reply, broadcast);
             }
             Frame::TooBig { ip_bytes, router, mtu, quoted } => {
                 self.frame =
                     self.too_big(packet, (ip_bytes, router, mtu), &quoted).map_err(invalid)?;
-                let (interface, bytes) = (interface as u32, self.frame.len() as u32);
-                let at = packet.at.as_ps() / 1_000;
-                return blocks::packet(&mut self.out, interface, at, &self.frame, bytes);
+                return self.write(packet, self.frame.len());
             }
             Frame::Udp { ip_bytes, ecn, dns, part } => {
                 parted = part;
@@ -140,9 +170,20 @@ impl<'a, W: Write> Writer<'a, W> {
             fragment::cut(&mut self.frame, &part);
             original = self.frame.len();
         }
-        // An IP packet and an Ethernet header are far below 4 GiB, interfaces are few.
-        let (interface, original) = (interface as u32, original as u32);
-        blocks::packet(&mut self.out, interface, packet.at.as_ps() / 1_000, &self.frame, original)
+        self.write(packet, original)
+    }
+
+    /// Writes what is kept of the frame, whose length was `original`.
+    fn write(&mut self, packet: &Captured, original: usize) -> io::Result<()> {
+        let head = blocks::Head {
+            interface: self.interface(packet.link).unwrap_or(0),
+            at_ns: packet.at.as_ps() / 1_000,
+            // An IP packet and an Ethernet header are far below 4 GiB.
+            original: original as u32,
+            inbound: packet.inbound,
+        };
+        let kept = &self.frame[..self.frame.len().min(self.keep)];
+        blocks::packet(&mut self.out, &head, kept)
     }
 
     /// Flushes and gives back what was written to.
@@ -170,13 +211,7 @@ impl<'a, W: Write> Writer<'a, W> {
     }
 
     /// ARP between the ends of a link.
-    fn arp(
-        &mut self,
-        packet: &Captured,
-        interface: u32,
-        reply: bool,
-        broadcast: bool,
-    ) -> io::Result<()> {
+    fn arp(&mut self, packet: &Captured, reply: bool, broadcast: bool) -> io::Result<()> {
         let link = &self.plan.links[packet.link as usize];
         let (sender, target) = (link.from, link.to);
         let asked = if broadcast { Mac::default() } else { address::mac(target) };
@@ -187,8 +222,7 @@ impl<'a, W: Write> Writer<'a, W> {
         };
         self.frame.clear();
         arp.write(&mut self.frame);
-        let (at, bytes) = (packet.at.as_ps() / 1_000, self.frame.len() as u32);
-        blocks::packet(&mut self.out, interface, at, &self.frame, bytes)
+        self.write(packet, self.frame.len())
     }
 
     /// A router's message, with as much of the segment as it quotes.

@@ -8,14 +8,14 @@ use common::{DOWN, UP, exchange, messages, plan};
 use narrows_capture::message::{Error, check};
 use narrows_capture::{Writer, address, pcapng};
 use narrows_sim::captured::{Captured, Dns, Frame};
-use narrows_sim::plan::{Kind, Plan, dns::client::Client, dns::exchange::Sizes};
+use narrows_sim::plan::{Capture, Kind, Plan, dns::client::Client, dns::exchange::Sizes};
 use narrows_units::Time;
 use narrows_wire::dns::{Data, Message};
 use narrows_wire::{Ethernet, Received, Transport, checksums_hold, read};
 use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgReader;
 use pcap_file::pcapng::blocks::Block;
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 
 /// Everything that `packets` says, on both links in one file.
@@ -132,22 +132,50 @@ fn assert_same(plan: &Plan, captured: &Captured, received: &Received<'_>) {
 }
 
 #[test]
-fn payloads_are_cut_and_headers_are_not() {
+fn frames_are_cut_to_the_snap_length() {
     let plan = plan();
     let captured = exchange();
     let whole = packets(&both_links(&plan, &captured, None));
-    for keep in [0, 1, 64, 1_447, 1_448, u32::MAX] {
-        let cut = packets(&both_links(&plan, &captured, Some(keep)));
+    for snaplen in [14, 54, 96, 1_513, 1_514, u32::MAX] {
+        let file = both_links(&plan, &captured, Some(snaplen));
+        let cut = packets(&file);
         assert_eq!(cut.len(), whole.len());
-        for ((cut, whole), captured) in cut.iter().zip(&whole).zip(&captured) {
-            let left_out = match captured.frame {
-                Frame::Tcp(segment) => u32::from(segment.len).saturating_sub(keep),
-                Frame::Udp { .. } | Frame::TooBig { .. } | Frame::Arp { .. } => 0,
-            };
+        for (cut, whole) in cut.iter().zip(&whole) {
+            let kept = whole.data.len().min(snaplen as usize);
             assert_eq!(cut.original_len as usize, whole.data.len());
-            assert_eq!(cut.data[..], whole.data[..whole.data.len() - left_out as usize]);
+            assert_eq!(cut.data[..], whole.data[..kept]);
         }
+        let mut reader = PcapNgReader::new(&file[..]).expect("a section header");
+        while reader.next_block().is_some() {}
+        assert!(reader.interfaces().iter().all(|interface| interface.snaplen == snaplen));
     }
+}
+
+/// A place sees both directions at one interface, and says which is which (draft, 4.3.1).
+#[test]
+fn packets_of_a_place_have_their_direction() {
+    let plan = plan();
+    let place = Capture { back: Some(UP), snaplen: Some(60), ..Capture::of(DOWN, "place") };
+    let mut captured = exchange();
+    for packet in &mut captured {
+        packet.inbound = packet.link as usize == UP;
+    }
+    let file = pcapng(&plan, &place, &captured, messages());
+    let packets = packets(&file);
+    assert_eq!(packets.len(), captured.len());
+    for (packet, captured) in packets.iter().zip(&captured) {
+        assert_eq!((packet.interface_id, packet.data.len().min(61)), (0, packet.data.len()));
+        let direction = if captured.inbound { 0b01 } else { 0b10 };
+        assert_eq!(packet.options, [EnhancedPacketOption::Flags(direction)]);
+    }
+    let mut reader = PcapNgReader::new(&file[..]).expect("a section header");
+    while reader.next_block().is_some() {}
+    assert_eq!(reader.interfaces().len(), 1);
+    assert!(
+        reader.interfaces()[0]
+            .options
+            .contains(&InterfaceDescriptionOption::IfName("place".into()))
+    );
 }
 
 #[test]
@@ -156,11 +184,17 @@ fn one_link_of_several() {
     let captured = exchange();
     let of_link =
         |link: usize| captured.iter().filter(|packet| packet.link as usize == link).count();
-    assert_eq!(packets(&pcapng(&plan, DOWN, &captured, messages(), None)).len(), of_link(DOWN));
-    assert_eq!(packets(&pcapng(&plan, UP, &captured, messages(), None)).len(), of_link(UP));
     assert_eq!(
-        pcapng(&plan, UP, &captured, messages(), None),
-        pcapng(&plan, UP, &captured, messages(), None)
+        packets(&pcapng(&plan, &Capture::of(DOWN, "down"), &captured, messages())).len(),
+        of_link(DOWN)
+    );
+    assert_eq!(
+        packets(&pcapng(&plan, &Capture::of(UP, "up"), &captured, messages())).len(),
+        of_link(UP)
+    );
+    assert_eq!(
+        pcapng(&plan, &Capture::of(UP, "up"), &captured, messages()),
+        pcapng(&plan, &Capture::of(UP, "up"), &captured, messages())
     );
 }
 
@@ -181,7 +215,7 @@ fn late_packets_keep_their_time() {
     let at = Time::from_ps(86_400_000_000_000_000);
     let late = Captured { at, ..exchange().swap_remove(1) };
     assert_eq!(
-        packets(&pcapng(&plan, DOWN, &[late], messages(), None))[0].timestamp,
+        packets(&pcapng(&plan, &Capture::of(DOWN, "down"), &[late], messages()))[0].timestamp,
         Duration::from_secs(86_400)
     );
 }

@@ -15,19 +15,19 @@ impl Bytes {
     /// More than any queue holds: "no limit".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// `n` bytes.
+    /// Creates a number of `n` bytes.
     #[inline]
     pub const fn new(n: u64) -> Self {
         Self(n)
     }
 
-    /// The number.
+    /// Returns the number.
     #[inline]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// This less `other`, or zero.
+    /// Returns this minus `other`, or zero.
     #[inline]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -65,7 +65,7 @@ impl AddAssign for Bytes {
 
 impl Sub for Bytes {
     type Output = Self;
-    /// The difference; a negative one is a bug of the caller and panics in debug builds.
+    /// Returns the difference. A negative one is a bug of the caller and panics in debug builds.
     #[inline]
     fn sub(self, other: Self) -> Self {
         Self(self.0 - other.0)

@@ -1,10 +1,10 @@
 //! Physical quantities as types: instants ([`Time`]) and durations ([`Span`]) in integer
 //! picoseconds, [`Rate`] in bits per second, [`Bytes`].
 //!
-//! Integers make a simulation reproducible to the bit, and picoseconds make the time to send
-//! any whole number of bytes exact at the usual link rates (1 byte at 10 Gbit/s is 800 ps).
-//! Two instants cannot be added, and a rate is no number of bytes: mistakes of that kind do
-//! not compile.
+//! Integers make a simulation reproducible to the bit. Picoseconds make the time to send any whole
+//! number of bytes exact at the usual link rates (1 byte at 10 Gbit/s is 800 ps). Two instants
+//! cannot be added, and a rate is not a number of bytes: such mistakes do not compile.
+#![doc = include_str!("../README.md")]
 
 mod bytes;
 mod parse;

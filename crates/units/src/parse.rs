@@ -1,27 +1,27 @@
 //! Quantities as people write them: `"50 ms"`, `"10 Mbit/s"`, `"375000 B"`.
 //!
-//! Decimal digits only (no exponent, no sign), an optional fraction, an optional space, and a
-//! unit that must be there unless the value is zero. The value must be a whole number of base units
-//! (picoseconds, bits per second, bytes); anything finer is refused rather than rounded.
+//! A quantity has decimal digits (no exponent, no sign), an optional fraction, an optional space,
+//! and a unit, which only zero may omit. The value must be a whole number of base units
+//! (picoseconds, bits per second, bytes). Anything finer is refused rather than rounded.
 
 use core::fmt;
 
 use crate::{Bytes, Rate, Span};
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseError {
     /// There is no number at the start.
     NoNumber,
-    /// A number without a unit, where one is needed.
+    /// The number has no unit although it needs one. Carries the possible units.
     NoUnit(&'static str),
-    /// A unit of another kind, or none that exists; carries it and the units that would do.
+    /// The unit is unknown or of another kind. Carries the unit and the possible ones.
     UnknownUnit(String, &'static str),
-    /// More decimals than the base unit can hold.
+    /// The value has more decimals than the base unit can hold.
     TooFine,
-    /// Beyond the largest value that can be held.
+    /// The value is beyond the largest that can be held.
     TooLarge,
-    /// A rate of zero.
+    /// The rate is zero.
     ZeroRate,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-/// A duration: `ps`, `ns`, `us` (or `µs`), `ms`, `s`, `min`, `h`.
+/// Parses a duration: `ps`, `ns`, `us` (or `µs`), `ms`, `s`, `min`, `h`.
 pub fn parse_span(text: &str) -> Result<Span, ParseError> {
     const KNOWN: &str = "ps, ns, us, ms, s, min, h";
     let (number, unit) = split(text)?;
@@ -61,8 +61,8 @@ pub fn parse_span(text: &str) -> Result<Span, ParseError> {
     scaled(number, scale).map(Span::from_ps)
 }
 
-/// A rate: `bit/s`, `kbit/s`, `Mbit/s`, `Gbit/s`, `Tbit/s`, or tc(8)'s `bit`, `kbit`, `mbit`,
-/// `gbit`, `tbit` (powers of ten).
+/// Parses a rate: `bit/s`, `kbit/s`, `Mbit/s`, `Gbit/s`, `Tbit/s`, or tc(8)'s `bit`, `kbit`,
+/// `mbit`, `gbit`, `tbit` (powers of ten).
 pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
     const KNOWN: &str = "bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s";
     let (number, unit) = split(text)?;
@@ -79,7 +79,7 @@ pub fn parse_rate(text: &str) -> Result<Rate, ParseError> {
     Rate::from_bps(scaled(number, scale)?).ok_or(ParseError::ZeroRate)
 }
 
-/// A number of bytes: `B`, `kB`, `MB`, `GB` (powers of ten), `KiB`, `MiB`, `GiB`.
+/// Parses a number of bytes: `B`, `kB`, `MB`, `GB` (powers of ten), `KiB`, `MiB`, `GiB`.
 pub fn parse_bytes(text: &str) -> Result<Bytes, ParseError> {
     const KNOWN: &str = "B, kB, MB, GB, KiB, MiB, GiB";
     let (number, unit) = split(text)?;
@@ -98,7 +98,7 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, ParseError> {
     scaled(number, scale).map(Bytes::new)
 }
 
-/// The number at the start and the unit after it.
+/// Splits a text into the number at its start and the unit after it.
 fn split(text: &str) -> Result<(&str, &str), ParseError> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
@@ -115,7 +115,7 @@ fn is_zero(number: &str) -> bool {
     number.bytes().all(|b| matches!(b, b'0' | b'.'))
 }
 
-/// `number` times `scale`, exactly.
+/// Returns `number` times `scale`, exactly.
 fn scaled(number: &str, scale: u64) -> Result<u64, ParseError> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let fraction = fraction.trim_end_matches('0');

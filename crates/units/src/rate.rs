@@ -1,4 +1,4 @@
-//! Rates, and the time a number of bytes takes at one.
+//! Rates, and the time that a number of bytes takes at a rate.
 
 use core::fmt;
 
@@ -10,11 +10,11 @@ use crate::{Bytes, Span};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rate(core::num::NonZeroU64);
 
-/// A rate prepared for repeated use: picoseconds for each byte, with a fraction of 32 bits, or of
-/// as many as 64 bits leave room for at rates below 1863 bit/s (20 at 1 bit/s).
+/// A rate prepared for repeated use: picoseconds per byte, with a fraction of 32 bits. Below 1863
+/// bit/s, the fraction has as many of these bits as 64 bits leave room for (20 at 1 bit/s).
 ///
-/// The time for `n` bytes is rounded down; the error is below one picosecond for every packet
-/// size, and zero for rates that divide 8 Tbit/s.
+/// The time for `n` bytes is rounded down. The error is below one picosecond for every packet size,
+/// and zero for rates that divide 8 Tbit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     per_byte: u64,
@@ -22,7 +22,7 @@ pub struct Pace {
 }
 
 impl Rate {
-    /// `bps` bits per second; `None` for zero.
+    /// Returns a rate of `bps` bits per second, or `None` for zero.
     #[inline]
     pub const fn from_bps(bps: u64) -> Option<Self> {
         match core::num::NonZeroU64::new(bps) {
@@ -31,13 +31,13 @@ impl Rate {
         }
     }
 
-    /// Bits per second.
+    /// Returns the bits per second.
     #[inline]
     pub const fn as_bps(self) -> u64 {
         self.0.get()
     }
 
-    /// The rate in the form that [`Pace::time_for`] needs.
+    /// Returns the rate in the form that [`Pace::time_for`] needs.
     #[inline]
     pub const fn pace(self) -> Pace {
         const PS_BITS: u128 = 8 * 1_000_000_000_000;
@@ -49,7 +49,7 @@ impl Rate {
         Pace { per_byte: (PS_BITS << fraction_bits).div_ceil(bps) as u64, fraction_bits }
     }
 
-    /// The time to send `bytes` at this rate.
+    /// Returns the time to send `bytes` at this rate.
     #[inline]
     pub const fn time_for(self, bytes: Bytes) -> Span {
         self.pace().time_for(bytes)
@@ -57,7 +57,7 @@ impl Rate {
 }
 
 impl Pace {
-    /// The time to send a frame of `bytes`, which is below a megabyte; rounded down.
+    /// Returns the time to send a frame of `bytes`, which must be below a megabyte; rounded down.
     #[inline]
     pub const fn time_for_frame(self, bytes: u32) -> Span {
         // 2^20 bytes at 1 bit/s: 8.4e18 ps, which 64 bits hold.
@@ -65,7 +65,7 @@ impl Pace {
         Span::from_ps(((self.per_byte as u128 * bytes as u128) >> self.fraction_bits) as u64)
     }
 
-    /// The time to send `bytes`, rounded down to a picosecond; saturates.
+    /// Returns the time to send `bytes`, rounded down to a picosecond. Saturates.
     #[inline]
     pub const fn time_for(self, bytes: Bytes) -> Span {
         let ps = (self.per_byte as u128 * bytes.get() as u128) >> self.fraction_bits;
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn fractional_picoseconds_per_byte_stay_below_one_picosecond_of_error() {
-        // DS1: 8e12 / 1.544e6 = 5181347.1503... ps a byte.
+        // DS1: 8e12 / 1.544e6 = 5181347.1503... ps per byte.
         let ds1 = Rate::from_bps(1_544_000).expect("not zero");
         assert_eq!(ds1.time_for(Bytes::new(1500)), Span::from_ps(7_772_020_725));
         assert_eq!(ds1.time_for(Bytes::new(65_535)), Span::from_ps(339_559_585_492));

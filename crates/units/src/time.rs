@@ -1,7 +1,7 @@
 //! Instants and durations in integer picoseconds.
 //!
-//! A 64-bit count of picoseconds spans 213 days, far beyond any run; arithmetic saturates at
-//! that end rather than wrapping, so that "never" ([`Time::MAX`]) stays "never".
+//! A 64-bit count of picoseconds spans 213 days, far longer than any run. Arithmetic saturates
+//! there rather than wrapping, so "never" ([`Time::MAX`]) stays "never".
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
@@ -26,25 +26,25 @@ impl Time {
     /// Later than every event: "never".
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The instant `ps` picoseconds after the start.
+    /// Returns the instant `ps` picoseconds after the start.
     #[inline]
     pub const fn from_ps(ps: u64) -> Self {
         Self(ps)
     }
 
-    /// Picoseconds since the start.
+    /// Returns the picoseconds since the start.
     #[inline]
     pub const fn as_ps(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the start, for tables and figures (53 bits of precision).
+    /// Returns the seconds since the start, for tables and figures (53 bits of precision).
     #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PS_PER_S as f64
     }
 
-    /// The time since `earlier`, or zero where `earlier` is later.
+    /// Returns the time since `earlier`, or zero if `earlier` is later.
     #[inline]
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
@@ -57,68 +57,68 @@ impl Span {
     /// Longer than any run.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A span of `ps` picoseconds.
+    /// Creates a span of `ps` picoseconds.
     #[inline]
     pub const fn from_ps(ps: u64) -> Self {
         Self(ps)
     }
 
-    /// A span of `ns` nanoseconds.
+    /// Creates a span of `ns` nanoseconds.
     #[inline]
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns * 1_000)
     }
 
-    /// A span of `us` microseconds.
+    /// Creates a span of `us` microseconds.
     #[inline]
     pub const fn from_us(us: u64) -> Self {
         Self(us * 1_000_000)
     }
 
-    /// A span of `ms` milliseconds.
+    /// Creates a span of `ms` milliseconds.
     #[inline]
     pub const fn from_ms(ms: u64) -> Self {
         Self(ms * 1_000_000_000)
     }
 
-    /// A span of `s` seconds.
+    /// Creates a span of `s` seconds.
     #[inline]
     pub const fn from_secs(s: u64) -> Self {
         Self(s * PS_PER_S)
     }
 
-    /// The span nearest to `s` seconds; zero for negative or non-finite values.
+    /// Returns the span nearest to `s` seconds; zero for negative or non-finite values.
     #[inline]
     pub fn from_secs_f64(s: f64) -> Self {
         // `as` saturates and maps NaN to zero.
         Self((s * PS_PER_S as f64).round() as u64)
     }
 
-    /// Picoseconds.
+    /// Returns the picoseconds.
     #[inline]
     pub const fn as_ps(self) -> u64 {
         self.0
     }
 
-    /// Whole microseconds, rounded down.
+    /// Returns the whole microseconds, rounded down.
     #[inline]
     pub const fn as_us(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// Whole milliseconds, rounded down.
+    /// Returns the whole milliseconds, rounded down.
     #[inline]
     pub const fn as_ms(self) -> u64 {
         self.0 / 1_000_000_000
     }
 
-    /// Seconds, for tables and figures.
+    /// Returns the seconds, for tables and figures.
     #[inline]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PS_PER_S as f64
     }
 
-    /// This span less `other`, or zero.
+    /// Returns this span minus `other`, or zero.
     #[inline]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -180,7 +180,7 @@ impl Div<u64> for Span {
 }
 
 impl fmt::Display for Span {
-    /// The largest unit that keeps the value at or above one: `50 ms`, `1.2 us`.
+    /// Prints the largest unit that keeps the value at or above one: `50 ms`, `1.2 us`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(&str, u64); 5] =
             [("s", PS_PER_S), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];

@@ -9,17 +9,18 @@ use crate::Mac;
 /// A request or a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arp {
-    /// A reply; otherwise a request.
+    /// Whether it is a reply. Otherwise it is a request.
     pub reply: bool,
-    /// Who sends it.
+    /// The sender's addresses.
     pub sender: (Mac, Ipv4Addr),
-    /// Whom it asks, or answers. The address that a request asks for is zero.
+    /// The addresses of the host that it asks or answers. In a request, the MAC address asked for
+    /// is zero.
     pub target: (Mac, Ipv4Addr),
 }
 
 impl Arp {
-    /// Appends the frame to `out`, without padding and frame check sequence; a request whose target has
-    /// no MAC address goes to all.
+    /// Appends the frame to `out`, without padding and frame check sequence. A request whose target
+    /// has no MAC address is broadcast.
     pub fn write(&self, out: &mut Vec<u8>) {
         let nobody = self.target.0 == Mac::default();
         let ethernet = Ethernet2Header {

@@ -1,8 +1,8 @@
-//! What a measurement notes of a DNS message, from as many of its bytes as there are.
+//! What a measurement notes about a DNS message, from as many of its bytes as there are.
 //!
-//! [`dns::Message`](crate::dns::Message) reads a whole message or none. A watcher of the network has
-//! messages that were cut short or that make no sense beyond their header, and wants what can be
-//! read. It reads millions, so nothing here allocates but the texts that it is asked for.
+//! [`dns::Message`](crate::dns::Message) reads a whole message or none. A network monitor sees
+//! messages that were cut short or are invalid beyond their header, and wants whatever can be read.
+//! It reads millions of them, so nothing here allocates except the texts that it asks for.
 
 use core::fmt::Write as _;
 
@@ -11,61 +11,62 @@ use domain::base::iana::{Class, OptRcode, Rtype};
 use domain::base::opt::{Nsid, OptRecord};
 use domain::rdata::Txt;
 
-/// The header and the question of a DNS message, and where its rest can be read.
+/// The header and the question of a DNS message, from which the rest can be read.
 #[derive(Clone, Copy, Debug)]
 pub struct Brief<'a> {
     message: &'a Message<[u8]>,
 }
 
 impl<'a> Brief<'a> {
-    /// A message of at least a header (RFC 1035, section 4.1.1).
+    /// Reads a message that has at least a header (RFC 1035, section 4.1.1).
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         Message::from_slice(bytes).ok().map(|message| Self { message })
     }
 
-    /// Tells replies to different queries apart.
+    /// Returns the number that tells replies to different queries apart.
     pub fn id(&self) -> u16 {
         self.message.header().id()
     }
 
-    /// Whether it is a reply (QR).
+    /// Returns whether it is a reply (QR).
     pub fn reply(&self) -> bool {
         self.message.header().qr()
     }
 
-    /// The kind of query; 0 is a standard one.
+    /// Returns the kind of query; 0 is a standard one.
     pub fn opcode(&self) -> u8 {
         self.message.header().opcode().to_int()
     }
 
-    /// Whether it was cut short for UDP (TC).
+    /// Returns whether it was cut short for UDP (TC).
     pub fn truncated(&self) -> bool {
         self.message.header().tc()
     }
 
-    /// Records in the answer section, as the header says.
+    /// Returns the number of records in the answer section, according to the header.
     pub fn answers(&self) -> u16 {
         self.message.header_counts().ancount()
     }
 
-    /// Questions, as the header says.
+    /// Returns the number of questions, according to the header.
     pub fn questions(&self) -> u16 {
         self.message.header_counts().qdcount()
     }
 
-    /// Appends the response code's name (IANA's): the upper bits of EDNS included where the OPT
-    /// record can be read, `RCODE23` where it has no name.
+    /// Appends the response code's name (IANA's), or `RCODE3000` if it has none. The code includes
+    /// the upper bits from EDNS if the OPT record can be read.
     pub fn write_rcode(&self, to: &mut String) {
         write_code_name(self.rcode_with(self.edns().as_ref()), to);
     }
 
-    /// The response code's number, as [`Brief::write_rcode`] has it, and what [`Brief::site`] says.
+    /// Returns the response code that [`Brief::write_rcode`] names, and the text of
+    /// [`Brief::site`].
     pub fn rcode_and_site(&self) -> (u16, Option<String>) {
         let edns = self.edns();
         (self.rcode_with(edns.as_ref()), self.site_with(edns.as_ref()))
     }
 
-    /// The OPT record. Looking for it goes through all records before it.
+    /// Returns the OPT record. The search goes through all records before it.
     fn edns(&self) -> Option<OptRecord<&'a [u8]>> {
         if self.message.header_counts().arcount() == 0 {
             return None;
@@ -79,8 +80,8 @@ impl<'a> Brief<'a> {
         code.to_int()
     }
 
-    /// Appends the first question's name, with its last dot, and gives its type's number and its
-    /// class's. `None`, and nothing is appended, where there is none that can be read.
+    /// Appends the first question's name, with its final dot. Returns the numbers of its type and
+    /// class. If no question can be read, returns `None` and appends nothing.
     pub fn question(&self, name: &mut String) -> Option<(u16, u16)> {
         if let Some(found) = self.plain_question(name) {
             return Some(found);
@@ -94,8 +95,8 @@ impl<'a> Brief<'a> {
         Some((question.qtype().to_int(), question.qclass().to_int()))
     }
 
-    /// Which machine answered: the text of `hostname.bind`, `id.server` and their like (RFC 4892),
-    /// or the name server identifier (RFC 5001).
+    /// Returns which machine answered: the text of `hostname.bind`, `id.server` and similar names
+    /// (RFC 4892), or the name server identifier (RFC 5001).
     pub fn site(&self) -> Option<String> {
         self.site_with(self.edns().as_ref())
     }
@@ -115,8 +116,8 @@ impl<'a> Brief<'a> {
         (!octets.is_empty()).then(|| printable(octets))
     }
 
-    /// The same as [`Brief::question`] for names of letters, digits, hyphens and underlines, which
-    /// nearly all are; `None` for others, and where the question is damaged.
+    /// Does the same as [`Brief::question`] for names of letters, digits, hyphens and underscores,
+    /// which nearly all names are. Returns `None` for others, and if the question is damaged.
     fn plain_question(&self, name: &mut String) -> Option<(u16, u16)> {
         if self.questions() == 0 {
             return None;
@@ -130,7 +131,7 @@ impl<'a> Brief<'a> {
     }
 }
 
-/// Appends a name that stands before its type and class, as far as it is plain.
+/// Appends the name that precedes its type and class, as long as it is plain.
 fn plain_question(mut rest: &[u8], name: &mut String) -> Option<(u16, u16)> {
     let start = name.len();
     loop {
@@ -156,14 +157,14 @@ fn plain_question(mut rest: &[u8], name: &mut String) -> Option<(u16, u16)> {
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
-/// A record type's name, `TYPE65280` where it has none (RFC 3597).
+/// Returns a record type's name, or `TYPE65280` if it has none (RFC 3597).
 pub fn type_name(number: u16) -> String {
     Rtype::from_int(number).to_string()
 }
 
-/// Appends a response code's name, `RCODE23` where it has none.
+/// Appends a response code's name, or `RCODE3000` if it has none.
 ///
-/// Notify and update use the same numbers under other names; these are RFC 1035's.
+/// Notify and update use the same numbers with other names; these are RFC 1035's.
 pub fn write_code_name(number: u16, to: &mut String) {
     match OptRcode::masked_from_int(number).to_mnemonic_str() {
         Some(name) => to.push_str(name),
@@ -171,11 +172,11 @@ pub fn write_code_name(number: u16, to: &mut String) {
     }
 }
 
-/// A name has at most 255 octets (RFC 1035, section 2.3.4): one for each label's length and the
-/// root's, so 254 characters with the last dot.
+/// The longest name as text, without its final dot. A name has at most 255 octets (RFC 1035,
+/// section 2.3.4), including one for the length of each label and of the root.
 const MAX_TEXT: usize = 253;
 
-/// ASCII as it is; other octets as `\ddd` (RFC 1035, section 5.1).
+/// Returns ASCII unchanged, and other octets as `\ddd` (RFC 1035, section 5.1).
 fn printable(octets: &[u8]) -> String {
     let mut text = String::with_capacity(octets.len());
     for &octet in octets {

@@ -1,9 +1,9 @@
 //! DNS messages (RFC 1035, section 4) with EDNS (RFC 6891) and its padding option (RFC 7830).
 //!
 //! [`Message`] holds what narrows looks at: the header, at most one question (RFC 9619 allows no
-//! more), the records of the answer and authority sections, and EDNS. Records of types that we do
-//! not know keep only their type, other records of the additional section and other EDNS options
-//! are left out; such a message can be read but not written as it was.
+//! more), the records of the answer and authority sections, and EDNS. Records of unknown types keep
+//! only their type. Other records of the additional section, and other EDNS options, are omitted.
+//! Such a message can be read, but not written as it was.
 
 use core::fmt;
 use std::net::Ipv4Addr;
@@ -23,21 +23,21 @@ pub type Name = base::Name<Vec<u8>>;
 /// A DNS message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Tells replies to different queries apart.
+    /// The number that tells replies to different queries apart.
     pub id: u16,
-    /// A reply (QR); otherwise a query.
+    /// Whether it is a reply (QR). Otherwise it is a query.
     pub reply: bool,
     /// The kind of query; 0 is a standard one.
     pub opcode: u8,
-    /// The answer comes from an authority for the name (AA).
+    /// Whether the answer comes from an authority for the name (AA).
     pub authoritative: bool,
-    /// The message was cut short: ask again over TCP (TC).
+    /// Whether the message was cut short, so that the client should ask again over TCP (TC).
     pub truncated: bool,
-    /// Recursion is desired (RD).
+    /// Whether recursion is desired (RD).
     pub recursion_desired: bool,
-    /// Recursion is available (RA).
+    /// Whether recursion is available (RA).
     pub recursion_available: bool,
-    /// Response code; above 15 only with EDNS.
+    /// The response code; above 15 only with EDNS.
     pub rcode: u16,
     /// The question.
     pub question: Option<Question>,
@@ -45,7 +45,7 @@ pub struct Message {
     pub answers: Vec<Record>,
     /// The authority section.
     pub authority: Vec<Record>,
-    /// EDNS; `None` where the sender does not know it.
+    /// EDNS; `None` if the sender does not use it.
     pub edns: Option<Edns>,
 }
 
@@ -63,11 +63,11 @@ pub struct Question {
 /// A resource record of the answer or authority section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Whose record it is.
+    /// The name that it belongs to.
     pub name: Name,
     /// The class; 1 is the Internet.
     pub class: u16,
-    /// For how many seconds it may be cached.
+    /// How many seconds it may be cached.
     pub ttl: u32,
     /// Type and data.
     pub data: Data,
@@ -83,7 +83,7 @@ pub enum Data {
     /// The start of a zone (RFC 1035, section 3.3.13); its last field is the TTL of negative
     /// answers (RFC 2308).
     Soa(Box<Soa>),
-    /// Something else; the type.
+    /// Other data; only the type is kept.
     Other(u16),
 }
 
@@ -92,30 +92,30 @@ pub enum Data {
 pub struct Soa {
     /// The primary name server.
     pub mname: Name,
-    /// The mailbox of who is responsible.
+    /// The mailbox of the person responsible.
     pub rname: Name,
     /// The zone's version.
     pub serial: u32,
     /// Seconds between a secondary's refreshes.
     pub refresh: u32,
-    /// Seconds to the next attempt after a failed refresh.
+    /// Seconds until the next attempt after a failed refresh.
     pub retry: u32,
-    /// Seconds after which a secondary without refresh is no longer an authority.
+    /// Seconds after which a secondary without a refresh is no longer an authority.
     pub expire: u32,
     /// Seconds for which a negative answer may be cached.
     pub minimum: u32,
 }
 
-/// What the OPT record says.
+/// The content of the OPT record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edns {
-    /// The largest UDP payload that the sender takes.
+    /// The largest UDP payload that the sender accepts.
     pub udp_payload: u16,
-    /// The version; 0.
+    /// The version, 0.
     pub version: u8,
-    /// The sender wants DNSSEC records (DO).
+    /// Whether the sender wants DNSSEC records (DO).
     pub dnssec_ok: bool,
-    /// The padding option's length, without the four octets of its own header.
+    /// The length of the padding option, without the four octets of its own header.
     pub padding: Option<u16>,
 }
 
@@ -132,17 +132,17 @@ pub mod kind {
 /// The Internet class.
 pub const CLASS_IN: u16 = 1;
 
-/// A message header's length in bytes.
+/// The length of a message header in bytes.
 pub const HEADER_BYTES: usize = 12;
 
-/// An OPT record's length in bytes, without options.
+/// The length of an OPT record without options, in bytes.
 pub const OPT_BYTES: usize = 11;
 
 /// The length of an EDNS option's own header in bytes.
 pub const OPTION_BYTES: usize = 4;
 
 impl Message {
-    /// Reads a message. Bytes after its last record are let pass.
+    /// Reads a message. Bytes after its last record are ignored.
     pub fn read(bytes: &[u8]) -> Result<Self, ReadError> {
         let message = base::Message::from_octets(bytes).map_err(|_| ReadError::Short)?;
         let header = message.header();
@@ -205,7 +205,7 @@ impl Message {
         })
     }
 
-    /// The message's bytes, with compressed names.
+    /// Returns the message's bytes, with compressed names.
     pub fn write(&self) -> Result<Vec<u8>, WriteError> {
         let target = StaticCompressor::new(Vec::with_capacity(512));
         let mut builder = MessageBuilder::from_target(target).map_err(|_| WriteError::TooLong)?;
@@ -244,7 +244,7 @@ impl Message {
             edns.push(&mut builder, self.rcode)?;
         }
         let bytes = builder.finish().into_target();
-        // What TCP's length field (RFC 1035, section 4.2.2) and UDP can carry.
+        // The most that TCP's length field (RFC 1035, section 4.2.2) and UDP can carry.
         if bytes.len() > usize::from(u16::MAX) { Err(WriteError::TooLong) } else { Ok(bytes) }
     }
 }
@@ -306,14 +306,14 @@ impl Edns {
     }
 }
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// They end within the header.
     Short,
-    /// More than one question (RFC 9619); how many.
+    /// There is more than one question (RFC 9619). Carries their number.
     Questions(u16),
-    /// More than one OPT record (RFC 6891, section 6.1.1).
+    /// There is more than one OPT record (RFC 6891, section 6.1.1).
     Opts,
     /// This part cannot be read.
     Malformed(&'static str),
@@ -343,7 +343,7 @@ pub enum WriteError {
     Rcode,
     /// Text without a string, or with one above 255 bytes.
     Text,
-    /// A record of a type whose data we do not know; the type.
+    /// A record has a type whose data we do not know. Carries the type.
     OtherType(u16),
 }
 
@@ -364,13 +364,13 @@ impl fmt::Display for WriteError {
 impl core::error::Error for WriteError {}
 
 impl From<PushError> for WriteError {
-    /// Counts and the buffer overflow only in messages that are too long.
+    /// Counts and the buffer only overflow in messages that are too long.
     fn from(_: PushError) -> Self {
         Self::TooLong
     }
 }
 
-/// The records of a section, of which `part` is the name in errors.
+/// Reads the records of a section. `part` is its name in errors.
 fn records(
     section: &mut RecordSection<'_, &[u8]>,
     part: &'static str,
@@ -390,7 +390,7 @@ fn records(
     Ok(records)
 }
 
-/// A record's data; `None` if it is malformed.
+/// Returns a record's data, or `None` if it is malformed.
 fn data(record: &ParsedRecord<'_, &[u8]>) -> Option<Data> {
     Some(match record.rtype() {
         Rtype::A => Data::A(record.to_record::<rdata::A>().ok()??.data().addr()),
@@ -420,8 +420,8 @@ fn data(record: &ParsedRecord<'_, &[u8]>) -> Option<Data> {
     })
 }
 
-/// The length of an OPT record's padding option, if it has one; the outer `None` if the record is
-/// malformed.
+/// Returns the length of an OPT record's padding option, if it has one. The outer `None` means that
+/// the record is malformed.
 fn padding(record: &ParsedRecord<'_, &[u8]>) -> Option<Option<u16>> {
     let record = record.to_record::<base::opt::Opt<_>>().ok()??;
     let mut padding = None;

@@ -23,6 +23,6 @@ pub struct Ethernet {
 }
 
 impl Ethernet {
-    /// The header's length in bytes.
+    /// The length of the header in bytes.
     pub const BYTES: usize = 14;
 }

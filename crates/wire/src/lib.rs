@@ -2,10 +2,10 @@
 //! TCP with its options, UDP, and DNS messages.
 //!
 //! A value holds the meaning, not the bytes: lengths, offsets and checksums are computed when it is
-//! written and checked when it is read. What others have sent is an error where it makes no sense,
-//! never a panic. The octets themselves are left to etherparse and domain, which are fuzzed and
-//! well kept; what they do not do is here (TCP options that we do not know, payloads of zeros that
-//! need no bytes, captures that were cut short).
+//! written and checked when it is read. Invalid bytes from others cause an error, never a panic.
+//! The octets themselves are left to etherparse and domain, which are fuzzed and well maintained.
+//! This crate adds what they lack: unknown TCP options, payloads of zeros that need no bytes, and
+//! captures that were cut short.
 //!
 //! ```
 //! use narrows_wire::{Ethernet, Ipv4, Mac, Packet, Payload, Transport, Udp};

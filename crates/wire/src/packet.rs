@@ -33,7 +33,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The header's length in bytes.
+    /// Returns the length of the header in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Tcp(tcp) => tcp.bytes(),
@@ -42,17 +42,17 @@ impl Transport {
     }
 }
 
-/// What a packet to be written carries.
+/// The payload of a packet to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload<'a> {
     /// These bytes.
     Bytes(&'a [u8]),
-    /// So many bytes, all zero: what a simulator that carries no data sends.
+    /// This many bytes, all zero: the payload of a simulator that carries no data.
     Zeros(u16),
 }
 
 impl Payload<'_> {
-    /// Its length in bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> usize {
         match *self {
             Self::Bytes(bytes) => bytes.len(),
@@ -60,20 +60,21 @@ impl Payload<'_> {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 impl Packet {
-    /// The length of all headers in bytes.
+    /// Returns the length of all headers in bytes.
     pub fn header_bytes(&self) -> usize {
         Ethernet::BYTES + Ipv4::BYTES + self.transport.bytes()
     }
 
-    /// Appends the frame to `out`, with at most `keep` bytes of the payload; lengths and checksums
-    /// are those of the whole frame. Gives the whole frame's length. `out` is as before on errors.
+    /// Appends the frame to `out`, with at most `keep` bytes of the payload. Lengths and checksums
+    /// are those of the whole frame. Returns the whole frame's length. On errors, `out` is
+    /// unchanged.
     pub fn write(
         &self,
         payload: Payload<'_>,
@@ -128,15 +129,15 @@ impl Packet {
                 .to_bytes(),
             ),
         }
-        // Zeros add nothing to a sum, so a payload of them needs no bytes (RFC 1071).
+        // Zeros add nothing to a sum, so a payload of zeros needs no bytes (RFC 1071).
         let mut sum = pseudo_header(ip.source, ip.destination, protocol, transport_len)
             .add_slice(&out[transport_at..]);
         if let Payload::Bytes(bytes) = payload {
-            // Headers are a multiple of two long: the payload starts on a word's boundary.
+            // The headers' length is a multiple of two, so the payload starts on a word boundary.
             sum = sum.add_slice(bytes);
         }
-        // `ones_complement` gives the sum in the order of the octets in memory. UDP says "no
-        // checksum" with zero and so sends ones instead (RFC 768); TCP knows no such case.
+        // `ones_complement` returns the sum in the order of the octets in memory. In UDP, zero
+        // means "no checksum", so ones are sent instead (RFC 768); TCP has no such case.
         let (offset, checksum) = match self.transport {
             Transport::Tcp(_) => (TCP_CHECKSUM_AT, sum.ones_complement()),
             Transport::Udp(_) => (UDP_CHECKSUM_AT, sum.to_ones_complement_with_no_zero()),
@@ -158,21 +159,21 @@ impl Packet {
 pub struct Received<'a> {
     /// Its headers.
     pub packet: Packet,
-    /// As much of the payload as the bytes hold; a trailer of the link layer is left out.
+    /// The part of the payload that the bytes hold, without a trailer of the link layer.
     pub payload: &'a [u8],
-    /// The payload's length as the headers have it: more than `payload` holds if the capture was
-    /// cut short.
+    /// The payload's length according to the headers. `payload` holds less if the capture was cut
+    /// short.
     pub payload_len: u16,
 }
 
-/// Reads a frame. Checksums are not looked at: see [`checksums_hold`].
+/// Reads a frame without checking its checksums; see [`checksums_hold`].
 pub fn read(frame: &[u8]) -> Result<Received<'_>, ReadError> {
     let ethernet = Ethernet2HeaderSlice::from_slice(frame).map_err(|_| ReadError::Truncated)?;
     if ethernet.ether_type() != EtherType::IPV4 {
         return Err(ReadError::NotIpv4(ethernet.ether_type().0));
     }
     let rest = &frame[Ethernet::BYTES..];
-    // Told apart here because etherparse gives both as errors of the same kind.
+    // Distinguished here because etherparse returns both as the same kind of error.
     let Some(first) = rest.first() else { return Err(ReadError::Truncated) };
     let header_bytes = usize::from(first & 0xf) * 4;
     if first >> 4 != 4 || header_bytes < Ipv4::BYTES {
@@ -196,7 +197,7 @@ pub fn read(frame: &[u8]) -> Result<Received<'_>, ReadError> {
         IpNumber::UDP => {
             let udp = UdpHeaderSlice::from_slice(rest)
                 .map_err(|_| short_or(ReadError::BadUdpLength, transport_len, Udp::BYTES))?;
-            // The UDP length may leave a surplus area, which is no payload (RFC 768).
+            // The UDP length may leave a surplus area, which is not payload (RFC 768).
             let length = udp.length();
             if usize::from(length) < Udp::BYTES || length > transport_len {
                 return Err(ReadError::BadUdpLength);
@@ -206,7 +207,7 @@ pub fn read(frame: &[u8]) -> Result<Received<'_>, ReadError> {
         }
         other => return Err(ReadError::OtherProtocol(other.0)),
     };
-    // Holds by the checks above: the header fits into both lengths.
+    // The checks above ensure that the header fits into both lengths.
     let payload_len = transport_len - header_bytes as u16;
     let payload = &rest[header_bytes..];
     Ok(Received {
@@ -230,8 +231,9 @@ pub fn read(frame: &[u8]) -> Result<Received<'_>, ReadError> {
     })
 }
 
-/// Whether the IPv4 header's checksum and the transport's hold (RFC 1071). A UDP checksum of zero
-/// means that there is none. A frame that was cut short is [`ReadError::Truncated`].
+/// Returns whether the checksums of the IPv4 header and of the transport are right (RFC 1071). A
+/// UDP checksum of zero means that there is none. A frame that was cut short is
+/// [`ReadError::Truncated`].
 pub fn checksums_hold(frame: &[u8]) -> Result<bool, ReadError> {
     let received = read(frame)?;
     let ip = &frame[Ethernet::BYTES..];
@@ -248,7 +250,7 @@ pub fn checksums_hold(frame: &[u8]) -> Result<bool, ReadError> {
     let header = Sum16BitWords::new().add_slice(&ip[..ip_bytes]).ones_complement() == 0;
     let none = protocol == IpNumber::UDP && segment[UDP_CHECKSUM_AT..][..2] == [0, 0];
     let Ipv4 { source, destination, .. } = received.packet.ip;
-    // At most the IP packet's total length, which is a u16.
+    // This is at most the IP packet's total length, a u16.
     let sum = pseudo_header(source, destination, protocol, segment.len() as u16).add_slice(segment);
     Ok(header && (none || sum.ones_complement() == 0))
 }
@@ -258,19 +260,19 @@ pub fn checksums_hold(frame: &[u8]) -> Result<bool, ReadError> {
 pub enum ReadError {
     /// The bytes end within a header (or, for checksums, within the packet).
     Truncated,
-    /// The frame carries something else; the EtherType.
+    /// The frame carries something else. Carries the EtherType.
     NotIpv4(u16),
-    /// Version, header length or total length of the IPv4 header make no sense.
+    /// The version, header length or total length of the IPv4 header is invalid.
     BadIpHeader,
-    /// A fragment; narrows does not reassemble.
+    /// It is a fragment; narrows does not reassemble.
     Fragment,
-    /// The packet carries neither TCP nor UDP; the protocol's number.
+    /// The packet carries neither TCP nor UDP. Carries the protocol's number.
     OtherProtocol(u8),
-    /// The TCP header's data offset makes no sense.
+    /// The TCP header's data offset is invalid.
     BadDataOffset,
     /// A TCP option has a wrong length.
     BadOption(OptionError),
-    /// The UDP header's length makes no sense.
+    /// The length in the UDP header is invalid.
     BadUdpLength,
 }
 
@@ -294,9 +296,9 @@ impl core::error::Error for ReadError {}
 /// Why a packet cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteError {
-    /// The IP packet would be longer than 65535 bytes; its length.
+    /// The IP packet would be longer than 65535 bytes. Carries its length.
     TooLong(usize),
-    /// The TCP options need more than 40 bytes; their length.
+    /// The TCP options need more than 40 bytes. Carries their length.
     OptionsTooLong(usize),
 }
 
@@ -333,7 +335,8 @@ fn write_tcp(tcp: &Tcp, out: &mut Vec<u8>) {
     out[at + TCP_DATA_OFFSET_AT] = words << 4;
 }
 
-/// The header at the start of `segment` and its length; `whole` is the segment's length by IP.
+/// Returns the header at the start of `segment` and its length. `whole` is the segment's length
+/// according to IP.
 fn read_tcp(segment: &[u8], whole: u16) -> Result<(Tcp, usize), ReadError> {
     let Some(&offset) = segment.get(TCP_DATA_OFFSET_AT) else {
         return Err(short_or(ReadError::BadDataOffset, whole, TCP_MIN_BYTES));
@@ -356,13 +359,13 @@ fn read_tcp(segment: &[u8], whole: u16) -> Result<(Tcp, usize), ReadError> {
     Ok((tcp, bytes))
 }
 
-/// `error` where the packet itself is too short for a header, [`ReadError::Truncated`] where only
-/// the capture is.
+/// Returns `error` if the packet itself is too short for a header, and [`ReadError::Truncated`] if
+/// only the capture is.
 fn short_or(error: ReadError, whole: u16, header: usize) -> ReadError {
     if usize::from(whole) < header { error } else { ReadError::Truncated }
 }
 
-/// The sum over the pseudo header (RFC 9293, section 3.1; RFC 768).
+/// Returns the sum over the pseudo header (RFC 9293, section 3.1; RFC 768).
 fn pseudo_header(
     source: Ipv4Addr,
     destination: Ipv4Addr,

@@ -38,7 +38,7 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// The header's length in bytes, with padded options.
+    /// Returns the length of the header in bytes, with padded options.
     pub fn bytes(&self) -> usize {
         20 + self.options.bytes()
     }
@@ -57,16 +57,16 @@ impl Flags {
     pub const RST: u8 = 0x04;
     /// Push.
     pub const PSH: u8 = 0x08;
-    /// The acknowledgement number holds.
+    /// The acknowledgement number is valid.
     pub const ACK: u8 = 0x10;
-    /// The urgent pointer holds.
+    /// The urgent pointer is valid.
     pub const URG: u8 = 0x20;
     /// ECN echo (RFC 3168, section 6.1).
     pub const ECE: u8 = 0x40;
     /// Congestion window reduced (RFC 3168, section 6.1).
     pub const CWR: u8 = 0x80;
 
-    /// Whether all of `flags` are set.
+    /// Returns whether all of `flags` are set.
     pub const fn has(self, flags: u8) -> bool {
         self.0 & flags == flags
     }
@@ -77,7 +77,7 @@ impl Flags {
 pub struct Options {
     /// Maximum segment size.
     pub mss: Option<u16>,
-    /// Window scale: a shift count, above 14 to be taken as 14 (RFC 7323, section 2.3).
+    /// The window scale, a shift count. Treat values above 14 as 14 (RFC 7323, section 2.3).
     pub window_scale: Option<u8>,
     /// Whether SACK may be used.
     pub sack_permitted: bool,
@@ -90,7 +90,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The options' length in bytes, padded to a multiple of four.
+    /// Returns the options' length in bytes, padded to a multiple of four.
     pub fn bytes(&self) -> usize {
         let mss = if self.mss.is_some() { 4 } else { 0 };
         let shared = match (self.timestamps, self.sack_permitted) {
@@ -158,7 +158,7 @@ impl Options {
                 [kind, length, ..] => (kind, usize::from(length)),
                 [kind] => return Err(OptionError { kind }),
             };
-            // The length counts the octets of kind and length themselves.
+            // The length includes the octets of kind and length.
             if length < 2 || length > field.len() {
                 return Err(OptionError { kind });
             }
@@ -168,8 +168,9 @@ impl Options {
         }
     }
 
-    /// Reads an options field as Linux does (`tcp_parse_options`, `net/ipv4/tcp_input.c`, 6.1): an
-    /// option that does not fit ends the reading, one of a wrong length and an MSS of 0 are skipped.
+    /// Reads an options field as Linux does (`tcp_parse_options`, `net/ipv4/tcp_input.c`, 6.1). An
+    /// option that does not fit ends the reading. Options of a wrong length and an MSS of 0 are
+    /// skipped.
     pub fn read_leniently(mut field: &[u8]) -> Self {
         let mut options = Self::default();
         loop {
@@ -178,7 +179,8 @@ impl Options {
                 [kind, length, ..] if kind != END && (2..=field.len()).contains(&length.into()) => {
                     let (option, rest) = field.split_at(length.into());
                     if option != [MSS, 4, 0, 0] {
-                        // `None` is a wrong length, of which only SACK blocks may have been taken.
+                        // `None` means a wrong length; only some SACK blocks may have been taken
+                        // then.
                         let _ = options.take(kind, &option[2..]);
                     }
                     field = rest;
@@ -188,7 +190,7 @@ impl Options {
         }
     }
 
-    /// Takes one option's value; `None` if its length is wrong.
+    /// Takes one option's value. Returns `None` if its length is wrong.
     fn take(&mut self, kind: u8, value: &[u8]) -> Option<()> {
         match kind {
             MSS => self.mss = Some(u16::from_be_bytes(value.try_into().ok()?)),
@@ -214,7 +216,7 @@ impl Options {
                 }
                 self.sack = sack;
             }
-            // One of a wrong length is as good as none (RFC 7413, 4.1.1).
+            // A cookie of a wrong length counts as none (RFC 7413, 4.1.1).
             FAST_OPEN => self.fast_open = Cookie::new(value).or(self.fast_open),
             _ => {}
         }
@@ -230,7 +232,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// Appends the block `[start, end)`; `false` where there is no room.
+    /// Appends the block `[start, end)`. Returns false if there is no room.
     pub fn push(&mut self, start: u32, end: u32) -> bool {
         let Some(slot) = self.blocks.get_mut(usize::from(self.len)) else {
             return false;
@@ -240,13 +242,13 @@ impl SackBlocks {
         true
     }
 
-    /// The blocks in the order of the option.
+    /// Returns the blocks in the order of the option.
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.blocks[..usize::from(self.len)]
     }
 }
 
-/// A Fast Open cookie: none in a request for one, or an even number of 4 to 16 bytes.
+/// A Fast Open cookie: empty in a request for one, otherwise an even number of 4 to 16 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cookie {
     bytes: [u8; 16],
@@ -254,7 +256,7 @@ pub struct Cookie {
 }
 
 impl Cookie {
-    /// A cookie; `None` for a length that none has.
+    /// Creates a cookie. Returns `None` for an invalid length.
     pub fn new(cookie: &[u8]) -> Option<Self> {
         let possible = cookie.is_empty() || (4..=16).contains(&cookie.len());
         if !possible || !cookie.len().is_multiple_of(2) {
@@ -265,13 +267,13 @@ impl Cookie {
         Some(Self { bytes, len: cookie.len() as u8 })
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 }
 
-/// A TCP option whose length is wrong.
+/// A TCP option with an invalid length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// The option's kind.
@@ -292,7 +294,7 @@ fn two_words(value: &[u8]) -> Option<(u32, u32)> {
     Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])))
 }
 
-/// The longest options field: the data offset has four bits.
+/// The longest options field; the data offset has four bits.
 pub(crate) const MAX_OPTION_BYTES: usize = 40;
 
 const END: u8 = 0;

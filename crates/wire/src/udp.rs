@@ -10,6 +10,6 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// The header's length in bytes.
+    /// The length of the header in bytes.
     pub const BYTES: usize = 8;
 }

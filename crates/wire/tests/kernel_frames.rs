@@ -1,5 +1,6 @@
 //! Frames that Linux 6.18 sent between two network namespaces (veth, transmit checksums computed in
-//! software, `tcp_ecn=1`), taken with tshark: read as tshark shows them, and written back to the byte.
+//! software, `tcp_ecn=1`), captured with tshark. They are read as tshark shows them, and written
+//! back identically.
 
 use std::net::Ipv4Addr;
 

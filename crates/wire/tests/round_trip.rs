@@ -65,7 +65,8 @@ fn packets_above_65535_bytes_are_refused() {
 
 #[test]
 fn a_udp_checksum_of_zero_is_sent_as_ones() {
-    // RFC 768: zero means that there is none. Of 65536 payloads of two bytes, one sums to zero.
+    // RFC 768: zero means that there is no checksum. Of 65536 payloads of two bytes, one sums to
+    // zero.
     let packet = Packet { transport: Transport::Udp(Udp::default()), ..Random::new(4).packet() };
     let mut ones = 0;
     for value in 0..=u16::MAX {
@@ -109,7 +110,7 @@ fn random_and_mutated_frames_never_panic() {
         if let Ok(received) = read(&frame) {
             read_well += 1;
             assert!(received.payload.len() <= usize::from(received.payload_len));
-            // What was read can be written, and is the same.
+            // A message that was read can be written, and is then the same.
             let mut again = Vec::new();
             let payload = Payload::Bytes(received.payload);
             received.packet.write(payload, usize::MAX, &mut again).expect("it was a frame");
@@ -145,7 +146,7 @@ fn random_and_mutated_messages_never_panic() {
 
 #[test]
 fn a_txt_record_without_a_string_is_malformed() {
-    // Found by the fuzzer: it was read, and could not be written.
+    // Found by the fuzzer: this was read, but could not be written.
     let header = [0, 1, 0x80, 0, 0, 0, 0, 1, 0, 0, 0, 0];
     let record = [0, 0, 16, 0, 1, 0, 0, 0, 0, 0, 0];
     let error = Message::read(&[header.as_slice(), &record].concat());

@@ -4,7 +4,7 @@ use narrows_capture::message::Messages;
 use narrows_qdisc::Ecn;
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_sim::captured::{Captured, Dns, Frame};
-use narrows_sim::plan::{Application, Framing, Kind, Link, Path, Plan, Queue, dns};
+use narrows_sim::plan::{Application, Capture, Framing, Kind, Link, Path, Plan, Queue, dns};
 use narrows_sim::ports;
 use narrows_sim::tcp::{Flags, SackBlocks, Segment, Seq, SynOptions};
 use narrows_units::{Rate, Span, Time};
@@ -48,7 +48,8 @@ pub(crate) fn plan() -> Plan {
             start: Time::ZERO,
             spread: Span::ZERO,
             warm_up: 10,
-            queries: 100,
+            queries: Some(100),
+            arrivals: None,
             think_mean: Span::ZERO,
             sizes: dns::exchange::Sizes::fixed(query_bytes - 28, reply_bytes - 28),
             gives_up: None,
@@ -92,7 +93,7 @@ pub(crate) fn plan() -> Plan {
         ],
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
-        captures: vec![DOWN, UP],
+        captures: vec![Capture::of(DOWN, "down"), Capture::of(UP, "up")],
         changes: Vec::new(),
         neighbours: Vec::new(),
         collapse: false,
@@ -221,7 +222,17 @@ pub(crate) fn captured(at: Time, up: bool, number: u32, frame: Frame) -> Capture
     };
     // One router lies before the link on the way down, none on the way up.
     let routers = u8::from(!up);
-    Captured { at, link: link as u32, from, to, ports, routers, frame, said: Vec::new() }
+    Captured {
+        at,
+        inbound: false,
+        link: link as u32,
+        from,
+        to,
+        ports,
+        routers,
+        frame,
+        said: Vec::new(),
+    }
 }
 
 /// The messages of the plan's queries.
