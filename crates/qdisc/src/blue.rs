@@ -1,15 +1,16 @@
-//! Blue: finds the marking probability that the load needs, from losses and idleness alone.
+//! Blue: finds the marking probability that the load needs, only from losses and idleness.
 //!
 //! Source: W. Feng, K. Shin, D. Kandlur, D. Saha, "The BLUE Active Queue Management Algorithms",
 //! IEEE/ACM Transactions on Networking 10(4), 2002, section III and figure 1; first as technical
 //! report CSE-TR-387-99, University of Michigan, 1999.
 //!
 //! Differences from the source:
+//!
 //! - A change is allowed as soon as `freeze` has passed since the last; figure 1 says "after".
-//! - How often an idle link is an event the paper leaves open: [`Idle`]. The link counts as idle
-//!   from the `dequeue` that finds nothing to the next arrival.
+//! - The paper leaves open how often an idle link is an event; see [`Idle`]. The link counts as
+//!   idle from the `dequeue` that finds nothing to the next arrival.
 //! - Increment and decrement stop at probabilities of 1 and 0.
-//! - A packet that finds the queue full is a loss; it is not asked for its luck first.
+//! - A packet that finds the queue full is a loss. No random number is drawn for it first.
 
 use narrows_units::{Span, Time};
 use rand_core::SeedableRng;
@@ -75,9 +76,9 @@ pub struct Blue<P> {
     config: Config,
     /// The marking probability p_m.
     p_m: f64,
-    /// Before this nothing changes it: `freeze` after the last change.
+    /// Until then nothing changes it: `freeze` after the last change.
     frozen_until: Time,
-    /// Since when the link is idle; `None` since the next arrival.
+    /// When the link became idle; `None`: it is not.
     idle_since: Option<Time>,
     random: Pcg32,
     storage: Storage<P>,
@@ -85,11 +86,11 @@ pub struct Blue<P> {
 }
 
 impl<P: Packet> Blue<P> {
-    /// An empty queue, whose random numbers follow from `seed`.
+    /// Creates an empty queue. Its random numbers follow from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
@@ -105,13 +106,13 @@ impl<P: Packet> Blue<P> {
         }
     }
 
-    /// The marking probability, as the last arrival or the last `dequeue` that found nothing left
-    /// it.
+    /// Returns the marking probability after the last arrival, or the last `dequeue` that found
+    /// nothing.
     pub const fn probability(&self) -> f64 {
         self.p_m
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub const fn config(&self) -> &Config {
         &self.config
     }
@@ -124,7 +125,7 @@ impl<P: Packet> Blue<P> {
         }
     }
 
-    /// Figure 1, "Upon link idle event": as many as fit between `from` and `until`.
+    /// Figure 1, "Upon link idle event", as often as it fits between `from` and `until`.
     fn on_idle(&mut self, from: Time, until: Time) {
         let first = from.max(self.frozen_until);
         if first > until {
@@ -136,7 +137,7 @@ impl<P: Packet> Blue<P> {
         self.frozen_until = first + Span::from_ps(more * freeze) + self.config.freeze;
     }
 
-    /// The queue with a packet of `bytes`, in the unit.
+    /// Returns the queue's length with a packet of `bytes`, in the unit.
     #[inline]
     fn length_with(&self, bytes: u32) -> u64 {
         match self.config.unit {
@@ -254,7 +255,7 @@ mod tests {
     fn a_loss_adds_the_increment_at_most_once_each_freeze() {
         let mut blue = Blue::new(Config { limit: 1, ..Config::default() }, 1);
         for (ms, p_m) in [(0, 0.0), (1, 0.02), (100, 0.02), (101, 0.04), (150, 0.04), (500, 0.06)] {
-            // Until one gets in, and then one that does not.
+            // Until one gets in, and then one does not.
             put(&mut blue, at_ms(ms), Ecn::NotEct);
             assert!((blue.probability() - p_m).abs() < 1e-12, "{ms} ms: {}", blue.probability());
         }
@@ -286,7 +287,7 @@ mod tests {
             let mut blue = with_probability(Config { idle, ..Config::default() }, 0.5);
             blue.dequeue(at_ms(50), &mut Dropped::new());
             assert!((blue.probability() - 0.498).abs() < 1e-12);
-            // Asking again is no new event.
+            // Asking again is not a new event.
             blue.dequeue(at_ms(400), &mut Dropped::new());
             assert!((blue.probability() - 0.498).abs() < 1e-12);
             // At 50, 150, ..., 950 ms.
@@ -363,8 +364,8 @@ mod tests {
         }
     }
 
-    /// Senders that do not listen, at r times the line's rate, need a probability of 1 - 1/r. Blue
-    /// finds it, stays within a few steps of it, and then loses next to nothing to the limit.
+    /// Unresponsive senders at r times the line's rate need a probability of 1 - 1/r. Blue finds
+    /// it, stays within a few steps of it, and then loses almost nothing to the limit.
     #[test]
     fn it_finds_the_probability_that_the_load_needs() {
         for r in [1.1, 1.25, 2.0] {

@@ -1,22 +1,23 @@
-//! Rate-limited classes: each has a token bucket and a discipline of its own; the first that has
+//! Rate-limited classes: each has its own token bucket and discipline. The first class that has
 //! both a packet and the tokens for it sends.
 //!
-//! Source: the token bucket of Linux 6.1, `net/sched/sch_tbf.c` and tc-tbf(8), and of classes as
-//! in tc-htb(8) the part with a `rate` and a `burst` that is not borrowed from.
+//! Source: the token bucket of Linux 6.1, `net/sched/sch_tbf.c` and tc-tbf(8); and from the classes
+//! of tc-htb(8) the `rate` and `burst` without borrowing.
 //!
-//! What holds: in any interval of length t a class sends at most `burst + rate t`.
+//! Guarantee: in any interval of length t, a class sends at most `burst + rate t`.
 //!
 //! Differences from tbf and htb:
-//! - Classes do not borrow: there are no `ceil`, no parents, no quantum. Among classes with tokens
+//!
+//! - Classes do not borrow: there are no `ceil`, no parents, no quantum. Among classes with tokens,
 //!   the first listed goes first (htb: `prio`, then in turn).
-//! - A packet leaves when its class has tokens for all of it, as in tbf; in htb when there are any
-//!   at all, so that a class may be in debt.
+//! - A packet leaves when its class has tokens for all of it, as in tbf. In htb it leaves when
+//!   there are any tokens at all, so a class may be in debt.
 //! - A packet longer than `burst`, which could never leave, is dropped as an overflow, as in tbf.
 //! - There is no `peakrate` and no `mpu`; lengths are those of [`Packet::bytes`].
 //! - The inner discipline is asked for its next packet when the class wants to send it, and the
-//!   packet is kept until there are tokens, as below tbf. But an empty one is asked as well, so
-//!   that RED learns that it is idle, which below tbf it never does.
-//! - Times are in picoseconds, and rounded so that no class sends more than its share.
+//!   packet is kept until there are tokens, as below tbf. But an empty one is asked as well, so RED
+//!   learns that it is idle, which it never does below tbf.
+//! - Times are in picoseconds, rounded so that no class sends more than its share.
 
 use narrows_units::{Bytes, Pace, Rate, Span, Time};
 
@@ -101,7 +102,7 @@ impl Discipline for Config {
         Classes::new(self, seed)
     }
 
-    /// Classes have their own.
+    /// The classes have levels of their own.
     fn levels(&self) -> Levels {
         Levels::default().in_several_lines()
     }
@@ -130,7 +131,7 @@ struct State<P> {
     filters: Vec<Filter>,
     bucket: Option<Bucket>,
     queue: AnyQdisc<P>,
-    /// The packet that waits for tokens; the inner discipline thinks that it has gone.
+    /// The packet that waits for tokens. The inner discipline has already handed it out.
     next: Option<Next<P>>,
     /// Packets that were longer than the burst.
     refused: Counters,
@@ -140,17 +141,17 @@ struct State<P> {
 struct Next<P> {
     packet: P,
     bytes: u32,
-    /// How often the inner discipline marked it on the way out.
+    /// How often the inner discipline marked it at dequeue.
     marked_early: u64,
     marked_forced: u64,
 }
 
 impl<P: Packet> Classes<P> {
-    /// Empty classes with full buckets, whose random numbers follow from `seed`.
+    /// Creates empty classes with full buckets. Their random numbers follow from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: &Config, seed: u64) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
@@ -165,7 +166,7 @@ impl<P: Packet> Classes<P> {
         Self { classes: classes.collect() }
     }
 
-    /// The disciplines of the classes, in order.
+    /// Returns the disciplines of the classes, in order.
     pub fn queues(&self) -> impl ExactSizeIterator<Item = &AnyQdisc<P>> {
         self.classes.iter().map(|class| &class.queue)
     }
@@ -255,11 +256,11 @@ impl<P: Packet> Qdisc<P> for Classes<P> {
     }
 }
 
-/// A token bucket, kept as the time at which it will be full.
+/// A token bucket, stored as the time at which it will be full.
 #[derive(Clone, Debug)]
 struct Bucket {
     pace: Pace,
-    /// A picosecond where times are not whole, so that they are rounded up.
+    /// A picosecond if times are not whole, so that they are rounded up.
     up: Span,
     burst: u64,
     /// The time in which an empty bucket fills, rounded down.
@@ -281,16 +282,16 @@ impl Bucket {
         }
     }
 
-    /// The time in which the tokens for `bytes` come, rounded up.
+    /// Returns the time in which tokens for `bytes` arrive, rounded up.
     #[inline]
     fn time_for(&self, bytes: u32) -> Span {
         self.pace.time_for(Bytes::from(bytes)) + self.up
     }
 
-    /// From when on there are tokens for `bytes`, which are at most the burst.
+    /// Returns when there are tokens for `bytes`, at most the burst.
     #[inline]
     fn ready_at(&self, bytes: u32) -> Time {
-        // They take as long as the whole burst at most, but for the rounding.
+        // They take at most as long as the whole burst, apart from rounding.
         let span = self.time_for(bytes);
         self.full_at + span.saturating_sub(self.fills_in) - self.fills_in.saturating_sub(span)
     }

@@ -1,29 +1,33 @@
-//! CoDel: keeps the least sojourn time of an interval near a target, by dropping or marking at the
-//! head at a rate that rises until it is.
+//! CoDel: keeps the minimum sojourn time of an interval near a target, by dropping or marking at
+//! the head. The rate of drops rises until the target is met.
 //!
 //! Source: RFC 8289; Linux 6.1.192, `include/net/codel.h`, `codel_impl.h` and
-//! `net/sched/sch_codel.c`; tc-codel(8). Where the two differ, this is Linux. They agree on where a
-//! dropping state starts again: at `count - lastcount`, the drops of the last one (the paper of 2012
-//! and ns-2 go on from `count - 2`).
+//! `net/sched/sch_codel.c`; tc-codel(8). Where the two differ, this follows Linux. They agree on
+//! where a new dropping state starts: at `count - lastcount`, the drops of the previous one (the
+//! paper of 2012 and ns-2 go on from `count - 2`).
 //!
 //! Differences of Linux from the RFC, followed here:
+//!
 //! - The dropping state is entered strictly after an interval above the target, not at its end.
 //! - 1 / sqrt(count) is a 16-bit fraction, improved by one step of Newton's method for each drop:
 //!   0.5 for 2 (not 0.707), 0.563 for 3 (not 0.577), and within 3 % from 4 on.
-//! - The size of the largest packet, below which CoDel leaves the queue alone, is the device's
-//!   MTU with its header (`mtu`), not the largest packet seen.
-//! - ECN, and `ce_threshold`, which marks whatever has waited longer, above target or not.
+//! - The size of the largest packet, below which CoDel leaves the queue alone, is the device's MTU
+//!   with its header (`mtu`), not the largest packet seen.
+//! - Linux adds ECN, and `ce_threshold`, which marks whatever has waited longer, above target or
+//!   not.
 //!
 //! Differences from Linux:
-//! - Times are in picoseconds and never wrap; Linux counts 32 bits of 1024 ns, so that an idle
-//!   time of 37 minutes may look short to it.
+//!
+//! - Times are in picoseconds and never wrap. Linux counts 32 bits of 1024 ns, so an idle time of
+//!   37 minutes may look short to it. For the same reason it takes a queue that has never dropped
+//!   for one that dropped at time 0 of its clock. Here no time is near that one.
 //! - A packet that CoDel has just marked is not counted again by `ce_threshold`.
 //! - `mtu` is a setting, because there is no device to ask.
-//! - A limit of zero is refused; Linux takes it, and drops every packet.
+//! - A limit of zero is refused. Linux accepts it, and drops every packet.
 //!
-//! Kept on purpose, though it looks like a mistake: where the fraction is too large for Newton's
-//! method to converge, because FQ-CoDel has added a batch of drops to the count, the kernel's
-//! 64 bits wrap, and the fraction wanders until it comes within reach of the root again.
+//! Kept on purpose, though it looks like a mistake: if FQ-CoDel has added a batch of drops to the
+//! count, the fraction is too large for Newton's method to converge. The kernel's 64 bits then
+//! wrap, and the fraction wanders until it comes close enough to the root again.
 
 mod control;
 
@@ -80,11 +84,11 @@ pub struct Codel<P> {
 }
 
 impl<P: Packet> Codel<P> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: &Config) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
@@ -97,7 +101,8 @@ impl<P: Packet> Codel<P> {
                 ce_threshold: config.ce_threshold.unwrap_or(Span::MAX),
                 mtu: config.mtu.get(),
                 ecn: config.ecn,
-                // What leaves one queue empty leaves no more than an MTU behind: nothing to keep.
+                // With a single queue, a packet that empties it leaves less than an MTU behind:
+                // nothing to keep.
                 when_empty: WhenEmpty::Forget,
             },
             control: Control::default(),

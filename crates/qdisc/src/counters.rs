@@ -1,21 +1,21 @@
-//! What has become of the packets that a discipline was handed.
+//! Counts of what a discipline has done with its packets.
 
 use crate::{Backlog, DropReason};
 
-/// Counts since the discipline was made.
+/// Counts since the discipline was created.
 ///
 /// [`Counters::balance`] states the identities that hold after every call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets handed to `enqueue`.
+    /// Packets passed to `enqueue`.
     pub arrived_packets: u64,
     /// Their bytes.
     pub arrived_bytes: u64,
-    /// Packets handed out by `dequeue`.
+    /// Packets returned by `dequeue`.
     pub sent_packets: u64,
     /// Their bytes.
     pub sent_bytes: u64,
-    /// Bytes dropped, for whatever reason.
+    /// Bytes dropped for any reason.
     pub dropped_bytes: u64,
     /// Packets dropped at the queue's limit (Linux RED: `pdrop`).
     pub dropped_overflow: u64,
@@ -27,7 +27,7 @@ pub struct Counters {
     pub marked_early: u64,
     /// Packets marked above an AQM's upper threshold (Linux RED: `forced_mark`; CoDel: `ce_mark`).
     pub marked_forced: u64,
-    /// Of the packets marked, those that were dropped all the same, at the queue's limit.
+    /// Marked packets that were nevertheless dropped at the queue's limit.
     pub marked_then_dropped: u64,
 }
 
@@ -46,13 +46,13 @@ impl Counters {
         marked_then_dropped: 0,
     };
 
-    /// Packets dropped, for whatever reason.
+    /// Returns the packets dropped for any reason.
     #[inline]
     pub const fn dropped_packets(&self) -> u64 {
         self.dropped_overflow + self.dropped_early + self.dropped_forced
     }
 
-    /// Packets dropped for `reason`.
+    /// Returns the packets dropped for `reason`.
     #[inline]
     pub const fn dropped(&self, reason: DropReason) -> u64 {
         match reason {
@@ -62,20 +62,22 @@ impl Counters {
         }
     }
 
-    /// Packets that were marked and let in, or let out: at enqueue the verdict says `Marked`.
+    /// Returns the packets that were marked and accepted, or marked at dequeue. At enqueue, the
+    /// verdict for them is `Marked`.
     #[inline]
     pub const fn marked_packets(&self) -> u64 {
         self.marked_early + self.marked_forced - self.marked_then_dropped
     }
 
-    /// Whether what arrived was sent, was dropped, or waits, in packets and in bytes.
+    /// Returns whether everything that arrived was sent, was dropped, or waits, in packets and in
+    /// bytes.
     pub const fn balance(&self, backlog: Backlog) -> bool {
         let waiting = backlog.packets as u64;
         self.arrived_packets == self.sent_packets + self.dropped_packets() + waiting
             && self.arrived_bytes == self.sent_bytes + self.dropped_bytes + backlog.bytes.get()
     }
 
-    /// Adds what another discipline has counted.
+    /// Adds another discipline's counts.
     pub(crate) const fn add(&mut self, other: &Self) {
         self.arrived_packets += other.arrived_packets;
         self.arrived_bytes += other.arrived_bytes;
@@ -90,21 +92,21 @@ impl Counters {
         self.marked_then_dropped += other.marked_then_dropped;
     }
 
-    /// Counts a packet of so many bytes that was handed to `enqueue`.
+    /// Counts a packet of this many bytes that was passed to `enqueue`.
     #[inline]
     pub fn on_arrival(&mut self, bytes: u32) {
         self.arrived_packets += 1;
         self.arrived_bytes += u64::from(bytes);
     }
 
-    /// Counts a packet of so many bytes that `dequeue` hands out.
+    /// Counts a packet of this many bytes that `dequeue` returns.
     #[inline]
     pub fn on_departure(&mut self, bytes: u32) {
         self.sent_packets += 1;
         self.sent_bytes += u64::from(bytes);
     }
 
-    /// Counts a packet of so many bytes that was dropped.
+    /// Counts a packet of this many bytes that was dropped.
     #[inline]
     pub fn on_drop(&mut self, bytes: u32, reason: DropReason) {
         self.dropped_bytes += u64::from(bytes);

@@ -1,8 +1,9 @@
-//! Disciplines from outside: settings of one, to be put wherever ours go.
+//! Disciplines from outside this crate: settings that can stand wherever built-in ones can.
 //!
-//! Ours are generic over the packet, and made anew for each type of it; one from outside is there
-//! once, so it is handed an [`Item`] with all that a queue has to know of a packet, and the packet
-//! itself is kept beside it until the item comes out again.
+//! Built-in disciplines are generic over the packet, and compiled for each packet type. A
+//! discipline from outside is compiled once. It therefore gets an [`Item`] with everything that a
+//! queue needs to know about a packet, and the packet itself is kept beside it until the item comes
+//! out again.
 
 use core::fmt;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use narrows_units::Time;
 
 use crate::{AnyConfig, Backlog, Coming, Counters, Dropped, Ecn, Packet, Protocol, Qdisc, Verdict};
 
-/// How a discipline from outside is made.
+/// How to create a discipline from outside.
 #[derive(Clone)]
 pub struct Custom {
     name: Arc<str>,
@@ -21,10 +22,10 @@ pub struct Custom {
 type Make = dyn Fn(u64) -> Box<dyn Qdisc<Item> + Send + Sync> + Send + Sync;
 
 impl AnyConfig {
-    /// Settings of a discipline that is not ours: `make` gives an empty one, whose random numbers
-    /// follow from the seed that it is handed.
+    /// Wraps a discipline from outside. `make` returns an empty one, whose random numbers follow
+    /// from the seed that it gets.
     ///
-    /// A discipline that is generic over the packet serves as it is.
+    /// A discipline that is generic over the packet can be used unchanged.
     pub fn custom<Q: Qdisc<Item> + Send + Sync + 'static>(
         name: &str,
         make: impl Fn(u64) -> Q + Send + Sync + 'static,
@@ -34,12 +35,12 @@ impl AnyConfig {
 }
 
 impl Custom {
-    /// The name that it was given.
+    /// Returns the name that it was given.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// An empty queue for packets of any type.
+    /// Creates an empty queue for packets of any type.
     pub(crate) fn build<P: Packet>(&self, seed: u64) -> Outside<P> {
         Outside {
             inner: (self.make)(seed),
@@ -62,7 +63,7 @@ impl fmt::Debug for Custom {
     }
 }
 
-/// What a discipline from outside is handed: all that a queue has to know of a packet.
+/// What a discipline from outside gets: everything that a queue needs to know about a packet.
 #[derive(Debug)]
 pub struct Item {
     /// Where the packet is kept.
@@ -108,11 +109,11 @@ impl Packet for Item {
     }
 }
 
-/// A discipline from outside, and the packets of which it has the items.
+/// A discipline from outside, and the packets whose items it has.
 pub struct Outside<P> {
     inner: Box<dyn Qdisc<Item> + Send + Sync>,
     packets: Vec<Option<P>>,
-    /// Places without a packet.
+    /// Free places.
     free: Vec<u32>,
     dropped: Dropped<Item>,
 }
@@ -220,7 +221,7 @@ mod tests {
         fq_codel::Config { ecn: true, limit: 40, flows: 16, ..fq_codel::Config::default() }
     }
 
-    /// One of ours, taken in as if it were not.
+    /// Returns a built-in discipline wrapped as one from outside.
     fn outside() -> AnyConfig {
         AnyConfig::custom("mine", |seed| FqCodel::new(ecn(), seed))
     }

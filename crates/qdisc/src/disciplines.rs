@@ -1,8 +1,9 @@
-//! All our disciplines: a line each, at the end of this file.
+//! All built-in disciplines, one line each at the end of this file.
 //!
-//! To add one: a file with its settings ([`settings`](crate::settings)), what it is
-//! ([`Discipline`]) and what it does ([`Qdisc`]), and a line in the list. The scenario language, its
-//! reference, the simulator's modes and the reports' figures go by what these say.
+//! To add a discipline, write a file with its settings ([`settings`](crate::settings)), its
+//! properties ([`Discipline`]) and its behaviour ([`Qdisc`]), and add a line to the list. The
+//! scenario language, its reference, the simulator's modes and the reports' figures all use these
+//! declarations.
 
 use core::fmt;
 
@@ -16,38 +17,39 @@ use crate::{
     drr, fifo, fq_codel, pie, prio, red, sfq,
 };
 
-/// What a discipline is: said by its settings.
+/// The properties of a discipline, attached to its settings.
 pub trait Discipline: Declared {
     /// Its name in titles, such as `FQ-CoDel`.
     const LABEL: &'static str;
-    /// It wants to know since when it is idle: it is asked for a packet when none is left, and again
-    /// when one was refused while none waits. Only matters where callers compute departures.
+    /// Whether it wants to know when it becomes idle: it is then asked for a packet when none is
+    /// left, and again if it refused one while none waits. Matters only to callers that compute
+    /// departures.
     const NOTICES_IDLENESS: bool = true;
-    /// It looks at a packet's [ports](Packet::ports).
+    /// Whether it looks at a packet's [ports](Packet::ports).
     const READS_PORTS: bool = false;
 
     /// The discipline.
     type Queue<P>;
 
-    /// An empty queue with these settings, whose random numbers follow from `seed`.
+    /// Creates an empty queue with these settings. Its random numbers follow from `seed`.
     fn build<P: Packet>(&self, seed: u64) -> Self::Queue<P>;
 
-    /// What a figure shows beside the queue.
+    /// Returns what a figure shows beside the queue.
     fn levels(&self) -> Levels;
 
-    /// The same with nothing left open that follows from other settings, or from the rate at which
-    /// the queue is served.
+    /// Returns the settings with every open value filled in that follows from others, or from the
+    /// rate at which the queue is served.
     #[must_use]
     fn settled(self, _rate: Rate) -> Self {
         self
     }
 
-    /// Queues of its own that it holds from the start.
+    /// Returns how many queues of its own it holds from the start.
     fn held(&self) -> u64 {
         0
     }
 
-    /// The disciplines inside it, each with the path to its key.
+    /// Returns the disciplines inside it, each with the path to its key.
     fn inner(&self) -> Vec<(String, &AnyConfig)> {
         Vec::new()
     }
@@ -56,48 +58,47 @@ pub trait Discipline: Declared {
 /// What a figure shows beside a queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Levels {
-    /// The backlog is counted in packets, not in bytes.
+    /// Whether the backlog is counted in packets, not in bytes.
     pub in_packets: bool,
-    /// Backlogs at which the queue behaves otherwise, in that unit.
+    /// Backlogs at which the queue changes its behaviour, in that unit.
     pub backlogs: Vec<(&'static str, f64)>,
-    /// The waiting time that it aims for.
+    /// The waiting time that it aims at.
     pub target: Option<narrows_units::Span>,
-    /// Packets wait in several lines, so that one does not wait like another.
+    /// Whether packets wait in several lines, so that their waiting times differ.
     pub several_lines: bool,
 }
 
 impl Levels {
-    /// A limit in packets.
+    /// Describes a limit in packets.
     pub fn packets(limit: impl Into<u64>) -> Self {
         let backlogs = vec![("limit", limit.into() as f64)];
         Self { in_packets: true, backlogs, ..Self::default() }
     }
 
-    /// The same for packets that wait in several lines.
+    /// Adds that packets wait in several lines.
     #[must_use]
     pub fn in_several_lines(self) -> Self {
         Self { several_lines: true, ..self }
     }
 
-    /// A waiting time; a limit is far above what it leads to.
+    /// Describes a target waiting time. The limit is far above the backlog that it leads to.
     pub fn target(target: narrows_units::Span) -> Self {
         Self { target: Some(target), ..Self::default() }
     }
 }
 
-/// A discipline of the list, as others see it.
+/// The entry of a discipline in the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed {
     /// Its name in scenarios and plans, such as `fq-codel`.
     pub name: &'static str,
     /// Its name in titles.
     pub label: &'static str,
-    /// It takes every decision when a packet comes.
+    /// Whether it decides everything when a packet arrives.
     pub decides_at_enqueue: bool,
     /// Its settings.
     pub table: Table,
-    /// Settings that are good for a queue: those by default, and examples where a scenario has to
-    /// say something.
+    /// Returns valid settings: the defaults, or examples for settings that a scenario must give.
     pub default: fn() -> AnyConfig,
 }
 
@@ -111,20 +112,20 @@ impl Listed {
     }
 }
 
-/// What [`AtEnqueue::visit`] calls, with whatever discipline it is.
+/// The callback of [`AtEnqueue::visit`], which works with any discipline.
 pub trait Visit<P: Packet> {
-    /// `notices_idleness`: [`Discipline::NOTICES_IDLENESS`].
+    /// Visits the discipline. `notices_idleness` is [`Discipline::NOTICES_IDLENESS`].
     fn visit<Q: Qdisc<P>>(self, queue: &mut Q, notices_idleness: bool);
 }
 
-/// Large state is on the heap, a FIFO's is not.
+/// Large state is on the heap; a FIFO's is not.
 type Boxed<T> = Box<T>;
 type Inline<T> = T;
 
-/// The type of a discipline, from that of its settings.
+/// The type of a discipline, given that of its settings.
 type Of<C, P> = <C as Discipline>::Queue<P>;
 
-/// Declares what knows all disciplines.
+/// Declares everything that knows all disciplines.
 macro_rules! disciplines {
     (
         decide when a packet comes {
@@ -138,18 +139,18 @@ macro_rules! disciplines {
         pub enum AnyQdisc<P> {
             $(#[doc = concat!("`", $early_name, "`")] $early($early_held<Of<$early_config, P>>),)+
             $(#[doc = concat!("`", $late_name, "`")] $late($late_held<Of<$late_config, P>>),)+
-            /// One that is not ours.
+            /// One from outside this crate.
             Custom(Box<dyn Qdisc<P> + Send + Sync>),
-            /// One that settings from outside have made.
+            /// One that settings from outside have created.
             Outside(Box<Outside<P>>),
         }
 
-        /// A discipline that takes all its decisions when a packet comes.
+        /// A discipline that decides everything when a packet arrives.
         pub enum AtEnqueue<P> {
             $(#[doc = concat!("`", $early_name, "`")] $early($early_held<Of<$early_config, P>>),)+
         }
 
-        /// Settings from which a discipline can be made, with its name.
+        /// The name and settings of a discipline.
         #[derive(Clone, Debug, PartialEq)]
         #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -164,20 +165,20 @@ macro_rules! disciplines {
                 #[cfg_attr(feature = "serde", serde(rename = $late_name))]
                 $late($late_config),
             )+
-            /// One that is not ours; it has no form in a plan that is written down.
+            /// One from outside this crate. It cannot appear in a written plan.
             #[cfg_attr(feature = "serde", serde(skip))]
             Custom(Custom),
         }
 
         impl AnyConfig {
-            /// All our disciplines, in the order in which they are documented.
+            /// All built-in disciplines, in the order of their documentation.
             pub const LISTED: &'static [Listed] = &[
                 $(Listed::new::<$early_config>($early_name, true),)+
                 $(Listed::new::<$late_config>($late_name, false),)+
             ];
 
-            /// Whether every decision falls when a packet comes, so that what waits leaves in the
-            /// order of arrival and at moments that the caller can compute ahead.
+            /// Returns whether every decision is made when a packet arrives. Packets then leave in
+            /// order of arrival, at times that the caller can compute ahead.
             pub const fn decides_at_enqueue(&self) -> bool {
                 match self {
                     $(Self::$early(_) => true,)+
@@ -186,12 +187,12 @@ macro_rules! disciplines {
                 }
             }
 
-            /// The queue, where every decision falls when a packet comes; its random numbers follow
-            /// from `seed`.
+            /// Creates the queue, if every decision is made when a packet arrives. Its random
+            /// numbers follow from `seed`.
             ///
             /// # Panics
             ///
-            /// Where [`AnyConfig::check`] refuses the settings.
+            /// Panics if [`AnyConfig::check`] refuses the settings.
             pub fn build_at_enqueue<P: Packet>(&self, seed: u64) -> Option<AtEnqueue<P>> {
                 match self {
                     $(Self::$early(config) => Some(AtEnqueue::$early(config.build(seed).into())),)+
@@ -199,7 +200,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Whether the discipline looks at a packet's [ports](Packet::ports).
+            /// Returns whether the discipline looks at a packet's [ports](Packet::ports).
             pub const fn reads_ports(&self) -> bool {
                 match self {
                     $(Self::$early(_) => <$early_config as Discipline>::READS_PORTS,)+
@@ -208,7 +209,8 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Its name in scenarios and plans, or the one that was given to one that is not ours.
+            /// Returns its name in scenarios and plans, or the name that one from outside was
+            /// given.
             pub fn name(&self) -> &str {
                 match self {
                     $(Self::$early(_) => $early_name,)+
@@ -217,11 +219,11 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Whether a queue can have these settings.
+            /// Checks whether a queue can have these settings.
             ///
             /// # Errors
             ///
-            /// The first setting that is out of range.
+            /// Returns the first setting that is out of range.
             pub fn check(&self) -> Result<(), ConfigError> {
                 match self {
                     $(Self::$early(config) => config.check(),)+
@@ -230,8 +232,8 @@ macro_rules! disciplines {
                 }
             }
 
-            /// The same with nothing left open that follows from other settings, or from the rate
-            /// at which the queue is served.
+            /// Returns the settings with every open value filled in that follows from others, or
+            /// from the rate at which the queue is served.
             #[must_use]
             pub fn settled(self, rate: Rate) -> Self {
                 match self {
@@ -241,7 +243,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// What a figure shows beside the queue.
+            /// Returns what a figure shows beside the queue.
             pub fn levels(&self) -> Levels {
                 match self {
                     $(Self::$early(config) => config.levels(),)+
@@ -250,7 +252,8 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Queues that it holds from the start, those of disciplines inside it among them.
+            /// Returns how many queues it holds from the start, including those of disciplines
+            /// inside it.
             pub fn held(&self) -> u64 {
                 let own = match self {
                     $(Self::$early(config) => config.held(),)+
@@ -260,7 +263,7 @@ macro_rules! disciplines {
                 self.inner().into_iter().fold(own, |sum, (_, inner)| sum + inner.held())
             }
 
-            /// The disciplines inside it, each with the path to its key.
+            /// Returns the disciplines inside it, each with the path to its key.
             pub fn inner(&self) -> Vec<(String, &Self)> {
                 match self {
                     $(Self::$early(config) => config.inner(),)+
@@ -269,11 +272,11 @@ macro_rules! disciplines {
                 }
             }
 
-            /// An empty queue with these settings, whose random numbers follow from `seed`.
+            /// Creates an empty queue with these settings. Its random numbers follow from `seed`.
             ///
             /// # Panics
             ///
-            /// Where [`AnyConfig::check`] refuses the settings.
+            /// Panics if [`AnyConfig::check`] refuses the settings.
             pub fn build<P: Packet>(&self, seed: u64) -> AnyQdisc<P> {
                 match self {
                     $(Self::$early(config) => AnyQdisc::$early(config.build(seed).into()),)+
@@ -284,7 +287,7 @@ macro_rules! disciplines {
         }
 
         impl<P: Packet> AtEnqueue<P> {
-            /// Calls `visitor` with the discipline, whichever it is.
+            /// Calls `visitor` with the discipline inside.
             #[inline]
             pub fn visit(&mut self, visitor: impl Visit<P>) {
                 match self {
@@ -349,13 +352,13 @@ macro_rules! disciplines {
 }
 
 impl AnyConfig {
-    /// How many disciplines are inside each other, this one counted.
+    /// Returns how deep disciplines are nested, counting this one.
     pub(crate) fn depth(&self) -> usize {
         1 + self.inner().iter().map(|(_, inner)| inner.depth()).max().unwrap_or(0)
     }
 }
 
-/// [`Qdisc`] for an enum of disciplines: what the one in it does.
+/// Implements [`Qdisc`] for an enum of disciplines by delegation.
 macro_rules! dispatch {
     ($any:ident: $($variant:ident)+) => {
         impl<P: Packet> Qdisc<P> for $any<P> {
@@ -400,7 +403,7 @@ macro_rules! dispatch {
     };
 }
 
-/// The seed of the discipline in band `index` of one with `seed`.
+/// Returns the seed of the discipline in band `index` of one with `seed`.
 pub(crate) const fn inner_seed(seed: u64, index: usize) -> u64 {
     mix(index as u64, seed)
 }
@@ -452,7 +455,8 @@ mod tests {
         });
     }
 
-    /// The caller of one that decides at enqueue computes departures from the packet in front.
+    /// A caller computes the departures of a discipline that decides at enqueue from its head
+    /// packet.
     #[test]
     fn what_decides_at_enqueue_shows_the_packet_in_front_and_others_may_not() {
         for config in defaults().iter().filter(|config| config.decides_at_enqueue()) {

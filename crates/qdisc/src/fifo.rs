@@ -2,9 +2,9 @@
 //!
 //! Source: Linux 6.1, `net/sched/sch_fifo.c`; tc-pfifo(8), tc-bfifo(8).
 //!
-//! Differences from the source: a limit of zero, which the kernel accepts (and which drops every
-//! packet), is refused by `check`. The default limits are those that tc-pfifo(8) takes from an
-//! Ethernet interface: a transmit queue of 1000 packets, of 1514 bytes each.
+//! Differences from the source: `check` refuses a limit of zero, which the kernel accepts (and
+//! which drops every packet). The default limits are those that tc-pfifo(8) takes from an Ethernet
+//! interface: a transmit queue of 1000 packets of 1514 bytes each.
 
 use narrows_units::{Bytes, Time};
 
@@ -70,7 +70,7 @@ pub struct Bfifo<P>(Fifo<P, Octets>);
 macro_rules! fifo {
     ($name:ident, $config:ident, $limit:ident) => {
         impl<P: Packet> $name<P> {
-            /// An empty queue.
+            /// Creates an empty queue.
             pub const fn new(config: $config) -> Self {
                 Self(Fifo {
                     limit: $limit(config.limit),
@@ -112,7 +112,7 @@ macro_rules! fifo {
 fifo!(Pfifo, PfifoConfig, Packets);
 fifo!(Bfifo, BfifoConfig, Octets);
 
-/// What both have in common.
+/// The common part of both.
 #[derive(Clone, Debug)]
 struct Fifo<P, L> {
     limit: L,
@@ -145,7 +145,7 @@ impl<P: Packet, L: Limit> Fifo<P, L> {
     }
 }
 
-/// How much may wait.
+/// The limit of the queue.
 trait Limit {
     fn admits<P: Packet>(&self, storage: &Storage<P>, bytes: u32) -> bool;
 }
@@ -230,17 +230,18 @@ mod tests {
         assert_eq!(BfifoConfig::default().check(), Ok(()));
     }
 
-    /// M/D/1: the mean number of customers that wait, the one in service not counted, is
-    /// rho^2 / (2 (1 - rho)) (Pollaczek and Khinchine; Kleinrock, Queueing Systems I, 5.6), and by
-    /// Little's law the mean wait is that times the mean time between arrivals.
+    /// M/D/1: the mean number of customers that wait, not counting the one in service, is rho^2 /
+    /// (2 (1 - rho)) (Pollaczek and Khinchine; Kleinrock, Queueing Systems I, 5.6). By Little's
+    /// law, the mean wait is that number times the mean time between arrivals.
     #[test]
     fn poisson_arrivals_wait_as_long_as_pollaczek_and_khinchine_say() {
         let rate = Rate::from_bps(10_000_000).expect("not zero");
         let service = rate.time_for(Bytes::new(1250)).as_secs_f64();
         for rho in [0.3, 0.6, 0.8] {
             let expected = rho * service / (2.0 * (1.0 - rho));
-            // Batches long against the correlation time are nearly independent; 30 of them give
-            // an interval by Student's t (29 degrees of freedom, 99.99 % two-sided: 4.506).
+            // Batches that are long compared with the correlation time are nearly independent; 30
+            // of them give an interval by Student's t (29 degrees of freedom, 99.99 % two-sided:
+            // 4.506).
             let batches: Vec<f64> = (0..30)
                 .map(|seed| {
                     let mut queue = Pfifo::new(PfifoConfig { limit: u32::MAX });

@@ -1,8 +1,8 @@
 //! Filters: which packets belong to a band or class.
 //!
-//! Source: tc-flower(8), of which this is a small part: `protocol` is its `ip_proto`, `sport` and
-//! `dport` are its `src_port` and `dst_port`. `port` (either end), lengths and ECN are not in
-//! flower; u32 and ematch have them.
+//! Source: a small part of tc-flower(8): `protocol` is its `ip_proto`, `sport` and `dport` are its
+//! `src_port` and `dst_port`. `port` (either end), lengths and ECN are not in flower; u32 and
+//! ematch have them.
 
 use crate::settings::{MOST_BYTES, Settings, any, one_of, settings, size, whole};
 use crate::{AnyConfig, ConfigError, Packet, Protocol};
@@ -43,7 +43,7 @@ impl Settings for Filter {
 }
 
 impl Filter {
-    /// Whether `packet` is what the filter asks for.
+    /// Returns whether `packet` matches the filter.
     #[inline]
     pub fn matches<P: Packet>(&self, packet: &P) -> bool {
         let (source, destination) = packet.ports();
@@ -57,7 +57,7 @@ impl Filter {
     }
 }
 
-/// The first of `bands` of which a filter matches; the last if none does.
+/// Returns the first of `bands` with a filter that matches, or the last band if none does.
 #[inline]
 pub(crate) fn classify<'a, P: Packet>(
     packet: &P,
@@ -67,14 +67,14 @@ pub(crate) fn classify<'a, P: Packet>(
     bands.position(|filters| filters.iter().any(|filter| filter.matches(packet))).unwrap_or(last)
 }
 
-/// What bands and classes have in common.
+/// The interface that bands and classes share.
 pub(crate) trait Entry {
     fn name(&self) -> &str;
     fn filters(&self) -> &[Filter];
     fn queue(&self) -> &AnyConfig;
 }
 
-/// Whether the entries of the list `key` can be told apart and reached.
+/// Checks that the entries of the list `key` have distinct names and can be reached.
 pub(crate) fn check_entries(key: &str, entries: &[impl Entry]) -> Result<(), ConfigError> {
     for (index, entry) in entries.iter().enumerate() {
         let at = |below: &str| format!("{key}[{index}]{below}");
@@ -95,13 +95,13 @@ pub(crate) fn check_entries(key: &str, entries: &[impl Entry]) -> Result<(), Con
     Ok(())
 }
 
-/// The disciplines of the entries of the list `key`, each with the path to it.
+/// Returns the disciplines of the entries of the list `key`, each with the path to it.
 pub(crate) fn inner<'a>(key: &str, entries: &'a [impl Entry]) -> Vec<(String, &'a AnyConfig)> {
     let places = (0..).map(|index| format!("{key}[{index}].queue"));
     places.zip(entries.iter().map(Entry::queue)).collect()
 }
 
-/// Bands or classes of a queue, and matches of one of them.
+/// The most bands or classes of a queue, and the most filters of one of them.
 pub(crate) const MOST_ENTRIES: u64 = 64;
 const DEEPEST: usize = 4;
 

@@ -1,33 +1,36 @@
-//! FQ-CoDel: hashes flows to queues, serves the queues in turn with new flows first, and has CoDel
-//! control each.
+//! FQ-CoDel: hashes flows to queues, serves the queues in turn with new flows first, and lets CoDel
+//! control each queue.
 //!
 //! Source: Linux 6.1.192, `net/sched/sch_fq_codel.c`; RFC 8290, which describes it; tc-fq_codel(8).
 //! CoDel is in [`crate::codel`], with its own differences.
 //!
 //! Differences of Linux from the RFC, followed here:
-//! - CoDel leaves a packet alone where no more than an MTU is left behind in all queues together,
-//!   not in its own.
-//! - At an overflow half of the bytes of the fattest flow go, not half of its packets, and not
-//!   more than `drop_batch` packets.
+//!
+//! - CoDel leaves a packet alone if no more than an MTU is left in all queues together, not in its
+//!   own.
+//! - An overflow drops half of the bytes of the fattest flow, not half of its packets, and at most
+//!   `drop_batch` packets.
 //!
 //! Differences between kernels, a setting here ([`WhenEmpty`]):
-//! - A flow whose queue runs empty forgets since when its packets have waited for more than
-//!   `target`, as in the RFC. Kernels before March 2026 kept it ("net_sched: codel: fix stale state
-//!   for empty flows in fq_codel", 815980fe6dbb; 6.1.192 has it). The next packet of a sparse flow
-//!   that waited for too long, much later, was then taken for the end of a standing queue and
-//!   dropped.
+//!
+//! - When a flow's queue becomes empty, the flow forgets since when its packets have waited for
+//!   more than `target`, as in the RFC. Kernels before March 2026 kept that time ("net_sched:
+//!   codel: fix stale state for empty flows in fq_codel", 815980fe6dbb; 6.1.192 has it). If a
+//!   packet of a sparse flow arrived much later and waited too long, it was then taken for the end
+//!   of a standing queue and dropped.
 //!
 //! Differences from Linux:
-//! - The fattest flow is found by a heap, not by a search through all flows; it is the same one:
-//!   among equals that with the lowest index.
-//! - `memory_limit` counts the packets' lengths; Linux, the memory of their buffers, which depends
-//!   on the driver and is about 768 bytes for a small packet and 2304 for a full one.
-//! - A flow's index follows from [`Packet::flow_hash`] and a seed; in Linux from the kernel's hash
-//!   of addresses and ports, with a key of the boot.
-//! - Deficits have 64 bits. Where many rounds pass until a flow may send again, because its last
+//!
+//! - The fattest flow is found by a heap, not by a search through all flows. The result is the
+//!   same: among equals, the flow with the lowest index.
+//! - `memory_limit` counts the packets' lengths. Linux counts the memory of their buffers, which
+//!   depends on the driver: about 768 bytes for a small packet and 2304 for a full one.
+//! - A flow's index follows from [`Packet::flow_hash`] and a seed; in Linux, from the kernel's hash
+//!   of addresses and ports, with a key chosen at boot.
+//! - Deficits have 64 bits. If many rounds pass before a flow may send again, because its last
 //!   packet was far larger than the quantum, they pass in one step.
-//! - Settings that Linux corrects silently (a quantum below 256, a batch of 0) are refused. So is
-//!   a limit of zero.
+//! - Settings that Linux corrects silently (a quantum below 256, a batch of 0) are refused. So is a
+//!   limit of zero.
 //! - There are no filters (a `prio` above has them) and no `ce_threshold_selector`.
 
 use narrows_units::{Bytes, Span, Time};
@@ -97,10 +100,10 @@ pub struct FqCodel<P> {
     params: Params,
     slab: Slab<Stamped<P>>,
     flows: Vec<Flow>,
-    /// Served first, each for a quantum.
+    /// Flows that are served first, each for a quantum.
     new_flows: Round,
     old_flows: Round,
-    /// The flows with packets by their backlog; among equals the lowest index is first.
+    /// The flows that have packets, by backlog. Among equals, the lowest index comes first.
     fattest: Heap<(u64, u32)>,
     total: Total,
     counters: Counters,
@@ -111,16 +114,16 @@ pub struct FqCodel<P> {
 struct Flow {
     packets: List,
     backlog: u64,
-    /// Bytes that the flow may still send in its turn.
+    /// The bytes that the flow may still send in its turn.
     deficit: i64,
     control: Control,
-    /// In a round, the flow behind it.
+    /// The flow after it in its round.
     next: u32,
-    /// Whether it is in a round; it may be without packets.
+    /// Whether it is in a round, possibly without packets.
     in_round: bool,
 }
 
-/// What waits in all queues.
+/// The backlog of all queues.
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
     packets: u32,
@@ -128,11 +131,11 @@ struct Total {
 }
 
 impl<P: Packet> FqCodel<P> {
-    /// Empty queues; which flows share one follows from `seed`.
+    /// Creates empty queues. Which flows share one follows from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
@@ -173,7 +176,7 @@ impl<P: Packet> FqCodel<P> {
         ((hash * u64::from(self.config.flows)) >> 32) as u32
     }
 
-    /// Tells the heap how long a flow's queue is now.
+    /// Updates a flow's queue length in the heap.
     #[inline]
     fn weigh(&mut self, index: u32) {
         let flow = &self.flows[index as usize];
@@ -184,7 +187,7 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// `fq_codel_drop`: drops packets from the front of the fattest flow, and says which it is.
+    /// `fq_codel_drop`: drops packets from the front of the fattest flow. Returns that flow.
     #[cold]
     fn drop_from_fattest(&mut self, dropped: &mut Dropped<P>) -> Option<u32> {
         let index = self.fattest.first()?;
@@ -206,14 +209,14 @@ impl<P: Packet> FqCodel<P> {
                 break;
             }
         }
-        // CoDel is to take it as so many drops of its own.
+        // CoDel should count them as drops of its own.
         flow.control.count = flow.control.count.wrapping_add(count);
         self.weigh(index);
         Some(index)
     }
 
-    /// Passes the rounds in which no old flow could send, all but the last: each flow gets a
-    /// quantum in each. Where one could send now, there are none.
+    /// Skips the rounds in which no old flow could send, except the last: each flow gets a quantum
+    /// for each. If one can send now, no round is skipped.
     #[cold]
     fn skip_rounds(&mut self) {
         let quantum = i64::from(self.config.quantum);
@@ -258,7 +261,7 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
             return Verdict::Queued;
         }
         let fattest = self.drop_from_fattest(dropped);
-        // Its flow's other packets went before it.
+        // Earlier packets of its flow were dropped before it.
         let gone = fattest == Some(index) && self.flows[index as usize].packets.is_empty();
         if gone { Verdict::Dropped } else { Verdict::Queued }
     }
@@ -298,7 +301,7 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
             }
             if is_new {
                 self.new_flows.pop_front(&self.flows);
-                // So that flows that come again and again as new ones do not starve the old.
+                // Flows that return again and again as new ones must not starve the old ones.
                 if !self.old_flows.is_empty() {
                     self.old_flows.push_back(index, &mut self.flows);
                     continue;
@@ -340,14 +343,14 @@ impl<P: Packet> Controlled<P> for Queue<'_, P> {
         Some(packet)
     }
 
-    /// Of all flows: `sch->qstats.backlog`.
+    /// The backlog of all flows: `sch->qstats.backlog`.
     #[inline]
     fn backlog(&self) -> u64 {
         self.total.bytes
     }
 }
 
-/// Flows in the order in which they are served.
+/// Flows in the order of service.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     first: u32,

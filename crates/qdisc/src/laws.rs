@@ -1,6 +1,6 @@
-//! What holds for every discipline, ours or not, under random traffic.
+//! Laws that hold for every discipline, built-in or not, under random traffic.
 //!
-//! For tests: whoever writes a discipline calls [`check`], or [`check_shaping`], in one of theirs.
+//! For tests: if you write a discipline, call [`check`] or [`check_shaping`] in one of its tests.
 
 use narrows_units::{Bytes, Span, Time};
 use rand_core::{Rng, SeedableRng};
@@ -13,39 +13,39 @@ use crate::{Backlog, DropReason, Ecn, Packet, Protocol, Qdisc, Verdict};
 const FLOWS: usize = 8;
 const STEPS: usize = 20_000;
 
-/// Checks the laws for a discipline that does not shape; `make` gives an empty one.
+/// Checks the laws for a discipline that does not shape. `make` returns an empty one.
 ///
 /// - Packets and bytes in = out + dropped + waiting, by `backlog` and by `counters`.
 /// - Each packet comes out once, the packets of a flow in order, and only its ECN field changes.
-/// - A packet comes out whenever one waits, and none when none does; nothing is held back.
+/// - A packet comes out whenever one waits, and none if none does; nothing is held back.
 /// - Only ECN-capable packets are marked, each once, and at enqueue the verdict says so.
-/// - The counters of drops and marks are what verdicts, packets and lists of drops add up to.
+/// - The counters of drops and marks agree with the verdicts, the packets and the lists of drops.
 ///
 /// # Panics
 ///
-/// Where a law is broken.
+/// Panics if a law is broken.
 pub fn check<Q: Qdisc<TestPacket>>(make: impl Fn() -> Q) {
     for seed in 0..8 {
         Run::new(make(), seed, Line::NeverIdle).run();
     }
 }
 
-/// The same for a discipline that shapes. Instead of never holding back:
+/// Checks the same for a discipline that shapes. Instead of never holding back:
 ///
-/// - If packets wait and none comes out, `ready_at` names a later moment. At that moment one comes
+/// - If packets wait and none comes out, `ready_at` returns a later time. At that time one comes
 ///   out, and none a picosecond before.
-/// - If nothing waits, there is no such moment.
+/// - If nothing waits, there is no such time.
 ///
 /// # Panics
 ///
-/// Where a law is broken.
+/// Panics if a law is broken.
 pub fn check_shaping<Q: Qdisc<TestPacket>>(make: impl Fn() -> Q) {
     for seed in 0..8 {
         Run::new(make(), seed, Line::Shaped).run();
     }
 }
 
-/// When a packet that waits comes out.
+/// When a waiting packet comes out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Line {
     /// Whenever it is asked for.
@@ -58,7 +58,7 @@ struct Run<Q> {
     queue: Q,
     random: Pcg32,
     now: Time,
-    /// Packets inside, oldest first, for each flow.
+    /// The packets inside for each flow, oldest first.
     inside: [std::collections::VecDeque<TestPacket>; FLOWS],
     arrived: (u64, u64),
     sent: (u64, u64),
@@ -85,8 +85,8 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
     }
 
     fn run(mut self) {
-        // Load changes every so often between none and twice what the line takes, so that the
-        // queue sees overflow, emptiness and everything between.
+        // The load changes from time to time between none and twice what the line takes, so that
+        // the queue sees overflow, emptiness and everything between.
         let mut load = 1.0;
         for step in 0..STEPS {
             if step % 500 == 0 {
@@ -109,7 +109,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
         assert!(self.sent.0 > STEPS as u64 / 10, "the traffic did not get through at all");
     }
 
-    /// Takes everything out, waiting where the discipline shapes.
+    /// Takes everything out; waits if the discipline shapes.
     fn empty(&mut self) {
         loop {
             while self.dequeue() {}
@@ -167,7 +167,7 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
                 && expected.marks == 0
                 && packet.marks == 1
             {
-                // Marked at dequeue.
+                // It was marked at dequeue.
                 expected.mark();
                 self.marked += 1;
             }

@@ -1,8 +1,8 @@
-//! Queue disciplines, generic over the packet, with time handed in.
+//! Queue disciplines, generic over the packet, with time passed in.
 //!
 //! A discipline decides which packets wait, in which order they leave, and which are marked or
-//! dropped instead. It asks nothing of its surroundings: the caller brings the packet and the
-//! time, and takes back the packets and their fates. There is no clock, no thread and no global
+//! dropped instead. It asks nothing of its surroundings: the caller passes in the packet and the
+//! time, and gets back the packets and their fates. There is no clock, no thread and no global
 //! state, so the same code serves a simulator, a user-space transport, or a test.
 #![doc = include_str!("../README.md")]
 
@@ -42,64 +42,66 @@ use narrows_units::{Bytes, Time};
 ///
 /// # Call order
 ///
-/// `now` never decreases from one call to the next. A packet handed to [`Qdisc::enqueue`] leaves
+/// `now` never decreases from one call to the next. A packet passed to [`Qdisc::enqueue`] leaves
 /// exactly once: through [`Qdisc::dequeue`], or through `dropped`, with its reason.
 ///
 /// # Invariants
 ///
-/// For every discipline and at every moment (the `laws` test suite checks it):
-/// packets in = packets out + packets dropped + packets waiting, and the same in bytes;
-/// `dequeue` gives a packet whenever one waits and the discipline does not shape; one that shapes
-/// gives it at the moment that `ready_at` named, and not before.
+/// These hold for every discipline at every time (the `laws` test suite checks them):
+///
+/// - Packets in = packets out + packets dropped + packets waiting, and the same in bytes.
+/// - A discipline that does not shape returns a packet from `dequeue` whenever one waits.
+/// - A discipline that shapes returns it at the time that `ready_at` named, and not before.
 pub trait Qdisc<P: Packet> {
-    /// Takes a packet in, or refuses it.
+    /// Accepts a packet or refuses it.
     ///
-    /// Whatever is dropped, this packet or another, is appended to `dropped`.
+    /// Appends whatever is dropped, this packet or another, to `dropped`.
     fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict;
 
-    /// The next packet to send; `None` where none waits.
+    /// Returns the next packet to send, or `None` if none waits.
     ///
-    /// Disciplines that drop at dequeue (CoDel) append to `dropped`. `None` although packets wait:
-    /// the discipline shapes, and [`Qdisc::ready_at`] says when to ask again.
+    /// Disciplines that drop at dequeue (CoDel) append to `dropped`. If packets wait and the result
+    /// is `None`, the discipline shapes, and [`Qdisc::ready_at`] says when to ask again.
     fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P>;
 
-    /// For disciplines that shape: after `dequeue` gave `None` at `now` although packets wait, the
-    /// earliest moment at which it gives one if nothing arrives in between; later than `now`.
+    /// Returns when to ask a shaping discipline again, after `dequeue` returned `None` at `now`
+    /// although packets wait: the earliest time, later than `now`, at which it returns one if
+    /// nothing arrives in between.
     ///
-    /// `None` where nothing waits, and for disciplines that never hold back.
+    /// Returns `None` if nothing waits, and for disciplines that never hold back.
     fn ready_at(&self, _now: Time) -> Option<Time> {
         None
     }
 
-    /// The packet that leaves next, left where it is; `None` where none waits, and for disciplines
-    /// that choose at dequeue.
+    /// Returns a reference to the packet that leaves next, or `None` if none waits or the
+    /// discipline chooses at dequeue.
     fn head(&self) -> Option<&P> {
         None
     }
 
-    /// The average queue, in its unit; `None` for disciplines that keep none.
+    /// Returns the average queue in its unit, or `None` for disciplines that keep none.
     fn average_queue(&self) -> Option<f64> {
         None
     }
 
     /// Reads what the next calls will need, and changes nothing.
     ///
-    /// For callers that know what comes: memory that no cache holds takes hardly longer for many
-    /// packets at once than for one. Disciplines for which that is no gain do nothing.
+    /// For callers that know what comes: fetching uncached memory takes hardly longer for many
+    /// packets at once than for one. Disciplines that gain nothing from this do nothing.
     fn touch(&self, _coming: Coming<'_, P>) {}
 
-    /// What waits now.
+    /// Returns what waits now.
     fn backlog(&self) -> Backlog;
 
-    /// What has become of every packet so far.
+    /// Returns what has become of every packet so far.
     fn counters(&self) -> Counters;
 }
 
-/// What a caller of [`Qdisc::touch`] expects to call next.
+/// The calls that a caller of [`Qdisc::touch`] expects to make next.
 pub enum Coming<'a, P> {
     /// [`enqueue`](Qdisc::enqueue), for packets with these [hashes](Packet::flow_hash).
     Enqueue(&'a [u64]),
-    /// [`dequeue`](Qdisc::dequeue). The discipline shows packets that it will probably give.
+    /// [`dequeue`](Qdisc::dequeue). The discipline shows the packets that it will probably return.
     Dequeue(&'a mut dyn FnMut(&P)),
 }
 
@@ -113,7 +115,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// What waits in several queues together.
+    /// Returns what waits in several queues together.
     pub(crate) fn sum(parts: impl Iterator<Item = Self>) -> Self {
         parts.fold(Self::default(), |sum, part| Self {
             packets: sum.packets.saturating_add(part.packets),

@@ -1,36 +1,37 @@
-//! What a discipline has to know of a packet, and what it says of its fate.
+//! What a discipline needs to know about a packet, and its verdicts.
 
 use crate::settings::Words;
 
 /// A packet, as far as a queue discipline is concerned.
 pub trait Packet {
-    /// The length that counts against byte limits and thresholds (for Linux: `qdisc_pkt_len`,
-    /// with the overhead that a size table adds). It stays the same while the packet waits.
+    /// Returns the length that counts against byte limits and thresholds (for Linux:
+    /// `qdisc_pkt_len`, with the overhead that a size table adds). It must not change while the
+    /// packet waits.
     fn bytes(&self) -> u32;
 
-    /// The ECN field of the IP header.
+    /// Returns the ECN field of the IP header.
     fn ecn(&self) -> Ecn;
 
-    /// Sets Congestion Experienced. Called only where [`Packet::ecn`] says it may be.
+    /// Sets Congestion Experienced. Called only if [`Packet::ecn`] allows it.
     fn mark(&mut self);
 
-    /// A hash of the flow's addresses and ports, for disciplines that tell flows apart.
+    /// Returns a hash of the flow's addresses and ports, for disciplines that tell flows apart.
     fn flow_hash(&self) -> u64 {
         0
     }
 
-    /// The transport protocol, for filters.
+    /// Returns the transport protocol, for filters.
     fn protocol(&self) -> Protocol {
         Protocol::Other
     }
 
-    /// Source and destination port, for filters; zero where they are not known.
+    /// Returns the source and the destination port, for filters; zero if they are unknown.
     fn ports(&self) -> (u16, u16) {
         (0, 0)
     }
 }
 
-/// The transport protocol of a packet, as far as filters tell them apart.
+/// The transport protocol of a packet, as far as filters distinguish it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -43,7 +44,7 @@ pub enum Protocol {
     Udp,
     /// TCP.
     Tcp,
-    /// Any other, or not known.
+    /// Another one, or unknown.
     #[default]
     Other,
 }
@@ -76,19 +77,20 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Whether a queue may mark the packet instead of dropping it; true also where it is marked.
+    /// Returns whether a queue may mark the packet instead of dropping it. Also true if it is
+    /// already marked.
     #[inline]
     pub const fn is_capable(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 }
 
-/// What became of the packet that was handed to `enqueue`.
+/// What became of the packet that was passed to `enqueue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It waits.
     Queued,
-    /// It waits, and was marked on the way in.
+    /// It waits, and was marked on arrival.
     Marked,
     /// It was dropped; it is the last entry of the list of drops.
     Dropped,
@@ -98,20 +100,20 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum DropReason {
-    /// The queue's limit (Linux RED counts it as `pdrop`).
+    /// The queue was at its limit (Linux RED counts it as `pdrop`).
     Overflow,
-    /// An AQM's decision before the queue is full: RED's between its thresholds (Linux: `early`),
-    /// Blue's, CoDel's, PIE's.
+    /// An AQM decided so before the queue was full: RED between its thresholds (Linux: `early`),
+    /// Blue, CoDel, PIE.
     Early,
-    /// An AQM's decision above its upper threshold (Linux RED: `early` too, as `forced_drop`).
+    /// An AQM decided so above its upper threshold (Linux RED: also `early`, as `forced_drop`).
     Forced,
 }
 
 impl DropReason {
-    /// Every reason, in the order of their discriminants.
+    /// All reasons, in the order of their discriminants.
     pub const ALL: [Self; 3] = [Self::Overflow, Self::Early, Self::Forced];
 
-    /// The reason in tables: `overflow`, `early`, `forced`.
+    /// Returns the reason's name in tables: `overflow`, `early`, `forced`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Overflow => "overflow",
@@ -121,5 +123,5 @@ impl DropReason {
     }
 }
 
-/// Packets that a call dropped, each with its reason; the caller drains it.
+/// The packets that a call dropped, each with its reason. The caller drains the list.
 pub type Dropped<P> = Vec<(P, DropReason)>;

@@ -1,36 +1,43 @@
 //! PIE: keeps the queueing delay near a target by dropping or marking arrivals with a probability
 //! that a controller adjusts every few milliseconds.
 //!
-//! Source: Linux 6.1, `include/net/pie.h` and `net/sched/sch_pie.c`; RFC 8033; tc-pie(8). Where
-//! the two differ, this is Linux, with its integers: times in ticks of 64 ns, probabilities in
+//! Source: Linux 6.1, `include/net/pie.h` and `net/sched/sch_pie.c`; RFC 8033; tc-pie(8). Where the
+//! two differ, this follows Linux, with its integers: times in ticks of 64 ns, probabilities in
 //! units of 2^-56. The controller is in `control`.
 //!
 //! Differences of Linux from the RFC, followed here:
-//! - The burst allowance shrinks by the time between departures, not by `tupdate` an update.
-//! - The safeguard against drops at low delays looks at the present delay, not the last update's.
-//! - While idle, the probability shrinks by 1/64 an update, not by 1/50.
-//! - The delay is that of the packet that left last, and zero once the queue is empty; the rate
+//!
+//! - The burst allowance shrinks by the time between departures, not by `tupdate` at each update.
+//! - The safeguard against drops at low delays looks at the current delay, not at the last
+//!   update's.
+//! - While idle, the probability shrinks by 1/64 at each update, not by 1/50.
+//! - The delay is that of the packet that left last, and zero once the queue is empty. The rate
 //!   estimator of the RFC is the option `dq_rate_estimator`.
 //!
 //! Differences from Linux:
-//! - The probability stops at 1, as in the RFC. Linux means to do the same, but since
-//!   probabilities have 56 bits, its check for an overflow of 64 bits comes too late.
-//! - The timer is caught up with at the next call, with the same result, because nothing that it
-//!   looks at changes in between. It fires each `tupdate`; in Linux first half a second after
-//!   configuration, and then each `tupdate` rounded up to jiffies and one jiffy more: 15 ms are
-//!   16 ms at HZ 1000, 20 ms at 250, 30 ms at 100.
-//! - Where 32 bits wrap in Linux (a time of 275 s between departures, 16 MB of backlog with the
-//!   estimator), and where a delay of more than 15 min overflows 64 bits, numbers saturate here.
+//!
+//! - The probability stops at 1, as in the RFC. Linux intends the same, but since probabilities
+//!   have 56 bits, its check for an overflow of 64 bits comes too late.
+//! - The timer is caught up with at the next call. The result is the same, because nothing that it
+//!   looks at changes in between.
+//! - Without `jiffy`, the timer fires every `tupdate`. With it, it fires as in Linux: first half a
+//!   second after configuration, and then every `tupdate` rounded up to jiffies plus one jiffy
+//!   (`kernel/time/timer.c`, `calc_index`): 15 ms become 16 ms at HZ 1000, 20 ms at 250, 30 ms at
+//!   100. Linux's timer wheel rounds further from 64 jiffies on, which is not modelled.
+//! - Numbers saturate here where Linux wraps 32 bits (275 s between departures, 16 MB of backlog
+//!   with the estimator) or overflows 64 bits (a delay of more than 15 min).
 //! - Random numbers come from a seeded PCG.
-//! - The MTU, below twice which nothing is dropped, is a setting, because there is no device to ask.
+//! - The MTU is a setting, because there is no device to ask. Nothing is dropped below twice the
+//!   MTU.
 //!
 //! Kept on purpose, though they look like mistakes:
-//! - Where the accumulated probability has reached 8.5 and the packet can be marked, it is not
-//!   started again: every packet is marked until one is dropped, the probability is zero, or 64
-//!   bits are full.
-//! - The estimator's rate is an integer of 1/256 byte each 64 ns. At 10 Mbit/s that is 20 (20.48);
-//!   below 0.49 Mbit/s it is 0, and the delay then counts as zero: PIE does nothing.
-//! - A drop at the limit restarts the accumulated probability, as a random one does.
+//!
+//! - When the accumulated probability has reached 8.5 and the packet can be marked, the sum is not
+//!   reset: every packet is marked until one is dropped, the probability is zero, or 64 bits are
+//!   full.
+//! - The estimator's rate is an integer in units of 1/256 byte per 64 ns. At 10 Mbit/s it is 20
+//!   (20.48). Below 0.49 Mbit/s it is 0, and the delay then counts as zero: PIE does nothing.
+//! - A drop at the limit resets the accumulated probability, as a random one does.
 
 mod control;
 
@@ -53,6 +60,9 @@ settings! {
         target: Span = Span::from_ms(15), positive();
         /// Time between updates of the probability.
         tupdate: Span = Span::from_ms(15), positive();
+        /// The jiffy of a kernel whose timer updates: each `tupdate` is rounded up to it, and takes
+        /// one more. Without it the timer is exact.
+        jiffy: Option<Span> = None, positive();
         /// Weight of the distance from the target, in sixteenths.
         alpha: u32 = 2, whole(0, 32);
         /// Weight of the delay's change since the last update, in sixteenths.
@@ -70,6 +80,22 @@ settings! {
 }
 
 impl Settings for Config {}
+
+/// When a kernel's timer first fires: `mod_timer(.., jiffies + HZ / 2)`.
+const KERNEL_FIRST: Span = Span::from_ms(500);
+
+impl Config {
+    /// Returns how long the timer takes if it is set for `wanted`.
+    fn on_timer(&self, wanted: Span) -> Span {
+        let Some(jiffy) = self.jiffy else { return wanted };
+        let jiffies = wanted.as_ps().div_ceil(jiffy.as_ps()).saturating_add(1);
+        Span::from_ps(jiffies.saturating_mul(jiffy.as_ps()))
+    }
+
+    fn first_update(&self) -> Span {
+        self.on_timer(if self.jiffy.is_some() { KERNEL_FIRST } else { self.tupdate })
+    }
+}
 
 impl Discipline for Config {
     const LABEL: &'static str = "PIE";
@@ -98,11 +124,11 @@ pub struct Pie<P> {
 }
 
 impl<P: Packet> Pie<P> {
-    /// An empty queue, whose random numbers follow from `seed`.
+    /// Creates an empty queue. Its random numbers follow from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: &Config, seed: u64) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
@@ -111,14 +137,14 @@ impl<P: Packet> Pie<P> {
             limit: config.limit as usize,
             ecn: config.ecn,
             params: Params::new(config),
-            control: Control::new(config.tupdate),
+            control: Control::new(config.first_update()),
             random: Pcg32::seed_from_u64(seed),
             storage: Storage::new(),
             counters: Counters::ZERO,
         }
     }
 
-    /// The drop probability, as the last call left it.
+    /// Returns the drop probability after the last call.
     pub fn probability(&self) -> f64 {
         self.control.vars.prob as f64 / MAX_PROB as f64
     }

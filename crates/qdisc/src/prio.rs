@@ -1,15 +1,17 @@
-//! Strict priority: bands that each have a discipline of their own, the first served first.
+//! Strict priority: bands with a discipline each, the first band served first.
 //!
 //! Source: Linux 6.1, `net/sched/sch_prio.c`; tc-prio(8).
 //!
 //! Differences from the source:
-//! - Filters alone choose the band; there is no map from the type of service. In Linux bands are
-//!   numbered and filters point at them; here each has its filters, tried in order of the bands.
-//! - What no filter matches goes to the last band.
+//!
+//! - Only filters choose the band; there is no map from the type of service. In Linux, bands are
+//!   numbered and filters point at them. Here each band has its filters, tried in order of the
+//!   bands.
+//! - Packets that no filter matches go to the last band.
 //! - A band can have any discipline from the start; Linux begins with FIFOs.
 //! - There may be more than 16 bands.
 //!
-//! As in Linux, every band above the one that sends is asked first and so learns that it is idle.
+//! As in Linux, every band above the one that sends is asked first, and so learns that it is idle.
 
 use narrows_units::{Rate, Time};
 
@@ -74,7 +76,7 @@ impl Discipline for Config {
         Prio::new(self, seed)
     }
 
-    /// Bands have their own.
+    /// The bands have levels of their own.
     fn levels(&self) -> Levels {
         Levels::default().in_several_lines()
     }
@@ -96,11 +98,11 @@ pub struct Prio<P> {
 }
 
 impl<P: Packet> Prio<P> {
-    /// Empty bands, whose random numbers follow from `seed`.
+    /// Creates empty bands. Their random numbers follow from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: &Config, seed: u64) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
@@ -111,7 +113,7 @@ impl<P: Packet> Prio<P> {
         Self { bands: bands.collect() }
     }
 
-    /// The disciplines of the bands, in order.
+    /// Returns the disciplines of the bands, in order.
     pub fn queues(&self) -> impl ExactSizeIterator<Item = &AnyQdisc<P>> {
         self.bands.iter().map(|(_, queue)| queue)
     }

@@ -4,19 +4,20 @@
 //! Queueing", IEEE INFOCOM 1990.
 //!
 //! Differences from the source:
-//! - `redflowlimit` and the settings of its RED are left out.
-//! - The hash is another one, of the packet's own flow hash, and `seed` decides it where the kernel
-//!   draws a random number.
-//! - `perturb` changes the hash at multiples of its length, with the first packet that comes or
-//!   goes after that; in the kernel a timer does. What waits is hashed anew in the order of the
-//!   round, there in the order of the slots.
-//! - A packet larger than 64 quanta raises the quantum to its 64th part, so that it delays nobody by
-//!   more than 64 rounds of looking. In the kernel packets have at most 64 KiB.
-//! - What the kernel clamps without a word is refused, except that `limit` is at most `depth` times
-//!   `flows`, and `flows` at most `divisor`, as there.
 //!
-//! The quantum is used up in units of eight bytes, rounded up, and may be overdrawn by a packet,
-//! which the next rounds pay for, as in the kernel.
+//! - `redflowlimit` and the settings of its RED are not modelled.
+//! - The hash is a different one, of the packet's own flow hash. It depends on `seed`, where the
+//!   kernel draws a random number.
+//! - `perturb` changes the hash at multiples of its length, when the first packet arrives or leaves
+//!   after that; in the kernel a timer does. Waiting packets are rehashed in the order of the
+//!   round; in the kernel, in the order of the slots.
+//! - A packet larger than 64 quanta raises the quantum to its 64th part, so that it delays nobody
+//!   by more than 64 rounds. In the kernel packets have at most 64 KiB.
+//! - Settings that the kernel clamps silently are refused. But as in the kernel, `limit` is at most
+//!   `depth` times `flows`, and `flows` at most `divisor` and `limit`.
+//!
+//! The quantum is used up in units of eight bytes, rounded up. As in the kernel, a packet may
+//! overdraw it, and the next rounds pay for that.
 
 use narrows_units::{Bytes, Span, Time};
 use rand_core::{Rng, SeedableRng};
@@ -79,7 +80,7 @@ impl Discipline for Config {
 
 /// `SFQ_MAX_DEPTH`.
 const MOST_DEPTH: u64 = 127;
-/// What `sfq_change` takes.
+/// The largest value that `sfq_change` accepts.
 const MOST_DIVISOR: u64 = 65_536;
 /// `SFQ_MAX_FLOWS`.
 const MOST_FLOWS: u64 = 65_536 - MOST_DEPTH - 1;
@@ -87,7 +88,7 @@ const MOST_FLOWS: u64 = 65_536 - MOST_DEPTH - 1;
 const MOST_QUANTUM: u64 = 32_767 * UNIT;
 /// The quantum is used up in units of this many bytes (`SFQ_ALLOT_SIZE`).
 const UNIT: u64 = 8;
-/// A quantum below the largest packet, divided by this, counts as that.
+/// The most rounds for a packet: a smaller quantum counts as the largest packet divided by this.
 const MOST_ROUNDS: u32 = 64;
 
 /// Linux's SFQ.
@@ -96,9 +97,9 @@ pub struct Sfq<P> {
     config: Config,
     flows: Flows<P>,
     lengths: Lengths,
-    /// What the hash depends on.
+    /// The value that determines the hash.
     perturbation: u64,
-    /// How often `perturb` has passed.
+    /// How many periods of `perturb` have passed.
     periods: u64,
     /// The largest packet so far.
     largest: u32,
@@ -107,22 +108,23 @@ pub struct Sfq<P> {
 }
 
 impl<P: Packet> Sfq<P> {
-    /// An empty queue, whose hashes follow from `seed`.
+    /// Creates an empty queue. Its hashes follow from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(mut config: Config, seed: u64) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
         }
         config.flows = config.flows.min(config.divisor);
         config.limit = config.limit.min(config.depth * config.flows);
+        config.flows = config.flows.min(config.limit);
         let mut random = Pcg32::seed_from_u64(seed);
         Self {
             config,
             flows: Flows::new(None, random.next_u64()),
-            // `sfq_link` puts the slot whose length changed last first among its equals.
+            // `sfq_link` puts the slot whose length changed last in front of its equals.
             lengths: Lengths::new(By::Packets, Ties::Newest),
             perturbation: random.next_u64(),
             periods: 0,
@@ -132,24 +134,25 @@ impl<P: Packet> Sfq<P> {
         }
     }
 
-    /// Buckets that have packets.
+    /// Returns the number of buckets that have packets.
     pub const fn active(&self) -> u32 {
         self.flows.active()
     }
 
-    /// The bucket: `sfq_hash`.
+    /// Returns the bucket of a flow: `sfq_hash`.
     #[inline]
     fn hash(&self, flow_hash: u64) -> u64 {
         mix(flow_hash, self.perturbation) & u64::from(self.config.divisor - 1)
     }
 
-    /// What a bucket gets in a round, in units of eight bytes.
+    /// Returns a bucket's quantum in units of eight bytes.
     #[inline]
     fn scaled_quantum(&self) -> i64 {
         units(self.largest / MOST_ROUNDS).max(units(self.config.quantum.get() as u32))
     }
 
-    /// Adds a packet to its bucket; `None` if there is no room for another bucket with packets.
+    /// Adds a packet to its bucket. Returns `None` if there is no room for another bucket with
+    /// packets.
     #[inline]
     fn link(&mut self, key: u64, packet: P) -> Option<u32> {
         let index = match self.flows.find(key) {
@@ -165,7 +168,7 @@ impl<P: Packet> Sfq<P> {
         Some(index)
     }
 
-    /// Takes a packet out of a bucket.
+    /// Removes a packet from a bucket.
     #[inline]
     fn take(&mut self, index: u32, front: bool) -> P {
         let packet = if front { self.flows.pop_front(index) } else { self.flows.pop_back(index) };
@@ -182,19 +185,16 @@ impl<P: Packet> Sfq<P> {
         dropped.push((packet, DropReason::Overflow));
     }
 
-    /// Drops a packet of the longest bucket, and says which: `sfq_drop`.
+    /// Drops a packet of the longest bucket, and returns that bucket: `sfq_drop`.
     fn drop_longest(&mut self, dropped: &mut Dropped<P>) -> u32 {
-        let mut index = self.lengths.longest().expect("packets wait");
-        if self.flows.flow(index).packets() == 1 {
-            // All have one: the next to be served.
-            index = self.flows.turn().expect("packets wait");
-        }
+        // It has two at least: more packets wait than there are buckets.
+        let index = self.lengths.longest().expect("packets wait");
         let packet = self.take(index, self.config.headdrop);
         self.drop(packet, dropped);
         index
     }
 
-    /// Changes the hash where it is time: `sfq_perturbation`.
+    /// Changes the hash if it is time: `sfq_perturbation`.
     #[inline]
     fn perturb(&mut self, now: Time, dropped: &mut Dropped<P>) {
         if self.config.perturb == Span::ZERO {
@@ -208,7 +208,8 @@ impl<P: Packet> Sfq<P> {
         }
     }
 
-    /// Puts every packet where it belongs now: `sfq_rehash`. This takes as long as packets wait.
+    /// Moves every packet to its bucket under the new hash: `sfq_rehash`. Takes time in proportion
+    /// to the waiting packets.
     fn rehash(&mut self, dropped: &mut Dropped<P>) {
         let mut packets = Vec::with_capacity(self.flows.packets() as usize);
         while let Some(index) = self.flows.turn() {
@@ -249,11 +250,11 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
         if deep {
             let head = self.take(index, true);
             self.drop(head, dropped);
-        } else if self.flows.packets() > self.config.limit {
-            let last = self.flows.flow(index).packets() == 1;
-            if self.drop_longest(dropped) == index && (last || !self.config.headdrop) {
-                return Verdict::Dropped;
-            }
+        } else if self.flows.packets() > self.config.limit
+            && self.drop_longest(dropped) == index
+            && !self.config.headdrop
+        {
+            return Verdict::Dropped;
         }
         Verdict::Queued
     }
@@ -288,8 +289,8 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
     }
 }
 
-/// Bytes in units of eight, rounded up: `SFQ_ALLOT_SIZE`. A packet without bytes counts as one, or
-/// a bucket of such packets would never end its turn.
+/// Returns bytes in units of eight, rounded up: `SFQ_ALLOT_SIZE`. A packet without bytes counts as
+/// one unit; otherwise a bucket of such packets would never end its turn.
 #[inline]
 fn units(bytes: u32) -> i64 {
     i64::from(bytes.max(1).div_ceil(UNIT as u32))

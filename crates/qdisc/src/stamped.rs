@@ -1,10 +1,10 @@
-//! A packet and the moment at which it arrived.
+//! A packet with its time of arrival.
 
 use narrows_units::Time;
 
 use crate::{Ecn, Packet, Protocol};
 
-/// What waits in disciplines that measure sojourn times.
+/// A packet in a discipline that measures sojourn times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamped<P> {
     pub(crate) packet: P,

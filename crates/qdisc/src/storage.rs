@@ -1,4 +1,4 @@
-//! The packets that wait, in order of arrival, and their bytes.
+//! Waiting packets in order of arrival, and their bytes.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,8 @@ pub(crate) struct Storage<P> {
     bytes: u64,
 }
 
-/// Up to here doubling wastes little; beyond, the queue grows by an eighth at a time.
+/// Up to this length the queue doubles, which wastes little; beyond, it grows by an eighth at a
+/// time.
 const DOUBLING_ENDS: usize = 1024;
 
 impl<P: Packet> Storage<P> {
@@ -54,7 +55,7 @@ impl<P: Packet> Storage<P> {
 
     #[inline]
     pub(crate) fn backlog(&self) -> Backlog {
-        // 2^32 packets would need at least 32 GB: saturation is never seen.
+        // 2^32 packets would need at least 32 GB, so saturation never shows.
         let packets = u32::try_from(self.packets.len()).unwrap_or(u32::MAX);
         Backlog { packets, bytes: Bytes::new(self.bytes) }
     }

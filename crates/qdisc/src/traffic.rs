@@ -1,4 +1,4 @@
-//! Packets and arrivals for tests of disciplines, ours and others.
+//! Packets and arrivals for tests of disciplines, built-in and others.
 
 use narrows_units::{Bytes, Rate, Span, Time};
 use rand_core::SeedableRng;
@@ -7,7 +7,7 @@ use rand_pcg::Pcg32;
 use crate::random::uniform;
 use crate::{Ecn, Packet, Protocol, Qdisc};
 
-/// A packet with everything that a test may ask for.
+/// A packet with everything that a test may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TestPacket {
     /// Its flow, and the flow's hash.
@@ -78,7 +78,7 @@ pub struct Poisson {
 }
 
 impl Poisson {
-    /// Packets of `bytes` at random times, `mean_gap` apart on average.
+    /// Creates packets of `bytes` at random times, `mean_gap` apart on average.
     pub fn new(seed: u64, mean_gap: Span, bytes: u32) -> Self {
         Self { random: Pcg32::seed_from_u64(seed), mean_gap, bytes, at: Time::ZERO }
     }
@@ -95,9 +95,11 @@ impl Iterator for Poisson {
     }
 }
 
-/// Sends `count` of the arrivals through `queue` and over a line; each packet's wait in the queue.
+/// Sends `count` of the arrivals through `queue` and over a line. Returns each packet's wait in the
+/// queue.
 ///
-/// A packet leaves the queue when its transmission starts, and the line asks again at its end.
+/// A packet leaves the queue when its transmission starts, and the line asks for the next at its
+/// end.
 pub fn transmit(
     queue: &mut impl Qdisc<TestPacket>,
     line: Rate,

@@ -37,29 +37,31 @@ words! {
 /// `struct codel_vars`
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
-    /// Drops and marks since the dropping state was entered.
+    /// The drops and marks since the dropping state was entered.
     pub(crate) count: u32,
-    /// `count` as it was at that entry.
+    /// The value of `count` at that time.
     lastcount: u32,
     dropping: bool,
-    /// The square root of `count`, inverted, as a 16-bit fraction.
+    /// The inverse square root of `count`, as a 16-bit fraction.
     rec_inv_sqrt: u16,
     /// When the sojourn time will have been above the target for an interval; `None`: it is below.
     first_above_time: Option<Time>,
-    drop_next: Time,
-    /// Sojourn time of the packet that was looked at last.
+    /// When the next packet is due in the dropping state; after it, when one was due last. `None`:
+    /// the state has never been entered.
+    drop_next: Option<Time>,
+    /// The sojourn time of the packet examined last.
     ldelay: Span,
 }
 
-/// The queue that is controlled.
+/// The queue under control.
 pub(crate) trait Controlled<P> {
-    /// Takes the oldest packet out.
+    /// Removes the oldest packet.
     fn take(&mut self) -> Option<Stamped<P>>;
-    /// Bytes that wait.
+    /// Returns the bytes that wait.
     fn backlog(&self) -> u64;
 }
 
-/// Where drops and marks are written down.
+/// Where drops and marks are recorded.
 pub(crate) struct Books<'a, P> {
     pub(crate) counters: &'a mut Counters,
     pub(crate) dropped: &'a mut Dropped<P>,
@@ -89,19 +91,22 @@ impl Control {
             if !drop {
                 self.dropping = false;
             }
-            // At most one turn a packet: each drops one, or ends.
-            while self.dropping && now >= self.drop_next {
+            // The loop runs at most once for each packet: each turn drops one or ends the loop.
+            while let Some(drop_next) = self.drop_next
+                && self.dropping
+                && now >= drop_next
+            {
                 self.count = self.count.wrapping_add(1);
                 self.newton_step();
                 marked = params.ecn && mark(&mut packet, &mut books.counters.marked_early);
                 if marked {
-                    self.drop_next = self.control_law(self.drop_next, params);
+                    self.drop_next = Some(self.control_law(drop_next, params));
                     break;
                 }
                 books.drop(packet);
                 packet = queue.take();
                 if self.should_drop(now, params, packet.as_ref(), queue.backlog()) {
-                    self.drop_next = self.control_law(self.drop_next, params);
+                    self.drop_next = Some(self.control_law(drop_next, params));
                 } else {
                     self.dropping = false;
                 }
@@ -121,7 +126,7 @@ impl Control {
         packet.map(|packet| packet.packet)
     }
 
-    /// `codel_should_drop`; the RFC's `dodequeue`. `backlog`: what `packet` leaves behind.
+    /// `codel_should_drop`; the RFC's `dodequeue`. `backlog` is what `packet` leaves behind.
     #[inline]
     fn should_drop<P>(
         &mut self,
@@ -148,14 +153,15 @@ impl Control {
         }
     }
 
-    /// The start of a dropping state: from the rate that controlled the queue last time, if that
-    /// was less than 16 intervals ago.
+    /// Starts a dropping state, at the rate that controlled the queue last time if that was less
+    /// than 16 intervals ago.
     #[inline]
     fn enter_dropping(&mut self, now: Time, params: &Params) {
         self.dropping = true;
         let delta = self.count.wrapping_sub(self.lastcount);
-        // `drop_next` may lie ahead; that is no time at all.
-        if delta > 1 && now.since(self.drop_next) < params.interval * 16 {
+        // `drop_next` may lie in the future, which counts as no time.
+        let recent = self.drop_next.is_some_and(|at| now.since(at) < params.interval * 16);
+        if delta > 1 && recent {
             self.count = delta;
             self.newton_step();
         } else {
@@ -163,7 +169,7 @@ impl Control {
             self.rec_inv_sqrt = u16::MAX;
         }
         self.lastcount = self.count;
-        self.drop_next = self.control_law(now, params);
+        self.drop_next = Some(self.control_law(now, params));
     }
 
     /// `codel_control_law`: `t + interval / sqrt(count)`.
@@ -173,12 +179,12 @@ impl Control {
         t + Span::from_ps((product >> 16) as u64)
     }
 
-    /// `codel_Newton_step`: x (3 - count x^2) / 2 nears 1 / sqrt(count).
+    /// `codel_Newton_step`: x (3 - count x^2) / 2 approaches 1 / sqrt(count).
     #[inline]
     fn newton_step(&mut self) {
         let x = u64::from(self.rec_inv_sqrt) << 16;
         let x2 = (x * x) >> 32;
-        // It wraps where x is too far off, as in the kernel.
+        // It wraps if x is too far off, as in the kernel.
         let bracket = (3u64 << 32).wrapping_sub(u64::from(self.count) * x2) >> 2;
         self.rec_inv_sqrt = (bracket.wrapping_mul(x) >> (31 + 16)) as u16;
     }
@@ -196,7 +202,7 @@ impl<P> Books<'_, P> {
     }
 }
 
-/// `INET_ECN_set_ce`, counted.
+/// `INET_ECN_set_ce`, with a count.
 #[inline]
 fn mark<P: Packet>(packet: &mut Option<Stamped<P>>, counter: &mut u64) -> bool {
     match packet {

@@ -1,8 +1,8 @@
 //! Per-flow queues and the round in which they are served.
 //!
-//! A flow that has packets is *active* and has its place in the round. A flow without packets is
-//! forgotten, unless the discipline keeps it for what it knows of it. So memory follows the flows
-//! that are active, whatever has passed before.
+//! A flow that has packets is *active* and has a place in the round. A flow without packets is
+//! forgotten, unless the discipline keeps it for what it knows about it. Memory therefore follows
+//! the active flows, whatever has passed before.
 
 use core::hint::black_box;
 
@@ -17,13 +17,13 @@ use crate::{Backlog, Packet};
 pub(crate) struct Flows<P> {
     slab: Slab<P>,
     flows: Vec<Flow>,
-    /// The round: each flow's neighbours there. Apart from the flows, so that one can go along it
-    /// without these, and it stays in a cache.
+    /// The round: each flow's neighbours in it. This list is separate from the flows, so that a
+    /// walk along it touches little memory and stays in a cache.
     round: Vec<Neighbours>,
     /// Indices in `flows` that are free.
     free: Vec<u32>,
     table: Table,
-    /// The flow whose turn it is, or [`NIL`]: one of a ring.
+    /// The flow whose turn it is, or [`NIL`]. It is part of a ring.
     turn: u32,
     active: u32,
     packets: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Flows<P> {
 /// A flow and its queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
-    /// What the flow is known by.
+    /// The key that identifies the flow.
     key: u64,
     bytes: u64,
     /// For the discipline: what the flow may still send in its turn. Zero when it becomes active.
@@ -44,18 +44,19 @@ pub(crate) struct Flow {
     packets: u32,
 }
 
-/// The next and the last in the round; its own index, or anything, when it is not active.
+/// The next and the last flow in the round. For a flow that is not active: its own index, or
+/// anything.
 #[derive(Clone, Copy, Debug)]
 struct Neighbours {
     next: u32,
     before: u32,
 }
 
-/// So many packets are foreseen at once.
+/// The number of packets that are foreseen at once.
 const FORESEEN: usize = 16;
 
 impl Flow {
-    /// What the flow is known by.
+    /// Returns the key that identifies the flow.
     #[inline]
     pub(crate) const fn key(&self) -> u64 {
         self.key
@@ -73,14 +74,15 @@ impl Flow {
 }
 
 impl<P: Packet> Flows<P> {
-    /// No flows. With `buckets` that many queues share all flows, by a hash.
+    /// Creates an empty set. With `buckets`, all flows share that many queues by a hash.
     pub(crate) const fn new(buckets: Option<u32>, seed: u64) -> Self {
         Self {
             slab: Slab::new(),
             flows: Vec::new(),
             round: Vec::new(),
             free: Vec::new(),
-            // Another seed than that of the buckets: keys of one bucket must not meet there too.
+            // The seed differs from that of the buckets: keys of one bucket must not collide here
+            // too.
             table: Table::new(mix(seed, 0x7461_626C_6500_0000)),
             turn: NIL,
             active: 0,
@@ -91,7 +93,7 @@ impl<P: Packet> Flows<P> {
         }
     }
 
-    /// What flow a packet with this hash belongs to: the hash itself, or a bucket.
+    /// Returns the key of a packet with this hash: the hash itself, or a bucket.
     #[inline]
     pub(crate) const fn key(&self, flow_hash: u64) -> u64 {
         match self.buckets {
@@ -104,13 +106,13 @@ impl<P: Packet> Flows<P> {
         }
     }
 
-    /// The flow with this key, if it is known.
+    /// Returns the flow with this key, if it is known.
     #[inline]
     pub(crate) fn find(&self, key: u64) -> Option<u32> {
         self.table.get(key)
     }
 
-    /// The flow with this key, made where it is not known.
+    /// Returns the flow with this key; adds it if it is not known.
     #[inline]
     pub(crate) fn find_or_add(&mut self, key: u64) -> u32 {
         match self.table.get(key) {
@@ -144,7 +146,7 @@ impl<P: Packet> Flows<P> {
         self.free.push(flow);
     }
 
-    /// Appends a packet to a flow's queue. A flow that becomes active is the last of the round.
+    /// Appends a packet to a flow's queue. A flow that becomes active goes to the end of the round.
     #[inline]
     pub(crate) fn push(&mut self, flow: u32, packet: P) {
         let bytes = u64::from(packet.bytes());
@@ -161,7 +163,7 @@ impl<P: Packet> Flows<P> {
         }
     }
 
-    /// Takes the first packet of a flow. A flow without packets leaves the round.
+    /// Removes the first packet of a flow. A flow without packets leaves the round.
     #[inline]
     pub(crate) fn pop_front(&mut self, flow: u32) -> Option<P> {
         let packet = self.slab.pop_front(&mut self.flows[flow as usize].list)?;
@@ -169,7 +171,7 @@ impl<P: Packet> Flows<P> {
         Some(packet)
     }
 
-    /// Takes the last packet of a flow. A flow without packets leaves the round.
+    /// Removes the last packet of a flow. A flow without packets leaves the round.
     #[inline]
     pub(crate) fn pop_back(&mut self, flow: u32) -> Option<P> {
         let packet = self.slab.pop_back(&mut self.flows[flow as usize].list)?;
@@ -189,7 +191,7 @@ impl<P: Packet> Flows<P> {
         }
     }
 
-    /// The first packet of a flow, left where it is.
+    /// Returns a reference to the first packet of a flow.
     #[inline]
     pub(crate) fn front(&self, flow: u32) -> Option<&P> {
         self.slab.front(self.flows[flow as usize].list)
@@ -205,13 +207,13 @@ impl<P: Packet> Flows<P> {
         &mut self.flows[flow as usize]
     }
 
-    /// The flow whose turn it is; `None` where no packet waits.
+    /// Returns the flow whose turn it is, or `None` if no packet waits.
     #[inline]
     pub(crate) const fn turn(&self) -> Option<u32> {
         if self.turn == NIL { None } else { Some(self.turn) }
     }
 
-    /// Ends a flow's turn: it becomes the last of the round.
+    /// Ends a flow's turn: it goes to the end of the round.
     #[inline]
     pub(crate) fn end_turn(&mut self) {
         if self.turn != NIL {
@@ -221,7 +223,7 @@ impl<P: Packet> Flows<P> {
 
     /// Reads what [`push`](Self::push) will need for packets with these hashes: [`Qdisc::touch`].
     ///
-    /// What is read shows where the next has to be read, so it goes in steps, each for all packets.
+    /// Each read shows where the next one lies, so this goes in steps, each for all packets.
     ///
     /// [`Qdisc::touch`]: crate::Qdisc::touch
     pub(crate) fn touch_for_push(&self, flow_hashes: &[u64]) {
@@ -240,7 +242,7 @@ impl<P: Packet> Flows<P> {
         }
     }
 
-    /// Reads what [`pop_front`](Self::pop_front) will need of the flows whose turn is next, and
+    /// Reads what [`pop_front`](Self::pop_front) will need for the flows whose turn is next, and
     /// shows their first packets: [`Qdisc::touch`].
     ///
     /// [`Qdisc::touch`]: crate::Qdisc::touch
@@ -274,13 +276,13 @@ impl<P: Packet> Flows<P> {
         }
     }
 
-    /// Flows that have packets.
+    /// Returns the number of flows that have packets.
     #[inline]
     pub(crate) const fn active(&self) -> u32 {
         self.active
     }
 
-    /// Packets of all flows.
+    /// Returns the number of packets of all flows.
     #[inline]
     pub(crate) const fn packets(&self) -> u32 {
         self.packets
@@ -291,7 +293,7 @@ impl<P: Packet> Flows<P> {
         Backlog { packets: self.packets, bytes: Bytes::new(self.bytes) }
     }
 
-    /// Becomes the last of the round.
+    /// Puts a flow at the end of the round.
     #[inline]
     fn join(&mut self, flow: u32) {
         self.active += 1;
@@ -305,7 +307,7 @@ impl<P: Packet> Flows<P> {
         self.set_ring(flow, self.turn);
     }
 
-    /// Leaves the round.
+    /// Removes a flow from the round.
     #[inline]
     fn leave(&mut self, flow: u32) {
         self.active -= 1;
@@ -415,7 +417,7 @@ mod tests {
         for hash in 0..100_000 {
             counts[flows.key(hash) as usize] += 1;
         }
-        // Pearson's statistic with 9 degrees of freedom: above 33.7 once in 10000 times.
+        // Pearson's statistic with 9 degrees of freedom is above 33.7 once in 10000 times.
         let statistic: f64 = counts.iter().map(|&n| (f64::from(n) - 1e4).powi(2) / 1e4).sum();
         assert!(statistic < 33.7, "{statistic}");
     }

@@ -1,8 +1,8 @@
-//! The queue with the largest key, whatever the key is: a heap that knows where each queue is.
+//! A heap that finds the queue with the largest key, and knows where each queue is.
 //!
-//! Four children a node (Johnson, "Priority Queues with Update", Information Processing Letters 4,
-//! 1975), so that it is half as deep as a binary heap. Setting a key and taking a queue out cost at
-//! most the logarithm of the number of queues; looking at the largest costs nothing.
+//! Nodes have four children (Johnson, "Priority Queues with Update", Information Processing Letters
+//! 4, 1975), which makes it half as deep as a binary heap. Setting a key or removing a queue costs
+//! at most the logarithm of the number of queues; reading the largest costs nothing.
 
 /// The queues by their keys, largest first.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl<K: Copy + Ord> Heap<K> {
         Self { entries: Vec::new(), places: Vec::new() }
     }
 
-    /// Gives `queue` a key; adds it if it is not there.
+    /// Sets the key of `queue`, and adds it if it is missing.
     #[inline]
     pub(crate) fn set(&mut self, queue: u32, key: K) {
         let entry = Entry { key, queue };
@@ -43,7 +43,7 @@ impl<K: Copy + Ord> Heap<K> {
         }
     }
 
-    /// Takes `queue` out, if it is there.
+    /// Removes `queue`, if it is there.
     #[inline]
     pub(crate) fn remove(&mut self, queue: u32) {
         let Some(place) = self.places.get_mut(queue as usize) else { return };
@@ -55,7 +55,7 @@ impl<K: Copy + Ord> Heap<K> {
         if at == self.entries.len() {
             return;
         }
-        // The last one takes its place and finds its own from there.
+        // The last entry takes its place and moves on from there.
         if last.key > self.entries[at].key {
             self.up(at, last);
         } else {
@@ -63,13 +63,13 @@ impl<K: Copy + Ord> Heap<K> {
         }
     }
 
-    /// The queue with the largest key.
+    /// Returns the queue with the largest key.
     #[inline]
     pub(crate) fn first(&self) -> Option<u32> {
         self.entries.first().map(|entry| entry.queue)
     }
 
-    /// The largest key of any queue but `queue`.
+    /// Returns the largest key of any queue except `queue`.
     #[inline]
     pub(crate) fn largest_but(&self, queue: u32) -> Option<K> {
         let first = self.entries.first()?;
@@ -80,7 +80,7 @@ impl<K: Copy + Ord> Heap<K> {
         self.entries[1..end].iter().map(|entry| entry.key).max()
     }
 
-    /// The key of `queue`; `None` if it is not there.
+    /// Returns the key of `queue`, or `None` if it is not there.
     #[inline]
     pub(crate) fn key(&self, queue: u32) -> Option<K> {
         let &place = self.places.get(queue as usize)?;
@@ -101,7 +101,7 @@ impl<K: Copy + Ord> Heap<K> {
         self.up(self.entries.len() - 1, entry);
     }
 
-    /// Puts `entry` at `at`, or nearer to the top.
+    /// Puts `entry` at `at`, or closer to the top.
     #[inline]
     fn up(&mut self, mut at: usize, entry: Entry<K>) {
         while at > 0 {
@@ -115,7 +115,7 @@ impl<K: Copy + Ord> Heap<K> {
         self.put(at, entry);
     }
 
-    /// Puts `entry` at `at`, or farther from the top.
+    /// Puts `entry` at `at`, or further from the top.
     #[inline]
     fn down(&mut self, mut at: usize, entry: Entry<K>) {
         loop {
@@ -165,7 +165,7 @@ mod tests {
                 heap.remove(queue);
                 model.remove(&queue);
             } else {
-                // Each key once, so that the largest is one queue.
+                // Each key occurs once, so that the largest is a single queue.
                 let key = (random.next_u32() % 50, step);
                 heap.set(queue, key);
                 model.insert(queue, key);

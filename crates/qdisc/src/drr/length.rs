@@ -1,4 +1,4 @@
-//! Queues by length: the longest and, where asked for, the shortest.
+//! Queues by length: the longest and, if asked for, the shortest.
 
 use super::flows::Flow;
 use super::heap::Heap;
@@ -10,8 +10,9 @@ pub(crate) struct Lengths {
     by: By,
     ties: Ties,
     heap: Heap<u64>,
-    /// Changes of length so far: who of two equals has been so for longer. Its overflow, after
-    /// 2^32 changes, turns the order of those that are equal just then.
+    /// The number of changes of length so far. It tells which of two equal queues has been so for
+    /// longer. When it overflows, after 2^32 changes, the order of queues that are equal at that
+    /// time is reversed.
     changes: u32,
 }
 
@@ -20,7 +21,7 @@ impl Lengths {
         Self { by, ties, heap: Heap::new(), changes: 0 }
     }
 
-    /// A queue's length has changed. Empty queues do not count.
+    /// Notes that a queue's length has changed. Empty queues do not count.
     #[inline]
     pub(crate) fn set(&mut self, index: u32, flow: &Flow) {
         if flow.packets() == 0 {
@@ -35,7 +36,7 @@ impl Lengths {
         self.heap.set(index, u64::from(self.by.length(flow)) << 32 | u64::from(stamp));
     }
 
-    /// The longest queue.
+    /// Returns the longest queue.
     #[inline]
     pub(crate) fn longest(&self) -> Option<u32> {
         self.heap.first()
@@ -54,7 +55,7 @@ impl Shortest {
         Self { by, heap: Heap::new() }
     }
 
-    /// A queue's length has changed. Empty queues do not count.
+    /// Notes that a queue's length has changed. Empty queues do not count.
     #[inline]
     pub(super) fn set(&mut self, index: u32, flow: &Flow) {
         if flow.packets() == 0 {
@@ -64,7 +65,8 @@ impl Shortest {
         }
     }
 
-    /// Whether a queue is shorter than all others; an empty one is shorter than any that is not.
+    /// Returns whether a queue is shorter than all others. An empty one is shorter than any that is
+    /// not.
     #[inline]
     pub(super) fn is_shortest(&self, index: u32) -> bool {
         let own = self.heap.key(index).map_or(0, |key| key.0);
@@ -73,7 +75,7 @@ impl Shortest {
 }
 
 impl By {
-    /// A queue's length. What exceeds 32 bits is as long as what just fits.
+    /// Returns a queue's length, limited to 32 bits.
     #[inline]
     fn length(self, flow: &Flow) -> u32 {
         match self {

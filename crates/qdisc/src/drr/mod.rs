@@ -1,4 +1,5 @@
-//! Deficit round robin: a queue for each flow, served in turn, a quantum of bytes a turn.
+//! Deficit round robin: a queue for each flow, served in turn, with a quantum of bytes in each
+//! turn.
 //!
 //! Each flow gets the same share of the line, whatever its packets' sizes and however fast it
 //! sends. The members of the family differ in the queue that loses a packet when the buffer is
@@ -11,18 +12,20 @@
 //! J. Turner, "Queue Management for Short-Lived TCP Flows in Backbone Routers", 2002.
 //!
 //! Differences from the sources:
-//! - Each flow has its own queue, found by its 64-bit hash; `buckets` shares a number of queues
-//!   among all flows, as the papers do.
-//! - The packet that comes is queued first and the victim chosen after, so that its own queue may
-//!   be the one. The papers do not say.
-//! - A packet without bytes costs one byte, or a flow of such packets would never end its turn.
-//! - A quantum below a 64th of the largest packet so far counts as that, so that a packet waits at
-//!   most 64 turns of its flow for its deficit. (The paper asks for a quantum of the largest
-//!   packet, without which a turn may send nothing.)
-//! - A queue that is emptied by a drop ends its turn, and its deficit is forgotten, as where it is
-//!   emptied by service.
+//!
+//! - Each flow has its own queue, found by its 64-bit hash. With `buckets`, all flows share a
+//!   number of queues, as in the papers.
+//! - An arriving packet is queued before the victim is chosen, so its own queue may be the victim.
+//!   The papers do not say which comes first.
+//! - A packet without bytes costs one byte; otherwise a flow of such packets would never end its
+//!   turn.
+//! - A quantum below a 64th of the largest packet so far counts as that, so a packet waits at most
+//!   64 turns of its flow for its deficit. (The paper asks for a quantum of the largest packet,
+//!   because with less a turn may send nothing.)
+//! - A queue that is emptied by a drop ends its turn, and its deficit is forgotten, just as when it
+//!   is emptied by service.
 
-/// [`Qdisc`](crate::Qdisc) for a member of the family: what its scheduler does.
+/// Implements [`Qdisc`](crate::Qdisc) for a member of the family by its scheduler.
 macro_rules! scheduled {
     ($name:ident) => {
         impl<P: $crate::Packet> $crate::Qdisc<P> for $name<P> {

@@ -1,10 +1,10 @@
 //! DRR: each flow gets its share of the line, and the longest queue pays for a full buffer.
 //!
-//! Source: Shreedhar and Varghese 1995; for the drop McKenney 1991. What is common to the family,
-//! and differs from the sources, is in [the module above](super).
+//! Source: Shreedhar and Varghese 1995; for the drop McKenney 1991. [The module above](super)
+//! describes what the family shares, and how it differs from the sources.
 //!
-//! What the sources leave open, each a setting: whether a queue's length is its bytes or its
-//! packets, which of several equally long ones is taken, and which end of it loses a packet.
+//! The sources leave open what is a setting here: whether a queue's length is its bytes or its
+//! packets, which of several equally long queues is chosen, and which end of it loses a packet.
 
 use narrows_units::Bytes;
 
@@ -57,11 +57,11 @@ pub struct Drr<P> {
 }
 
 impl<P: Packet> Drr<P> {
-    /// An empty queue, whose hash of flows follows from `seed`.
+    /// Creates an empty queue. Its hash of flows follows from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
@@ -72,12 +72,12 @@ impl<P: Packet> Drr<P> {
         Self { scheduler: Scheduler::new(settings, victim), config }
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Flows, or buckets, that have packets.
+    /// Returns the number of flows, or buckets, that have packets.
     pub const fn active(&self) -> u32 {
         self.scheduler.active()
     }

@@ -1,13 +1,13 @@
 //! QSDRR, queue state DRR: the queue that has paid for a full buffer goes on paying, so that few
 //! flows lose packets at a time.
 //!
-//! Source: Kantawala and Turner 2002, section II.3 and figure 1. What is common to the family, and
-//! differs from the sources, is in [the module above](super).
+//! Source: Kantawala and Turner 2002, section II.3 and figure 1. [The module above](super)
+//! describes what the family shares, and how it differs from the sources.
 //!
-//! What the paper leaves open, each a setting except the last: what becomes of Q when it has no
-//! packets; the unit of length; which of several longest queues is taken. Figure 1 says "shorter
-//! than all active queues", the text "the smallest": a queue that shares its length with another
-//! stays Q here, as the figure has it.
+//! The paper leaves three things open. What becomes of Q when it has no packets, and the unit of
+//! length, are settings, and so is which of several longest queues is chosen. Figure 1 says
+//! "shorter than all active queues", the text "the smallest". This follows the figure: a queue that
+//! shares its length with another stays Q.
 
 use narrows_units::Bytes;
 
@@ -75,11 +75,11 @@ pub struct Qsdrr<P> {
 }
 
 impl<P: Packet> Qsdrr<P> {
-    /// An empty queue, whose hash of flows follows from `seed`.
+    /// Creates an empty queue. Its hash of flows follows from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
@@ -95,12 +95,12 @@ impl<P: Packet> Qsdrr<P> {
         Self { scheduler: Scheduler::new(settings, victim), config }
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Flows, or buckets, that have packets.
+    /// Returns the number of flows, or buckets, that have packets.
     pub const fn active(&self) -> u32 {
         self.scheduler.active()
     }
@@ -108,10 +108,10 @@ impl<P: Packet> Qsdrr<P> {
 
 scheduled!(Qsdrr);
 
-/// The queue that lost a packet last, until it is the shortest.
+/// The queue that lost the last packet, until it is the shortest.
 #[derive(Clone, Debug)]
 struct Same {
-    /// The state variable Q, by its flow's key.
+    /// The state variable Q, as the key of its flow.
     q: Option<u64>,
     lengths: Lengths,
     shortest: Shortest,
@@ -155,7 +155,7 @@ mod tests {
         Config { limit, ..Config::default() }
     }
 
-    /// Hands in packets of these flows; the flows that lost one.
+    /// Enqueues packets of these flows. Returns the flows that lost one.
     fn lost(queue: &mut Qsdrr<TestPacket>, flows: &[u8]) -> Vec<u8> {
         let mut dropped = Dropped::new();
         for &flow in flows {
@@ -171,13 +171,14 @@ mod tests {
         }
     }
 
-    /// Figure 1: undefined at first, Q becomes the longest queue, and stays although another is
+    /// Figure 1: Q is undefined at first and becomes the longest queue. It stays even if another is
     /// longer, until it is shorter than all active queues.
     #[test]
     fn q_stays_until_it_is_shorter_than_all_active_queues() {
         let mut queue = Qsdrr::new(config(9), 1);
         assert!(lost(&mut queue, &[1, 1, 1, 1, 2, 2, 2, 3, 3]).is_empty());
-        // Lengths 4, 3, 2. Flow 1 is the longest and pays for all that comes, while 2 grows.
+        // Lengths 4, 3, 2. Flow 1 is the longest and pays for everything that arrives, while 2
+        // grows.
         assert_eq!(lost(&mut queue, &[2, 2]), [1, 1]);
         // 2, 5, 2: as short as flow 3, not shorter.
         assert_eq!(lost(&mut queue, &[2]), [1]);
@@ -207,13 +208,13 @@ mod tests {
             let mut queue = Qsdrr::new(Config { when_empty, ..config(3) }, 1);
             assert_eq!(lost(&mut queue, &[1, 1, 1, 1]), [1]);
             send(&mut queue, 3);
-            // Flow 1 comes back as long as flow 3, shorter than flow 2.
+            // Flow 1 returns with the same length as flow 3, shorter than flow 2.
             assert!(lost(&mut queue, &[2, 1, 2]).is_empty());
             assert_eq!(lost(&mut queue, &[3]), [pays], "{when_empty:?}");
         }
     }
 
-    /// The point of it: few flows lose packets in one episode of congestion.
+    /// The purpose: few flows lose packets in one episode of congestion.
     #[test]
     fn fewer_flows_lose_packets_than_with_plain_drr() {
         use crate::drr::plain;

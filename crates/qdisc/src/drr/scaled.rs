@@ -1,9 +1,9 @@
-//! A number from zero up whose exponent does not overflow.
+//! A non-negative number whose exponent does not overflow.
 //!
-//! It serves averages that all decay alike: instead of making each smaller with time, what is added
-//! is made larger. The order of such numbers never changes by time alone, and they soon exceed what
-//! an `f64` can hold. Only additions and multiplications of `f64` are used, so every machine and
-//! compiler gives the same bits.
+//! It serves averages that all decay alike. Instead of shrinking each average with time, what is
+//! added is made larger. The order of such numbers never changes with time, but they soon exceed
+//! what an `f64` can hold. Only additions and multiplications of `f64` are used, so every machine
+//! and compiler gives the same bits.
 
 use core::cmp::Ordering;
 use core::ops::{Add, Mul};
@@ -12,7 +12,7 @@ use core::ops::{Add, Mul};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scaled {
     exponent: i64,
-    /// At least 1 and below 2; or 0, and then the exponent is the smallest.
+    /// At least 1 and below 2. Or 0, and then the exponent is the smallest.
     mantissa: f64,
 }
 
@@ -20,7 +20,7 @@ impl Scaled {
     pub(super) const ZERO: Self = Self { exponent: i64::MIN, mantissa: 0.0 };
     pub(super) const ONE: Self = Self { exponent: 0, mantissa: 1.0 };
 
-    /// From a number above 2^-1022; what is smaller, negative or no number is zero.
+    /// Converts a number above 2^-1022. Everything smaller, negative or NaN becomes zero.
     pub(super) fn new(value: f64) -> Self {
         if value.is_nan() || value < f64::MIN_POSITIVE {
             return Self::ZERO;
@@ -31,7 +31,7 @@ impl Scaled {
         Self { exponent, mantissa }
     }
 
-    /// To the power of `exponent`, by squaring.
+    /// Returns the number to the power of `exponent`, by squaring.
     pub(super) fn power(mut self, mut exponent: u64) -> Self {
         let mut result = Self::ONE;
         while exponent > 0 {
@@ -44,7 +44,7 @@ impl Scaled {
         result
     }
 
-    /// How many times `other` it is, for reading; `other` is not zero.
+    /// Returns the ratio to `other`, which must not be zero.
     pub(super) fn over(self, other: Self) -> f64 {
         if self.mantissa == 0.0 {
             return 0.0;
@@ -95,7 +95,7 @@ impl Add for Scaled {
 impl Ord for Scaled {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        // Positive numbers are in the order of their bits.
+        // Positive numbers are ordered like their bits.
         let key = |it: &Self| (it.exponent, it.mantissa.to_bits());
         key(self).cmp(&key(other))
     }
@@ -119,7 +119,7 @@ impl Eq for Scaled {}
 const BIAS: i64 = 1023;
 const FRACTION: u64 = (1 << 52) - 1;
 
-/// 2 to the power of `exponent`, which is within -1022 and 1023.
+/// Returns 2 to the power of `exponent`, which must be between -1022 and 1023.
 #[inline]
 fn two_to(exponent: i64) -> f64 {
     f64::from_bits(((BIAS + exponent) as u64) << 52)

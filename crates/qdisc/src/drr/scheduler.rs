@@ -1,4 +1,5 @@
-//! Deficit round robin, with the choice of whom a full buffer takes a packet from left open.
+//! Deficit round robin, generic over the choice of the queue that loses a packet when the buffer is
+//! full.
 //!
 //! Before working on this file read Shreedhar and Varghese, section 3 and figure 2.
 
@@ -8,31 +9,31 @@ use super::End;
 use super::flows::{Flow, Flows};
 use crate::{Backlog, Coming, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
 
-/// From which queue a packet is dropped when the buffer is full.
+/// The choice of the queue from which a packet is dropped when the buffer is full.
 pub(super) trait Victim {
-    /// A queue's length has changed. A flow without packets has just left the round.
+    /// Notes that a queue's length has changed. A flow without packets has just left the round.
     fn on_length(&mut self, index: u32, flow: &Flow);
 
-    /// A packet of the flow leaves at `now`.
+    /// Notes that a packet of the flow leaves at `now`.
     fn on_sent(&mut self, _now: Time, _index: u32, _bytes: u32) {}
 
-    /// One of the active flows; there is at least one.
+    /// Chooses one of the active flows; there is at least one.
     fn choose<P: Packet>(&mut self, flows: &Flows<P>) -> u32;
 
-    /// A flow that has just left the round; the one to forget now, if any.
+    /// Returns the flow to forget now, if any, given one that has just left the round.
     fn to_forget(&mut self, index: u32) -> Option<u32> {
         Some(index)
     }
 }
 
-/// What all disciplines of the family have in common.
+/// The part that all disciplines of the family share.
 #[derive(Clone, Debug)]
 pub(super) struct Scheduler<P, V> {
     limit: u32,
     quantum: u64,
     drop_from: End,
     flows: Flows<P>,
-    /// The flow whose turn it is has its quantum.
+    /// Whether the flow whose turn it is already has its quantum.
     granted: bool,
     /// The largest packet so far.
     largest: u32,
@@ -40,7 +41,7 @@ pub(super) struct Scheduler<P, V> {
     counters: Counters,
 }
 
-/// What all of them can be told.
+/// The settings that all of them share.
 #[derive(Clone, Copy)]
 pub(super) struct Shares {
     pub(super) limit: u32,
@@ -50,14 +51,15 @@ pub(super) struct Shares {
     pub(super) seed: u64,
 }
 
-/// A quantum below the largest packet, divided by this, counts as that.
+/// The most turns of its flow that a packet waits: a smaller quantum counts as the largest packet
+/// divided by this.
 const MOST_ROUNDS: u64 = 64;
 
 impl<P: Packet, V: Victim> Scheduler<P, V> {
     pub(super) const fn new(settings: Shares, victim: V) -> Self {
         let Shares { limit, quantum, buckets, drop_from, seed } = settings;
         Self {
-            // One packet more than `limit` waits while a victim is looked for.
+            // One packet more than `limit` waits while a victim is chosen.
             limit: if limit > u32::MAX - 2 { u32::MAX - 2 } else { limit },
             quantum,
             drop_from,
@@ -73,23 +75,23 @@ impl<P: Packet, V: Victim> Scheduler<P, V> {
         self.flows.active()
     }
 
-    /// The flow with this hash, if it is known.
+    /// Returns the flow with this hash, if it is known.
     pub(super) fn find(&self, flow_hash: u64) -> Option<u32> {
         self.flows.find(self.flows.key(flow_hash))
     }
 
-    /// What a flow gets in its turn. The paper wants at least the largest packet, so that each turn
-    /// sends something; where it is less, deficits add up, in a bounded number of rounds.
+    /// Returns what a flow gets in its turn. The paper wants at least the largest packet, so that
+    /// each turn sends something. With less, deficits add up over a bounded number of rounds.
     #[inline]
     fn grant(&self) -> i64 {
-        // Below 2^32, by `check` and by the packet's length.
+        // It is below 2^32, by `check` and by the packet's length.
         self.quantum.max(u64::from(self.largest) / MOST_ROUNDS) as i64
     }
 
-    /// The flow that sends next: figure 2, "Dequeuing Module".
+    /// Returns the flow that sends next: figure 2, "Dequeuing Module".
     ///
-    /// The paper serves a flow until its deficit does not suffice; here each call sends one packet
-    /// of that, and the next goes on.
+    /// The paper serves a flow until its deficit does not suffice. Here each call sends one packet
+    /// of that flow, and the next call continues.
     #[inline]
     fn next_flow(&mut self) -> Option<u32> {
         loop {
@@ -110,13 +112,13 @@ impl<P: Packet, V: Victim> Scheduler<P, V> {
         }
     }
 
-    /// A packet was added to a flow's queue or taken out of it.
+    /// Notes that a packet was added to or removed from a flow's queue.
     #[inline]
     fn changed(&mut self, index: u32, had_turn: bool) {
         let flow = self.flows.flow(index);
         self.victim.on_length(index, flow);
         if flow.packets() == 0 {
-            // Its turn, if it had it, is over; the next flow's begins.
+            // If it had its turn, that is over, and the next flow's begins.
             self.granted &= !had_turn;
             if let Some(index) = self.victim.to_forget(index) {
                 self.flows.forget(index);
@@ -124,8 +126,8 @@ impl<P: Packet, V: Victim> Scheduler<P, V> {
         }
     }
 
-    /// Makes room: drops a packet of the victim's. Whether that is the one that came last, to
-    /// `arrived`.
+    /// Makes room by dropping one of the victim's packets. Returns whether that is the packet that
+    /// has just arrived, for flow `arrived`.
     fn overflow(&mut self, arrived: u32, dropped: &mut Dropped<P>) -> bool {
         let index = self.victim.choose(&self.flows);
         let had_turn = self.flows.turn() == Some(index);
@@ -188,8 +190,8 @@ impl<P: Packet, V: Victim> Qdisc<P> for Scheduler<P, V> {
     }
 }
 
-/// What a packet costs of a deficit. A packet without bytes would be free, and a flow of such
-/// packets would never end its turn.
+/// Returns what a packet costs of a deficit. A packet without bytes would be free, and a flow of
+/// such packets would never end its turn.
 #[inline]
 fn cost(bytes: u32) -> i64 {
     i64::from(bytes.max(1))

@@ -1,14 +1,15 @@
 //! One store for the packets of all queues.
 //!
-//! A [`List`] is a queue's packets, which can be taken from both ends. Nodes refer to each other by
-//! index, and a node's link is the index of the one before, exclusive-or the index of the one after
-//! (`NIL` beyond the ends): whoever comes from one side finds the other. So a packet costs its own
-//! size and eight bytes, and an eighth of that in reserve.
+//! A [`List`] holds a queue's packets, which can be removed at both ends. Nodes refer to each other
+//! by index. A node's link is the index of the node before it, exclusive-or the index of the node
+//! after it (`NIL` beyond the ends): given one neighbour, it yields the other. A packet therefore
+//! costs its own size plus eight bytes, and up to an eighth of that in reserve.
 
 /// No node.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// Up to here doubling wastes little; beyond, the store grows by an eighth at a time.
+/// Up to this length the store doubles, which wastes little; beyond, it grows by an eighth at a
+/// time.
 const DOUBLING_ENDS: usize = 1024;
 
 /// The packets of any number of lists.
@@ -25,7 +26,7 @@ enum Node<P> {
     Used { link: u32, packet: P },
 }
 
-/// A queue's packets: the first and the last.
+/// A queue's packets: the first node and the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct List {
     front: u32,
@@ -36,13 +37,13 @@ impl List {
     /// No packets.
     pub(crate) const EMPTY: Self = Self { front: NIL, back: NIL };
 
-    /// The node of the first packet, or [`NIL`].
+    /// Returns the node of the first packet, or [`NIL`].
     #[inline]
     pub(crate) const fn front(self) -> u32 {
         self.front
     }
 
-    /// The node of the last packet, or [`NIL`].
+    /// Returns the node of the last packet, or [`NIL`].
     #[inline]
     pub(crate) const fn back(self) -> u32 {
         self.back
@@ -59,7 +60,7 @@ impl<P> Slab<P> {
         Self { nodes: Vec::new(), free: NIL }
     }
 
-    /// Appends a packet to `list`. At most 2^32 - 2 may be in all lists together.
+    /// Appends a packet to `list`. All lists together may have at most 2^32 - 2.
     #[inline]
     pub(crate) fn push_back(&mut self, list: &mut List, packet: P) {
         let node = Node::Used { link: list.back ^ NIL, packet };
@@ -82,7 +83,7 @@ impl<P> Slab<P> {
         list.back = index;
     }
 
-    /// The packet at the front, left where it is.
+    /// Returns a reference to the packet at the front.
     #[inline]
     pub(crate) fn front(&self, list: List) -> Option<&P> {
         match self.nodes.get(list.front as usize)? {
@@ -91,7 +92,8 @@ impl<P> Slab<P> {
         }
     }
 
-    /// The packet of a node at an end of its list, and its one neighbour; `None`: no node.
+    /// Returns the packet of a node at an end of its list, and the node's one neighbour, or `None`
+    /// if there is no such node.
     #[inline]
     pub(crate) fn end(&self, index: u32) -> Option<(&P, u32)> {
         match self.nodes.get(index as usize)? {
@@ -110,7 +112,7 @@ impl<P> Slab<P> {
         }
     }
 
-    /// Takes the packet at the front.
+    /// Removes the packet at the front.
     #[inline]
     pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<P> {
         let (packet, next) = self.take(list.front)?;
@@ -123,7 +125,7 @@ impl<P> Slab<P> {
         Some(packet)
     }
 
-    /// Takes the packet at the back.
+    /// Removes the packet at the back.
     #[inline]
     pub(crate) fn pop_back(&mut self, list: &mut List) -> Option<P> {
         let (packet, before) = self.take(list.back)?;
@@ -136,7 +138,7 @@ impl<P> Slab<P> {
         Some(packet)
     }
 
-    /// Frees a node at an end of its list; its packet, and its one neighbour.
+    /// Frees a node at an end of its list. Returns its packet and its one neighbour.
     #[inline]
     fn take(&mut self, index: u32) -> Option<(P, u32)> {
         let node = self.nodes.get_mut(index as usize)?;
@@ -185,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// As large as the simulator's packet with its time of arrival, and without a niche.
+    /// A value as large as the simulator's packet with its time of arrival, and without a niche.
     type Forty = [u64; 5];
 
     #[test]

@@ -1,14 +1,14 @@
-//! From flow keys to indices: a hash table with open addressing.
+//! A hash table with open addressing, from flow keys to indices.
 //!
-//! Linear probing, and deletion by moving entries back (Knuth, The Art of Computer Programming 3,
-//! 6.4, algorithms L and R). At most half of the places are taken. Keys are mixed with a seed, so
-//! that whoever forges flow hashes cannot make them collide without knowing it. Nothing depends on
+//! It uses linear probing, and deletion by moving entries back (Knuth, The Art of Computer
+//! Programming 3, 6.4, algorithms L and R). At most half of the places are taken. Keys are mixed
+//! with a seed, so nobody can forge flow hashes that collide without knowing it. Nothing depends on
 //! the order of entries.
 
-/// Which index belongs to a key.
+/// The index that belongs to each key.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    /// A power of two of places, or none.
+    /// The places: a power of two, or none.
     places: Vec<Place>,
     len: usize,
     seed: u64,
@@ -28,7 +28,7 @@ impl Table {
         Self { places: Vec::new(), len: 0, seed }
     }
 
-    /// The index of `key`, if it is there.
+    /// Returns the index of `key`, if it is there.
     #[inline]
     pub(crate) fn get(&self, key: u64) -> Option<u32> {
         if self.places.is_empty() {
@@ -40,7 +40,7 @@ impl Table {
         }
     }
 
-    /// Adds `key`, which is not there yet; `index` is below 2^32 - 1.
+    /// Adds `key`, which must not be there yet. `index` must be below 2^32 - 1.
     pub(crate) fn insert(&mut self, key: u64, index: u32) {
         if 2 * (self.len + 1) > self.places.len() {
             self.grow();
@@ -51,7 +51,7 @@ impl Table {
         self.len += 1;
     }
 
-    /// Takes `key` out, if it is there.
+    /// Removes `key`, if it is there.
     pub(crate) fn remove(&mut self, key: u64) {
         if self.places.is_empty() {
             return;
@@ -61,7 +61,7 @@ impl Table {
         if self.places[gap].index == 0 {
             return;
         }
-        // Whatever was pushed past the gap moves back into it, which leaves a new one.
+        // Entries that were pushed past the gap move back into it, which leaves a new gap.
         let mut at = gap;
         loop {
             at = (at + 1) & mask;
@@ -79,7 +79,7 @@ impl Table {
         self.len -= 1;
     }
 
-    /// Where `key` is, or the free place where it belongs.
+    /// Returns the place of `key`, or the free place where it belongs.
     #[inline]
     fn probe(&self, key: u64) -> usize {
         let mask = self.places.len() - 1;
@@ -93,7 +93,7 @@ impl Table {
         }
     }
 
-    /// Where `key` would be if nothing were in the way.
+    /// Returns the place of `key` if nothing is in the way.
     #[inline]
     fn home(&self, key: u64) -> usize {
         mix(key, self.seed) as usize & (self.places.len() - 1)
@@ -112,11 +112,11 @@ impl Table {
     }
 }
 
-/// A value that looks random, different for each seed.
+/// Returns a value that looks random and differs for each seed.
 ///
-/// The finaliser of MurmurHash3 with Stafford's constants (mix 13), as in SplitMix64 (Steele, Lea,
-/// Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014), with the seed before it
-/// and after its first multiplication.
+/// It is the finaliser of MurmurHash3 with Stafford's constants (mix 13), as in SplitMix64 (Steele,
+/// Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014), with the seed mixed
+/// in before it and after its first multiplication.
 #[inline]
 pub(crate) const fn mix(key: u64, seed: u64) -> u64 {
     let mut z = key ^ seed;
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// Keys that share all but a few bits, wherever those are, are found within a few places.
+    /// Keys that share all but a few bits, wherever these are, are found within a few places.
     #[test]
     fn forged_keys_do_not_collide() {
         for shift in [0, 8, 32, 48] {

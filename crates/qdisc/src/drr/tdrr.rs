@@ -1,14 +1,15 @@
 //! TDRR, throughput DRR: the queue that has sent most in the long run pays for a full buffer.
 //!
-//! Source: Kantawala and Turner 2002, section II.2. What is common to the family, and differs from
-//! the sources, is in [the module above](super).
+//! Source: Kantawala and Turner 2002, section II.2. [The module above](super) describes what the
+//! family shares, and how it differs from the sources.
 //!
-//! What the paper leaves open:
-//! - How throughput is sampled: [`Sample`]. It prints the weight alone.
+//! The paper leaves open:
+//!
+//! - How throughput is sampled: [`Sample`]. The paper prints only the weight.
 //! - Which end of the queue loses a packet: `drop_from`.
-//! - How long a queue's throughput is known after the queue has become empty: as long as its flow
-//!   is one of the last `remember` that have. With as many fixed queues as the paper has sources
-//!   nothing would ever be forgotten; here memory is bounded, whatever comes.
+//! - How long the throughput of an empty queue is remembered: as long as its flow is among the last
+//!   `remember` flows that became empty. The paper has as many fixed queues as sources and never
+//!   has to forget; here memory is bounded, whatever arrives.
 //! - Which of several queues with the same throughput loses a packet: the one whose throughput has
 //!   not changed for the longest time.
 
@@ -107,11 +108,11 @@ pub struct Tdrr<P> {
 }
 
 impl<P: Packet> Tdrr<P> {
-    /// An empty queue, whose hash of flows follows from `seed`.
+    /// Creates an empty queue. Its hash of flows follows from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
@@ -132,18 +133,18 @@ impl<P: Packet> Tdrr<P> {
         Self { scheduler: Scheduler::new(settings, victim), config }
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Flows, or buckets, that have packets.
+    /// Returns the number of flows, or buckets, that have packets.
     pub const fn active(&self) -> u32 {
         self.scheduler.active()
     }
 
-    /// The average throughput of the flow with this hash at `now`, in bytes a second; `None` where
-    /// nothing is known of it.
+    /// Returns the average throughput of the flow with this hash at `now`, in bytes a second, or
+    /// `None` if nothing is known about it.
     pub fn throughput(&self, now: Time, flow_hash: u64) -> Option<f64> {
         let index = self.scheduler.find(flow_hash)?;
         let Highest { rates, known, .. } = &self.scheduler.victim;
@@ -159,28 +160,29 @@ struct Highest {
     rates: Rates,
     /// The active queues by throughput.
     heap: Heap<Key>,
-    /// By the flow's index.
+    /// What is known about each flow, by index.
     known: Vec<Known>,
-    /// Changes of throughput so far: who of two equals has been so for longer.
+    /// The number of changes of throughput so far. It tells which of two equal flows has been so
+    /// for longer.
     changes: u32,
     remember: u32,
-    /// Flows without packets, in the order in which they became so.
+    /// The flows without packets, in the order in which they became so.
     idle: u32,
     oldest: u32,
     newest: u32,
 }
 
-/// Throughput; among equals the one that has been so for the longest time is the largest.
+/// The throughput. Among equals, the one that has been so for the longest time is the largest.
 type Key = (Scaled, u32);
 
-/// What is known of a flow.
+/// What is known about a flow.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     rate: Scaled,
     /// When its last packet left, and the bytes that left just then; `Time::MAX`: none has.
     sent_at: Time,
     sent: u32,
-    /// The neighbours among the idle flows; `before` is the flow itself where it is not idle.
+    /// The neighbours among the idle flows. `before` is the flow itself if it is not idle.
     before: u32,
     next: u32,
 }
@@ -208,7 +210,7 @@ impl Highest {
         self.heap.set(index, key);
     }
 
-    /// Takes a flow out of the list of those that are idle, if it is there.
+    /// Removes a flow from the list of idle ones, if it is there.
     fn unlink(&mut self, index: u32) {
         let Known { before, next, .. } = self.known[index as usize];
         if before == index {
@@ -226,7 +228,7 @@ impl Highest {
         self.idle -= 1;
     }
 
-    /// Adds a flow to the list of those that are idle.
+    /// Adds a flow to the list of idle ones.
     fn link(&mut self, index: u32) {
         let before = core::mem::replace(&mut self.newest, index);
         let known = &mut self.known[index as usize];
@@ -277,8 +279,8 @@ impl Victim for Highest {
 /// How averages are kept.
 #[derive(Clone, Copy, Debug)]
 enum Rates {
-    /// Averages are `growth` times too large at any moment, where `growth` is (1-w)^-n in the n-th
-    /// interval: they need not be touched while nothing is sent.
+    /// In the n-th interval, stored averages are too large by the factor `growth`, (1-w)^-n. They
+    /// therefore need no update while nothing is sent.
     Interval {
         weight: f64,
         interval: Span,
@@ -305,11 +307,11 @@ impl Rates {
         }
     }
 
-    /// A packet leaves at `now`.
+    /// Adds a packet that leaves at `now`.
     #[inline]
     fn add(&mut self, now: Time, known: &mut Known, bytes: u32) {
         match self {
-            // avg <- (1-w) avg + w sample at the end of each interval; a sample is the sum of its
+            // avg <- (1-w) avg + w sample at the end of each interval. A sample is the sum of its
             // packets, each of which is added when it leaves.
             Self::Interval { weight, interval, number, growth, step } => {
                 let current = now.as_ps() / interval.as_ps();
@@ -323,10 +325,10 @@ impl Rates {
             Self::Packet { weight } => {
                 let sent_at = core::mem::replace(&mut known.sent_at, now);
                 if sent_at == Time::MAX {
-                    // There is no time since the one before.
+                    // There is no earlier packet, and so no time since then.
                     return;
                 }
-                // What leaves at the same moment is one sample.
+                // Packets that leave at the same time are one sample.
                 let bytes = known.sent.saturating_add(bytes);
                 known.sent = bytes;
                 if now > sent_at {
@@ -339,7 +341,7 @@ impl Rates {
         }
     }
 
-    /// An average in bytes a second at `now`.
+    /// Returns an average in bytes a second at `now`.
     fn read(&self, now: Time, rate: Scaled) -> f64 {
         match self {
             Self::Interval { interval, number, growth, step, .. } => {
@@ -391,8 +393,8 @@ mod tests {
         assert_eq!(queue.throughput(at_ms(0), 2), None);
     }
 
-    /// A constant load of r bytes a second brings the average to r (1 - (1-w)^n) in n intervals,
-    /// and n idle ones bring it down by (1-w)^n.
+    /// A constant load of r bytes a second raises the average to r (1 - (1-w)^n) in n intervals,
+    /// and n idle intervals lower it by the factor (1-w)^n.
     #[test]
     fn in_intervals_it_approaches_a_constant_load_and_forgets_it() {
         let mut queue = Tdrr::new(Config::default(), 1);
@@ -420,7 +422,7 @@ mod tests {
         assert_eq!(average(&queue), 50_000.0);
         pass(&mut queue, at_ms(12), 1);
         assert_eq!(average(&queue), 275_000.0);
-        // Two at a time are one sample of both.
+        // Two at the same time are one sample.
         pass(&mut queue, at_ms(12), 1);
         assert_eq!(average(&queue), 275_000.0);
         pass(&mut queue, at_ms(22), 1);
@@ -431,19 +433,19 @@ mod tests {
     fn the_active_queue_with_the_highest_throughput_loses_a_packet() {
         for sample in [Sample::Interval(Span::from_ms(100)), Sample::Packet] {
             let mut queue = Tdrr::new(Config { limit: 4, sample, ..Config::default() }, 1);
-            // Flow 1 sends most, flow 2 a little; both are idle after that.
+            // Flow 1 sends most, flow 2 a little; afterwards both are idle.
             for n in 0..50 {
                 pass(&mut queue, at_ms(2 * n), 1);
             }
             for n in 0..10 {
                 pass(&mut queue, at_ms(100 + 10 * n), 2);
             }
-            // Flow 1 is not active: flow 2 pays, although flow 3 is the longest.
+            // Flow 1 is not active, so flow 2 pays, although flow 3 is the longest.
             for flow in [3, 3, 3, 2] {
                 assert!(put(&mut queue, at_ms(300), flow).is_empty());
             }
             assert_eq!(put(&mut queue, at_ms(300), 3)[0].0.flow, 2);
-            // It comes back after a long time, and is known: its own packet is the one.
+            // Flow 1 returns after a long time and is still known, so its own packet is dropped.
             let mut dropped = Dropped::new();
             let packet = TestPacket { flow: 1, ..TestPacket::default() };
             assert_eq!(queue.enqueue(at_ms(3_000), packet, &mut dropped), Verdict::Dropped);
@@ -458,7 +460,7 @@ mod tests {
         }
         let known = [1, 2, 3].map(|flow| queue.throughput(at_ms(1), flow).is_some());
         assert_eq!(known, [true, false, true]);
-        // The place of the flow that was forgotten holds nothing of it.
+        // The place of the forgotten flow keeps nothing of it.
         pass(&mut queue, at_ms(1), 4);
         let once = queue.throughput(at_ms(1), 4).expect("it is known");
         assert!((once - 0.03125 * 10_000.0).abs() < 1e-9, "{once}");

@@ -14,16 +14,17 @@ use super::Config;
 pub(super) struct Params {
     target: Ticks,
     tupdate: Span,
-    /// Probability (of [`MAX_PROB`]) an update for each tick of delay above the target.
+    /// The probability (in units of [`MAX_PROB`]) added at each update for each tick of delay above
+    /// the target.
     alpha: u64,
-    /// The same for each tick that the delay has grown.
+    /// The same for each tick by which the delay has grown.
     beta: u64,
     bytemode: bool,
     dq_rate_estimator: bool,
     mtu: u64,
 }
 
-/// The variables and when they are updated next.
+/// The controller's variables, and the time of their next update.
 #[derive(Clone, Debug)]
 pub(super) struct Control {
     pub(super) vars: Vars,
@@ -35,22 +36,22 @@ pub(super) struct Control {
 pub(super) struct Vars {
     qdelay: Ticks,
     qdelay_old: Ticks,
-    /// What is left of the burst allowance.
+    /// The rest of the burst allowance.
     burst_time: Ticks,
-    /// The last departure; with the estimator, when the measurement began.
+    /// The time of the last departure; with the estimator, the start of the measurement.
     dq_tstamp: Option<Ticks>,
-    /// The drop probability, of [`MAX_PROB`].
+    /// The drop probability, in units of [`MAX_PROB`].
     pub(super) prob: u64,
     /// The sum of probabilities since the last drop.
     pub(super) accu_prob: u64,
-    /// Bytes that have left in this measurement; `None`: there is none.
+    /// The bytes that have left during this measurement; `None`: there is none.
     dq_count: Option<u64>,
-    /// Bytes a tick, in 256ths; zero: not known.
+    /// The departure rate in 256ths of a byte per tick; zero: unknown.
     avg_dq_rate: u64,
 }
 
-/// Steps that a long time without packets is caught up with in: a millisecond of work, and 25 minutes
-/// of updates at the usual interval even if none of them could be put together with others.
+/// The most steps in which a long time without packets is caught up with. This is a millisecond of
+/// work, and 25 minutes of updates at the usual interval even if none of them could be combined.
 const MOST_STEPS: u32 = 100_000;
 
 /// Time in `psched` ticks of 64 ns.
@@ -58,11 +59,11 @@ type Ticks = u64;
 
 impl Params {
     pub(super) fn new(config: &Config) -> Self {
-        // In Linux scaled at each update; the shift right by 4 makes sixteenths of it.
+        // Linux scales at each update; the shift right by 4 turns the factor into sixteenths.
         let scaled = |factor: u32| (u64::from(factor) * (MAX_PROB / TICKS_PER_SEC)) >> 4;
         Self {
             target: ticks(config.target.as_ps()),
-            tupdate: config.tupdate,
+            tupdate: config.on_timer(config.tupdate),
             alpha: scaled(config.alpha),
             beta: scaled(config.beta),
             bytemode: config.bytemode,
@@ -73,7 +74,7 @@ impl Params {
 }
 
 impl Control {
-    pub(super) fn new(tupdate: Span) -> Self {
+    pub(super) fn new(first_update: Span) -> Self {
         let vars = Vars {
             qdelay: 0,
             qdelay_old: 0,
@@ -84,11 +85,11 @@ impl Control {
             dq_count: None,
             avg_dq_rate: 0,
         };
-        Self { vars, update_at: Time::ZERO + tupdate }
+        Self { vars, update_at: Time::ZERO + first_update }
     }
 
-    /// Runs the timer for each time that it was due by `now`; `backlog` has been the same since the
-    /// last call.
+    /// Runs the timer for each time that it was due by `now`. `backlog` must have been the same
+    /// since the last call.
     #[inline]
     pub(super) fn catch_up(&mut self, now: Time, params: &Params, backlog: u64) {
         if self.update_at <= now {
@@ -100,13 +101,14 @@ impl Control {
 }
 
 impl Vars {
-    /// [`Vars::calculate_probability`], `due` times; in few steps, however many are due.
+    /// Runs [`Vars::calculate_probability`] `due` times, in few steps however many are due.
     ///
-    /// Once the delay stands still, the probability moves by equal steps within each range of the
-    /// auto-tuning, of which there are seven, or shrinks by 1/64, which ends at zero after some
-    /// 2,500 steps, or nothing changes any more. Or else it swings about an edge of two ranges for
-    /// ever, which takes a delay above 250 ms and below the target: after `MOST_STEPS` of that, the
-    /// rest would change where in its swing it is found, and is left out.
+    /// Once the delay is constant, one of three things happens. The probability moves by equal
+    /// steps within each range of the auto-tuning, of which there are seven. Or it shrinks by 1/64
+    /// each time, which ends at zero after about 2,500 steps. Or nothing changes any more. There is
+    /// one exception: with a delay above 250 ms and below the target, the probability swings about
+    /// an edge between two ranges forever. After `MOST_STEPS` of that, the remaining updates would
+    /// only change its position in the swing, so they are skipped.
     #[cold]
     pub(super) fn update_times(&mut self, mut due: u64, params: &Params, backlog: u64) {
         for _ in 0..MOST_STEPS {
@@ -158,7 +160,7 @@ impl Vars {
             qdelay,
             qdelay_old,
         ));
-        // RFC 8033, 5.5: no more than 2 % at a time where the probability is 10 % or more.
+        // RFC 8033, 5.5: at most 2 % at a time if the probability is 10 % or more.
         if delta > (MAX_PROB / 50) as i64 && self.prob >= MAX_PROB / 10 {
             delta = (MAX_PROB / 100) as i64 * 2;
         }
@@ -167,7 +169,7 @@ impl Vars {
             delta = delta.saturating_add((MAX_PROB / 50) as i64);
         }
         self.prob = (self.prob as i64).saturating_add(delta).clamp(0, MAX_PROB as i64) as u64;
-        // RFC 8033, 4.2: decay while idle. A delay of zero over a backlog is no idle time.
+        // RFC 8033, 4.2: decay while idle. A delay of zero with a backlog is not idle time.
         if qdelay == 0 && qdelay_old == 0 && backlog == 0 {
             self.prob -= self.prob / 64;
         }
@@ -190,7 +192,7 @@ impl Vars {
         self.avg_dq_rate = 0;
     }
 
-    /// `pie_drop_early`; RFC 8033, sections 4.1, 5.1 and 5.4. `backlog`: without the packet.
+    /// `pie_drop_early`; RFC 8033, sections 4.1, 5.1 and 5.4. `backlog` excludes the packet.
     #[inline]
     pub(super) fn drop_early(
         &mut self,
@@ -214,7 +216,8 @@ impl Vars {
         if prob == 0 {
             self.accu_prob = 0;
         } else {
-            // Marks may add up to 256 times the probability of 1; then it wraps, as in the kernel.
+            // Marks may sum up to 256 times the probability of 1; then the sum wraps, as in the
+            // kernel.
             self.accu_prob = self.accu_prob.wrapping_add(prob);
         }
         if self.accu_prob < MAX_PROB / 100 * 85 {
@@ -230,7 +233,7 @@ impl Vars {
         hit
     }
 
-    /// `pie_process_dequeue`. `backlog`: what the packet leaves behind.
+    /// `pie_process_dequeue`. `backlog` is what the packet leaves behind.
     #[inline]
     pub(super) fn process_dequeue(
         &mut self,
@@ -250,8 +253,8 @@ impl Vars {
         self.burst_time = self.burst_time.saturating_sub(elapsed);
     }
 
-    /// The departure rate over each 16 KB of a queue at least as long (RFC 8033, section 4.3); how
-    /// long the measurement took that ends now, else zero.
+    /// Estimates the departure rate over each 16 KB while the queue is at least that long (RFC
+    /// 8033, section 4.3). Returns how long the measurement took that ends now, or zero.
     fn estimate_rate(&mut self, now: Ticks, bytes: u32, backlog: u64) -> Ticks {
         if backlog >= QUEUE_THRESHOLD && self.dq_count.is_none() {
             self.dq_tstamp = Some(now);
@@ -278,19 +281,19 @@ impl Vars {
     }
 }
 
-/// By how many bits the weights shrink at a probability of `prob`: RFC 8033, section 4.2.
+/// Returns by how many bits the weights shrink at a probability of `prob`: RFC 8033, section 4.2.
 fn auto_tuning(prob: u64) -> u32 {
     RANGES.into_iter().find(|&(from, _)| prob >= from).map_or(11, |(_, shift)| shift)
 }
 
-/// The probabilities with the same auto-tuning as `prob`, the upper edge excluded.
+/// Returns the probabilities with the same auto-tuning as `prob`, without the upper edge.
 fn range(prob: u64) -> (u64, u64) {
     let above = RANGES.into_iter().rfind(|&(from, _)| prob < from);
     let at = RANGES.into_iter().find(|&(from, _)| prob >= from);
     (at.map_or(0, |(from, _)| from), above.map_or(MAX_PROB, |(from, _)| from))
 }
 
-/// From which probability on the weights shrink by how many bits.
+/// The probabilities from which the weights shrink, and by how many bits.
 const RANGES: [(u64, u32); 6] = [
     (MAX_PROB / 10, 0),
     (MAX_PROB / 100, 1),
@@ -300,7 +303,7 @@ const RANGES: [(u64, u32); 6] = [
     (MAX_PROB / 1_000_000, 9),
 ];
 
-/// Whole ticks in `ps` picoseconds.
+/// Returns the whole ticks in `ps` picoseconds.
 #[inline]
 const fn ticks(ps: u64) -> Ticks {
     ps / 64_000
@@ -313,9 +316,9 @@ const TICKS_PER_SEC: u64 = 15_625_000;
 const BURST_TIME: Ticks = ticks(Span::from_ms(150).as_ps());
 /// 250 ms.
 const HIGH_DELAY: Ticks = ticks(Span::from_ms(250).as_ps());
-/// Bytes that must wait for the rate to be measured, and leave for it to be known.
+/// The bytes that must wait for a measurement to start, and that must leave for it to end.
 const QUEUE_THRESHOLD: u64 = 16_384;
-/// Bits behind the point in the departure rate.
+/// The fractional bits of the departure rate.
 const SCALE: u32 = 8;
 
 #[cfg(test)]

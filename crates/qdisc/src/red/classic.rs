@@ -2,37 +2,40 @@
 //! marking at random.
 //!
 //! Source: S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance",
-//! IEEE/ACM Transactions on Networking 1(4), 1993, figure 2 and sections 4 and 7. What came later
-//! is as in ns-2 (2.35, `queue/red.cc`): `gentle`, `wait`, ECN, and the count in byte mode.
+//! IEEE/ACM Transactions on Networking 1(4), 1993, figure 2 and sections 4 and 7. Later additions
+//! are as in ns-2 (2.35, `queue/red.cc`): `gentle`, `wait`, ECN, and the count in byte mode.
 //! `adaptive` is Adaptive RED: S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for
 //! Increasing the Robustness of RED's Active Queue Management", 2001, as in ns-2.
 //!
 //! Differences from the paper:
+//!
 //! - m, the number of packets that might have been sent in an idle time, is the idle time divided
 //!   by a mean packet's transmission time, rounded down, as in ns-2; the paper leaves the function
 //!   open. The mean packet is `mean_packet` in byte mode, and the mean of all arrivals so far in
-//!   packet mode. (ns-2 takes `mean_pktsize_` in both.)
-//! - Idle time starts when `dequeue` finds nothing, which is when the last transmission ends, as
-//!   in ns-2, or at once where the caller's line takes packets in advance.
+//!   packet mode. (ns-2 uses `mean_pktsize_` in both.)
+//! - Idle time starts when `dequeue` finds nothing. This is when the last transmission ends, as in
+//!   ns-2, or at once if the caller's line takes packets in advance.
 //! - In byte mode the count runs in bytes, in units of mean packets rounded down, and the size
-//!   scales the final probability, as in ns-2. The paper counts packets and scales p_b, so that
-//!   one large packet after many small ones is always hit.
+//!   scales the final probability, as in ns-2. The paper counts packets and scales p_b, so that one
+//!   large packet after many small ones is always hit.
 //! - There is a limit. A drop there restarts the count, as in ns-2.
-//! - Adaptive RED changes the probability at the first arrival after `interval` has passed since the
-//!   last change, as in ns-2; its paper says every `interval`.
+//! - Adaptive RED changes the probability at the first arrival after `interval` has passed since
+//!   the last change, as in ns-2; its paper says every `interval`.
 //!
 //! Differences from ns-2, where the paper is followed:
-//! - After an idle time the average is multiplied by (1-w)^m; ns-2 takes a sample of zero besides.
+//!
+//! - After an idle time the average is multiplied by (1-w)^m; ns-2 also takes a sample of zero.
 //! - The first packet between the thresholds may be hit (count 0); ns-2 always lets it pass.
 //! - RED acts whatever waits; ns-2 lets packets pass while at most one waits (packet or byte).
-//! - `limit` in bytes admits a packet if the sum with it fits; ns-2, if the sum without it is
-//!   below the limit, which it takes as packets times `mean_pktsize_`.
-//! - A packet that RED has decided to drop is counted as early or forced also when the queue is
-//!   full; ns-2 calls that forced.
-//! - With `adaptive` and `gentle`, the probability above `max` starts from the present `max_p`, not
-//!   from the first.
-//! - Feng's adaptive RED, `cautious`, `drop_front` and `drop_rand` are left out. What ns-2 computes
-//!   where `thresh_`, `maxthresh_`, `q_weight_` or `bottom_` is zero is [`Config::automatic`].
+//! - A `limit` in bytes admits a packet if the sum including it fits. ns-2 admits it if the sum
+//!   without it is below the limit, which it computes as packets times `mean_pktsize_`.
+//! - A packet that RED has decided to drop counts as early or forced even if the queue is full;
+//!   ns-2 calls that forced.
+//! - With `adaptive` and `gentle`, the probability above `max` starts from the current `max_p`, not
+//!   from the first one.
+//! - Feng's adaptive RED, `cautious`, `drop_front` and `drop_rand` are not modelled.
+//!   [`Config::automatic`] does what ns-2 does if `thresh_`, `maxthresh_`, `q_weight_` or `bottom_`
+//!   is zero.
 
 use narrows_units::{Bytes, Rate, Span, Time};
 use rand_core::SeedableRng;
@@ -128,23 +131,24 @@ impl Discipline for Config {
     }
 }
 
-/// The rate of the link where nobody says it: 10 Mbit/s, as in tc-red(8).
+/// The link's rate if none is given: 10 Mbit/s, as in tc-red(8).
 const BANDWIDTH: Rate = const { Rate::from_bps(10_000_000).expect("not zero") };
 
 impl Config {
-    /// The paper's recommendations (section 5 to 7): thresholds of 5 and 15 packets, a weight of
-    /// 0.002, a probability of 1/50.
+    /// Returns the paper's recommendations (section 5 to 7): thresholds of 5 and 15 packets, a
+    /// weight of 0.002, a probability of 1/50.
     pub fn example() -> Self {
         Self { max_p: 0.02, ..Self::default() }
     }
 
-    /// Adaptive RED with everything computed from the link and the delay to aim for, in packets of
-    /// `mean_packet` bytes: the paper's section 4, and ns-2's where its settings are zero.
+    /// Returns settings of Adaptive RED that are all computed from the link and the target delay,
+    /// in packets of `mean_packet` bytes, following the paper's section 4 and ns-2 with its
+    /// settings at zero.
     ///
-    /// `min` is half the target, but at least 5 packets; `max` three times that; the average's time
-    /// constant is a second, or less on links of less than a packet a second, and a connection of
-    /// 100 ms sees less than one mark each round trip at the smallest `max_p`. The limit is to be
-    /// set by the caller; it is four times `max` here.
+    /// `min` is half the target, but at least 5 packets, and `max` is three times that. The
+    /// average's time constant is a second, or less on links of less than a packet a second. At the
+    /// smallest `max_p`, a connection of 100 ms sees less than one mark in a round trip. The limit
+    /// is four times `max`; callers should set their own.
     pub fn automatic(bandwidth: Rate, mean_packet: u32, target_delay: Span) -> Self {
         let packets_per_second = bandwidth.as_bps() as f64 / (8.0 * f64::from(mean_packet.max(1)));
         let min = (target_delay.as_secs_f64() * packets_per_second / 2.0).max(5.0);
@@ -167,13 +171,13 @@ impl Config {
 pub struct Red<P> {
     config: Config,
     avg: f64,
-    /// The marking probability where the average reaches `max`.
+    /// The marking probability when the average reaches `max`.
     max_p: f64,
-    /// With `adaptive`, the last change of `max_p`.
+    /// With `adaptive`: the time of the last change of `max_p`.
     lastset: Time,
     /// Packets or bytes since the last mark; `None` below `min` (the paper's -1).
     count: Option<u64>,
-    /// Since when the queue is empty; `None` since the next arrival.
+    /// Since when the queue has been empty; `None` since the next arrival.
     q_time: Option<Time>,
     random: Pcg32,
     storage: Storage<P>,
@@ -181,11 +185,11 @@ pub struct Red<P> {
 }
 
 impl<P: Packet> Red<P> {
-    /// An empty queue, whose random numbers follow from `seed`.
+    /// Creates an empty queue. Its random numbers follow from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
@@ -203,17 +207,18 @@ impl<P: Packet> Red<P> {
         }
     }
 
-    /// The average queue, in the unit, as the last arrival left it.
+    /// Returns the average queue in the unit, after the last arrival.
     pub const fn average(&self) -> f64 {
         self.avg
     }
 
-    /// The marking probability where the average reaches `max`; changes with `adaptive` only.
+    /// Returns the marking probability when the average reaches `max`. It changes only with
+    /// `adaptive`.
     pub const fn max_p(&self) -> f64 {
         self.max_p
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub const fn config(&self) -> &Config {
         &self.config
     }
@@ -249,7 +254,7 @@ impl<P: Packet> Red<P> {
         self.lastset = now;
     }
 
-    /// The queue in the unit: the paper's q.
+    /// Returns the queue in the unit: the paper's q.
     #[inline]
     fn queue(&self) -> f64 {
         match self.config.unit {
@@ -258,18 +263,18 @@ impl<P: Packet> Red<P> {
         }
     }
 
-    /// A mean packet's time on the link: the paper's s.
+    /// Returns a mean packet's transmission time: the paper's s.
     fn transmission_time(&self) -> Span {
         let mean = match self.config.unit {
             Unit::Bytes => self.config.mean_packet.get(),
-            // This arrival is among them.
+            // The counts include this arrival.
             Unit::Packets => self.counters.arrived_bytes / self.counters.arrived_packets.max(1),
         };
         self.config.bandwidth.unwrap_or(BANDWIDTH).time_for(Bytes::new(mean))
     }
 
-    /// Whether to mark or drop a packet of `bytes`, and why. Figure 2, from
-    /// "if min_th <= avg < max_th".
+    /// Decides whether to mark or drop a packet of `bytes`, and why. Figure 2, from "if min_th <=
+    /// avg < max_th".
     #[inline]
     fn decide(&mut self, bytes: u32) -> Option<DropReason> {
         if self.avg < self.config.min {
@@ -291,7 +296,7 @@ impl<P: Packet> Red<P> {
         marks.then_some(DropReason::Early)
     }
 
-    /// The probability that follows from the average alone.
+    /// Returns the probability that follows from the average alone.
     #[inline]
     fn p_b(&self) -> f64 {
         let Config { min, max, .. } = self.config;
@@ -304,7 +309,7 @@ impl<P: Packet> Red<P> {
         }
     }
 
-    /// The probability that spaces marks evenly; `count` since the last one.
+    /// Returns the probability that spaces marks evenly, given the `count` since the last one.
     #[inline]
     fn p_a(&self, p_b: f64, count: u64, bytes: u32) -> f64 {
         let count = match self.config.unit {
@@ -326,7 +331,7 @@ impl<P: Packet> Red<P> {
         }
     }
 
-    /// Whether the limit leaves room for a packet of `bytes`.
+    /// Returns whether the limit leaves room for a packet of `bytes`.
     #[inline]
     fn fits(&self, bytes: u32) -> bool {
         match self.config.unit {
@@ -335,7 +340,7 @@ impl<P: Packet> Red<P> {
         }
     }
 
-    /// Marks `packet` if it is to be hit for `reason` and may be marked.
+    /// Marks `packet` if `reason` allows it and it may be marked.
     #[inline]
     fn mark(&mut self, packet: &mut P, reason: DropReason) -> bool {
         let forced = reason == DropReason::Forced;
@@ -415,7 +420,7 @@ impl<P: Packet> Qdisc<P> for Red<P> {
     }
 }
 
-/// `base` to the power of `exponent`, by squaring: the same bits from every compiler.
+/// Returns `base` to the power of `exponent`, by squaring: the same bits from every compiler.
 fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut result = 1.0;
     while exponent > 0 && result > 0.0 {

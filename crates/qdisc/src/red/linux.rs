@@ -5,26 +5,31 @@
 //! from the settings is in [`tc`].
 //!
 //! Differences from the source:
+//!
 //! - Random numbers come from a seeded PCG, not from the kernel's pool.
-//! - The adaptive timer fires each 500 ms from time zero; in Linux from the moment of
-//!   configuration, to a jiffy. It is caught up with at the next call, with the same result.
-//! - `adaptive` adapts. With tc 6.1 it does not on Linux 6.1: tc sends the flag in TCA_RED_FLAGS,
+//! - The adaptive timer fires every 500 ms from time zero on; in Linux, from the time of
+//!   configuration, rounded to a jiffy. It is caught up with at the next call, with the same
+//!   result.
+//! - `adaptive` adapts. With tc 6.1 on Linux 6.1 it does not: tc sends the flag in TCA_RED_FLAGS,
 //!   and `sch_red.c` looks for it in TCA_RED_PARMS before it starts the timer.
-//! - Idle time is counted from picoseconds, not nanoseconds, down to whole microseconds.
-//! - `min` must be smaller than `max`; Linux also takes equal ones.
-//! - There are no qevents, no hardware offload, no other child than a byte FIFO, and no change of
-//!   settings in operation.
+//! - Idle time is rounded down to whole microseconds from picoseconds, not from nanoseconds.
+//! - `min` must be smaller than `max`; Linux also accepts equal ones.
+//! - There are no qevents, no hardware offload, no child other than a byte FIFO, and no change of
+//!   settings during operation.
 //!
 //! Kept on purpose, though they look like mistakes:
-//! - tc fills the table of the idle decay in ticks of 64 ns and the kernel reads it in
-//!   microseconds, and natural logarithms serve as powers of two. The first half of an idle
-//!   queue's average goes quickly, by a linear rule; the rest decays 15.625 / ln 2 = 22.5 times
-//!   more slowly than the paper says.
-//! - Idle time starts when `dequeue` finds nothing. A parent that looks before it takes (tbf, and
-//!   whatever calls `peek`) never lets that happen: below tbf the average does not decay at all.
+//!
+//! - tc fills the table of the idle decay in ticks of 64 ns, but the kernel reads it in
+//!   microseconds, and natural logarithms serve as powers of two. The first half of an idle queue's
+//!   average decays quickly, by a linear rule; the rest decays 15.625 / ln 2 = 22.5 times more
+//!   slowly than the paper says.
+//! - Idle time starts when `dequeue` finds nothing. A parent that looks before it takes
+//!   (`tbf_dequeue`), or that removes a class from its list with the last packet
+//!   (`htb_dequeue_tree`), never lets that happen: below them the average does not decay at all.
+//!   That is `idles = false`.
 //! - A probability of 1 overflows tc's 32 bits and becomes 2^-Plog times `max - min`.
 //! - A packet is marked before the limit is checked, so a marked packet may be dropped.
-//! - The divisor of the random number is rounded down at first, and to nearest by the adaptation.
+//! - The divisor of the random number is first rounded down; adaptation rounds it to the nearest.
 
 pub mod tc;
 
@@ -67,11 +72,14 @@ settings! {
         nodrop: bool = false, any();
         /// Adapts `probability` to keep the average half-way between `min` and `max`.
         adaptive: bool = false, any();
+        /// Whether the average decays while the queue is empty. In Linux it does above a device,
+        /// and not below a shaper (`tbf`, `htb`), which never asks an empty queue for a packet.
+        idles: bool = true, any();
     }
 }
 
 impl Config {
-    /// The example of tc-red(8), without `ecn` and `adaptive`.
+    /// Returns the example of tc-red(8), without `ecn` and `adaptive`.
     pub const fn example() -> Self {
         Self {
             limit: Bytes::new(400_000),
@@ -85,20 +93,21 @@ impl Config {
             harddrop: false,
             nodrop: false,
             adaptive: false,
+            idles: true,
         }
     }
 
-    /// `min` in effect.
+    /// Returns the `min` in effect.
     pub fn lower(&self) -> Bytes {
         self.min.unwrap_or_else(|| Bytes::new(self.upper().get() / 3))
     }
 
-    /// `max` in effect.
+    /// Returns the `max` in effect.
     pub fn upper(&self) -> Bytes {
         self.max.unwrap_or_else(|| Bytes::new(self.limit.get() / 4))
     }
 
-    /// `burst` in effect.
+    /// Returns the `burst` in effect.
     pub fn packets(&self) -> u32 {
         self.burst.unwrap_or_else(|| {
             let bytes = 2 * self.lower().get() + self.upper().get();
@@ -106,11 +115,11 @@ impl Config {
         })
     }
 
-    /// What tc would hand to the kernel for these settings.
+    /// Returns what tc would pass to the kernel for these settings.
     ///
     /// # Errors
     ///
-    /// What tc or the kernel would not take.
+    /// Returns what tc or the kernel would refuse.
     pub fn derive(&self) -> Result<Derived, ConfigError> {
         self.check()?;
         Derived::new(self)
@@ -118,7 +127,7 @@ impl Config {
 }
 
 impl Settings for Config {
-    /// What tc and the kernel would say.
+    /// Checks what tc and the kernel would check.
     fn check_together(&self) -> Result<(), ConfigError> {
         let (lower, upper) = (self.lower(), self.upper());
         if lower >= upper {
@@ -185,7 +194,7 @@ impl Discipline for Config {
     }
 }
 
-/// What tc takes where nobody says a rate.
+/// The rate that tc assumes if none is given.
 const TC_BANDWIDTH: Rate = const { Rate::from_bps(10_000_000).expect("not zero") };
 
 /// Linux's RED over a byte FIFO.
@@ -201,11 +210,11 @@ pub struct Red<P> {
 }
 
 impl<P: Packet> Red<P> {
-    /// An empty queue, whose random numbers follow from `seed`.
+    /// Creates an empty queue. Its random numbers follow from `seed`.
     ///
     /// # Panics
     ///
-    /// Where [`Config::check`] refuses the settings.
+    /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
         let derived = match config.derive() {
             Ok(derived) => derived,
@@ -222,22 +231,24 @@ impl<P: Packet> Red<P> {
         }
     }
 
-    /// The average queue in bytes, as the last arrival left it.
+    /// Returns the average queue in bytes, after the last arrival.
     pub fn average(&self) -> f64 {
         self.vars.qavg as f64 / (1u64 << self.parms.wlog) as f64
     }
 
-    /// The marking probability where the average reaches `max`; changes with `adaptive` only.
+    /// Returns the marking probability when the average reaches `max`. It changes only with
+    /// `adaptive`.
     pub fn probability(&self) -> f64 {
         f64::from(self.parms.max_p) / 4_294_967_296.0
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What `red_enqueue` does with an action: marks `packet`, or says why it is to be dropped.
+    /// Does what `red_enqueue` does with an action: marks `packet`, or returns why it has to be
+    /// dropped.
     #[inline]
     fn act(&mut self, action: Action, packet: &mut P) -> Fate {
         let (reason, may_mark) = match action {
@@ -259,7 +270,7 @@ impl<P: Packet> Red<P> {
         if self.config.nodrop { Fate::Pass } else { Fate::Drop(reason) }
     }
 
-    /// The child's backlog, which its limit keeps within 32 bits.
+    /// Returns the child's backlog, which its limit keeps within 32 bits.
     #[inline]
     fn child_backlog(&self) -> u64 {
         self.storage.bytes()
@@ -273,7 +284,7 @@ impl<P: Packet> Red<P> {
             let qavg = self.parms.adaptative_algo(&self.vars, self.adapt_at);
             let settled = self.vars.qidlestart.is_none() || qavg < self.parms.target_min;
             let periods = if settled && self.parms.max_p == before {
-                // Nothing changes any more until the next packet: skip to the last time due.
+                // Nothing changes until the next packet: skip to the last time due.
                 now.since(self.adapt_at).as_ps() / ADAPTATION.as_ps()
             } else {
                 0
@@ -327,9 +338,10 @@ impl<P: Packet> Qdisc<P> for Red<P> {
                 self.counters.sent_bytes += u64::from(packet.bytes());
             }
             // `red_start_of_idle_period`
-            None => {
+            None if self.config.idles => {
                 self.vars.qidlestart.get_or_insert(now);
             }
+            None => {}
         }
         packet
     }
@@ -354,7 +366,7 @@ impl<P: Packet> Qdisc<P> for Red<P> {
     }
 }
 
-/// What RED says of a packet: the enumeration at `red_action`.
+/// RED's decision about a packet: the enumeration at `red_action`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     /// `RED_DONT_MARK`
@@ -365,7 +377,7 @@ enum Action {
     Hard,
 }
 
-/// What follows from it.
+/// The consequence of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Pass,
@@ -381,11 +393,11 @@ struct Parms {
     qth_max: u64,
     wlog: u8,
     scell_log: u8,
-    /// In microseconds.
+    /// The longest idle time in the table, in microseconds.
     scell_max: u32,
     /// A 32-bit fraction.
     max_p: u32,
-    /// What a random number is divided by; the kernel keeps its reciprocal.
+    /// The divisor of a random number; the kernel keeps its reciprocal.
     max_p_delta: u32,
     qth_delta: u32,
     target_min: u64,
@@ -396,7 +408,7 @@ struct Parms {
 impl Parms {
     /// `red_set_parms`
     fn new(config: &Config, derived: &Derived) -> Self {
-        // The check admits what fits in 32 bits only.
+        // The check admits only what fits in 32 bits.
         let [qth_min, qth_max] = [config.lower(), config.upper()].map(|bytes| bytes.get() as u32);
         let delta = qth_max - qth_min;
         let max_p = match derived.max_p {
@@ -438,7 +450,7 @@ impl Parms {
         let us_idle = idle.as_us().min(u64::from(self.scell_max));
         let cell = (us_idle >> self.scell_log) & 255;
         match self.stab[cell as usize] {
-            // The cells at the start are too coarse: linear there, down to a half.
+            // The first cells are too coarse, so the decay is linear there, down to a half.
             0 => {
                 let loss = qavg.wrapping_mul(us_idle) >> self.scell_log;
                 if loss < qavg >> 1 { qavg - loss } else { qavg >> 1 }
@@ -453,7 +465,7 @@ impl Parms {
         random.next_u32() / self.max_p_delta
     }
 
-    /// `red_adaptative_algo`; gives the average in bytes that it saw.
+    /// `red_adaptative_algo`; returns the average in bytes that it saw.
     fn adaptative_algo(&mut self, vars: &Vars, now: Time) -> u64 {
         let qavg = match vars.qidlestart {
             None => vars.qavg,
@@ -510,9 +522,9 @@ impl Vars {
         }
     }
 
-    /// `red_mark_probability`: whether (average - min) * qcount has reached the random number, so
-    /// that marks come evenly spread over 1 to 1/p packets, p being
-    /// max_P * (average - min) / (max - min).
+    /// `red_mark_probability`: returns whether (average - min) * qcount has reached the random
+    /// number. Marks are then evenly spread over 1 to 1/p packets, where p is max_P * (average -
+    /// min) / (max - min).
     #[inline]
     fn mark_probability(&self, parms: &Parms) -> bool {
         ((self.qavg - parms.qth_min) >> parms.wlog) * self.qcount as u64 >= u64::from(self.qr)

@@ -1,25 +1,25 @@
-//! How a discipline says what it can be told, once for all who want to know.
+//! How a discipline declares its settings, once for everybody who needs them.
 //!
-//! `settings!` declares a table of settings: each key with its type, its default, its range and
-//! what it means. From that come the struct, its `Default`, the check of the ranges, and a [`Table`]
-//! that says the same to others: the scenario language in Python makes its keys, its messages and
-//! its reference of it. `words!` declares what a key chooses from.
+//! `settings!` declares a table of settings: each key with its type, default, range and meaning. It
+//! generates the struct, its `Default`, the check of the ranges, and a [`Table`] that describes the
+//! same to others: from it the scenario language in Python makes its keys, its messages and its
+//! reference. `words!` declares the words that a key chooses from.
 //!
-//! What a range cannot say (`min` below `max`) is in [`Settings::check_together`].
+//! Rules that a range cannot express (`min` below `max`) are in [`Settings::check_together`].
 
 mod setting;
 
 pub use self::setting::{Setting, Value, Words};
 use crate::ConfigError;
 
-/// A table of settings, as others see it.
+/// The description of a table of settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    /// Its name where tables have one, such as `Adaptive`.
+    /// Its name if it has one, such as `Adaptive`.
     pub name: &'static str,
-    /// What it is, as text with Markdown.
+    /// Its meaning, as text with Markdown.
     pub about: &'static str,
-    /// Its keys, in the order in which they are documented.
+    /// Its keys, in the order of their documentation.
     pub keys: &'static [Key],
 }
 
@@ -28,19 +28,19 @@ pub struct Table {
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// What it means, as text with Markdown.
+    /// Its meaning, as text with Markdown.
     pub about: &'static str,
-    /// What its values are.
+    /// The kind of its values.
     pub kind: Kind,
-    /// It may be left open: `None`.
+    /// Whether it may be left open: `None`.
     pub optional: bool,
-    /// What must hold for a value by itself.
+    /// The rule for a single value.
     pub rule: Rule,
-    /// The value that it has by default.
+    /// Its default value.
     pub default: fn() -> Value,
 }
 
-/// What values of a key are.
+/// The kind of a key's values.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A whole number.
@@ -57,7 +57,7 @@ pub enum Kind {
     Rate,
     /// One of these words.
     Words(&'static [&'static str]),
-    /// A whole number of packets or of bytes, as the key `unit` of the same table says.
+    /// A whole number of packets or of bytes; the key `unit` of the same table says which.
     WholeInUnit,
     /// The same for a number that need not be whole.
     NumberInUnit,
@@ -65,7 +65,7 @@ pub enum Kind {
     WordOrSpan(&'static str, &'static str),
     /// A name.
     Name,
-    /// A table. A scenario may write `true` for its defaults where the key is optional.
+    /// A table. If the key is optional, a scenario may write `true` for its defaults.
     Table(&'static Table),
     /// A list of tables.
     Tables(&'static Table),
@@ -73,91 +73,91 @@ pub enum Kind {
     Queue,
 }
 
-/// What must hold for a value by itself.
+/// The rule for a single value.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rule {
-    /// What the value is, where the type does not say it.
+    /// The kind of the value, if the type does not tell it.
     pub kind: Option<Kind>,
-    /// The smallest value, or length of a list; spans count in picoseconds.
+    /// The smallest value, or the least length of a list. Spans count in picoseconds.
     pub least: Option<f64>,
-    /// The largest value, or length of a list.
+    /// The largest value, or the greatest length of a list.
     pub most: Option<f64>,
-    /// `least` itself is too small.
+    /// Whether `least` itself is too small.
     pub above: bool,
-    /// `most` itself is too large.
+    /// Whether `most` itself is too large.
     pub below: bool,
-    /// A scenario has to say it: the default is that of the Rust type alone.
+    /// Whether a scenario has to give it. The default then exists only in Rust.
     pub required: bool,
 }
 
-/// Any value of the type.
+/// Allows any value of the type.
 pub const fn any() -> Rule {
     Rule { kind: None, least: None, most: None, above: false, below: false, required: false }
 }
 
-/// A number from `least` to `most`.
+/// Allows a number from `least` to `most`.
 pub const fn whole(least: u64, most: u64) -> Rule {
     Rule { kind: Some(Kind::Whole), least: Some(least as f64), most: Some(most as f64), ..any() }
 }
 
-/// A number of bytes from `least` to `most`.
+/// Allows a number of bytes from `least` to `most`.
 pub const fn size(least: u64, most: u64) -> Rule {
     Rule { kind: Some(Kind::Size), ..whole(least, most) }
 }
 
-/// A number of packets or bytes, above zero, as the key `unit` says.
+/// Allows a number of packets or bytes above zero, as the key `unit` says.
 pub const fn in_unit() -> Rule {
     Rule { kind: Some(Kind::WholeInUnit), ..whole(1, MOST_BYTES) }
 }
 
-/// The same where it need not be whole.
+/// Allows the same if it need not be whole.
 pub const fn threshold() -> Rule {
     Rule { kind: Some(Kind::NumberInUnit), least: Some(0.0), above: true, ..in_unit() }
 }
 
-/// Above zero.
+/// Allows values above zero.
 pub const fn positive() -> Rule {
     Rule { least: Some(0.0), above: true, ..any() }
 }
 
-/// A probability above 0, at most 1.
+/// Allows a probability above 0 and at most 1.
 pub const fn probability() -> Rule {
     Rule { most: Some(1.0), ..positive() }
 }
 
-/// Above 0 and below 1.
+/// Allows a number above 0 and below 1.
 pub const fn fraction() -> Rule {
     Rule { below: true, ..probability() }
 }
 
-/// A list of so many entries.
+/// Allows a list of `least` to `most` entries.
 pub const fn entries(least: u64, most: u64) -> Rule {
     Rule { kind: None, ..whole(least, most) }
 }
 
-/// One of these words.
+/// Allows one of these words.
 pub const fn one_of(words: &'static [&'static str]) -> Rule {
     Rule { kind: Some(Kind::Words(words)), ..any() }
 }
 
-/// A name.
+/// Allows a name.
 pub const fn name() -> Rule {
     Rule { kind: Some(Kind::Name), ..any() }
 }
 
 impl Rule {
-    /// The same, and a scenario has to say it.
+    /// Adds that a scenario has to give the value.
     #[must_use]
     pub const fn required(self) -> Self {
         Self { required: true, ..self }
     }
 
-    /// Whether a number keeps the rule.
+    /// Checks whether a number keeps the rule.
     pub(crate) fn check(&self, key: &str, value: f64) -> Result<(), ConfigError> {
         let refuse = |what: String| Err(ConfigError::new(key, what));
         if let Some(least) = self.least {
             let keeps = if self.above { value > least } else { value >= least };
-            // What is no number is not above zero either.
+            // NaN is not above zero either.
             match keeps {
                 true => {}
                 false if self.above || least == 1.0 && self.counts() => {
@@ -178,24 +178,24 @@ impl Rule {
         Ok(())
     }
 
-    /// Its values are whole.
+    /// Returns whether its values are whole.
     const fn counts(&self) -> bool {
         matches!(self.kind, Some(Kind::Whole | Kind::Size | Kind::WholeInUnit))
     }
 }
 
-/// Packets that a queue can be told to hold.
+/// The most packets that a queue can be set to hold.
 pub const MOST_PACKETS: u64 = 10_000_000;
-/// Linux holds thresholds of RED and limits of FIFOs in 32 bits.
+/// The most bytes: Linux holds thresholds of RED and limits of FIFOs in 32 bits.
 pub const MOST_BYTES: u64 = u32::MAX as u64;
 
-/// What must hold between the keys of a table.
+/// The rules between the keys of a table.
 pub trait Settings {
-    /// Checks what a range cannot say.
+    /// Checks what a range cannot express.
     ///
     /// # Errors
     ///
-    /// The first key that contradicts others.
+    /// Returns the first key that contradicts others.
     fn check_together(&self) -> Result<(), ConfigError> {
         Ok(())
     }
@@ -203,7 +203,7 @@ pub trait Settings {
 
 /// Settings that `settings!` has declared.
 pub trait Declared: Settings + Default {
-    /// What they are.
+    /// Their description.
     const TABLE: Table;
 }
 
@@ -271,11 +271,11 @@ macro_rules! settings {
         }
 
         impl $name {
-            /// Whether the settings can be.
+            /// Checks whether a queue can have these settings.
             ///
             /// # Errors
             ///
-            /// The first that is out of range, or contradicts others.
+            /// Returns the first setting that is out of range or contradicts others.
             pub fn check(&self) -> Result<(), $crate::ConfigError> {
                 $(
                     $crate::settings::Setting::check(
@@ -307,7 +307,7 @@ macro_rules! settings {
     };
 }
 
-/// A name, or the one that stands behind `as`.
+/// A name, or the one that follows `as`.
 macro_rules! shown {
     ($name:ident) => {
         stringify!($name)
@@ -317,7 +317,7 @@ macro_rules! shown {
     };
 }
 
-/// Declares what a key chooses from: an enum, and the word for each variant.
+/// Declares an enum of choices for a key, with a word for each variant.
 macro_rules! words {
     (
         $(#[doc = $about:literal])+

@@ -1,4 +1,4 @@
-//! The types that settings have.
+//! The types of settings.
 
 use narrows_units::{Bytes, Rate, Span};
 
@@ -7,23 +7,23 @@ use crate::{AnyConfig, ConfigError};
 
 /// A type that a setting may have.
 pub trait Setting {
-    /// What its values are.
+    /// The kind of its values.
     const KIND: Kind;
     /// Whether a value may be left open.
     const OPTIONAL: bool = false;
 
-    /// A value, as others see it.
+    /// Returns the value's description.
     fn value(&self) -> Value;
 
     /// Checks a value by itself.
     ///
     /// # Errors
     ///
-    /// How it breaks the rule.
+    /// Returns how it breaks the rule.
     fn check(&self, key: &str, rule: &Rule) -> Result<(), ConfigError>;
 }
 
-/// A value of a setting, as others see it.
+/// The description of a setting's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `None`.
@@ -47,7 +47,7 @@ pub enum Value {
 }
 
 impl Key {
-    /// What `settings!` says of a key of type `T`.
+    /// Describes a key of type `T`, for `settings!`.
     pub const fn new<T: Setting>(
         name: &'static str,
         about: &'static str,
@@ -116,10 +116,10 @@ impl Setting for String {
 
 /// An enum that `words!` has declared.
 pub trait Words {
-    /// Its words.
+    /// All words.
     const WORDS: &'static [&'static str];
 
-    /// The word for a variant.
+    /// Returns the word for a variant.
     fn word(&self) -> &'static str;
 }
 

@@ -55,11 +55,15 @@ fn among_the_longest_the_one_whose_length_changed_last_loses_a_packet() {
     assert_eq!(fill(&mut sfq, &[1, 1, 2, 2, 3, 3]), [5]);
 }
 
+/// `sfq_change` makes no more slots than `limit` says. `tc -s qdisc` shows `flows 10` for a queue of
+/// `limit 10 flows 128`.
 #[test]
-fn where_all_buckets_have_one_packet_the_next_to_be_served_loses_it() {
-    for headdrop in [false, true] {
+fn where_as_many_buckets_as_limit_have_a_packet_another_bucket_gets_none() {
+    for (headdrop, lost) in [(false, 0), (true, 2)] {
         let mut sfq = Sfq::new(Config { limit: 3, headdrop, ..wide() }, 1);
-        assert_eq!(fill(&mut sfq, &[1, 2, 3, 4, 5]), [0, 1]);
+        assert_eq!(fill(&mut sfq, &[1, 2, 3, 4, 5]), [3, 4]);
+        // A bucket that has a packet may have another, at its own expense.
+        assert_eq!(fill(&mut sfq, &[3]), [lost]);
     }
 }
 

@@ -95,7 +95,7 @@ fn the_rate_of_the_last_cycle_is_kept_for_16_intervals() {
     let entered = |count, lastcount, since_ms: u64| {
         let mut control = Control {
             lastcount,
-            drop_next: Time::ZERO + Span::from_ms(500),
+            drop_next: Some(Time::ZERO + Span::from_ms(500)),
             ..with_count(count, 6_554)
         };
         control.enter_dropping(Time::ZERO + Span::from_ms(500 + since_ms), &params());
@@ -109,4 +109,15 @@ fn the_rate_of_the_last_cycle_is_kept_for_16_intervals() {
     // One drop or none says nothing.
     assert_eq!(entered(4, 3, 0), 1);
     assert_eq!(entered(3, 3, 0), 1);
+}
+
+/// In Linux `drop_next` is zero then, which a clock that began at boot takes for long ago.
+#[test]
+fn overflows_before_the_first_cycle_do_not_set_its_rate() {
+    let mut control = with_count(51, 0);
+    control.enter_dropping(Time::ZERO + Span::from_ms(300), &params());
+    assert_eq!((control.count, control.lastcount), (1, 1));
+    // An interval later, less one part in 65536.
+    let next = control.drop_next.expect("it has been entered");
+    assert_eq!(next.since(Time::ZERO + Span::from_ms(300)).as_us(), 99_998);
 }

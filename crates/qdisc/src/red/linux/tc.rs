@@ -1,29 +1,29 @@
-//! What tc(8) computes from a user's settings before the kernel sees them.
+//! What tc(8) computes from a user's settings before it passes them to the kernel.
 //!
 //! Source: iproute2 6.1, `tc/tc_red.c` and `tc/q_red.c`; `tc_core.c` for the unit of time.
 //!
-//! Differences: `min` has to be smaller than `max` (tc takes equality too); where the C code would convert a number that does not fit
-//! a byte, which is undefined there, the table saturates at 31; rates above 2^32 bytes per second
-//! are not cut to 32 bits.
+//! Differences: `min` has to be smaller than `max` (tc also accepts equal ones). Where the C code
+//! would convert a number that does not fit a byte, which is undefined there, the table saturates
+//! at 31. Rates above 2^32 bytes per second are not cut to 32 bits.
 
 use narrows_units::Rate;
 
 use super::{Config, TC_BANDWIDTH};
 use crate::ConfigError;
 
-/// What the kernel is told: `struct tc_red_qopt`, `TCA_RED_STAB` and `TCA_RED_MAX_P`.
+/// What tc passes to the kernel: `struct tc_red_qopt`, `TCA_RED_STAB` and `TCA_RED_MAX_P`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Derived {
     /// The average's weight is 2^-`wlog`.
     pub wlog: u8,
     /// `probability` / (`max` - `min`) is about 2^-`plog`.
     pub plog: u8,
-    /// `probability` as a 32-bit fraction; zero where it does not fit (`probability` 1), and the
+    /// `probability` as a 32-bit fraction. It is zero if that overflows (`probability` 1); the
     /// kernel then falls back to `plog`.
     pub max_p: u32,
     /// A cell of `stab` spans 2^`scell_log` microseconds of idle time.
     pub scell_log: u8,
-    /// By how many bits the average shrinks in an idle time.
+    /// By how many bits the average shrinks in each idle time.
     pub stab: [u8; 256],
 }
 
@@ -35,14 +35,14 @@ impl Derived {
         let wlog = eval_ewma(config)?;
         let bandwidth = config.bandwidth.unwrap_or(TC_BANDWIDTH);
         let (scell_log, stab) = eval_idle_damping(config, bandwidth, wlog)?;
-        // On x86-64 the C conversion of 2^32 gives 0, which is what tc 6.1 was seen to send.
+        // On x86-64, the C conversion of 2^32 gives 0, and tc 6.1 was seen to send that.
         let max_p = (config.probability * 4_294_967_296.0) as u64 as u32;
         Ok(Self { wlog, plog: eval_p(config)?, max_p, scell_log, stab })
     }
 }
 
-/// `tc_red_eval_ewma`: the smallest Wlog for which
-/// burst + 1 - min/avpkt <= (1 - (1-W)^burst) / W, W being 2^-Wlog.
+/// `tc_red_eval_ewma`: returns the smallest Wlog for which burst + 1 - min/avpkt <= (1 -
+/// (1-W)^burst) / W, where W is 2^-Wlog.
 pub(super) fn eval_ewma(config: &Config) -> Result<u8, ConfigError> {
     let (min, avpkt, burst) = (config.lower().get(), config.avpkt.get(), config.packets());
     let a = f64::from(burst) + 1.0 - min as f64 / avpkt as f64;
@@ -64,7 +64,7 @@ pub(super) fn eval_ewma(config: &Config) -> Result<u8, ConfigError> {
     Err(ConfigError::new(key, what).or(hint))
 }
 
-/// `tc_red_eval_P`: the smallest Plog for which probability / (max - min) * 2^Plog > 1.
+/// `tc_red_eval_P`: returns the smallest Plog for which probability / (max - min) * 2^Plog > 1.
 pub(super) fn eval_p(config: &Config) -> Result<u8, ConfigError> {
     let mut p = config.probability / (config.upper() - config.lower()).get() as f64;
     for plog in 0..32 {
@@ -77,9 +77,9 @@ pub(super) fn eval_p(config: &Config) -> Result<u8, ConfigError> {
         .or("raise it or bring min and max together"))
 }
 
-/// `tc_red_eval_idle_damping`: Scell_log and the table.
+/// `tc_red_eval_idle_damping`: computes Scell_log and the table.
 ///
-/// tc's unit of time here is the tick of 64 ns, the kernel's is the microsecond.
+/// tc's unit of time here is the tick of 64 ns; the kernel's is the microsecond.
 pub(super) fn eval_idle_damping(
     config: &Config,
     bandwidth: Rate,
@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// A table from the lengths of its runs of 0, 1, 2, ...; the last entry is always 31.
+    /// Builds a table from the lengths of its runs of 0, 1, 2, ...; the last entry is always 31.
     fn table(runs: &[usize]) -> Vec<u8> {
         let runs = runs.iter().enumerate();
         runs.flat_map(|(value, &length)| vec![value as u8; length]).chain([31]).collect()

@@ -269,6 +269,19 @@ fn idle_time_starts_at_the_first_dequeue_that_finds_nothing_and_ends_with_any_ar
     assert_eq!(red.vars.qidlestart, None);
 }
 
+/// `htb_dequeue_tree` and `tbf_dequeue` never call `red_dequeue` of an empty queue.
+#[test]
+fn below_a_shaper_the_average_moves_with_arrivals_only() {
+    let mut red = with_average(Config { idles: false, ..bed() }, BETWEEN);
+    let mut dropped = Vec::new();
+    let second = |count: u64| Time::ZERO + Span::from_secs(count);
+    assert!(red.dequeue(second(1), &mut dropped).is_none());
+    assert_eq!(red.vars.qidlestart, None);
+    red.enqueue(second(100), packet(Ecn::NotEct), &mut dropped);
+    // One arrival at an empty queue: 1 - 2^-6 of it is left.
+    assert_eq!(red.average(), BETWEEN as f64 * 63.0 / 64.0);
+}
+
 /// Within the cells that the table tells apart the decay is 2^-n, n rounded down.
 #[test]
 fn idle_decay_stays_within_a_factor_of_two_of_its_closed_form() {
