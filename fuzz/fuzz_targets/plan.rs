@@ -35,8 +35,8 @@ fuzz_target!(|input: &[u8]| {
     while !simulation.advance(EVENTS) {}
     let rows: Vec<_> = simulation.tables();
     assert!(!rows.is_empty(), "each run has tables");
-    for link in captures {
-        simulation.captured(link);
+    for capture in &captures {
+        simulation.captured_by(capture);
     }
 });
 

@@ -1,42 +1,43 @@
-//! Reads one chunk ahead of who asks for them, on a thread of its own.
+//! Reads one chunk ahead of the caller, on a separate thread.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Gives rows a chunk at a time.
+/// A source of rows in chunks.
 pub(crate) trait Rows: Send + 'static {
     /// Some rows.
     type Chunk: Send + 'static;
 
-    /// The next rows, about `most`; `None` after the last.
+    /// Returns the next rows, about `most`, or `None` after the last.
     fn next(&mut self, most: usize) -> Option<Self::Chunk>;
 
-    /// What is known so far.
+    /// Returns what is known so far.
     fn told(&self) -> Told;
 }
 
-/// A kind of thing that was noted: how many, number of the first, and what was wrong with it.
+/// A kind of remark: its name, how many there were, the number of the first, and what was wrong
+/// with it.
 pub(crate) type Listed = (&'static str, u64, u64, String);
 
 /// What a reader knows after a chunk.
 #[derive(Default)]
 pub(crate) struct Told {
-    /// How many records it has seen.
+    /// The number of records seen.
     pub(crate) records: u64,
-    /// What it could not use.
+    /// What it was unable to use.
     pub(crate) skipped: Vec<Listed>,
     /// What was odd.
     pub(crate) remarks: Vec<Listed>,
-    /// Ports that it did not look at.
+    /// The ports that it ignored.
     pub(crate) other_ports: Vec<u16>,
 }
 
-/// A reader, and its next chunk under way.
+/// A reader whose next chunk is under way.
 pub(crate) struct Ahead<R: Rows> {
     state: State<R>,
-    /// What the reader knew after the chunk that was given out last.
+    /// What the reader knew after the last chunk returned.
     pub(crate) told: Told,
 }
 
@@ -46,18 +47,18 @@ enum State<R: Rows> {
     Done,
 }
 
-/// The reader again, what it read, and what it knows then.
+/// The reader, what it read, and what it knows then.
 type Step<R> = (R, Option<<R as Rows>::Chunk>, Told);
 
 impl<R: Rows> Ahead<R> {
-    /// Reads nothing before it is asked.
+    /// Creates a reader that reads nothing before the first call.
     pub(crate) fn new(reader: R) -> Self {
         Self { state: State::Waits(reader), told: Told::default() }
     }
 
-    /// The next rows, about `most`; `None` after the last, and [`Late`] where they take longer
-    /// than a tenth of a second: whoever asks may look for Ctrl-C, and asks again. A file can have
-    /// gigabytes between two rows. Whoever asks once is expected to ask again for as many.
+    /// Returns the next rows, about `most`, or `None` after the last. Returns [`Late`] if they take
+    /// longer than a tenth of a second, so that the caller can check for Ctrl-C and call again; a
+    /// file can have gigabytes between two rows. Starts to read the next chunk of the same size.
     pub(crate) fn next(&mut self, most: usize) -> Result<Option<R::Chunk>, Late> {
         let (thread, steps) = match std::mem::replace(&mut self.state, State::Done) {
             State::Done => return Ok(None),
@@ -70,7 +71,7 @@ impl<R: Rows> Ahead<R> {
                 self.state = State::Reads(thread, steps);
                 return Err(Late);
             }
-            // The thread has panicked: it ends in no other way without a step.
+            // The thread has panicked: it never ends without a step otherwise.
             Err(RecvTimeoutError::Disconnected) => match thread.join() {
                 Ok(()) => return Ok(None),
                 Err(panic) => resume_unwind(panic),
@@ -85,11 +86,11 @@ impl<R: Rows> Ahead<R> {
     }
 }
 
-/// Nothing has come so far.
+/// Nothing has arrived so far.
 pub(crate) struct Late;
 
-/// What `work` gives, on a thread of its own; `look` is asked ten times a second whether to go on
-/// waiting. A pipe that nobody writes to opens and gives its first bytes never.
+/// Runs `work` on a separate thread and returns its result. Calls `look` ten times a second to ask
+/// whether to go on waiting. A pipe that nobody writes to never opens or returns its first bytes.
 pub(crate) fn waiting_for<T: Send + 'static, E>(
     work: impl FnOnce() -> T + Send + 'static,
     mut look: impl FnMut() -> Result<(), E>,
@@ -101,7 +102,7 @@ pub(crate) fn waiting_for<T: Send + 'static, E>(
             Ok(found) => return Ok(found),
             Err(RecvTimeoutError::Timeout) => look()?,
             Err(RecvTimeoutError::Disconnected) => match thread.join() {
-                // It ends in no other way without giving something.
+                // The thread never ends without a result otherwise.
                 Ok(()) => unreachable!("the work is done and has given nothing"),
                 Err(panic) => resume_unwind(panic),
             },
@@ -113,7 +114,7 @@ const A_WHILE: Duration = Duration::from_millis(100);
 
 fn begin<R: Rows>(reader: R, most: usize) -> (JoinHandle<()>, Receiver<Step<R>>) {
     let (give, steps) = sync_channel(1);
-    // Whoever asked may be gone.
+    // The caller may be gone.
     let thread = thread::spawn(move || drop(give.send(step(reader, most))));
     (thread, steps)
 }

@@ -1,5 +1,5 @@
-//! `DnsClient` and `Path`: narrows-client for Python. Its dictionaries have the names of the tables
-//! of a measurement (python/narrows/results/exchanges.py).
+//! `DnsClient` and `Path`: narrows-client for Python. Its dictionaries use the names of a
+//! measurement's tables (python/narrows/results/exchanges.py).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Mutex;
@@ -19,13 +19,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Path>()
 }
 
-/// The names of the retry schedules.
+/// Returns the names of the retry schedules.
 #[pyfunction]
 fn retry_schedules() -> Vec<&'static str> {
     Schedule::NAMES.to_vec()
 }
 
-/// A retry schedule's time-outs in seconds; ValueError for an unknown name.
+/// Returns a retry schedule's time-outs in seconds. Raises ValueError for an unknown name.
 #[pyfunction]
 fn retry_schedule(name: &str) -> PyResult<Vec<f64>> {
     Ok(schedule(name)?.timeouts().iter().map(Duration::as_secs_f64).collect())
@@ -42,7 +42,8 @@ struct DnsClient(Mutex<Client>);
 
 #[pymethods]
 impl DnsClient {
-    /// A client of the server at an address; OSError where its socket cannot be made.
+    /// Creates a client of the server at an address. Raises OSError if its socket cannot be
+    /// created.
     #[new]
     #[pyo3(signature = (address, port, transport, source=None, timeout_s=5.0, reuse=false, watch=true, late_acknowledgements=false, tls_name=None))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
@@ -78,9 +79,9 @@ impl DnsClient {
         Ok(Self(Mutex::new(Client::new(server).map_err(system)?)))
     }
 
-    /// Asks, and returns what became of it; blocks with the interpreter's lock released.
-    /// ValueError for a name or type that cannot be read.
-    /// `retry` names the schedule by which to ask again; the last attempt's times count.
+    /// Asks and returns the result. Blocks with the interpreter's lock released. Raises ValueError
+    /// for a name or type that cannot be read. `retry` names the schedule by which to ask again;
+    /// the times are those of the last attempt.
     #[pyo3(signature = (name, kind, recursion=false, edns=Some(1232), nsid=false, retry=None))]
     #[expect(clippy::too_many_arguments, reason = "Python names them")]
     fn ask<'py>(
@@ -110,7 +111,7 @@ impl DnsClient {
         Ok(row)
     }
 
-    /// What is known of the connections that ended since the last call.
+    /// Returns what is known about the connections that ended since the last call.
     fn connections<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let ended = self.client()?.take_connections();
         ended.iter().map(|facts| connection_row(py, facts)).collect()
@@ -122,7 +123,7 @@ impl DnsClient {
         Ok(())
     }
 
-    /// Whether it sees the packets that come.
+    /// Returns whether it sees the arriving packets.
     #[getter]
     fn watches(&self) -> PyResult<bool> {
         Ok(self.client()?.watches())
@@ -193,9 +194,9 @@ struct Path(Relay);
 
 #[pymethods]
 impl Path {
-    /// Makes the devices. Rules are tuples of a protocol's number, an address on the left, one on
-    /// the right (None: any), a delay one way in ms, and a share that is lost; the first that fits
-    /// counts. OSError where the devices cannot be made.
+    /// Creates the devices. Rules are tuples of a protocol's number, an address on the left, one on
+    /// the right (None: any), a one-way delay in ms, and the share that is lost. The first matching
+    /// rule counts. Raises OSError if the devices cannot be created.
     #[new]
     fn new(left: &str, right: &str, rules: Vec<RuleTuple>, seed: u64) -> PyResult<Self> {
         let rules = rules.into_iter().map(rule).collect::<PyResult<Vec<Rule>>>()?;
@@ -212,7 +213,7 @@ impl Path {
         self.0.stop();
     }
 
-    /// Packets that arrived, and packets that were lost, so far.
+    /// Returns the packets that arrived and the packets that were lost so far.
     fn counts(&self) -> (u64, u64) {
         self.0.counts()
     }
@@ -226,7 +227,7 @@ fn rule((protocol, left, right, delay_ms, loss): RuleTuple) -> PyResult<Rule> {
     Ok(Rule { protocol, left: address(left)?, right: address(right)?, delay, loss })
 }
 
-/// A span that clocks can be moved by: a day at most.
+/// Converts seconds to a span that clocks can be moved by: at most a day.
 fn seconds(value: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(value)
         .ok()
@@ -246,7 +247,7 @@ fn millis(span: Option<Duration>) -> Option<f64> {
     span.map(|span| span.as_secs_f64() * 1e3)
 }
 
-/// As Python's OSError with its number, so that Python finds the words and the subclass.
+/// Converts to Python's OSError with its number, so that Python finds the words and the subclass.
 #[expect(clippy::needless_pass_by_value, reason = "the form that map_err hands over")]
 fn system(error: std::io::Error) -> PyErr {
     match error.raw_os_error() {

@@ -1,6 +1,6 @@
-//! Readers of measurements that others made: rows come a chunk at a time, so that Python can show
-//! how far it is and be interrupted. A thread of their own reads the next chunk while Python turns
-//! the last one into tables.
+//! Readers of other people's measurements. Rows come in chunks, so that Python can show progress
+//! and be interrupted. A separate thread reads the next chunk while Python turns the last one into
+//! tables.
 
 use std::fs::File;
 use std::io::Read;
@@ -26,7 +26,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 type Bytes = Box<dyn Read + Send>;
 
-/// Reads RIPE Atlas results from a file, compressed or not; OSError where it cannot be opened.
+/// Reads RIPE Atlas results from a file, compressed or not. Raises OSError if it cannot be opened.
 #[pyclass(module = "narrows._core")]
 struct AtlasReader {
     reader: Mutex<Ahead<atlas::AtlasReader<Bytes>>>,
@@ -42,37 +42,38 @@ impl AtlasReader {
         Ok(Self { reader: Ahead::new(reader).into(), bytes })
     }
 
-    /// The next rows, about `most`, as columns: numbers, or the number of each row's text and the
-    /// texts. None at the end.
+    /// Returns the next rows, about `most`, as columns: numbers, or for texts the number of each
+    /// row's text and the texts. Returns None at the end.
     fn chunk<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Option<Bound<'py, PyDict>>> {
         next(py, &self.reader, most)?.map(|chunk| columns(py, chunk)).transpose()
     }
 
-    /// Bytes of the file that have been read.
+    /// Returns the bytes of the file that have been read.
     #[getter]
     fn bytes_read(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Objects found so far.
+    /// Returns the number of objects found so far.
     #[getter]
     fn records(&self) -> u64 {
         locked(&self.reader).told.records
     }
 
-    /// What was skipped: kind, how many, number of the first, and what was wrong with it.
+    /// Returns what was skipped: the kind, how many, the number of the first, and what was wrong
+    /// with it.
     fn skipped(&self) -> Vec<Listed> {
         locked(&self.reader).told.skipped.clone()
     }
 
-    /// What was odd in rows that were kept, likewise.
+    /// Returns what was odd in rows that were kept, in the same form.
     fn remarks(&self) -> Vec<Listed> {
         locked(&self.reader).told.remarks.clone()
     }
 }
 
-/// Reads DNS exchanges from a capture or a dnstap file; OSError where it cannot be opened,
-/// ValueError where it is neither.
+/// Reads DNS exchanges from a capture or a dnstap file. Raises OSError if it cannot be opened,
+/// ValueError if it is neither.
 #[pyclass(module = "narrows._core")]
 struct CaptureReader {
     reader: Mutex<Ahead<Watched<Bytes>>>,
@@ -89,48 +90,50 @@ impl CaptureReader {
         Ok(Self { reader: Ahead::new(reader).into(), bytes })
     }
 
-    /// The next rows, about `most`: columns of exchanges and of connections. None at the end.
+    /// Returns the next rows, about `most`: columns of exchanges and of connections. Returns None
+    /// at the end.
     fn chunk<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Option<Tables<'py>>> {
         let chunk = next(py, &self.reader, most)?;
         let Some((exchanges, connections)) = chunk else { return Ok(None) };
         Ok(Some((columns(py, exchanges)?, columns(py, connections)?)))
     }
 
-    /// Bytes of the file that have been read.
+    /// Returns the bytes of the file that have been read.
     #[getter]
     fn bytes_read(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Packets or frames found so far.
+    /// Returns the number of packets or frames found so far.
     #[getter]
     fn records(&self) -> u64 {
         locked(&self.reader).told.records
     }
 
-    /// What was skipped: kind, how many, number of the first, and what was wrong with it.
+    /// Returns what was skipped: the kind, how many, the number of the first, and what was wrong
+    /// with it.
     fn skipped(&self) -> Vec<Listed> {
         locked(&self.reader).told.skipped.clone()
     }
 
-    /// What was odd although rows came of it, likewise.
+    /// Returns what was odd in data that still gave rows, in the same form.
     fn remarks(&self) -> Vec<Listed> {
         locked(&self.reader).told.remarks.clone()
     }
 
-    /// The busiest ports of the packets that were not looked at.
+    /// Returns the busiest ports of the packets that were ignored.
     fn busiest_other_ports(&self) -> Vec<u16> {
         locked(&self.reader).told.other_ports.clone()
     }
 }
 
-/// pyo3 shares objects between threads; a reader stays with one at a time.
+/// Locks a reader: pyo3 shares objects between threads, but a reader serves one at a time.
 fn locked<T>(reader: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic in another thread would have left nothing that is unsafe to read.
+    // A panic in another thread cannot have left anything that is unsafe to read.
     reader.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file, decompressed, and how much of it has been read.
+/// Opens a file for decompressed reading. Also returns a count of the bytes read.
 fn opened(py: Python<'_>, path: PathBuf) -> PyResult<(Bytes, Arc<AtomicU64>)> {
     let open = move || -> std::io::Result<_> {
         let (file, bytes) = Counted::new(File::open(path)?);
@@ -139,7 +142,7 @@ fn opened(py: Python<'_>, path: PathBuf) -> PyResult<(Bytes, Arc<AtomicU64>)> {
     Ok(patiently(py, open)??)
 }
 
-/// What `work` gives; KeyboardInterrupt where Ctrl-C comes before.
+/// Returns the result of `work`. Raises KeyboardInterrupt if Ctrl-C comes first.
 fn patiently<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -147,7 +150,7 @@ fn patiently<T: Send + 'static>(
     py.detach(|| waiting_for(work, || Python::attach(|py| py.check_signals())))
 }
 
-/// The next rows; KeyboardInterrupt where Ctrl-C comes before them.
+/// Returns the next rows. Raises KeyboardInterrupt if Ctrl-C comes first.
 fn next<R: Rows>(
     py: Python<'_>,
     reader: &Mutex<Ahead<R>>,
@@ -163,7 +166,7 @@ fn next<R: Rows>(
 
 type Tables<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>);
 
-/// The first `most` bytes of a file, decompressed; ValueError where it holds more.
+/// Returns the first `most` bytes of a file, decompressed. Raises ValueError if it holds more.
 #[pyfunction]
 fn decompressed(py: Python<'_>, path: PathBuf, most: u64) -> PyResult<Bound<'_, PyBytes>> {
     let bytes = py.detach(|| -> std::io::Result<Vec<u8>> {

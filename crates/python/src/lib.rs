@@ -1,5 +1,5 @@
-//! The extension module `narrows._core`: thin and private. Numbers, strings and NumPy tables go
-//! in and out; what people import is written in Python on top of it.
+//! The extension module `narrows._core`, thin and private. Numbers, strings and NumPy tables go in
+//! and out; the public interface is written in Python on top of it.
 
 use pyo3::prelude::*;
 

@@ -13,31 +13,33 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(format_rate, module)?)
 }
 
-/// Picoseconds of a duration such as "50 ms"; ValueError says what is wrong with the text.
+/// Returns the picoseconds of a duration such as "50 ms". Raises ValueError for an invalid text.
 #[pyfunction]
 fn parse_span(text: &str) -> PyResult<u64> {
     narrows_units::parse_span(text).map(Span::as_ps).map_err(refused)
 }
 
-/// Bits per second of a rate such as "10 Mbit/s"; ValueError says what is wrong with the text.
+/// Returns the bits per second of a rate such as "10 Mbit/s". Raises ValueError for an invalid
+/// text.
 #[pyfunction]
 fn parse_rate(text: &str) -> PyResult<u64> {
     narrows_units::parse_rate(text).map(Rate::as_bps).map_err(refused)
 }
 
-/// Bytes of a size such as "1.5 kB"; ValueError says what is wrong with the text.
+/// Returns the bytes of a size such as "1.5 kB". Raises ValueError for an invalid text.
 #[pyfunction]
 fn parse_bytes(text: &str) -> PyResult<u64> {
     narrows_units::parse_bytes(text).map(narrows_units::Bytes::get).map_err(refused)
 }
 
-/// A number of picoseconds in its largest unit: "50 ms".
+/// Formats a number of picoseconds in its largest unit: "50 ms".
 #[pyfunction]
 fn format_span(picoseconds: u64) -> String {
     Span::from_ps(picoseconds).to_string()
 }
 
-/// A number of bits per second in its largest unit: "10 Mbit/s"; ValueError for zero.
+/// Formats a number of bits per second in its largest unit: "10 Mbit/s". Raises ValueError for
+/// zero.
 #[pyfunction]
 fn format_rate(bits_per_second: u64) -> PyResult<String> {
     match Rate::from_bps(bits_per_second) {

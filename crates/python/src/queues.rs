@@ -1,7 +1,8 @@
-//! Queue disciplines: what the language needs to know of them, and what they say of settings.
+//! Queue disciplines: what the scenario language needs to know about them, and how they check
+//! settings.
 //!
-//! Everything is told once, by the disciplines themselves (`narrows_qdisc::settings`); this says it in
-//! JSON. Settings come as a plan has them: `{"fq-codel": {"limit": 100, ...}}`, in base units.
+//! The disciplines themselves declare everything once (`narrows_qdisc::settings`); this converts it
+//! to JSON. Settings have the form of a plan: `{"fq-codel": {"limit": 100, ...}}`, in base units.
 
 use narrows_qdisc::settings::{Key, Kind, Table, Value};
 use narrows_qdisc::{AnyConfig, ConfigError, Listed};
@@ -18,20 +19,21 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(queue_facts, module)?)
 }
 
-/// All disciplines with their settings, as JSON: names, kinds, ranges, defaults, and what they mean.
+/// Returns all disciplines with their settings as JSON: names, kinds, ranges, defaults and
+/// meanings.
 #[pyfunction]
 fn queue_disciplines() -> String {
     Json::from_iter(AnyConfig::LISTED.iter().map(discipline)).to_string()
 }
 
-/// What is wrong with settings: the key, what, and the mend; None where nothing is.
+/// Returns what is wrong with settings: the key, the fault and the remedy; None if nothing is.
 #[pyfunction]
 fn check_queue(settings_json: &str) -> PyResult<Option<Wrong>> {
     Ok(read(settings_json)?.check().err().as_ref().map(parts))
 }
 
-/// Settings for a queue that is served at so many bits per second, with nothing left open that
-/// follows; or else what is wrong with them, as from `check_queue`.
+/// Returns settings for a queue that is served at this many bits per second, with every open value
+/// filled in that follows from others; or else what is wrong with them, as `check_queue` does.
 #[pyfunction]
 fn settle_queue(
     settings_json: &str,
@@ -46,7 +48,8 @@ fn settle_queue(
     }
 }
 
-/// What a figure shows beside a queue, and the queues that it holds from the start, as JSON.
+/// Returns what a figure shows beside a queue, and how many queues it holds from the start, as
+/// JSON.
 #[pyfunction]
 fn queue_facts(settings_json: &str) -> PyResult<String> {
     let config = read(settings_json)?;
@@ -69,7 +72,7 @@ fn refused(why: &serde_json::Error) -> PyErr {
     PyValueError::new_err(why.to_string())
 }
 
-/// The key, what is wrong with it, and the mend.
+/// The key, what is wrong with it, and the remedy.
 type Wrong = (String, String, String);
 
 fn parts(error: &ConfigError) -> Wrong {
@@ -111,7 +114,7 @@ fn key(key: &Key) -> Json {
     })
 }
 
-/// What values are, and what else there is to know of them.
+/// Returns the kind of values, and further facts about them.
 fn kind(kind: Kind) -> (&'static str, Json) {
     match kind {
         Kind::Whole => ("whole", Json::Null),

@@ -1,9 +1,12 @@
 //! `Simulation`: a run of the simulator, and the named TCP profiles.
 
 use narrows_capture::message::{self, Messages};
+use narrows_sim::application::voip::{Listener, Voip};
 use narrows_sim::plan::Plan;
+use narrows_sim::record::MOST_QUERIES;
 use narrows_sim::table::{Column, Table};
 use narrows_sim::{Simulation as Engine, tcp};
+use narrows_units::Span;
 use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,11 +15,13 @@ use pyo3::types::{PyBytes, PyDict};
 /// Adds the class and the functions of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Simulation>()?;
+    module.add("most_queries", MOST_QUERIES)?;
     module.add_function(wrap_pyfunction!(check_plan, module)?)?;
     module.add_function(wrap_pyfunction!(plan_schema, module)?)?;
     module.add_function(wrap_pyfunction!(dns_sizes, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profiles, module)?)?;
-    module.add_function(wrap_pyfunction!(tcp_profile, module)?)
+    module.add_function(wrap_pyfunction!(tcp_profile, module)?)?;
+    module.add_function(wrap_pyfunction!(rate_call, module)?)
 }
 
 /// A run of the simulator.
@@ -25,48 +30,49 @@ struct Simulation(Engine);
 
 #[pymethods]
 impl Simulation {
-    /// A run of the plan, at time zero; ValueError says what is wrong with the plan.
+    /// Creates a run of the plan at time zero. Raises ValueError if something is wrong with the
+    /// plan.
     #[new]
     fn new(plan_json: &str) -> PyResult<Self> {
         Engine::new(read(plan_json)?).map(Self).map_err(refused)
     }
 
-    /// Handles up to `max_events` events with the interpreter's lock released; True when the run
-    /// has stopped.
+    /// Handles up to `max_events` events with the interpreter's lock released. Returns True once
+    /// the run has stopped.
     fn advance(&mut self, py: Python<'_>, max_events: u64) -> bool {
         py.detach(|| self.0.advance(max_events))
     }
 
-    /// Stops the run where it stands.
+    /// Stops the run at the current event.
     fn interrupt(&mut self) {
         self.0.interrupt();
     }
 
-    /// Simulated time so far, in seconds.
+    /// Returns the simulated time so far, in seconds.
     #[getter]
     fn now_s(&self) -> f64 {
         self.0.now().as_secs_f64()
     }
 
-    /// How far the run is, from 0 to 1.
+    /// Returns how far the run has come, from 0 to 1.
     #[getter]
     fn progress(&self) -> f64 {
         self.0.progress()
     }
 
-    /// Events so far.
+    /// Returns the number of events so far.
     #[getter]
     fn events(&self) -> u64 {
         self.0.events()
     }
 
-    /// Why the run stands still: running, end, dns-done, event-limit or interrupted.
+    /// Returns why the run stopped: running, end, dns-done, event-limit or interrupted.
     #[getter]
     fn stopped(&self) -> &'static str {
         self.0.stopped().name()
     }
 
-    /// The tables, each a dict of columns: NumPy arrays, or lists of str for names.
+    /// Returns the tables, each a dict of columns: NumPy arrays, or lists of str for names.
     fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let tables = py.detach(|| self.0.tables());
         let result = PyDict::new(py);
@@ -87,40 +93,34 @@ impl Simulation {
         Ok(result)
     }
 
-    /// What a captured link transmitted, as a pcapng file; `snaplen` keeps that many bytes of each
-    /// packet (None: all).
-    #[pyo3(signature = (link, snaplen=None))]
-    fn capture<'py>(
-        &self,
-        py: Python<'py>,
-        link: usize,
-        snaplen: Option<u32>,
-    ) -> PyResult<Bound<'py, PyBytes>> {
-        if !self.0.plan().captures.contains(&link) {
-            return Err(PyValueError::new_err(format!("link {link} is not captured")));
-        }
+    /// Returns what a capture of the plan has seen as a pcapng file.
+    fn capture<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let plan = self.0.plan();
+        let Some(capture) = plan.captures.get(number) else {
+            return Err(PyValueError::new_err(format!("the plan has no capture {number}")));
+        };
         let file = py.detach(|| {
             let messages = Messages::for_queries(self.0.planned_queries());
-            narrows_capture::pcapng(self.0.plan(), link, &self.0.captured(link), messages, snaplen)
+            narrows_capture::pcapng(plan, capture, &self.0.captured_by(capture), messages)
         });
         Ok(PyBytes::new(py, &file))
     }
 }
 
-/// ValueError where a run of the plan would be refused.
+/// Raises ValueError if a run of the plan would be refused.
 #[pyfunction]
 fn check_plan(plan_json: &str) -> PyResult<()> {
     read(plan_json)?.check().map_err(refused)
 }
 
-/// The JSON schema of plans, as JSON (draft 2020-12).
+/// Returns the JSON schema of plans, as JSON (draft 2020-12).
 #[pyfunction]
 fn plan_schema() -> PyResult<String> {
     serde_json::to_string(&schemars::schema_for!(Plan)).map_err(refused)
 }
 
-/// The smallest IP packets of a DNS query and its reply that a capture can show as messages, where
-/// a run has so many queries in all, and this one's packets have these lengths.
+/// Returns the smallest IP packets of a DNS query and its reply that a capture can show as
+/// messages, in a run of `queries` queries in all whose packets have these lengths.
 #[pyfunction]
 fn dns_sizes(queries: u64, query_bytes: u16, reply_bytes: u16) -> (u16, u16) {
     let messages = Messages::for_queries(queries);
@@ -139,16 +139,81 @@ fn refused(why: impl std::error::Error) -> PyErr {
     PyValueError::new_err(why.to_string())
 }
 
-/// The names of the TCP profiles.
+/// Returns the names of the TCP profiles.
 #[pyfunction]
 fn tcp_profiles() -> Vec<&'static str> {
     tcp::Config::PROFILES.to_vec()
 }
 
-/// A TCP profile's settings as JSON; ValueError for an unknown name.
+/// Returns a TCP profile's settings as JSON. Raises ValueError for an unknown name.
 #[pyfunction]
 fn tcp_profile(name: &str) -> PyResult<String> {
     let config = tcp::Config::profile(name)
         .ok_or_else(|| PyValueError::new_err(format!("no TCP profile is called {name:?}")))?;
     serde_json::to_string(&config).map_err(refused)
 }
+
+/// Returns what is heard of a direction of a call, by the names of the table `voip`; what nothing
+/// says is missing.
+///
+/// `settings_json` is the plan's form of the calls. `spurts` has the number of the first packet of
+/// each talk spurt, `arrivals` numbers and delays in seconds, in the order of arrival.
+///
+/// Raises ValueError if a number or a delay is impossible.
+#[pyfunction]
+fn rate_call<'py>(
+    py: Python<'py>,
+    settings_json: &str,
+    sent: u32,
+    spurts: Vec<u32>,
+    arrivals: Vec<(u32, f64)>,
+    lost: Vec<u32>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let settings: Voip = serde_json::from_str(settings_json).map_err(refused)?;
+    let mut listener = Listener::new(&settings);
+    let (mut later, mut begun) = (spurts.into_iter().peekable(), 0);
+    for number in 0..sent {
+        while later.next_if(|&first| first <= number).is_some() {
+            begun += 1;
+        }
+        listener.expect(begun);
+    }
+    let known = |number: u32| match number < sent {
+        true => Ok(number),
+        false => Err(PyValueError::new_err(format!("packet {number} of {sent}"))),
+    };
+    for (number, delay) in arrivals {
+        if !(0.0..MOST_DELAY_S).contains(&delay) {
+            return Err(PyValueError::new_err(format!("a delay of {delay} s")));
+        }
+        listener.hear(known(number)?, Span::from_secs_f64(delay));
+    }
+    for number in lost {
+        listener.miss(known(number)?);
+    }
+    let heard = listener.heard(&settings);
+    let found = PyDict::new(py);
+    for (name, count) in [
+        ("sent_packets", heard.sent_packets),
+        ("received_packets", heard.received_packets),
+        ("lost_packets", heard.lost_packets),
+        ("late_packets", heard.late_packets),
+    ] {
+        found.set_item(name, count)?;
+    }
+    for (name, value) in [
+        ("delay_mean_ms", heard.delay_mean_ms),
+        ("delay_max_ms", heard.delay_max_ms),
+        ("jitter_mean_ms", heard.jitter_mean_ms),
+        ("mouth_to_ear_ms", heard.mouth_to_ear_ms),
+        ("missing_percent", heard.missing_percent),
+        ("burst_ratio", heard.burst_ratio),
+        ("r", heard.r),
+        ("mos", heard.mos),
+    ] {
+        found.set_item(name, (!value.is_nan()).then_some(value))?;
+    }
+    Ok(found)
+}
+
+const MOST_DELAY_S: f64 = 1e6;

@@ -1,6 +1,6 @@
-//! Packets kept for a capture file: what passed a link, and when.
+//! Packets kept for a capture file: what passed a link or a place, and when.
 //!
-//! The simulator hands out meanings, not bytes; the crate `narrows-capture` turns them into bytes.
+//! The simulator returns values, not bytes; the crate `narrows-capture` turns them into bytes.
 
 use narrows_units::Time;
 
@@ -9,64 +9,67 @@ use crate::transport::tcp;
 /// A packet that a captured link has transmitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// When its last bit left: the end of its transmission.
+    /// When its transmission ended: the time at which its last bit left. If it is inbound, when it
+    /// arrived.
     pub at: Time,
+    /// Whether it is seen where its link ends. Otherwise it is seen where its link begins.
+    pub inbound: bool,
     /// The link: an index into [`Plan::links`](crate::plan::Plan::links).
     pub link: u32,
     /// The host that sent it: an index into [`Plan::nodes`](crate::plan::Plan::nodes).
     pub from: u32,
-    /// The host that is to get it: an index into [`Plan::nodes`](crate::plan::Plan::nodes).
+    /// The host that it is addressed to: an index into [`Plan::nodes`](crate::plan::Plan::nodes).
     pub to: u32,
-    /// Source and destination port; of a router's message, those of its connection.
+    /// The source and the destination port. A router's message has those of its connection.
     pub ports: (u16, u16),
-    /// Routers that it has passed.
+    /// The number of routers that it has passed.
     pub routers: u8,
-    /// What it was.
+    /// Its content.
     pub frame: Frame,
-    /// Of a TCP segment: the DNS messages of which it carries something, in their order.
+    /// For a TCP segment: the DNS messages of which it carries a part, in order.
     pub said: Vec<Said>,
 }
 
-/// What a captured packet carried.
+/// The content of a captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// A TCP segment.
     Tcp(tcp::Segment),
     /// A datagram.
     Udp {
-        /// IP packet length; of a fragment, that of its whole datagram.
+        /// The length of the IP packet; for a fragment, that of the whole datagram.
         ip_bytes: u16,
         /// The ECN field (RFC 3168, section 5).
         ecn: u8,
         /// The DNS message in it.
         dns: Option<Dns>,
-        /// Which part of the datagram it is; `None`: all of it.
+        /// Which part of the datagram it is; `None`: the whole.
         part: Option<Part>,
     },
     /// ARP between two routers (RFC 826).
     Arp {
-        /// A reply; otherwise a request.
+        /// Whether it is a reply. Otherwise it is a request.
         reply: bool,
-        /// A request to all.
+        /// Whether it is broadcast. Only requests are.
         broadcast: bool,
     },
-    /// A router's message that a TCP segment was longer than a link takes (RFC 1191, section 4).
+    /// A router's message that a TCP segment was too long for a link (RFC 1191, section 4).
     TooBig {
-        /// IP packet length.
+        /// The length of the IP packet.
         ip_bytes: u16,
-        /// The node that sends it: an index into [`Plan::nodes`](crate::plan::Plan::nodes).
+        /// The node that sent it: an index into [`Plan::nodes`](crate::plan::Plan::nodes).
         router: u32,
-        /// What the link takes.
+        /// The link's MTU.
         mtu: u16,
-        /// The segment, as far as it is quoted.
+        /// The part of the segment that it quotes.
         quoted: Quoted,
     },
 }
 
-/// What a router's message quotes of a segment.
+/// The part of a segment that a router's message quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted {
-    /// IP packet length.
+    /// The length of the IP packet.
     pub ip_bytes: u16,
     /// Sequence number.
     pub seq: tcp::Seq,
@@ -74,7 +77,7 @@ pub struct Quoted {
     pub ack: tcp::Seq,
     /// Control flags.
     pub flags: tcp::Flags,
-    /// The window as in the header.
+    /// The window as it stands in the header.
     pub window: u16,
     /// Whether it has the timestamps option (RFC 7323).
     pub has_timestamps: bool,
@@ -83,13 +86,14 @@ pub struct Quoted {
 /// A fragment (RFC 791, 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Tells the fragments of datagrams apart that are under way at the same time.
+    /// The datagram's identification: it tells apart the fragments of datagrams under way at the
+    /// same time.
     pub number: u16,
-    /// IP packet length.
+    /// The length of the IP packet.
     pub ip_bytes: u16,
-    /// Where its payload begins in the datagram's, in bytes.
+    /// Where its payload begins in the datagram's payload, in bytes.
     pub offset: u16,
-    /// Whether others follow.
+    /// Whether more fragments follow.
     pub more: bool,
 }
 
@@ -100,22 +104,22 @@ pub struct Dns {
     pub query: u32,
     /// Which attempt at the query, from 1.
     pub attempt: u8,
-    /// Whether this is the server's reply; otherwise the client's query.
+    /// Whether this is the server's reply. Otherwise it is the client's query.
     pub reply: bool,
     /// Whether the reply is truncated.
     pub truncated: bool,
-    /// IP packet length of the query over UDP.
+    /// The length of the query as an IP packet over UDP.
     pub query_bytes: u16,
 }
 
-/// A DNS message over TCP, as far as a segment carries it.
+/// A DNS message over TCP of which a segment carries a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
     /// The message.
     pub dns: Dns,
-    /// Where the two bytes of length before it (RFC 1035, 4.2.2) begin in the segment's payload;
-    /// below zero: in an earlier segment.
+    /// Where the two bytes of length that precede it (RFC 1035, 4.2.2) begin in the segment's
+    /// payload. Negative: in an earlier segment.
     pub at: i64,
-    /// Bytes of the whole message, with these two.
+    /// The length of the whole message in bytes, including these two.
     pub bytes: u32,
 }

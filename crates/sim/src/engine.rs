@@ -1,4 +1,4 @@
-//! The engine: takes the next event and hands it to whom it concerns.
+//! The engine: takes the next event and hands it to its recipient.
 
 use narrows_units::Time;
 
@@ -10,13 +10,13 @@ use crate::foresight::Foresight;
 use crate::monitor::Monitors;
 use crate::network::{Network, Taken};
 use crate::packet::{Arp, Packet, PacketKind};
-use crate::plan::{Plan, PlanError};
-use crate::record::Records;
+use crate::plan::{Capture, Plan, PlanError};
+use crate::record::{MOST_QUERIES, Records};
 use crate::shortcuts::Use;
 use crate::spoken::Carried;
 use crate::table::Table;
 use crate::tables;
-use crate::transport::tcp::{Flags, Segment};
+use crate::transport::tcp::{Flags, Segment, Seq};
 use crate::wakes::{Wake, Wakes};
 
 /// A run in progress.
@@ -26,7 +26,7 @@ use crate::wakes::{Wake, Wakes};
 /// ```
 #[derive(Debug)]
 pub struct Simulation {
-    /// Without its applications and paths, which live on by themselves.
+    /// The plan without its applications and paths, which move to structures of their own.
     plan: Plan,
     now: Time,
     events: u64,
@@ -35,51 +35,55 @@ pub struct Simulation {
     flows: Flows,
     foresight: Foresight,
     applications: Vec<Box<dyn Application>>,
-    /// Their names.
+    /// The applications' names.
     names: Vec<String>,
     wakes: Wakes,
     records: Records,
     monitors: Monitors,
-    /// What applications are being told.
+    /// Notices for applications, not yet delivered.
     news: Vec<Notice>,
-    /// DNS queries that the plan may ask.
+    /// The number of DNS queries in the plan, all applications together.
     queries: u64,
 }
 
-/// Whether a run goes on, or why it stopped.
+/// Whether a run is still going, or why it stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// It goes on.
+    /// The run is still going.
     Running,
-    /// The plan's end came, or nothing more can happen.
+    /// The plan's end was reached, or nothing more can happen.
     End,
-    /// Every resolver worker is done, and the plan ends with them.
+    /// Every resolver worker is done, and the plan ends when they are.
     DnsDone,
-    /// The plan's limit of events was reached: the run is partial.
+    /// The plan's limit of events was reached; the run is partial.
     EventLimit,
-    /// [`Simulation::interrupt`] was called: the run is partial.
+    /// More DNS queries were asked than can be recorded ([`MOST_QUERIES`]); the run is partial.
+    QueryLimit,
+    /// [`Simulation::interrupt`] was called; the run is partial.
     Interrupted,
 }
 
 impl Stopped {
-    /// The reason in run.json: `running`, `end`, `dns-done`, `event-limit`, `interrupted`.
+    /// Returns the reason as run.json spells it: `running`, `end`, `dns-done`, `event-limit`,
+    /// `query-limit` or `interrupted`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::End => "end",
             Self::DnsDone => "dns-done",
             Self::EventLimit => "event-limit",
+            Self::QueryLimit => "query-limit",
             Self::Interrupted => "interrupted",
         }
     }
 }
 
 impl Simulation {
-    /// A run of `plan`, at time zero.
+    /// Creates a run of `plan` at time zero.
     ///
     /// # Errors
     ///
-    /// Where the plan contradicts itself; see [`Plan::check`].
+    /// Returns an error if the plan contradicts itself; see [`Plan::check`].
     pub fn new(mut plan: Plan) -> Result<Self, PlanError> {
         plan.check()?;
         for link in &mut plan.links {
@@ -129,13 +133,13 @@ impl Simulation {
         Ok(simulation)
     }
 
-    /// Whether what the next events need is read from memory ahead of time: otherwise from some
-    /// thousand flows on, where it saves time. Results are the same.
+    /// Sets whether to read ahead in memory what the next events will need. By default this is on
+    /// if the run has a few thousand flows or more, where it saves time. The results are the same.
     pub fn set_foresight(&mut self, on: bool) {
         self.foresight = if on { Foresight::on() } else { Foresight::off() };
     }
 
-    /// Handles up to `most` events. True when the run has stopped.
+    /// Handles up to `most` events. Returns true once the run has stopped.
     pub fn advance(&mut self, most: u64) -> bool {
         let most = most.min(self.plan.event_limit - self.events);
         let mut handled = 0;
@@ -156,29 +160,30 @@ impl Simulation {
         self.stopped != Stopped::Running
     }
 
-    /// Stops the run where it stands.
+    /// Stops the run at the current event.
     pub fn interrupt(&mut self) {
         if self.stopped == Stopped::Running {
             self.stopped = Stopped::Interrupted;
         }
     }
 
-    /// Simulated time so far.
+    /// Returns the simulated time so far.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// Events so far.
+    /// Returns the number of events so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Why the run stands still.
+    /// Returns why the run stopped, or that it is still running.
     pub fn stopped(&self) -> Stopped {
         self.stopped
     }
 
-    /// How far the run is, 0 to 1: by time, or by DNS queries if that is further.
+    /// Returns how far the run has come, from 0 to 1: by time, or by DNS queries if that is
+    /// further.
     pub fn progress(&self) -> f64 {
         let by_time = self.now.as_secs_f64() / self.plan.end.as_secs_f64();
         if self.plan.end_with_dns {
@@ -188,17 +193,17 @@ impl Simulation {
         }
     }
 
-    /// The plan, without its applications and paths.
+    /// Returns the plan without its applications and paths.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The most flows that there were at once.
+    /// Returns the largest number of flows that existed at once.
     pub fn most_flows(&self) -> usize {
         self.flows.len()
     }
 
-    /// DNS queries that the plan may ask, in all.
+    /// Returns the number of DNS queries in the plan: at most so many are asked.
     pub fn planned_queries(&self) -> u64 {
         self.queries
     }
@@ -229,7 +234,7 @@ impl Simulation {
                 self.foresight.look_behind_queue(link, network);
                 network.release(at, link);
             }
-            Event::TcpTimer(end) => self.flows.handle_timer(at, end, network),
+            Event::Timer(end) => self.flows.handle_timer(at, end, network),
             Event::Wake(place) => {
                 let Wake { application, token } = self.wakes.take(place);
                 self.tell(application, |application, host| application.timer(host, token));
@@ -251,7 +256,7 @@ impl Simulation {
         }
     }
 
-    /// Lets an application act, and sends what follows from it.
+    /// Lets an application act, and sends what it produces.
     fn tell(&mut self, number: u32, tell: impl FnOnce(&mut dyn Application, &mut Host<'_>)) {
         let mut host = Host {
             now: self.now,
@@ -265,9 +270,12 @@ impl Simulation {
         };
         tell(&mut *self.applications[number as usize], &mut host);
         self.flows.flush_all(self.now, &mut self.network);
+        if self.records.queries.len() as u64 > MOST_QUERIES {
+            self.stopped = Stopped::QueryLimit;
+        }
     }
 
-    /// Tells applications what has happened, and what happens at once because of what they do.
+    /// Delivers notices to applications, including those that their reactions cause.
     #[inline(never)]
     fn tell_news(&mut self) {
         let mut news = std::mem::take(&mut self.news);
@@ -293,8 +301,8 @@ impl Simulation {
 
 /// Results.
 impl Simulation {
-    /// The tables, as they are now: `flows`, `bursts`, `queries`, `attempts`, `queues`, `links`, and
-    /// those of the applications.
+    /// Returns the tables as they are now: `flows`, `bursts`, `queries`, `attempts`, `queues`,
+    /// `links`, and those of the applications.
     pub fn tables(&self) -> Vec<Table> {
         let mut records = self.records.clone();
         for application in &self.applications {
@@ -321,16 +329,36 @@ impl Simulation {
         all
     }
 
-    /// The packets that captured links have transmitted, by link and then by time.
+    /// Returns the packets that a captured link has transmitted, in order of time.
     pub fn captured(&self, link: usize) -> Vec<Captured> {
-        let of_link = |taken: &&Taken| taken.link as usize == link && taken.at <= self.now;
-        self.network.captured.iter().filter(of_link).map(|taken| self.capture(taken)).collect()
+        self.captured_by(&Capture::of(link, ""))
+    }
+
+    /// Returns the packets that a capture has seen, in order of time.
+    pub fn captured_by(&self, capture: &Capture) -> Vec<Captured> {
+        let mut seen: Vec<(Time, bool, &Taken)> = Vec::new();
+        for taken in &self.network.captured {
+            let link = Some(taken.link as usize);
+            if link == Some(capture.link) {
+                seen.push((taken.at, false, taken));
+            } else if link == capture.back
+                && let Some(arrives_at) = taken.arrives_at
+            {
+                seen.push((arrives_at, true, taken));
+            }
+        }
+        seen.retain(|&(at, ..)| at <= self.now);
+        // Packets may overtake others on the wire.
+        seen.sort_by_key(|&(at, ..)| at);
+        seen.into_iter()
+            .map(|(at, inbound, taken)| Captured { at, inbound, ..self.capture(taken) })
+            .collect()
     }
 
     fn capture(&self, taken: &Taken) -> Captured {
-        let &Taken { at, link, first, last, ports, ref packet, ref whole, segment } = taken;
+        let &Taken { at, link, first, last, ports, ref packet, ref whole, segment, .. } = taken;
         let frame = match (segment, packet.kind()) {
-            (Some(segment), _) => Frame::Tcp(segment),
+            (Some(segment), _) => Frame::Tcp(self.pushed(at, packet, segment)),
             (None, PacketKind::Arp(arp)) => Frame::Arp {
                 reply: arp == Arp::Reply,
                 broadcast: arp == Arp::Request { broadcast: true },
@@ -363,14 +391,14 @@ impl Simulation {
             (self.plan.links[first as usize].from as u32, self.plan.links[last as usize].to as u32);
         let mut routers = packet.hop;
         if let Frame::TooBig { router, .. } = frame {
-            // Its way begins there.
+            // The packet's path begins at this link.
             let way = self.network.paths.links_of(packet.way);
             let before =
                 way.take_while(|&link| self.plan.links[link as usize].from != router as usize);
             routers = routers.saturating_sub(before.count() as u8);
         }
         let said = segment.map_or_else(Vec::new, |segment| self.said(at, packet, &segment));
-        Captured { at, link, from, to, ports, routers, frame, said }
+        Captured { at, inbound: false, link, from, to, ports, routers, frame, said }
     }
 
     fn dns_message(&self, packet: &Packet) -> Option<Dns> {
@@ -378,15 +406,23 @@ impl Simulation {
         Some(Dns { truncated, ..self.dns_of(packet.message().tag, packet.goes_back())? })
     }
 
-    /// The DNS messages that a segment carries.
+    /// Returns a segment with PSH if it lies within a long write and Linux would set it there.
+    fn pushed(&self, at: Time, packet: &Packet, segment: Segment) -> Segment {
+        let (from, first) = sent(packet, &segment);
+        let writes = self.flows.spoken().map(|spoken| &spoken.long_writes);
+        if segment.len == 0 || !writes.is_some_and(|w| w.push(from, at, first, segment.len)) {
+            return segment;
+        }
+        Segment { flags: segment.flags.with(Flags::PSH), ..segment }
+    }
+
+    /// Returns the DNS messages that a segment carries.
     fn said(&self, at: Time, packet: &Packet, segment: &Segment) -> Vec<Said> {
         let Some(spoken) = self.flows.spoken().filter(|_| segment.len > 0) else {
             return Vec::new();
         };
         let reply = packet.goes_back();
-        let end = 2 * packet.flow() + u32::from(reply);
-        let from = Socket { end, generation: packet.generation };
-        let first = segment.seq + u32::from(segment.flags.contains(Flags::SYN));
+        let (from, first) = sent(packet, segment);
         let pieces = spoken.pieces(&Carried { from, at, first, bytes: segment.len });
         pieces
             .filter_map(|piece| {
@@ -401,4 +437,11 @@ impl Simulation {
         let (query, query_bytes) = (attempt.query, attempt.query_bytes);
         Some(Dns { query, attempt: attempt.attempt, reply, truncated: false, query_bytes })
     }
+}
+
+/// Returns the end that sends a segment, and the sequence number of the first byte it carries.
+fn sent(packet: &Packet, segment: &Segment) -> (Socket, Seq) {
+    let end = 2 * packet.flow() + u32::from(packet.goes_back());
+    let from = Socket { end, generation: packet.generation };
+    (from, segment.seq + u32::from(segment.flags.contains(Flags::SYN)))
 }

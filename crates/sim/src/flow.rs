@@ -1,10 +1,11 @@
-//! One table of all flows: who owns their ends, which way their packets go, and their transport.
+//! One table of all flows: the owners of their ends, the paths of their packets, and their
+//! transport.
 //!
 //! A flow is what two hosts exchange under one pair of addresses: a TCP connection, or the
-//! datagrams of an application's sockets with one server. Packets carry its number. Flows are opened
-//! and closed while the run goes on, and a number that is free is used again; a *generation* of one
-//! byte, in packets and [`Socket`]s, tells the flows apart that had it, so that late packets find
-//! nobody.
+//! datagrams between an application's sockets and one server. Packets carry its number. Flows open
+//! and close during the run, and their numbers are used again. A *generation* of one byte, in
+//! packets and [`Socket`]s, tells apart the flows that had the same number, so that late packets
+//! are not delivered to the wrong flow.
 
 mod datagrams;
 mod dialogue;
@@ -28,6 +29,7 @@ use crate::application::Socket;
 use crate::foresight::{Step, Touch};
 use crate::network::Network;
 use crate::packet::{Label, Packet};
+use crate::pushed::LongWrite;
 use crate::spoken::Spoken;
 use crate::transport::tcp::{Config, Context, tick_us};
 use crate::transport::{Connection, quic as of_quic};
@@ -41,29 +43,30 @@ pub(crate) use self::opening::NewConnection;
 pub(crate) struct Flows {
     table: Vec<Flow>,
     owners: Vec<Owners>,
-    /// Numbers to be used again, the longest free one first.
+    /// Numbers to be used again; the one that has been free longest comes first.
     free: VecDeque<u32>,
-    /// With the microseconds in a jiffy.
+    /// TCP settings, each with the microseconds in a jiffy.
     configs: Vec<(Config, u32)>,
     listeners: Vec<Listener>,
     /// Connections with a row in the table `flows`.
     listed: Vec<Listed>,
-    /// Their names, one after the other.
+    /// Their names, concatenated.
     names: String,
-    /// What applications are to be told, in order.
+    /// Notices for applications, in order.
     news: Vec<Notice>,
-    /// Ends whose applications have written, opened or closed, and whose segments are not yet sent.
+    /// Ends at which an application has written, opened or closed, with segments not yet sent.
     unsent: Vec<u32>,
-    /// Flows that both ends have done with.
+    /// Flows that both ends have finished with.
     ending: Vec<u32>,
-    /// Sockets for datagrams that were given out.
+    /// The number of datagram sockets given out.
     sockets: u32,
     sessions: Sessions,
-    /// What DNS connections carry in clear, for captures; `None`: no link is captured.
+    /// DNS messages sent in clear over connections, kept for captures. `None`: no link is captured.
     spoken: Option<Box<Spoken>>,
 }
 
-/// What carries a flow. Almost all are connections, and a packet is to find one without a detour.
+/// The transport of a flow. Almost all flows are connections, and packets should reach these
+/// without an indirection.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "a box would be one cache miss more a packet")]
 enum Flow {
@@ -71,18 +74,18 @@ enum Flow {
     Quic(Box<of_quic::Connection>),
     /// The datagrams of an application's sockets.
     Udp(Label),
-    /// Nobody has the number; the next flow has this generation.
+    /// The number is free. The next flow that takes it has this generation.
     Free(u8),
 }
 
-/// Who owns a flow.
+/// The owners of a flow.
 #[derive(Clone, Copy, Debug)]
 struct Owners {
-    /// The applications at its ends; of a connection that carries data one way, both the same.
+    /// The applications at its ends. A connection that carries data one way has the same one twice.
     applications: [u32; 2],
-    /// What the applications at its ends call the flow.
+    /// The numbers by which these applications know the flow.
     numbers: [u32; 2],
-    /// The way there: an index into the plan's paths.
+    /// The path from the first end: an index into the plan's paths.
     there: u32,
 }
 
@@ -105,27 +108,45 @@ impl Flows {
         }
     }
 
-    /// From now on the messages of DNS connections are noted.
+    /// Starts noting the messages of DNS connections.
     pub(crate) fn note_messages(&mut self) {
         self.spoken = Some(Box::default());
     }
 
-    /// The messages of DNS connections, where they are noted.
+    /// Returns the noted messages of DNS connections, if they are noted.
     pub(crate) fn spoken(&self) -> Option<&Spoken> {
         self.spoken.as_deref()
     }
 
-    /// The same, for writing.
+    /// Returns the same, for writing.
     pub(crate) fn spoken_mut(&mut self) -> Option<&mut Spoken> {
         self.spoken.as_deref_mut()
     }
 
-    /// How many numbers are in use, or were.
+    /// Notes that an end writes `bytes` bytes, if captures need to know.
+    #[cold]
+    pub(crate) fn note_write(&mut self, now: Time, socket: Socket, bytes: u64) {
+        let Some(spoken) = &mut self.spoken else { return };
+        let Flow::Tcp(connection) = &self.table[socket.flow() as usize] else { return };
+        if connection.generation() != socket.generation {
+            return;
+        }
+        let [this, peer] =
+            [socket, socket.other()].map(|end| &connection.ends[end.side()].endpoint);
+        let offered = peer.offered_window();
+        // The window that a SYN offers is not scaled; endless data outlasts it.
+        let before = bytes != u64::MAX && this.bytes_acked() == 0;
+        let window = if before { offered.min(u32::from(u16::MAX)) } else { offered };
+        let first = this.write_seq();
+        spoken.long_writes.note(LongWrite { from: socket, at: now, first, bytes, window });
+    }
+
+    /// Returns how many numbers are or have been in use.
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Makes room for so many more flows, with names of so many bytes in all.
+    /// Makes room for this many more flows, with names of this many bytes in all.
     pub(crate) fn reserve(&mut self, flows: usize, name_bytes: usize) {
         self.table.reserve_exact(flows);
         self.owners.reserve_exact(flows);
@@ -133,7 +154,7 @@ impl Flows {
         self.names.reserve_exact(name_bytes);
     }
 
-    /// A segment has come to its host.
+    /// Handles a packet of a connection that has reached its host.
     #[inline]
     pub(crate) fn handle_segment(&mut self, now: Time, packet: Packet, network: &mut Network) {
         let flow = packet.flow();
@@ -152,7 +173,7 @@ impl Flows {
         }
     }
 
-    /// A timer's event (`end`: twice the flow, plus one for the second end).
+    /// Handles a timer's event. `end`: twice the flow, plus one for the second end.
     pub(crate) fn handle_timer(&mut self, now: Time, end: u32, network: &mut Network) {
         let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else {
             self.handle_quic_timer(now, end, network);
@@ -171,7 +192,7 @@ impl Flows {
         }
     }
 
-    /// What applications are to be told; empty afterwards.
+    /// Moves the notices for applications to `into`.
     pub(crate) fn take_news(&mut self, into: &mut Vec<Notice>) {
         std::mem::swap(&mut self.news, into);
     }
@@ -181,27 +202,27 @@ impl Flows {
         !self.news.is_empty()
     }
 
-    /// The application at an end.
+    /// Returns the application at an end.
     pub(crate) fn owner(&self, end: u32) -> u32 {
         self.owners[end as usize / 2].applications[end as usize % 2]
     }
 
-    /// What the application at an end calls the flow.
+    /// Returns the number by which the application at an end knows the flow.
     pub(crate) fn number(&self, socket: Socket) -> u32 {
         self.owners[socket.flow() as usize].numbers[socket.side()]
     }
 
-    /// The application at an end will call the flow so.
+    /// Sets the number by which the application at an end knows the flow.
     pub(crate) fn set_number(&mut self, socket: Socket, number: u32) {
         self.owners[socket.flow() as usize].numbers[socket.side()] = number;
     }
 
-    /// The path from the first end to the second: an index into the plan's paths.
+    /// Returns the path from the first end to the second: an index into the plan's paths.
     pub(crate) fn there(&self, socket: Socket) -> u32 {
         self.owners[socket.flow() as usize].there
     }
 
-    /// A socket's connection; `None`: it is gone.
+    /// Returns a socket's connection, or `None` if it is gone.
     pub(crate) fn connection(&self, socket: Socket) -> Option<&Connection> {
         match self.table.get(socket.flow() as usize) {
             Some(Flow::Tcp(connection)) if connection.generation() == socket.generation => {
@@ -212,7 +233,7 @@ impl Flows {
     }
 
     /// Lets `change` act on a socket's connection, and remembers that it may have to send. Does
-    /// nothing where the connection is gone.
+    /// nothing if the connection is gone.
     pub(crate) fn change(
         &mut self,
         now: Time,
@@ -231,7 +252,7 @@ impl Flows {
         }
     }
 
-    /// Sends what a socket's end has to send now, rather than when the application has had its say.
+    /// Sends a socket's pending segments now, rather than after its application has finished.
     pub(crate) fn flush(&mut self, now: Time, end: u32, network: &mut Network) {
         let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else {
             self.flush_quic(now, end, network);
@@ -256,7 +277,7 @@ impl Flows {
         self.unsent.clear();
     }
 
-    /// Ends a connection at once, and tells the other end if it may know of it.
+    /// Ends a connection at once, and tells the other end if that may know of it.
     pub(crate) fn abort(&mut self, now: Time, socket: Socket, network: &mut Network) {
         let Flow::Tcp(connection) = &mut self.table[socket.flow() as usize] else {
             self.abort_quic(now, socket, network);
@@ -284,7 +305,7 @@ impl Flows {
     }
 }
 
-/// The connection to whose end a way leads.
+/// Reads ahead the connection at the end of a way.
 impl Touch<u32> for Flows {
     #[inline(always)]
     fn touch(&self, way: u32, step: Step) -> u32 {

@@ -1,19 +1,19 @@
 //! Reading ahead.
 //!
-//! With many flows almost every packet finds its flow's state in no cache, and waits for memory a
-//! dozen times. A processor can wait for many things at once, if it knows them.
+//! With many flows, almost no packet finds its flow's state in a cache, and each waits for memory a
+//! dozen times. A processor can wait for many memory reads at once if it knows them in advance.
 //!
-//! So a look at the agenda every few dozen events says what these will need, and all of it is read
-//! before the first of them: step by step, for all events together, because what is read in one step
-//! (a link) shows where the next lies (the packet that arrives there, and then its connection).
-//! Nothing is changed, and nothing depends on it. What is scheduled in between is not foreseen, and
-//! takes its time as it would without.
+//! So every few dozen events, we look at the agenda and read everything that the coming events will
+//! need before the first of them runs. We read step by step, for all events together, because each
+//! step (a link) shows where the next one lies (the packet that arrives there, and then its
+//! connection). Reading ahead changes nothing, and no result depends on it. Events that are
+//! scheduled in between are not foreseen; they run as slowly as without it.
 //!
 //! Source: S. Chen, A. Ailamaki, P. Gibbons, T. Mowry, "Improving Hash Join Performance through
 //! Prefetching", ICDE 2004, section 4 (group prefetching), with reads in place of prefetches.
 //!
-//! This module knows what has to be read, and in which order. What it reads implements [`Touch`], and
-//! has no other part in it.
+//! This module knows what to read and in which order. The types that it reads implement [`Touch`]
+//! and take no other part.
 
 use std::hint::black_box;
 
@@ -27,31 +27,33 @@ use crate::maybe_time::MaybeTime;
 use crate::network::Network;
 use crate::packet::Packet;
 
-/// Can be read before it is needed. `What`: which part of it.
+/// Something that can be read before it is needed. `What` selects a part of it.
 pub(crate) trait Touch<What = ()> {
-    /// Reads what lies so many steps away, and changes nothing; gives something that depends on it.
+    /// Reads what lies `step` references away and changes nothing. Returns a value that depends on
+    /// what was read.
     fn touch(&self, what: What, step: Step) -> u32;
 }
 
-/// How far what is read lies from what shows where it is.
+/// How many references away the data lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It is in the thing itself.
+    /// In the value itself.
     First,
-    /// The thing refers to it.
+    /// In what the value refers to.
     Second,
-    /// What the thing refers to refers to it.
+    /// In what that refers to in turn.
     Third,
 }
 
-/// What is read ahead, and how far that goes.
+/// The state of reading ahead, and its scratch lists.
 #[derive(Debug)]
 pub(crate) struct Foresight {
-    /// The next look is due at the first event from then on; none: never.
+    /// The next look is due at the first event from this time on. None: never.
     due_at: MaybeTime,
-    /// For each link, departures until its queue is asked again what comes.
+    /// For each link: how many more departures until its queue is asked again which packets come
+    /// next.
     departures: Vec<u32>,
-    /// Lists that are used again at every look.
+    /// Scratch lists, used again at every look.
     lists: Lists,
 }
 
@@ -59,32 +61,32 @@ pub(crate) struct Foresight {
 struct Lists {
     events: Vec<Event>,
     landings: Vec<Landing>,
-    /// Ways of TCP's packets that come to their hosts.
+    /// Ways of the TCP packets that reach their hosts.
     ways: Vec<u32>,
-    /// Flows of the packets that come to a scheduled link.
+    /// Flow hashes of the packets that reach a scheduled link.
     flow_hashes: Vec<u64>,
     leaving: Vec<Packet>,
-    /// Links to which packets go that leave a queue.
+    /// The next links of the packets that leave a queue.
     links: Vec<u32>,
 }
 
-/// A packet that comes to the end of a link.
+/// A packet that reaches the end of a link.
 #[derive(Clone, Copy, Debug)]
 struct Landing {
     link: u32,
-    /// Its place among those under way.
+    /// Its place in the store of packets under way.
     place: MaybeIndex,
     /// The place of the packet behind it.
     behind: MaybeIndex,
-    /// The way of a TCP packet.
+    /// The way, for a TCP packet.
     way: Option<u32>,
-    /// What follows: a link, or a host.
+    /// Where it goes next: a link, or a host.
     next: MaybeIndex,
 }
 
-/// From so many flows on what they need is more than the caches near a processor hold.
+/// The number of flows from which their state no longer fits into the caches near a processor.
 const FEWEST_FLOWS: usize = 4096;
-/// A queue that shows nothing is asked again after so many departures.
+/// How many departures pass before a queue that shows no packets is asked again.
 const DEPARTURES: u32 = 16;
 
 impl Foresight {
@@ -96,7 +98,7 @@ impl Foresight {
         Self { due_at: Time::ZERO.into(), ..Self::off() }
     }
 
-    /// Whether it saves time in a run with so many flows.
+    /// Returns whether reading ahead saves time in a run with this many flows.
     pub(crate) fn pays_for(flows: usize) -> bool {
         flows >= FEWEST_FLOWS
     }
@@ -105,7 +107,7 @@ impl Foresight {
         self.due_at == MaybeTime::NONE
     }
 
-    /// Whether it is time to [`look`](Self::look), after the events up to `now`.
+    /// Returns whether it is time to [`look`](Self::look), after the events up to `now`.
     #[inline(always)]
     pub(crate) fn is_due(&self, now: Time) -> bool {
         !self.due_at.is_after(now)
@@ -127,8 +129,8 @@ impl Foresight {
         }
     }
 
-    /// Reads what packets need that leave the queue of a scheduled link: every so many departures,
-    /// for all until the next time.
+    /// Reads what the next packets to leave a scheduled link's queue will need. Does so only every
+    /// few departures, for all packets until the next time.
     #[inline(always)]
     pub(crate) fn look_behind_queue(&mut self, link: u32, network: &Network) {
         if !self.is_off() {
@@ -152,7 +154,7 @@ impl Foresight {
         *left = DEPARTURES.max(leaving.len() as u32) - 1;
         links.clear();
         links.extend(leaving.iter().filter_map(|packet| {
-            // What it will be when it comes to the end of this link.
+            // The hop that the packet will have at the end of this link.
             network.paths.hop(packet.way, packet.hop + 1).get()
         }));
         for &link in links.iter() {
@@ -164,7 +166,7 @@ impl Foresight {
     }
 }
 
-/// Finds the packets that come to the ends of links.
+/// Finds the packets that will reach the ends of links.
 fn look_for_packets(events: &[Event], landings: &mut Vec<Landing>, network: &Network) {
     let (none, links) = (MaybeIndex::NONE, &network.links);
     landings.clear();
@@ -185,7 +187,7 @@ fn look_for_packets(events: &[Event], landings: &mut Vec<Landing>, network: &Net
     }
 }
 
-/// Reads the links that packets come to; lists the ways of TCP's packets that come to hosts.
+/// Reads the links that packets reach next, and lists the ways of TCP packets that reach hosts.
 fn look_where_they_go(
     landings: &[Landing],
     ways: &mut Vec<u32>,
@@ -219,7 +221,7 @@ fn look_where_they_go(
     }
 }
 
-/// Reads the links that the hosts' answers take, up to the first that keeps packets.
+/// Reads the links that the hosts' answers take, up to the first one that keeps packets.
 fn look_where_answers_go(ways: &[u32], network: &Network) {
     for step in [Step::First, Step::Second] {
         for way in ways {
@@ -237,7 +239,7 @@ fn look_where_answers_go(ways: &[u32], network: &Network) {
     }
 }
 
-/// Reads what a packet needs that a link takes in, beyond the link itself.
+/// Reads what a link needs to take in a packet, beyond the link itself.
 fn touch_further(link: u32, network: &Network) {
     let link = &network.links[link as usize];
     let (_, last) = link.flight_ends();

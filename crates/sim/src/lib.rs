@@ -1,7 +1,7 @@
 //! A deterministic packet-level simulator of links, queues, TCP and DNS.
 //!
-//! It takes a [`plan::Plan`] (plain structs in base units) and gives tables of numbers. It has no
-//! clock, file, thread, log or global: the caller drives it and decides when to stop.
+//! It takes a [`plan::Plan`] (plain structs in base units) and returns tables of numbers. It uses
+//! no clock, file, thread, log or global state: the caller drives it and decides when to stop.
 
 mod agenda;
 pub mod application;
@@ -18,6 +18,7 @@ mod packet;
 mod paths;
 pub mod plan;
 pub mod ports;
+mod pushed;
 mod random;
 pub mod record;
 mod shortcuts;

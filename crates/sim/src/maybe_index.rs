@@ -1,19 +1,19 @@
-//! A place in a list, or none, in four bytes.
+//! An index or none, in four bytes.
 
-/// An `Option<u32>` that takes no more room than a `u32`. None lies beyond the end of every list.
+/// An `Option<u32>` in the size of a `u32`. None lies beyond the end of every list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MaybeIndex(u32);
 
 impl MaybeIndex {
     pub(crate) const NONE: Self = Self(u32::MAX);
 
-    /// A place, of which there are fewer than 2^32.
+    /// Wraps an index, which must be below 2^32 - 1.
     #[inline(always)]
     pub(crate) const fn some(index: u32) -> Self {
         Self(index)
     }
 
-    /// The place, unless there is none.
+    /// Returns the index, unless there is none.
     #[inline(always)]
     pub(crate) fn get(self) -> Option<u32> {
         (self != Self::NONE).then_some(self.0)
@@ -24,13 +24,13 @@ impl MaybeIndex {
         self.0 == Self::NONE.0
     }
 
-    /// For looking something up: none is found in no list.
+    /// Returns the index for a lookup: none is beyond the end of every list.
     #[inline(always)]
     pub(crate) const fn place(self) -> usize {
         self.0 as usize
     }
 
-    /// As a number; the same for no two places, and for none.
+    /// Returns a number that is different for every index and for none.
     #[inline(always)]
     pub(crate) const fn bits(self) -> u32 {
         self.0

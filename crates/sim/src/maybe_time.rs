@@ -1,21 +1,21 @@
-//! A moment, or none, in eight bytes.
+//! A time or none, in eight bytes.
 
 use narrows_units::Time;
 
-/// An `Option<Time>` that takes no more room than a [`Time`]. None is later than every moment.
+/// An `Option<Time>` in the size of a [`Time`]. None compares as later than every time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MaybeTime(Time);
 
 impl MaybeTime {
     pub(crate) const NONE: Self = Self(Time::MAX);
 
-    /// The moment, unless there is none.
+    /// Returns the time, unless there is none.
     #[inline(always)]
     pub(crate) fn get(self) -> Option<Time> {
         (self != Self::NONE).then_some(self.0)
     }
 
-    /// The moment, if it is not after `until`, which is one.
+    /// Returns the time if there is one and it is not after `until`.
     #[inline(always)]
     pub(crate) fn by(self, until: Time) -> Option<Time> {
         (self.0 <= until).then_some(self.0)
@@ -26,7 +26,7 @@ impl MaybeTime {
         self.0 == at
     }
 
-    /// Whether it comes after `at`, or never.
+    /// Returns whether it comes after `at`, or never.
     #[inline(always)]
     pub(crate) fn is_after(self, at: Time) -> bool {
         self.0 > at

@@ -1,4 +1,4 @@
-//! The network: links, paths and what is on its way.
+//! The network: links, paths and the packets on their way.
 
 mod fragments;
 mod neighbours;
@@ -19,11 +19,11 @@ use crate::link::{Flights, Gone, Link, Looks, Passage, Released, Slot};
 use crate::maybe_index::MaybeIndex;
 use crate::packet::{Packet, PacketKind, SackPool};
 use crate::paths::Paths;
-use crate::plan::Plan;
+use crate::plan::{Capture, Plan};
 use crate::shortcuts::{Use, find_shortcuts};
 use crate::transport::tcp::Segment;
 
-/// Why a packet goes no further.
+/// Why a packet was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossReason {
     /// A queue dropped it.
@@ -32,16 +32,16 @@ pub enum LossReason {
     Wire,
     /// A middlebox dropped it.
     Middlebox(Objection),
-    /// It was longer than the link's MTU.
+    /// It was longer than a link's MTU.
     TooLong,
-    /// Its fragments came too late, one after the other.
+    /// Its fragments arrived too far apart.
     Reassembly,
     /// The next router's address could not be resolved.
     NoNeighbour,
 }
 
 impl LossReason {
-    /// The reason in tables: a queue's, or `wire`, or what stood in the way.
+    /// Returns the reason's name in tables: the queue's own, or `wire`, or the obstacle's.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queue(reason) => reason.name(),
@@ -68,7 +68,7 @@ pub(crate) struct Network {
     pub(crate) links: Vec<Link>,
     pub(crate) flights: Flights,
     pub(crate) paths: Paths,
-    /// Ports of each flow's ends.
+    /// The ports of each flow's two ends.
     pub(crate) ports: Vec<[u16; 2]>,
     pub(crate) pool: SackPool,
     /// Datagrams lost since the list was last emptied.
@@ -78,34 +78,38 @@ pub(crate) struct Network {
     pub(crate) neighbours: Neighbours,
     pub(crate) fragments: Fragments,
     dropped: Dropped<Slot>,
-    /// What scheduled links have let go, in order; handled to the end before anything else.
+    /// Packets that scheduled links have released, in order. They are handled completely before
+    /// anything else.
     released: Released,
 }
 
 /// A packet kept for a capture file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
-    /// The end of its transmission.
+    /// When its transmission ended.
     pub(crate) at: Time,
+    /// When it arrives at the end of the link; `None`: the wire loses it.
+    pub(crate) arrives_at: Option<Time>,
     pub(crate) link: u32,
     /// The first and the last link of its path.
     pub(crate) first: u32,
     pub(crate) last: u32,
-    /// Source and destination port.
+    /// The source and the destination port.
     pub(crate) ports: (u16, u16),
     pub(crate) packet: Packet,
-    /// Of a fragment: the datagram that it is of.
+    /// For a fragment: the datagram it belongs to.
     pub(crate) whole: Option<Packet>,
     /// A TCP packet's segment.
     pub(crate) segment: Option<Segment>,
 }
 
 impl Network {
-    /// `uses`: who sends along which path.
+    /// Creates the network. `uses` lists who sends along which path.
     pub(crate) fn new(plan: &Plan, uses: &[Use]) -> Self {
         let mut observed = vec![false; plan.links.len()];
         let monitors = plan.queue_monitors.iter().chain(&plan.link_monitors);
-        for link in monitors.map(|monitor| monitor.link).chain(plan.captures.iter().copied()) {
+        let captured = || plan.captures.iter().flat_map(Capture::links);
+        for link in monitors.map(|monitor| monitor.link).chain(captured()) {
             observed[link] = true;
         }
         let mut changes = vec![Vec::new(); plan.links.len()];
@@ -120,7 +124,7 @@ impl Network {
                 Looks { observed: observed[index], obstacle: obstacles[index] || resolved[index] };
             links.push(Link::new(link, &changes[index], plan.seed, looks));
         }
-        for &link in &plan.captures {
+        for link in captured() {
             links[link].observed_mut().expect("a captured link is observed").capture = true;
         }
         let paths = Paths::new(plan);
@@ -145,13 +149,13 @@ impl Network {
         }
     }
 
-    /// Makes room for the ways of so many flows.
+    /// Makes room for the paths of this many flows.
     pub(crate) fn reserve(&mut self, flows: usize) {
         self.paths.reserve(flows);
         self.ports.reserve_exact(flows.saturating_sub(self.ports.len()));
     }
 
-    /// Says which ports a flow's ends have.
+    /// Sets the ports of a flow's two ends.
     pub(crate) fn set_ports(&mut self, flow: u32, ports: [u16; 2]) {
         if self.ports.len() <= flow as usize {
             self.ports.resize(flow as usize + 1, [0; 2]);
@@ -159,27 +163,28 @@ impl Network {
         self.ports[flow as usize] = ports;
     }
 
-    /// A host sends a packet.
+    /// Sends a packet from a host.
     ///
-    /// This and [`Network::land`] are in line where they are called, so that a packet's fields stay
-    /// in registers from where it is made, or lies, to the flight list that it goes to. Copies of a
-    /// value that was just written in parts cost more than the rest of the way.
+    /// This function and [`Network::land`] are inlined at their callers. A packet's fields then
+    /// stay in registers from the place where they are built or read to the flight list that the
+    /// packet joins. Copying a value right after writing it piece by piece would cost more than
+    /// everything else here.
     #[inline(always)]
     pub(crate) fn send(&mut self, now: Time, packet: Packet) {
         let first = self.paths.hop(packet.way, 0);
         debug_assert!(!first.is_none(), "the plan was checked: a path has links");
-        // The first link is entered at once, so nobody asks where the packet came from.
+        // The packet enters its first link at once, so nobody asks which link it came from.
         self.forward(now, packet, first, first.place());
     }
 
-    /// [`Network::send`] where it is rare: handshakes, dialogues and datagrams.
+    /// Does the same as [`Network::send`], for rare packets: handshakes, dialogues and datagrams.
     #[inline(never)]
     pub(crate) fn send_seldom(&mut self, now: Time, packet: Packet) {
         self.send(now, packet);
     }
 
-    /// A packet comes to the end of `link`, if the event is not out of date: gives it if a host
-    /// is there, and sends it on if not.
+    /// Handles the arrival of a packet at the end of `link`, unless the event is out of date.
+    /// Returns the packet if a host is there; otherwise forwards it.
     #[inline(always)]
     pub(crate) fn land(&mut self, now: Time, link: u32) -> Option<Packet> {
         let landing = &mut self.links[link as usize];
@@ -199,14 +204,14 @@ impl Network {
         None
     }
 
-    /// The next packet in a scheduled link's queue may leave.
+    /// Releases the next packet in a scheduled link's queue.
     pub(crate) fn release(&mut self, now: Time, link: u32) {
         let due_at = self.links[link as usize].release(now, link, &mut self.released);
         self.schedule_departure(link, due_at);
         self.pass_on(now);
     }
 
-    /// Brings a link that is to be looked at up to `now`.
+    /// Brings a link up to date at `now` before somebody looks at it.
     pub(crate) fn settle(&mut self, now: Time, link: u32) {
         if self.links[link as usize].is_scheduled() {
             self.release(now, link);
@@ -214,8 +219,8 @@ impl Network {
         self.links[link as usize].drain(now);
     }
 
-    /// Takes a packet that is at `hop` at `now` as far as can be told now, and with it what
-    /// scheduled links let go on its arrival; it comes from link `from`.
+    /// Takes a packet that is at `hop` at `now` and came from link `from` as far as can be computed
+    /// now. Does the same for the packets that scheduled links release because of it.
     #[inline(always)]
     fn forward(&mut self, now: Time, packet: Packet, hop: MaybeIndex, from: usize) {
         if self.carry(now, now, packet, hop, from) == Carried::Within {
@@ -223,7 +228,8 @@ impl Network {
         }
     }
 
-    /// Takes a packet that is at `hop` at `at` as far as can be told now; it comes from link `from`.
+    /// Takes a packet that is at `hop` at `at` and came from link `from` as far as can be computed
+    /// now.
     #[inline(always)]
     fn carry(
         &mut self,
@@ -262,8 +268,9 @@ impl Network {
         Carried::OnItsWay
     }
 
-    /// When a packet that comes to a link at `at` gets to the other end, and whether it is marked
-    /// on the way; `None`: it is lost, waits for an address, or a scheduled link has it.
+    /// Puts a packet on a link at `at`. Returns when it reaches the other end, and whether it is
+    /// marked on the way. Returns `None` if it is lost, waits for an address, or is held by a
+    /// scheduled link.
     #[inline(never)]
     fn enqueue(&mut self, at: Time, packet: Packet, index: u32) -> Option<(Time, bool)> {
         if self.links[index as usize].has_obstacle() {
@@ -278,7 +285,7 @@ impl Network {
         self.enter_queue(at, packet, index)
     }
 
-    /// The same for a packet that nothing at the link's head holds back.
+    /// Does the same as `enqueue` for a packet that nothing at the link's head holds back.
     #[inline(always)]
     fn enter_queue(&mut self, at: Time, mut packet: Packet, index: u32) -> Option<(Time, bool)> {
         let link = &mut self.links[index as usize];
@@ -295,7 +302,7 @@ impl Network {
         let ecn = packet.ecn();
         let passage = link.enqueue(at, &mut packet, &mut self.dropped);
         if link.is_captured() && !matches!(passage, Passage::Dropped(_)) {
-            self.capture(index, packet, self.links[index as usize].transmitted_at());
+            self.capture(index, packet, self.links[index as usize].transmitted_at(), passage);
         }
         match passage {
             Passage::Arrives(arrives_at) => return Some((arrives_at, packet.ecn() != ecn)),
@@ -308,17 +315,17 @@ impl Network {
         None
     }
 
-    /// The next departure from `link` needs an event at `due_at`.
+    /// Schedules an event at `due_at` for the next departure from `link`.
     fn schedule_departure(&mut self, link: u32, due_at: Option<Time>) {
         if let Some(due_at) = due_at {
             self.agenda.schedule(due_at, Event::Departure(link));
         }
     }
 
-    /// Takes the packets that scheduled links have let go as far as can be told now.
+    /// Takes the packets that scheduled links have released as far as can be computed now.
     ///
-    /// These may come to other such links and make them let go packets: those join the list behind
-    /// the rest, so that each link sees packets in order of time.
+    /// They may reach other scheduled links and make those release packets too. Such packets join
+    /// the end of the list, so each link sees packets in order of time.
     fn pass_on(&mut self, now: Time) {
         let mut handled = 0;
         while let Some(&gone) = self.released.gone.get(handled) {
@@ -326,13 +333,13 @@ impl Network {
             let Gone { mut packet, link, passage, transmitted_at } = gone;
             let dropped = matches!(passage, Passage::Dropped(_));
             if !dropped && self.links[link as usize].is_captured() {
-                self.capture(link, packet, transmitted_at);
+                self.capture(link, packet, transmitted_at, passage);
             }
             match passage {
                 Passage::Arrives(at) => {
                     packet.hop += 1;
                     let hop = self.paths.after(self.links[link as usize].next, &packet);
-                    // What it makes other links let go is on this list too.
+                    // Packets that this makes other links release join this list too.
                     self.carry(now, at, packet, hop, link as usize);
                 }
                 Passage::Lost => self.lose(transmitted_at, packet, link, LossReason::Wire),
@@ -347,7 +354,7 @@ impl Network {
     #[cold]
     fn lose(&mut self, at: Time, packet: Packet, link: u32, reason: LossReason) {
         match packet.kind() {
-            // It takes the rest of its datagram with it; that is told once.
+            // The whole datagram is lost with it, which is reported only once.
             PacketKind::Fragment => {
                 self.losses.extend(self.fragments.lose(at, &packet, link, reason));
             }
@@ -357,7 +364,7 @@ impl Network {
         packet.discard(&mut self.pool);
     }
 
-    /// A fragment has come to its host. Gives the datagram when it is whole.
+    /// Handles a fragment that has reached its host. Returns the datagram once it is complete.
     pub(crate) fn assemble(&mut self, now: Time, fragment: &Packet) -> Option<Packet> {
         let (_, link) = self.paths.ends(fragment.way);
         match self.fragments.arrive(now, fragment, link) {
@@ -371,7 +378,11 @@ impl Network {
     }
 
     #[cold]
-    fn capture(&mut self, link: u32, packet: Packet, at: Time) {
+    fn capture(&mut self, link: u32, packet: Packet, at: Time, passage: Passage) {
+        let arrives_at = match passage {
+            Passage::Arrives(arrives_at) => Some(arrives_at),
+            Passage::Lost | Passage::Dropped(_) => None,
+        };
         let (first, last) = self.paths.ends(packet.way);
         let kind = packet.kind();
         let whole = (kind == PacketKind::Fragment).then(|| *self.fragments.whole(&packet));
@@ -382,15 +393,26 @@ impl Network {
             _ => shown.ports(of_flow),
         };
         let segment = packet.is_tcp().then(|| packet.peek_segment(&self.pool));
-        self.captured.push(Taken { at, link, first, last, ports, packet, whole, segment });
+        self.captured.push(Taken {
+            at,
+            arrives_at,
+            link,
+            first,
+            last,
+            ports,
+            packet,
+            whole,
+            segment,
+        });
     }
 }
 
-/// How far a packet came at once.
+/// How far a packet was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carried {
     /// It is on a link's wire.
     OnItsWay,
-    /// A scheduled link has it, and may have let go others; or it is lost, or waits for an address.
+    /// A scheduled link holds it, and may have released others. Or it is lost, or waits for an
+    /// address.
     Within,
 }

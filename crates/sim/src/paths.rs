@@ -1,11 +1,12 @@
-//! The plan's paths, and which of them each flow takes.
+//! The plan's paths, and the path that each flow takes.
 
 use crate::link::Link;
 use crate::maybe_index::MaybeIndex;
 use crate::packet::Packet;
 use crate::plan::Plan;
 
-/// Paths as lists of links, one after another. Behind the last link of each there is none: a host.
+/// Paths as lists of links, one after another. Each list ends with an empty entry, which stands for
+/// the host.
 #[derive(Debug)]
 pub(crate) struct Paths {
     hops: Vec<MaybeIndex>,
@@ -13,24 +14,25 @@ pub(crate) struct Paths {
     starts: Vec<u32>,
     /// The nodes at the start and at the end of each path.
     nodes: Vec<[u32; 2]>,
-    /// Where the path of each way begins in `hops`. A flow has two ways: from its first end to its
-    /// second, and back.
+    /// Where the path of each *way* begins in `hops`. A flow has two ways: one from its first end
+    /// to its second, and one back.
     of_way: Vec<u32>,
 }
 
-/// What follows a link: the same on all paths over it, or not. In four bytes.
+/// Where packets go from the end of a link: the same hop on all paths, or different ones. Takes
+/// four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next(MaybeIndex);
 
 impl Next {
     pub(crate) const VARIES: Self = Self(MaybeIndex::some(u32::MAX - 1));
 
-    /// A link, or a host, on all paths.
+    /// Creates the value for a link whose packets all go to the same link or host.
     pub(crate) const fn always(hop: MaybeIndex) -> Self {
         Self(hop)
     }
 
-    /// What follows on all paths; `None`: it varies.
+    /// Returns the next hop if it is the same on all paths.
     #[inline(always)]
     pub(crate) fn get(self) -> Option<MaybeIndex> {
         (self != Self::VARIES).then_some(self.0)
@@ -50,13 +52,13 @@ impl Paths {
         Self { hops, starts, nodes, of_way: Vec::new() }
     }
 
-    /// Makes room for the ways of so many flows.
+    /// Makes room for the ways of this many flows.
     pub(crate) fn reserve(&mut self, flows: usize) {
         self.of_way.reserve_exact((2 * flows).saturating_sub(self.of_way.len()));
     }
 
-    /// Says which paths a flow takes, there and back: indices into the plan's. Flows are numbered
-    /// from 0; a number may be used again.
+    /// Sets the paths that a flow takes, there and back: indices into the plan's paths. Flows are
+    /// numbered from 0; a number may be used again.
     pub(crate) fn assign(&mut self, flow: u32, there: u32, back: u32) {
         let ways = 2 * flow as usize;
         if self.of_way.len() < ways + 2 {
@@ -66,13 +68,13 @@ impl Paths {
         self.of_way[ways + 1] = self.starts[back as usize];
     }
 
-    /// Hop number `hop` of a way: a link, or a host.
+    /// Returns hop number `hop` of a way: a link, or a host.
     #[inline(always)]
     pub(crate) fn hop(&self, way: u32, hop: u8) -> MaybeIndex {
         self.hops[self.of_way[way as usize] as usize + usize::from(hop)]
     }
 
-    /// Where a packet goes that has come to the end of a link.
+    /// Returns the next hop of a packet that has reached the end of a link.
     #[inline(always)]
     pub(crate) fn after(&self, link: Next, packet: &Packet) -> MaybeIndex {
         match link.get() {
@@ -81,40 +83,41 @@ impl Paths {
         }
     }
 
-    /// The links of a way, in order.
+    /// Returns the links of a way, in order.
     pub(crate) fn links_of(&self, way: u32) -> impl Iterator<Item = u32> + '_ {
         self.hops[self.of_way[way as usize] as usize..].iter().map_while(|hop| hop.get())
     }
 
-    /// The first and the last link of a way.
+    /// Returns the first and the last link of a way.
     pub(crate) fn ends(&self, way: u32) -> (u32, u32) {
         let mut links = self.links_of(way);
         let first = links.next().expect("the plan was checked: a path has links");
         (first, links.last().unwrap_or(first))
     }
 
-    /// Where a path of the plan begins; the same for all ways along it.
+    /// Returns where a path of the plan begins in `hops`. It is the same for all ways along that
+    /// path.
     pub(crate) fn start(&self, path: u32) -> u32 {
         self.starts[path as usize]
     }
 
-    /// Where the path of a way begins.
+    /// Returns where the path of a way begins in `hops`.
     pub(crate) fn start_of(&self, way: u32) -> u32 {
         self.of_way[way as usize]
     }
 
-    /// The nodes at the start and at the end of a path of the plan.
+    /// Returns the nodes at the start and at the end of a path of the plan.
     pub(crate) fn nodes(&self, path: u32) -> [u32; 2] {
         self.nodes[path as usize]
     }
 
-    /// The links of a path of the plan.
+    /// Returns the links of a path of the plan.
     pub(crate) fn links(&self, path: usize) -> impl Iterator<Item = u32> + '_ {
         self.hops[self.starts[path] as usize..].iter().map_while(|hop| hop.get())
     }
 
-    /// Tells each link what follows it, where that is the same on all paths: most links need no
-    /// look at the paths then.
+    /// Tells each link its next hop if that is the same on all paths. Most links then need no look
+    /// at the paths.
     pub(crate) fn tell(&self, links: &mut [Link]) {
         let mut next: Vec<Option<Next>> = vec![None; links.len()];
         for pair in self.hops.windows(2) {

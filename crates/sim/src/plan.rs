@@ -1,7 +1,8 @@
-//! What the simulator is told: plain structs in base units.
+//! The simulator's input: plain structs in base units.
 //!
-//! The scenario language (Python) lowers to this; the simulator knows no units, names or defaults
-//! beyond it. Indices refer to the lists of the same plan. [`Plan::check`] states what must hold.
+//! The scenario language (Python) lowers to this. The simulator knows no units, names or defaults
+//! beyond it. Indices refer to lists of the same plan. [`Plan::check`] states the rules that a plan
+//! must meet.
 
 pub use narrows_qdisc::AnyConfig as Queue;
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -10,7 +11,8 @@ use crate::application::Settings;
 pub use crate::application::connection::{Connection, Opener};
 pub use crate::application::streams::Stream;
 pub use crate::application::{
-    Draw, Kind, bulk, dns, flood, incast, on_off, page, ping, responder, trace, transfer, udp, voip,
+    Draw, Kind, bulk, dns, flood, incast, on_off, page, ping, responder, secure, trace, transfer,
+    udp, voip,
 };
 use crate::link::MOST_IN_A_MS;
 use crate::network::check_neighbours;
@@ -25,13 +27,13 @@ use crate::transport::tcp;
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Plan {
-    /// Every random stream is derived from this and the component's name.
+    /// The seed. Every random stream is derived from it and from the component's name.
     pub seed: u64,
-    /// The run ends here at the latest.
+    /// The time at which the run ends at the latest.
     pub end: Time,
-    /// Ends the run as soon as every resolver worker is done.
+    /// Whether the run ends as soon as every resolver worker is done.
     pub end_with_dns: bool,
-    /// The run stops, as partial, after this many events.
+    /// The number of events after which the run stops and counts as partial.
     pub event_limit: u64,
     /// Hosts and routers, by name.
     pub nodes: Vec<String>,
@@ -39,27 +41,63 @@ pub struct Plan {
     pub links: Vec<Link>,
     /// TCP settings that connections refer to.
     pub tcp: Vec<tcp::Config>,
-    /// Ways through the network that applications refer to; none needs to be there twice.
+    /// Paths through the network that applications refer to. Duplicates are not needed.
     pub paths: Vec<Path>,
-    /// What uses the network, in the order in which flows are numbered.
+    /// Everything that uses the network. Flows are numbered in this order.
     pub applications: Vec<Application>,
     /// Queues to sample.
     pub queue_monitors: Vec<Monitor>,
     /// Links to sample.
     pub link_monitors: Vec<Monitor>,
-    /// Links whose packets are kept for a capture file.
-    pub captures: Vec<usize>,
-    /// Rates, and delays, that change during the run, in any order.
+    /// Whose packets are kept for capture files.
+    pub captures: Vec<Capture>,
+    /// Changes of links' rates and delays during the run, in any order.
     #[cfg_attr(feature = "serde", serde(default))]
     pub changes: Vec<LinkChange>,
-    /// Routers that resolve each other's link-layer addresses by ARP; elsewhere all addresses are known.
+    /// Pairs of routers that resolve each other's link-layer addresses by ARP. All other addresses
+    /// are known from the start.
     #[cfg_attr(feature = "serde", serde(default))]
     pub neighbours: Vec<NeighbourPair>,
-    /// Computes what can be computed at once instead of scheduling it; results are the same.
+    /// Whether to compute what can be computed at once instead of scheduling an event for it. The
+    /// results are the same.
     pub collapse: bool,
 }
 
-/// A directed link: queue, then the card's ring, then the wire.
+/// Packets kept for a capture file.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Capture {
+    /// The name of what is captured.
+    pub name: String,
+    /// The link whose packets are seen when it has transmitted them: an index into `links`.
+    pub link: usize,
+    /// The link in the other direction, whose packets are seen where they arrive; `None`: they are
+    /// not.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub back: Option<usize>,
+    /// The bytes kept of each frame; `None`: all.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub snaplen: Option<u32>,
+}
+
+impl Capture {
+    /// Creates a capture of what one link transmits.
+    pub fn of(link: usize, name: &str) -> Self {
+        Self { name: name.to_owned(), link, back: None, snaplen: None }
+    }
+
+    /// Returns the captured links.
+    pub(crate) fn links(&self) -> impl Iterator<Item = usize> + use<> {
+        std::iter::once(self.link).chain(self.back)
+    }
+}
+
+/// A directed link: a queue, then the network card's ring, then the wire.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -68,40 +106,43 @@ pub struct Plan {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Link {
-    /// Its name, unique, such as `bottleneck:BN2->BN1`; its random streams are derived from it.
+    /// Its unique name, such as `bottleneck:BN2->BN1`. Its random streams are derived from it.
     pub name: String,
     /// Where it starts: an index into `nodes`.
     pub from: usize,
     /// Where it ends: an index into `nodes`.
     pub to: usize,
-    /// Transmission rate.
+    /// The transmission rate.
     pub rate: Rate,
-    /// Milliseconds at which 1500 bytes may leave, not falling; after the last, which is above
-    /// zero, the list begins again. `rate` is its mean. `None`: the link sends all the time.
+    /// Milliseconds at which 1500 bytes may leave, never decreasing. The list starts again after
+    /// its last entry, which must be above zero. `rate` is then its mean. `None`: the link can
+    /// always send.
     #[cfg_attr(feature = "serde", serde(default))]
     pub opportunities_ms: Option<Vec<u32>>,
-    /// Propagation delay.
+    /// The propagation delay.
     pub delay: Span,
-    /// Delay variation, after transmission.
+    /// Delay variation, applied after transmission.
     pub jitter: Option<Jitter>,
-    /// Probability that a packet is lost on the wire, 0 to 1.
+    /// The probability that a packet is lost on the wire, 0 to 1.
     pub loss: f64,
-    /// DNS packets see no `delay`, `jitter` and `loss` (the first paper's classful queue).
+    /// Whether DNS packets are exempt from `delay`, `jitter` and `loss` (as in the classful queue
+    /// of Harhalakis et al., 2011).
     pub dns_exempt: bool,
-    /// Bytes that framing adds to every IP packet on the wire and in queues.
+    /// The bytes that framing adds to every IP packet on the wire and in queues.
     pub framing: Framing,
     /// The queue discipline at the link's head.
     pub queue: Queue,
-    /// An event for each departure from the queue even where the discipline needs none: results
-    /// are the same. For tests and measurements.
+    /// Whether every departure from the queue gets an event, even if the discipline needs none. The
+    /// results are the same; this is for tests and measurements.
     #[cfg_attr(feature = "serde", serde(default))]
     pub scheduled: bool,
-    /// The network card's ring buffer below the queue; `None`: the card takes one packet at a time.
+    /// The network card's ring buffer below the queue. `None`: the card takes one packet at a time.
     pub ring: Option<Ring>,
-    /// Longest IP packet that the link takes, 576 to 65535 bytes.
+    /// The longest IP packet that the link takes, 576 to 65535 bytes.
     ///
-    /// Datagrams that are longer than some link on their path takes leave their host in fragments. TCP
-    /// keeps to its own first link, and learns of a shorter one further on from that one's router.
+    /// A host sends a datagram in fragments if some link on its path is too short for it. TCP
+    /// starts from the MTU of its own first link, and learns of a smaller one further on from the
+    /// router there.
     #[cfg_attr(feature = "serde", serde(default = "ethernet_mtu"))]
     pub mtu: u16,
     /// A middlebox at the link's head.
@@ -109,9 +150,10 @@ pub struct Link {
     pub middlebox: Option<Middlebox>,
 }
 
-/// Two routers at the ends of a link, which resolve each other's addresses.
+/// Two routers, at the ends of a link, that resolve each other's addresses.
 ///
-/// Neither may be an end of other paths: it is TCP above that confirms a host's neighbours.
+/// Neither may be an end of another path, because the entries that a host has for its neighbours
+/// are also confirmed by its TCP, which is not modelled.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -120,9 +162,9 @@ pub struct Link {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NeighbourPair {
-    /// A path of one link, from one to the other: an index into `paths`.
+    /// The path from one to the other, of a single link: an index into `paths`.
     pub there: usize,
-    /// The path of one link back: an index into `paths`.
+    /// The path back, of a single link: an index into `paths`.
     pub back: usize,
 }
 
@@ -134,7 +176,7 @@ const fn ethernet_mtu() -> u16 {
     ETHERNET_MTU
 }
 
-/// A middlebox at the head of a link: which packets it drops.
+/// A middlebox at the head of a link, which drops certain packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -143,19 +185,20 @@ const fn ethernet_mtu() -> u16 {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Middlebox {
-    /// Drops DNS datagrams whose message is longer than so many bytes; `None`: none.
+    /// Drops DNS datagrams whose message is longer than this many bytes. `None`: drops none.
     pub drop_dns_above: Option<u16>,
     /// Drops every fragment.
     pub drop_fragments: bool,
-    /// Drops routers' messages that a packet was too big: a black hole for senders that rely on them.
+    /// Drops routers' messages that a packet was too big. Senders that rely on these messages then
+    /// face a black hole.
     pub drop_too_big: bool,
-    /// Lets no TCP to port 53 through; `None`: it passes.
+    /// Blocks TCP to port 53. `None`: lets it pass.
     pub block_tcp_53: Option<Block>,
     /// Drops SYNs that carry data (RFC 7413, 7.1).
     pub drop_syn_data: bool,
 }
 
-/// What a middlebox does with packets that it does not let through.
+/// What a middlebox does with packets that it blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -164,18 +207,18 @@ pub struct Middlebox {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Block {
-    /// It drops it in silence.
+    /// It drops them silently.
     Drop,
-    /// It answers with a reset.
+    /// It answers them with a reset.
     Reject,
 }
 
-/// A change of a link's rate at a moment of the run.
+/// A change of a link's rate or delay during the run.
 ///
-/// It holds for packets whose transmission starts then or later: one in transmission is sent to its
-/// end as before, and whatever waits, in the queue or in the ring, meets the new rate. No
-/// discipline is told, as none is in Linux: what has a `bandwidth` of its own (RED, for the decay
-/// of its average in idle times) keeps it.
+/// The new rate holds for packets whose transmission starts at that moment or later. A packet in
+/// transmission finishes at the old rate; packets waiting in the queue or in the ring leave at the
+/// new one. Queue disciplines are not told, as in Linux: one with a `bandwidth` of its own (RED
+/// uses it for the decay of its average in idle times) keeps it.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -184,14 +227,14 @@ pub enum Block {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkChange {
-    /// When; of two changes of a link at the same time the later in the list counts.
+    /// The time of the change. If a link changes twice at the same time, the later entry counts.
     pub at: Time,
     /// An index into `links`.
     pub link: usize,
-    /// The rate from then on.
+    /// The new rate.
     pub rate: Rate,
-    /// The propagation delay from then on; `None`: as it was. Where it falls, packets may overtake
-    /// others.
+    /// The new propagation delay. `None`: the delay stays. If it falls, packets may overtake
+    /// earlier ones.
     #[cfg_attr(feature = "serde", serde(default))]
     pub delay: Option<Span>,
 }
@@ -205,17 +248,18 @@ pub struct LinkChange {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Framing {
-    /// Added to the IP packet's length on the wire (Ethernet: 14 header, 4 checksum, 20 preamble
-    /// and gap).
+    /// Bytes added to the IP packet's length on the wire (Ethernet: 14 for the header, 4 for the
+    /// checksum, 20 for preamble and gap).
     pub overhead: u32,
-    /// Shortest frame on the wire, overhead included (Ethernet: 84).
+    /// The shortest frame on the wire in bytes, overhead included (Ethernet: 84).
     pub min: u32,
-    /// Added to the IP packet's length where queues count bytes (Linux counts the 14 bytes of the
-    /// Ethernet header, and not what tc-tbf(8)'s `overhead` adds).
+    /// Bytes added to the IP packet's length where queues count bytes. Linux counts the 14 bytes of
+    /// the Ethernet header, but not what tc-tbf(8)'s `overhead` adds.
     pub queue_overhead: u32,
 }
 
-/// A network card's ring buffer: packets that the queue discipline has let go and that no AQM sees.
+/// A network card's ring buffer. It holds packets that have left the queue discipline, out of reach
+/// of any AQM.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -224,9 +268,9 @@ pub struct Framing {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Ring {
-    /// Holds this many packets, the one in transmission among them.
+    /// Holds this many packets, including the one in transmission.
     Packets(u32),
-    /// Holds this many bytes, framing included; room comes back with every byte transmitted.
+    /// Holds this many bytes, framing included. Each transmitted byte makes room at once.
     Bytes(Bytes),
 }
 
@@ -239,11 +283,11 @@ pub enum Ring {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Jitter {
-    /// Half-width of the uniform, standard deviation of the normal distribution.
+    /// The half-width of the uniform distribution, or the standard deviation of the normal one.
     pub deviation: Span,
-    /// Correlation of successive values, 0 to 1.
+    /// The correlation of successive values, 0 to 1.
     pub correlation: f64,
-    /// Its shape.
+    /// The shape of the distribution.
     pub distribution: Distribution,
     /// Whether a packet may overtake another.
     pub reorder: bool,
@@ -260,11 +304,11 @@ pub struct Jitter {
 pub enum Distribution {
     /// Uniform.
     Uniform,
-    /// Normal, from a table of quantiles as netem has it.
+    /// Normal, from a table of quantiles like netem's.
     Normal,
 }
 
-/// A way through the network.
+/// A path through the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -277,11 +321,11 @@ pub struct Path {
     pub from: usize,
     /// Where it ends: an index into `nodes`.
     pub to: usize,
-    /// The links on it, in order: indices into `links`.
+    /// Its links in order: indices into `links`.
     pub links: Vec<usize>,
 }
 
-/// One application: a traffic group, the clients or the server of a service.
+/// One application: a traffic group, or the clients or the server of a service.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -290,13 +334,13 @@ pub struct Path {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Application {
-    /// Its name, which the tables repeat; random streams are derived from it.
+    /// Its name, which appears in the tables. Random streams are derived from it.
     pub name: String,
     /// What it does.
     pub kind: Kind,
 }
 
-/// What to sample, and how often.
+/// What a monitor samples, and how often.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -307,11 +351,11 @@ pub struct Application {
 pub struct Monitor {
     /// An index into `links`.
     pub link: usize,
-    /// Time between samples; the first is taken at `interval`.
+    /// The time between samples. The first sample is taken at `interval`.
     pub interval: Span,
 }
 
-/// Why a plan cannot be run: what contradicts what, in one line.
+/// Why a plan cannot be run, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError(String);
 
@@ -324,14 +368,14 @@ impl core::fmt::Display for PlanError {
 impl core::error::Error for PlanError {}
 
 impl Plan {
-    /// Checks what the simulator relies on: indices, routes that hang together, settings in range,
-    /// and counts that its tables can hold.
+    /// Checks everything that the simulator relies on: valid indices, connected paths, settings in
+    /// range, and counts that its tables can hold.
     ///
     /// # Errors
     ///
-    /// The first thing that is wrong.
+    /// Returns the first violation.
     pub fn check(&self) -> Result<(), PlanError> {
-        /// As many as an event's index can tell apart, halved for connections' two ends.
+        /// Half the largest index of an event, because connections have two ends.
         const MOST: usize = (crate::agenda::Event::MAX_INDEX / 2) as usize;
         ensure(self.end > Time::ZERO && self.end < Time::MAX, || "end: must be above zero".into())?;
         ensure(self.event_limit > 0, || "event_limit: must be above zero".into())?;
@@ -377,19 +421,29 @@ impl Plan {
                 format!("changes: {} follows a trace", link.name)
             })?;
         }
-        for &link in &self.captures {
-            ensure(link < self.links.len(), || "captures: no such link".into())?;
+        for capture in &self.captures {
+            for link in capture.links() {
+                ensure(link < self.links.len(), || "captures: no such link".into())?;
+            }
+            let there = &self.links[capture.link];
+            ensure(
+                capture
+                    .back
+                    .map(|back| &self.links[back])
+                    .is_none_or(|back| (back.from, back.to) == (there.to, there.from)),
+                || "captures: back: does not lead back".into(),
+            )?;
         }
         Ok(())
     }
 
-    /// DNS queries that may be asked, in all.
+    /// Returns the number of DNS queries, all applications together.
     pub fn queries(&self) -> u64 {
         let of_each = self.applications.iter().map(|application| application.kind.queries());
         of_each.fold(0, u64::saturating_add)
     }
 
-    /// Checks that `there` and `back` are paths that lead from a node to another and back.
+    /// Checks that `there` and `back` are paths between the same two nodes, in opposite directions.
     pub(crate) fn check_round_trip(&self, there: usize, back: usize) -> Result<(), String> {
         let path = |index: usize| self.paths.get(index).ok_or("path: no such path");
         let (there, back) = (path(there)?, path(back)?);
@@ -399,7 +453,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Checks that an application is there to answer: `answers` says whether its kind does.
+    /// Checks that `server` is an application that answers; `answers` tells this from its kind.
     pub(crate) fn check_server(
         &self,
         server: usize,
@@ -467,14 +521,14 @@ impl Link {
     }
 }
 
-/// What every IPv4 host has to take (RFC 791, 3.1).
+/// The MTU that every IPv4 host must accept (RFC 791, 3.1).
 const SMALLEST_MTU: u16 = 576;
 
 fn check_opportunities(ms: &[u32], has_ring: bool) -> Result<(), PlanError> {
     let at = |why: &str| format!("opportunities_ms: {why}");
     ensure(ms.last().is_some_and(|&last| last > 0), || at("must last for some time"))?;
     ensure(ms.is_sorted(), || at("must not fall"))?;
-    // The last of a pass and the first of the next may fall on the same moment.
+    // The end of one pass and the start of the next may fall on the same moment.
     let fits = ms.len() / 2 < MOST_IN_A_MS
         || ms.chunk_by(|one, other| one == other).all(|same| same.len() <= MOST_IN_A_MS / 2);
     ensure(fits, || at("has too many in one millisecond"))?;

@@ -1,13 +1,13 @@
-//! Ports that no application chooses: for filters in queues and for captures.
+//! Ports that no application chooses, for filters in queues and for captures.
 //!
-//! They follow from the order in which flows and sockets are made, so that captures of different
-//! links of a run agree, and a filter that was written for one run does for the next.
+//! They follow from the order in which flows and sockets are created. So captures of different
+//! links of one run agree, and a filter written for one run also works for the next.
 
-/// The ports of connection `connection`: the data sender's, and the data receiver's.
+/// Returns the ports of connection `connection`: the data sender's and the data receiver's.
 ///
-/// The sender's is 5001, the receiver's tells connections apart; after 9000 connections the
-/// sender's port goes up by one. 35000 to 43999 lies in Linux's range of ephemeral ports and is free
-/// of ports that Wireshark takes for other protocols, as are 5001 to 5009.
+/// The sender's port is 5001, and the receiver's tells connections apart. After every 9000
+/// connections the sender's port goes up by one. The ports 35000 to 43999 lie in Linux's range of
+/// ephemeral ports. Wireshark assigns neither these nor 5001 to 5009 to other protocols.
 pub const fn tcp(connection: u32) -> (u16, u16) {
     const FIRST: u32 = 35_000;
     const COUNT: u32 = 9_000;
@@ -17,8 +17,8 @@ pub const fn tcp(connection: u32) -> (u16, u16) {
 /// The DNS server's port.
 pub const DNS: u16 = 53;
 
-/// The port of a client's UDP socket, numbered over the whole run: one for each of the first
-/// 64,512, from 49152 on, then from 1024.
+/// Returns the port of a client's UDP socket. Sockets are numbered over the whole run; each of the
+/// first 64,512 has a port of its own, from 49152 upward and then from 1024.
 pub const fn socket(socket: u32) -> u16 {
     const FIRST: u32 = 49_152 - LOWEST;
     const LOWEST: u32 = 1_024;

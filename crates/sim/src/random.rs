@@ -1,6 +1,6 @@
 //! Random streams: one for each component, derived from the run's seed and the component's name.
 //!
-//! Adding a component changes no other component's luck.
+//! Adding a component changes no other component's random numbers.
 
 use narrows_units::Span;
 use rand_core::{Rng, SeedableRng};
@@ -11,42 +11,43 @@ use rand_pcg::Pcg32;
 pub struct Random(Pcg32);
 
 impl Random {
-    /// The stream of component `name` in the run with `seed`.
+    /// Creates the stream of component `name` in the run with `seed`.
     pub fn new(seed: u64, name: &str) -> Self {
         Self(Pcg32::seed_from_u64(stream_seed(seed, name)))
     }
 
-    /// 32 random bits.
+    /// Returns 32 random bits.
     #[inline]
     pub fn bits(&mut self) -> u32 {
         self.0.next_u32()
     }
 
-    /// Uniform in [0, 1), with 53 bits.
+    /// Returns a uniform number in [0, 1), with 53 bits.
     #[inline]
     pub fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Exponentially distributed with the given mean.
+    /// Returns an exponentially distributed span with the given mean.
     pub fn exponential(&mut self, mean: Span) -> Span {
         Span::from_secs_f64(self.standard_exponential() * mean.as_secs_f64())
     }
 
-    /// Exponentially distributed with mean 1.
+    /// Returns an exponentially distributed number with mean 1.
     pub fn standard_exponential(&mut self) -> f64 {
-        // 1 - u is in (0, 1]: the logarithm is finite.
+        // 1 - u is in (0, 1], so the logarithm is finite.
         -(1.0 - self.uniform()).ln()
     }
 
-    /// Pareto-distributed with the given mean and a shape above 1.
+    /// Returns a Pareto-distributed number with the given mean and a shape above 1.
     pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
         let scale = mean * (shape - 1.0) / shape;
         scale * (1.0 - self.uniform()).powf(-1.0 / shape)
     }
 }
 
-/// A seed for component `name`: FNV-1a over the name, mixed with the run's seed by SplitMix64.
+/// Returns the seed of component `name`: FNV-1a over the name, mixed with the run's seed by
+/// SplitMix64.
 pub(crate) fn stream_seed(seed: u64, name: &str) -> u64 {
     let hash = name
         .bytes()
@@ -54,7 +55,7 @@ pub(crate) fn stream_seed(seed: u64, name: &str) -> u64 {
     split_mix(split_mix(seed) ^ hash)
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+/// Applies the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 fn split_mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -79,7 +80,7 @@ mod tests {
         let mut random = Random::new(7, "idle");
         let n = 200_000;
         let sum: f64 = (0..n).map(|_| random.exponential(Span::from_secs(2)).as_secs_f64()).sum();
-        // Standard error of the mean: 2 / sqrt(200000) = 0.0045; five of them.
+        // The standard error of the mean is 2 / sqrt(200000) = 0.0045; five of them are allowed.
         assert!((sum / f64::from(n) - 2.0).abs() < 0.0224);
     }
 }

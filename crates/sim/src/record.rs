@@ -1,24 +1,27 @@
-//! Rows that applications leave: bursts, queries and their attempts, in the order of the events.
+//! Rows that applications record: bursts, queries and their attempts, in the order of the events.
 
 use narrows_units::{Span, Time};
 
 use crate::application::LossReason;
 
-/// What was recorded so far.
+/// The most DNS queries that a run records. With more, it stops.
+pub const MOST_QUERIES: u64 = 50_000_000;
+
+/// What has been recorded so far.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
-    /// Bursts that are over; at the end of a run also those that are going on.
+    /// Bursts that have ended. At the end of a run, those still going on are added.
     pub bursts: Vec<BurstRow>,
     /// DNS queries.
     pub queries: Vec<QueryRow>,
-    /// Attempts at them.
+    /// Attempts at these queries.
     pub attempts: Vec<AttemptRow>,
 }
 
 /// A burst: a row of the table `bursts`.
 #[derive(Clone, Copy, Debug)]
 pub struct BurstRow {
-    /// Row of its connection in the table `flows`.
+    /// The row of its connection in the table `flows`.
     pub flow: u32,
     /// Its number within the connection, from 0.
     pub burst: u32,
@@ -26,32 +29,32 @@ pub struct BurstRow {
     pub start: Time,
     /// When its last byte was acknowledged; `None`: not yet.
     pub end: Option<Time>,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// Segments of it that were sent again.
+    /// Its segments that were retransmitted.
     pub retransmitted: u32,
 }
 
 /// A query: a row of the table `queries`.
 #[derive(Clone, Copy, Debug)]
 pub struct QueryRow {
-    /// The client that asks: an index into the plan's applications.
+    /// The client that asked: an index into the plan's applications.
     pub client: u32,
-    /// The worker's number in its group.
+    /// The worker's number in its group; of an arrival, the place that it took.
     pub worker: u32,
-    /// The query's number within its worker.
+    /// The query's number at this worker; of an arrival, in its group.
     pub index: u32,
-    /// It is no warm-up.
+    /// Whether it counts: it is not a warm-up query.
     pub measured: bool,
     /// When its first attempt was sent.
     pub start: Time,
-    /// When it was answered or given up.
+    /// When it was answered or abandoned.
     pub end: Option<Time>,
-    /// The attempt that succeeded, from one; zero: none.
+    /// The attempt that succeeded, counted from one; zero: none.
     pub attempt: u8,
-    /// Attempts made.
+    /// The number of attempts; zero: it arrived when no place was free.
     pub attempts: u8,
-    /// Round-trip time of the attempt that succeeded.
+    /// The round-trip time of the attempt that succeeded.
     pub rtt: Option<Span>,
     /// Answers that came after their attempt had timed out.
     pub late_answers: u8,
@@ -60,36 +63,36 @@ pub struct QueryRow {
 /// An attempt: a row of the table `attempts`.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptRow {
-    /// Row of its query.
+    /// The row of its query.
     pub query: u32,
     /// Its number within the query, from one.
     pub attempt: u8,
     /// When it was sent.
     pub sent: Time,
-    /// What became of it.
+    /// How it ended.
     pub fate: Fate,
-    /// When the first byte of its answer came.
+    /// When the first byte of its answer arrived.
     pub first_byte: Option<Time>,
-    /// When its answer came.
+    /// When its answer was complete.
     pub received: Option<Time>,
     /// What carried it.
     pub transport: Transport,
-    /// It went over a connection that had carried a query before.
+    /// Whether its connection had carried a query before.
     pub reused: bool,
-    /// Round trips before the query could leave.
+    /// Round trips before the query could be sent.
     pub handshakes: u8,
-    /// The time that they took; `None`: there were none, or they did not end.
+    /// How long these round trips took; `None`: there were none, or they did not complete.
     pub handshake: Option<Span>,
-    /// IP packets that the client sent for it: over UDP the query; of a connection for one query all
-    /// its packets; of a kept one those from the query to its answer.
+    /// IP packets that the client sent for it. Over UDP: the query. Over a connection for one
+    /// query: all its packets. Over a kept connection: those from the query to its answer.
     pub packets_sent: u32,
-    /// Bytes of these.
+    /// Their bytes.
     pub bytes_sent: u32,
-    /// IP packets that the server sent for it, whatever became of them.
+    /// IP packets that the server sent for it, including those that were lost.
     pub packets_received: u32,
-    /// Bytes of these.
+    /// Their bytes.
     pub bytes_received: u32,
-    /// IP packet length of the query over UDP.
+    /// The length of the query as an IP packet over UDP.
     pub query_bytes: u16,
 }
 
@@ -104,12 +107,12 @@ pub enum Transport {
     Tls,
     /// HTTP/2 over TLS (RFC 8484).
     Https,
-    /// QUIC, which has TLS in it (RFC 9250).
+    /// QUIC, which includes TLS (RFC 9250).
     Quic,
 }
 
 impl Transport {
-    /// Its name in the table `attempts`.
+    /// Returns its name in the table `attempts`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -121,12 +124,12 @@ impl Transport {
     }
 }
 
-/// What became of an attempt.
+/// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing yet.
+    /// It is still going on.
     Pending,
-    /// Its answer ended the query.
+    /// Its answer completed the query.
     Answered,
     /// Its answer came too late.
     Late,
@@ -134,7 +137,7 @@ pub enum Fate {
     QueryLost(u32, LossReason),
     /// The reply was lost.
     ReplyLost(u32, LossReason),
-    /// The reply came, and did not fit.
+    /// The reply came truncated, because it did not fit.
     Truncated,
     /// The connection was refused.
     Refused,
@@ -142,6 +145,6 @@ pub enum Fate {
     Closed,
     /// The server reset the connection.
     Reset,
-    /// Nothing came in time, and nothing is known to be lost.
+    /// No answer came in time, though nothing is known to be lost.
     TimedOut,
 }

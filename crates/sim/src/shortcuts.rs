@@ -1,11 +1,11 @@
-//! What follows from the plan's paths before a run starts: which links may be handled ahead of
-//! time, and how far.
+//! Which links may be handled ahead of time, and how far: computed from the plan's paths before the
+//! run starts.
 //!
 //! A packet that will reach a link at a known later time needs no event there if nothing else can
-//! get in before it and nobody looks at the link meanwhile. Two cases:
+//! get in before it and nobody looks at the link meanwhile. There are two cases:
 //!
-//! - *inline*: every packet comes from the same link, in order. Then the order of arrivals is
-//!   the order in which that link took them in.
+//! - *inline*: every packet comes from the same link, in order. Packets then arrive in the order in
+//!   which that link took them in.
 //! - *lookahead*: packets come from several places, but none sooner than some span after the event
 //!   that sends them (Chandy and Misra's lookahead, CACM 24(4), 1981). A packet that arrives within
 //!   that span comes before all that are sent later.
@@ -20,14 +20,14 @@ use crate::packet::{ARP_BYTES, SHORTEST_FRAGMENT};
 use crate::paths::Paths;
 use crate::plan::Plan;
 
-/// A path, and the shortest IP packet that some application sends along it.
+/// A path in use, and the shortest IP packet that some application sends along it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Use {
     /// An index into the plan's paths.
     pub path: usize,
-    /// Length of the IP packet, before it is cut into fragments.
+    /// The length of the IP packet before it is cut into fragments.
     pub bytes: u16,
-    /// DNS, which some links do not delay.
+    /// Whether it is DNS, which some links do not delay.
     pub dns: bool,
 }
 
@@ -51,16 +51,16 @@ impl Feeder {
 }
 
 impl Use {
-    /// Length of the shortest IP packet of a TCP connection: an acknowledgement without options.
+    /// The length of TCP's shortest IP packet: an acknowledgement without options.
     pub const ACK: u16 = 40;
 
-    /// ARP packets between neighbours.
+    /// Returns the uses of paths by ARP packets between neighbours.
     pub(crate) fn of_neighbours(plan: &Plan) -> impl Iterator<Item = Self> + '_ {
         let paths = plan.neighbours.iter().flat_map(|pair| [pair.there, pair.back]);
         paths.map(|path| Self { path, bytes: ARP_BYTES, dns: false })
     }
 
-    /// Datagrams of `shortest` to `longest` bytes along a path.
+    /// Returns the use of a path by datagrams of `shortest` to `longest` bytes.
     pub(crate) fn of_datagrams(
         plan: &Plan,
         path: usize,
@@ -72,7 +72,7 @@ impl Use {
     }
 }
 
-/// What the links of a path take.
+/// Returns the smallest MTU of a path's links.
 fn mtu(plan: &Plan, path: usize) -> u16 {
     let links = plan.paths[path].links.iter();
     links.map(|&link| plan.links[link].mtu).min().unwrap_or(u16::MAX)
@@ -96,8 +96,8 @@ pub(crate) fn find_shortcuts(
             from = Feeder::Link(link);
         }
     }
-    // Where an obstacle answers, packets come into being: the links from there on take them in between
-    // the others, at moments that nobody knew.
+    // An obstacle that answers creates packets at times that cannot be known ahead. They mix with
+    // the others on the links that begin at its node.
     let answering: Vec<bool> = plan
         .links
         .iter()
@@ -134,7 +134,7 @@ pub(crate) fn find_shortcuts(
                 let least = lookahead[at].map_or(since_event, |span| span.min(since_event));
                 lookahead[at] = Some(least);
             }
-            // A scheduled link sends at an event of its own.
+            // A scheduled link sends each packet at an event of its own.
             if !links[at].inline || links[at].is_scheduled() {
                 since_event = Span::ZERO;
             }
@@ -149,14 +149,14 @@ pub(crate) fn find_shortcuts(
     }
 }
 
-/// What a link has at most and at least, over all its changes.
+/// The extreme values of a link over all its changes.
 #[derive(Clone, Copy)]
 struct Extremes {
     /// The highest rate.
     rate: Rate,
     /// The shortest delay.
     delay: Span,
-    /// A packet may overtake an earlier one, if the delay falls.
+    /// Whether the delay changes: if it falls, a packet may overtake an earlier one.
     delay_varies: bool,
 }
 

@@ -1,21 +1,24 @@
-//! What was said over captured DNS connections: which message lies where in which stream.
+//! Which DNS message lies where in the streams of captured connections.
 //!
-//! Packets have sequence numbers and no bytes. So where links are captured, each message over TCP is
-//! noted as its application writes it, and a segment's sequence numbers tell afterwards what it
-//! carries. A segment that is sent again carries the same again.
+//! Packets have sequence numbers but no bytes. So if links are captured, each message over TCP is
+//! noted when its application writes it. Afterwards, a segment's sequence numbers tell what it
+//! carries. A retransmitted segment carries the same again.
 //!
-//! Sequence numbers begin again after 4 GiB; messages behind that are not found.
+//! Sequence numbers start again after 4 GiB; messages beyond that are not found.
 
 use narrows_units::Time;
 
 use crate::application::{Message, Socket};
+use crate::pushed::LongWrites;
 use crate::transport::tcp::Seq;
 
-/// The messages of all connections, those that are over included.
+/// The messages of all connections, including closed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Spoken {
-    /// For each flow its connections, the oldest one first.
+    /// For each flow: its connections, the oldest first.
     flows: Vec<Vec<Conversation>>,
+    /// Of all connections, DNS or not.
+    pub(crate) long_writes: LongWrites,
 }
 
 /// A connection.
@@ -26,10 +29,10 @@ struct Conversation {
     sides: [Stream; 2],
 }
 
-/// What an end writes.
+/// What one end writes.
 #[derive(Debug)]
 struct Stream {
-    /// Sequence number of the first byte.
+    /// The sequence number of the first byte.
     first: Seq,
     written: u64,
     messages: Vec<Place>,
@@ -43,31 +46,31 @@ struct Place {
     tag: u32,
 }
 
-/// A message, as far as a segment carries it.
+/// A message of which a segment carries a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Where the message begins in the segment's payload; below zero: in an earlier segment.
+    /// Where the message begins in the segment's payload. Negative: in an earlier segment.
     pub(crate) at: i64,
-    /// Length of the whole message.
+    /// The length of the whole message.
     pub(crate) bytes: u32,
-    /// Its sender's number for it.
+    /// The sender's number for it.
     pub(crate) tag: u32,
 }
 
-/// Bytes of a stream that a segment carries.
+/// The bytes of a stream that a segment carries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carried {
-    /// The end that sends them; its flow's number may belong to another connection by now.
+    /// The end that sends them. Its flow's number may belong to another connection by now.
     pub(crate) from: Socket,
-    /// When they were sent, or later.
+    /// When they were sent, or a later time.
     pub(crate) at: Time,
-    /// Sequence number of the first one.
+    /// The sequence number of the first byte.
     pub(crate) first: Seq,
     pub(crate) bytes: u16,
 }
 
 impl Spoken {
-    /// A connection begins, with these initial sequence numbers.
+    /// Notes that a connection begins with these initial sequence numbers.
     pub(crate) fn begin(&mut self, now: Time, socket: Socket, isns: [u32; 2]) {
         let flow = socket.flow() as usize;
         if self.flows.len() <= flow {
@@ -82,14 +85,14 @@ impl Spoken {
         });
     }
 
-    /// An end writes bytes that belong to its next message.
+    /// Notes that an end writes bytes that belong to its next message.
     pub(crate) fn write_part(&mut self, socket: Socket, bytes: u32) {
         if let Some(stream) = self.stream(socket) {
             stream.written += u64::from(bytes);
         }
     }
 
-    /// An end writes a message, or the rest of one.
+    /// Notes that an end writes a message, or the rest of one.
     pub(crate) fn write(&mut self, socket: Socket, message: &Message) {
         let Some(stream) = self.stream(socket) else { return };
         stream.written += u64::from(message.bytes);
@@ -97,7 +100,7 @@ impl Spoken {
         stream.messages.push(Place { begin, end: stream.written, tag: message.tag });
     }
 
-    /// The messages of which a segment carries something, in their order.
+    /// Returns the messages of which a segment carries a part, in order.
     pub(crate) fn pieces(&self, carried: &Carried) -> impl Iterator<Item = Piece> + '_ {
         let Socket { generation, .. } = carried.from;
         let conversations = self.flows.get(carried.from.flow() as usize);
@@ -131,7 +134,7 @@ mod tests {
 
     const CLIENT: Socket = Socket { end: 6, generation: 2 };
     const SERVER: Socket = CLIENT.other();
-    /// The server's numbers begin again within its first message.
+    /// The server's sequence numbers wrap around within its first message.
     const ISNS: [u32; 2] = [99, u32::MAX - 10];
 
     fn spoken() -> Spoken {
@@ -140,7 +143,7 @@ mod tests {
         let message = |bytes, tag| Message { bytes, tag, notes: [0; 2] };
         spoken.write(CLIENT, &message(30, 7));
         spoken.write(CLIENT, &message(40, 8));
-        // The length goes before the message.
+        // The length precedes the message.
         spoken.write_part(SERVER, 2);
         spoken.write(SERVER, &message(98, 7));
         spoken
@@ -175,12 +178,12 @@ mod tests {
         let later = Socket { generation: 3, ..CLIENT };
         spoken.begin(Time::from_ps(15), later, [0, 0]);
         spoken.write(later, &Message { bytes: 12, tag: 9, notes: [0; 2] });
-        // Too late for the first one.
+        // This comes too late for the first connection.
         spoken.write(CLIENT, &Message { bytes: 12, tag: 10, notes: [0; 2] });
         assert_eq!(pieces(&spoken, later, 1, 12), [(0, 12, 9)]);
         assert_eq!(pieces(&spoken, CLIENT, 100, 30), [(0, 30, 7)]);
         assert_eq!(pieces(&spoken, Socket { generation: 4, ..CLIENT }, 1, 12), []);
-        // The generations have come round.
+        // The generations have wrapped around.
         spoken.begin(Time::from_ps(30), CLIENT, [0, 0]);
         assert_eq!(pieces(&spoken, CLIENT, 100, 30), [(0, 30, 7)]);
     }

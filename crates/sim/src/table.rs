@@ -16,7 +16,7 @@ pub enum Column {
     F64(Vec<f64>),
     /// Counts.
     U64(Vec<u64>),
-    /// Counts and row numbers.
+    /// Counts, and row numbers of other tables.
     U32(Vec<u32>),
     /// Small counts.
     U8(Vec<u8>),
@@ -27,7 +27,7 @@ pub enum Column {
 }
 
 impl Column {
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Self::F64(values) => values.len(),
@@ -39,7 +39,7 @@ impl Column {
         }
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -50,7 +50,7 @@ impl Table {
     ///
     /// # Panics
     ///
-    /// If its columns are others.
+    /// Panics if its columns differ.
     pub(crate) fn append(&mut self, other: Self) {
         let counts = (self.columns.len(), other.columns.len());
         assert_eq!(counts.0, counts.1, "tables named {} have the same columns", self.name);

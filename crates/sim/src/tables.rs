@@ -1,4 +1,4 @@
-//! The tables of a run, from what was recorded.
+//! The tables of a run, built from its records.
 
 use narrows_units::{Span, Time};
 
@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::record::{Fate, Records};
 use crate::table::{Column, Table, columns};
 
-/// The connections that exist from the start of the run.
+/// Returns the table of connections that exist from the start of the run.
 pub(crate) fn flows(
     flows: &Flows,
     paths: &Paths,
@@ -54,7 +54,7 @@ pub(crate) fn flows(
     Table { name: "flows", columns }
 }
 
-/// Bursts, those that are still going on behind the others.
+/// Returns the table of bursts; those still going on come last.
 pub(crate) fn bursts(records: &Records) -> Table {
     let rows = &records.bursts;
     let columns = columns!(rows,
@@ -68,7 +68,7 @@ pub(crate) fn bursts(records: &Records) -> Table {
     Table { name: "bursts", columns }
 }
 
-/// DNS queries.
+/// Returns the table of DNS queries.
 pub(crate) fn queries(records: &Records, names: &[String]) -> Table {
     let rows = &records.queries;
     let ids: Vec<u32> = (0..rows.len() as u32).collect();
@@ -92,7 +92,7 @@ pub(crate) fn queries(records: &Records, names: &[String]) -> Table {
     Table { name: "queries", columns }
 }
 
-/// Attempts at DNS queries.
+/// Returns the table of attempts at DNS queries.
 pub(crate) fn attempts(records: &Records, plan: &Plan) -> Table {
     let rows = &records.attempts;
     let columns = columns!(rows,
@@ -122,7 +122,7 @@ pub(crate) fn attempts(records: &Records, plan: &Plan) -> Table {
     Table { name: "attempts", columns }
 }
 
-/// Samples of queues.
+/// Returns the samples of queues.
 pub(crate) fn queues(monitors: &Monitors, plan: &Plan) -> Table {
     let rows = &monitors.queue_rows;
     let columns = columns!(rows,
@@ -148,7 +148,7 @@ pub(crate) fn queues(monitors: &Monitors, plan: &Plan) -> Table {
     Table { name: "queues", columns }
 }
 
-/// Samples of links.
+/// Returns the samples of links.
 pub(crate) fn links(monitors: &Monitors, plan: &Plan) -> Table {
     let rows = &monitors.link_rows;
     let columns = columns!(rows,
@@ -162,7 +162,7 @@ pub(crate) fn links(monitors: &Monitors, plan: &Plan) -> Table {
     Table { name: "links", columns }
 }
 
-/// What routers knew of their neighbours: a row for each change.
+/// Returns how routers' neighbour entries changed, one row for each change.
 pub(crate) fn neighbours(neighbours: &Neighbours, plan: &Plan) -> Table {
     let rows = &neighbours.changes;
     let columns = columns!(rows,
@@ -174,7 +174,7 @@ pub(crate) fn neighbours(neighbours: &Neighbours, plan: &Plan) -> Table {
     Table { name: "neighbours", columns }
 }
 
-/// Seconds, NaN for "never".
+/// Converts to seconds; NaN means "never".
 fn seconds(at: Option<Time>) -> f64 {
     at.map_or(f64::NAN, Time::as_secs_f64)
 }

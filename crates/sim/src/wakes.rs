@@ -1,16 +1,16 @@
-//! The applications' timers that are set.
+//! Timers that applications have set.
 
 use crate::agenda::Event;
 
-/// Whom a timer wakes.
+/// The application that a timer wakes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wake {
     pub(crate) application: u32,
-    /// What the application calls it.
+    /// The application's own name for the timer.
     pub(crate) token: u32,
 }
 
-/// All timers that are set, each at a place of its own; a place that is left is used again.
+/// All timers that are set, each at an index of its own. Freed indices are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Wakes {
     places: Vec<Wake>,
@@ -18,7 +18,7 @@ pub(crate) struct Wakes {
 }
 
 impl Wakes {
-    /// A timer is set; gives its place.
+    /// Sets a timer and returns its index.
     pub(crate) fn put(&mut self, wake: Wake) -> u32 {
         match self.free.pop() {
             Some(place) => {
@@ -34,7 +34,7 @@ impl Wakes {
         }
     }
 
-    /// A timer comes.
+    /// Takes a timer that has expired.
     pub(crate) fn take(&mut self, place: u32) -> Wake {
         self.free.push(place);
         self.places[place as usize]

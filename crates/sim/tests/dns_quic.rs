@@ -3,15 +3,14 @@
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
-use common::{Dialogue, numbers, run, table};
+use common::{Dialogue, ROUND_TRIP_MS, SERVER, assert_trips, attempts, kept, numbers, run, table};
 use narrows_sim::captured::Frame;
-use narrows_sim::plan::dns::client::{self, Kept, Reuse};
+use narrows_sim::plan::Capture;
+use narrows_sim::plan::dns::client;
 use narrows_sim::plan::dns::server;
 use narrows_sim::table::Column;
-use narrows_sim::{Simulation, quic, tls};
+use narrows_sim::{quic, tls};
 use narrows_units::Span;
-
-const ROUND_TRIP_MS: f64 = 40.0;
 
 const CLIENT: tls::Client = tls::Client {
     hello: 225,
@@ -23,22 +22,6 @@ const CLIENT: tls::Client = tls::Client {
     early_data: false,
     close_notify: false,
 };
-/// Two certificates, of 1010 and 1271 bytes.
-const SERVER: tls::Server = tls::Server {
-    certificate: 2299,
-    signature: 256,
-    hash: 48,
-    groups: 26,
-    alpn: true,
-    ticket: 255,
-    tickets: 2,
-    tickets_resumed: 1,
-    tickets_apart: true,
-    early_data: true,
-    write: None,
-    close_notify: false,
-    service: Span::ZERO,
-};
 const QUIC: quic::Config = quic::Config::RECOMMENDED;
 
 fn dialogue(client: tls::Client, server: tls::Server, quic: quic::Config) -> Dialogue {
@@ -48,20 +31,6 @@ fn dialogue(client: tls::Client, server: tls::Server, quic: quic::Config) -> Dia
     dialogue.serving().tls =
         Some(server::Tls { handshake: server, padding, extra_service: None, https: None, quic });
     dialogue
-}
-
-fn attempts(simulation: &Simulation, column: &str) -> Vec<f64> {
-    numbers(&table(simulation, "attempts"), column)
-}
-
-#[track_caller]
-fn assert_trips(simulation: &Simulation, expected: &[f64]) {
-    let responses = numbers(&table(simulation, "queries"), "response_ms");
-    let found: Vec<f64> = responses.iter().map(|ms| ms / ROUND_TRIP_MS).collect();
-    assert_eq!(found.len(), expected.len());
-    for (one, other) in found.iter().zip(expected) {
-        assert!((one - other).abs() < 0.06, "{found:?}, not {expected:?}");
-    }
 }
 
 /// One for the handshake, which has TLS in it, and one for the query (RFC 9001, 4).
@@ -92,13 +61,7 @@ fn early_data_take_one_round_trip() {
 #[test]
 fn a_connection_that_is_kept_takes_one_round_trip() {
     let mut dialogue = dialogue(CLIENT, SERVER, QUIC);
-    dialogue.asking().reuse = Reuse::Kept(Kept {
-        idle_timeout: None,
-        queries: None,
-        pipelined: false,
-        shared: false,
-        after_silence: false,
-    });
+    dialogue.asking().reuse = kept();
     let simulation = run(dialogue.plan());
     assert_trips(&simulation, &[2.0, 1.0, 1.0]);
     assert_eq!(attempts(&simulation, "handshake_round_trips"), [1.0, 0.0, 0.0]);
@@ -110,13 +73,7 @@ fn a_connection_that_is_kept_takes_one_round_trip() {
 fn a_server_that_closes_has_answered() {
     for queries in [1, 2] {
         let mut dialogue = dialogue(CLIENT, SERVER, QUIC);
-        dialogue.asking().reuse = Reuse::Kept(Kept {
-            idle_timeout: None,
-            queries: None,
-            pipelined: false,
-            shared: false,
-            after_silence: false,
-        });
+        dialogue.asking().reuse = kept();
         dialogue.serving().queries_per_connection = Some(queries);
         dialogue.client.think_mean = Span::from_secs(2);
         let second = if queries == 1 { 2.0 } else { 1.0 };
@@ -141,8 +98,8 @@ fn a_certificate_above_the_amplification_limit_costs_a_round_trip() {
     }
 }
 
-/// RFC 9002: whatever the wire loses of a tenth of all packets, every query has its answer in the end, and
-/// a run with the same seed is the same.
+/// RFC 9002: where a tenth of all packets is lost, every query has its answer in the end, and a run with the same seed is
+/// the same.
 #[test]
 fn what_the_wire_loses_comes_again() {
     let lossy = || {
@@ -180,7 +137,7 @@ fn packets_are_never_cut() {
 fn captures_show_what_can_be_marked() {
     for (ecn, field) in [(false, 0b00), (true, 0b10)] {
         let mut plan = dialogue(CLIENT, SERVER, quic::Config { ecn, ..QUIC }).plan();
-        plan.captures = vec![0];
+        plan.captures = vec![Capture::of(0, "")];
         let simulation = run(plan);
         let fields: Vec<_> = simulation
             .captured(0)
@@ -193,6 +150,41 @@ fn captures_show_what_can_be_marked() {
         assert!(fields.len() >= 6, "{fields:?}");
         assert!(fields.iter().all(|&found| found == field), "{fields:?}");
     }
+}
+
+/// RFC 9001, 4: a server signs over QUIC as it does over TLS; a resumed session saves it that.
+#[test]
+fn a_server_works_on_handshakes() {
+    let half_a_trip = Span::from_ms(ROUND_TRIP_MS as u64 / 2);
+    let busy = tls::Server { service: half_a_trip, ..SERVER };
+    assert_trips(&run(dialogue(CLIENT, busy, QUIC).plan()), &[2.5; 3]);
+    let resuming = tls::Client { resume: true, ..CLIENT };
+    assert_trips(&run(dialogue(resuming, busy, QUIC).plan()), &[2.5, 2.0, 2.0]);
+}
+
+/// A hello is on its way when its client gives up: the server answers it, and hears of the end (RFC 9000, 10.2.3).
+#[test]
+fn a_server_works_for_clients_that_have_given_up() {
+    let mut dialogue = dialogue(CLIENT, SERVER, QUIC);
+    dialogue.asking().connect_timeout = Some(Span::from_ms(ROUND_TRIP_MS as u64 / 4));
+    let mut plan = dialogue.plan();
+    plan.captures = [0, 1].map(|link| Capture::of(link, "")).to_vec();
+    let simulation = run(plan);
+    let bytes = |link| -> Vec<u16> {
+        let packets = simulation.captured(link).into_iter();
+        let lengths = packets.filter_map(|packet| match packet.frame {
+            Frame::Udp { ip_bytes, .. } => Some(ip_bytes),
+            _ => None,
+        });
+        lengths.collect()
+    };
+    // Of each of three queries: a hello and a close with padding, and the close again for each datagram that comes.
+    assert!(bytes(0).len() >= 6 && bytes(0)[..2] == [1228, 1228], "{:?}", bytes(0));
+    // The server's flight, of more than a datagram, and an acknowledgement of nothing more.
+    let flights = bytes(1).iter().filter(|&&length| length == 1228).count();
+    assert!(flights >= 3, "{:?}", bytes(1));
+    // It does not send the flight again.
+    assert!(bytes(1).len() <= 9, "{:?}", bytes(1));
 }
 
 #[test]
@@ -209,6 +201,8 @@ fn what_contradicts_is_named() {
     assert_eq!(why, Err("dns: quic: the server has none".to_owned()));
     for (config, said) in [
         (quic::Config { payload: 1199, ..QUIC }, "payload: must be 1200 to 65507"),
+        (quic::Config { search_to: Some(1200), ..QUIC }, "search_to: must be 1201 to 65507"),
+        (quic::Config { initial_window: Some(0), ..QUIC }, "initial_window: must be 1 to 1000"),
         (quic::Config { ack_every: 0, ..QUIC }, "ack_every: must be 1 to 255"),
         (quic::Config { idle_timeout: Span::ZERO, ..QUIC }, "idle_timeout: must be above zero"),
         (

@@ -72,7 +72,7 @@ fn pipelined_queries_go_to_ordinary_tcp() {
     let mut plan = stateless();
     plan.asking().reuse = Reuse::Kept(kept);
     plan.client.workers = 5;
-    plan.client.queries = 2;
+    plan.client.queries = Some(2);
     let found = responses(&plan);
     assert_eq!(found.len(), 10);
     assert!(found.iter().all(|ms| *ms < 3.0 * ROUND_TRIP_MS), "{found:?}");
@@ -134,7 +134,7 @@ fn an_idle_connection_is_closed() {
     let mut plan = stateless();
     plan.asking().reuse = Reuse::Kept(kept);
     plan.client.think_mean = Span::from_secs(60);
-    plan.client.queries = 6;
+    plan.client.queries = Some(6);
     let found = responses(&plan);
     // Two round trips: a connection of its own; one: it came within 10 s, or ordinary TCP's 10 s.
     assert!(found.iter().filter(|ms| (*ms / ROUND_TRIP_MS - 2.0).abs() < 0.05).count() >= 4);

@@ -3,17 +3,16 @@
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
-use common::{Dialogue, numbers, run, table};
-use narrows_sim::plan::Plan;
+use common::{Dialogue, ROUND_TRIP_MS, assert_trips, attempts, kept, numbers, run, table, trips};
+use narrows_sim::captured::Frame;
 use narrows_sim::plan::dns::client::{self, Attempts, Kept, Reuse};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::https::{Requests, Responses};
 use narrows_sim::plan::dns::server;
+use narrows_sim::plan::{Capture, Kind, Plan};
 use narrows_sim::table::Column;
 use narrows_sim::{Simulation, tls};
 use narrows_units::Span;
-
-const ROUND_TRIP_MS: f64 = 40.0;
 
 /// OpenSSL 3 that takes up sessions.
 const CLIENT: tls::Client = tls::Client {
@@ -68,35 +67,6 @@ fn plan(dialogue: &Dialogue) -> Plan {
         tcp.nagle = false;
     }
     plan
-}
-
-fn kept() -> Reuse {
-    Reuse::Kept(Kept {
-        idle_timeout: None,
-        queries: None,
-        pipelined: false,
-        shared: false,
-        after_silence: false,
-    })
-}
-
-/// Response times as multiples of the round trip.
-fn trips(simulation: &Simulation) -> Vec<f64> {
-    let responses = numbers(&table(simulation, "queries"), "response_ms");
-    responses.iter().map(|ms| ms / ROUND_TRIP_MS).collect()
-}
-
-#[track_caller]
-fn assert_trips(simulation: &Simulation, expected: &[f64]) {
-    let found = trips(simulation);
-    assert_eq!(found.len(), expected.len());
-    for (one, other) in found.iter().zip(expected) {
-        assert!((one - other).abs() < 0.05, "{found:?}, not {expected:?}");
-    }
-}
-
-fn attempts(simulation: &Simulation, column: &str) -> Vec<f64> {
-    numbers(&table(simulation, "attempts"), column)
 }
 
 /// Bytes that TCP carried for each attempt: what is behind headers with the timestamp option.
@@ -282,7 +252,7 @@ fn a_server_works_on_handshakes_and_on_queries() {
 fn workers_share_the_tickets_of_their_group() {
     let mut dialogue = dialogue(tls::Client { resume: true, ..CLIENT }, SERVER);
     dialogue.client.workers = 3;
-    dialogue.client.queries = 2;
+    dialogue.client.queries = Some(2);
     let simulation = run(plan(&dialogue));
     // Three connections bring six tickets; the later three need three.
     let received = payloads(&simulation, "received");
@@ -297,7 +267,7 @@ fn workers_share_the_tickets_of_their_group() {
         quic: None,
     });
     dialogue.client.workers = 1;
-    dialogue.client.queries = 5;
+    dialogue.client.queries = Some(5);
     let received = payloads(&run(plan(&dialogue)), "received");
     let resumed: Vec<bool> = received.iter().map(|&bytes| bytes < FLIGHT).collect();
     assert_eq!(resumed, [false, true, false, true, false]);
@@ -335,7 +305,7 @@ fn https_takes_as_many_round_trips_as_tls() {
         handshake: SERVER,
         padding: None,
         extra_service: None,
-        https: Some(https.1),
+        https: Some(server::Https { tcp: 1, handshake: SERVER, responses: https.1 }),
         quic: None,
     });
     let simulation = run(plan(&dialogue));
@@ -354,6 +324,108 @@ fn https_takes_as_many_round_trips_as_tls() {
     let received: Vec<f64> = bytes("received");
     let [first, later] = [35.0, 8.0].map(|fields| 22.0 + 18.0 + fields + 745.0);
     assert_eq!(received, [8.0 + FLIGHT + 510.0 + 37.0 + 31.0 + first, later, later]);
+}
+
+/// One server has sockets of their own for HTTPS: another Nagle, another ALPN, tickets cut in another way.
+#[test]
+fn a_server_speaks_tls_and_https_in_their_own_ways() {
+    let responses =
+        Responses { settings: 15, acknowledges_apart: true, fields: 35, fields_again: 8 };
+    let requests = Requests { preface: 39, fields: 62, fields_again: 20 };
+    // A reply waits for the acknowledgement of tickets where Nagle's algorithm is on: over TLS, or over HTTPS.
+    for nagle in [[true, false], [false, true]] {
+        for over_https in [false, true] {
+            let client = tls::Client { alpn: if over_https { 2 } else { 3 }, ..CLIENT };
+            let mut dialogue = dialogue(client, SERVER);
+            dialogue.asking().tls = Some(client::Tls {
+                handshake: client,
+                padding: None,
+                https: over_https.then_some(requests),
+                quic: None,
+            });
+            let handshake = tls::Server { alpn: true, ..SERVER };
+            dialogue.serving().tls = Some(server::Tls {
+                handshake: SERVER,
+                padding: None,
+                extra_service: None,
+                https: Some(server::Https { tcp: 2, handshake, responses }),
+                quic: None,
+            });
+            let mut plan = plan(&dialogue);
+            plan.tcp.push(plan.tcp[1].clone());
+            (plan.tcp[1].nagle, plan.tcp[2].nagle) = (nagle[0], nagle[1]);
+            let simulation = run(plan);
+            let waits = nagle[usize::from(over_https)];
+            for ratio in trips(&simulation) {
+                assert_eq!(ratio > 3.5, waits, "{nagle:?} {over_https}: {ratio}");
+            }
+            if !over_https {
+                // Without an answer to the name that it offers (RFC 7301).
+                assert_eq!(payloads(&simulation, "received"), [FLIGHT + 2.0 * 255.0 + 769.0; 3]);
+            }
+        }
+    }
+}
+
+/// RFC 9113, 3.4: preface and SETTINGS come before a connection's first request, also where the query that opened it has
+/// given up by then.
+#[test]
+fn https_has_its_preface_whoever_asks_first() {
+    let responses =
+        Responses { settings: 15, acknowledges_apart: true, fields: 35, fields_again: 8 };
+    let requests = Requests { preface: 39, fields: 62, fields_again: 20 };
+    let mut dialogue = dialogue(CLIENT, SERVER);
+    dialogue.asking().tls =
+        Some(client::Tls { handshake: CLIENT, padding: None, https: Some(requests), quic: None });
+    dialogue.serving().tls = Some(server::Tls {
+        handshake: SERVER,
+        padding: None,
+        extra_service: None,
+        https: Some(server::Https { tcp: 1, handshake: SERVER, responses }),
+        quic: None,
+    });
+    dialogue.asking().reuse = Reuse::Kept(Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: true,
+        shared: true,
+        after_silence: false,
+    });
+    dialogue.client.workers = 2;
+    dialogue.client.queries = Some(1);
+    dialogue.client.spread = Span::from_ms(70);
+    let mut plan = plan(&dialogue);
+    plan.captures = [0].map(|link| Capture::of(link, "")).to_vec();
+    // The connection is open after 80 ms, and answers after 120 ms: the second query is to come more than 45 ms after
+    // the first, so that it has its answer within 75 ms, which are not enough for the first.
+    let starts = |plan: &Plan| {
+        let starts = numbers(&table(&run(plan.clone()), "queries"), "start_s");
+        (starts[1] - starts[0]) * 1e3
+    };
+    let seed = (1..100).find(|&seed| {
+        plan.seed = seed;
+        (47.0..68.0).contains(&starts(&plan))
+    });
+    plan.seed = seed.expect("one of a hundred seeds draws such times");
+    let written = |plan: &Plan| {
+        let simulation = run(plan.clone());
+        let fates = table(&simulation, "attempts");
+        let (_, fates) = fates.columns.iter().find(|(name, _)| *name == "fate").expect("it");
+        let Column::Text(fates) = fates else { panic!("fates are texts") };
+        let lengths = simulation.captured(0).into_iter().filter_map(|packet| match packet.frame {
+            Frame::Tcp(segment) => Some(u32::from(segment.len)),
+            _ => None,
+        });
+        (fates.iter().map(ToString::to_string).collect::<Vec<_>>(), lengths.sum::<u32>())
+    };
+    let first = 225 + 80 + 61 + 93 + 71;
+    assert_eq!(written(&plan), (vec!["answered".into(); 2], first + 31 + 51 + 71));
+    for application in &mut plan.applications {
+        if let Kind::DnsClient(client) = &mut application.kind {
+            client.gives_up = Some(Span::from_ms(75));
+        }
+    }
+    assert_eq!(written(&plan), (vec!["timed-out".into(), "answered".into()], first));
 }
 
 #[test]
@@ -381,7 +453,7 @@ fn what_contradicts_is_named() {
 fn an_end_that_has_heard_nothing_says_nothing() {
     let mut dialogue = dialogue(CLIENT, tls::Server { close_notify: true, ..SERVER });
     dialogue.client.workers = 2;
-    dialogue.client.queries = 1;
+    dialogue.client.queries = Some(1);
     dialogue.asking().attempts = Attempts::of(1);
     let serving = dialogue.serving();
     serving.connections = Some(1);

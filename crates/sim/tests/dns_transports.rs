@@ -8,10 +8,10 @@ use common::{ETHERNET, numbers, pfifo, profile, run, table};
 use narrows_sim::plan::dns::client::{Attempts, Client, Kept, Reuse, Tcp, Udp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::{self, Server, WhenFull};
-use narrows_sim::plan::{Application, Kind, Link, Middlebox, Path, Plan};
+use narrows_sim::plan::{Application, Capture, Kind, Link, LinkChange, Middlebox, Path, Plan};
 use narrows_sim::table::Column;
 use narrows_sim::{Simulation, Stopped, tcp};
-use narrows_units::{Span, Time};
+use narrows_units::{Rate, Span, Time};
 
 /// Half of the round trip.
 const ONE_WAY_MS: f64 = 20.0;
@@ -32,7 +32,8 @@ fn client() -> Client {
         start: Time::ZERO,
         spread: Span::ZERO,
         warm_up: 0,
-        queries: 10,
+        queries: Some(10),
+        arrivals: None,
         think_mean: Span::from_ms(200),
         sizes: Sizes::fixed(40, 745),
         gives_up: None,
@@ -218,8 +219,11 @@ fn when_the_client_writes_twice_too_it_takes_four() {
 #[test]
 fn a_server_may_be_too_impatient_for_half_a_query() {
     let fates = |half_query_timeout| {
-        let client =
-            Client { queries: 3, tcp: Some(Tcp { length_apart: true, ..over_tcp() }), ..client() };
+        let client = Client {
+            queries: Some(3),
+            tcp: Some(Tcp { length_apart: true, ..over_tcp() }),
+            ..client()
+        };
         let tcp = server::Tcp { half_query_timeout, ..listening() };
         let mut plan = plan(client, Server { tcp: Some(tcp), ..server() });
         for config in &mut plan.tcp {
@@ -237,8 +241,11 @@ fn a_server_may_be_too_impatient_for_half_a_query() {
 #[test]
 fn a_whole_query_has_as_long_as_it_takes() {
     let tcp = server::Tcp { half_query_timeout: Some(Span::from_ms(45)), ..listening() };
-    let client =
-        Client { queries: 1, tcp: Some(Tcp { length_apart: true, ..over_tcp() }), ..client() };
+    let client = Client {
+        queries: Some(1),
+        tcp: Some(Tcp { length_apart: true, ..over_tcp() }),
+        ..client()
+    };
     let slow = Server { service: Span::from_secs(1), tcp: Some(tcp), ..server() };
     let mut plan = plan(client, slow);
     for config in &mut plan.tcp {
@@ -247,13 +254,53 @@ fn a_whole_query_has_as_long_as_it_takes() {
     assert_eq!(texts(&run(plan), "attempts", "fate"), ["answered"]);
 }
 
+/// A server that loses patience with half of a second query answers the first one before it closes.
+#[test]
+fn half_a_query_takes_no_reply_from_another_one() {
+    let shared = Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: true,
+        shared: true,
+        after_silence: false,
+    };
+    let asking = Tcp { length_apart: true, reuse: Reuse::Kept(shared), ..over_tcp() };
+    let client = Client {
+        workers: 2,
+        queries: Some(1),
+        spread: Span::from_secs(1),
+        tcp: Some(Tcp { attempts: Attempts::of(1), ..asking }),
+        ..client()
+    };
+    // Its replies take longer than both workers need to ask; and the rest of a query comes a round trip after its length.
+    let half_query_timeout = Some(Span::from_ms(3 * ONE_WAY_MS as u64));
+    let listening = server::Tcp { half_query_timeout, ..listening() };
+    let service = Span::from_secs(3);
+    let mut plan = plan(client, Server { service, tcp: Some(listening), ..server() });
+    for config in &mut plan.tcp {
+        config.nagle = true;
+    }
+    let simulation = run(plan.clone());
+    assert_eq!(texts(&simulation, "attempts", "fate"), ["answered"; 2]);
+    let starts = numbers(&table(&simulation, "queries"), "start_s");
+    assert!(starts[1] - starts[0] > 0.2, "{starts:?}");
+    // The link gets so slow that the rest of the second query comes seconds later.
+    plan.changes = vec![LinkChange {
+        at: Time::ZERO + Span::from_secs_f64(starts[1]) + Span::from_ms(ONE_WAY_MS as u64),
+        link: 0,
+        rate: Rate::from_bps(100).expect("not zero"),
+        delay: None,
+    }];
+    assert_eq!(texts(&run(plan), "attempts", "fate"), ["answered", "closed"]);
+}
+
 #[test]
 fn a_server_may_end_the_connection_instead_of_answering() {
     for (on_query, fate) in [(server::OnQuery::Close, "closed"), (server::OnQuery::Reset, "reset")]
     {
         // Room for one connection: it is free again at once.
         let tcp = server::Tcp { on_query, connections: Some(1), ..listening() };
-        let client = Client { workers: 3, queries: 2, ..client() };
+        let client = Client { workers: 3, queries: Some(2), ..client() };
         let fates =
             texts(&run(plan(client, Server { tcp: Some(tcp), ..server() })), "attempts", "fate");
         assert_eq!(fates, [fate; 6]);
@@ -330,11 +377,11 @@ fn at_a_full_server_the_handshake_is_quick_and_the_answer_late() {
     // Two workers keep the server's two slots until its idle time-out of 3 s.
     let hold = Client {
         workers: 2,
-        queries: 1,
+        queries: Some(1),
         tcp: Some(Tcp { reuse: Reuse::Kept(holders), ..over_tcp() }),
         ..client()
     };
-    let late = Client { start: Time::ZERO + Span::from_secs(1), queries: 1, ..client() };
+    let late = Client { start: Time::ZERO + Span::from_secs(1), queries: Some(1), ..client() };
     let idle_timeout = Span::from_secs(3);
     let server = Server { tcp: Some(server::Tcp { idle_timeout, ..limited }), ..server() };
     let mut plan = plan(hold, server);
@@ -363,12 +410,12 @@ fn at_a_full_backlog_the_handshake_is_late() {
     // One holds the slot, one waits in the backlog (Linux lets in one more than its limit).
     let hold = Client {
         workers: 2,
-        queries: 1,
+        queries: Some(1),
         spread: Span::from_ms(200),
         tcp: Some(Tcp { reuse: Reuse::Kept(holders), answer_timeout: None, ..over_tcp() }),
         ..client()
     };
-    let late = Client { start: Time::ZERO + Span::from_secs(1), queries: 1, ..client() };
+    let late = Client { start: Time::ZERO + Span::from_secs(1), queries: Some(1), ..client() };
     let idle_timeout = Span::from_ms(3_500);
     let server = Server { tcp: Some(server::Tcp { idle_timeout, ..tcp }), ..server() };
     let mut plan = plan(hold, server);
@@ -413,7 +460,7 @@ fn a_reply_that_fits_the_client_but_not_the_server_is_truncated() {
 #[test]
 fn refused_connections_are_tried_as_often_as_the_settings_say() {
     let attempts = Attempts { refused: 3, ..Attempts::of(1) };
-    let client = Client { queries: 2, tcp: Some(Tcp { attempts, ..over_tcp() }), ..client() };
+    let client = Client { queries: Some(2), tcp: Some(Tcp { attempts, ..over_tcp() }), ..client() };
     let refusing = Server { tcp: None, ..server() };
     let simulation = run(plan(client.clone(), refusing.clone()));
     assert_eq!(texts(&simulation, "attempts", "fate"), ["refused"; 6]);
@@ -441,7 +488,8 @@ fn refused_connections_may_follow_each_other_before_the_next_query_over_udp() {
     let attempts = Attempts { refused: 10, ..Attempts::of(5) };
     let tcp = Tcp { attempts, udp_between: true, refused_together: 2, ..over_tcp() };
     let sizes = Sizes::fixed(51, 3_000);
-    let client = Client { queries: 1, udp: Some(over_udp()), sizes, tcp: Some(tcp), ..client() };
+    let client =
+        Client { queries: Some(1), udp: Some(over_udp()), sizes, tcp: Some(tcp), ..client() };
     let refusing = Server { tcp: None, ..server() };
     let transports = texts(&run(plan(client.clone(), refusing)), "attempts", "transport");
     assert_eq!(transports, ["udp", "tcp", "tcp"].repeat(5));
@@ -472,7 +520,7 @@ fn forever() -> Reuse {
 fn each_fragment_of_a_reply_counts() {
     let udp = Udp { payload: 4096, ..over_udp() };
     let sizes = Sizes::fixed(51, 3_000);
-    let client = Client { queries: 1, udp: Some(udp), tcp: None, sizes, ..client() };
+    let client = Client { queries: Some(1), udp: Some(udp), tcp: None, sizes, ..client() };
     let client =
         Client { udp: client.udp.map(|udp| Udp { tcp_if_truncated: false, ..udp }), ..client };
     let mut plan = plan(client, Server { udp_payload: 4096, ..server() });
@@ -488,7 +536,7 @@ fn each_fragment_of_a_reply_counts() {
 #[test]
 fn a_lost_reply_counts_as_sent_and_a_late_one_once() {
     let over_udp = Udp { tcp_if_truncated: false, ..over_udp() };
-    let client = Client { queries: 1, udp: Some(over_udp.clone()), tcp: None, ..client() };
+    let client = Client { queries: Some(1), udp: Some(over_udp.clone()), tcp: None, ..client() };
     let mut lossy = plan(client.clone(), server());
     lossy.links[1].loss = 1.0;
     let simulation = run(lossy);
@@ -506,7 +554,7 @@ fn a_lost_reply_counts_as_sent_and_a_late_one_once() {
 #[test]
 fn attempts_over_udp_that_nothing_came_for_are_timed_out() {
     let over_udp = Udp { tcp_if_truncated: false, ..over_udp() };
-    let client = Client { queries: 1, udp: Some(over_udp), tcp: None, ..client() };
+    let client = Client { queries: Some(1), udp: Some(over_udp), tcp: None, ..client() };
     let silent = Server { service: Span::from_secs(1000), ..server() };
     let simulation = run(plan(client.clone(), silent.clone()));
     assert_eq!(texts(&simulation, "attempts", "fate"), ["timed-out"; 2]);
@@ -521,9 +569,9 @@ fn attempts_over_udp_that_nothing_came_for_are_timed_out() {
 fn attempts_come_from_one_port_or_each_from_its_own() {
     let ports = |new_port| {
         let udp = Udp { tcp_if_truncated: false, new_port, ..over_udp() };
-        let client = Client { workers: 2, queries: 1, udp: Some(udp), tcp: None, ..client() };
+        let client = Client { workers: 2, queries: Some(1), udp: Some(udp), tcp: None, ..client() };
         let mut plan = plan(client, Server { service: Span::from_secs(1000), ..server() });
-        plan.captures = vec![0];
+        plan.captures = [0].map(|link| Capture::of(link, "")).to_vec();
         let simulation = run(plan);
         let mut ports: Vec<_> =
             simulation.captured(0).iter().map(|packet| packet.ports.0).collect();
@@ -539,7 +587,7 @@ fn attempts_come_from_one_port_or_each_from_its_own() {
 #[test]
 fn a_silent_server_is_given_up_after_the_time_out() {
     let attempts = Attempts { silent: 2, ..Attempts::of(1) };
-    let client = Client { queries: 1, tcp: Some(Tcp { attempts, ..over_tcp() }), ..client() };
+    let client = Client { queries: Some(1), tcp: Some(Tcp { attempts, ..over_tcp() }), ..client() };
     let silent = Server { service: Span::from_secs(1000), ..server() };
     let simulation = run(plan(client, silent));
     assert_eq!(texts(&simulation, "attempts", "fate"), ["timed-out"; 2]);
@@ -552,7 +600,7 @@ fn a_silent_server_is_given_up_after_the_time_out() {
 #[test]
 fn a_server_that_is_full_may_close_at_once() {
     let tcp = server::Tcp { connections: Some(1), when_full: WhenFull::Reject, ..listening() };
-    let client = Client { workers: 2, queries: 1, ..client() };
+    let client = Client { workers: 2, queries: Some(1), ..client() };
     let fates =
         texts(&run(plan(client, Server { tcp: Some(tcp), ..server() })), "attempts", "fate");
     assert_eq!(fates, ["answered", "closed"]);
@@ -560,7 +608,7 @@ fn a_server_that_is_full_may_close_at_once() {
 
 #[test]
 fn a_lossy_path_loses_no_answer_over_tcp() {
-    let client = Client { workers: 20, queries: 50, ..client() };
+    let client = Client { workers: 20, queries: Some(50), ..client() };
     let mut plan = plan(client, server());
     for link in &mut plan.links {
         link.loss = 0.05;
@@ -576,7 +624,7 @@ fn a_lossy_path_loses_no_answer_over_tcp() {
 #[test]
 fn flows_are_used_again() {
     // Ten thousand connections, never more than a few at once.
-    let client = Client { workers: 5, queries: 2_000, think_mean: Span::ZERO, ..client() };
+    let client = Client { workers: 5, queries: Some(2_000), think_mean: Span::ZERO, ..client() };
     let mut plan = plan(client, server());
     plan.end = Time::ZERO + Span::from_secs(2_000);
     let simulation = run(plan);
@@ -714,7 +762,8 @@ fn the_first_query_of_a_shared_connection_goes_with_its_syn() {
     };
     let client = Client {
         workers: 3,
-        queries: 2,
+        queries: Some(2),
+        arrivals: None,
         think_mean: Span::ZERO,
         tcp: Some(Tcp { reuse: Reuse::Kept(kept), ..over_tcp() }),
         ..client()

@@ -11,8 +11,8 @@ use narrows_qdisc::fifo::BfifoConfig;
 use narrows_qdisc::{blue, codel, pie, red};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{
-    Application, Connection, Distribution, Jitter, Kind, LinkChange, Monitor, Opener, Path, Plan,
-    Queue, Ring, bulk,
+    Application, Capture, Connection, Distribution, Jitter, Kind, LinkChange, Monitor, Opener,
+    Path, Plan, Queue, Ring, bulk,
 };
 use narrows_sim::table::{Column, Table};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -41,7 +41,7 @@ fn check(name: &str, plan: &Plan) -> Simulation {
                 fingerprint(&other) == expected,
                 "{name}: links {links:?}, collapse {collapse}: other tables"
             );
-            for &link in &plan.captures {
+            for link in plan.captures.iter().map(|capture| capture.link) {
                 assert_eq!(
                     format!("{:?}", other.captured(link)),
                     format!("{:?}", clocked.captured(link)),
@@ -62,7 +62,7 @@ fn mixed(queue: Queue) -> Plan {
     for (index, link) in plan.links.iter_mut().enumerate().skip(2) {
         link.delay = Span::from_us(700 * index as u64 + 13);
     }
-    plan.captures = vec![0, 3];
+    plan.captures = [0, 3].map(|link| Capture::of(link, "")).to_vec();
     plan
 }
 

@@ -9,7 +9,7 @@ use common::{
 };
 use narrows_sim::Simulation;
 use narrows_sim::captured::Frame;
-use narrows_sim::plan::{Block, Kind, Middlebox, Plan, dns};
+use narrows_sim::plan::{Block, Capture, Kind, Middlebox, Plan, dns};
 use narrows_sim::table::Column;
 use narrows_units::{Span, Time};
 
@@ -79,7 +79,7 @@ fn a_lost_fragment_loses_the_reply() {
     let mut plan = asks(4000);
     plan.links[0].loss = 0.1;
     let client = resolvers(&mut plan);
-    (client.workers, client.queries) = (20, 100);
+    (client.workers, client.queries) = (20, Some(100));
     plan.end = Time::ZERO + Span::from_secs(3000);
     let simulation = run(plan);
     let fates = texts(&simulation, "attempts", "fate");
@@ -115,7 +115,7 @@ fn middleboxes_drop_what_they_are_told_to_and_nothing_else() {
 #[test]
 fn segments_are_as_long_as_the_senders_own_link_takes() {
     let mut plan = transfers(&[(2, 1400)]);
-    plan.captures = vec![0];
+    plan.captures = [0].map(|link| Capture::of(link, "")).to_vec();
     let simulation = run(plan);
     let longest = simulation.captured(0).into_iter().map(|packet| match packet.frame {
         Frame::Tcp(segment) => 20 + segment.header_bytes() + segment.len,
@@ -127,7 +127,7 @@ fn segments_are_as_long_as_the_senders_own_link_takes() {
 #[test]
 fn a_router_tells_the_sender_what_a_later_link_takes() {
     let mut plan = transfers(&[(0, 1300)]);
-    plan.captures = vec![0, 3];
+    plan.captures = [0, 3].map(|link| Capture::of(link, "")).to_vec();
     let simulation = run(plan);
     assert!(received(&simulation) > 1e6, "{}", received(&simulation));
     let frames = |link| simulation.captured(link).into_iter().map(|packet| packet.frame);

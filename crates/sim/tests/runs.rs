@@ -7,7 +7,7 @@ use common::{
     add_resolvers, busy_plan, connections, dumbbell, fingerprint, numbers, on_off, pfifo, red_ecn,
     resolvers, run, run_foreseeing, send, send_forever, table,
 };
-use narrows_sim::plan::{Draw, NeighbourPair, Path, Plan};
+use narrows_sim::plan::{Capture, Draw, NeighbourPair, Path, Plan};
 use narrows_sim::{Simulation, Stopped};
 use narrows_units::{Bytes, Span, Time};
 
@@ -249,7 +249,7 @@ fn plans_that_contradict_themselves_are_refused() {
     assert!(refused(|plan| resolvers(plan).udp = None).starts_with("dns: udp, tcp"));
     let said = refused(|plan| resolvers(plan).udp.iter_mut().for_each(|u| u.timeouts.clear()));
     assert!(said.starts_with("dns: timeouts"), "{said}");
-    assert!(refused(|plan| resolvers(plan).queries = u32::MAX).starts_with("dns: "));
+    assert!(refused(|plan| resolvers(plan).queries = Some(u32::MAX)).starts_with("dns: "));
     assert!(refused(|plan| plan.queue_monitors[0].link = 99).contains("no such link"));
-    assert!(refused(|plan| plan.captures.push(99)).contains("no such link"));
+    assert!(refused(|plan| plan.captures.push(Capture::of(99, "none"))).contains("no such link"));
 }

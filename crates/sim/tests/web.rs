@@ -58,7 +58,7 @@ fn way(server: usize) -> Way {
 }
 
 fn responder(service: Span) -> Kind {
-    Kind::Responder(Responder { tcp: 0, service: Draw::Constant(service) })
+    Kind::Responder(Responder { tcp: 0, service: Draw::Constant(service), secure: None })
 }
 
 fn add(plan: &mut Plan, kinds: [Kind; 2]) {
@@ -247,6 +247,7 @@ fn page(objects: Vec<Object>) -> Page {
         streams: 1,
         request: 300,
         objects,
+        secure: None,
     }
 }
 

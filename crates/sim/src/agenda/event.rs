@@ -1,25 +1,27 @@
-//! What can happen, and its form of 32 bits on the agenda's lists.
+//! Events, and their packed form of 32 bits on the agenda's lists.
 
-/// Something that happens at a moment of the run. The numbers say where, or to whom.
+/// Something that happens at some time of the run. The number says where, or to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
-    /// A packet comes to the end of a link.
+    /// A packet reaches the end of a link: which link.
     Landing(u32),
-    /// A queue's next packet may leave its link.
+    /// A queue's next packet may leave its link: which link.
     Departure(u32),
-    /// A TCP timer of an end: twice the flow, plus one for its second end.
-    TcpTimer(u32),
-    /// An application's timer: a place on the list of those that are set.
+    /// The timer of a TCP or QUIC connection at one end: twice the flow, plus one for the second
+    /// end.
+    Timer(u32),
+    /// An application's timer: its index in the list of timers that are set.
     Wake(u32),
-    /// A queue is sampled: which monitor.
+    /// A queue's sample is due: which monitor.
     QueueSample(u32),
-    /// A link is sampled: which monitor.
+    /// A link's sample is due: which monitor.
     LinkSample(u32),
-    /// SYN-ACKs of a listener have to be repeated: which listener.
+    /// A listener has to repeat SYN-ACKs: which listener.
     HalfOpen(u32),
-    /// The timer of a neighbour's entry: which entry.
+    /// The timer of a neighbour entry: which entry.
     Neighbour(u32),
-    /// A server has worked on a handshake of TLS: the end, as for TCP's timers.
+    /// A server has finished computing a TLS handshake: which end, numbered as for a connection's
+    /// timer.
     Handshake(u32),
 }
 
@@ -28,7 +30,7 @@ impl Event {
     pub(crate) const MAX_INDEX: u32 = (1 << INDEX_BITS) - 1;
 }
 
-/// An event in four bits of kind and 28 of number.
+/// An event packed into four bits of kind and 28 bits of number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packed(u32);
 
@@ -40,7 +42,7 @@ impl Packed {
         let (kind, index) = match event {
             Event::Landing(index) => (0, index),
             Event::Departure(index) => (1, index),
-            Event::TcpTimer(index) => (2, index),
+            Event::Timer(index) => (2, index),
             Event::Wake(index) => (3, index),
             Event::QueueSample(index) => (4, index),
             Event::LinkSample(index) => (5, index),
@@ -57,7 +59,7 @@ impl Packed {
         match self.0 >> INDEX_BITS {
             0 => Event::Landing(index),
             1 => Event::Departure(index),
-            2 => Event::TcpTimer(index),
+            2 => Event::Timer(index),
             3 => Event::Wake(index),
             4 => Event::QueueSample(index),
             5 => Event::LinkSample(index),
@@ -78,7 +80,7 @@ mod tests {
             for event in [
                 Event::Landing(index),
                 Event::Departure(index),
-                Event::TcpTimer(index),
+                Event::Timer(index),
                 Event::Wake(index),
                 Event::QueueSample(index),
                 Event::LinkSample(index),

@@ -1,9 +1,10 @@
-//! What lies beyond the wheel: lists by time, finer the nearer.
+//! Events beyond the wheel: lists by time, finer for nearer times.
 //!
 //! Source: Varghese and Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987, scheme 7, as a
-//! radix tree: time is counted in ticks, a tick in digits of six bits, and an entry is on the list
-//! of the highest digit in which it differs from now. When now comes to that digit, its list is
-//! dealt out to lower ones. So putting an entry costs the same whatever lies there, and no memory.
+//! radix tree. Time is counted in ticks, and a tick is a number with digits of six bits. An entry
+//! is on the list of the highest digit in which its tick differs from the current one. When the
+//! current tick reaches that digit, the list's entries move to lower lists. Inserting an entry
+//! therefore costs the same however many there are, and needs no memory.
 //!
 //! All entries of one tick are on the same list at any moment, in the order in which they were put.
 
@@ -16,7 +17,7 @@ const LEVELS: usize = 64_usize.div_ceil(DIGIT_BITS as usize);
 
 #[derive(Debug)]
 pub(super) struct Far {
-    /// The first tick that may still be put.
+    /// The current tick: the first for which entries may still be put.
     now: u64,
     levels: Box<[Level; LEVELS]>,
 }
@@ -24,7 +25,7 @@ pub(super) struct Far {
 #[derive(Clone, Copy, Debug)]
 struct Level {
     lists: [List; DIGITS],
-    /// One bit for each list that holds something.
+    /// One bit for each list, set if the list is not empty.
     occupied: u64,
 }
 
@@ -34,7 +35,7 @@ impl Far {
         Self { now, levels: Box::new([level; LEVELS]) }
     }
 
-    /// Puts an entry, which nothing follows, at a tick that is not before now.
+    /// Inserts an entry without a successor at a tick that is not before the current one.
     pub(super) fn put(&mut self, tick: u64, entry: MaybeIndex, store: &mut Store) {
         debug_assert!(tick >= self.now, "a tick in the past");
         let level = level_of(tick ^ self.now);
@@ -44,7 +45,7 @@ impl Far {
         level.occupied |= 1 << digit;
     }
 
-    /// Takes the list of the tick that is now, and goes on to the next tick. `tick_of` gives an
+    /// Takes the list of the current tick, and goes on to the next tick. `tick_of` returns an
     /// entry's tick.
     pub(super) fn take(
         &mut self,
@@ -56,10 +57,10 @@ impl Far {
         list
     }
 
-    /// The next tick at which there may be something; `None`: nothing lies here.
+    /// Returns the next tick that may have entries, or `None` if there are no entries.
     pub(super) fn next(&self) -> Option<u64> {
         self.levels.iter().enumerate().find_map(|(number, level)| {
-            // Lower lists are empty where the digit is now's, but at level 0.
+            // On all levels but 0, the list of the current tick's own digit is empty.
             let digit = digit_of(self.now, number);
             let ahead = level.occupied >> digit;
             (ahead != 0).then(|| {
@@ -69,7 +70,7 @@ impl Far {
         })
     }
 
-    /// Goes on to `tick`, before which there is nothing.
+    /// Goes on to `tick`. There must be no entries before it.
     pub(super) fn skip_to(
         &mut self,
         tick: u64,
@@ -89,7 +90,7 @@ impl Far {
         }
     }
 
-    /// The lists that hold something, in no order.
+    /// Returns the lists that are not empty, in no particular order.
     pub(super) fn lists(&self) -> impl Iterator<Item = List> + '_ {
         self.levels.iter().flat_map(|level| level.lists).filter(|list| !list.is_empty())
     }
@@ -101,7 +102,7 @@ impl Far {
     }
 }
 
-/// The highest digit in which two ticks differ, of which this is the exclusive or.
+/// Returns the highest digit in which two ticks differ, given their exclusive or.
 fn level_of(difference: u64) -> usize {
     ((63 - (difference | 1).leading_zeros()) / DIGIT_BITS) as usize
 }

@@ -1,12 +1,12 @@
 //! The agenda: what happens next.
 //!
-//! A calendar queue (Brown, "Calendar Queues", CACM 31(10), 1988): a wheel of buckets, each a
-//! short list in order of time. The width of a bucket follows the observed distance between
-//! events, so that a bucket holds about one; the number of buckets grows as long as many events lie
-//! beyond the wheel. Those are on coarser lists ([`far`]).
+//! It is a calendar queue (Brown, "Calendar Queues", CACM 31(10), 1988): a wheel of buckets, each a
+//! short list in order of time. The width of a bucket follows the observed distance between events,
+//! so that a bucket holds about one event. The number of buckets grows as long as many events lie
+//! beyond the wheel. Events beyond the wheel are on coarser lists ([`far`]).
 //!
-//! Simultaneous events run in the order in which they were scheduled. That needs no sequence
-//! number, because equal times are on one list at any moment, and are put behind each other there.
+//! Simultaneous events run in the order in which they were scheduled. This needs no sequence
+//! numbers: events with equal times are always on the same list, and new ones are appended.
 
 mod event;
 mod far;
@@ -24,42 +24,44 @@ use crate::maybe_index::MaybeIndex;
 #[derive(Debug)]
 pub(crate) struct Agenda {
     buckets: Vec<List>,
-    /// One bit for each bucket that holds something.
+    /// One bit for each bucket, set if the bucket is not empty.
     occupied: Vec<u64>,
     store: Store,
     /// Entries in the wheel.
     in_wheel: usize,
     /// A bucket spans 2^shift picoseconds.
     shift: u32,
-    /// Number of the bucket in which the wheel stands: the last popped time, shifted.
+    /// The number of the wheel's current bucket: the last popped time, shifted.
     current: u64,
-    /// Buckets from this one on lie beyond the wheel; a whole number of ticks.
+    /// The number of the first bucket beyond the wheel. Its start is a whole number of ticks.
     reach: u64,
-    /// What lies beyond the wheel, by ticks.
+    /// Events beyond the wheel, by ticks.
     far: Far,
-    /// Entries put there since the last look at the wheel's shape.
+    /// Entries put there since the wheel's shape was last checked.
     put_far: u32,
     /// Pops since then.
     pops: u32,
-    /// Entries passed in buckets since then, to find a new one's place.
+    /// Entries passed since then while searching buckets for the place of a new one.
     steps: u32,
     looked_at: Time,
 }
 
 const FEWEST_BUCKETS: usize = 1 << 12;
 const MOST_BUCKETS: usize = 1 << 18;
-/// The wheel takes in what was beyond it by ticks of this part of its width.
+/// Ticks in the wheel's width. The wheel takes in events from beyond it one tick at a time.
 const TICKS: u64 = 16;
-/// Pops between two looks at the wheel's shape.
+/// Pops between two checks of the wheel's shape.
 const LOOK_INTERVAL: u32 = 1 << 14;
-/// Entries passed between two looks, above which buckets are too wide: 16 a pop.
+/// The number of entries passed between two checks above which buckets are too wide: 16 for each
+/// pop.
 const MOST_STEPS: u32 = 16 * LOOK_INTERVAL;
-/// Narrowest buckets: 2^10 ps, a nanosecond.
+/// The narrowest bucket: 2^10 ps, about a nanosecond.
 const NARROWEST: u32 = 10;
-/// So many buckets are foreseen at once, and so many of the first entries of each.
+/// The number of buckets that are foreseen at once. Only the first few entries of each are listed,
+/// up to the same number.
 const FORESEEN: usize = 32;
 const FORESEEN_DEPTH: usize = 4;
-/// Width to start with: 2^24 ps, 17 us.
+/// The initial width of a bucket: 2^24 ps, about 17 us.
 const INITIAL_SHIFT: u32 = 24;
 
 impl Agenda {
@@ -80,7 +82,7 @@ impl Agenda {
         }
     }
 
-    /// Puts `event` at `at`, which is not before the last popped time.
+    /// Schedules `event` at `at`, which must not lie before the last popped time.
     #[inline]
     pub(crate) fn schedule(&mut self, at: Time, event: Event) {
         let entry = self.store.put(at, Packed::new(event));
@@ -91,7 +93,7 @@ impl Agenda {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(Time, Event)> {
         let mut slot = self.slot(self.current);
-        // Again, where buckets became narrower while the wheel took in more.
+        // A loop, because buckets may have become narrower while the wheel took in more.
         while self.buckets[slot].is_empty() {
             self.move_on()?;
             slot = self.slot(self.current);
@@ -110,11 +112,11 @@ impl Agenda {
         Some((node.at, node.event.event()))
     }
 
-    /// Puts the next events, as far as they are scheduled by now, on a list: almost all, more or less
-    /// in order. Gives the moment up to which the list goes.
+    /// Lists the next events, as far as they are scheduled by now: almost all of them, roughly in
+    /// order. Returns the time up to which the list goes.
     ///
-    /// Entries are read one step after another for all buckets, because what lies in memory comes for
-    /// many hardly later than for one.
+    /// Reads the entries step by step for all buckets together: fetching many places from memory
+    /// takes hardly longer than fetching one.
     pub(crate) fn foresee(&self, events: &mut Vec<Event>) -> Time {
         let mut entries = [NONE; FORESEEN];
         let mut count = 0;
@@ -136,7 +138,7 @@ impl Agenda {
             for at in 0..count {
                 let entry = entries[at];
                 events.push(self.store.event(entry).event());
-                // Without a branch: the processor would have to guess.
+                // No branch here, because the processor could not predict it.
                 let next = self.store.next(entry);
                 entries[more] = next;
                 more += usize::from(!next.is_none());
@@ -146,13 +148,13 @@ impl Agenda {
         Time::from_ps(bucket << self.shift)
     }
 
-    /// The place of a bucket in the wheel.
+    /// Returns the index of a bucket in the wheel.
     #[inline(always)]
     fn slot(&self, bucket: u64) -> usize {
         bucket as usize & (self.buckets.len() - 1)
     }
 
-    /// Puts an entry, which nothing follows.
+    /// Inserts an entry that has no successor.
     fn put(&mut self, at: Time, entry: MaybeIndex) {
         let bucket = at.as_ps() >> self.shift;
         debug_assert!(bucket >= self.current, "an event in the past");
@@ -168,7 +170,7 @@ impl Agenda {
             *list = List { first: entry, last: entry };
             self.occupied[slot / 64] |= 1 << (slot % 64);
         } else if self.store.at(list.last) <= at {
-            // Behind everything that is not later: first in, first out among equals.
+            // It goes behind everything that is not later: first in, first out among equals.
             self.store.set_next(list.last, entry);
             list.last = entry;
         } else {
@@ -176,7 +178,7 @@ impl Agenda {
         }
     }
 
-    /// Puts an entry into a bucket whose last entry is later.
+    /// Inserts an entry into a bucket whose last entry is later.
     #[inline(never)]
     fn put_between(&mut self, slot: usize, at: Time, entry: MaybeIndex) {
         let list = &mut self.buckets[slot];
@@ -198,7 +200,7 @@ impl Agenda {
         }
     }
 
-    /// Makes buckets narrower at once where many entries crowd into few.
+    /// Makes buckets narrower at once if many entries crowd into a few of them.
     #[cold]
     fn thin_out(&mut self) {
         self.steps = 0;
@@ -209,7 +211,7 @@ impl Agenda {
         }
     }
 
-    /// Turns the wheel to the next bucket that holds something; `None`: nothing is pending.
+    /// Turns the wheel to the next bucket that is not empty. Returns `None` if nothing is pending.
     #[inline(never)]
     fn move_on(&mut self) -> Option<()> {
         while self.in_wheel == 0 {
@@ -229,8 +231,8 @@ impl Agenda {
         Some(())
     }
 
-    /// Takes in what the wheel now reaches, if anything, before anything new is put there: so equal times keep
-    /// their order.
+    /// Moves entries into the wheel that it now reaches. This happens before anything new is put
+    /// there, so equal times keep their order.
     #[inline(never)]
     fn take_in(&mut self) {
         let (ticks, shift) = (self.buckets_a_tick(), self.shift);
@@ -254,7 +256,8 @@ impl Agenda {
         self.buckets.len() as u64 / TICKS
     }
 
-    /// Buckets from the current one to the next that is occupied; the wheel is not empty.
+    /// Returns how many buckets after the current one the next occupied one lies. The wheel must
+    /// not be empty.
     fn distance_to_next(&self) -> u64 {
         let start = self.slot(self.current);
         let words = self.occupied.len();
@@ -273,7 +276,8 @@ impl Agenda {
         unreachable!("the wheel holds an entry, so a bit is set")
     }
 
-    /// Makes buckets about as wide as the mean distance between events, and enough of them.
+    /// Makes buckets about as wide as the mean distance between events, and provides enough of
+    /// them.
     #[cold]
     fn adapt(&mut self, now: Time) {
         let gap = now.since(self.looked_at).as_ps() / u64::from(LOOK_INTERVAL);
@@ -326,7 +330,7 @@ mod tests {
 
     use super::*;
 
-    /// What is foreseen is what comes, until the next look.
+    /// The events foreseen are those that then come, until the next look.
     #[test]
     fn foresees_what_comes() {
         let mut random = rand_pcg::Pcg32::seed_from_u64(1);
@@ -351,19 +355,20 @@ mod tests {
             surprises += u32::from(!foreseen.contains(&event));
         }
         assert_eq!(popped, 20_000);
-        // Surprises are what comes when the wheel moves on, before one looks, and when it is rebuilt.
+        // Surprises are events that come after the wheel moved on before a look, or after it was
+        // rebuilt.
         assert!(looks < popped / 8 && surprises < popped / 16, "{looks} looks, {surprises}");
     }
 
-    /// As the wheel turns to the first event it takes in a crowd, for which buckets become narrower: the
-    /// first event is then in a later one.
+    /// When the wheel turns to the first event, it takes in a crowd of others, so the buckets
+    /// become narrower and the first event is in a later bucket.
     #[test]
     fn finds_an_event_whose_bucket_was_cut_meanwhile() {
         let mut agenda = Agenda::new();
         let near = (300 << INITIAL_SHIFT) + (15 << (INITIAL_SHIFT - 4));
         agenda.schedule(Time::from_ps(near), Event::Wake(0));
         let crowd = 2000;
-        // Each but the first finds its place behind those before it.
+        // Each one except the first finds its place behind those before it.
         for number in std::iter::once(crowd).chain(1..crowd) {
             let at = (4100 << INITIAL_SHIFT) + u64::from(number);
             agenda.schedule(Time::from_ps(at), Event::Wake(number));
@@ -374,7 +379,7 @@ mod tests {
         assert_eq!(agenda.pop(), None);
     }
 
-    /// The agenda against a sorted list, with ties, far events and changing density.
+    /// Compares the agenda with a sorted list, with ties, far events and changing density.
     #[test]
     fn gives_events_by_time_and_then_in_the_order_of_scheduling() {
         for seed in 0..20 {

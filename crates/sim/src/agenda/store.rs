@@ -1,22 +1,22 @@
-//! What the agenda's lists are made of: 16 bytes an event.
+//! Storage for the agenda's lists, 16 bytes for each event.
 
 use narrows_units::Time;
 
 use super::Packed;
 use crate::maybe_index::MaybeIndex;
 
-/// A list of entries. Empty: there is no first, and `last` means nothing.
+/// A list of entries. If it is empty, it has no first entry, and `last` means nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     pub(super) first: MaybeIndex,
     pub(super) last: MaybeIndex,
 }
 
-/// All pending entries. A place that was left is the next to be taken.
+/// All pending entries. Freed places are used again, the last one freed first.
 #[derive(Debug)]
 pub(super) struct Store {
     nodes: Vec<Node>,
-    /// The first free place; `next` leads on.
+    /// The first free place. Its `next` is the next free one.
     free: MaybeIndex,
 }
 
@@ -40,7 +40,7 @@ impl List {
         self.first.is_none()
     }
 
-    /// Puts an entry, which nothing follows, behind all others.
+    /// Appends an entry that has no successor.
     #[inline(always)]
     pub(super) fn append(&mut self, entry: MaybeIndex, store: &mut Store) {
         if self.is_empty() {
@@ -57,7 +57,7 @@ impl Store {
         Self { nodes: Vec::new(), free: NONE }
     }
 
-    /// Stores an entry that nothing follows.
+    /// Stores an entry without a successor.
     #[inline(always)]
     pub(super) fn put(&mut self, at: Time, event: Packed) -> MaybeIndex {
         let node = Node { at, event, next: NONE };
@@ -72,7 +72,7 @@ impl Store {
         }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     #[inline(always)]
     pub(super) fn take(&mut self, entry: MaybeIndex) -> Node {
         let place = &mut self.nodes[entry.place()];
@@ -102,7 +102,7 @@ impl Store {
         self.nodes[entry.place()].next = next;
     }
 
-    /// The most entries that there have been at once.
+    /// Returns the largest number of entries that existed at once.
     pub(super) fn most_entries(&self) -> usize {
         self.nodes.len()
     }

@@ -1,10 +1,10 @@
-//! Data without end: each connection sends as fast as TCP lets it.
+//! Endless data: each connection sends as fast as TCP allows.
 
 use super::connection::{Connection, Group, Timer, check, uses};
 use super::{Application, Host, Settings, Use};
 use crate::plan::Plan;
 
-/// Settings of a group of connections that never run out of data.
+/// The settings of a group of connections that never run out of data.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -33,7 +33,7 @@ impl Settings for Bulk {
 
 #[derive(Debug)]
 struct Sender {
-    /// Until they are set up.
+    /// The connections, until they are set up.
     connections: Vec<Connection>,
     group: Group,
 }

@@ -1,5 +1,5 @@
-//! The TCP connections of a traffic group, which exist from the start of the run and are opened at
-//! times that the plan gives.
+//! The TCP connections of a traffic group. They exist from the start of the run and open at times
+//! that the plan sets.
 
 use narrows_units::Time;
 
@@ -17,27 +17,27 @@ use crate::random::Random;
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connection {
-    /// Its name, unique; its random streams are derived from it.
+    /// Its unique name. Its random streams are derived from it.
     pub name: String,
-    /// The way from the data's sender to its receiver: an index into the plan's paths.
+    /// The path from the data's sender to its receiver: an index into the plan's paths.
     pub there: usize,
-    /// The way from receiver to sender: an index into the plan's paths.
+    /// The path from receiver to sender: an index into the plan's paths.
     pub back: usize,
-    /// Settings of both ends: an index into the plan's `tcp`.
+    /// The settings of both ends: an index into the plan's `tcp`.
     pub tcp: usize,
     /// Which end sends the SYN.
     pub opener: Opener,
     /// When the connection is opened.
     pub start: Time,
-    /// When the application stops: it writes nothing from then on, and the connection closes after
-    /// what was written before. Data without end stop where they are.
+    /// When the application stops. It writes nothing from then on, and the connection closes after
+    /// what was written before. Endless data stop at once.
     pub stop: Option<Time>,
 }
 
 /// The end that opens a connection.
 ///
-/// It matters where a direction is congested: a SYN that is sent again no longer asks for ECN
-/// (RFC 3168, 6.1.1.1; Linux's `tcp_ecn_fallback`).
+/// This matters if one direction is congested: a repeated SYN no longer asks for ECN (RFC 3168,
+/// 6.1.1.1; Linux's `tcp_ecn_fallback`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -52,7 +52,7 @@ pub enum Opener {
     Receiver,
 }
 
-/// Whether all connections of a group are possible; their number.
+/// Checks that all connections of a group are possible. Returns their number.
 pub(crate) fn check(connections: &[Connection], plan: &Plan) -> Result<usize, String> {
     for connection in connections {
         check_one(connection, plan).map_err(|why| format!("{}: {why}", connection.name))?;
@@ -74,7 +74,7 @@ fn check_one(connection: &Connection, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// The paths that a group's connections send along.
+/// Returns the paths along which a group's connections send.
 pub(crate) fn uses(connections: &[Connection], plan: &Plan) -> Vec<Use> {
     const HEADERS: u16 = 20 + 20;
     const TIMESTAMPS: u16 = 12;
@@ -89,7 +89,7 @@ pub(crate) fn uses(connections: &[Connection], plan: &Plan) -> Vec<Use> {
     connections.iter().flat_map(of_one).collect()
 }
 
-/// The connections of a group, by number; each has two timers.
+/// The connections of a group by number. Each has two timers.
 #[derive(Debug)]
 pub(crate) struct Group {
     first: Option<Socket>,
@@ -97,10 +97,10 @@ pub(crate) struct Group {
     count: u32,
 }
 
-/// What a timer of a connection is for.
+/// The purpose of a connection's timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// It is opened, or what its application does goes on.
+    /// The connection opens, or its application continues.
     Go,
     /// Its application stops.
     Stop,
@@ -109,8 +109,7 @@ pub(crate) enum Timer {
 impl Group {
     pub(crate) const EMPTY: Self = Self { first: None, first_row: 0, count: 0 };
 
-    /// Sets up all connections with their timers. Gives each one's stream of random numbers to
-    /// `keep`.
+    /// Sets up all connections with their timers. Passes the random stream of each to `keep`.
     pub(crate) fn set_up(
         host: &mut Host<'_>,
         connections: &[Connection],
@@ -143,23 +142,23 @@ impl Group {
         group
     }
 
-    /// The sending end of a connection: a group's flows have numbers in a row.
+    /// Returns the sending end of a connection. A group's flows have consecutive numbers.
     pub(crate) fn sender(&self, number: u32) -> Socket {
         let first = self.first.expect("a connection that has a number was set up");
         Socket { end: first.end + 2 * number, generation: first.generation }
     }
 
-    /// The row of a connection in the table `flows`.
+    /// Returns the row of a connection in the table `flows`.
     pub(crate) const fn row(&self, number: u32) -> u32 {
         self.first_row + number
     }
 
-    /// The number that a timer is set with.
+    /// Returns the number with which a timer is set.
     pub(crate) const fn token(number: u32, timer: Timer) -> u32 {
         2 * number + matches!(timer, Timer::Stop) as u32
     }
 
-    /// The connection and the reason of a timer.
+    /// Returns the connection and the purpose of a timer.
     pub(crate) const fn timer(token: u32) -> (u32, Timer) {
         (token / 2, if token.is_multiple_of(2) { Timer::Go } else { Timer::Stop })
     }

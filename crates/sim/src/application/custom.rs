@@ -1,4 +1,4 @@
-//! Applications from outside: settings of one, to be put into a plan.
+//! Applications from outside this crate: their settings in a plan.
 
 use core::fmt;
 use std::sync::Arc;
@@ -6,20 +6,21 @@ use std::sync::Arc;
 use super::{Application, Kind, Settings, Use};
 use crate::plan::Plan;
 
-/// Settings of an application that is not ours.
+/// The settings of an application from outside this crate.
 pub trait Outside: fmt::Debug + Send + Sync {
-    /// Whether the application can live by this plan; gives the number of flows that it sets up.
+    /// Checks whether the application can work with this plan. Returns the number of flows that it
+    /// sets up.
     ///
     /// # Errors
     ///
-    /// What is wrong, in one line that begins with the setting.
+    /// Returns what is wrong, in one line that begins with the setting.
     fn check(&self, plan: &Plan) -> Result<usize, String>;
 
-    /// The paths that it sends along, each with the shortest IP packet on it: for TCP that is an
-    /// acknowledgement of [`Use::ACK`] bytes. The simulator computes ahead what this allows.
+    /// Returns the paths along which it sends, each with its shortest IP packet. For TCP that is an
+    /// acknowledgement of [`Use::ACK`] bytes. The simulator uses this to compute ahead.
     fn uses(&self, plan: &Plan) -> Vec<Use>;
 
-    /// The application itself; `name` is the one that the plan gives it.
+    /// Creates the application. `name` is its name in the plan.
     fn build(&self, name: &str) -> Box<dyn Application>;
 }
 
@@ -28,7 +29,7 @@ pub trait Outside: fmt::Debug + Send + Sync {
 pub struct Custom(Arc<dyn Outside>);
 
 impl Kind {
-    /// An application that is not ours.
+    /// Wraps the settings of an application from outside this crate.
     pub fn custom(settings: impl Outside + 'static) -> Self {
         Self::Custom(Custom(Arc::new(settings)))
     }

@@ -1,14 +1,14 @@
-//! Amounts and pauses that are fixed, listed or drawn.
+//! Amounts and pauses that are constant, listed or drawn at random.
 //!
-//! The mean fixes a Pareto distribution's scale: scale = mean (shape - 1) / shape, and P(X > x) =
-//! (scale / x)^shape from there on. A shape of 2 or less has no variance, so that short runs seldom
-//! show the mean.
+//! The mean fixes the scale of a Pareto distribution: scale = mean (shape - 1) / shape, and P(X >
+//! x) = (scale / x)^shape above it. With a shape of 2 or less the variance is infinite, so short
+//! runs seldom show the mean.
 
 use narrows_units::{Bytes, Span};
 
 use crate::random::Random;
 
-/// An amount that is needed again and again.
+/// A quantity that is needed again and again.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -21,17 +21,17 @@ pub enum Draw<Q> {
     Constant(Q),
     /// Exponentially distributed.
     Exponential {
-        /// Mean.
+        /// The mean.
         mean: Q,
     },
     /// Pareto-distributed.
     Pareto {
-        /// Mean.
+        /// The mean.
         mean: Q,
-        /// Exponent of the tail, above 1.
+        /// The exponent of the tail, above 1.
         shape: f64,
     },
-    /// Given; after the last comes the first again.
+    /// Listed. After the last entry the first follows again.
     List(Vec<Q>),
 }
 
@@ -48,7 +48,7 @@ impl<Q> Draw<Q> {
 }
 
 impl Draw<Span> {
-    /// The amount number `turn`, counted from 0.
+    /// Returns amount number `turn`, counted from 0.
     pub(crate) fn next(&self, random: &mut Random, turn: u32) -> Span {
         match self {
             Self::Constant(span) => *span,
@@ -62,7 +62,7 @@ impl Draw<Span> {
 }
 
 impl Draw<Bytes> {
-    /// The amount number `turn`, counted from 0; at least a byte.
+    /// Returns amount number `turn`, counted from 0; at least one byte.
     pub(crate) fn next(&self, random: &mut Random, turn: u32) -> u64 {
         let whole = |bytes: f64| (bytes.round() as u64).clamp(1, MOST_BYTES);
         match self {
@@ -74,7 +74,7 @@ impl Draw<Bytes> {
     }
 }
 
-/// A petabyte: what the language lets a transfer have.
+/// A petabyte: the most that the scenario language allows for a transfer.
 const MOST_BYTES: u64 = 1_000_000_000_000_000;
 
 #[cfg(test)]
@@ -107,7 +107,8 @@ mod tests {
         let mut random = Random::new(5, "size");
         let n = 100_000;
         let sum: f64 = (0..n).map(|turn| draw.next(&mut random, turn) as f64).sum();
-        // Standard deviation: mean / sqrt(shape (shape - 2)) = 57,735; five standard errors.
+        // The standard deviation is mean / sqrt(shape (shape - 2)) = 57,735; five standard errors
+        // are allowed.
         assert!((sum / f64::from(n) - 1e5).abs() < 5.0 * 57_735.0 / 316.0);
     }
 

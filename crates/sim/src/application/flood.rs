@@ -1,13 +1,13 @@
 //! A flood: SYNs, or DNS queries over UDP, from forged addresses against a DNS server.
 //!
-//! The addresses belong to nobody, so nothing answers what the server sends to them: half-open
+//! The addresses belong to nobody, so nothing answers what the server sends to them. Half-open
 //! connections stay until the server gives them up (RFC 4987), and replies are traffic for others
-//! (RFC 5358). Addresses of living hosts would answer a SYN-ACK with a reset and free the entry;
-//! these here are the attacker's better choice.
+//! (RFC 5358). Existing hosts would answer a SYN-ACK with a reset and so free the entry; addresses
+//! without hosts are the better choice for an attacker.
 //!
-//! What it does to the server is in the table `floods`, a row a period; what ordinary clients see of
-//! it is in their own tables. A flood keeps nothing of what it has sent: a million SYNs take as much
-//! memory as one, and the server's queue as much as its limits say.
+//! The table `floods` shows the effect on the server, a row for each period. Tables of ordinary
+//! clients show the effect on them. A flood keeps nothing of what it has sent: a million SYNs take
+//! as much memory as one, and the server's queue as much as its limits allow.
 
 use narrows_units::{Span, Time};
 
@@ -22,7 +22,7 @@ use crate::random::Random;
 use crate::table::{Table, columns};
 use crate::transport::half_open::Counts;
 
-/// Settings of a flood.
+/// The settings of a flood.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -33,27 +33,27 @@ use crate::transport::half_open::Counts;
 pub struct Flood {
     /// Its target: an index into the plan's applications.
     pub server: usize,
-    /// The way to the server: an index into the plan's paths.
+    /// The path to the server: an index into the plan's paths.
     pub there: usize,
-    /// The way that answers go: an index into the plan's paths.
+    /// The path of answers: an index into the plan's paths.
     pub back: usize,
     /// What it sends.
     pub of: Of,
-    /// Time between packets, or its mean.
+    /// The time between packets, or its mean.
     pub interval: Span,
     /// Whether the time between packets is always the same.
     pub spacing: Spacing,
-    /// Addresses, in turn.
+    /// The number of addresses, which are used in turn.
     pub addresses: u32,
-    /// When it begins.
+    /// When it starts.
     pub start: Time,
-    /// Nothing is sent from then on; `None`: it goes on to the end of the run.
+    /// When it stops; `None`: at the end of the run.
     pub stop: Option<Time>,
-    /// Time that a row of the table `floods` covers.
+    /// The time that a row of the table `floods` covers.
     pub period: Span,
 }
 
-/// What a flood consists of.
+/// The packets of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -66,11 +66,11 @@ pub enum Of {
     Syns,
     /// DNS queries over UDP.
     Queries {
-        /// Bytes of a query.
+        /// The bytes of a query.
         query: u16,
-        /// Bytes of the whole reply.
+        /// The bytes of the whole reply.
         reply: u16,
-        /// The longest reply that the query asks for (RFC 6891, 6.2.3).
+        /// The longest reply that the query accepts (RFC 6891, 6.2.3).
         payload: u16,
     },
 }
@@ -105,7 +105,7 @@ impl Settings for Flood {
     fn uses(&self, plan: &Plan) -> Vec<Use> {
         match self.of {
             Of::Syns => {
-                // A SYN and a SYN-ACK with options, or a reset without.
+                // The shortest packets: a SYN and a SYN-ACK with options, or a reset without.
                 let using = |path, bytes| Use { path, bytes, dns: true };
                 vec![using(self.there, SYN), using(self.back, RESET)]
             }
@@ -137,7 +137,8 @@ impl Settings for Flood {
 }
 
 impl Flood {
-    /// Flows that it takes: queues tell SYNs' addresses apart by them, and datagrams' by sockets.
+    /// Returns the number of flows that it takes. Queues tell the addresses of SYNs apart by flow,
+    /// and those of datagrams by socket.
     fn flows(&self) -> u32 {
         match self.of {
             Of::Syns => self.addresses,
@@ -154,13 +155,13 @@ struct Flooding {
     associations: Vec<Association>,
     first_socket: u32,
     sent: u32,
-    /// Counts so far, and those at the end of the period before.
+    /// The counts so far, and those at the end of the previous period.
     now: Row,
     before: Row,
     rows: Vec<Row>,
 }
 
-/// What a flood, and its server, have done.
+/// What a flood and its server have done.
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
     from: Time,
@@ -239,7 +240,7 @@ impl Flooding {
             Of::Queries { query, reply, payload } => {
                 let message = Message {
                     bytes: u32::from(query),
-                    // No row of the table `attempts`.
+                    // Its queries have no row in the table `attempts`.
                     tag: u32::MAX,
                     notes: [u32::from(reply), u32::from(payload)],
                 };
@@ -259,7 +260,7 @@ impl Flooding {
         }
     }
 
-    /// A period is over. Periods go on after the flood: entries outlive it.
+    /// Records a period. Periods go on after the flood, because entries outlive it.
     fn sample(&mut self, host: &mut Host<'_>) {
         self.now.at = host.now();
         self.now.server = host.half_open(self.settings.server).unwrap_or_default();
@@ -273,7 +274,7 @@ impl Flooding {
 }
 
 impl Row {
-    /// What came on top; entries are those at present.
+    /// Returns what has been added since `before`. Entries are the current ones.
     fn since(&self, before: &Self) -> Self {
         let (server, then) = (self.server, before.server);
         Self {
@@ -299,9 +300,9 @@ impl Row {
 const SEND: u32 = 0;
 const SAMPLE: u32 = 1;
 
-/// A SYN with the options of Linux, and a reset.
+/// The lengths of a SYN with the options of Linux, and of a reset.
 const SYN: u16 = 60;
 const RESET: u16 = 40;
 
-/// Each takes a flow.
+/// The most addresses: each takes a flow.
 const MOST_ADDRESSES: u32 = 65_536;

@@ -1,4 +1,4 @@
-//! What an application can ask for.
+//! The interface through which applications act.
 
 use narrows_units::Time;
 
@@ -18,15 +18,15 @@ use crate::wakes::{Wake, Wakes};
 
 /// The hosts of the network, as one application sees them during a call.
 ///
-/// Segments that follow from what it asks are sent when the call is over, so that a FIN goes with
-/// the last byte; [`Host::flush`] sends them at once. Datagrams are sent at once.
+/// Segments that result from its requests are sent when the call is over, so that a FIN travels
+/// with the last byte. [`Host::flush`] sends them at once. Datagrams are sent at once.
 #[derive(Debug)]
 pub struct Host<'a> {
     pub(crate) now: Time,
-    /// When the first byte of the message that it is being given had come.
+    /// When the first byte of the message being delivered arrived.
     pub(crate) first_byte_at: Time,
     pub(crate) seed: u64,
-    /// The application that is being told something.
+    /// The application that is being called.
     pub(crate) application: u32,
     pub(crate) network: &'a mut Network,
     pub(crate) flows: &'a mut Flows,
@@ -34,38 +34,38 @@ pub struct Host<'a> {
     pub(crate) records: &'a mut Records,
 }
 
-/// A connection of an application with itself, to carry bytes one way.
+/// A connection of an application with itself that carries bytes one way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
-    /// Indices into the plan's paths: from the sender, and back.
+    /// The paths from the sender and back: indices into the plan's paths.
     pub(crate) there: usize,
     pub(crate) back: usize,
     /// An index into the plan's `tcp`.
     pub(crate) tcp: usize,
-    /// The sender sends the SYN.
+    /// Whether the sender sends the SYN.
     pub(crate) first_opens: bool,
     /// Initial sequence numbers.
     pub(crate) isns: [u32; 2],
-    /// What the application calls it.
+    /// The application's own number for it.
     pub(crate) number: u32,
 }
 
 /// How to reach a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Dial {
-    /// The way to the server: an index into the plan's paths.
+    /// The path to the server: an index into the plan's paths.
     pub there: usize,
-    /// The way back: an index into the plan's paths.
+    /// The path back: an index into the plan's paths.
     pub back: usize,
     /// The server: an index into the plan's applications.
     pub server: usize,
     /// The server's port.
     pub port: u16,
-    /// TCP settings of this end: an index into the plan's `tcp`; datagrams need none.
+    /// The TCP settings of this end: an index into the plan's `tcp`. Not used for datagrams.
     pub tcp: usize,
-    /// What the application calls the connection.
+    /// The application's own number for the connection.
     pub number: u32,
-    /// Its packets count as DNS where links and monitors tell DNS apart.
+    /// Whether its packets count as DNS, for links and monitors that distinguish it.
     pub dns: bool,
 }
 
@@ -80,44 +80,44 @@ impl From<Socket> for Association {
 }
 
 impl Association {
-    /// Twice the number of its flow.
+    /// Returns twice the number of its flow.
     pub(crate) const fn first_end(self) -> u32 {
         self.0.end
     }
 }
 
 impl Host<'_> {
-    /// The application that is being told something: an index into the plan's applications.
+    /// Returns the application that is being called: an index into the plan's applications.
     pub fn application(&self) -> u32 {
         self.application
     }
 
-    /// The present moment.
+    /// Returns the current time.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// When the first byte of the message had come that the application is being given: now, unless
-    /// the message came in parts.
+    /// Returns when the first byte of the message being delivered arrived. This is now, unless the
+    /// message arrived in parts.
     pub fn first_byte_at(&self) -> Time {
         self.first_byte_at
     }
 
-    /// A stream of random numbers of its own for whatever has this name in this run.
+    /// Creates the random stream that belongs to `name` in this run.
     pub fn random(&self, name: &str) -> Random {
         Random::new(self.seed, name)
     }
 
-    /// Asks for [`timer`](super::Application::timer) with this number at `at`, which is not before
-    /// now. A timer cannot be cancelled; ignore one that you no longer need.
+    /// Asks for a call of [`timer`](super::Application::timer) with this number at `at`, which must
+    /// not be in the past. A timer cannot be cancelled; ignore one that is no longer needed.
     pub fn wake(&mut self, at: Time, token: u32) {
         let place = self.wakes.put(Wake { application: self.application, token });
         self.network.agenda.schedule(at, Event::Wake(place));
     }
 
-    /// Waits for connections with these TCP settings (an index into the plan's `tcp`); up to
-    /// `backlog` (and one, as in Linux) may be established before they are
-    /// [accepted](Self::accept), others have to try again. Where nobody listens, connections are
+    /// Listens for connections with these TCP settings (an index into the plan's `tcp`). Up to
+    /// `backlog` connections (plus one, as in Linux) may be established before they are
+    /// [accepted](Self::accept); others have to try again. If nobody listens, connections are
     /// refused.
     ///
     /// Half-open connections have the limits of Linux.
@@ -125,34 +125,41 @@ impl Host<'_> {
         self.listen_within(tcp, backlog, Limits::LINUX);
     }
 
-    /// The same with other limits for half-open connections.
+    /// Does the same with other limits for half-open connections.
     pub fn listen_within(&mut self, tcp: usize, backlog: u32, limits: Limits) {
         self.flows.listen(self.application, tcp as u16, backlog, limits);
     }
 
-    /// From now on a query over TCP comes as a [datagram](super::Application::datagram), and is answered by
-    /// one, without a connection: as behind narrows-gateway. What that cannot do comes to be accepted.
+    /// Lets queries over TCP arrive as [datagrams](super::Application::datagram), to be answered by
+    /// one, without a connection, as behind narrows-gateway. Everything that this cannot do arrives
+    /// as a connection.
     pub fn serve_without_state(&mut self) {
         self.flows.serve_without_state(self.application);
     }
 
-    /// From now on a client may speak TLS with this listener ([`open_securely`](Self::open_securely)).
+    /// Lets clients use TLS with this listener ([`open_securely`](Self::open_securely)).
     pub fn serve_securely(&mut self, tls: tls::Server) {
         self.flows.serve_securely(self.application, tls);
     }
 
-    /// The same for QUIC ([`open_quic`](Self::open_quic)).
+    /// Does the same with other settings for clients at this port. `tcp` is an index into the
+    /// plan's `tcp`.
+    pub fn serve_securely_at(&mut self, port: u16, tcp: usize, tls: tls::Server) {
+        self.flows.serve_securely_at(self.application, port, (tcp as u16, tls));
+    }
+
+    /// Does the same for QUIC ([`open_quic`](Self::open_quic)).
     pub fn serve_quic(&mut self, quic: quic::Config) {
         self.flows.serve_quic(self.application, quic);
     }
 
-    /// What an application's listener has done about SYNs; `None`: it does not listen.
+    /// Returns what an application's listener has done about SYNs, or `None` if it does not listen.
     pub fn half_open(&self, application: usize) -> Option<Counts> {
         self.flows.half_open(application as u32)
     }
 
-    /// Sends a SYN with all options from the first end, which will not hear of it again: a forged
-    /// address. `seq` is its sequence number.
+    /// Sends a SYN with all options from the first end, whose address is forged: it will receive no
+    /// answer. `seq` is its sequence number.
     pub fn send_forged_syn(&mut self, association: Association, seq: u32) {
         let Some(stamp) = self.flows.stamp(association.0) else { return };
         let syn = Segment {
@@ -172,20 +179,33 @@ impl Host<'_> {
         self.network.send_seldom(self.now, packet);
     }
 
-    /// Takes the connection that has waited longest; `None`: none waits.
+    /// Takes the connection that has waited longest, or returns `None` if none waits.
     pub fn accept(&mut self) -> Option<Socket> {
         self.flows.accept(self.now, self.application)
     }
 
-    /// Opens a connection to a server. Its messages are those of both applications.
+    /// Opens a connection to a server, over which both applications exchange messages.
     pub fn open(&mut self, dial: &Dial, random: &mut Random) -> Socket {
         self.open_with(dial, None, random)
     }
 
-    /// The same over TLS: [`opened`](super::Application::opened) comes when its handshake is over.
-    /// What the server speaks, it has said by [`serve_securely`](Self::serve_securely).
+    /// Does the same over TLS: [`opened`](super::Application::opened) is called when the TLS
+    /// handshake is complete. The server has chosen its settings by
+    /// [`serve_securely`](Self::serve_securely).
     pub fn open_securely(&mut self, dial: &Dial, tls: tls::Client, random: &mut Random) -> Socket {
-        let socket = self.open_with(dial, Some(tls), random);
+        self.open_securely_from(dial, tls, 0, random)
+    }
+
+    /// Does the same with TLS sessions that only connections with the same `jar` share, like those
+    /// of one browser.
+    pub(crate) fn open_securely_from(
+        &mut self,
+        dial: &Dial,
+        tls: tls::Client,
+        jar: u32,
+        random: &mut Random,
+    ) -> Socket {
+        let socket = self.open_with(dial, Some((tls, jar)), random);
         self.flows.change(self.now, socket, |connection, cx| {
             let Some(dialogue) = &mut connection.dialogue else { return };
             let Some(tls) = &dialogue.tls else { return };
@@ -196,50 +216,48 @@ impl Host<'_> {
         socket
     }
 
-    /// The same over QUIC. What the server speaks, it has said by [`serve_securely`](Self::serve_securely)
-    /// and [`serve_quic`](Self::serve_quic).
+    /// Does the same over QUIC. The server has chosen its settings by
+    /// [`serve_securely`](Self::serve_securely) and [`serve_quic`](Self::serve_quic).
     ///
     /// # Panics
     ///
-    /// If the server does not.
+    /// Panics if the server does not use QUIC.
     pub fn open_quic(&mut self, dial: &Dial, tls: tls::Client, quic: quic::Config) -> Socket {
-        let new = NewConnection {
-            applications: [self.application, dial.server as u32],
-            number: dial.number,
-            there: dial.there as u32,
-            back: dial.back as u32,
-            config: 0,
-            first_opens: true,
-            isns: [0; 2],
-            dns: dial.dns,
-            dialogue: false,
-            tls: Some(tls),
-            port: Some(dial.port),
-        };
+        self.open_quic_from(dial, tls, quic, 0)
+    }
+
+    /// Does the same with TLS sessions that only connections with the same `jar` share.
+    pub(crate) fn open_quic_from(
+        &mut self,
+        dial: &Dial,
+        tls: tls::Client,
+        quic: quic::Config,
+        jar: u32,
+    ) -> Socket {
+        let new = NewConnection { tls: Some((tls, jar)), ..self.dialled(dial) };
         self.flows.add_quic(self.now, &new, quic, self.network).expect("the server speaks QUIC")
     }
 
-    fn open_with(&mut self, dial: &Dial, tls: Option<tls::Client>, random: &mut Random) -> Socket {
+    fn open_with(
+        &mut self,
+        dial: &Dial,
+        tls: Option<(tls::Client, u32)>,
+        random: &mut Random,
+    ) -> Socket {
         let new = NewConnection {
-            applications: [self.application, dial.server as u32],
-            number: dial.number,
-            there: dial.there as u32,
-            back: dial.back as u32,
             config: dial.tcp as u16,
-            first_opens: true,
             isns: [random.bits(), random.bits()],
-            dns: dial.dns,
             dialogue: true,
             tls,
-            port: Some(dial.port),
+            ..self.dialled(dial)
         };
         let socket = self.flows.add_connection(self.now, &new, self.network);
         self.connect(socket);
         socket
     }
 
-    /// Whether what is written before a new connection is established need not wait for that: it goes with
-    /// the SYN (RFC 7413), or with the hello of TLS (RFC 8446, 2.3).
+    /// Returns whether data written before a new connection is established can leave at once: with
+    /// the SYN (RFC 7413), or with the TLS hello (RFC 8446, 2.3).
     pub fn takes_early_data(&self, socket: Socket) -> bool {
         if let Some(connection) = self.flows.quic(socket) {
             return connection.takes_early_data();
@@ -251,12 +269,12 @@ impl Host<'_> {
         }
     }
 
-    /// Whether a connection is one of QUIC.
+    /// Returns whether a connection uses QUIC.
     pub(crate) fn is_quic(&self, socket: Socket) -> bool {
         self.flows.quic(socket).is_some()
     }
 
-    /// Whether a connection is encrypted.
+    /// Returns whether a connection is encrypted.
     pub fn is_secure(&self, socket: Socket) -> bool {
         let connection = self.flows.connection(socket);
         self.is_quic(socket)
@@ -265,11 +283,11 @@ impl Host<'_> {
                 .is_some_and(|dialogue| dialogue.tls.is_some())
     }
 
-    /// Round trips before a message could leave on a new connection, of TCP and of TLS; `early`: it was
-    /// written before the connection was established.
+    /// Returns the round trips of TCP and TLS before a message could leave on a new connection.
+    /// `early`: it was written before the connection was established.
     pub fn handshake_round_trips(&self, socket: Socket, early: bool) -> u8 {
         let Some(connection) = self.flows.connection(socket) else {
-            return u8::from(self.flows.quic(socket).is_some() && !early);
+            return self.flows.quic(socket).map_or(0, |quic| quic.handshake_round_trips(early));
         };
         let with_syn = connection.ends[socket.side()].endpoint.syn_data_taken();
         match connection.dialogue.as_ref().and_then(|dialogue| dialogue.tls) {
@@ -278,14 +296,19 @@ impl Host<'_> {
         }
     }
 
-    /// When TCP's handshake was over, as seen from the end that opened the connection.
+    /// Returns when TCP's handshake was complete, as seen from the end that opened the connection.
     pub fn established_at(&self, socket: Socket) -> Option<Time> {
         self.flows.connection(socket)?.established_at()
     }
 
     /// Prepares to exchange datagrams with a server.
     pub fn associate(&mut self, dial: &Dial) -> Association {
-        let new = NewConnection {
+        Association(self.flows.add_datagrams(&self.dialled(dial), self.network))
+    }
+
+    /// Describes a flow to a server, without TCP settings.
+    fn dialled(&self, dial: &Dial) -> NewConnection {
+        NewConnection {
             applications: [self.application, dial.server as u32],
             number: dial.number,
             there: dial.there as u32,
@@ -297,16 +320,16 @@ impl Host<'_> {
             dialogue: false,
             tls: None,
             port: Some(dial.port),
-        };
-        Association(self.flows.add_datagrams(&new, self.network))
+        }
     }
 
-    /// The first of so many sockets for datagrams, each with a port of its own.
+    /// Reserves sockets for datagrams, each with a port of its own. Returns the first.
     pub fn take_sockets(&mut self, count: u32) -> u32 {
         self.flows.take_sockets(count)
     }
 
-    /// Sends a datagram from one of the first end's sockets, or to it: `back`. Says what left.
+    /// Sends a datagram from one of the first end's sockets, or to it (`back`). Returns what was
+    /// sent.
     pub fn send_datagram(
         &mut self,
         association: Association,
@@ -319,7 +342,7 @@ impl Host<'_> {
             return self.network.send_datagram(self.now, Packet::datagram(stamp, socket, message));
         }
         if back {
-            // Segments are counted by their connection.
+            // The connection counts its segments itself.
             self.flows.answer_stateless(self.now, end, message, self.network);
         }
         Sent::default()
@@ -332,6 +355,7 @@ impl Host<'_> {
         }
         if let Some(spoken) = self.flows.spoken_mut() {
             spoken.write(socket, &message);
+            self.flows.note_write(self.now, socket, message.bytes.into());
         }
         self.flows.change(self.now, socket, |connection, cx| {
             let dialogue = connection.dialogue.as_mut();
@@ -341,18 +365,17 @@ impl Host<'_> {
         });
     }
 
-    /// Writes a message in two writes: the first `apart` of its bytes leave before the rest is
-    /// written.
+    /// Writes a message in two parts: the first `apart` bytes leave before the rest is written.
     pub fn send_apart(&mut self, socket: Socket, apart: u32, message: Message) {
         if self.flows.write_quic(socket, message) {
-            // Packets are filled whatever the writes.
+            // QUIC fills packets whatever the writes.
             return;
         }
         self.send_part(socket, apart);
         self.send(socket, Message { bytes: message.bytes - apart, ..message });
     }
 
-    /// Writes bytes that belong to the next message, and leave before the rest of it is written.
+    /// Writes bytes that belong to the next message and leave before the rest of it is written.
     pub fn send_part(&mut self, socket: Socket, apart: u32) {
         if let Some(spoken) = self.flows.spoken_mut() {
             spoken.write_part(socket, apart);
@@ -366,12 +389,12 @@ impl Host<'_> {
         self.flush(socket);
     }
 
-    /// Sends what was written so far, rather than when the call is over.
+    /// Sends what was written so far now, rather than when the call is over.
     pub fn flush(&mut self, socket: Socket) {
         self.flows.flush(self.now, socket.end, self.network);
     }
 
-    /// Writes nothing more: a FIN follows the last byte.
+    /// Notes that nothing more is written: a FIN follows the last byte.
     pub fn close(&mut self, socket: Socket) {
         if self.flows.close_quic(socket) {
             return;
@@ -382,14 +405,14 @@ impl Host<'_> {
         });
     }
 
-    /// TLS says that it closes, in a write of its own.
+    /// Lets TLS announce that it closes, in a write of its own.
     fn say_goodbye(&mut self, socket: Socket) {
         let side = socket.side();
         let mut said = false;
         self.flows.change(self.now, socket, |connection, cx| {
             let Some(dialogue) = &mut connection.dialogue else { return };
             let already = std::mem::replace(&mut dialogue.sides[side].closing, true);
-            // Without a word of the other end there are no keys to say it under.
+            // If nothing has arrived from the other end, there are no keys for it.
             let can = !already && dialogue.has_heard(side);
             let bytes = dialogue.tls.filter(|_| can).and_then(|tls| tls.goodbye(side));
             let Some(bytes) = bytes else { return };
@@ -402,13 +425,13 @@ impl Host<'_> {
         }
     }
 
-    /// Ends a connection at once, with a reset. Nothing more will be heard of it.
+    /// Ends a connection at once with a reset. No further notices follow.
     pub fn abort(&mut self, socket: Socket) {
         self.flows.abort(self.now, socket, self.network);
     }
 
-    /// Asks for [`delivered`](super::Application::delivered) when all that the first end of a
-    /// connection has written so far is acknowledged.
+    /// Asks for a call of [`delivered`](super::Application::delivered) when everything that the
+    /// first end of a connection has written so far is acknowledged.
     pub(crate) fn tell_delivery(&mut self, socket: Socket, bytes: u64) {
         self.flows.change(self.now, socket, |connection, _| {
             let acked = connection.first().bytes_acked();
@@ -416,28 +439,29 @@ impl Host<'_> {
         });
     }
 
-    /// What this application calls a connection.
+    /// Returns this application's own number for a connection.
     pub fn number(&self, socket: Socket) -> u32 {
         self.flows.number(socket)
     }
 
-    /// From now on this application calls a connection so.
+    /// Sets this application's own number for a connection.
     pub fn set_number(&mut self, socket: Socket, number: u32) {
         self.flows.set_number(socket, number);
     }
 
-    /// The node at a connection's first end: an index into the plan's nodes.
+    /// Returns the node at a connection's first end: an index into the plan's nodes.
     pub fn client_node(&self, socket: Socket) -> u32 {
         self.network.paths.nodes(self.flows.there(socket))[0]
     }
 
-    /// The TCP endpoint behind a socket; `None`: the connection is gone.
+    /// Returns the TCP endpoint behind a socket, or `None` if the connection is gone.
     pub fn endpoint(&self, socket: Socket) -> Option<&Endpoint> {
         let connection = self.flows.connection(socket)?;
         Some(&connection.ends[socket.side()].endpoint)
     }
 
-    /// IP packets that a socket of a connection with messages has sent, and their bytes.
+    /// Returns the IP packets, and their bytes, that one end of a connection with messages has
+    /// sent.
     pub fn sent(&self, socket: Socket) -> (u32, u64) {
         if let Some(connection) = self.flows.quic(socket) {
             let side = &connection.sides[socket.side()];
@@ -450,7 +474,7 @@ impl Host<'_> {
         })
     }
 
-    /// The rows of the tables that applications share.
+    /// Returns the rows of the tables that applications share.
     pub fn records(&mut self) -> &mut Records {
         self.records
     }
@@ -462,7 +486,7 @@ impl Host<'_> {
         self.network.reserve(self.flows.len() + connections.len());
     }
 
-    /// Sets up a connection that is opened later.
+    /// Sets up a connection to be opened later.
     pub(crate) fn set_up(&mut self, transfer: &Transfer) -> Socket {
         let new = NewConnection {
             applications: [self.application; 2],
@@ -480,12 +504,12 @@ impl Host<'_> {
         self.flows.add_connection(self.now, &new, self.network)
     }
 
-    /// Gives a connection a row in the table `flows`; the row's number.
+    /// Gives a connection a row in the table `flows`. Returns the row's number.
     pub(crate) fn list(&mut self, socket: Socket, name: &str, start: Time) -> u32 {
         self.flows.list(socket, name, start)
     }
 
-    /// Opens a connection that was set up.
+    /// Opens a connection that is set up.
     pub(crate) fn connect(&mut self, socket: Socket) {
         let opener = self.flows.connection(socket).map_or(0, Connection::opener);
         let opening = Socket { end: 2 * socket.flow() + opener, ..socket };
@@ -496,6 +520,9 @@ impl Host<'_> {
 
     /// Writes bytes without meaning.
     pub(crate) fn write(&mut self, socket: Socket, bytes: u64) {
+        if self.flows.spoken().is_some() {
+            self.flows.note_write(self.now, socket, bytes);
+        }
         self.flows.change(self.now, socket, |connection, cx| {
             connection.ends[socket.side()].endpoint.write(cx.config, cx.now, bytes);
         });
@@ -503,24 +530,27 @@ impl Host<'_> {
 
     /// Writes bytes without end.
     pub(crate) fn write_forever(&mut self, socket: Socket) {
+        if self.flows.spoken().is_some() {
+            self.flows.note_write(self.now, socket, u64::MAX);
+        }
         self.flows.change(self.now, socket, |connection, cx| {
             connection.ends[socket.side()].endpoint.write_forever(cx.config, cx.now);
         });
     }
 
-    /// Stops endless data: what is unsent is never written.
+    /// Stops endless data: what has not been sent is never written.
     pub(crate) fn end_forever(&mut self, socket: Socket) {
         self.flows.change(self.now, socket, |connection, _| {
             connection.ends[socket.side()].endpoint.end_forever();
         });
     }
 
-    /// Data segments that the first end of a connection has sent again.
+    /// Returns the data segments that the first end of a connection has retransmitted.
     pub(crate) fn retransmissions(&self, socket: Socket) -> u32 {
         self.flows.connection(socket).map_or(0, Connection::retransmissions)
     }
 
-    /// Gives back the memory for segments in flight, as the application falls silent.
+    /// Frees the memory for segments in flight, because the application falls silent.
     pub(crate) fn release_memory(&mut self, socket: Socket) {
         self.flows.change(self.now, socket, |connection, _| {
             connection.ends[socket.side()].endpoint.release_memory();
@@ -528,12 +558,12 @@ impl Host<'_> {
     }
 }
 
-/// The flows of a run, for looking at.
+/// Read access to the flows of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a>(pub(crate) &'a Flows);
 
 impl View<'_> {
-    /// Data segments that the first end of a connection has sent again.
+    /// Returns the data segments that the first end of a connection has retransmitted.
     pub(crate) fn retransmissions(&self, socket: Socket) -> u32 {
         self.0.connection(socket).map_or(0, Connection::retransmissions)
     }

@@ -1,13 +1,14 @@
 //! Incast: a client asks many servers at once, and each answers with a block over its own TCP
-//! connection. A round is over with the last block; each is a row of the table `rounds`.
+//! connection. A round ends with the last block, and each round is a row of the table `rounds`.
 //!
-//! The pattern of cluster storage and of web search, where a request is answered by many machines
-//! and waits for the slowest. The blocks meet at the client's switch port. When its buffer is too
-//! small for them, whole windows are lost, and the round waits for a retransmission time-out: 200 ms
-//! at least in Linux, for work of some milliseconds (Phanishayee et al., "Measurement and analysis
-//! of TCP throughput collapse in cluster-based storage systems", FAST 2008).
+//! This is the pattern of cluster storage and of web search, where many machines answer a request
+//! and it waits for the slowest. The blocks meet at the client's switch port. If its buffer is too
+//! small for them, whole windows are lost, and the round waits for a retransmission time-out: at
+//! least 200 ms in Linux, for a few milliseconds of work (Phanishayee et al., "Measurement and
+//! analysis of TCP throughput collapse in cluster-based storage systems", FAST 2008).
 //!
-//! As there, the client begins the next round when it has the last block of this one, after a pause.
+//! As in that paper, the client starts the next round after a pause once it has the last block of
+//! the current one.
 
 use narrows_units::{Bytes, Span, Time};
 
@@ -18,7 +19,7 @@ use crate::random::Random;
 use crate::table::{Table, columns};
 use crate::transport::tcp::Counters;
 
-/// Settings of a group: one client and its servers.
+/// The settings of a group: one client and its servers.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -27,28 +28,28 @@ use crate::transport::tcp::Counters;
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Incast {
-    /// Who answers: an index into the plan's applications.
+    /// The application that answers: an index into the plan's applications.
     pub responder: usize,
-    /// The way to each server and back, once for each connection.
+    /// The paths to each server and back, once for each connection.
     pub servers: Vec<Way>,
-    /// Settings of the client's ends: an index into the plan's `tcp`.
+    /// The settings of the client's ends: an index into the plan's `tcp`.
     pub tcp: usize,
-    /// When the first round begins, or its connections are opened.
+    /// When the first round starts, or its connections are opened.
     pub start: Time,
-    /// Rounds, one after the other.
+    /// The number of rounds, one after the other.
     pub rounds: u32,
-    /// Time from the end of a round to the next.
+    /// The time from the end of a round to the next.
     pub pause: Draw<Span>,
-    /// Bytes of a request.
+    /// The bytes of a request.
     pub request: u32,
-    /// Bytes of a block.
+    /// The bytes of a block.
     pub block: Draw<Bytes>,
-    /// All rounds use the same connections, which are opened before the first; otherwise a round
-    /// opens and closes its own.
+    /// Whether all rounds use the same connections, opened before the first round. Otherwise each
+    /// round opens and closes its own.
     pub kept: bool,
 }
 
-/// The way to a server.
+/// The paths to a server and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -64,7 +65,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// The two paths; a SYN-ACK or an acknowledgement without options is the shortest packet.
+    /// Returns both paths. The shortest packet is a SYN-ACK or an acknowledgement without options.
     pub(crate) fn uses(self) -> [Use; 2] {
         const SHORTEST: u16 = 20 + 20;
         [self.there, self.back].map(|path| Use { path, bytes: SHORTEST, dns: false })
@@ -94,7 +95,7 @@ impl Settings for Incast {
         }
         self.pause.check().map_err(|why| format!("pause: {why}"))?;
         self.block.check().map_err(|why| format!("block: {why}"))?;
-        // Those of the round before may still be closing.
+        // The connections of the previous round may still be closing.
         Ok(if self.kept { self.servers.len() } else { 2 * self.servers.len() })
     }
 
@@ -119,29 +120,29 @@ impl Settings for Incast {
 struct Asking {
     name: String,
     settings: Incast,
-    /// Of connections, blocks and pauses.
+    /// Random streams of connections, blocks and pauses.
     random: Option<[Random; 3]>,
     slots: Vec<Slot>,
-    /// Blocks that have not come, or connections that are not yet open.
+    /// Blocks that have not arrived, or connections that are not yet open.
     awaited: u32,
-    /// Connections are opened for the first round.
+    /// Whether connections are being opened for the first round.
     warming: bool,
     rounds: Vec<Round>,
 }
 
-/// A connection to a server, or its place.
+/// A connection to a server, or the place for one.
 #[derive(Debug)]
 struct Slot {
     way: Way,
     socket: Option<Socket>,
     established: bool,
-    /// Bytes of the block that it waits for.
+    /// The bytes of the block that it waits for.
     block: Option<u32>,
-    /// What the server's end had counted before.
+    /// The server end's counters at the previous count.
     before: (u64, u32),
 }
 
-/// A row.
+/// A row of the table `rounds`.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     start: Time,
@@ -203,7 +204,7 @@ impl Application for Asking {
 
     fn closed(&mut self, host: &mut Host<'_>, socket: Socket, _how: Closed) {
         let Some((_, slot)) = self.slot(host, socket) else { return };
-        // The responder never closes first: it failed.
+        // The responder never closes first, so the connection failed.
         let counted = slot.count(host);
         let was_opening = !slot.established;
         slot.socket = None;
@@ -239,7 +240,7 @@ impl Application for Asking {
 }
 
 impl Asking {
-    /// Asks all servers, on the connections that are open, or on new ones.
+    /// Asks all servers, on open connections or on new ones.
     fn begin(&mut self, host: &mut Host<'_>) {
         let turn = (self.rounds.len() as u32).wrapping_mul(self.slots.len() as u32);
         self.rounds.push(Round::new(host.now()));
@@ -275,7 +276,8 @@ impl Asking {
         (slot.established, slot.before) = (false, (0, 0));
     }
 
-    /// A block has come or will not, or a connection is open: the round is over with the last one.
+    /// Counts a block that has arrived or never will, or a connection that is open. The last one
+    /// ends the round.
     fn settle(&mut self, host: &mut Host<'_>) {
         self.awaited -= 1;
         if self.awaited > 0 {
@@ -305,7 +307,7 @@ impl Asking {
         }
     }
 
-    /// The connection of a socket, with its number; `None`: it was closed here before.
+    /// Returns the connection of a socket, with its number, or `None` if this end has closed it.
     fn slot(&mut self, host: &Host<'_>, socket: Socket) -> Option<(u32, &mut Slot)> {
         let number = host.number(socket);
         let slot = self.slots.get_mut(number as usize)?;
@@ -318,7 +320,8 @@ impl Slot {
         Self { way, socket: None, established: false, block: None, before: (0, 0) }
     }
 
-    /// Segments that the server has sent again, and its time-outs, since this was asked last.
+    /// Returns the segments that the server has retransmitted, and its time-outs, since the last
+    /// call.
     fn count(&mut self, host: &Host<'_>) -> (u64, u32) {
         let server = self.socket.and_then(|socket| host.endpoint(socket.other()));
         let Some(Counters { segments_retransmitted, timeouts, .. }) =
@@ -343,7 +346,7 @@ impl Round {
     }
 }
 
-/// As many as the language lets a group have.
+/// The most rounds that the scenario language allows for a group.
 const MOST_ROUNDS: u32 = 1_000_000;
 
 /// The servers' port: HTTP's.

@@ -1,4 +1,4 @@
-//! Applications: what uses the network, and the interface through which it does.
+//! Applications: what uses the network, and the interface through which it does so.
 //!
 //! ```text
 //!                      opened, received, delivered, closed, datagram, timer
@@ -7,14 +7,13 @@
 //!                 ------------------------------------------------------------>
 //!                      connect, accept, send, close, abort, datagram, wake
 //! ```
+//! An application receives notices ([`Application`]) and acts through its [`Host`]. It knows
+//! sockets, messages and times, but no packets, links or queues. One object serves a whole traffic
+//! group, or one server, and numbers its own connections and timers.
 //!
-//! An application is told what happens ([`Application`]) and asks its [`Host`] for what it wants.
-//! It knows sockets, messages and times, and no packets, links or queues. One object serves a whole
-//! traffic group, or one server; it numbers its own connections and timers.
-//!
-//! To add a kind of traffic: a file with its settings (`Settings`) and its behaviour
-//! ([`Application`]), and a line in the list at the end of this file. One from outside of this crate
-//! goes into a plan by [`Kind::custom`].
+//! To add a kind of traffic, write a file with its settings (`Settings`) and its behaviour
+//! ([`Application`]), and add a line to the list at the end of this file. A kind from outside this
+//! crate goes into a plan by [`Kind::custom`].
 
 pub mod bulk;
 pub mod connection;
@@ -28,6 +27,7 @@ pub mod on_off;
 pub mod page;
 pub mod ping;
 pub mod responder;
+pub mod secure;
 pub mod streams;
 pub mod trace;
 pub mod transfer;
@@ -46,87 +46,89 @@ use crate::record::Records;
 pub use crate::shortcuts::Use;
 use crate::table::Table;
 
-/// What runs at a host, or at several: it is told what happens.
+/// An application that runs at one or several hosts and receives notices.
 ///
-/// Each call hands it the [`Host`] through which it acts. Methods have empty defaults; implement those
-/// that you need.
+/// Each call passes the [`Host`] through which it acts. Methods have empty defaults; implement
+/// those that you need.
 pub trait Application: fmt::Debug + Send + Sync {
-    /// The run begins, at time zero: the moment for listening and for setting the first timers.
+    /// Starts the application at time zero. Listen and set the first timers here.
     fn start(&mut self, host: &mut Host<'_>);
 
-    /// A timer that [`Host::wake`] set has come; `token` is the number given there.
+    /// Handles a timer that was set by [`Host::wake`]; `token` is the number given there.
     fn timer(&mut self, _host: &mut Host<'_>, _token: u32) {}
 
-    /// A connection is established, as seen from this end.
+    /// Handles that a connection is established, as seen from this end.
     fn opened(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
 
-    /// A connection waits to be [accepted](Host::accept).
+    /// Handles that a connection waits to be [accepted](Host::accept).
     fn arrived(&mut self, _host: &mut Host<'_>) {}
 
-    /// A part of a message has come, and the rest is on its way. The second end of a connection alone is
-    /// told, because servers close connections whose clients are too slow.
+    /// Handles that a part of a message has arrived and the rest is on its way. Only the second end
+    /// of a connection gets this notice, because servers close connections whose clients are too
+    /// slow.
     fn begun(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
 
-    /// The last byte of a message has come, in order.
+    /// Handles that a message has arrived completely and in order.
     fn received(&mut self, _host: &mut Host<'_>, _socket: Socket, _message: Message) {}
 
-    /// All bytes that this end has written are acknowledged, and it had
-    /// asked (`Host::tell_delivery`) to know.
+    /// Handles that everything that this end has written is acknowledged. The notice comes only
+    /// after a request (`Host::tell_delivery`).
     fn delivered(&mut self, _host: &mut Host<'_>, _socket: Socket) {}
 
-    /// The other end writes no more, or the connection is over.
+    /// Handles that the other end writes no more, or that the connection is over.
     fn closed(&mut self, _host: &mut Host<'_>, _socket: Socket, _how: Closed) {}
 
-    /// A datagram has come.
+    /// Handles a datagram that has arrived.
     fn datagram(&mut self, _host: &mut Host<'_>, _datagram: Datagram) {}
 
-    /// A datagram of one of this application's associations was lost. No host could know; it is for
-    /// the record.
+    /// Handles that a datagram of one of this application's associations was lost. No real host
+    /// could know this; it is for the records.
     fn lost(&mut self, _host: &mut Host<'_>, _datagram: Datagram, _loss: Lost) {}
 
-    /// Whether all it has to do is done; servers and traffic without end always say so.
+    /// Returns whether it has nothing left to do. Servers and endless traffic always return true.
     fn is_done(&self) -> bool {
         true
     }
 
-    /// Which share of what it has to do is done, 0 to 1; `None`: it has no end.
+    /// Returns how much of its work is done, from 0 to 1, or `None` if the work has no end.
     fn progress(&self) -> Option<f64> {
         None
     }
 
-    /// Adds rows for what is going on at the end of the run.
+    /// Adds rows for whatever is going on at the end of the run.
     fn add_unfinished(&self, _flows: &View<'_>, _records: &mut Records) {}
 
-    /// Tables of its own, beyond those of [`Records`]. Applications may share a table's name; their
-    /// rows then follow one another, and the columns have to be the same. The plan, without applications and paths, has the names of
-    /// links and nodes.
+    /// Returns tables of its own, beyond those of [`Records`]. Applications may share a table's
+    /// name if the columns are the same; their rows are then concatenated. The plan has the names
+    /// of links and nodes, but no applications and paths.
     fn tables(&self, _plan: &Plan) -> Vec<Table> {
         Vec::new()
     }
 }
 
-/// The settings of a kind of application, as a plan holds them.
+/// The settings of a kind of application, as they stand in a plan.
 pub(crate) trait Settings {
-    /// Whether an application can live by this plan; gives the number of flows that it sets up.
+    /// Checks whether an application can work with this plan. Returns the number of flows that it
+    /// sets up.
     ///
     /// # Errors
     ///
-    /// What is wrong, in one line that begins with the setting.
+    /// Returns what is wrong, in one line that begins with the setting.
     fn check(&self, plan: &Plan) -> Result<usize, String>;
 
-    /// The paths that it sends along, each with the shortest packet.
+    /// Returns the paths along which it sends, each with the shortest packet.
     fn uses(&self, plan: &Plan) -> Vec<Use>;
 
-    /// DNS queries that it may ask.
+    /// Returns the number of DNS queries that it may ask.
     fn queries(&self) -> u64 {
         0
     }
 
-    /// The application itself.
+    /// Creates the application.
     fn build(self, name: &str) -> Box<dyn Application>;
 }
 
-/// An end of a connection, as applications call it.
+/// An end of a connection, as applications refer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Socket {
     /// Twice the flow, plus one for its second end.
@@ -139,35 +141,35 @@ impl Socket {
         self.end / 2
     }
 
-    /// 0 for the flow's first end, 1 for its second.
+    /// Returns 0 for the flow's first end, 1 for its second.
     pub(crate) const fn side(self) -> usize {
         self.end as usize % 2
     }
 
-    /// The other end of the connection.
+    /// Returns the other end of the connection.
     #[must_use]
     pub const fn other(self) -> Self {
         Self { end: self.end ^ 1, generation: self.generation }
     }
 }
 
-/// What an application sends: so many bytes, and what both ends know of them.
+/// A message of an application: a number of bytes, and what both ends know about them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Payload bytes.
+    /// The payload in bytes.
     pub bytes: u32,
     /// The sender's number for it.
     pub tag: u32,
-    /// What else the bytes say; the applications give it its meaning.
+    /// Further content. The applications define what it means.
     pub notes: [u32; 2],
 }
 
-/// A datagram that has come, or was lost.
+/// A datagram that has arrived or was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Where it belongs.
+    /// The association it belongs to.
     pub association: Association,
-    /// The socket of the first end: it sent the datagram, or is to get it.
+    /// The socket at the first end that sent the datagram or should receive it.
     pub socket: u32,
     /// Whether it goes from the second end to the first, as a server's answer does.
     pub goes_back: bool,
@@ -178,7 +180,7 @@ pub struct Datagram {
 /// Where and why a datagram was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// An index into the plan's links.
+    /// The link: an index into the plan's links.
     pub link: u32,
     /// Why.
     pub reason: LossReason,
@@ -186,7 +188,7 @@ pub struct Lost {
 
 pub use crate::network::{LossReason, Objection, Sent};
 
-/// How a direction, or all of a connection, came to its end.
+/// How one direction, or the whole of a connection, ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// The other end has sent its last byte and a FIN.
@@ -201,17 +203,17 @@ pub enum Closed {
     TimedOut,
 }
 
-/// Whether every application is done.
+/// Returns whether every application is done.
 pub(crate) fn all_done(applications: &[Box<dyn Application>]) -> bool {
     applications.iter().all(|application| application.is_done())
 }
 
-/// The least progress of the applications that have an end, 0 to 1.
+/// Returns the least progress of the applications whose work has an end, 0 to 1.
 pub(crate) fn progress(applications: &[Box<dyn Application>]) -> f64 {
     applications.iter().filter_map(|application| application.progress()).fold(1.0, f64::min)
 }
 
-/// Whether this is a moment of the run; `Time::MAX` stands for never.
+/// Returns whether this is a time of the run; `Time::MAX` stands for never.
 pub(crate) fn is_moment(at: Time) -> bool {
     at < Time::MAX
 }
@@ -229,7 +231,7 @@ macro_rules! kinds {
         #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum Kind {
             $($(#[doc = $doc])+ $name($settings),)+
-            /// One that is not ours; it has no form in a plan that is written down.
+            /// One from outside this crate. It cannot appear in a written plan.
             #[cfg_attr(feature = "serde", serde(skip))]
             Custom(Custom),
         }
@@ -255,15 +257,15 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Data without end.
+    /// Endless data.
     Bulk(bulk::Bulk),
-    /// Bursts, with idle times between them: `on-off`, `once` and `ftp` of the scenario language.
+    /// Bursts with idle times between them: `on-off`, `once` and `ftp` of the scenario language.
     OnOff(on_off::OnOff),
     /// Resolver workers in a closed loop.
     DnsClient(dns::client::Client),
     /// A DNS server.
     DnsServer(dns::server::Server),
-    /// Datagrams at a rate.
+    /// Datagrams at a given rate.
     Udp(udp::Udp),
     /// Datagrams at listed times.
     Trace(trace::Trace),
@@ -271,7 +273,7 @@ kinds! {
     Ping(ping::Ping),
     /// Telephone calls.
     Voip(voip::Voip),
-    /// A server of as many bytes as it is asked for.
+    /// A server that returns as many bytes as it is asked for.
     Responder(responder::Responder),
     /// A client that asks many servers at once.
     Incast(incast::Incast),

@@ -1,5 +1,5 @@
-//! Bursts, one after the other: an idle time lies between the acknowledgement of a burst's last byte
-//! and the start of the next burst.
+//! Bursts, one after the other. The next burst starts an idle time after the last byte of the
+//! previous one was acknowledged.
 
 use narrows_units::{Bytes, Span, Time};
 
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::record::{BurstRow, Records};
 
-/// Settings of a group of connections that send bursts.
+/// The settings of a group of connections that send bursts.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -20,16 +20,16 @@ use crate::record::{BurstRow, Records};
 pub struct OnOff {
     /// The connections.
     pub connections: Vec<Connection>,
-    /// Bytes of a burst.
+    /// The bytes of a burst.
     pub burst: Draw<Bytes>,
     /// The idle time.
     pub idle: Draw<Span>,
-    /// Bursts after which a connection closes; `None`: it stays open.
+    /// The number of bursts after which a connection closes; `None`: it stays open.
     pub bursts: Option<u32>,
 }
 
 impl OnOff {
-    /// Connections that send so many bytes each, and close.
+    /// Creates connections that send this many bytes each, and close.
     pub fn once(connections: Vec<Connection>, bytes: Bytes) -> Self {
         let (burst, idle) = (Draw::Constant(bytes), Draw::Constant(Span::ZERO));
         Self { connections, burst, idle, bursts: Some(1) }
@@ -68,7 +68,7 @@ impl Settings for OnOff {
 
 #[derive(Debug)]
 struct Senders {
-    /// Until they are set up.
+    /// The connections, until they are set up.
     connections: Vec<Connection>,
     burst: Draw<Bytes>,
     idle: Draw<Span>,
@@ -81,12 +81,12 @@ struct Senders {
 #[derive(Debug)]
 struct Sender {
     random: Random,
-    /// Bytes of the burst that is going on.
+    /// The bytes of the current burst.
     bytes: u64,
     started_at: Time,
-    /// Retransmissions before this burst.
+    /// The retransmissions before this burst.
     retransmitted_before: u32,
-    /// Bursts begun.
+    /// The bursts begun.
     begun: u32,
     state: State,
 }
@@ -99,7 +99,7 @@ enum State {
     Sending,
     /// A burst is not yet acknowledged, and it is the last.
     SendingLast,
-    /// No other burst will be.
+    /// No further burst will follow.
     Finished,
 }
 
@@ -140,7 +140,7 @@ impl Application for Senders {
         if sender.state == State::Sending {
             sender.state = State::Idle;
             let next = host.now() + self.idle.next(&mut sender.random, sender.begun - 1);
-            // The next burst would begin after the last moment that time can count.
+            // Otherwise the next burst would begin after the last time that can be represented.
             if is_moment(next) {
                 host.wake(next, Group::token(number, Timer::Go));
             }
@@ -188,7 +188,7 @@ impl Senders {
         }
     }
 
-    /// The burst that a connection is in the middle of.
+    /// Returns the row of a connection's current burst.
     fn row(&self, number: u32, retransmitted: u32) -> BurstRow {
         let sender = &self.senders[number as usize];
         BurstRow {

@@ -1,32 +1,37 @@
-//! Web pages: browsers that fetch the objects of a page, some of which are known only when others
-//! have come. A load of a page is a row of the table `pages`, an object of it one of `objects`.
+//! Web pages: browsers that fetch the objects of a page, some of which become known only when
+//! others have arrived. Each load of a page is a row of the table `pages`, and each of its objects
+//! a row of `objects`.
 //!
-//! A browser asks for an object when all that it depends on have come, and some time for parsing
-//! them has passed. It has so many connections to each server, and so many requests at a time on
-//! each: six and one as HTTP/1.1 is used, one and a hundred for HTTP/2 (RFC 9113, 6.5.2). Requests
-//! that find no room wait in order, and each goes out on the connection that is free first. A
-//! connection is opened when a request waits and there may be one more. A load begins without
-//! connections and closes its own: nobody has visited the page before.
+//! A browser asks for an object some time after everything that it depends on has arrived; it needs
+//! that time for parsing. The connections to each server and the concurrent requests on each
+//! connection are limited: usually six and one for HTTP/1.1, one and a hundred for HTTP/2 (RFC
+//! 9113, 6.5.2). Requests that find no room wait in order, and each uses the connection that is
+//! free first. A new connection is opened if a request waits and the limit allows. Each load starts
+//! without connections and closes its own, as on a first visit.
 //!
-//! Left out: the look-up of the server's address, TLS (its round trips delay the first request of
-//! each connection), priorities (objects are asked for in the page's order), and caches. A
-//! connection that fails fails the page.
+//! Not modelled: the look-up of the server's address, priorities (objects are requested in the
+//! page's order), and caches. A connection that fails fails the page.
+
+mod tables;
 
 use std::collections::VecDeque;
 
 use narrows_units::{Bytes, Span, Time};
 
+use self::tables::{ObjectRow, PageRow};
 use super::dns::slab::Slab;
 use super::incast::Way;
 use super::responder::{length, request};
+use super::secure::{SecureClient, SecureServer};
 use super::streams::MOST_ROWS;
 use super::{Application, Closed, Dial, Draw, Host, Message, Settings, Socket, Use, is_moment};
 use crate::maybe_time::MaybeTime;
 use crate::plan::{Kind, Plan};
 use crate::random::Random;
-use crate::table::{Table, columns};
+use crate::table::Table;
+use crate::transport::quic;
 
-/// Settings of a group of browsers.
+/// The settings of a group of browsers.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -35,30 +40,33 @@ use crate::table::{Table, columns};
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Page {
-    /// Who answers: an index into the plan's applications.
+    /// The application that answers: an index into the plan's applications.
     pub responder: usize,
-    /// The way to each server of the page, and back.
+    /// The paths to each server of the page, and back.
     pub servers: Vec<Way>,
-    /// Settings of the browsers' ends: an index into the plan's `tcp`.
+    /// The settings of the browsers' ends: an index into the plan's `tcp`.
     pub tcp: usize,
-    /// Browsers, each of which loads the page again and again.
+    /// The number of browsers, each of which loads the page again and again.
     pub browsers: u32,
     /// When the first browser starts.
     pub start: Time,
     /// Browsers start at random times within this span after `start`.
     pub spread: Span,
-    /// Loads of each browser.
+    /// The number of loads of each browser.
     pub loads: u32,
-    /// Time from the end of a load to the next.
+    /// The time from the end of a load to the next.
     pub pause: Draw<Span>,
-    /// Connections to each server at a time.
+    /// The number of concurrent connections to each server.
     pub connections: u32,
-    /// Requests at a time on a connection.
+    /// The number of concurrent requests on a connection.
     pub streams: u32,
-    /// Bytes of a request.
+    /// The bytes of a request.
     pub request: u32,
-    /// What the page consists of; the first is the page itself.
+    /// The objects of the page. The first is the page itself.
     pub objects: Vec<Object>,
+    /// How the browsers encrypt, over TCP or QUIC; `None`: they do not.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub secure: Option<SecureClient>,
 }
 
 /// An object of a page.
@@ -70,15 +78,15 @@ pub struct Page {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Object {
-    /// Its name, for the table.
+    /// Its name in the table.
     pub name: String,
-    /// Which of the page's servers has it.
+    /// The index of the page's server that has it.
     pub server: usize,
-    /// Its length; a list gives one for each load.
+    /// Its length. A list has one entry for each load.
     pub bytes: Draw<Bytes>,
-    /// Objects that must have come before it is asked for: earlier ones of the page.
+    /// Objects that must have arrived before it is requested: earlier ones of the page.
     pub after: Vec<usize>,
-    /// Time from the last of them to the request.
+    /// The time from the arrival of the last of them to the request.
     pub wait: Span,
 }
 
@@ -90,6 +98,11 @@ impl Settings for Page {
         }
         if self.tcp >= plan.tcp.len() {
             return Err("tcp: no such settings".into());
+        }
+        if let Some(secure) = &self.secure {
+            let ways = self.servers.iter().flat_map(|way| [way.there, way.back]);
+            let server = self.secure_server(plan);
+            secure.check(plan, server, ways).map_err(|why| format!("secure: {why}"))?;
         }
         if self.connections == 0 || self.streams == 0 || self.request == 0 {
             return Err("connections, streams, request: must be at least one".into());
@@ -116,7 +129,7 @@ impl Settings for Page {
         if u64::from(self.browsers) * (self.objects.len() as u64 + 1) > u64::from(u32::MAX) {
             return Err("browsers: too many for so many objects".into());
         }
-        // Those of the load before may still be closing.
+        // The connections of the previous load may still be closing.
         let each = 2 * (self.connections as usize).min(self.objects.len()) * self.servers.len();
         Ok(each.saturating_mul(self.browsers as usize))
     }
@@ -144,39 +157,54 @@ impl Settings for Page {
     }
 }
 
+impl Page {
+    /// Returns how its servers encrypt, if they do.
+    fn secure_server<'a>(&self, plan: &'a Plan) -> Option<&'a SecureServer> {
+        match &plan.applications[self.responder].kind {
+            Kind::Responder(responder) => responder.secure.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the QUIC settings of its browsers, if they use QUIC.
+    pub(crate) fn quic(&self) -> Option<&quic::Config> {
+        self.secure.as_ref()?.quic.as_ref()
+    }
+}
+
 #[derive(Debug)]
 struct Browsers {
     name: String,
     settings: Page,
-    /// For each object, those that depend on it.
+    /// For each object: those that depend on it.
     needed_by: Vec<Vec<u32>>,
     browsers: Vec<Browser>,
     connections: Slab<Connection>,
     pages: Vec<PageRow>,
-    /// Of all pages, one page's after the other's.
+    /// The objects of all pages, page by page.
     objects: Vec<ObjectRow>,
 }
 
 #[derive(Debug)]
 struct Browser {
     random: Random,
-    /// Loads begun.
+    /// The loads begun.
     begun: u32,
-    /// The row of the load that is going on.
+    /// The row of the current load.
     page: Option<u32>,
-    /// Objects that have not come.
+    /// The number of objects that have not arrived.
     missing: u32,
-    /// For each object, how many of those that it depends on have not come.
+    /// For each object: how many of those that it depends on have not arrived.
     blocked: Vec<u32>,
     servers: Vec<Pool>,
 }
 
-/// What a browser has of a server.
+/// A browser's connections to one server.
 #[derive(Clone, Debug, Default)]
 struct Pool {
-    /// Requests that found no room.
+    /// Requests that wait for room.
     waiting: VecDeque<u32>,
-    /// Numbers of connections.
+    /// The numbers of its connections.
     connections: Vec<u32>,
 }
 
@@ -185,32 +213,10 @@ struct Connection {
     socket: Socket,
     browser: u32,
     server: u32,
+    /// Whether requests may be written: the connection is established, or they leave as early data.
     established: bool,
-    /// Requests without an answer.
+    /// The number of unanswered requests.
     asked: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct PageRow {
-    browser: u32,
-    load: u32,
-    start: Time,
-    /// When its first object had come.
-    first: MaybeTime,
-    end: MaybeTime,
-    bytes: u64,
-    connections: u32,
-    failed: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct ObjectRow {
-    page: u32,
-    bytes: u32,
-    /// When it was known and its wait was over.
-    ready: MaybeTime,
-    asked: MaybeTime,
-    end: MaybeTime,
 }
 
 impl Application for Browsers {
@@ -240,7 +246,7 @@ impl Application for Browsers {
         match what.checked_sub(1) {
             None => self.begin(host, number),
             Some(object) => {
-                // A timer of a load that has failed is nothing to this one.
+                // A timer of a load that has failed does not concern this one.
                 let row = self.row(number, object);
                 if row.is_some_and(|row| {
                     let row = &self.objects[row];
@@ -268,7 +274,7 @@ impl Application for Browsers {
 
     fn closed(&mut self, host: &mut Host<'_>, socket: Socket, _how: Closed) {
         let Some((number, connection)) = self.connection(host, socket) else { return };
-        // The responder never closes first: it failed, and the page with it.
+        // The responder never closes first, so the connection failed, and the page with it.
         let browser = connection.browser;
         self.connections.take(number);
         if let Some(page) = self.browsers[browser as usize].page {
@@ -283,7 +289,7 @@ impl Application for Browsers {
 }
 
 impl Browsers {
-    /// A browser begins a load: it wants whatever depends on nothing.
+    /// Starts a load: the browser wants all objects that depend on nothing.
     fn begin(&mut self, host: &mut Host<'_>, number: u32) {
         let settings = &self.settings;
         let browser = &mut self.browsers[number as usize];
@@ -317,7 +323,7 @@ impl Browsers {
         }
     }
 
-    /// All that an object depends on have come: it is asked for after its wait.
+    /// Asks for an object after its wait, because everything that it depends on has arrived.
     fn free(&mut self, host: &mut Host<'_>, number: u32, object: u32) {
         let at = host.now() + self.settings.objects[object as usize].wait;
         let Some(row) = self.row(number, object) else { return };
@@ -329,7 +335,7 @@ impl Browsers {
         }
     }
 
-    /// A request goes out on a connection that has room, or waits for one.
+    /// Sends a request on a connection that has room, or queues it.
     fn want(&mut self, host: &mut Host<'_>, number: u32, object: u32) {
         let settings = &self.settings;
         let server = settings.objects[object as usize].server;
@@ -359,27 +365,38 @@ impl Browsers {
                 there: settings.servers[server].there,
                 back: settings.servers[server].back,
                 server: settings.responder,
-                port: PORT,
+                port: if settings.secure.is_some() { SECURE_PORT } else { PORT },
                 tcp: settings.tcp,
                 number: connection,
                 dns: false,
             };
-            let socket = host.open(&dial, &mut browser.random);
+            // Each browser has its own sessions with each server.
+            let jar =
+                number.wrapping_mul(settings.servers.len() as u32).wrapping_add(server as u32);
+            let random = &mut browser.random;
+            let socket = match &settings.secure {
+                Some(secure) => secure.open(host, &dial, jar, random),
+                None => host.open(&dial, random),
+            };
+            let early = settings.secure.is_some() && host.takes_early_data(socket);
             pool.connections.push(connection);
             self.connections.put(Connection {
                 socket,
                 browser: number,
                 server: server as u32,
-                established: false,
+                established: early,
                 asked: 0,
             });
             if let Some(page) = browser.page {
                 self.pages[page as usize].connections += 1;
             }
+            if early {
+                self.fill(host, connection);
+            }
         }
     }
 
-    /// Sends requests that wait, as many as a connection has room for.
+    /// Sends waiting requests, as many as a connection has room for.
     fn fill(&mut self, host: &mut Host<'_>, number: u32) {
         let Some(connection) = self.connections.get_mut(number) else { return };
         let browser = &mut self.browsers[connection.browser as usize];
@@ -397,7 +414,7 @@ impl Browsers {
         }
     }
 
-    /// An object has come.
+    /// Takes an object that has arrived.
     fn take(&mut self, host: &mut Host<'_>, number: u32, answer: Message) {
         let object = answer.tag;
         let Some(row) = self.row(number, object) else { return };
@@ -426,7 +443,7 @@ impl Browsers {
         }
     }
 
-    /// A load is over, one way or the other.
+    /// Ends a load, successful or not.
     fn end(&mut self, host: &mut Host<'_>, number: u32) {
         let browser = &mut self.browsers[number as usize];
         browser.page = None;
@@ -450,63 +467,27 @@ impl Browsers {
         }
     }
 
-    /// The connection of a socket, with its number; `None`: it was closed here before.
+    /// Returns the connection of a socket, with its number, or `None` if this end has closed it.
     fn connection(&mut self, host: &Host<'_>, socket: Socket) -> Option<(u32, &mut Connection)> {
         let number = host.number(socket);
         let connection = self.connections.get_mut(number)?;
         (connection.socket == socket).then_some((number, connection))
     }
 
-    /// The row of an object in the load that a browser is at.
+    /// Returns the row of an object in a browser's current load.
     fn row(&self, number: u32, object: u32) -> Option<usize> {
         let page = self.browsers[number as usize].page?;
         Some(page as usize * self.settings.objects.len() + object as usize)
     }
 
-    /// The number of a browser's timer: for its next load, or for an object.
+    /// Returns the number of a browser's timer: for its next load, or for an object.
     fn token(&self, number: u32, object: Option<u32>) -> u32 {
         let each = self.settings.objects.len() as u32 + 1;
         number * each + object.map_or(0, |object| object + 1)
     }
-
-    fn page_table(&self) -> Table {
-        let rows = &self.pages;
-        let columns = columns!(rows,
-            "group": Text = |_| self.name.clone(),
-            "browser": U32 = |row| row.browser,
-            "load": U32 = |row| row.load,
-            "start_s": F64 = |row| row.start.as_secs_f64(),
-            "first_s": F64 = |row| seconds(row.first),
-            "end_s": F64 = |row| seconds(row.end),
-            "failed": Bool = |row| row.failed,
-            "bytes": U64 = |row| row.bytes,
-            "connections": U32 = |row| row.connections,
-        );
-        Table { name: "pages", columns }
-    }
-
-    fn object_table(&self) -> Table {
-        let objects = &self.settings.objects;
-        let rows: Vec<_> = self.objects.iter().zip(objects.iter().cycle()).collect();
-        let page = |row: &ObjectRow| &self.pages[row.page as usize];
-        let columns = columns!(rows,
-            "group": Text = |_| self.name.clone(),
-            "browser": U32 = |(row, _)| page(row).browser,
-            "load": U32 = |(row, _)| page(row).load,
-            "object": Text = |(_, object)| object.name.clone(),
-            "bytes": U64 = |(row, _)| u64::from(row.bytes),
-            "ready_s": F64 = |(row, _)| seconds(row.ready),
-            "asked_s": F64 = |(row, _)| seconds(row.asked),
-            "end_s": F64 = |(row, _)| seconds(row.end),
-        );
-        Table { name: "objects", columns }
-    }
-}
-
-/// Seconds, NaN for "never".
-fn seconds(at: MaybeTime) -> f64 {
-    at.get().map_or(f64::NAN, Time::as_secs_f64)
 }
 
 /// The servers' port: HTTP's.
 const PORT: u16 = 80;
+/// The servers' port with TLS, over TCP or QUIC.
+const SECURE_PORT: u16 = 443;

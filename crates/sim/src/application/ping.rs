@@ -1,11 +1,11 @@
-//! Probes along any path, each answered at once by a packet of the same size: a row of the table
-//! `pings` a probe.
+//! Probes along any path, each answered at once by a packet of the same size. Each probe is a row
+//! of the table `pings`.
 //!
-//! As ping(8) does with ICMP, one probe after the other at a fixed interval, whether answers come
-//! or not; or at random times (a Poisson process), which see a queue as it is on average over time
-//! (Wolff, "Poisson arrivals see time averages", Operations Research 30(2), 1982; RFC 2330, 11.1).
-//! Probes and answers are datagrams of the same length as ICMP's would be; no queue discipline here
-//! tells the two protocols apart.
+//! Like ping(8) with ICMP, probes follow each other at a fixed interval, whether answers come or
+//! not. Or they leave at random times (a Poisson process) and so see a queue as it is on average
+//! over time (Wolff, "Poisson arrivals see time averages", Operations Research 30(2), 1982; RFC
+//! 2330, 11.1). Probes and answers are datagrams as long as ICMP's would be; no queue discipline
+//! here tells the two protocols apart.
 
 use narrows_units::{Span, Time};
 
@@ -16,7 +16,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::table::{Table, columns};
 
-/// Settings of a group of probers.
+/// The settings of a group of probers.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -25,15 +25,15 @@ use crate::table::{Table, columns};
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ping {
-    /// From where to where.
+    /// Their paths, there and back.
     pub streams: Vec<Stream>,
-    /// IP packet length of probes and answers.
+    /// The IP packet length of probes and answers.
     pub packet_bytes: u16,
-    /// Time between probes, or its mean.
+    /// The time between probes, or its mean.
     pub interval: Span,
     /// Whether the time between probes is always the same.
     pub spacing: Spacing,
-    /// Probes of each; `None`: no end.
+    /// The number of probes of each; `None`: no end.
     pub probes: Option<u32>,
 }
 
@@ -99,7 +99,7 @@ struct Prober {
     stop: Option<Time>,
     /// Probes sent.
     sent: u32,
-    /// Probes come later than the start.
+    /// Whether it waits for a probe's time, no longer for its start.
     begun: bool,
 }
 
@@ -113,11 +113,11 @@ struct Probe {
 
 #[derive(Clone, Copy, Debug)]
 enum Fate {
-    /// On its way there.
+    /// It is on its way there.
     Pending,
-    /// On its way back, after so long.
+    /// It is on its way back. It took this long to get there.
     There(Span),
-    /// Times there, and there and back.
+    /// The times to get there, and there and back.
     Answered(Span, Span),
     ProbeLost(Lost),
     AnswerLost(Span, Lost),
@@ -159,7 +159,7 @@ impl Application for Probers {
             host.send_datagram(prober.association, self.first_socket + number, false, &message);
         }
         let next = match self.settings.spacing {
-            // From the start, so that no rounding adds up.
+            // Counted from the start, so that rounding errors do not add up.
             Spacing::Even => prober.start + self.settings.interval * u64::from(prober.sent),
             Spacing::Poisson => host.now() + prober.random.exponential(self.settings.interval),
         };
@@ -218,7 +218,7 @@ impl Application for Probers {
 }
 
 impl Fate {
-    /// As the table `pings` has it.
+    /// Returns its name in the table `pings`.
     const fn name(self) -> &'static str {
         match self {
             Self::Pending | Self::There(_) => "pending",
@@ -228,7 +228,7 @@ impl Fate {
         }
     }
 
-    /// How long the probe was on its way there.
+    /// Returns how long the probe took to get there.
     const fn there(self) -> Option<Span> {
         match self {
             Self::There(there) | Self::Answered(there, _) | Self::AnswerLost(there, _) => {
@@ -246,5 +246,5 @@ impl Fate {
     }
 }
 
-/// The answering end's port: echo's (RFC 862).
+/// The port of the answering end: echo's (RFC 862).
 const PORT: u16 = 7;

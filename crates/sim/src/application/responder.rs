@@ -1,21 +1,22 @@
-//! A server that answers each request with as many bytes as the request asks for: the other end of
-//! `incast` and `page`.
+//! A server that answers each request with as many bytes as it asks for: the other end of `incast`
+//! and `page`.
 //!
-//! It accepts every connection at once and answers on it after its service time, in the order in
-//! which answers are ready. An answer is written whole, so that those of one connection follow one
-//! another and do not mix: HTTP/1.1 demands it, and RFC 9218, section 10, recommends it to HTTP/2
-//! servers for answers of the same urgency that are of no use in parts. It never closes first.
+//! It accepts every connection at once. It answers after its service time, in the order in which
+//! answers are ready. An answer is written as a whole, so the answers on one connection follow each
+//! other and do not mix. HTTP/1.1 demands this, and RFC 9218, section 10, recommends it to HTTP/2
+//! servers for answers of equal urgency that are useless in parts. It never closes first.
 //!
-//! One responder answers at all hosts that some client's paths lead to.
+//! One responder answers at all hosts to which some client's paths lead.
 
 use narrows_units::Span;
 
 use super::dns::slab::Slab;
+use super::secure::SecureServer;
 use super::{Application, Closed, Draw, Host, Message, Settings, Socket, Use};
 use crate::plan::Plan;
 use crate::random::Random;
 
-/// Settings of a responder.
+/// The settings of a responder.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -24,21 +25,24 @@ use crate::random::Random;
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Responder {
-    /// Settings of its ends: an index into the plan's `tcp`.
+    /// The settings of its ends: an index into the plan's `tcp`.
     pub tcp: usize,
-    /// Time from a request's arrival to its answer.
+    /// The time from a request's arrival to its answer.
     pub service: Draw<Span>,
+    /// How it encrypts if clients do; `None`: it cannot.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub secure: Option<SecureServer>,
 }
 
-/// A request for so many bytes; `tag` is the asker's, and is the answer's too.
+/// Creates a request for `answer` bytes. `tag` belongs to the client; the answer has the same.
 pub(crate) fn request(bytes: u32, answer: u32, tag: u32) -> Message {
     Message { bytes, tag, notes: [answer, 0] }
 }
 
-/// The longest answer, for which a message has room with its headers: a gigabyte.
+/// The longest answer, a gigabyte: a message has room for it and its headers.
 pub(crate) const LONGEST: u64 = 1_000_000_000;
 
-/// An answer's length as it was drawn, within what a message can have.
+/// Limits an answer's drawn length to what a message can hold.
 pub(crate) fn length(drawn: u64) -> u32 {
     drawn.clamp(1, LONGEST) as u32
 }
@@ -49,12 +53,15 @@ impl Settings for Responder {
             return Err("tcp: no such settings".into());
         }
         self.service.check().map_err(|why| format!("service: {why}"))?;
+        if let Some(secure) = &self.secure {
+            secure.check().map_err(|why| format!("secure: {why}"))?;
+        }
         // The clients open the connections.
         Ok(0)
     }
 
     fn uses(&self, _plan: &Plan) -> Vec<Use> {
-        // The clients name the ways of both directions.
+        // The clients name the paths of both directions.
         Vec::new()
     }
 
@@ -74,9 +81,9 @@ struct Responding {
     name: String,
     settings: Responder,
     random: Option<Random>,
-    /// Requests that have come.
+    /// The number of requests that have arrived.
     asked: u32,
-    /// Answers that are being prepared; a timer's number is its answer's.
+    /// Answers in preparation. A timer has the number of its answer.
     answers: Slab<(Socket, Message)>,
 }
 
@@ -84,6 +91,9 @@ impl Application for Responding {
     fn start(&mut self, host: &mut Host<'_>) {
         self.random = Some(host.random(&format!("{}/service", self.name)));
         host.listen(self.settings.tcp, BACKLOG);
+        if let Some(secure) = &self.settings.secure {
+            secure.serve(host);
+        }
     }
 
     fn arrived(&mut self, host: &mut Host<'_>) {

@@ -1,10 +1,10 @@
-//! Streams of datagrams, and what their receivers measure of them: the table `streams`.
+//! Streams of datagrams, and what their receivers measure: the table `streams`.
 //!
-//! A row is a period of a stream. It counts packets by the time at which they were *sent*, so that
-//! what was sent is what was received, lost, or still under way. Jitter is the interarrival jitter
-//! of RTP (RFC 3550, 6.4.1 and A.8), without RTP's clock of whole samples; it goes on from row to
-//! row. A packet is out of order if one with a higher number came before it (RFC 4737, 3.3: Type-P-
-//! Reordered).
+//! Each row covers one period of a stream. It counts packets by the time at which they were *sent*,
+//! so every packet sent is either received, lost, or still under way. Jitter is the interarrival
+//! jitter of RTP (RFC 3550, 6.4.1 and A.8) without RTP's clock of whole samples; it carries over
+//! from row to row. A packet is out of order if one with a higher number arrived before it (RFC
+//! 4737, 3.3: Type-P-Reordered).
 
 use narrows_units::{Span, Time};
 
@@ -23,25 +23,25 @@ use crate::table::{Table, columns};
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stream {
-    /// Its name, unique; its random stream is derived from it.
+    /// Its unique name. Its random stream is derived from it.
     pub name: String,
-    /// The way from the sender to the receiver: an index into the plan's paths.
+    /// The path from the sender to the receiver: an index into the plan's paths.
     pub there: usize,
-    /// The way back: an index into the plan's paths.
+    /// The path back: an index into the plan's paths.
     pub back: usize,
-    /// When its application begins.
+    /// When its application starts.
     pub start: Time,
-    /// Nothing is sent from then on; `None`: it goes on to the end of the run.
+    /// When its application stops; `None`: at the end of the run.
     pub stop: Option<Time>,
 }
 
-/// IPv4 and UDP.
+/// The IPv4 and UDP headers.
 pub(crate) const HEADERS: u16 = IP_HEADER + UDP_HEADER;
 
-/// Rows that a group may leave.
+/// The most rows of a group.
 pub(crate) const MOST_ROWS: u64 = 10_000_000;
 
-/// Whether all streams of a group are possible; their number.
+/// Checks that all streams of a group are possible. Returns their number.
 pub(crate) fn check(streams: &[Stream], plan: &Plan) -> Result<usize, String> {
     for stream in streams {
         check_one(stream, plan).map_err(|why| format!("{}: {why}", stream.name))?;
@@ -60,7 +60,7 @@ fn check_one(stream: &Stream, plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the rows of a group's streams can be held.
+/// Checks that the tables can hold the rows of a group's streams.
 pub(crate) fn check_period(streams: &[Stream], period: Span, plan: &Plan) -> Result<(), String> {
     if period == Span::ZERO {
         return Err("period: must be above zero".into());
@@ -72,7 +72,7 @@ pub(crate) fn check_period(streams: &[Stream], period: Span, plan: &Plan) -> Res
     Ok(())
 }
 
-/// How often a period begins in the lives of a group's streams, in all.
+/// Returns how often a period begins while a group's streams last, in all.
 pub(crate) fn periods(streams: &[Stream], period: Span, plan: &Plan) -> u64 {
     let of_one = |stream: &Stream| {
         let end = stream.stop.map_or(plan.end, |stop| stop.min(plan.end));
@@ -81,7 +81,7 @@ pub(crate) fn periods(streams: &[Stream], period: Span, plan: &Plan) -> u64 {
     streams.iter().map(of_one).fold(0, u64::saturating_add)
 }
 
-/// The streams of a group, set up, with what is measured of each.
+/// The streams of a group with their measurements.
 #[derive(Debug)]
 pub(crate) struct Streams {
     group: String,
@@ -96,15 +96,15 @@ struct Measured {
     association: Association,
     start: Time,
     stop: Option<Time>,
-    /// Packets sent.
+    /// The number of packets sent.
     sent: u32,
-    /// The number that is expected next: one above the highest that has come.
+    /// The number expected next: one above the highest that has arrived.
     expected: u32,
     jitter: Jitter,
     rows: Vec<Row>,
 }
 
-/// A period of a stream: what became of the packets that were sent in it.
+/// A period of a stream: what became of the packets sent in it.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     /// The number of the period.
@@ -124,13 +124,17 @@ struct Row {
 /// Interarrival jitter (RFC 3550, A.8).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Jitter {
-    /// The transit time of the packet before.
+    /// The transit time of the previous packet.
     before: Option<Span>,
     seconds: f64,
 }
 
 impl Jitter {
-    /// A packet came that was so long under way.
+    pub(crate) const fn new() -> Self {
+        Self { before: None, seconds: 0.0 }
+    }
+
+    /// Adds a packet that took `delay`.
     pub(crate) fn add(&mut self, delay: Span) {
         if let Some(before) = self.before {
             let difference = (delay.as_secs_f64() - before.as_secs_f64()).abs();
@@ -139,20 +143,20 @@ impl Jitter {
         self.before = Some(delay);
     }
 
-    /// In seconds; zero until two packets have come.
+    /// Returns the jitter in seconds; zero until two packets have arrived.
     pub(crate) const fn seconds(&self) -> f64 {
         self.seconds
     }
 }
 
 impl Streams {
-    /// `period`: of a row.
+    /// Creates an empty group. `period` is the time that a row covers.
     pub(crate) const fn new(group: String, period: Span) -> Self {
         Self { group, period, first_socket: 0, streams: Vec::new() }
     }
 
-    /// Sets up all streams, and wakes each when it begins, with its number. Gives each one's random
-    /// numbers to `keep`.
+    /// Sets up all streams, and wakes each at its start, with its number. Passes the random numbers
+    /// of each to `keep`.
     pub(crate) fn set_up(
         &mut self,
         host: &mut Host<'_>,
@@ -176,22 +180,22 @@ impl Streams {
         }
     }
 
-    /// When a stream begins.
+    /// Returns when a stream starts.
     pub(crate) fn start(&self, number: u32) -> Time {
         self.streams[number as usize].start
     }
 
-    /// Packets that a stream has sent.
+    /// Returns the number of packets that a stream has sent.
     pub(crate) fn sent(&self, number: u32) -> u32 {
         self.streams[number as usize].sent
     }
 
-    /// Whether a stream may send at `at`.
+    /// Returns whether a stream may send at `at`.
     pub(crate) fn goes_on(&self, number: u32, at: Time) -> bool {
         is_moment(at) && self.streams[number as usize].stop.is_none_or(|stop| at < stop)
     }
 
-    /// Sends a stream's next packet: so many bytes of IP.
+    /// Sends a stream's next packet, `ip_bytes` long with its IP header.
     pub(crate) fn send(&mut self, host: &mut Host<'_>, number: u32, ip_bytes: u16) {
         let now = host.now();
         let stream = &mut self.streams[number as usize];
@@ -208,14 +212,14 @@ impl Streams {
         host.send_datagram(stream.association, self.first_socket + number, false, &message);
     }
 
-    /// A packet has come.
+    /// Takes a packet that has arrived.
     pub(crate) fn receive(&mut self, now: Time, datagram: &Datagram) {
         let stream = &mut self.streams[(datagram.socket - self.first_socket) as usize];
         let sent_at = join(datagram.message.notes);
         let delay = now.since(sent_at);
         stream.jitter.add(delay);
         let jitter = stream.jitter.seconds();
-        // Numbers go round after 2^32 packets, as RTP's do after 2^16 (RFC 3550, A.1).
+        // Numbers wrap around after 2^32 packets, as RTP's do after 2^16 (RFC 3550, A.1).
         let ahead = datagram.message.tag.wrapping_sub(stream.expected) as i32;
         if ahead >= 0 {
             stream.expected = datagram.message.tag.wrapping_add(1);
@@ -230,13 +234,13 @@ impl Streams {
         row.jitter = jitter;
     }
 
-    /// A packet was lost.
+    /// Notes that a packet was lost.
     pub(crate) fn lose(&mut self, datagram: &Datagram) {
         let stream = &mut self.streams[(datagram.socket - self.first_socket) as usize];
         stream.row_of(join(datagram.message.notes), self.period).lost += 1;
     }
 
-    /// The table `streams`.
+    /// Returns the table `streams`.
     pub(crate) fn table(&self) -> Table {
         let of_stream = |(number, stream): (usize, &'_ Measured)| {
             let (start, number) = (stream.start, number as u32);
@@ -268,7 +272,7 @@ impl Streams {
 }
 
 impl Measured {
-    /// The row of a packet that was sent at `at`.
+    /// Returns the row of a packet that was sent at `at`.
     fn row_of(&mut self, at: Time, period: Span) -> &mut Row {
         let number = (at.since(self.start).as_ps() / period.as_ps()) as u32;
         let index = self.rows.partition_point(|row| row.period < number);
@@ -294,7 +298,7 @@ impl Row {
     }
 }
 
-/// A flow of datagrams between two ends that one application owns.
+/// Creates a flow of datagrams between two ends that one application owns.
 pub(crate) fn associate(
     host: &mut Host<'_>,
     stream: &Stream,
@@ -312,13 +316,13 @@ pub(crate) fn associate(
     })
 }
 
-/// The moment that a packet was sent travels in it, as a message's two notes.
+/// Encodes the time at which a packet was sent in the two notes of its message.
 pub(crate) const fn split(at: Time) -> [u32; 2] {
     let ps = at.as_ps();
     [(ps >> 32) as u32, ps as u32]
 }
 
-/// The moment back from a message's notes.
+/// Decodes the time from a message's notes.
 pub(crate) const fn join(notes: [u32; 2]) -> Time {
     Time::from_ps((notes[0] as u64) << 32 | notes[1] as u64)
 }
@@ -330,8 +334,8 @@ const PORT: u16 = 5001;
 mod tests {
     use super::*;
 
-    /// Transit times of 10, 26, 10 and 10 ms: differences of 16, 16 and 0 ms, each with a weight of
-    /// one sixteenth (RFC 3550, 6.4.1).
+    /// Transit times of 10, 26, 10 and 10 ms have differences of 16, 16 and 0 ms, each with a
+    /// weight of one sixteenth (RFC 3550, 6.4.1).
     #[test]
     fn jitter_is_a_moving_average_of_differences() {
         let mut jitter = Jitter::default();

@@ -1,6 +1,6 @@
-//! Datagrams at listed times: a recorded trace is sent again, open loop.
+//! Datagrams at listed times: an open-loop replay of a recorded trace.
 //!
-//! Times and lengths are those of the list, whatever becomes of the packets: a trace of traffic
+//! Times and lengths are those of the list, whatever happens to the packets. A trace of traffic
 //! that reacts to losses, such as TCP's, does not react here (Floyd and Paxson, "Difficulties in
 //! simulating the Internet", IEEE/ACM ToN 9(4), 2001, section IV, on trace-driven sources).
 
@@ -11,7 +11,7 @@ use super::{Application, Datagram, Host, Lost, Settings, Use};
 use crate::plan::Plan;
 use crate::table::Table;
 
-/// Settings of a group of streams that all send the same list.
+/// The settings of a group of streams that all send the same list.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -22,11 +22,12 @@ use crate::table::Table;
 pub struct Trace {
     /// The streams.
     pub streams: Vec<Stream>,
-    /// Time after a stream's start, not falling, and IP packet length.
+    /// For each packet: the time after the stream's start, never decreasing, and the IP packet
+    /// length.
     pub packets: Vec<(Span, u16)>,
-    /// The list begins again after so long, which is not before its last packet; `None`: never.
+    /// The time after which the list starts again, not before its last packet; `None`: never.
     pub repeat_after: Option<Span>,
-    /// Time that a row of the table `streams` covers.
+    /// The time that a row of the table `streams` covers.
     pub period: Span,
 }
 
@@ -70,14 +71,14 @@ struct Senders {
     senders: Vec<Sender>,
 }
 
-/// How far a stream is.
+/// The position of a stream in the list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sender {
-    /// It waits for its first packet's time, no longer for its start.
+    /// Whether it has started and waits for its first packet's time.
     begun: bool,
-    /// The next packet on the list.
+    /// The index of the next packet on the list.
     next: usize,
-    /// When this pass through the list began, after the stream's start.
+    /// When the current pass through the list began, after the stream's start.
     pass: Span,
 }
 
@@ -116,7 +117,7 @@ impl Application for Senders {
 }
 
 impl Trace {
-    /// When the next packet of a stream is sent that began at `start`; `None`: it has sent all.
+    /// Returns when the next packet of a stream that began at `start` leaves; `None`: none is left.
     fn next(&self, sender: &mut Sender, start: Time) -> Option<Time> {
         if sender.next == self.packets.len() {
             sender.next = 0;

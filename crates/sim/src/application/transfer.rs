@@ -1,18 +1,19 @@
 //! Zone transfers: secondaries that fetch a zone from a DNS server over TCP (AXFR, RFC 5936). Each
 //! transfer is a row of the table `transfers`.
 //!
-//! A secondary opens a connection, asks for the zone, and closes when the last message has come. The
-//! zone comes in DNS messages of at most 65,535 bytes, each behind its length (RFC 1035, 4.2.2), and the
-//! first has the question (RFC 5936, 2.2). The server is one of `dns-server`: its limits, time-outs
-//! and service time hold for transfers too, and where it keeps no state before a query, transfers are
-//! for ordinary TCP, as behind narrows-gateway.
+//! A secondary opens a connection, asks for the zone, and closes when the last message has arrived.
+//! The zone comes in DNS messages of at most 65,535 bytes, each preceded by its length (RFC 1035,
+//! 4.2.2); the first repeats the question (RFC 5936, 2.2). The server is a `dns-server`, whose
+//! limits, time-outs and service time also hold for transfers. If it keeps no state before a query,
+//! ordinary TCP handles transfers, as behind narrows-gateway.
 //!
-//! A secondary fetches one zone at a time: a transfer that is due while another goes on waits for its
-//! end. One that failed is not tried again before the next is due.
+//! A secondary fetches one zone at a time: a transfer that is due while another is going on waits
+//! for that to end. A transfer that failed is not repeated before the next one is due.
 //!
-//! Left out: the query for the SOA record before it, IXFR, several zones over one connection, TSIG.
-//! The server writes the whole zone at once, so that its idle time begins then: a server that is full
-//! and closes whoever has been idle longest may so cut a transfer short.
+//! Not modelled: the query for the SOA record before a transfer, IXFR, several zones over one
+//! connection, TSIG. The server writes the whole zone at once, and its idle time begins then. A
+//! server that is full and closes the connection that has been idle longest may therefore cut a
+//! transfer short.
 
 use narrows_units::{Span, Time};
 
@@ -22,7 +23,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::table::{Table, columns};
 
-/// Settings of a group of secondaries.
+/// The settings of a group of secondaries.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -31,21 +32,21 @@ use crate::table::{Table, columns};
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Transfer {
-    /// Who has the zone: an index into the plan's applications.
+    /// The server that has the zone: an index into the plan's applications.
     pub server: usize,
     /// Who fetches it.
     pub secondaries: Vec<Secondary>,
-    /// Settings of the secondaries' ends: an index into the plan's `tcp`.
+    /// The settings of the secondaries' ends: an index into the plan's `tcp`.
     pub tcp: usize,
-    /// When transfers begin, in order.
+    /// When transfers are due, in order.
     pub at: Vec<Time>,
-    /// Each secondary begins at a random time within this span after that.
+    /// Each secondary starts at a random time within this span after that.
     pub spread: Span,
-    /// Bytes of the query, a DNS message.
+    /// The bytes of the query, a DNS message.
     pub query: u32,
-    /// Bytes of all DNS messages of the zone, without the question in the first.
+    /// The bytes of all DNS messages of the zone, not counting the question in the first.
     pub zone: u32,
-    /// Bytes of each of them but the last, likewise.
+    /// The bytes of each of these messages except the last, counted the same way.
     pub message: u32,
 }
 
@@ -58,16 +59,16 @@ pub struct Transfer {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Secondary {
-    /// Where it is: an index into the plan's nodes.
+    /// Its node: an index into the plan's nodes.
     pub node: usize,
-    /// The way to the server: an index into the plan's paths.
+    /// The path to the server: an index into the plan's paths.
     pub there: usize,
-    /// The way back: an index into the plan's paths.
+    /// The path back: an index into the plan's paths.
     pub back: usize,
 }
 
 impl Transfer {
-    /// Bytes of the question, which the first message repeats.
+    /// Returns the bytes of the question, which the first message repeats.
     const fn question(&self) -> u32 {
         self.query - HEADER
     }
@@ -77,7 +78,7 @@ impl Transfer {
     }
 }
 
-/// The messages that a server answers a query for a zone with.
+/// Returns the messages with which a server answers a query for a zone.
 pub(crate) fn messages(query: Message) -> impl Iterator<Item = Message> {
     let (zone, full) = (query.notes[0], query.notes[1] & !TRANSFER);
     let question = query.bytes.saturating_sub(LENGTH + HEADER);
@@ -119,7 +120,7 @@ impl Settings for Transfer {
                 "zone: must be at most {MOST_BYTES} bytes in {MOST_MESSAGES} messages"
             ));
         }
-        // The connection of the transfer before may still be closing.
+        // The connection of the previous transfer may still be closing.
         Ok(2 * self.secondaries.len())
     }
 
@@ -144,25 +145,25 @@ impl Settings for Transfer {
 struct Fetching {
     name: String,
     settings: Transfer,
-    /// Of connections, and of times.
+    /// Random streams of connections and of times.
     random: Option<[Random; 2]>,
     slots: Vec<Slot>,
-    /// Transfers that are over, whether they came to their end or not.
+    /// The number of transfers that have ended, complete or not.
     over: usize,
     rows: Vec<Row>,
 }
 
-/// What a secondary does.
+/// The state of a secondary.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// Transfers that were due so far, and those of them that wait for the end of another.
+    /// The number of transfers due so far, and of those among them that wait for another to end.
     due: usize,
     waiting: usize,
-    /// The connection of the one that goes on, and its row.
+    /// The connection of the current transfer, and its row.
     current: Option<(Socket, usize)>,
 }
 
-/// A row.
+/// A row of the table `transfers`.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     secondary: usize,
@@ -264,7 +265,7 @@ impl Application for Fetching {
 }
 
 impl Fetching {
-    /// Transfers of all secondaries.
+    /// Returns the number of transfers of all secondaries.
     fn planned(&self) -> usize {
         self.slots.len() * self.settings.at.len()
     }
@@ -297,7 +298,7 @@ impl Fetching {
         self.rows.push(Row::new(secondary, number, host.now()));
     }
 
-    /// A transfer is over; the one that waited for that begins.
+    /// Ends a transfer, and starts the one that waited for it.
     fn end(&mut self, host: &mut Host<'_>, secondary: usize, fate: &'static str) {
         let slot = &mut self.slots[secondary];
         let Some((socket, row)) = slot.current.take() else { return };
@@ -318,7 +319,8 @@ impl Fetching {
         }
     }
 
-    /// The secondary to which a socket belongs, and its transfer's row; `None`: it was closed here before.
+    /// Returns the secondary to which a socket belongs, and its transfer's row, or `None` if this
+    /// end has closed it.
     fn current(&self, host: &Host<'_>, socket: Socket) -> Option<(usize, usize)> {
         let secondary = host.number(socket) as usize;
         let (current, row) = self.slots.get(secondary)?.current?;
@@ -344,17 +346,18 @@ impl Row {
     }
 }
 
-/// A tag that is no row of the table `attempts`: captures show segments, and no messages in them.
+/// A tag that is no row of the table `attempts`. Captures show the segments without the messages in
+/// them.
 const NO_ATTEMPT: u32 = u32::MAX;
 
-/// The fate of a transfer that came to its end.
+/// The fate of a transfer that is complete.
 const WHOLE: &str = "whole";
 
 /// The longest DNS message (RFC 1035, 4.2.2).
 const LONGEST: u32 = 65_535;
 
-/// Of a zone.
+/// The most bytes of a zone.
 const MOST_BYTES: u32 = 1_000_000_000;
 
-/// Of a transfer: they are kept until the secondary has them.
+/// The most messages of a transfer: they are kept until the secondary has them.
 const MOST_MESSAGES: u32 = 1_000_000;

@@ -1,9 +1,9 @@
-//! Datagrams at a rate that no receiver answers: constant, Poisson, or on and off.
+//! Datagrams at a given rate that no receiver answers: constant, Poisson, or on and off.
 //!
-//! While a stream is on it sends at its rate. The clock that spaces its packets stands still while
-//! it is off, so that what is left of a gap counts in the next on time, and the mean rate is the
-//! rate times the share of on times, however short they are (as ns-3's `OnOffApplication` counts
-//! residual bits).
+//! While a stream is on, it sends at its rate. While it is off, the clock that spaces its packets
+//! stands still, so the rest of a gap counts in the next on time. The mean rate is therefore the
+//! rate times the share of on times, however short these are (just as ns-3's `OnOffApplication`
+//! counts residual bits).
 
 use narrows_units::{Bytes, Rate, Span, Time};
 
@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::table::Table;
 
-/// Settings of a group of streams.
+/// The settings of a group of streams.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -24,17 +24,17 @@ use crate::table::Table;
 pub struct Udp {
     /// The streams.
     pub streams: Vec<Stream>,
-    /// IP packet length.
+    /// The IP packet length.
     pub packet_bytes: u16,
-    /// Of IP packets, while a stream is on.
+    /// The rate of IP packets while a stream is on.
     pub rate: Rate,
     /// Time between packets.
     pub spacing: Spacing,
     /// On and off times; `None`: always on.
     pub on_off: Option<OnOff>,
-    /// Packets after which a stream ends; `None`: no end.
+    /// The number of packets after which a stream ends; `None`: no end.
     pub packets: Option<u32>,
-    /// Time that a row of the table `streams` covers.
+    /// The time that a row of the table `streams` covers.
     pub period: Span,
 }
 
@@ -53,7 +53,7 @@ pub enum Spacing {
     Poisson,
 }
 
-/// On times and off times, in turn.
+/// Alternating on and off times.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -81,7 +81,7 @@ impl Settings for Udp {
         if let Some(OnOff { on, off }) = &self.on_off {
             on.check().map_err(|why| format!("on: {why}"))?;
             off.check().map_err(|why| format!("off: {why}"))?;
-            // Otherwise a packet might need on times without number.
+            // Otherwise a packet might need countless on times.
             let gap = self.gap();
             let long_enough = |span: &Span| *span * 1000 >= gap && *span > Span::ZERO;
             let fits = match on {
@@ -111,7 +111,7 @@ impl Settings for Udp {
 }
 
 impl Udp {
-    /// Mean time between the packets of a stream that is on.
+    /// Returns the mean time between the packets of a stream that is on.
     fn gap(&self) -> Span {
         self.rate.time_for(Bytes::from(self.packet_bytes))
     }
@@ -127,9 +127,9 @@ struct Senders {
 #[derive(Debug)]
 struct Sender {
     random: Random,
-    /// The first on time has begun.
+    /// Whether the first on time has begun.
     begun: bool,
-    /// On times begun.
+    /// The number of on times begun.
     turns: u32,
     on_ends_at: Time,
 }
@@ -190,7 +190,7 @@ impl Sender {
         }
     }
 
-    /// When the packet after now is sent.
+    /// Returns when the next packet after now is sent.
     fn next(&mut self, now: Time, settings: &Udp) -> Time {
         let mut gap = match settings.spacing {
             Spacing::Even => settings.gap(),

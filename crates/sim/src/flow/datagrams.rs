@@ -8,14 +8,14 @@ use crate::network::Network;
 use crate::packet::{Packet, PacketKind, Stamp};
 
 impl Flows {
-    /// The first of so many sockets for datagrams, which nobody else has.
+    /// Reserves `count` sockets for datagrams and returns the first.
     pub(crate) fn take_sockets(&mut self, count: u32) -> u32 {
         let first = self.sockets;
         self.sockets = self.sockets.wrapping_add(count);
         first
     }
 
-    /// A datagram, a fragment or an ICMP message has reached its host.
+    /// Handles a datagram, a fragment or an ICMP message that has reached its host.
     #[inline(never)]
     pub(crate) fn handle_no_segment(&mut self, now: Time, packet: &Packet, network: &mut Network) {
         match packet.kind() {
@@ -30,14 +30,14 @@ impl Flows {
         }
     }
 
-    /// A datagram has come to its host.
+    /// Handles a datagram that has reached its host.
     pub(crate) fn handle_datagram(&mut self, packet: &Packet) {
         if let Some(datagram) = self.datagram(packet) {
             self.news.push(Notice::Datagram(datagram));
         }
     }
 
-    /// A datagram was lost.
+    /// Notes that a datagram was lost.
     pub(crate) fn note_loss(&mut self, packet: &Packet, lost: Lost) {
         if packet.is_quic() {
             self.note_quic_loss(packet);
@@ -46,7 +46,7 @@ impl Flows {
         }
     }
 
-    /// A datagram's label; `None` where the flow is gone.
+    /// Returns the fields that a datagram needs, or `None` if the flow is gone.
     pub(crate) fn stamp(&self, socket: Socket) -> Option<Stamp> {
         match self.table.get(socket.flow() as usize) {
             Some(Flow::Udp(label)) => Some(label.on_way(socket.end)),

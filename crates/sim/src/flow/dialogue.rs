@@ -1,4 +1,4 @@
-//! Segments of connections whose applications exchange messages, and what the applications hear of it.
+//! Segments of connections whose applications exchange messages, and the notices that follow.
 
 use narrows_units::Time;
 
@@ -11,7 +11,7 @@ use crate::transport::tcp::{Config, Context};
 use crate::transport::{Connection, News};
 
 impl Flows {
-    /// A segment has come to an end of such a connection.
+    /// Handles a segment that has reached an end of such a connection.
     #[inline(never)]
     pub(super) fn handle_dialogue(&mut self, now: Time, packet: Packet, network: &mut Network) {
         let flow = packet.flow();
@@ -20,7 +20,7 @@ impl Flows {
         let (config, tick_us) = &self.configs[usize::from(connection.configs[side])];
         let mut cx = Context::with_tick(config, *tick_us, now);
         if connection.generation() != packet.generation {
-            // The connection it belongs to is gone; another one has its number.
+            // Its connection is gone, and another one has the number.
             packet.discard(&mut network.pool);
             return;
         }
@@ -46,7 +46,7 @@ impl Flows {
                 admission = Some(listener.admit());
             }
             if admission == Some(Admission::Dropped) {
-                // The client sends it again.
+                // The segment is dropped; the client will send it again.
                 packet.discard(&mut network.pool);
                 return;
             }
@@ -54,7 +54,7 @@ impl Flows {
                 listener.half_open.enter();
             }
             if admission == Some(Admission::Cookie) {
-                // `tcp_try_fastopen` is not called.
+                // Linux does not call `tcp_try_fastopen` here.
                 without_fast_open = Config { fast_open: false, ..config.clone() };
                 cx = Context::with_tick(&without_fast_open, *tick_us, now);
             }
@@ -93,8 +93,8 @@ impl Flows {
         self.collect_news(now, end);
     }
 
-    /// Finds out what an end's application does not know yet, and whether both ends have done with
-    /// the flow.
+    /// Collects what an end's application does not know yet. Notes whether both ends have finished
+    /// with the flow.
     pub(super) fn collect_news(&mut self, now: Time, end: u32) {
         let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else {
             self.collect_quic_news(end);
@@ -104,7 +104,8 @@ impl Flows {
         let Connection { dialogue: Some(dialogue), ends, .. } = connection else { return };
         let endpoint = &ends[socket.side()].endpoint;
         let this = &mut dialogue.sides[socket.side()];
-        // One that a Fast Open cookie opened never had an entry (`tcp_conn_request`).
+        // A connection opened by a Fast Open cookie never had a half-open entry
+        // (`tcp_conn_request`).
         if this.half_open && (endpoint.is_open() || endpoint.is_failed()) {
             this.half_open = false;
             let application = self.owners[end as usize / 2].applications[socket.side()];

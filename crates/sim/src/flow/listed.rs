@@ -19,16 +19,16 @@ pub(crate) struct Listed {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) name: &'a str,
-    /// Whose connection it is.
+    /// The application that owns the connection.
     pub(crate) application: u32,
-    /// The way of its data: an index into the plan's paths.
+    /// The path of its data: an index into the plan's paths.
     pub(crate) there: u32,
     pub(crate) start: Time,
     pub(crate) connection: &'a Connection,
 }
 
 impl Flows {
-    /// Gives a connection a row in the table `flows`; the row's number.
+    /// Gives a connection a row in the table `flows`. Returns the row's number.
     pub(crate) fn list(&mut self, socket: Socket, name: &str, start: Time) -> u32 {
         self.names.push_str(name);
         // Names of 100 bytes for 2^28 flows would need 25 GB.
@@ -37,7 +37,7 @@ impl Flows {
         self.listed.len() as u32 - 1
     }
 
-    /// The rows of the table `flows`, each with its name, owner, first path and connection.
+    /// Returns the rows of the table `flows`, each with its name, owner, first path and connection.
     pub(crate) fn listed(&self) -> impl Iterator<Item = Row<'_>> {
         let mut name_start = 0;
         self.listed.iter().map(move |listed| {

@@ -1,4 +1,4 @@
-//! Servers that listen: who may come in, and who waits to be accepted.
+//! Listening servers: which connections they admit, and which wait to be accepted.
 
 use std::collections::VecDeque;
 
@@ -13,27 +13,29 @@ use crate::transport::half_open::{Admission, Counts, HalfOpen, Limits};
 use crate::transport::tcp::{Config, Flags, Segment, Seq, SynOptions};
 use crate::transport::{quic, tls};
 
-/// Where a server waits for connections.
+/// A listening server's settings and queues.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) application: u32,
-    /// Settings of its ends: an index into the plan's `tcp`.
+    /// The TCP settings of its ends: an index into the plan's `tcp`.
     pub(super) config: u16,
-    /// Connections that may wait to be accepted.
+    /// How many connections may wait to be accepted.
     pub(super) backlog: u32,
-    /// Those that do, the first one first.
+    /// Connections that wait to be accepted, the oldest first.
     pub(super) queue: VecDeque<Socket>,
     pub(super) half_open: HalfOpen,
-    /// Queries come without a connection, as far as that can be.
+    /// Whether queries are taken without a connection wherever possible.
     pub(super) stateless: bool,
-    /// How it speaks TLS; `None`: it does not.
+    /// TLS settings; `None`: it has no TLS.
     pub(super) tls: Option<tls::Server>,
-    /// How it speaks QUIC, with that TLS; `None`: it does not.
+    /// Ports with other TCP and TLS settings.
+    ports: Vec<(u16, (u16, tls::Server))>,
+    /// QUIC settings, used with the TLS above; `None`: it has no QUIC.
     pub(super) quic: Option<quic::Config>,
 }
 
 impl Flows {
-    /// An application waits for connections.
+    /// Lets an application listen for connections.
     pub(crate) fn listen(&mut self, application: u32, config: u16, backlog: u32, limits: Limits) {
         let half_open = HalfOpen::new(backlog, limits);
         let queue = VecDeque::new();
@@ -45,31 +47,44 @@ impl Flows {
             half_open,
             stateless: false,
             tls: None,
+            ports: Vec::new(),
             quic: None,
         });
     }
 
-    /// An application's listener speaks TLS with clients that do.
+    /// Lets an application's listener use TLS with clients that do.
     pub(crate) fn serve_securely(&mut self, application: u32, tls: tls::Server) {
         if let Some(listener) = self.listener(application) {
             listener.tls = Some(tls);
         }
     }
 
-    /// From now on an application's listener keeps nothing before a query.
+    /// Sets other TCP settings (an index into the plan's `tcp`) and TLS settings for one port.
+    pub(crate) fn serve_securely_at(
+        &mut self,
+        application: u32,
+        port: u16,
+        settings: (u16, tls::Server),
+    ) {
+        if let Some(listener) = self.listener(application) {
+            listener.ports.push((port, settings));
+        }
+    }
+
+    /// Lets an application's listener keep no state before a query.
     pub(crate) fn serve_without_state(&mut self, application: u32) {
         if let Some(listener) = self.listener(application) {
             listener.stateless = true;
         }
     }
 
-    /// What an application's listener has done about SYNs; `None`: it does not listen.
+    /// Returns what an application's listener has done about SYNs, or `None` if it does not listen.
     pub(crate) fn half_open(&self, application: u32) -> Option<Counts> {
         let listener = self.listeners.iter().find(|l| l.application == application)?;
         Some(listener.half_open.counts())
     }
 
-    /// The next connection that waits for an application, if any.
+    /// Returns the next connection that waits for an application, if any.
     pub(crate) fn accept(&mut self, now: Time, application: u32) -> Option<Socket> {
         let listener = self.listener(application)?;
         let socket = listener.queue.pop_front()?;
@@ -86,8 +101,8 @@ impl Flows {
         Some(socket)
     }
 
-    /// A segment has come that is of no connection: a SYN whose sender nobody will find, or an answer
-    /// to it.
+    /// Handles a segment that belongs to no connection: a SYN with a forged source address, or an
+    /// answer to it.
     #[cold]
     pub(super) fn handle_stray(&mut self, now: Time, packet: Packet, network: &mut Network) {
         let flow = packet.flow();
@@ -124,7 +139,7 @@ impl Flows {
         }
     }
 
-    /// SYN-ACKs of a listener have to be repeated, unless the event is out of date.
+    /// Repeats a listener's SYN-ACKs that are due, unless the event is out of date.
     #[cold]
     pub(crate) fn repeat_syn_acks(&mut self, now: Time, place: u32, network: &mut Network) {
         let Self { listeners, table, configs, .. } = self;
@@ -152,13 +167,19 @@ impl Flows {
 }
 
 impl Listener {
-    /// What happens to a SYN; `sk_acceptq_is_full` drops it.
+    /// Returns the TCP settings (an index into the plan's `tcp`) and TLS settings for a port.
+    pub(super) fn settings(&self, port: Option<u16>) -> (u16, Option<tls::Server>) {
+        let other = self.ports.iter().find(|&&(other, _)| port == Some(other));
+        other.map_or((self.config, self.tls), |&(_, (config, tls))| (config, Some(tls)))
+    }
+
+    /// Decides what happens to a SYN; `sk_acceptq_is_full` drops it.
     pub(super) fn admit(&mut self) -> Admission {
         self.half_open.admit(self.queue.len() <= self.backlog as usize)
     }
 }
 
-/// The answer to a SYN that has all options.
+/// Returns the answer to a SYN with all options.
 fn syn_ack(config: &Config, seq: Seq) -> Segment {
     Segment {
         ack: seq + 1,

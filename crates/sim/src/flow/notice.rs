@@ -1,4 +1,4 @@
-//! What applications are told.
+//! Notices to applications.
 
 use narrows_units::Time;
 
@@ -6,17 +6,17 @@ use super::Flows;
 use crate::application::{Application, Closed, Datagram, Lost, Message, Socket};
 use crate::transport::tls::Flight;
 
-/// Something that an application is to be told.
+/// A notice to an application.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notice {
     Opened(Socket),
-    /// A part of a message.
+    /// A part of a message has arrived.
     Begun(Socket),
-    /// A whole message, and when its first byte had come.
+    /// A whole message has arrived; the time is that of its first byte.
     Received(Socket, Message, Time),
     Delivered(Socket),
     Closed(Socket, Closed),
-    /// Of TLS; the application does not hear of it.
+    /// A flight of TLS, which the application does not see.
     Flight(Socket, Flight),
     /// An application has a connection to accept.
     Arrived(u32),
@@ -24,7 +24,7 @@ pub(crate) enum Notice {
     Lost(Datagram, Lost),
 }
 
-/// The application that a notice is for.
+/// Who gets a notice, and how.
 impl Notice {
     pub(crate) fn application(&self, flows: &Flows) -> u32 {
         match *self {
@@ -39,12 +39,12 @@ impl Notice {
                 let first = datagram.association.first_end();
                 flows.owner(first + u32::from(!datagram.goes_back))
             }
-            // Who lost it: the client keeps the record of both ways.
+            // Losses go to the client, which keeps the records of both directions.
             Self::Lost(datagram, _) => flows.owner(datagram.association.first_end()),
         }
     }
 
-    /// Tells an application.
+    /// Delivers the notice to its application.
     pub(crate) fn tell(
         self,
         application: &mut dyn Application,

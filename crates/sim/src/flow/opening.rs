@@ -1,4 +1,4 @@
-//! Flows begin and end, and their numbers are used again.
+//! How flows begin and end, and how their numbers are used again.
 
 use narrows_units::Time;
 
@@ -13,27 +13,28 @@ use crate::transport::stateless::Stateless;
 use crate::transport::tcp::Seq;
 use crate::transport::{Connection, Dialogue, tls};
 
-/// What a new flow is like.
+/// The properties of a new connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewConnection {
     /// The applications at its ends.
     pub(crate) applications: [u32; 2],
-    /// What the application at the first end calls it.
+    /// The number by which the application at the first end knows it.
     pub(crate) number: u32,
     /// Indices into the plan's paths.
     pub(crate) there: u32,
     pub(crate) back: u32,
-    /// Settings of the first end, and of the second unless it listens with its own: an index into
-    /// the plan's `tcp`.
+    /// The settings of the first end, and of the second unless it listens with its own: an index
+    /// into the plan's `tcp`.
     pub(crate) config: u16,
     pub(crate) first_opens: bool,
     pub(crate) isns: [u32; 2],
     pub(crate) dns: bool,
-    /// The applications exchange messages.
+    /// Whether the applications exchange messages.
     pub(crate) dialogue: bool,
-    /// They encrypt them, where the server does, too.
-    pub(crate) tls: Option<tls::Client>,
-    /// The port of the second end; `None`: ports follow from the flow's number.
+    /// TLS, if the client uses it: its settings, and the number of the sessions that it may resume.
+    /// The messages are encrypted if the server uses TLS too.
+    pub(crate) tls: Option<(tls::Client, u32)>,
+    /// The port of the second end; `None`: the ports follow from the flow's number.
     pub(crate) port: Option<u16>,
 }
 
@@ -49,9 +50,10 @@ impl Flows {
         let dialogue = new.dialogue.then(|| Box::new(Dialogue::new()));
         let server = new.applications[1];
         let of_server = self.listeners.iter().find(|l| new.dialogue && l.application == server);
-        let config_indices = [new.config, of_server.map_or(new.config, |l| l.config)];
         let stateless = of_server.is_some_and(|listener| listener.stateless);
-        let of_server = of_server.and_then(|listener| listener.tls);
+        let settings = of_server.map(|listener| listener.settings(new.port));
+        let (of_server, of_tls) = settings.unwrap_or((new.config, None));
+        let config_indices = [new.config, of_server];
         let most = [new.there, new.back].map(|path| network.longest_segment(now, path));
         let config_indices = [0, 1].map(|end| self.config_within(config_indices[end], most[end]));
         let set_up = SetUp {
@@ -67,8 +69,8 @@ impl Flows {
             for end in &mut connection.ends {
                 end.endpoint.keep_open();
             }
-            if let (Some(client), Some(server)) = (new.tls, of_server) {
-                let tls = self.sessions.begin_tls(new.applications, client, server);
+            if let (Some((client, jar)), Some(server)) = (new.tls, of_tls) {
+                let tls = self.sessions.begin_tls(new.applications, jar, client, server);
                 if let Some(dialogue) = &mut connection.dialogue {
                     dialogue.tls = Some(tls);
                 }
@@ -97,7 +99,7 @@ impl Flows {
         socket
     }
 
-    /// Sets up a flow of datagrams; gives its number.
+    /// Sets up a flow of datagrams.
     pub(crate) fn add_datagrams(&mut self, new: &NewConnection, network: &mut Network) -> Socket {
         let (flow, generation) = self.next_number();
         self.put(flow, Flow::Udp(Label::new(generation, new.dns)), new.owners());
@@ -106,8 +108,8 @@ impl Flows {
         Socket { end: 2 * flow, generation }
     }
 
-    /// Sets up the flow of neighbours that resolve each other's addresses; gives its number. No
-    /// application hears of it.
+    /// Sets up the flow of neighbours that resolve each other's addresses, and returns its number.
+    /// Applications do not see this flow.
     pub(crate) fn add_neighbours(&mut self, pair: &NeighbourPair, network: &mut Network) -> u32 {
         let (flow, generation) = self.next_number();
         let (there, back) = (pair.there as u32, pair.back as u32);
@@ -118,7 +120,7 @@ impl Flows {
         flow
     }
 
-    /// A number for a new flow, and its generation.
+    /// Returns a number for a new flow, and its generation.
     pub(super) fn next_number(&mut self) -> (u32, u8) {
         let Some(flow) = self.free.pop_front() else {
             let flow = self.table.len() as u32;
@@ -143,7 +145,7 @@ impl Flows {
         }
     }
 
-    /// Frees the numbers of flows that both ends have done with, once their applications know.
+    /// Frees the numbers of flows that both ends have finished with, once their applications know.
     pub(crate) fn free_ended(&mut self) {
         for flow in self.ending.drain(..) {
             let generation = match &self.table[flow as usize] {

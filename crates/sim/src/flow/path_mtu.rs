@@ -1,4 +1,4 @@
-//! Links that are too narrow for a segment: the settings of a connection along such a path.
+//! Links that are too narrow for a segment: the settings of connections along such paths.
 
 use narrows_units::Time;
 
@@ -8,7 +8,7 @@ use crate::packet::Packet;
 use crate::transport::tcp::{Config, Context};
 
 impl Flows {
-    /// A router says that a segment was too long for a link.
+    /// Handles a router's message that a segment was too long for a link.
     pub(super) fn handle_too_big(&mut self, now: Time, packet: &Packet, network: &mut Network) {
         let way = packet.way ^ 1;
         let Flow::Tcp(connection) = &mut self.table[packet.flow() as usize] else { return };
@@ -24,7 +24,8 @@ impl Flows {
         connection.flush(&cx, way, network);
     }
 
-    /// The settings of an end whose segments may not be longer than this, without options.
+    /// Returns the settings of an end whose segments may be at most `most` bytes long, without
+    /// options.
     pub(super) fn config_within(&mut self, config: u16, most: u16) -> u16 {
         let (full, tick_us) = &self.configs[usize::from(config)];
         if full.mss <= most {

@@ -1,4 +1,4 @@
-//! Flows of QUIC: how they begin, what comes, and what the applications hear of it.
+//! Flows of QUIC: how they begin, what they receive, and the notices that follow.
 
 use narrows_units::Time;
 
@@ -9,14 +9,14 @@ use crate::packet::{IP_HEADER, Label, Packet, UDP_HEADER};
 use crate::transport::quic::{Config, Connection, LEAST_PAYLOAD, News};
 
 impl Flows {
-    /// An application's listener speaks QUIC, too, with the TLS that it has.
+    /// Lets an application's listener use QUIC too, with its TLS settings.
     pub(crate) fn serve_quic(&mut self, application: u32, quic: Config) {
         if let Some(listener) = self.listener(application) {
             listener.quic = Some(quic);
         }
     }
 
-    /// Sets up a connection to an application that listens; `None`: it speaks no QUIC.
+    /// Sets up a connection to a listening application. Returns `None` if that has no QUIC.
     pub(crate) fn add_quic(
         &mut self,
         now: Time,
@@ -24,15 +24,18 @@ impl Flows {
         config: Config,
         network: &mut Network,
     ) -> Option<Socket> {
-        let client = new.tls?;
+        let (client, jar) = new.tls?;
         let listener = self.listeners.iter().find(|l| l.application == new.applications[1])?;
         let (server, of_server) = (listener.tls?, listener.quic?);
-        let tls = self.sessions.begin_tls(new.applications, client, server);
+        let tls = self.sessions.begin_tls(new.applications, jar, client, server);
         let (flow, generation) = self.next_number();
-        // No packet is cut (RFC 9000, 14), so what the first link does not take is never sent.
+        // QUIC packets are never fragmented (RFC 9000, 14), so none is longer than the first link
+        // takes.
         let within = |config: Config, path: u32| {
             let longest = network.longest_packet(path) - IP_HEADER - UDP_HEADER;
-            Config { payload: config.payload.min(longest.max(LEAST_PAYLOAD)), ..config }
+            let payload = config.payload.min(longest.max(LEAST_PAYLOAD));
+            let search_to = config.search_to.map(|most| most.min(longest));
+            Config { payload, search_to: search_to.filter(|&most| most > payload), ..config }
         };
         let configs = [within(config, new.there), within(of_server, new.back)];
         let connection = Connection::new(now, Label::new(generation, new.dns), configs, tls);
@@ -44,7 +47,7 @@ impl Flows {
         Some(socket)
     }
 
-    /// A socket's connection; `None`: it has none, or none of QUIC.
+    /// Returns a socket's connection, or `None` if it has no QUIC connection.
     pub(crate) fn quic(&self, socket: Socket) -> Option<&Connection> {
         match self.table.get(socket.flow() as usize) {
             Some(Flow::Quic(connection)) if connection.generation() == socket.generation => {
@@ -63,7 +66,7 @@ impl Flows {
         }
     }
 
-    /// Writes a message; false where the socket is not of QUIC.
+    /// Writes a message. Returns false if the socket is not of QUIC.
     pub(crate) fn write_quic(&mut self, socket: Socket, message: Message) -> bool {
         let Some(connection) = self.quic_of(socket) else { return false };
         connection.write(socket.side(), message);
@@ -71,7 +74,7 @@ impl Flows {
         true
     }
 
-    /// Closes a connection behind what was written; false where the socket is not of QUIC.
+    /// Closes a connection after everything written. Returns false if the socket is not of QUIC.
     pub(crate) fn close_quic(&mut self, socket: Socket) -> bool {
         let Some(connection) = self.quic_of(socket) else { return false };
         connection.close(socket.side());
@@ -79,7 +82,7 @@ impl Flows {
         true
     }
 
-    /// Closes a connection, of which its application does not want to hear again.
+    /// Closes a connection whose application needs no further notices.
     pub(super) fn abort_quic(&mut self, now: Time, socket: Socket, network: &mut Network) {
         let Some(connection) = self.quic_of(socket) else { return };
         connection.abort(socket.side());
@@ -88,7 +91,7 @@ impl Flows {
         self.collect_quic_news(socket.end);
     }
 
-    /// A packet has come to its host.
+    /// Handles a packet that has reached its host.
     pub(super) fn handle_quic(&mut self, now: Time, packet: &Packet, network: &mut Network) {
         let flow = packet.flow();
         let end = 2 * flow + u32::from(!packet.goes_back());
@@ -98,8 +101,9 @@ impl Flows {
         let Some(connection) = self.quic_of(socket) else { return };
         let arrives = socket.side() == 1 && !connection.has_arrived();
         if arrives && !room {
-            // The client sends it again.
+            // The client sends it again unless it has given up.
             connection.take_off(packet);
+            self.collect_quic_news(end);
             return;
         }
         connection.handle_packet(now, packet);
@@ -114,11 +118,12 @@ impl Flows {
         self.collect_quic_news(end);
     }
 
-    /// A packet was lost.
+    /// Notes that a packet was lost.
     pub(super) fn note_quic_loss(&mut self, packet: &Packet) {
         let socket = Socket { end: packet.way, generation: packet.generation };
         if let Some(connection) = self.quic_of(socket) {
             connection.take_off(packet);
+            self.collect_quic_news(socket.end);
         }
     }
 
@@ -137,8 +142,8 @@ impl Flows {
         }
     }
 
-    /// Finds out what an end's application does not know yet, and whether both ends have done with the
-    /// flow.
+    /// Collects what an end's application does not know yet. Notes whether both ends have finished
+    /// with the flow.
     #[cold]
     pub(super) fn collect_quic_news(&mut self, end: u32) {
         let owners = self.owners[end as usize / 2].applications;
@@ -146,8 +151,8 @@ impl Flows {
         let socket = Socket { end, generation: connection.generation() };
         while let Some(news) = connection.next_news(socket.side()) {
             self.news.push(match news {
-                News::Tickets(count) => {
-                    self.sessions.keep_tickets(owners, count);
+                News::Tickets(jar, count) => {
+                    self.sessions.keep_tickets(owners, jar, count);
                     continue;
                 }
                 News::Opened => Notice::Opened(socket),

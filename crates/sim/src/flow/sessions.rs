@@ -1,4 +1,4 @@
-//! What a client remembers of a server between connections: Fast Open cookies, and tickets of TLS.
+//! What a client remembers of a server between connections: Fast Open cookies and TLS tickets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,39 +16,47 @@ use crate::transport::tls::{Client, Flight, Server, Tls};
 pub(super) struct Sessions {
     /// Fast Open cookies: a host, and the server that gave it one.
     cookies: BTreeSet<(u32, u32)>,
-    /// Tickets of TLS: of an application, from a server, how many.
-    tickets: BTreeMap<[u32; 2], u32>,
+    /// The number of TLS tickets by client and server application, and by the client's number for
+    /// the session.
+    tickets: BTreeMap<([u32; 2], u32), u32>,
 }
 
 impl Sessions {
-    /// A server has given a host a Fast Open cookie.
+    /// Notes that a server has given a host a Fast Open cookie.
     pub(super) fn keep_cookie(&mut self, host: u32, server: u32) {
         self.cookies.insert((host, server));
     }
 
-    /// Whether a host has a server's Fast Open cookie.
+    /// Returns whether a host has a server's Fast Open cookie.
     pub(super) fn has_cookie(&self, host: u32, server: u32) -> bool {
         self.cookies.contains(&(host, server))
     }
 
-    /// A new session of TLS between two applications; uses a ticket up, if it can.
-    pub(super) fn begin_tls(&mut self, owners: [u32; 2], client: Client, server: Server) -> Tls {
-        let tickets = self.tickets.entry(owners).or_default();
-        let tls = Tls::new(client, server, *tickets > 0);
-        if tls.is_resumed() {
-            *tickets -= 1;
+    /// Starts a TLS session between two applications. Uses up a ticket if it can.
+    pub(super) fn begin_tls(
+        &mut self,
+        owners: [u32; 2],
+        jar: u32,
+        client: Client,
+        server: Server,
+    ) -> Tls {
+        let tickets = self.tickets.get_mut(&(owners, jar));
+        let has_session = tickets.as_ref().is_some_and(|count| **count > 0);
+        let tls = Tls::new(client, server, has_session).with(jar);
+        if let Some(count) = tickets.filter(|_| tls.is_resumed()) {
+            *count -= 1;
         }
         tls
     }
 
-    /// A server has given an application tickets.
-    pub(super) fn keep_tickets(&mut self, owners: [u32; 2], count: u32) {
-        *self.tickets.entry(owners).or_default() += count;
+    /// Stores tickets that a server has given an application.
+    pub(super) fn keep_tickets(&mut self, owners: [u32; 2], jar: u32, count: u32) {
+        *self.tickets.entry((owners, jar)).or_default() += count;
     }
 }
 
 impl Flows {
-    /// TLS has a flight at an end, and answers, if it need not work on the answer first.
+    /// Handles a TLS flight at an end. Answers it at once, unless computing the answer takes time.
     pub(crate) fn take_flight(
         &mut self,
         now: Time,
@@ -67,12 +75,12 @@ impl Flows {
         }
     }
 
-    /// A server may have worked out its answer to a ClientHello.
+    /// Sends a server's answer to a ClientHello if it has been computed by now.
     pub(crate) fn end_handshake_service(&mut self, now: Time, end: u32, network: &mut Network) {
         let Flow::Tcp(connection) = &mut self.table[end as usize / 2] else { return };
         let generation = connection.generation();
         let Some(tls) = connection.dialogue.as_mut().and_then(|d| d.tls.as_mut()) else { return };
-        // Otherwise it is of a connection that had the same number.
+        // Otherwise the event belongs to an earlier connection with the same number.
         if tls.answers_at.is(now) {
             tls.answers_at = MaybeTime::NONE;
             self.answer_flight(now, Socket { end, generation }, Flight::Hello, network);
@@ -87,14 +95,15 @@ impl Flows {
         let Some(dialogue) = &mut connection.dialogue else { return };
         dialogue.sides[side].in_handshake = false;
         let Some(tls) = &mut dialogue.tls else { return };
+        let jar = tls.jar;
         let mut writes = tls.answer(flight);
         if dialogue.sides[side].closing {
             writes.clear();
         }
         if let Flight::Tickets(count) = flight {
-            self.sessions.keep_tickets(owners, count);
+            self.sessions.keep_tickets(owners, jar, count);
         }
-        // Even without any the application may have something to be told.
+        // Even without tickets, there may be notices for the application.
         self.change(now, socket, |_, _| {});
         for write in writes {
             self.change(now, socket, |connection, cx| {

@@ -1,4 +1,4 @@
-//! A DNS server's end that keeps nothing before the query.
+//! A DNS server's end that keeps no state before the query.
 
 use narrows_units::Time;
 
@@ -10,7 +10,7 @@ use crate::transport::stateless::{self, Answer, Told};
 use crate::transport::tcp::{Context, Segment};
 
 impl Flows {
-    /// A segment has come to such an end.
+    /// Handles a segment that has reached such an end.
     pub(super) fn handle_stateless(&mut self, now: Time, packet: Packet, network: &mut Network) {
         let (flow, generation) = (packet.flow(), packet.generation);
         let segment = packet.into_segment(&mut network.pool);
@@ -25,7 +25,7 @@ impl Flows {
         let Some(end) = &mut dialogue.stateless else { return };
         let told = end.handle(&cx, &segment, whole);
         if told == Told::Ask {
-            // The same again, where the reply was lost.
+            // If the reply was lost, the same query is asked again.
             let first = query.zip(whole).map(|((_, message), whole)| Message {
                 bytes: whole - dns::LENGTH,
                 notes: dns::exchange::Wanted::of(&message).taking(stateless::ASKED_SIZE).notes(),
@@ -44,7 +44,7 @@ impl Flows {
         }
     }
 
-    /// A server's reply to a query that came without a connection.
+    /// Sends a server's reply to a query that came without a connection.
     pub(crate) fn answer_stateless(
         &mut self,
         now: Time,
@@ -79,7 +79,7 @@ impl Flows {
         connection.flush_stateless(now, 2 * flow + 1, network);
     }
 
-    /// Ordinary TCP takes a connection over that a server had without state.
+    /// Hands a connection that a server had without state over to ordinary TCP.
     fn adopt(&mut self, now: Time, flow: u32, first: Segment, network: &mut Network) {
         let end = 2 * flow + 1;
         let application = self.owner(end);

@@ -1,22 +1,22 @@
-//! A link whose rate, or delay, is not always the same.
+//! Links whose rate or delay varies.
 //!
-//! Either it changes at given times: what a packet meets depends on when its transmission starts. It
-//! is sent to the end at the rate of that moment, and everything behind it, in the queue or in the
-//! ring, waits for its own. Or it sends at [listed moments](super::opportunities). Both are known
-//! before the run. So the end of each transmission still follows from the one before it, and such a
-//! link stays in clock mode and needs no event for a change.
+//! A link may change at given times. A packet is then transmitted completely at the rate that holds
+//! when its transmission starts; packets behind it, in the queue or in the ring, get the rate of
+//! their own start. Or a link sends at [listed moments](super::opportunities). Both are known
+//! before the run, so the end of each transmission still follows from the one before. Such a link
+//! therefore stays in clock mode and needs no event for a change.
 
 use narrows_units::{Pace, Span, Time};
 
 use super::opportunities::Opportunities;
 use crate::plan::{Link as LinkPlan, LinkChange};
 
-/// What holds when.
+/// How a link varies over time.
 #[derive(Debug)]
 pub(super) enum Changes {
-    /// In order of time; the first is the link's own.
+    /// Changes in order of time; the first entry is the link's initial state.
     Steps(Box<[Step]>),
-    /// Bytes leave at listed moments, on average at this pace.
+    /// Bytes leave at listed moments, at this pace on average.
     Listed(Opportunities, Pace, Span),
 }
 
@@ -27,20 +27,20 @@ pub(super) struct Step {
     delay: Span,
 }
 
-/// What becomes of a frame.
+/// The transmission of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// Its transmission ends.
+    /// When it ends.
     pub(super) ends_at: Time,
-    /// Time for which it keeps the link busy. Where bytes leave at listed moments: on average.
+    /// How long it keeps the link busy. If bytes leave at listed moments: on average.
     pub(super) busy: Span,
-    /// Of the way that follows.
+    /// The propagation delay that follows.
     pub(super) delay: Span,
 }
 
 impl Changes {
-    /// `None` where nothing changes. `changes` are those of this link; of two at the same time,
-    /// the later in the list counts.
+    /// Returns `None` if nothing changes. `changes` are those of this link; of two at the same
+    /// time, the later in the list counts.
     pub(super) fn new(plan: &LinkPlan, changes: &[&LinkChange]) -> Option<Self> {
         if let Some(ms) = &plan.opportunities_ms {
             return Some(Self::Listed(Opportunities::new(ms), plan.rate.pace(), plan.delay));
@@ -60,7 +60,8 @@ impl Changes {
         Some(Self::Steps(steps.into()))
     }
 
-    /// When a transmission starts that may from `at` on: until then a packet waits in the queue.
+    /// Returns when a transmission starts that is allowed to start from `at` on. A packet waits in
+    /// the queue until then.
     pub(super) fn start(&self, at: Time) -> Time {
         match self {
             Self::Steps(_) => at,
@@ -68,12 +69,12 @@ impl Changes {
         }
     }
 
-    /// What becomes of a frame whose transmission may start at `starts_at`.
+    /// Returns the transmission of a frame that may start at `starts_at`.
     pub(super) fn send(&self, starts_at: Time, framed: u32) -> Sent {
         match self {
             Self::Steps(steps) => {
                 let index = steps.partition_point(|step| step.from <= starts_at);
-                // The first step holds from zero on.
+                // The first step holds from time zero on.
                 let Step { pace, delay, .. } = steps[index - 1];
                 Sent::at(pace, delay, starts_at, framed)
             }
@@ -87,7 +88,7 @@ impl Changes {
 }
 
 impl Sent {
-    /// At a constant pace.
+    /// Returns the transmission of a frame at a constant pace.
     #[inline]
     pub(super) fn at(pace: Pace, delay: Span, starts_at: Time, framed: u32) -> Self {
         let busy = pace.time_for_frame(framed);
@@ -112,7 +113,7 @@ mod tests {
         Time::ZERO + Span::from_us(us)
     }
 
-    /// 1000 bytes a millisecond, and 10 ms on the wire.
+    /// A link that sends 1000 bytes in a millisecond and has a delay of 10 ms.
     fn plan(ring: Option<Ring>) -> LinkPlan {
         LinkPlan {
             name: "access".into(),
@@ -141,7 +142,8 @@ mod tests {
         LinkChange { at, link: 0, rate: rate(bps), delay }
     }
 
-    /// When packets of 1000 bytes that come at 0 arrive, in clock mode; the same scheduled.
+    /// Returns when packets of 1000 bytes sent at time 0 arrive, in clock mode. Checks that
+    /// scheduled mode agrees.
     fn arrivals(changes: &[LinkChange], ring: Option<Ring>, packets: usize) -> Vec<Time> {
         let changes: Vec<&LinkChange> = changes.iter().collect();
         let mut plan = plan(ring);
@@ -176,7 +178,7 @@ mod tests {
     fn a_packet_is_sent_to_the_end_at_the_rate_at_which_it_started() {
         let changes = [change(us(2_500), 4_000_000, None), change(us(9_000), 16_000_000, None)];
         for ring in [None, Some(Ring::Packets(4)), Some(Ring::Bytes(Bytes::new(3_000)))] {
-            // Three at 1 ms each, three at 2 ms, and the rest at half a millisecond.
+            // Three take 1 ms each, three take 2 ms, and the rest half a millisecond.
             let times = arrivals(&changes, ring, 8);
             let expected = [11_000, 12_000, 13_000, 15_000, 17_000, 19_000, 19_500, 20_000];
             assert_eq!(times, expected.map(us), "{ring:?}");
@@ -197,8 +199,9 @@ mod tests {
 
     #[test]
     fn room_in_a_ring_of_bytes_comes_back_at_the_rate_of_the_packet_in_transmission() {
-        // The ring takes 2500 bytes; half speed from 1 ms on. The first packet is half sent after
-        // half a millisecond, the second is so after 1 ms of its 2 ms, and so on.
+        // The ring takes 2500 bytes, and the link sends at half speed from 1 ms on. Half of the
+        // first packet is sent after half a millisecond, half of the second after 1 ms of its 2 ms,
+        // and so on.
         let changes = [change(us(1_000), 4_000_000, None)];
         let changes: Vec<&LinkChange> = changes.iter().collect();
         let plan = plan(Some(Ring::Bytes(Bytes::new(2_500))));
@@ -219,7 +222,7 @@ mod tests {
                 assert_eq!(state.packets, waiting, "at {at} us");
             }
         }
-        // A discipline that shows no head hands its packet out; it waits for the same room.
+        // A discipline that shows no head hands out its packet, which waits for the same room.
         let mut other = Link::new(&scheduled_plan, &changes, 1, WATCHED);
         let Mode::Scheduled(mode) = &mut other.mode else { panic!("it is scheduled") };
         mode.replace_queue(AnyQdisc::Custom(Box::new(Pfifo::new(PfifoConfig::default()))));

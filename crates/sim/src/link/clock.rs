@@ -1,11 +1,11 @@
-//! A link whose discipline takes all its decisions at enqueue (FIFO, RED, Blue, PIE): departures are
-//! arithmetic.
+//! Clock mode: links whose discipline decides everything at enqueue (FIFO, RED, Blue, PIE), so that
+//! departures are arithmetic.
 //!
-//! The moment at which a packet leaves the queue follows from the packets before it. So the packet
-//! itself goes straight on to the wire's flight list with its time of arrival, and what waits in the
-//! discipline is a [`Slot`]: its length and the moment it leaves. Before each decision the slots that
-//! have left by then are taken out, so the discipline sees the backlog that it would see on a real
-//! link. Disciplines are used as they are, with their own code.
+//! The time at which a packet leaves the queue follows from the packets before it. So the packet
+//! itself goes directly to the wire's flight list, with its time of arrival, and the discipline
+//! holds a [`Slot`]: the packet's length and the time at which it leaves. Before each decision,
+//! slots that have left by then are removed, so the discipline sees the same backlog as on a real
+//! link. Disciplines run their own code, unchanged.
 
 use narrows_qdisc::{AtEnqueue, DropReason, Dropped, Ecn, Qdisc, Verdict, Visit};
 use narrows_units::{Pace, Span, Time};
@@ -25,9 +25,9 @@ use crate::random::stream_seed;
 pub(crate) struct Slot {
     /// When it leaves the queue for the ring.
     leaves_at: Time,
-    /// From its arrival to the end of its transmission, in microseconds (saturating).
+    /// The time from its arrival to the end of its transmission, in microseconds (saturating).
     sojourn_us: u32,
-    /// Length as the queue counts it, and flags above.
+    /// The length as the queue counts it, with flags in the upper bits.
     packed: u32,
 }
 
@@ -35,7 +35,7 @@ const LENGTH: u32 = (1 << 20) - 1;
 const MARKABLE: u32 = 1 << 20;
 const LOST: u32 = 1 << 21;
 
-/// So many slots of packets that have left may lie in a FIFO.
+/// How many slots of packets that have left may remain in a FIFO.
 const MOST_UNDRAINED: u32 = 64;
 
 impl Slot {
@@ -55,34 +55,35 @@ impl narrows_qdisc::Packet for Slot {
         if self.packed & MARKABLE != 0 { Ecn::Ect0 } else { Ecn::NotEct }
     }
 
-    /// The packet has gone on; the verdict tells the link to mark it there.
+    /// Does nothing: the packet has gone on, and the link marks it there if the verdict says so.
     #[inline]
     fn mark(&mut self) {}
 }
 
-/// What a link of this mode has besides what all have.
+/// The state that a link has only in this mode.
 #[derive(Debug)]
 pub(super) struct Clock {
     queue: AtEnqueue<Slot>,
-    /// A FIFO's limit: as long as it is far, nothing depends on what has left meanwhile.
+    /// A FIFO's limit. As long as it is far away, departed slots can stay without changing any
+    /// result.
     limit: Option<FifoLimit>,
-    /// Packets enqueued since what has left was last taken out.
+    /// Packets enqueued since departed slots were last removed.
     undrained: u32,
-    /// When the packet in front of the queue may leave.
+    /// When the packet at the head of the queue may leave.
     ring: RingState,
-    /// Rate and delay, where they change.
+    /// The rate and the delay, if they change.
     changes: Option<Changes>,
-    /// [`Framing`](crate::plan::Framing)'s.
+    /// The field of [`Framing`](crate::plan::Framing) of the same name.
     queue_overhead: u32,
     impairment: Option<Impairment>,
-    /// What a monitor or a capture wants to know; `None` where nobody looks.
+    /// Counters for a monitor or a capture; `None`: nobody looks.
     pub(super) observed: Option<Observed>,
 }
 
 impl Link {
-    /// Takes a packet in at `at` and says what becomes of it; marks it where the queue does.
+    /// Takes in a packet at `at` and returns what becomes of it. Marks it if the queue does.
     ///
-    /// Calls come in order of time.
+    /// Calls must come in order of time.
     pub(crate) fn enqueue(
         &mut self,
         at: Time,
@@ -98,7 +99,7 @@ impl Link {
         }
         let framed = self.framed(packet.bytes);
         let Mode::Clock(clock) = &mut self.mode else {
-            // It goes through, or there is no room.
+            // It passes, or there is no room.
             return match self.pass(at, packet.bytes) {
                 Some(arrives_at) => Passage::Arrives(arrives_at),
                 None => Passage::Dropped(DropReason::Overflow),
@@ -155,7 +156,7 @@ impl Link {
         })
     }
 
-    /// Takes out of the queue what has left it by `now`.
+    /// Removes the slots that have left the queue by `now`.
     #[inline]
     pub(crate) fn drain(&mut self, now: Time) {
         let clock = match &mut self.mode {
@@ -169,7 +170,7 @@ impl Link {
             now,
             pace: self.pace,
             changes: changes.as_ref(),
-            // From the length that the queue counts to the length on the wire.
+            // The difference between a length on the wire and the length that the queue counts.
             overhead: i64::from(self.overhead) - i64::from(*queue_overhead),
             min_frame: self.min_frame,
             observed: observed.as_mut(),
@@ -200,9 +201,10 @@ impl Clock {
         }
     }
 
-    /// Whether the queue takes a packet even if it still holds what has left meanwhile.
+    /// Returns whether the queue certainly takes a packet, even while it still holds departed
+    /// slots.
     ///
-    /// Then there is no need to take that out: many at once cost less than one at a time.
+    /// These then need not be removed yet: removing many at once costs less than one at a time.
     #[inline]
     fn has_room_anyway(&mut self, ip_bytes: u16) -> bool {
         let backlog = match &self.queue {
@@ -218,12 +220,13 @@ impl Clock {
             })
     }
 
-    /// A drop at an empty queue: the card asks again and finds nothing, so RED's idle time goes on.
+    /// Handles a drop at an empty queue: the card asks again and finds nothing, so RED's idle time
+    /// goes on.
     fn ask_again(&mut self, at: Time) {
         self.queue.visit(AskAgain(at));
     }
 
-    /// The queue as it is after [`Link::drain`].
+    /// Returns the state of the queue after [`Link::drain`].
     pub(super) fn queue_state(&self) -> QueueState {
         let (backlog, counters) = (self.queue.backlog(), self.queue.counters());
         QueueState {
@@ -236,7 +239,7 @@ impl Clock {
     }
 }
 
-/// The loop that takes departed slots out of a queue.
+/// The loop that removes departed slots from a queue.
 struct Drain<'a> {
     now: Time,
     pace: Pace,
@@ -270,7 +273,7 @@ impl Visit<Slot> for Drain<'_> {
                 observed.sojourn.add(slot.sojourn_us);
             }
             if notices_idleness && queue.head().is_none() {
-                // The card asks again and finds nothing: here RED's idle time starts.
+                // The card asks again and finds nothing, so RED's idle time starts here.
                 queue.dequeue(leaves_at, &mut Vec::new());
             }
         }

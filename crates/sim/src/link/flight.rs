@@ -1,8 +1,9 @@
-//! Packets under way: a list for each link, by time of arrival, and one store for all of them.
+//! Packets under way: a list for each link, by time of arrival, and one store for all lists.
 //!
-//! A place that a packet has left is the next to be taken, so the store is as long as the most
-//! packets that were ever under way at once, and what is written was read a moment ago. A ring for
-//! each link would walk through all of its memory, most of it long out of the caches.
+//! The place that a packet has left is the next to be used. So the store is as long as the largest
+//! number of packets ever under way at once, and a place that is written was read a moment ago.
+//! With a ring for each link, packets would cycle through all of its memory, most of which would no
+//! longer be in a cache.
 
 use narrows_units::Time;
 
@@ -14,16 +15,17 @@ use crate::packet::Packet;
 #[derive(Debug)]
 pub(crate) struct Flights {
     places: Vec<Place>,
-    /// The first free place; its other neighbour is the next one.
+    /// The first free place. Its other neighbour is the next free one.
     free: MaybeIndex,
 }
 
-/// A packet, and its neighbours on the list. What a neighbour needs comes first, so that it is mostly on
-/// one cache line.
+/// A packet and its neighbours on the list. The fields that a neighbour needs come first, so that
+/// they mostly share a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Place {
-    /// The time's lower and upper half: a number of 64 bits would round the place up to 48 bytes.
+    /// The lower and the upper half of the time. A 64-bit number would round the place up to 48
+    /// bytes.
     arrives_at: [u32; 2],
     neighbours: Neighbours,
     packet: Packet,
@@ -44,8 +46,8 @@ impl Place {
     }
 }
 
-/// The two neighbours of something on a list, in one number: their exclusive or. Who comes from one
-/// of them finds the other.
+/// The two neighbours of a list entry in one number: their exclusive or. Given one of them, it
+/// yields the other.
 #[derive(Clone, Copy, Debug)]
 struct Neighbours(u32);
 
@@ -55,13 +57,13 @@ impl Neighbours {
         Self(one.bits() ^ other.bits())
     }
 
-    /// The neighbour that is not `this`.
+    /// Returns the neighbour other than `this`.
     #[inline(always)]
     const fn but(self, this: MaybeIndex) -> MaybeIndex {
         MaybeIndex::from_bits(self.0 ^ this.bits())
     }
 
-    /// One neighbour takes another's place.
+    /// Replaces one neighbour with another.
     #[inline(always)]
     const fn replace(&mut self, old: MaybeIndex, new: MaybeIndex) {
         self.0 ^= old.bits() ^ new.bits();
@@ -76,13 +78,13 @@ pub(super) struct Flight {
 }
 
 const NONE: MaybeIndex = MaybeIndex::NONE;
-/// Up to here doubling wastes little; beyond, the store grows by 1/32 at a time.
+/// Up to this length the store doubles, which wastes little; beyond, it grows by 1/32 at a time.
 const DOUBLING_ENDS: usize = 1024;
 
 impl Flight {
     pub(super) const EMPTY: Self = Self { first: NONE, last: NONE };
 
-    /// Puts a packet behind all that arrive no later.
+    /// Inserts a packet behind all that arrive no later.
     #[inline(always)]
     pub(super) fn push(&mut self, arrives_at: Time, packet: Packet, flights: &mut Flights) {
         let place = Place::new(arrives_at, packet, Neighbours::new(self.last, NONE));
@@ -101,7 +103,7 @@ impl Flight {
         }
     }
 
-    /// Takes the packet that arrives first; gives it and when the next one does.
+    /// Removes the packet that arrives first. Returns it, and when the next one arrives.
     #[inline(always)]
     pub(super) fn pop(&mut self, flights: &mut Flights) -> Option<(Packet, Option<Time>)> {
         let index = self.first;
@@ -125,7 +127,7 @@ impl Flight {
         ))
     }
 
-    /// The places of the packets that arrive first and last.
+    /// Returns the places of the packets that arrive first and last.
     #[inline(always)]
     pub(super) const fn ends(&self) -> (MaybeIndex, MaybeIndex) {
         (self.first, self.last)
@@ -159,7 +161,7 @@ impl Flights {
         Self { places: Vec::new(), free: NONE }
     }
 
-    /// The packet at a place that is the first of a list, and the place that follows.
+    /// Returns the packet at the first place of a list, and the place that follows.
     #[inline(always)]
     pub(crate) fn first(&self, index: MaybeIndex) -> Option<(&Packet, MaybeIndex)> {
         let place = self.places.get(index.place())?;
@@ -192,7 +194,7 @@ impl Flights {
     }
 }
 
-/// The packet at a place.
+/// Reads ahead the packet at a place.
 impl Touch<MaybeIndex> for Flights {
     #[inline(always)]
     fn touch(&self, index: MaybeIndex, _step: Step) -> u32 {
@@ -207,7 +209,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Two lists that share a store, against sorted ones.
+    /// Compares two lists that share a store with sorted ones.
     #[test]
     fn packets_arrive_in_order_of_time_and_then_of_departure() {
         let mut random = Random::new(1, "flights");

@@ -1,4 +1,5 @@
-//! What the wire does to a packet beyond delaying it: loss, and delay that varies ([`jitter`](super::jitter)).
+//! What the wire does to packets besides delaying them: loss, and varying delay
+//! ([`jitter`](super::jitter)).
 
 use narrows_units::{Span, Time};
 
@@ -17,7 +18,7 @@ pub(super) struct Impairment {
 }
 
 impl Impairment {
-    /// `None` where `plan` wants none.
+    /// Returns `None` if the wire only delays all packets alike.
     pub(super) fn new(plan: &LinkPlan, seed: u64) -> Option<Self> {
         let impaired = plan.loss > 0.0 || plan.jitter.is_some() || plan.dns_exempt;
         impaired.then(|| Self {

@@ -2,13 +2,13 @@
 //!
 //! Source: `net/sched/sch_netem.c`, Linux 6.1: `get_crandom` and `tabledist`, in nanoseconds.
 //!
-//! Worth knowing: the uniform case takes the correlated 32-bit number modulo twice the deviation.
-//! With deviations of milliseconds the modulus is far below 2^32, the low-order part that is left
-//! is all but uncorrelated, and so `correlation` hardly changes anything. The kernel does so too.
+//! In the uniform case, netem takes the correlated 32-bit number modulo twice the deviation. With
+//! deviations of milliseconds, the modulus is far below 2^32. The remaining low-order part is
+//! almost uncorrelated, so `correlation` changes hardly anything. The kernel behaves the same.
 //!
-//! Differences: the normal distribution's table is computed (4096 quantiles, scaled by 8192) and
-//! not read from iproute2's `normal.dist`, which differs from it by rounding. netem delays a packet
-//! before the device transmits it, we after.
+//! Differences: the normal distribution's table is computed (4096 quantiles, scaled by 8192), not
+//! read from iproute2's `normal.dist`, which differs from it by rounding. netem delays a packet
+//! before the device transmits it; we delay it afterwards.
 
 use narrows_units::{Span, Time};
 
@@ -19,7 +19,7 @@ use crate::random::Random;
 #[derive(Debug)]
 pub(crate) struct JitterState {
     deviation_ns: u32,
-    /// Correlation as a fraction of 2^32; zero for none.
+    /// The correlation as a fraction of 2^32; zero for none.
     rho: u32,
     last: u32,
     random: Random,
@@ -50,7 +50,7 @@ impl JitterState {
         }
     }
 
-    /// When a packet arrives whose transmission ends at `ends_at`; never before that.
+    /// Returns when a packet arrives whose transmission ends at `ends_at`; never before that.
     pub(crate) fn arrival(&mut self, ends_at: Time, delay: Span) -> Time {
         let offset = self.offset_ns();
         let shift = Span::from_ns(offset.unsigned_abs());
@@ -96,22 +96,23 @@ impl JitterState {
     }
 }
 
-/// The most by which a packet can be early.
+/// Returns by how much a packet can arrive early at most.
 pub(crate) fn largest_lead(jitter: &Jitter) -> Span {
     let deviation = Span::from_ns(u64::from(deviation_ns(jitter)));
     match jitter.distribution {
         Distribution::Uniform => deviation,
-        // The table ends at 4 standard deviations (an i16 over 8192).
+        // The table ends at 4 standard deviations (the range of an i16, divided by 8192).
         Distribution::Normal => deviation * 4,
     }
 }
 
-/// netem keeps it as a signed 32-bit number of nanoseconds: at most 2.1 s.
+/// Returns the deviation. netem keeps it as a signed 32-bit number of nanoseconds: at most 2.1 s.
 fn deviation_ns(jitter: &Jitter) -> u32 {
     u32::try_from(jitter.deviation.as_ps() / 1000).unwrap_or(u32::MAX).min(i32::MAX as u32)
 }
 
-/// Quantiles of the standard normal distribution at the middles of 4096 equal parts, times 8192.
+/// Returns the quantiles of the standard normal distribution at the midpoints of 4096 equal parts,
+/// times 8192.
 fn normal_table() -> Box<[i16]> {
     let mut table = vec![0; TABLE_SIZE];
     let mut x = 0.0;
@@ -125,11 +126,11 @@ fn normal_table() -> Box<[i16]> {
     table.into()
 }
 
-/// The inverse of the standard normal distribution function, for `p` of 0.5 and more, by Newton's
-/// method from a `start` that is not above it; exact to well below a table step.
+/// Returns the inverse of the standard normal distribution function for `p` of 0.5 or more, by
+/// Newton's method from a `start` that is not above it. The error is far below a table step.
 fn normal_quantile(p: f64, start: f64) -> f64 {
     let mut x = start;
-    // The function is concave above 0: from below, each step stays below.
+    // The function is concave above 0, so each step that starts below stays below.
     for _ in 0..40 {
         let density = (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
         let step = (p - normal_distribution(x)) / density;
@@ -141,7 +142,8 @@ fn normal_quantile(p: f64, start: f64) -> f64 {
     x
 }
 
-/// The standard normal distribution function, by its series (Abramowitz and Stegun 26.2.10).
+/// Returns the standard normal distribution function, by its series (Abramowitz and Stegun
+/// 26.2.10).
 fn normal_distribution(x: f64) -> f64 {
     let (mut term, mut sum, mut n) = (x, x, 1.0);
     while term.abs() > 1e-17 * sum.abs() {
@@ -176,7 +178,7 @@ mod tests {
         let values = offsets(Distribution::Uniform, 0.0);
         assert!(values.iter().all(|v| (-25.0..25.0).contains(v)));
         let (mean, sd) = mean_and_sd(&values);
-        // sd = 25 / sqrt(3) = 14.434 ms, which a kernel's netem showed too (14 ms measured).
+        // sd = 25 / sqrt(3) = 14.434 ms; a kernel's netem showed the same (14 ms measured).
         assert!(mean.abs() < 0.25 && (sd - 14.434).abs() < 0.1, "{mean} {sd}");
     }
 
@@ -188,7 +190,7 @@ mod tests {
 
     #[test]
     fn correlation_narrows_the_normal_distribution_and_leaves_the_uniform_one_alone() {
-        // The modulus of the uniform case is far below 2^32: nothing of the correlation is left.
+        // The modulus of the uniform case is far below 2^32, so none of the correlation is left.
         let (_, uniform) = mean_and_sd(&offsets(Distribution::Uniform, 0.25));
         assert!((uniform - 14.434).abs() < 0.1, "{uniform}");
         let values = offsets(Distribution::Uniform, 0.25);
@@ -215,12 +217,12 @@ mod tests {
 
     #[test]
     fn the_normal_table_is_the_normal_distribution() {
-        // Quantiles from tables: 0.975 at 1.95996, 0.8413 at 1.
+        // From tables of quantiles: 0.975 at 1.95996, 0.8413 at 1.
         assert!((normal_quantile(0.975, 0.0) - 1.959_964).abs() < 1e-5);
         assert!((normal_quantile(0.841_344_746, 0.0) - 1.0).abs() < 1e-6);
         let table = normal_table();
         assert!(table.is_sorted() && table.iter().all(|&t| t != 0));
-        // The median is between the middle two; the outermost is at 1 - 0.5/4096: 3.6674.
+        // The median lies between the middle two; the outermost is at 1 - 0.5/4096: 3.6674.
         assert_eq!((table[2047], table[2048]), (-3, 3));
         assert!((f64::from(table[4095]) / 8192.0 - 3.667_4).abs() < 1e-3);
     }

@@ -4,14 +4,14 @@
 //!  enqueue -> [ queue discipline ] -> [ ring ] -> transmitter -> delay, jitter, loss -> arrival
 //! ```
 //!
-//! A link runs in one of three modes, which differ in what they cost and not in their results:
+//! A link runs in one of three modes. They differ in cost, not in results:
 //!
-//! - the *short form* ([`short`]): a FIFO at which nobody looks, before a wire that does nothing but
-//!   delay. Most links of most scenarios are such, the hosts' own.
-//! - *clock mode* ([`clock`]): a discipline that takes its decisions at enqueue. Departures are
-//!   computed and have no events.
-//! - *scheduled mode* ([`scheduled`]): a discipline that decides at dequeue, with an event where the
-//!   next packet is due.
+//! - The *short form* ([`short`]): a FIFO that nobody observes, before a wire that only delays.
+//!   Most links of most scenarios are of this form, such as the hosts' own links.
+//! - *Clock mode* ([`clock`]): a discipline that decides everything at enqueue. Departures are
+//!   computed and need no events.
+//! - *Scheduled mode* ([`scheduled`]): a discipline that decides at dequeue. There is an event when
+//!   the next packet is due.
 
 mod changes;
 mod clock;
@@ -44,31 +44,32 @@ use crate::packet::Packet;
 use crate::paths::Next;
 use crate::plan::{Link as LinkPlan, LinkChange};
 
-/// One direction of a link. What every packet touches comes first and fits a cache line.
+/// One direction of a link. The fields that every packet touches come first and fit a cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Link {
     pace: Pace,
     delay: Span,
-    /// The last packet's transmission ends here.
+    /// When the last packet's transmission ends.
     free_at: Time,
-    /// No packet gets here sooner after the event that sends it.
+    /// The shortest time from the event that sends a packet to the packet's arrival here.
     pub(crate) lookahead: Span,
     /// When the pending event for the first packet of `flight` is due.
     pub(crate) armed: MaybeTime,
-    /// Packets of other links' flight lists that this link's queue comes next for.
+    /// How many packets on other links' flight lists have this link as their next hop.
     pub(crate) expected: u32,
-    /// [`Framing`](crate::plan::Framing)'s.
+    /// The field of [`Framing`](crate::plan::Framing) of the same name.
     overhead: u16,
     min_frame: u16,
-    /// What follows this link.
+    /// The next hop after this link.
     pub(crate) next: Next,
-    /// Packets come from one place in order, and nobody looks: arrivals may be handled ahead.
+    /// Whether packets come from one place in order and nobody observes the link. Arrivals may then
+    /// be handled ahead of time.
     pub(crate) inline: bool,
-    /// An MTU or a middlebox at its head may drop packets.
+    /// Whether an MTU or a middlebox at its head may drop packets.
     has_obstacle: bool,
     mode: Mode,
-    /// Packets under way, by time of arrival, each on its way to what follows this link.
+    /// Packets under way to the next hop, by time of arrival.
     flight: Flight,
 }
 
@@ -80,28 +81,28 @@ enum Mode {
     Scheduled(Box<Scheduled>),
 }
 
-/// Who looks at a link's packets.
+/// Who inspects a link's packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Looks {
     /// A monitor or a capture.
     pub(crate) observed: bool,
-    /// An MTU or a middlebox at its head.
+    /// An MTU limit or a middlebox at its head.
     pub(crate) obstacle: bool,
 }
 
 /// What became of a packet at a link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Passage {
-    /// It will arrive at the other end.
+    /// It will arrive at the other end at this time.
     Arrives(Time),
-    /// The queue dropped it, when it came or later.
+    /// The queue dropped it, on arrival or later.
     Dropped(DropReason),
-    /// The wire loses it.
+    /// The wire will lose it.
     Lost,
 }
 
 impl Link {
-    /// `changes`: those of this link.
+    /// Creates a link. `changes` are those of this link.
     pub(crate) fn new(plan: &LinkPlan, changes: &[&LinkChange], seed: u64, looks: Looks) -> Self {
         let Looks { observed, obstacle } = looks;
         let changes = Changes::new(plan, changes);
@@ -133,7 +134,7 @@ impl Link {
         }
     }
 
-    /// What was counted; `None` where nobody looks.
+    /// Returns the counters, or `None` if nobody looks.
     #[inline]
     pub(crate) fn observed(&self) -> Option<&Observed> {
         match &self.mode {
@@ -143,7 +144,7 @@ impl Link {
         }
     }
 
-    /// What was counted, to be changed.
+    /// Returns the counters, to be changed.
     pub(crate) fn observed_mut(&mut self) -> Option<&mut Observed> {
         match &mut self.mode {
             Mode::Short(_) => None,
@@ -152,26 +153,26 @@ impl Link {
         }
     }
 
-    /// Whether an MTU or a middlebox at its head may drop packets.
+    /// Returns whether an MTU or a middlebox at its head may drop packets.
     #[inline]
     pub(crate) const fn has_obstacle(&self) -> bool {
         self.has_obstacle
     }
 
-    /// Whether packets that are transmitted are to be captured.
+    /// Returns whether transmitted packets are captured.
     #[inline]
     pub(crate) fn is_captured(&self) -> bool {
         self.observed().is_some_and(|observed| observed.capture)
     }
 
-    /// When a packet that comes at `at` arrives at the other end, if the link is of the short form and
-    /// has room; if not, ask [`Link::enqueue`].
+    /// Returns when a packet that comes at `at` arrives at the other end, if the link is of the
+    /// short form and has room. Otherwise call [`Link::enqueue`].
     ///
-    /// Calls come in order of time.
+    /// Calls must come in order of time.
     #[inline(always)]
     pub(crate) fn pass(&mut self, at: Time, ip_bytes: u16) -> Option<Time> {
         let Mode::Short(queue) = &mut self.mode else { return None };
-        // A link that is idle takes any packet, and nothing waits there.
+        // An idle link takes any packet, and none waits there.
         if self.free_at > at && !queue.enqueue(at, self.free_at, ip_bytes) {
             return None;
         }
@@ -180,18 +181,18 @@ impl Link {
         Some(self.free_at + self.delay)
     }
 
-    /// Bytes on the wire of an IP packet.
+    /// Returns an IP packet's length on the wire in bytes.
     #[inline]
     fn framed(&self, ip_bytes: u16) -> u32 {
         (u32::from(ip_bytes) + u32::from(self.overhead)).max(u32::from(self.min_frame))
     }
 
-    /// When the transmission of the packet that came last ends.
+    /// Returns when the transmission of the most recent packet ends.
     pub(crate) fn transmitted_at(&self) -> Time {
         self.free_at
     }
 
-    /// Puts a packet on the flight list. Says when an event is needed, if one is.
+    /// Puts a packet on the flight list. Returns when an event is needed, if one is.
     #[inline(always)]
     pub(crate) fn fly(
         &mut self,
@@ -206,7 +207,7 @@ impl Link {
         })
     }
 
-    /// Takes the packet that arrives now; gives it and when the next event is needed.
+    /// Takes the packet that arrives now. Returns it, and when the next event is needed.
     #[inline(always)]
     pub(crate) fn land(&mut self, flights: &mut Flights) -> (Packet, Option<Time>) {
         let (packet, next) = self.flight.pop(flights).expect("an event is pending for a packet");
@@ -214,8 +215,8 @@ impl Link {
         (packet, next)
     }
 
-    /// Shortest time from a packet's arrival at the queue to its arrival at the other end, with
-    /// the highest `rate` and the shortest `delay` that the link ever has.
+    /// Returns the shortest time from a packet's arrival at the queue to its arrival at the other
+    /// end, given the highest `rate` and the shortest `delay` that the link ever has.
     pub(crate) fn shortest_passage(
         plan: &LinkPlan,
         (rate, delay): (Rate, Span),
@@ -231,18 +232,18 @@ impl Link {
         span + delay.saturating_sub(deviation)
     }
 
-    /// Whether packets may leave in another order than they came.
+    /// Returns whether packets may leave in a different order from the one in which they came.
     pub(crate) fn reorders(plan: &LinkPlan) -> bool {
         plan.dns_exempt || plan.jitter.is_some_and(|jitter| jitter.reorder)
     }
 
-    /// The places on the flight list of the packets that arrive first and last.
+    /// Returns the places on the flight list of the packets that arrive first and last.
     #[inline(always)]
     pub(crate) const fn flight_ends(&self) -> (MaybeIndex, MaybeIndex) {
         self.flight.ends()
     }
 
-    /// The queue as it is at `now`; `None` where nobody looks.
+    /// Returns the state of the queue at `now`, or `None` if nobody looks.
     pub(crate) fn queue_state(&mut self, now: Time) -> Option<QueueState> {
         self.drain(now);
         match &self.mode {
@@ -252,7 +253,7 @@ impl Link {
         }
     }
 
-    /// Time spent transmitting up to `now`; zero where nobody looks.
+    /// Returns the time spent transmitting up to `now`; zero if nobody looks.
     pub(crate) fn busy_until(&self, now: Time) -> Span {
         self.observed().map_or(Span::ZERO, |observed| observed.busy_until(now))
     }

@@ -1,16 +1,16 @@
-//! What is counted at a link at which a monitor or a capture looks.
+//! Counters of a link that a monitor or a capture observes.
 
 use std::collections::VecDeque;
 
 use narrows_qdisc::DropReason;
 use narrows_units::{Span, Time};
 
-/// Counters and occupancy of a link that somebody looks at.
+/// The counters and the occupancy of an observed link.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     in_ring: VecDeque<InRing>,
     ring_bytes: u64,
-    /// The last packet's transmission ends here, as the ring has it.
+    /// When the last packet's transmission ends, as the ring's entries have it.
     pub(super) ring_free_at: Time,
     pub(crate) arrived_packets: u64,
     pub(crate) arrived_bytes: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Observed {
     pub(crate) dropped: [u64; DropReason::ALL.len()],
     pub(crate) dropped_dns: u64,
     pub(crate) sojourn: SojournSum,
-    /// Keep a copy of each packet that is transmitted.
+    /// Whether to keep a copy of each transmitted packet.
     pub(crate) capture: bool,
 }
 
@@ -29,10 +29,10 @@ pub(crate) struct Observed {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InRing {
     pub(super) ends_at: Time,
-    /// Time that its transmission takes.
+    /// How long its transmission takes.
     pub(super) span: Span,
     pub(super) framed: u32,
-    /// The wire will lose it.
+    /// Whether the wire will lose it.
     pub(super) lost: bool,
 }
 
@@ -51,18 +51,18 @@ impl SojournSum {
         self.max_us = self.max_us.max(us);
     }
 
-    /// Mean in milliseconds; NaN without packets.
+    /// Returns the mean in milliseconds; NaN without packets.
     pub(crate) fn mean_ms(&self) -> f64 {
         self.total_us as f64 / self.packets as f64 / 1e3
     }
 
-    /// Maximum in milliseconds; NaN without packets.
+    /// Returns the maximum in milliseconds; NaN without packets.
     pub(crate) fn max_ms(&self) -> f64 {
         if self.packets == 0 { f64::NAN } else { f64::from(self.max_us) / 1e3 }
     }
 }
 
-/// What a queue monitor reads.
+/// The state of a queue as a monitor reads it.
 pub(crate) struct QueueState {
     pub(crate) packets: u32,
     pub(crate) bytes: u64,
@@ -72,7 +72,7 @@ pub(crate) struct QueueState {
 }
 
 impl Observed {
-    /// Takes out of the ring what has been transmitted by `now`.
+    /// Removes from the ring what has been transmitted by `now`.
     pub(super) fn settle(&mut self, now: Time) {
         while let Some(&packet) = self.in_ring.front()
             && packet.ends_at <= now
@@ -83,7 +83,7 @@ impl Observed {
         }
     }
 
-    /// A packet has left the queue for the ring.
+    /// Notes that a packet has left the queue for the ring.
     #[inline]
     pub(super) fn enter_ring(&mut self, packet: InRing, now: Time) {
         if packet.ends_at <= now && self.in_ring.is_empty() {
@@ -102,12 +102,12 @@ impl Observed {
         self.lost += u64::from(packet.lost);
     }
 
-    /// Packets and bytes in the ring.
+    /// Returns the packets and the bytes in the ring.
     pub(crate) fn ring(&self) -> (u32, u64) {
         (self.in_ring.len() as u32, self.ring_bytes)
     }
 
-    /// Time spent transmitting up to `now`, the packet in transmission included.
+    /// Returns the time spent transmitting up to `now`, including the packet in transmission.
     pub(crate) fn busy_until(&self, now: Time) -> Span {
         match self.in_ring.front() {
             Some(first) => self.busy + first.span.saturating_sub(first.ends_at.since(now)),

@@ -1,58 +1,60 @@
-//! A link that sends at listed moments, as cellular links do: Mahimahi's traces.
+//! Links that send at listed moments, as cellular links do: Mahimahi's traces.
 //!
-//! Source: mm-link(1) and `src/frontend/link_queue.cc` of Mahimahi 0.98. Each entry is a millisecond at
-//! which 1500 bytes may leave. Bytes are accounted for, not packets: small packets share an
-//! opportunity, a large one goes on with the next, and what nobody uses is lost. After the last
-//! entry the list begins again, its zero being the time of the last entry.
+//! Source: mm-link(1) and `src/frontend/link_queue.cc` of Mahimahi 0.98. Each entry is a
+//! millisecond at which 1500 bytes may leave. Bytes count, not packets: small packets share an
+//! opportunity, a large packet continues with the next, and unused bytes are lost. After the last
+//! entry the list starts again; its time zero is then the time of the last entry.
 //!
-//! Where it differs: an opportunity's bytes leave one after the other, a byte a picosecond, and those of
-//! one millisecond follow each other. So an opportunity takes 1.5 ns instead of no time. In return the
-//! end of a transmission follows from its start alone, with no account of what is left, and such a
-//! link stays in whichever mode its queue has. A packet that comes at the very moment of an
-//! opportunity can use it, and one of more than 1500 bytes with framing takes several (Mahimahi
-//! refuses it).
+//! Differences: an opportunity's bytes leave one after the other, a byte each picosecond, and
+//! opportunities of the same millisecond follow each other. So an opportunity takes 1.5 ns instead
+//! of no time. In return, the end of a transmission follows from its start alone, without an
+//! account of unused bytes, and the link can stay in whichever mode its queue has. A packet that
+//! arrives at the very moment of an opportunity can use it. A packet of more than 1500 bytes with
+//! framing takes several (Mahimahi refuses it).
 
 use narrows_units::Time;
 
-/// When bytes may leave.
+/// The times at which bytes may leave.
 #[derive(Debug)]
 pub(super) struct Opportunities {
-    /// Moments of a pass through the list with their bytes, in order; the first is its begin.
+    /// The moments of one pass through the list with their bytes, in order. The first one is its
+    /// start.
     groups: Box<[Group]>,
-    /// Bytes of a pass.
+    /// The bytes of a pass.
     bytes: u64,
-    /// How long it takes, in picoseconds.
+    /// The duration of a pass in picoseconds.
     period: u64,
-    /// The end of one pass falls on the begin of the next; before the first there is none, so that
-    /// so many bytes of its begin are missing.
+    /// The bytes that the start of the very first pass lacks. The end of a pass falls on the start
+    /// of the next and adds its bytes there, but no pass ends before the first.
     missing: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    /// Picoseconds from the begin of the pass.
+    /// Picoseconds since the start of the pass.
     at: u64,
-    /// Bytes of the pass before it.
+    /// The bytes of the pass before this moment.
     before: u64,
 }
 
-/// Bytes that may leave at an opportunity.
+/// The bytes that may leave at an opportunity.
 const BYTES: u64 = 1500;
 
 const PS_PER_MS: u64 = 1_000_000_000;
 
-/// Opportunities that fit into a millisecond, with room to spare.
+/// The number of opportunities that fit into a millisecond, with room to spare.
 pub(crate) const MOST_IN_A_MS: usize = 600_000;
 
-/// Bytes leave no faster than this, a byte a picosecond.
+/// The highest rate at which bytes leave: one each picosecond.
 pub(crate) const HIGHEST_BPS: u64 = 8_000_000_000_000;
 
 impl Opportunities {
-    /// `ms`: not falling, and the last is above zero, as the plan's check says.
+    /// Creates the list from `ms`, which never decreases and ends above zero; the plan's check
+    /// ensures this.
     pub(super) fn new(ms: &[u32]) -> Self {
         let last = ms.last().copied().unwrap_or(1);
         let in_last = ms.iter().rev().take_while(|&&at| at == last).count();
-        // What falls on the end of a pass belongs to the begin of the next.
+        // Whatever falls on the end of a pass belongs to the start of the next.
         let rest = &ms[..ms.len() - in_last];
         let mut groups = vec![Group { at: 0, before: 0 }];
         let mut before = BYTES * in_last as u64;
@@ -71,13 +73,13 @@ impl Opportunities {
         }
     }
 
-    /// When a transmission begins for which there is something from `at` on.
+    /// Returns when a transmission starts that is ready at `at`.
     pub(super) fn start(&self, at: Time) -> Time {
         // The first byte takes a picosecond.
         Time::from_ps(self.end(at, 1).as_ps() - 1)
     }
 
-    /// When the last of so many bytes leaves, at least one, that may leave from `at` on.
+    /// Returns when the last of `bytes` bytes, at least one, leaves if they are ready at `at`.
     pub(super) fn end(&self, at: Time, bytes: u32) -> Time {
         let at = at.as_ps().max(self.missing);
         let (pass, within) = (at / self.period, at % self.period);
@@ -99,7 +101,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Milliseconds, and bytes of the opportunities there that are used by then.
+    /// Returns the moment in millisecond `ms` at which `bytes` bytes of its opportunities are used.
     fn at(ms: u64, bytes: u64) -> Time {
         Time::ZERO + Span::from_ms(ms) + Span::from_ps(bytes)
     }
@@ -126,10 +128,11 @@ mod tests {
         assert_eq!(trace.start(at(2, 1500)), at(5, 0));
     }
 
-    /// `link_queue.cc`: at the end of the list its last time is added to all that follow.
+    /// `link_queue.cc` adds the list's last time to all entries of the next pass.
     #[test]
     fn the_list_begins_again_at_the_time_of_its_last_entry() {
-        // The first pass has one at 0; later passes begin with three, two of them the last's end.
+        // The first pass has one opportunity at 0. Later passes start with three, two of them from
+        // the end of the pass before.
         let trace = Opportunities::new(&[0, 3, 3]);
         let first = trace.end(at(0, 0), 1500);
         assert!(first < at(1, 0));
@@ -142,8 +145,8 @@ mod tests {
         assert_eq!(constant.end(at(7, 0), 15_000), at(16, 1500));
     }
 
-    /// The loop of `link_queue.cc` in its own terms: each opportunity in turn takes what waits. Gives
-    /// the millisecond in which each packet leaves.
+    /// Runs the loop of `link_queue.cc` as it is written: each opportunity in turn takes what
+    /// waits. Returns the millisecond in which each packet leaves.
     fn by_turns(ms: &[u32], packets: &[(u64, u32)]) -> Vec<u64> {
         let period = u64::from(ms[ms.len() - 1]);
         let moments =

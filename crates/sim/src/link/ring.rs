@@ -1,10 +1,11 @@
-//! A network card's ring buffer: what the queue discipline has let go and no AQM sees.
+//! A network card's ring buffer. It holds packets that have left the queue discipline, out of reach
+//! of any AQM.
 //!
-//! A packet leaves the queue as soon as the ring has room for it. Room counted in packets comes
-//! back when a packet's transmission ends. Room counted in bytes comes back with every byte that is
-//! transmitted, as a token bucket gives it: on Linux such a ring is a `tbf` above another of the
-//! same rate (net/sched/sch_tbf.c, `tbf_dequeue`; docs/kernel-notes.md says what it changes).
-//! Either is known when a packet is enqueued, from the packets before it.
+//! A packet leaves the queue as soon as the ring has room for it. If the ring counts packets, the
+//! end of each transmission makes room. If it counts bytes, every transmitted byte makes room, like
+//! the tokens of a bucket: on Linux, such a ring is a `tbf` above another one of the same rate
+//! (net/sched/sch_tbf.c, `tbf_dequeue`; docs/kernel-notes.md says what this changes). In both
+//! cases, the time is known when a packet is enqueued, from the packets before it.
 
 use std::collections::VecDeque;
 
@@ -12,41 +13,43 @@ use narrows_units::{Bytes, Pace, Span, Time};
 
 use crate::plan::Ring;
 
-/// The ring's memory.
+/// The state of the ring.
 #[derive(Debug)]
 pub(crate) struct RingState {
     room: Room,
-    /// Where packets count: ends of transmission of those that may still be in it, oldest first.
+    /// For a ring that counts packets: the ends of transmission of those that may still be in it,
+    /// oldest first.
     ends: VecDeque<Time>,
-    /// When the last packet left the queue: none leaves before it.
+    /// When the last packet left the queue. No later packet leaves before this.
     last_leaves_at: Time,
 }
 
 #[derive(Debug)]
 enum Room {
-    /// One packet at a time: the queue is asked when the transmitter is free.
+    /// Takes one packet at a time: the queue is asked when the transmitter is free.
     Single,
     Packets(usize),
     Bytes(u64),
-    /// The same where the rate changes, so that the time for bytes depends on which they are.
+    /// Counts bytes on a link whose rate changes: how long bytes take depends on when they are
+    /// sent.
     BytesAtRates(u64, Sent),
 }
 
-/// The last packets, as many as a ring may hold.
+/// The most recent packets, as many as the ring may hold.
 #[derive(Debug, Default)]
 struct Sent {
-    /// Start and end of each transmission, and length.
+    /// The start and the end of each transmission, and its length in bytes.
     packets: VecDeque<(Time, Time, u32)>,
     /// The sum of their lengths.
     bytes: u64,
 }
 
-/// What [`RingState::undo`] needs.
+/// The value that [`RingState::undo`] needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Undo(Time);
 
 impl RingState {
-    /// `rate_changes`: not all packets are sent at the same rate.
+    /// Creates an empty ring. `rate_changes`: whether the link's rate changes during the run.
     pub(crate) fn new(ring: Option<Ring>, rate_changes: bool) -> Self {
         let room = match ring {
             None => Room::Single,
@@ -59,10 +62,11 @@ impl RingState {
         Self { room, ends: VecDeque::new(), last_leaves_at: Time::ZERO }
     }
 
-    /// When a packet of `framed` bytes that is enqueued at `at` leaves the queue; the transmitter
-    /// sends at `pace` and is free at `free_at`.
+    /// Returns when a packet of `framed` bytes that is enqueued at `at` leaves the queue. The
+    /// transmitter sends at `pace` and is free at `free_at`.
     ///
-    /// Follow with [`RingState::transmit`] if it is accepted, or [`RingState::undo`] if not.
+    /// Afterwards call [`RingState::transmit`] if the packet is accepted, or [`RingState::undo`] if
+    /// not.
     #[inline]
     pub(crate) fn admit(
         &mut self,
@@ -77,7 +81,8 @@ impl RingState {
         (leaves_at, undo)
     }
 
-    /// From when on there is room for a packet of `framed` bytes behind those that were accepted.
+    /// Returns from when on there is room for a packet of `framed` bytes behind those already
+    /// accepted.
     #[inline(always)]
     pub(crate) fn room_at(&self, framed: u32, free_at: Time, pace: Pace) -> Time {
         match &self.room {
@@ -86,7 +91,7 @@ impl RingState {
         }
     }
 
-    /// The same for a ring that has more room than for one packet.
+    /// Does the same for a ring with room for more than one packet.
     #[inline(never)]
     fn room_in(&self, room: &Room, framed: u32, free_at: Time, pace: Pace) -> Time {
         match room {
@@ -94,8 +99,8 @@ impl RingState {
             &Room::Packets(limit) if self.ends.len() < limit => Time::ZERO,
             &Room::Packets(limit) => self.ends[self.ends.len() - limit],
             &Room::Bytes(limit) => {
-                // What is ahead of the packet when it leaves may take this long to transmit. A
-                // packet longer than the ring goes through an empty one.
+                // When the packet leaves the queue, the bytes ahead of it may take this long to
+                // transmit. A packet longer than the ring leaves when the ring is empty.
                 let ahead = pace.time_for(Bytes::new(limit.saturating_sub(u64::from(framed))));
                 Time::ZERO + free_at.since(Time::ZERO).saturating_sub(ahead)
             }
@@ -105,13 +110,13 @@ impl RingState {
         }
     }
 
-    /// Whether a packet's length decides when there is room for it.
+    /// Returns whether a packet's length decides when there is room for it.
     #[inline]
     pub(crate) fn counts_bytes(&self) -> bool {
         matches!(self.room, Room::Bytes(_) | Room::BytesAtRates(..))
     }
 
-    /// The packet was accepted; it has `framed` bytes.
+    /// Notes that a packet of `framed` bytes was accepted.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, starts_at: Time, ends_at: Time, framed: u32) {
         if !matches!(self.room, Room::Single | Room::Bytes(_)) {
@@ -133,7 +138,7 @@ impl RingState {
         }
     }
 
-    /// The packet was dropped after all.
+    /// Notes that the packet was dropped after all.
     #[inline]
     pub(crate) fn undo(&mut self, Undo(last_leaves_at): Undo) {
         self.last_leaves_at = last_leaves_at;
@@ -153,7 +158,7 @@ impl Sent {
         }
     }
 
-    /// When only the last `bytes` are still to be transmitted.
+    /// Returns when only the last `bytes` bytes remain to be transmitted.
     fn left_at(&self, bytes: u64) -> Time {
         let mut bytes = bytes;
         for &(starts_at, ends_at, framed) in self.packets.iter().rev() {
@@ -161,7 +166,7 @@ impl Sent {
             if bytes < framed {
                 let span = ends_at.since(starts_at).as_ps();
                 let left = u128::from(span) * u128::from(bytes) / u128::from(framed);
-                // Less than `span`.
+                // This is less than `span`.
                 return starts_at + Span::from_ps(span - left as u64);
             }
             bytes -= framed;
@@ -180,12 +185,12 @@ mod tests {
         Time::ZERO + Span::from_ms(ms)
     }
 
-    /// 1000 bytes a millisecond.
+    /// 1000 bytes in a millisecond.
     fn pace() -> Pace {
         Rate::from_bps(8_000_000).expect("not zero").pace()
     }
 
-    /// Enqueues packets at 0 that take 1 ms each; gives the moments at which they leave the queue.
+    /// Enqueues packets at time 0 that take 1 ms each. Returns when they leave the queue.
     fn leave_times(ring: Option<Ring>, packets: u64) -> Vec<Time> {
         let mut state = RingState::new(ring, false);
         let mut free_at = Time::ZERO;
@@ -213,7 +218,8 @@ mod tests {
 
     #[test]
     fn room_in_bytes_comes_back_byte_by_byte() {
-        // Two fit at once. The third fits when 1 of the 2000 bytes ahead of it is transmitted.
+        // Two fit at once. The third fits when 1 of the 2000 bytes ahead of it has been
+        // transmitted.
         let times = leave_times(Some(Ring::Bytes(Bytes::new(2999))), 5);
         let us = |us| Time::ZERO + Span::from_us(us);
         assert_eq!(times, [us(0), us(0), us(1), us(1001), us(2001)]);
@@ -221,8 +227,8 @@ mod tests {
 
     #[test]
     fn in_a_full_ring_of_bytes_a_packet_follows_the_last_after_its_own_length() {
-        // A long packet, a short one, a long one: the moments do not depend on where the packets
-        // end that are transmitted meanwhile.
+        // A long, a short and a long packet: the times do not depend on when earlier transmissions
+        // end.
         let mut state = RingState::new(Some(Ring::Bytes(Bytes::new(3000))), false);
         let mut free_at = Time::ZERO;
         let mut times = Vec::new();

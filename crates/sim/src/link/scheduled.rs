@@ -1,23 +1,25 @@
-//! A link whose discipline decides at dequeue: what leaves next, or what is dropped instead, is not
-//! known before.
+//! Scheduled mode: links whose discipline decides at dequeue. What leaves next, or is dropped
+//! instead, is not known before.
 //!
 //! The discipline holds the packets themselves, as [`Waiting`]. The transmitter, or the ring above
-//! it, takes one whenever it has room, so there is an event ([`Event::Departure`](crate::agenda::Event)) where the next packet
-//! is due: one for each packet that finds the link busy, none for one that does not. Everything
-//! else is as in clock mode ([`super`]): the moments at which the ring takes a packet, the order of
-//! departures and arrivals at the same moment (departures first), the loss and delay that a packet
-//! draws. So a discipline that could run in either mode gives the same tables in both; tests
-//! compare them (`tests/modes.rs`).
+//! it, takes one whenever it has room. An event ([`Event::Departure`](crate::agenda::Event)) marks
+//! when the next packet is due: one for each packet that finds the link busy, none for a packet
+//! that does not. Everything else is as in clock mode ([`super`]): when the ring takes a packet,
+//! the order of departures and arrivals at the same time (departures first), and each packet's loss
+//! and delay. A discipline that can run in either mode gives the same tables in both; tests compare
+//! them (`tests/modes.rs`).
 //!
-//! - A packet's luck (loss) is drawn as it comes, also if it is dropped later: so it does not
-//!   depend on the discipline.
-//! - After the last packet the discipline is asked again at once and finds nothing, as the kernel
-//!   does (`qdisc_run`, until the driver stops the queue); here idle times start.
-//! - Room in a ring of bytes depends on the packet. A FIFO shows the one that is next and keeps it
-//!   until there is room. Other disciplines hand theirs out early, and it waits outside, as in
-//!   Linux below a `tbf` (`qdisc_peek_dequeued`). It still counts as waiting, but no longer against
-//!   the discipline's own limit, as it does in Linux.
-//! - After a shaper has given nothing, it is asked when it said, and whenever a packet comes.
+//! - A packet's loss is drawn when it arrives, even if it is dropped later, so it does not depend
+//!   on the discipline.
+//! - After the last packet the discipline is asked once more and finds nothing, as in the kernel
+//!   (`qdisc_run` runs until the driver stops the queue). Idle times start here.
+//! - Whether a ring of bytes has room depends on the packet. A FIFO shows its next packet and keeps
+//!   it until there is room. Nobody knows the next packet of other disciplines, so they are asked
+//!   when there is room for the link's longest frame, as below a class of `htb`. Below a `tbf`,
+//!   Linux takes a packet out of them early and puts it aside (`qdisc_peek_dequeued`). CoDel then
+//!   judges every packet a departure early; no driver does that, and neither does this.
+//! - A shaper that returns no packet says when to ask again. It is asked then, and whenever a
+//!   packet arrives.
 
 use narrows_qdisc::{AnyQdisc, Dropped, Ecn, Protocol, Qdisc};
 use narrows_units::{Span, Time};
@@ -37,11 +39,11 @@ use crate::random::stream_seed;
 pub(crate) struct Waiting {
     pub(crate) packet: Packet,
     arrived_at: Time,
-    /// [`Framing`](crate::plan::Framing)'s.
+    /// The field of [`Framing`](crate::plan::Framing) of the same name.
     queue_overhead: u16,
-    /// The wire will lose it.
+    /// Whether the wire will lose it.
     lost: bool,
-    /// Source and destination port.
+    /// The source and the destination port.
     ports: (u16, u16),
 }
 
@@ -83,40 +85,40 @@ impl narrows_qdisc::Packet for Waiting {
     }
 }
 
-/// What a link of this mode has besides what all have.
+/// The state that a link has only in this mode.
 #[derive(Debug)]
 pub(super) struct Scheduled {
     queue: AnyQdisc<Waiting>,
-    /// Handed out by the queue, and waiting for room in a ring of bytes.
-    held: Option<Waiting>,
-    /// When the queue is to be asked for a packet; none: when one comes.
+    /// When to ask the queue for a packet; none: when one arrives.
     ask_at: MaybeTime,
-    /// `ask_at` is what a shaper said: a packet that comes may go sooner.
+    /// Whether `ask_at` comes from a shaper. A packet that arrives may then leave sooner.
     shaped: bool,
     /// When the pending event is due.
     armed: MaybeTime,
     ring: RingState,
-    /// Rate and delay, where they change.
+    /// The bytes of the link's longest frame.
+    longest: u32,
+    /// The rate and the delay, if they change.
     changes: Option<Changes>,
     queue_overhead: u16,
-    /// The queue has filters, which look at ports.
+    /// Whether the queue has filters, which read ports.
     reads_ports: bool,
     impairment: Option<Impairment>,
     pub(super) observed: Option<Observed>,
 }
 
-/// A packet that a link has let go, or dropped.
+/// A packet that a link has released or dropped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gone {
     pub(crate) packet: Packet,
-    /// The link.
+    /// Which link.
     pub(crate) link: u32,
     pub(crate) passage: Passage,
     /// When its transmission ends.
     pub(crate) transmitted_at: Time,
 }
 
-/// What has gone and is not yet handled, in order of time for each link.
+/// Packets that have gone and are not yet handled, in order of time for each link.
 #[derive(Debug, Default)]
 pub(crate) struct Released {
     pub(crate) gone: Vec<Gone>,
@@ -133,11 +135,11 @@ impl Scheduled {
         let queue_seed = stream_seed(seed, &format!("{}/queue", plan.name));
         Self {
             queue: plan.queue.build(queue_seed),
-            held: None,
             ask_at: MaybeTime::NONE,
             shaped: false,
             armed: MaybeTime::NONE,
             ring: RingState::new(plan.ring, changes.is_some()),
+            longest: (u32::from(plan.mtu) + plan.framing.overhead).max(plan.framing.min),
             changes,
             queue_overhead: plan.framing.queue_overhead.try_into().expect("the plan was checked"),
             reads_ports: plan.queue.reads_ports(),
@@ -153,10 +155,9 @@ impl Scheduled {
 
     pub(super) fn queue_state(&self) -> QueueState {
         let (backlog, counters) = (self.queue.backlog(), self.queue.counters());
-        let held = self.held.as_ref().map_or(0, narrows_qdisc::Packet::bytes);
         QueueState {
-            packets: backlog.packets + u32::from(self.held.is_some()),
-            bytes: backlog.bytes.get() + u64::from(held),
+            packets: backlog.packets,
+            bytes: backlog.bytes.get(),
             average: self.queue.average_queue().unwrap_or(f64::NAN),
             marked_early: counters.marked_early,
             marked_forced: counters.marked_forced,
@@ -170,7 +171,7 @@ impl Scheduled {
         }
     }
 
-    /// When the next event is needed, if it is not pending.
+    /// Returns when the next event is needed, unless it is already pending.
     #[inline]
     fn arm(&mut self) -> Option<Time> {
         if self.ask_at >= self.armed {
@@ -180,7 +181,7 @@ impl Scheduled {
         self.ask_at.get()
     }
 
-    /// Hands on what a call has dropped.
+    /// Reports what a call has dropped.
     #[cold]
     fn report(&mut self, at: Time, link: u32, released: &mut Released) {
         for (waiting, reason) in released.dropped.drain(..) {
@@ -196,22 +197,23 @@ impl Scheduled {
 }
 
 impl Link {
-    /// Whether packets are to go to [`Link::arrive`].
+    /// Returns whether packets have to go to [`Link::arrive`].
     #[inline]
     pub(crate) fn is_scheduled(&self) -> bool {
         matches!(self.mode, Mode::Scheduled(_))
     }
 
-    /// Whether [`Link::arrive`] has to know a packet's ports.
+    /// Returns whether [`Link::arrive`] needs a packet's ports.
     #[inline]
     pub(crate) fn reads_ports(&self) -> bool {
         matches!(&self.mode, Mode::Scheduled(scheduled) if scheduled.reads_ports)
     }
 
-    /// Takes a packet in at `at`; what leaves the queue by then is on the list. Says when an event
-    /// is needed for the next to leave, if one is. `index`: this link's; `ports`: the packet's.
+    /// Takes in a packet at `at`. Packets that leave the queue by then join `released`. Returns
+    /// when an event is needed for the next departure, if one is. `index` is this link's; `ports`
+    /// are the packet's.
     ///
-    /// Calls of this and of [`Link::release`] come in order of time.
+    /// Calls of this function and of [`Link::release`] must come in order of time.
     #[inline]
     pub(crate) fn arrive(
         &mut self,
@@ -221,7 +223,7 @@ impl Link {
         index: u32,
         released: &mut Released,
     ) -> Option<Time> {
-        // What leaves when a packet comes leaves before it, as in clock mode.
+        // Packets that leave at the time of an arrival leave before it, as in clock mode.
         self.run(at, index, released);
         let scheduled = self.scheduled();
         let queue_overhead = scheduled.queue_overhead;
@@ -245,7 +247,7 @@ impl Link {
         self.scheduled().arm()
     }
 
-    /// The pending event: lets go what is due. Says when the next event is needed.
+    /// Handles the pending event: releases what is due. Returns when the next event is needed.
     #[inline]
     pub(crate) fn release(
         &mut self,
@@ -261,7 +263,7 @@ impl Link {
         self.scheduled().arm()
     }
 
-    /// The discipline, if it is in this mode.
+    /// Returns the discipline, if the link is in this mode.
     #[inline]
     pub(crate) fn scheduled_queue(&self) -> Option<&AnyQdisc<Waiting>> {
         match &self.mode {
@@ -285,47 +287,23 @@ impl Link {
         }
     }
 
-    /// Asks the queue for a packet at `at`, and transmits it as soon as there is room.
+    /// Asks the queue for a packet at `at`, when there is room for it, and transmits it.
     #[inline]
     fn pull(&mut self, at: Time, index: u32, released: &mut Released) {
         let scheduled = self.scheduled();
-        let waiting = match scheduled.held.take() {
-            Some(held) => held,
-            None => {
-                let waiting = scheduled.queue.dequeue(at, &mut released.dropped);
-                if !released.dropped.is_empty() {
-                    scheduled.report(at, index, released);
-                }
-                let Some(waiting) = waiting else {
-                    scheduled.wait_for_shaper(at);
-                    return;
-                };
-                if scheduled.ring.counts_bytes() && !self.has_room(at, &waiting) {
-                    return;
-                }
-                waiting
-            }
+        let waiting = scheduled.queue.dequeue(at, &mut released.dropped);
+        if !released.dropped.is_empty() {
+            scheduled.report(at, index, released);
+        }
+        let Some(waiting) = waiting else {
+            scheduled.wait_for_shaper(at);
+            return;
         };
         self.transmit(at, waiting, index, released);
         self.ask_from(at);
     }
 
-    /// Whether the ring has room for a packet at `at`; if not, it is held until then.
-    #[cold]
-    fn has_room(&mut self, at: Time, waiting: &Waiting) -> bool {
-        let framed = self.framed(waiting.packet.bytes);
-        let (free_at, pace) = (self.free_at, self.pace);
-        let scheduled = self.scheduled();
-        let room_at = scheduled.ring.room_at(framed, free_at, pace);
-        if room_at > at {
-            scheduled.held = Some(*waiting);
-            scheduled.ask_at = room_at.into();
-            scheduled.shaped = false;
-        }
-        room_at <= at
-    }
-
-    /// A packet goes to the ring at `at`.
+    /// Sends a packet to the ring at `at`.
     #[inline]
     fn transmit(&mut self, at: Time, waiting: Waiting, index: u32, released: &mut Released) {
         let Waiting { packet, arrived_at, lost, .. } = waiting;
@@ -356,22 +334,20 @@ impl Link {
         released.gone.push(Gone { packet, link: index, passage, transmitted_at: ends_at });
     }
 
-    /// Finds out when the queue is to be asked next, from `at` on.
+    /// Determines when to ask the queue next, from `at` on.
     #[inline]
     fn ask_from(&mut self, at: Time) {
         let (free_at, pace) = (self.free_at, self.pace);
         let scheduled = self.scheduled();
         scheduled.shaped = false;
         if scheduled.queue.backlog().packets == 0 {
-            // The card asks again and finds nothing: here RED's idle time starts, or goes on.
+            // The card asks again and finds nothing: RED's idle time starts here, or goes on.
             scheduled.queue.dequeue(at, &mut Vec::new());
             scheduled.ask_at = MaybeTime::NONE;
         } else if scheduled.ring.counts_bytes() {
             let head = scheduled.queue.head().map(|waiting| waiting.packet.bytes);
-            let ask_at = match head.map(|ip_bytes| self.framed(ip_bytes)) {
-                Some(framed) => self.scheduled().ring.room_at(framed, free_at, pace).max(at),
-                None => at,
-            };
+            let framed = head.map_or(scheduled.longest, |ip_bytes| self.framed(ip_bytes));
+            let ask_at = self.scheduled().ring.room_at(framed, free_at, pace).max(at);
             self.scheduled().ask_at = ask_at.into();
         } else {
             let ask_at = scheduled.ring.room_at(0, free_at, pace).max(at);
@@ -382,11 +358,11 @@ impl Link {
 }
 
 impl Scheduled {
-    /// The queue gave nothing at `at`: it is empty, or it shapes.
+    /// Handles that the queue returned nothing at `at`: it is empty, or it shapes.
     #[cold]
     fn wait_for_shaper(&mut self, at: Time) {
         self.shaped = true;
-        // Never at the same moment again.
+        // Never ask at the same time again.
         let ready_at = self.queue.ready_at(at);
         self.ask_at = ready_at.map(|ready_at| ready_at.max(at + Span::from_ps(1))).into();
     }

@@ -1,9 +1,9 @@
-//! The short form of a link that has nothing but a FIFO and a wire that delays, and at which nobody
-//! looks: most links of most scenarios, the hosts' own.
+//! The short form of a link: only a FIFO that nobody observes, and a wire that only delays. Most
+//! links of most scenarios are of this form, such as the hosts' own links.
 //!
-//! A packet waits there from its arrival to the end of the transmission before it. So the moments
-//! at which packets leave the queue are all there is to know, and those that have passed are looked
-//! up only when room matters. Decisions are those of [`narrows_qdisc::fifo`]; a test compares them.
+//! A packet waits here from its arrival until the transmission before it ends. So it is enough to
+//! keep the times at which packets leave the queue. Past ones are removed only when room matters.
+//! The decisions are those of [`narrows_qdisc::fifo`]; a test compares them.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use narrows_units::Time;
 use crate::foresight::{Step, Touch};
 use crate::plan::{Link as LinkPlan, Queue as QueuePlan};
 
-/// Packets that found the transmitter busy; some may have left since.
+/// Packets that found the transmitter busy. Some may have left since.
 #[derive(Debug)]
 pub(super) struct ShortQueue {
     limit: FifoLimit,
@@ -23,10 +23,10 @@ pub(super) struct ShortQueue {
     queue_overhead: u32,
 }
 
-/// Up to here doubling wastes little.
+/// Up to this length the list doubles, which wastes little.
 const DOUBLING_ENDS: usize = 1024;
 
-/// How much may wait in a FIFO.
+/// The limit of a FIFO.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum FifoLimit {
     Packets(u32),
@@ -34,7 +34,7 @@ pub(super) enum FifoLimit {
 }
 
 impl FifoLimit {
-    /// `None`: the queue decides by more than its length.
+    /// Returns `None` if the queue decides by more than its length.
     pub(super) fn new(queue: &QueuePlan) -> Option<Self> {
         match queue {
             QueuePlan::Pfifo(config) => Some(Self::Packets(config.limit)),
@@ -43,7 +43,7 @@ impl FifoLimit {
         }
     }
 
-    /// Whether a packet of `counted` bytes may wait behind this much.
+    /// Returns whether a packet of `counted` bytes may wait behind this much.
     #[inline]
     pub(super) fn admits(self, packets: usize, bytes: u64, counted: u32) -> bool {
         match self {
@@ -54,12 +54,13 @@ impl FifoLimit {
 }
 
 impl ShortQueue {
-    /// The queue of a link that `plan` describes; `None` where the link is more than this.
+    /// Returns the queue of the link that `plan` describes, or `None` if that link has more than
+    /// the short form.
     pub(super) fn new(plan: &LinkPlan) -> Option<Self> {
         const LONGEST_PACKET: u64 = u16::MAX as u64;
         let queue_overhead = plan.framing.queue_overhead;
         let limit = FifoLimit::new(&plan.queue)?;
-        // Where even an empty queue may refuse a packet, it has to be asked.
+        // If even an empty queue may refuse a packet, the queue has to be asked.
         if let FifoLimit::Bytes(limit) = limit
             && limit < LONGEST_PACKET + u64::from(queue_overhead)
         {
@@ -70,7 +71,8 @@ impl ShortQueue {
         only_delays.then(|| Self { limit, packets: VecDeque::new(), bytes: 0, queue_overhead })
     }
 
-    /// A packet of `ip_bytes` comes at `at` and will leave at `leaves_at`; false: it is dropped.
+    /// Takes in a packet of `ip_bytes` that arrives at `at` and leaves at `leaves_at`. Returns
+    /// false if it is dropped.
     #[inline]
     pub(super) fn enqueue(&mut self, at: Time, leaves_at: Time, ip_bytes: u16) -> bool {
         let counted = u32::from(ip_bytes) + self.queue_overhead;
@@ -88,8 +90,9 @@ impl ShortQueue {
         self.limit.admits(self.packets.len(), self.bytes, counted)
     }
 
-    /// Forgets the packets that have left. Where all wait still, and more may, makes room for these:
-    /// by a sixteenth, so that little of it lies idle. False: there is no room for the packet.
+    /// Forgets the packets that have left. If all still wait and the limit admits more, the list
+    /// grows by a sixteenth, so that little memory lies idle. Returns false if there is no room for
+    /// the packet.
     #[inline(never)]
     fn make_room(&mut self, at: Time, counted: u32) -> bool {
         self.forget(at);
@@ -152,14 +155,14 @@ mod tests {
         }
     }
 
-    /// When each of many packets of random lengths arrives; `None`: dropped.
+    /// Returns when each of many packets of random lengths arrives; `None`: dropped.
     fn arrivals(plan: &LinkPlan, observed: bool) -> Vec<Option<Time>> {
         let mut link = Link::new(plan, &[], 1, Looks { observed, obstacle: false });
         let mut random = Random::new(1, "test");
         let mut at = Time::ZERO;
         (0..5_000)
             .map(|round| {
-                // Calm and busy times in turn, on average.
+                // Quiet and busy periods alternate.
                 let gap = Span::from_us(if round / 500 % 2 == 0 { 400 } else { 1_200 });
                 at += random.exponential(gap);
                 let bytes = 40 + (random.bits() % 1461) as u16;

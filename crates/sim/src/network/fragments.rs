@@ -1,12 +1,13 @@
-//! Datagrams that are on their way in fragments.
+//! Datagrams that travel in fragments.
 //!
-//! Source: RFC 791, 3.2; Linux 6.1 `net/ipv4/ip_fragment.c`. A host puts a datagram together when all
-//! its fragments have come. It gives up 30 s after the first (`IP_FRAG_TIME`), so one lost fragment loses
-//! the datagram.
+//! Source: RFC 791, 3.2; Linux 6.1 `net/ipv4/ip_fragment.c`. A host reassembles a datagram when all
+//! its fragments have arrived. It gives up 30 s after the first (`IP_FRAG_TIME`), so one lost
+//! fragment loses the datagram.
 //!
-//! Differences: the sender cuts by the shortest MTU of the path, as if it knew it; on real paths routers
-//! cut again what is too long for them. A host has room for any number of datagrams (Linux: 4 MB,
-//! `ipfrag_high_thresh`), and identifications never meet again too early (RFC 4963).
+//! Differences: the sender fragments for the shortest MTU of the path, as if it knew it; on real
+//! paths, routers cut fragments that are too long again. A host has room for any number of
+//! datagrams (Linux: 4 MB, `ipfrag_high_thresh`), and an identification is never used again too
+//! early (RFC 4963).
 
 use narrows_units::{Span, Time};
 
@@ -17,29 +18,29 @@ use crate::packet::Packet;
 #[derive(Debug, Default)]
 pub(crate) struct Fragments {
     datagrams: Vec<Datagram>,
-    /// Numbers that nobody uses.
+    /// Numbers that are free.
     free: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Datagram {
     whole: Packet,
-    /// Fragments that have neither come nor been lost.
+    /// Fragments that have neither arrived nor been lost.
     under_way: u16,
     /// When the first fragment came.
     first_at: Option<Time>,
-    /// It will never be whole: the first of its losses, and when that was.
+    /// Set if it can never be complete: the first of its losses, and the time of that loss.
     lost: Option<(Time, Loss)>,
 }
 
-/// What a fragment's arrival leads to.
+/// The result of a fragment's arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Assembly {
-    /// Others are still missing, or lost.
+    /// Other fragments are still missing, or lost.
     Incomplete,
-    /// The datagram is there.
+    /// The datagram is complete.
     Whole(Packet),
-    /// It was the last fragment of a datagram that is lost.
+    /// This was the last fragment of a datagram that is lost.
     Lost(Loss),
 }
 
@@ -47,7 +48,7 @@ pub(crate) enum Assembly {
 const TIME_OUT: Span = Span::from_secs(30);
 
 impl Fragments {
-    /// A datagram leaves in so many fragments; its number.
+    /// Adds a datagram that leaves in `fragments` fragments. Returns its number.
     pub(crate) fn add(&mut self, whole: Packet, fragments: u16) -> u32 {
         let datagram = Datagram { whole, under_way: fragments, first_at: None, lost: None };
         match self.free.pop() {
@@ -62,12 +63,12 @@ impl Fragments {
         }
     }
 
-    /// The datagram that a fragment is of.
+    /// Returns the datagram that a fragment belongs to.
     pub(crate) fn whole(&self, fragment: &Packet) -> &Packet {
         &self.datagrams[fragment.datagram_number() as usize].whole
     }
 
-    /// A fragment has come to its host, over `link`.
+    /// Handles a fragment that has reached its host over `link`.
     pub(crate) fn arrive(&mut self, now: Time, fragment: &Packet, link: u32) -> Assembly {
         let datagram = &mut self.datagrams[fragment.datagram_number() as usize];
         let first_at = *datagram.first_at.get_or_insert(now);
@@ -85,8 +86,8 @@ impl Fragments {
         }
     }
 
-    /// A fragment was lost at `at`. Gives the datagram's loss when it was the last that was under way:
-    /// that of the fragment that was lost first, whatever was known first.
+    /// Handles the loss of a fragment at `at`. If no other fragment is under way, returns the
+    /// datagram's loss: that of the fragment that was lost first, even if it was not known first.
     pub(crate) fn lose(
         &mut self,
         at: Time,
@@ -103,7 +104,7 @@ impl Fragments {
         self.settle(fragment).then_some(first.1)
     }
 
-    /// One fragment less is under way. True: it was the last.
+    /// Counts a fragment that is no longer under way. Returns true if it was the last.
     fn settle(&mut self, fragment: &Packet) -> bool {
         let number = fragment.datagram_number();
         let datagram = &mut self.datagrams[number as usize];
@@ -129,7 +130,7 @@ mod tests {
         Time::ZERO + Span::from_secs(seconds)
     }
 
-    /// RFC 791, 3.2: (MTU - IHL) / 8 units each; the numbers of an ordinary path: 1480 bytes each.
+    /// RFC 791, 3.2: fragments hold (MTU - IHL) / 8 units; on an ordinary path 1480 bytes each.
     #[test]
     fn all_but_the_last_fragment_are_as_long_as_the_mtu_allows() {
         let cut = |bytes, mtu| -> Vec<(u16, u16, bool)> {
@@ -168,7 +169,7 @@ mod tests {
         let sent = send(&mut fragments, 4124, 1500);
         assert!(matches!(fragments.arrive(at(1), &sent[0], 0), Assembly::Incomplete));
         assert!(fragments.lose(at(3), &sent[1], 3, LossReason::Wire).is_none());
-        // What was lost first counts, though it is known later.
+        // The earliest loss counts, even if it is known later.
         let loss = fragments.lose(at(2), &sent[2], 2, LossReason::Wire);
         assert_eq!(loss.map(|loss| (loss.packet.bytes, loss.link)), Some((4124, 2)));
         assert_eq!(fragments.free.len(), 1);

@@ -1,27 +1,28 @@
 //! Neighbours: two routers that resolve each other's link-layer addresses by ARP (RFC 826).
 //!
-//! The states of an entry are those of Linux 6.1 (`net/core/neighbour.c`, `net/ipv4/arp.c`), with the
-//! default settings of arp(7):
+//! The states of an entry are those of Linux 6.1 (`net/core/neighbour.c`, `net/ipv4/arp.c`), with
+//! the default settings of arp(7):
 //!
-//! - The first packet waits for an answer to a broadcast, which is sent three times, a second apart.
-//! - An entry is *reachable* for 15 to 45 s after its confirmation. The time is drawn again every five
-//!   minutes.
-//! - Then it is *stale* until a packet needs it, and 5 s later it is *probed*: three requests to the old
-//!   address, a second apart. Packets pass meanwhile.
-//! - Without an answer it has *failed*: the next packet starts from the beginning.
+//! - The first packet waits for an answer to a broadcast, which is sent three times, a second
+//!   apart.
+//! - An entry is *reachable* for 15 to 45 s after its confirmation. This time is drawn again every
+//!   five minutes.
+//! - Then it is *stale* until a packet needs it, and 5 s later it is *probed*: three requests to
+//!   the old address, a second apart. Packets pass meanwhile.
+//! - If no answer comes, it has *failed*: the next packet starts from the beginning.
 //! - A request from the neighbour makes an entry without an address stale, and changes no other.
 //!
-//! Requests and replies are packets of 28 bytes that pass the link's queue like any other. They are not
-//! ECN-capable, so an AQM that marks everything else drops them.
+//! Requests and replies are packets of 28 bytes that pass the link's queue like any other. They are
+//! not ECN-capable, so an AQM drops them where it would mark ECN traffic.
 //!
-//! What differs:
+//! Differences:
 //!
-//! - Both ends are routers, so nothing above IP confirms an entry: Linux does that for hosts, where TCP
-//!   makes progress (`sk_dst_confirm`).
-//! - 101 packets wait for an address. Linux counts their memory: `unres_qlen_bytes` is room for 101 of
-//!   full length.
-//! - The sender of a packet that found no address hears nothing of it: ICMP's "host unreachable" is not
-//!   there.
+//! - Both ends are routers, so nothing above IP confirms an entry. Linux does that on hosts, when
+//!   TCP makes progress (`sk_dst_confirm`).
+//! - Up to 101 packets wait for an address. Linux limits their memory instead: `unres_qlen_bytes`
+//!   is enough for 101 packets of full length.
+//! - The sender of a packet that found no address is not told. ICMP's "host unreachable" is not
+//!   modelled.
 
 use std::collections::VecDeque;
 
@@ -34,7 +35,7 @@ use crate::packet::{Arp, Packet, PacketKind};
 use crate::plan::{NeighbourPair, Plan};
 use crate::random::Random;
 
-/// `base_reachable_time_ms`; what holds is half to one and a half of it.
+/// `base_reachable_time_ms`. The time in use is half to one and a half of it.
 const BASE_REACHABLE: Span = Span::from_secs(30);
 /// How often the reachable time is drawn (`neigh_periodic_work`).
 const REDRAW: Span = Span::from_secs(300);
@@ -86,7 +87,7 @@ impl State {
     }
 }
 
-/// An entry changed its state: a row of the table `neighbours`.
+/// A change of an entry's state: a row of the table `neighbours`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub(crate) at: Time,
@@ -95,7 +96,7 @@ pub(crate) struct Change {
     pub(crate) state: State,
 }
 
-/// All entries. Those of two neighbours stand together, at an even number and at the next.
+/// All entries. Those of two neighbours are adjacent: an even index and the next.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     entries: Vec<Entry>,
@@ -111,7 +112,7 @@ struct Entry {
     /// The way of ARP packets on that link.
     way: u32,
     state: State,
-    /// When the timer that counts is due.
+    /// When the current timer is due. Earlier timer events are out of date.
     due_at: Option<Time>,
     confirmed_at: Time,
     used_at: Time,
@@ -119,7 +120,7 @@ struct Entry {
     reachable: Span,
     drawn_at: Time,
     random: Random,
-    /// Packets that wait for the address, the first one first.
+    /// Packets that wait for the address, the oldest first.
     held: VecDeque<Packet>,
 }
 
@@ -142,7 +143,7 @@ impl Entry {
         }
     }
 
-    /// When the confirmation becomes too old.
+    /// Returns when a confirmation at `now` becomes too old.
     fn reachable_until(&mut self, now: Time) -> Time {
         if now.since(self.drawn_at) >= REDRAW {
             self.drawn_at = now;
@@ -157,7 +158,7 @@ fn draw_reachable(random: &mut Random) -> Span {
     Span::from_secs_f64(BASE_REACHABLE.as_secs_f64() * (0.5 + random.uniform()))
 }
 
-/// Which links lead to a neighbour whose address has to be resolved.
+/// Returns which links lead to a neighbour whose address has to be resolved.
 pub(crate) fn find_neighbours(plan: &Plan) -> Vec<bool> {
     let mut found = vec![false; plan.links.len()];
     for &NeighbourPair { there, back } in &plan.neighbours {
@@ -180,14 +181,14 @@ impl Neighbours {
         Self { entries, of_link, changes: Vec::new() }
     }
 
-    /// The pair with this number has this flow, along its paths there and back.
+    /// Sets the flow that a pair uses along its paths there and back.
     pub(crate) fn set_flow(&mut self, pair: usize, flow: u32) {
         for side in 0..2 {
             self.entries[2 * pair + side].way = 2 * flow + side as u32;
         }
     }
 
-    /// Whether the plan has neighbours.
+    /// Returns whether the plan has neighbours.
     pub(crate) fn has_entries(&self) -> bool {
         !self.entries.is_empty()
     }
@@ -202,7 +203,8 @@ impl Neighbours {
 }
 
 impl Network {
-    /// Whether a packet that comes to a link may leave; if not, it waits for the neighbour's address.
+    /// Returns whether a packet that reaches a link may leave. If not, it waits for the neighbour's
+    /// address.
     pub(super) fn resolve(&mut self, now: Time, packet: Packet, link: u32) -> bool {
         if let PacketKind::Arp(_) = packet.kind() {
             return true;
@@ -227,7 +229,7 @@ impl Network {
             }
             State::Incomplete => {
                 entry.held.push_back(packet);
-                // Linux drops what has waited longest.
+                // Linux drops the packet that has waited longest.
                 if entry.held.len() > MOST_HELD
                     && let Some(oldest) = entry.held.pop_front()
                 {
@@ -238,7 +240,7 @@ impl Network {
         }
     }
 
-    /// The timer of an entry (`neigh_timer_handler`).
+    /// Handles the timer of an entry (`neigh_timer_handler`).
     pub(crate) fn handle_neighbour_timer(&mut self, now: Time, number: u32) {
         let number = number as usize;
         let entry = &mut self.neighbours.entries[number];
@@ -279,9 +281,9 @@ impl Network {
         self.pass_on(now);
     }
 
-    /// An ARP packet has come to the other end of its link.
+    /// Handles an ARP packet that has reached the other end of its link.
     pub(crate) fn handle_arp(&mut self, now: Time, packet: &Packet, arp: Arp) {
-        // The sender's entry and the receiver's stand together.
+        // The sender's entry and the receiver's are adjacent.
         let number = packet.arp_entry() as usize ^ 1;
         let state = self.neighbours.entries[number].state;
         match arp {
@@ -305,7 +307,7 @@ impl Network {
         self.pass_on(now);
     }
 
-    /// Asks for the address, and again in a second.
+    /// Asks for the address, and again after a second.
     fn probe(&mut self, now: Time, number: usize) {
         let entry = &mut self.neighbours.entries[number];
         entry.probes += 1;
@@ -327,12 +329,12 @@ impl Network {
         self.carry(now, now, packet, hop, link as usize);
     }
 
-    /// Sends what waited for an address.
+    /// Sends the packets that waited for an address.
     fn release_held(&mut self, now: Time, number: usize) {
         let entry = &mut self.neighbours.entries[number];
         let (held, link) = (std::mem::take(&mut entry.held), entry.link);
         for mut packet in held {
-            // It uses the entry, which may be stale.
+            // Sending uses the entry, which may be stale.
             if self.resolve(now, packet, link)
                 && let Some((arrives_at, marked)) = self.enter_queue(now, packet, link)
             {
@@ -347,7 +349,7 @@ impl Network {
     }
 }
 
-/// Checks what neighbours rely on.
+/// Checks the rules for neighbours in the plan.
 pub(crate) fn check(plan: &Plan) -> Result<(), String> {
     let mut is_neighbours = vec![false; plan.paths.len()];
     let mut is_resolved = vec![false; plan.links.len()];

@@ -1,17 +1,20 @@
-//! What stands in the way of packets besides queues: links that take shorter packets than their
-//! senders know, and middleboxes.
+//! Obstacles other than queues: links with a smaller MTU than their senders know, and middleboxes.
 //!
-//! Sources: RFC 1191 (path MTU discovery), RFC 792 and RFC 1812, 4.3.2.3 (the message), RFC 791 (fragments).
-//! Linux's TCP sets DF in every packet, so a router cannot cut what is too long: it drops it and says so.
+//! Sources: RFC 1191 (path MTU discovery), RFC 792 and RFC 1812, 4.3.2.3 (the message), RFC 791
+//! (fragments). Linux's TCP sets DF in every packet. A router therefore cannot fragment a packet
+//! that is too long: it drops it and tells the sender.
 //!
-//! - The message takes the flow's way back from the router on; where that does not pass the router, it
-//!   reaches the host after the delays of the links up to there, and meets no queue.
-//! - A host remembers what it has learned for connections that it opens later, for ten minutes
-//!   (`ip_rt_mtu_expires`), and offers no more than that in their SYN, where Linux offers what its own
-//!   link takes.
-//! - A router tells of every packet; Linux's limit of messages a second (`icmp_ratelimit`) is not there.
-//! - Middleboxes look at packets as they come, before the queue. They take for DNS what goes to and comes
-//!   from port 53, and read a length in the UDP header, so a first fragment shows the whole length.
+//! - The message takes the flow's way back, starting at the router. If that way does not pass the
+//!   router, the message reaches the host after the delays of the links up to there, and meets no
+//!   queue.
+//! - For ten minutes (`ip_rt_mtu_expires`), a host remembers what it has learned for connections
+//!   that it opens later. It also offers no larger MSS in their SYNs, where Linux offers what its
+//!   own link takes.
+//! - A router sends a message for every packet. Linux's limit of messages per second
+//!   (`icmp_ratelimit`) is not modelled.
+//! - Middleboxes inspect packets on arrival, before the queue. They regard everything to and from
+//!   port 53 as DNS. They read a message's length in the UDP header, so a first fragment shows the
+//!   whole length.
 
 use std::collections::BTreeMap;
 
@@ -28,20 +31,20 @@ use crate::transport::quic;
 pub(crate) struct Obstacles {
     of_link: Vec<Option<Obstacle>>,
     links: Vec<Place>,
-    /// The least MTU of all links: no packet up to this length is too long anywhere.
+    /// The smallest MTU of all links. A packet up to this length fits everywhere.
     least_mtu: u16,
-    /// What hosts have been told about the paths that begin at these places, and when.
+    /// The MTUs that hosts have been told about, by the start of the path, and when.
     learned: BTreeMap<u32, (u16, Time)>,
 }
 
-/// What stands at the head of a link.
+/// The obstacle at the head of a link.
 #[derive(Clone, Debug)]
 struct Obstacle {
     mtu: u16,
     middlebox: Middlebox,
 }
 
-/// Where a link lies, and what it takes.
+/// Where a link lies, and its MTU.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     from: u32,
@@ -50,10 +53,10 @@ struct Place {
     mtu: u16,
 }
 
-/// What a middlebox objects to.
+/// Why a middlebox drops a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objection {
-    /// A DNS datagram is too long.
+    /// It is a DNS datagram that is too long.
     DnsLength,
     /// It is a fragment.
     Fragment,
@@ -66,7 +69,7 @@ pub enum Objection {
 }
 
 impl Objection {
-    /// Its name in tables.
+    /// Returns its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DnsLength => "middlebox-dns-length",
@@ -78,15 +81,15 @@ impl Objection {
     }
 }
 
-/// `ip_rt_mtu_expires`.
+/// How long a host remembers a path's MTU (`ip_rt_mtu_expires`).
 const REMEMBERED: Span = Span::from_secs(600);
 /// DNS (RFC 1035, 4.2).
 const DNS_PORT: u16 = 53;
 
-/// Whether each link is to [ask](Network::obstruct) about every packet.
+/// Returns for each link whether every packet has to be [checked](Network::obstruct) there.
 pub(crate) fn find_obstacles(plan: &Plan) -> Vec<bool> {
     let mut found: Vec<bool> = plan.links.iter().map(|link| link.middlebox.is_some()).collect();
-    // No segment is longer, and no datagram of QUIC.
+    // No TCP segment and no QUIC datagram is longer than this.
     let segment = plan.tcp.iter().map(|config| config.mss).max().unwrap_or(0).saturating_add(40);
     let datagrams = plan.applications.iter().filter_map(|application| quic_of(&application.kind));
     let datagram = datagrams.map(|quic| quic.payload).max().unwrap_or(0);
@@ -100,16 +103,18 @@ pub(crate) fn find_obstacles(plan: &Plan) -> Vec<bool> {
     found
 }
 
-/// How an application speaks QUIC, if it does.
+/// Returns an application's QUIC settings, if it uses QUIC.
 fn quic_of(kind: &Kind) -> Option<&quic::Config> {
     match kind {
         Kind::DnsClient(client) => client.quic(),
         Kind::DnsServer(server) => server.quic(),
+        Kind::Page(page) => page.quic(),
+        Kind::Responder(responder) => responder.secure.as_ref()?.quic.as_ref(),
         _ => None,
     }
 }
 
-/// Whether what stands at a link answers packets, so that others come from where it stands.
+/// Returns whether the obstacle at a link answers packets, so that new packets start there.
 pub(crate) fn answers(link: &LinkPlan, has_obstacle: bool) -> bool {
     has_obstacle
         && link.middlebox.as_ref().is_none_or(|middlebox| {
@@ -120,7 +125,7 @@ pub(crate) fn answers(link: &LinkPlan, has_obstacle: bool) -> bool {
 /// IP packets that a host has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// How many.
+    /// Their number.
     pub packets: u32,
     /// Their bytes.
     pub bytes: u32,
@@ -148,7 +153,7 @@ impl Obstacles {
 }
 
 impl Network {
-    /// A host sends a datagram, whole or in fragments.
+    /// Sends a datagram from a host, whole or in fragments.
     pub(crate) fn send_datagram(&mut self, now: Time, packet: Packet) -> Sent {
         if packet.bytes > self.obstacles.least_mtu {
             let links = self.paths.links_of(packet.way);
@@ -172,8 +177,8 @@ impl Network {
         sent
     }
 
-    /// The longest segment, without options, that a host sends, and offers to take, on a connection that
-    /// is opened at `now` and on which it sends along a path of the plan.
+    /// Returns the longest segment, without options, that a host sends along a path of the plan on
+    /// a connection opened at `now`. It also offers to receive segments of this length.
     pub(crate) fn longest_segment(&self, now: Time, path: u32) -> u16 {
         let first = self.paths.links(path as usize).next();
         let own = first.map_or(u16::MAX, |link| self.obstacles.links[link as usize].mtu);
@@ -184,20 +189,21 @@ impl Network {
         mtu - TCP_IP_HEADERS
     }
 
-    /// The longest packet that the first link of a path of the plan takes.
+    /// Returns the longest packet that the first link of a path of the plan takes.
     pub(crate) fn longest_packet(&self, path: u32) -> u16 {
         let first = self.paths.links(path as usize).next();
         first.map_or(u16::MAX, |link| self.obstacles.links[link as usize].mtu)
     }
 
-    /// A host learns that a packet was too long for a link on a way.
+    /// Notes that a host has learned the MTU of a way.
     pub(crate) fn learn_mtu(&mut self, now: Time, way: u32, mtu: u16) {
         let start = self.paths.start_of(way);
         let known = self.obstacles.learned.entry(start).or_insert((mtu, now));
         *known = (known.0.min(mtu), now);
     }
 
-    /// What stands in the way of a packet that comes to a link at `at`; answers it where it does so.
+    /// Returns why a packet may not enter a link at `at`, if so. Sends the obstacle's answer, if it
+    /// has one.
     pub(super) fn obstruct(&mut self, at: Time, packet: &Packet, link: u32) -> Option<LossReason> {
         let Obstacle { mtu, ref middlebox } = *self.obstacles.of_link[link as usize].as_ref()?;
         let reject = middlebox.block_tcp_53;
@@ -215,7 +221,8 @@ impl Network {
         }
         let router = self.obstacles.links[link as usize].from;
         if packet.is_quic() {
-            // QUIC's ends do not listen to routers: anybody can write such a message (RFC 9000, 14.2.1).
+            // QUIC's ends ignore routers' messages, because anybody can forge them (RFC 9000,
+            // 14.2.1).
             return Some(LossReason::TooLong);
         }
         self.answer(at, Packet::too_big(packet, mtu, router), link);
@@ -245,7 +252,7 @@ impl Network {
         (whole.bytes - IP_HEADER - UDP_HEADER > most).then_some(Objection::DnsLength)
     }
 
-    /// Sends a packet back at `at` from the head of a link that another packet did not pass.
+    /// Sends an answer back at `at` from the head of a link that another packet could not pass.
     fn answer(&mut self, at: Time, mut answer: Packet, link: u32) {
         let places = &self.obstacles.links;
         let node = places[link as usize].from;
@@ -260,7 +267,7 @@ impl Network {
             }
         };
         let position = reached.unwrap_or(last);
-        // It joins what comes to the end of that link: from there on its way is the others'.
+        // It joins the packets that reach the end of that link, and goes on with them.
         answer.hop = position as u8 + 1;
         if let Some(next) = self.paths.hop(answer.way, answer.hop).get() {
             self.links[next as usize].expected += 1;
@@ -287,8 +294,8 @@ mod tests {
     use crate::shortcuts::Use;
     use crate::transport::tcp::{Flags, Segment, Seq, SynOptions};
 
-    /// A host, a router, a server: links 0 and 1 lead there, 2 and 3 back, 10 ms each; a middlebox
-    /// before link `at`.
+    /// Builds a network of a host, a router and a server: links 0 and 1 lead there, 2 and 3 back,
+    /// 10 ms each, with a middlebox before link `at`.
     fn network(at: usize, block: Block, collapse: bool) -> Network {
         let link = |(index, (from, to)): (usize, (usize, usize))| LinkPlan {
             name: format!("{from}->{to}"),
@@ -335,7 +342,7 @@ mod tests {
         network
     }
 
-    /// When packets come to hosts, on which way and with which flags, after a SYN to a port.
+    /// Returns when packets reach hosts after a SYN to a port, on which way and with which flags.
     fn arrivals(network: &mut Network, port: u16) -> Vec<(Span, u32, Flags)> {
         network.set_ports(0, [50_000, port]);
         let options = SynOptions { mss: 1460, ..SynOptions::default() };
@@ -356,7 +363,7 @@ mod tests {
 
     #[test]
     fn tcp_to_port_53_is_dropped_or_reset_and_other_tcp_passes() {
-        // At 8 Gbit/s a byte takes a nanosecond: 44 for a SYN with its MSS, 40 for a reset.
+        // At 8 Gbit/s a byte takes a nanosecond: 44 ns for a SYN with its MSS, 40 ns for a reset.
         let after = |ms, bytes| Span::from_ms(ms) + Span::from_ns(bytes);
         for collapse in [true, false] {
             let passes = arrivals(&mut network(1, Block::Reject, collapse), 80);

@@ -1,7 +1,7 @@
 //! A TCP connection in the network: both ends, and their timers.
 //!
-//! The ends know nothing of each other but what packets tell them. They lie side by side because a
-//! packet's flow leads to both.
+//! The ends know nothing of each other except what packets tell them. They are stored together
+//! because a packet's flow leads to both.
 
 use std::num::NonZeroU64;
 
@@ -15,28 +15,28 @@ use crate::maybe_time::MaybeTime;
 use crate::network::Network;
 use crate::packet::{Label, Packet, Stamp};
 
-/// A connection. Fields are in order of heat, and lie in memory as they stand here.
+/// A connection. The most-used fields come first, and memory has them in this order.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Connection {
-    /// Settings of each end: indices into the plan's `tcp`.
+    /// The settings of each end: indices into the plan's `tcp`.
     pub(crate) configs: [u16; 2],
     label: Label,
-    /// The first end sends the SYN.
+    /// Whether the first end sends the SYN.
     first_opens: bool,
-    /// Ends, a bit each, that are to send when the applications have had their say.
+    /// The ends that have to send once the applications have finished, one bit each.
     unsent: u8,
-    /// The first end's application wants to know when this many of its bytes are acknowledged.
+    /// The number of acknowledged bytes that the first end's application waits for.
     pub(crate) awaits: Option<NonZeroU64>,
     window: WindowIntegral,
     established_at: MaybeTime,
     ended_at: MaybeTime,
-    /// What the applications say to each other; `None`: they exchange bytes without meaning.
+    /// The messages that the applications exchange; `None`: they exchange bytes without meaning.
     pub(crate) dialogue: Option<Box<Dialogue>>,
     pub(crate) ends: [End; 2],
 }
 
-// A flow with its sender, rows and events is to stay below 1000 bytes.
+// A flow with its sender, rows and events should stay below 1000 bytes.
 const _: () = assert!(size_of::<Connection>() <= 392);
 
 /// An end of a connection.
@@ -54,16 +54,16 @@ struct WindowIntegral {
     last: Time,
 }
 
-/// How a connection is set up.
+/// What setting up a connection needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetUp<'a> {
-    /// Settings of each end.
+    /// The settings of each end.
     pub(crate) configs: [&'a Config; 2],
     /// The same as indices into the plan's `tcp`.
     pub(crate) config_indices: [u16; 2],
     pub(crate) generation: u8,
     pub(crate) dns: bool,
-    /// The first end sends the SYN.
+    /// Whether the first end sends the SYN.
     pub(crate) first_opens: bool,
     /// Initial sequence numbers.
     pub(crate) isns: [u32; 2],
@@ -93,7 +93,7 @@ impl Connection {
         }
     }
 
-    /// The first end: of a connection that carries data one way, its sender.
+    /// Returns the first end. If the connection carries data one way, this is the sender.
     #[inline]
     pub(crate) fn first(&self) -> &Endpoint {
         &self.ends[0].endpoint
@@ -104,37 +104,37 @@ impl Connection {
         &self.ends[1].endpoint
     }
 
-    /// Remembers that an end is to send; false: it was known.
+    /// Notes that an end has to send. Returns false if that was already noted.
     pub(crate) fn note_unsent(&mut self, side: usize) -> bool {
         let before = self.unsent;
         self.unsent |= 1 << side;
         self.unsent != before
     }
 
-    /// What an end had to send is sent.
+    /// Notes that an end has sent everything it had to send.
     pub(crate) fn forget_unsent(&mut self, side: usize) {
         self.unsent &= !(1 << side);
     }
 
-    /// Tells it from the flows that had its number before.
+    /// Returns the generation, which tells it apart from earlier flows with the same number.
     #[inline(always)]
     pub(crate) fn generation(&self) -> u8 {
         self.label.generation
     }
 
-    /// Which end sends the SYN: 0 or 1.
+    /// Returns which end sends the SYN: 0 or 1.
     pub(crate) fn opener(&self) -> u32 {
         u32::from(!self.first_opens)
     }
 
-    /// The end that opens the connection sends its SYN (`config`: its settings); the other one waits.
+    /// Lets the opening end, whose settings are `config`, send its SYN. The other end waits.
     pub(crate) fn connect(&mut self, config: &Config, now: Time) {
         self.window.last = now;
         self.ends[self.opener() as usize].endpoint.connect(config, now);
     }
 
-    /// A segment has come to its host, which then sends what it has to send. True: the first end's
-    /// application is to be told that its bytes are acknowledged.
+    /// Handles a segment that has reached its host, which then sends what it has to send. Returns
+    /// true if the bytes that the first end's application waits for are now acknowledged.
     #[inline(always)]
     pub(crate) fn handle_packet(
         &mut self,
@@ -143,13 +143,13 @@ impl Connection {
         network: &mut Network,
     ) -> bool {
         let delivered = self.take_packet(cx, packet, network);
-        // The end that a packet has come to answers on the other way.
+        // The end that the packet has reached answers on the opposite way.
         let stamp = self.stamp(packet.way ^ 1);
         self.ends[usize::from(!packet.goes_back())].flush(cx, stamp, network);
         delivered
     }
 
-    /// The same for a connection with a dialogue, whose packets are counted.
+    /// Does the same for a connection with a dialogue, and counts the packets.
     pub(crate) fn handle_counted(
         &mut self,
         cx: &Context,
@@ -164,7 +164,7 @@ impl Connection {
     #[inline(always)]
     fn take_packet(&mut self, cx: &Context, packet: Packet, network: &mut Network) -> bool {
         let side = usize::from(!packet.goes_back());
-        // One call for both ends: the compiler then puts the whole path in line.
+        // One call for each end lets the compiler inline the whole path.
         if side == 0 {
             self.window.advance(cx.now, self.first().cwnd());
         }
@@ -187,18 +187,19 @@ impl Connection {
         delivered
     }
 
-    /// The timer of an end (`way`: the one on which it sends). False: it was out of date.
+    /// Handles the timer of the end that sends on `way`. Returns false if the event was out of
+    /// date.
     pub(crate) fn handle_timer(&mut self, cx: &Context, way: u32, network: &mut Network) -> bool {
         let side = way as usize % 2;
         let End { endpoint, armed } = &mut self.ends[side];
         if !armed.is(cx.now) {
-            // A nearer deadline came in between; its event took over.
+            // A nearer deadline was set in between, and its event replaces this one.
             return false;
         }
         *armed = MaybeTime::NONE;
         match endpoint.next_timeout() {
             Some(due) if due <= cx.now => endpoint.handle_timeout(cx.config, cx.now),
-            // Most deadlines move on before they come: one event for many acknowledgements.
+            // Most deadlines move before they expire, so one event serves many acknowledgements.
             Some(_) => {}
             None => return false,
         }
@@ -209,7 +210,7 @@ impl Connection {
         true
     }
 
-    /// Sends what an end has to send (`way`: the one on which it sends).
+    /// Sends what the end that sends on `way` has to send.
     #[inline(never)]
     pub(crate) fn flush(&mut self, cx: &Context, way: u32, network: &mut Network) {
         let side = way as usize % 2;
@@ -221,7 +222,7 @@ impl Connection {
         }
     }
 
-    /// The same, and counts the packets.
+    /// Does the same, and counts the packets.
     #[inline(never)]
     fn flush_counted(&mut self, cx: &Context, side: usize, way: u32, network: &mut Network) {
         let stamp = self.stamp(way);
@@ -237,8 +238,8 @@ impl Connection {
         end.arm(stamp, network);
     }
 
-    /// Sends what the stateless end has to send (`way`: the one on which it sends), and makes sure that an
-    /// event comes when its idle time is over.
+    /// Sends what the stateless end has to send on `way`, and schedules an event for the end of its
+    /// idle time.
     pub(crate) fn flush_stateless(&mut self, now: Time, way: u32, network: &mut Network) {
         let stamp = self.stamp(way);
         let Some(dialogue) = &mut self.dialogue else { return };
@@ -253,11 +254,11 @@ impl Connection {
             && self.ends[1].armed.is_after(due)
         {
             self.ends[1].armed = due.into();
-            network.agenda.schedule(due, Event::TcpTimer(way));
+            network.agenda.schedule(due, Event::Timer(way));
         }
     }
 
-    /// The stateless end's timer.
+    /// Handles the stateless end's timer.
     pub(crate) fn handle_stateless_timer(&mut self, cx: &Context, way: u32, network: &mut Network) {
         if !self.ends[1].armed.is(cx.now) {
             return;
@@ -269,7 +270,8 @@ impl Connection {
         self.flush_stateless(cx.now, way, network);
     }
 
-    /// Ordinary TCP takes the server's end over, with this segment (`way`: the client's).
+    /// Hands the server's end over to ordinary TCP, starting with this segment. `way` is the
+    /// client's.
     pub(crate) fn adopt(&mut self, cx: &Context, first: Segment, way: u32, network: &mut Network) {
         let Some(dialogue) = &mut self.dialogue else { return };
         let Some(stateless) = dialogue.stateless.take() else { return };
@@ -280,7 +282,8 @@ impl Connection {
         self.handle_counted(cx, packet, network);
     }
 
-    /// Ends the connection at once: a reset goes to the other end, and this one forgets.
+    /// Ends the connection at once: sends a reset to the other end, and forgets the connection at
+    /// this one.
     pub(crate) fn abort(&mut self, cx: &Context, way: u32, network: &mut Network) {
         let stamp = self.stamp(way);
         let end = &mut self.ends[way as usize % 2];
@@ -290,7 +293,7 @@ impl Connection {
         }
     }
 
-    /// Answers a packet for an end that knows of no connection (RFC 9293, 3.10.7.1).
+    /// Answers a packet for an end that knows no connection (RFC 9293, 3.10.7.1).
     pub(crate) fn refuse(&self, now: Time, packet: Packet, network: &mut Network) {
         let segment = packet.into_segment(&mut network.pool);
         if segment.flags.contains(Flags::RST) {
@@ -301,18 +304,18 @@ impl Connection {
         network.send_seldom(now, packet);
     }
 
-    /// When the first end was established.
+    /// Returns when the first end was established.
     pub(crate) fn established_at(&self) -> Option<Time> {
         self.established_at.get()
     }
 
-    /// When the first end was closed.
+    /// Returns when the first end was closed.
     pub(crate) fn ended_at(&self) -> Option<Time> {
         self.ended_at.get()
     }
 
-    /// Time-weighted mean of the first end's congestion window in segments, from opening to `now`;
-    /// NaN before.
+    /// Returns the time-weighted mean of the first end's congestion window in segments, from
+    /// opening to `now`; NaN before.
     pub(crate) fn mean_window(&self, now: Time) -> f64 {
         let mut window = self.window;
         window.advance(now, self.first().cwnd());
@@ -323,7 +326,7 @@ impl Connection {
         self.first().counters().segments_retransmitted as u32
     }
 
-    /// What the packets on a way have in common.
+    /// Returns the fields that all packets of a way share.
     #[inline(always)]
     fn stamp(&self, way: u32) -> Stamp {
         self.label.on_way(way)
@@ -340,7 +343,7 @@ impl Connection {
     }
 }
 
-/// The end to which a way leads.
+/// Reads ahead the end to which a way leads.
 impl Touch<u32> for Connection {
     #[inline(always)]
     fn touch(&self, way: u32, step: Step) -> u32 {
@@ -354,7 +357,7 @@ impl Touch<u32> for Connection {
 }
 
 impl End {
-    /// A segment with SACK blocks, or a SYN.
+    /// Handles a segment with SACK blocks, or a SYN.
     #[inline(never)]
     fn handle_options(&mut self, cx: &Context, packet: Packet, network: &mut Network) {
         let segment = packet.into_segment(&mut network.pool);
@@ -370,14 +373,14 @@ impl End {
         network: &mut Network,
     ) {
         let mut packet = Packet::from_header(stamp, header);
-        // Data segments are full: SACK blocks do not fit there.
+        // Data segments are full, so SACK blocks do not fit there.
         if header.len == 0 && endpoint.has_sack_blocks() {
             packet.add_sack_blocks(endpoint.take_sack_blocks(), &mut network.pool);
         }
         network.send(cx.now, packet);
     }
 
-    /// Sends what is to be sent, and makes sure that an event comes when the next timer is due.
+    /// Sends what is pending, and schedules an event for the next timer.
     #[inline(always)]
     fn flush(&mut self, cx: &Context, stamp: Stamp, network: &mut Network) {
         let Self { endpoint, .. } = self;
@@ -398,14 +401,14 @@ impl End {
         self.arm(stamp, network);
     }
 
-    /// Makes sure that an event comes when the next timer is due.
+    /// Schedules an event for the next timer.
     #[inline(always)]
     fn arm(&mut self, stamp: Stamp, network: &mut Network) {
         if let Some(due) = self.endpoint.next_timeout()
             && self.armed.is_after(due)
         {
             self.armed = due.into();
-            network.agenda.schedule(due, Event::TcpTimer(stamp.way));
+            network.agenda.schedule(due, Event::Timer(stamp.way));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What two applications say to each other over a connection: messages, cut out of the byte stream.
+//! The messages that two applications exchange over a connection, cut out of the byte stream.
 //!
-//! TCP carries bytes. So each end remembers where in its stream a message ends, and the other end's
-//! application has the message when all bytes up to there have come in order.
+//! TCP carries bytes. So each end remembers where in its stream each message ends. The other end's
+//! application receives a message when all bytes up to its end have arrived in order.
 
 use std::collections::VecDeque;
 
@@ -17,60 +17,61 @@ use crate::maybe_time::MaybeTime;
 #[derive(Debug)]
 pub(crate) struct Dialogue {
     pub(crate) sides: [Side; 2],
-    /// Both ends have done with it.
+    /// Whether both ends have finished with it.
     pub(crate) ending: bool,
-    /// The server's end, as long as it is without state.
+    /// The server's end, as long as it is stateless.
     pub(crate) stateless: Option<Box<Stateless>>,
-    /// Messages are encrypted.
+    /// TLS, if messages are encrypted.
     pub(crate) tls: Option<Tls>,
 }
 
-/// One end's part.
+/// The state of one end.
 #[derive(Debug)]
 pub(crate) struct Side {
-    /// Bytes that its application has written.
+    /// The bytes that its application has written.
     written: u64,
-    /// Messages to this end, each with the place in the other's stream at which it ends.
+    /// Messages to this end, each with the position in the other end's stream at which it ends.
     unread: VecDeque<(u64, Content)>,
-    /// Where in the other's stream the last message ended that its application knows.
+    /// The position in the other end's stream of the end of the last message that the application
+    /// knows.
     read: u64,
-    /// When the first byte of the next message came.
+    /// When the first byte of the next message arrived.
     begun: MaybeTime,
-    /// Its application may be told of the connection: it opened it, or accepted it.
+    /// Whether its application may be told of the connection: it opened or accepted it.
     pub(crate) attached: bool,
-    /// It waits to be accepted.
+    /// Whether it waits to be accepted.
     pub(crate) queued: bool,
-    /// It has an entry among the half-open connections of its listener.
+    /// Whether it has an entry among its listener's half-open connections.
     pub(crate) half_open: bool,
-    /// It was answered with a cookie: its host knows nothing of it before it is established.
+    /// Whether it was answered with a cookie: its host knows nothing of it until it is established.
     pub(crate) by_cookie: bool,
     told_open: bool,
     told_peer_closed: bool,
-    /// It has said its last: TLS says nothing more.
+    /// Whether it has sent its last message: TLS sends nothing more.
     pub(crate) closing: bool,
-    /// It has a flight of TLS that it has not yet answered.
+    /// Whether it has a TLS flight that it has not yet answered.
     pub(crate) in_handshake: bool,
     pub(crate) over: bool,
-    /// IP packets that it has sent, and their bytes.
+    /// The IP packets that it has sent, and their bytes.
     pub(crate) packets: u32,
     pub(crate) ip_bytes: u64,
 }
 
-/// What ends at a place in the stream.
+/// What ends at a position in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Message(Message),
     Flight(Flight),
 }
 
-/// Something that an application is to be told, or TLS.
+/// Something that an application, or TLS, has to be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     Opened,
     Flight(Flight),
-    /// A part of a message, whose rest is on its way. Servers alone are told.
+    /// A part of a message has arrived. Only servers are told.
     Begun,
-    /// A whole message, and when its first byte had come.
+    /// A whole message has arrived; the time is that of its first byte.
     Received(Message, Time),
     Closed(Closed),
 }
@@ -96,7 +97,7 @@ impl Side {
         }
     }
 
-    /// Its application accepts the connection.
+    /// Notes that its application accepts the connection.
     pub(crate) fn accept(&mut self) {
         (self.attached, self.queued) = (true, false);
     }
@@ -108,7 +109,7 @@ impl Dialogue {
         Self { sides, ending: false, stateless: None, tls: None }
     }
 
-    /// The next message to the server, and where it ends in the client's stream.
+    /// Returns the next message to the server, and where it ends in the client's stream.
     pub(crate) fn next_query(&self) -> Option<(u64, Message)> {
         match self.sides[1].unread.front() {
             Some(&(end, Content::Message(message))) => Some((end, message)),
@@ -116,7 +117,7 @@ impl Dialogue {
         }
     }
 
-    /// The server has answered the next message without a connection.
+    /// Notes that the server has answered the next message without a connection.
     pub(crate) fn answer_query(&mut self, reply: Message) {
         if let Some((end, _)) = self.sides[1].unread.pop_front() {
             self.sides[1].read = end;
@@ -124,26 +125,27 @@ impl Dialogue {
         self.write(1, reply);
     }
 
-    /// An end's application writes a message; gives its length in the stream.
+    /// Notes that an end's application writes a message. Returns its length in the stream.
     pub(crate) fn write(&mut self, side: usize, message: Message) -> u32 {
         let bytes = self.write_part(side, message.bytes);
         self.end_here(side, Content::Message(message));
         bytes
     }
 
-    /// An end's application writes bytes that belong to its next message; gives their length in the stream.
+    /// Notes that an end's application writes bytes that belong to its next message. Returns their
+    /// length in the stream.
     pub(crate) fn write_part(&mut self, side: usize, bytes: u32) -> u32 {
         let bytes = if self.tls.is_some() { sealed(bytes) } else { bytes };
         self.sides[side].written += u64::from(bytes);
         bytes
     }
 
-    /// Whether an end has had a whole message or flight from the other.
+    /// Returns whether an end has received a whole message or flight.
     pub(crate) fn has_heard(&self, side: usize) -> bool {
         self.sides[side].read > 0
     }
 
-    /// TLS writes at an end.
+    /// Notes that TLS writes at an end.
     pub(crate) fn write_flight(&mut self, side: usize, write: Write) {
         self.sides[side].written += u64::from(write.bytes);
         if let Some(flight) = write.ends {
@@ -156,7 +158,7 @@ impl Dialogue {
         self.sides[1 - side].unread.push_back((ends_at, content));
     }
 
-    /// The next thing that an end's application does not know yet.
+    /// Returns the next thing that an end's application does not know yet.
     pub(crate) fn next_news(
         &mut self,
         now: Time,

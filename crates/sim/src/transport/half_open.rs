@@ -1,16 +1,17 @@
-//! The half-open connections of a listener: SYNs that were answered, and whose handshake is not over.
+//! The half-open connections of a listener: SYNs that were answered but whose handshake is not
+//! complete.
 //!
 //! Source: Linux 6.1, `tcp_conn_request` (net/ipv4/tcp_input.c), `inet_csk_reqsk_queue_is_full` and
-//! `reqsk_timer_handler` (net/ipv4/inet_connection_sock.c); RFC 4987.
-//! The queue is full when it holds as many entries as listen(2)'s backlog. A SYN is then answered
-//! with a cookie, or dropped where there are none. Without cookies the last quarter of
-//! `tcp_max_syn_backlog` is kept for addresses that are known, and all here are unknown. A SYN-ACK
-//! is repeated after 1, 2, 4, ... seconds, `tcp_synack_retries` times; when more than half of the
-//! queue is taken and most entries are old, fewer times.
+//! `reqsk_timer_handler` (net/ipv4/inet_connection_sock.c); RFC 4987. The queue is full when it
+//! holds as many entries as listen(2)'s backlog. A SYN is then answered with a cookie, or dropped
+//! if cookies are off. Without cookies, the last quarter of `tcp_max_syn_backlog` is reserved for
+//! known addresses, and all addresses here are unknown. A SYN-ACK is repeated after 1, 2, 4, ...
+//! seconds, `tcp_synack_retries` times. It is repeated fewer times when more than half of the queue
+//! is taken and most entries are old.
 //!
-//! Differences: connections of the simulation repeat their SYN-ACKs themselves, by their TCP
-//! settings, and always count as young. A cookie keeps the options of the SYN, as Linux's do with
-//! timestamps.
+//! Differences: simulated connections repeat their SYN-ACKs themselves, following their TCP
+//! settings, and always count as young. A cookie keeps the options of the SYN, as Linux's cookies
+//! do with timestamps.
 
 use std::collections::VecDeque;
 
@@ -18,7 +19,7 @@ use narrows_units::{Span, Time};
 
 use crate::maybe_time::MaybeTime;
 
-/// What a host allows its listeners.
+/// A host's limits for its listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -35,7 +36,7 @@ pub struct Limits {
     pub cookies: Cookies,
 }
 
-/// When a SYN is answered without keeping an entry.
+/// When a SYN is answered without storing an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -48,12 +49,12 @@ pub enum Cookies {
     Never,
     /// 1: when the queue is full.
     WhenFull,
-    /// 2.
+    /// 2: always.
     Always,
 }
 
 impl Limits {
-    /// The defaults of Linux on a host with some gigabytes of memory.
+    /// The defaults of Linux on a host with a few gigabytes of memory.
     pub const LINUX: Self =
         Self { max_syn_backlog: 4096, synack_retries: 5, cookies: Cookies::WhenFull };
 }
@@ -61,15 +62,15 @@ impl Limits {
 /// What a listener has done about SYNs so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Entries at present.
+    /// Current entries.
     pub entries: u32,
-    /// SYNs that came.
+    /// SYNs that arrived.
     pub syns: u64,
-    /// Those that were dropped.
+    /// SYNs that were dropped.
     pub dropped: u64,
-    /// Those that were answered with a cookie.
+    /// SYNs that were answered with a cookie.
     pub cookies: u64,
-    /// SYN-ACKs that were sent again to addresses that nobody has.
+    /// SYN-ACKs that were repeated to forged addresses.
     pub repeated: u64,
     /// Entries that were given up.
     pub expired: u64,
@@ -83,7 +84,7 @@ pub(crate) enum Admission {
     Dropped,
 }
 
-/// An entry for an address that nobody has: its handshake will never be over.
+/// An entry for a forged address: its handshake never completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     /// The flow of the SYN, and its sequence number.
@@ -96,13 +97,14 @@ pub(crate) struct Request {
 #[derive(Debug)]
 pub(crate) struct HalfOpen {
     limits: Limits,
-    /// Of listen(2).
+    /// The backlog of listen(2).
     backlog: u32,
-    /// Entries of connections.
+    /// The number of entries of connections.
     connections: u32,
-    /// Entries of addresses that nobody has, by the number of time-outs; in each list by due time.
+    /// Entries of forged addresses, one list for each number of time-outs, each in order of due
+    /// time.
     requests: Vec<VecDeque<Request>>,
-    /// When the pending timer comes.
+    /// When the pending timer is due.
     armed: MaybeTime,
     counts: Counts,
 }
@@ -128,7 +130,8 @@ impl HalfOpen {
         self.connections + requests as u32
     }
 
-    /// A SYN has come; `acceptable`: the queue of connections that wait to be accepted has room.
+    /// Decides about a SYN. `acceptable`: there is room in the queue of connections that wait to be
+    /// accepted.
     pub(crate) fn admit(&mut self, acceptable: bool) -> Admission {
         let Limits { max_syn_backlog, cookies, .. } = self.limits;
         let len = self.len();
@@ -152,24 +155,25 @@ impl HalfOpen {
         }
     }
 
-    /// A connection has an entry.
+    /// Adds an entry for a connection.
     pub(crate) fn enter(&mut self) {
         self.connections += 1;
     }
 
-    /// A connection's handshake is over, or given up.
+    /// Removes the entry of a connection whose handshake is complete or given up.
     pub(crate) fn leave(&mut self) {
         self.connections -= 1;
     }
 
-    /// An address that nobody has gets an entry.
+    /// Adds an entry for a forged address.
     pub(crate) fn enter_request(&mut self, now: Time, flow: u32, seq: u32) {
         self.requests[0].push_back(Request { flow, seq, due: now + FIRST_TIMEOUT });
     }
 
-    /// Gives requests whose time has come to `repeat`, and forgets those that have had all retries.
+    /// Passes the requests that are due to `repeat`, and forgets those that have used up their
+    /// retries.
     pub(crate) fn handle_timeouts(&mut self, now: Time, mut repeat: impl FnMut(Request)) {
-        // An entry goes to the list behind its own, and is not due there.
+        // An entry moves to the list behind its own, where it is not due yet.
         for timeouts in (0..self.requests.len()).rev() {
             while let Some(&request) = self.requests[timeouts].front()
                 && request.due <= now
@@ -191,7 +195,8 @@ impl HalfOpen {
         }
     }
 
-    /// `reqsk_timer_handler`: half of the room is for young entries.
+    /// Returns the number of retries as `reqsk_timer_handler` does: half of the room is for young
+    /// entries.
     fn retries(&self) -> u8 {
         let most = self.limits.synack_retries;
         let len = u64::from(self.len());
@@ -199,13 +204,13 @@ impl HalfOpen {
             return most;
         }
         let young = u64::from(self.connections) + self.requests[0].len() as u64;
-        // With each retry fewer, twice as many entries pass for young.
+        // With each retry less, twice as many entries count as young.
         (0..most.saturating_sub(2))
             .find(|&fewer| len < young << (fewer + 1))
             .map_or(most.min(2), |fewer| most - fewer)
     }
 
-    /// When the next timer has to come, if none before does.
+    /// Returns when the next timer is needed, unless an earlier one is pending.
     pub(crate) fn arm(&mut self) -> Option<Time> {
         let due = self.requests.iter().filter_map(|list| list.front()).map(|r| r.due).min()?;
         self.armed.is_after(due).then(|| {
@@ -214,7 +219,7 @@ impl HalfOpen {
         })
     }
 
-    /// Whether the timer that comes now is the one that was set last.
+    /// Returns whether the timer that expires now is the one that was set last.
     pub(crate) fn disarm(&mut self, now: Time) -> bool {
         let current = self.armed.is(now);
         if current {
@@ -288,7 +293,7 @@ mod tests {
         assert_eq!(queue.counts().entries, 0);
     }
 
-    /// A queue with nothing but old entries, more than half of it: two repetitions, not five.
+    /// A queue that is more than half full of old entries allows two repetitions, not five.
     #[test]
     fn old_entries_of_a_crowded_queue_go_early() {
         let mut queue = HalfOpen::new(100, Limits::LINUX);
@@ -298,7 +303,8 @@ mod tests {
         }
         assert_eq!(queue.counts().entries, 60);
         queue.handle_timeouts(Time::ZERO + Span::from_secs(7), |_| {});
-        // The kernel asks at each entry: from the fiftieth on the queue is no longer crowded.
+        // The kernel decides for each entry in turn: from the fiftieth on, the queue is no longer
+        // crowded.
         assert_eq!(queue.counts().expired, 10);
     }
 }

@@ -1,4 +1,4 @@
-//! What carries messages between applications: TCP connections and datagrams.
+//! Transport of messages between applications: connections and datagrams.
 
 pub(crate) mod connection;
 mod dialogue;

@@ -1,15 +1,14 @@
-//! A DNS server's end of a connection that keeps nothing before the query has come: stateless TCP.
+//! Stateless TCP: a DNS server's end of a connection that keeps nothing until the query arrives.
 //!
-//! Source: crates/gateway/PROTOCOL.md, whose rows this follows; Hayes, Rossi and Armitage 2010, which it
-//! is about. A SYN is answered from a cookie, the query goes to the server as a datagram would, and the
-//! reply leaves in segments at once. The client alone mends losses: nothing here has a timer but the idle
-//! time. What is unusual is *adopted* by ordinary TCP: a second query, a zone transfer, a query in pieces,
-//! a reply that UDP does not hold, a server that is slow.
+//! Source: crates/gateway/PROTOCOL.md, whose rows this follows; it is based on Hayes, Rossi and
+//! Armitage 2010. A SYN is answered with a cookie, the query goes to the server as a datagram
+//! would, and the reply leaves in segments at once. Only the client recovers losses; the only timer
+//! here is the idle time. Ordinary TCP *adopts* whatever is unusual: a second query, a zone
+//! transfer, a query in pieces, a reply that UDP does not hold, a slow server.
 //!
-//! Differences: the cookie is always right, and timestamps are the clock's, where the gateway's say what
-//! its cookie needs. Replies are never forgotten, rates are not limited, names with large replies are not
-//! remembered, and routers' messages about long segments change nothing.
-//!
+//! Differences: the cookie is always right. Timestamps are the clock's; the gateway's encode what
+//! its cookie needs. Replies are never forgotten, rates are not limited, names with large replies
+//! are not remembered, and routers' messages about long segments change nothing.
 //! ```text
 //!          SYN -> SYN-ACK         query -> server          reply           ACK of it
 //!   Fresh ----------------- Fresh ---------------- Asked ------- Replied ------------ Idle
@@ -21,7 +20,7 @@ use narrows_units::{Span, Time};
 use super::tcp::{Config, Context, Flags, Segment, Seq, SynOptions};
 use crate::application::Message;
 
-/// The server's end. Sequence numbers have the names of PROTOCOL.md.
+/// The server's end. Sequence numbers are named as in PROTOCOL.md.
 #[derive(Debug)]
 pub(crate) struct Stateless {
     phase: Phase,
@@ -39,33 +38,33 @@ pub(crate) struct Stateless {
     query_length: u16,
     server_seq: Seq,
     end: Seq,
-    /// Up to where the client has the reply, and how often it has said so.
+    /// The position up to which the client has the reply, and how often it has said so.
     acked: Seq,
     repeats: u8,
-    /// The server is asked once more, for a reply that was lost.
+    /// Whether the server is asked once more, for a reply that was lost.
     again: bool,
-    /// The client has sent its FIN.
+    /// Whether the client has sent its FIN.
     fin_noted: bool,
-    /// Our FIN is on the reply's last segment.
+    /// Whether our FIN is on the reply's last segment.
     fin_on_reply: bool,
-    /// The reply has several segments, and the query is not yet acknowledged.
+    /// Whether the reply has several segments and the query is not yet acknowledged.
     query_open: bool,
-    /// Bytes that came behind the query before the client had the reply.
+    /// The bytes that followed the query before the client had the reply.
     ahead: u16,
     /// What the server was asked, and when.
     pub(crate) asked: Option<Message>,
     asked_at: Time,
-    /// When the idle time is over.
+    /// When the idle time ends.
     idle_until: Option<Time>,
     out: Vec<Segment>,
 }
 
-/// The states of PROTOCOL.md, but for those of adopted connections.
+/// The states of PROTOCOL.md, except those of adopted connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// No entry.
+    /// There is no entry.
     Fresh,
-    /// QUERY.
+    /// QUERY: the server was asked.
     Asked,
     Replied,
     Idle,
@@ -74,22 +73,22 @@ enum Phase {
     Over,
 }
 
-/// What a segment brings about besides the segments that [`Stateless::take_out`] has.
+/// What a segment causes, besides the segments that [`Stateless::take_out`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Nothing,
-    /// The query is for the server.
+    /// The query has to go to the server.
     Ask,
-    /// This segment is for ordinary TCP, which takes the connection over.
+    /// Ordinary TCP takes the connection over, starting with this segment.
     Adopt(Segment),
 }
 
 /// What becomes of a server's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It is on its way.
+    /// It was sent.
     Sent,
-    /// What the client lacks of it is, once more.
+    /// The part that the client lacks was sent once more.
     Repeated,
     /// Nobody waits for it.
     Dropped,
@@ -97,12 +96,12 @@ pub(crate) enum Answer {
     Adopt(Segment),
 }
 
-/// What ordinary TCP needs to take a connection over.
+/// The state that ordinary TCP needs to take a connection over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Adopted {
     /// The client's SYN.
     pub(crate) syn: Segment,
-    /// The client's next byte, and those that were taken before it.
+    /// The client's next byte, and the number of bytes taken before it.
     pub(crate) client_next: Seq,
     pub(crate) taken: u64,
     /// Our next byte.
@@ -110,8 +109,8 @@ pub(crate) struct Adopted {
 }
 
 impl Stateless {
-    /// An end for connections whose SYN-ACK has this number; `scale`: the window scale that ordinary TCP
-    /// would offer.
+    /// Creates an end for a connection whose SYN-ACK has the number `cookie`. `scale` is the window
+    /// scale that ordinary TCP would offer.
     pub(crate) fn new(config: &Config, cookie: Seq, scale: u8) -> Self {
         Self {
             phase: Phase::Fresh,
@@ -139,8 +138,8 @@ impl Stateless {
         }
     }
 
-    /// A segment of the client. `whole`: the length of the next query with its prefix, if the server can be
-    /// asked it by a datagram.
+    /// Handles a segment from the client. `whole` is the length of the next query with its prefix,
+    /// if the server can be asked by a datagram.
     pub(crate) fn handle(&mut self, cx: &Context, segment: &Segment, whole: Option<u32>) -> Told {
         let flags = segment.flags;
         if flags.contains(Flags::SYN) {
@@ -168,7 +167,7 @@ impl Stateless {
         match self.phase {
             Phase::Fresh => self.handle_first_data(cx, segment, whole),
             Phase::Over => {
-                // RST: its connection is over.
+                // RST: the client's connection is over.
                 self.out.push(Segment {
                     seq: segment.ack,
                     flags: Flags::RST,
@@ -185,13 +184,13 @@ impl Stateless {
         }
     }
 
-    /// The server's reply of so many bytes, without prefix; `None`: it is truncated.
+    /// Sends the server's reply of `bytes` bytes, without prefix; `None`: it is truncated.
     pub(crate) fn reply(&mut self, cx: &Context, bytes: Option<u32>) -> Answer {
         if self.again && matches!(self.phase, Phase::Replied | Phase::Closing) {
             self.again = false;
             let first = self.send_from(cx, self.acked);
             if let (Some(segment), 1) = (first, self.out.len()) {
-                // One segment alone goes twice.
+                // If a single segment is all that is repeated, it is sent twice.
                 self.out.push(segment);
             }
             return Answer::Repeated;
@@ -215,17 +214,17 @@ impl Stateless {
         Answer::Sent
     }
 
-    /// What is to be sent to the client.
+    /// Returns what has to be sent to the client.
     pub(crate) fn take_out(&mut self) -> Vec<Segment> {
         core::mem::take(&mut self.out)
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// Returns when to call [`handle_timeout`](Self::handle_timeout).
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         self.idle_until
     }
 
-    /// The idle time may be over: our FIN, alone, behind the reply.
+    /// Handles the end of the idle time, if it has come: sends our FIN, alone, after the reply.
     pub(crate) fn handle_timeout(&mut self, cx: &Context) {
         if self.idle_until.is_none_or(|until| until > cx.now) {
             return;
@@ -238,14 +237,15 @@ impl Stateless {
         }
     }
 
-    /// What ordinary TCP needs to go on from `first`, the first segment that it gets.
+    /// Returns the state that ordinary TCP needs to go on from `first`, the first segment that it
+    /// gets.
     pub(crate) fn adopted(&self, first: &Segment) -> Adopted {
         let server_next = if self.has_reply() { self.end } else { self.cookie + 1 };
         let taken = first.seq.distance(self.syn.seq + 1);
         Adopted { syn: self.syn, client_next: first.seq, taken: u64::from(taken), server_next }
     }
 
-    /// "The first data".
+    /// Handles "The first data".
     fn handle_first_data(&mut self, cx: &Context, segment: &Segment, whole: Option<u32>) -> Told {
         if segment.seq != self.syn.seq + 1 || segment.ack != self.cookie + 1 {
             return Told::Nothing;
@@ -270,12 +270,12 @@ impl Stateless {
         Told::Ask
     }
 
-    /// "Data on an entry", QUERY.
+    /// Handles "Data on an entry" in state QUERY.
     fn handle_before_reply(&mut self, cx: &Context, segment: &Segment) -> Told {
         let fin = segment.flags.contains(Flags::FIN);
         if segment.len == 0 {
             if segment.seq == self.client_next && !self.fin_noted {
-                // A half-close: the reply acknowledges it and carries ours.
+                // A half-close: the reply acknowledges it and carries our FIN.
                 self.fin_noted = true;
                 self.client_next = self.client_next + 1;
             }
@@ -296,14 +296,14 @@ impl Stateless {
             return Told::Adopt(*segment);
         }
         if segment.seq == self.client_next && !self.fin_noted {
-            // Pipelined: the query is put before it.
+            // A pipelined query: the first query goes before it.
             let len = self.query_length + segment.len;
             return Told::Adopt(Segment { seq: self.query_seq, len, ..*segment });
         }
         Told::Nothing
     }
 
-    /// "Data on an entry", REPLIED, IDLE and CLOSING.
+    /// Handles "Data on an entry" in states REPLIED, IDLE and CLOSING.
     fn handle_after_reply(&mut self, cx: &Context, segment: &Segment) -> Told {
         let fin = segment.flags.contains(Flags::FIN);
         let missing = in_order(self.server_seq, segment.ack, self.end) && segment.ack != self.end;
@@ -343,7 +343,7 @@ impl Stateless {
         }
         if segment.ack == self.end {
             if segment.seq == behind && self.ahead > 0 {
-                // What was kept is put before it.
+                // The bytes that were kept go before it.
                 let len = self.ahead + segment.len;
                 return Told::Adopt(Segment { seq: self.client_next, len, ..*segment });
             }
@@ -351,7 +351,7 @@ impl Stateless {
                 return Told::Adopt(*segment);
             }
         } else if missing && !fin && segment.len <= LONGEST && self.phase == Phase::Replied {
-            // Sent before the client had the reply: kept.
+            // It was sent before the client had the reply, so it is kept.
             if segment.seq == self.client_next {
                 self.ahead = segment.len;
             } else if segment.seq == behind {
@@ -361,7 +361,7 @@ impl Stateless {
         Told::Nothing
     }
 
-    /// A bare FIN behind the query.
+    /// Handles a bare FIN after the query.
     fn handle_fin(&mut self, cx: &Context, segment: &Segment) {
         self.note_stamp(segment);
         let at_next = segment.seq == self.client_next && !self.fin_noted;
@@ -386,7 +386,7 @@ impl Stateless {
                 self.phase = Phase::Closing;
             }
             Phase::Replied if at_next && in_order(self.server_seq, segment.ack, self.end) => {
-                // A client without the reply is to go on asking.
+                // A client without the reply should go on asking.
                 self.note_fin();
                 self.query_open = true;
                 self.send(cx, self.end, self.query_seq, 0, Flags::FIN);
@@ -396,7 +396,7 @@ impl Stateless {
         }
     }
 
-    /// "Acknowledgements".
+    /// Handles "Acknowledgements".
     fn handle_ack(&mut self, cx: &Context, segment: &Segment) -> Told {
         let (seq, ack) = (segment.seq, segment.ack);
         let behind = self.client_next + u32::from(self.ahead);
@@ -435,7 +435,8 @@ impl Stateless {
         Told::Nothing
     }
 
-    /// The third repeat of a place sends what is there again; after a repair each new place does.
+    /// Counts an acknowledgement that repeats its place. The third repeat sends what is there
+    /// again; after a repair, each new place does so.
     fn count_repeat(&mut self, cx: &Context, ack: Seq) {
         if ack.after(self.acked) {
             self.acked = ack;
@@ -454,7 +455,7 @@ impl Stateless {
         }
     }
 
-    /// The query has asked for the reply from a place on.
+    /// Notes that the query has asked for the reply from a place on.
     fn note_repair(&mut self, place: Seq) {
         self.acked = place;
         self.repeats = REPAIRING;
@@ -483,7 +484,7 @@ impl Stateless {
         matches!(self.phase, Phase::Replied | Phase::Idle | Phase::Closing)
     }
 
-    /// The query as the client sent it.
+    /// Returns the query as the client sent it.
     fn query_again(&self) -> Segment {
         let fin = if self.fin_noted { Flags::FIN } else { Flags(0) };
         Segment {
@@ -501,12 +502,13 @@ impl Stateless {
         self.syn.timestamps.is_some()
     }
 
-    /// The window scale is offered to clients that offer timestamps and the same.
+    /// Returns whether the window scale was offered: only to clients that offer timestamps and a
+    /// scale.
     fn scaled(&self) -> bool {
         self.stamped() && self.syn.syn.is_some_and(|syn| syn.window_scale.is_some())
     }
 
-    /// Payload of a full segment.
+    /// Returns the payload of a full segment.
     fn payload(&self) -> u16 {
         let offered = self.syn.syn.map_or(0, |syn| syn.mss);
         let offered = if offered == 0 { DEFAULT_MSS } else { offered };
@@ -532,7 +534,7 @@ impl Stateless {
         });
     }
 
-    /// The reply's segments from a place on; gives the first.
+    /// Sends the reply's segments from a place on. Returns the first.
     fn send_from(&mut self, cx: &Context, mut place: Seq) -> Option<Segment> {
         let before = self.out.len();
         while place.before(self.end) {
@@ -541,7 +543,7 @@ impl Stateless {
         self.out.get(before).copied()
     }
 
-    /// The reply's segment at a place, or our FIN at its end; gives the place behind it.
+    /// Sends the reply's segment at a place, or our FIN at its end. Returns the place after it.
     fn send_one(&mut self, cx: &Context, place: Seq) -> Seq {
         if !place.before(self.end) {
             self.send_fin(cx);
@@ -557,7 +559,8 @@ impl Stateless {
                 flags = flags.with(Flags::FIN);
             }
         }
-        // Of several segments all acknowledge the query's beginning, so that the client goes on asking.
+        // If there are several segments, all acknowledge the query's beginning, so the client goes
+        // on asking.
         let ack = if self.query_open { self.query_seq } else { self.client_next };
         self.send(cx, place, ack, len, flags);
         next
@@ -582,24 +585,24 @@ impl Stateless {
     }
 }
 
-/// Whether a number lies from `first` to `last`.
+/// Returns whether a number lies from `first` to `last`.
 fn in_order(first: Seq, seq: Seq, last: Seq) -> bool {
     !seq.before(first) && !seq.after(last)
 }
 
-/// The length before a message (RFC 1035, 4.2.2).
+/// The length that precedes a message (RFC 1035, 4.2.2).
 const PREFIX: u32 = 2;
-/// `edns_size`: what the server is told that a reply may have.
+/// `edns_size`: the reply size that the server is told.
 pub(crate) const ASKED_SIZE: u16 = 65_500;
-/// The longest query, with its prefix, that is kept.
+/// The longest query that is kept, with its prefix.
 pub(crate) const LONGEST: u16 = 1024;
 /// `max_segments`.
 const MOST_SEGMENTS: u32 = 10;
-/// `patience`: a query that comes again later is ordinary TCP's.
+/// `patience`: ordinary TCP takes a query that is repeated later than this.
 const PATIENCE: Span = Span::from_ms(500);
 /// `idle`.
 const IDLE: Span = Span::from_secs(10);
-/// `repeats` once something was sent again.
+/// The value of `repeats` once something was sent again.
 const REPAIRING: u8 = 252;
-/// RFC 9293, 3.7.1.
+/// The MSS that a SYN without the option implies (RFC 9293, 3.7.1).
 const DEFAULT_MSS: u16 = 536;

@@ -7,22 +7,27 @@
 //!   finished, messages           ------------>
 //!                                <------------       tickets, messages
 //! ```
-//!
 //! Source: RFC 8446, 2 (flights), 4 (messages of the handshake), 5 (records), appendix D.4
-//! (ChangeCipherSpec); RFC 7685 (padding of the hello); RFC 7301 (ALPN). How OpenSSL 3 and GnuTLS 3.7 cut
-//! flights into records and writes was captured (tests/dns_behaviour).
-//! Differences: nothing is encrypted or checked, so nothing fails. Computing takes no time, but for a server's
-//! answer to a ClientHello (`service`). Each message of the handshake has a record of its own, as with OpenSSL. A client sends ChangeCipherSpec when it
-//! has the server's Finished; GnuTLS does when it has ServerHello, which shows where the certificates come in
-//! two parts. The client's first key share is the right one (no HelloRetryRequest), the server takes each
-//! session that is offered and its early data, and a session is good for one connection (appendix C.4) and
-//! never too old. No renewal of keys.
+//! (ChangeCipherSpec); RFC 7685 (padding of the hello); RFC 7301 (ALPN). Captures show how OpenSSL
+//! 3 and GnuTLS 3.7 cut flights into records and writes (tests/dns_behaviour).
+//!
+//! Differences:
+//!
+//! - Nothing is encrypted or checked, so nothing fails. Computing takes no time, except a server's
+//!   answer to a ClientHello (`service`).
+//! - Each message of the handshake has a record of its own, as with OpenSSL.
+//! - A client sends ChangeCipherSpec when it has the server's Finished. GnuTLS sends it when it has
+//!   ServerHello, which shows if the certificates arrive in two parts.
+//! - The client's first key share is the right one (no HelloRetryRequest).
+//! - The server accepts every session that is offered, and its early data. A session is good for
+//!   one connection (appendix C.4) and never too old.
+//! - Keys are never renewed.
 
 use narrows_units::Span;
 
 use crate::maybe_time::MaybeTime;
 
-/// What a client does.
+/// The behaviour of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -31,25 +36,25 @@ use crate::maybe_time::MaybeTime;
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Client {
-    /// Bytes of a ClientHello that offers no session, with its record.
+    /// The bytes of a ClientHello that offers no session, with its record.
     pub hello: u32,
-    /// A ClientHello of 256 to 511 bytes becomes one of 512 (RFC 7685).
+    /// Whether a ClientHello of 256 to 511 bytes is padded to 512 (RFC 7685).
     pub pads_hello: bool,
-    /// Bytes of its public key: 32 (X25519), 65 (P-256).
+    /// The bytes of its public key: 32 (X25519), 65 (P-256).
     pub key_share: u32,
-    /// Length of the application protocol's name that it offers; zero: none.
+    /// The length of the application protocol's name that it offers; zero: none.
     pub alpn: u32,
-    /// ChangeCipherSpec is a write of its own; otherwise it leaves with Finished.
+    /// Whether ChangeCipherSpec is a write of its own. Otherwise it leaves with Finished.
     pub apart: bool,
-    /// Offers the session of an earlier connection to the server where it has one.
+    /// Whether it offers the session of an earlier connection to the server if it has one.
     pub resume: bool,
-    /// Its first message leaves behind the hello, where the session allows it.
+    /// Whether its first message follows the hello directly if the session allows it.
     pub early_data: bool,
-    /// It says that it closes (`close_notify`, 6.1).
+    /// Whether it announces that it closes (`close_notify`, 6.1).
     pub close_notify: bool,
 }
 
-/// What a server does.
+/// The behaviour of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -58,42 +63,43 @@ pub struct Client {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Server {
-    /// Bytes of its Certificate message (4.4.2).
+    /// The bytes of its Certificate message (4.4.2).
     pub certificate: u32,
-    /// Bytes of a signature with its key: 256 (RSA of 2048 bits), some 71 (ECDSA with P-256).
+    /// The bytes of a signature with its key: 256 (RSA of 2048 bits), about 71 (ECDSA with P-256).
     pub signature: u32,
-    /// Bytes of the suite's hash: 32, 48.
+    /// The bytes of the suite's hash: 32, 48.
     pub hash: u32,
-    /// Bytes that it adds to EncryptedExtensions where the client's key is not of the group that it likes
-    /// best: its list of groups.
+    /// The bytes of its list of groups, which it adds to EncryptedExtensions if the client's key is
+    /// not of its preferred group.
     pub groups: u32,
-    /// It chooses the application protocol that the client offers.
+    /// Whether it selects the application protocol that the client offers.
     pub alpn: bool,
-    /// Bytes of a ticket (NewSessionTicket, 4.6.1), with its record.
+    /// The bytes of a ticket (NewSessionTicket, 4.6.1), with its record.
     pub ticket: u32,
-    /// Tickets after a whole handshake.
+    /// The number of tickets after a full handshake.
     pub tickets: u32,
-    /// Tickets after one that has resumed a session.
+    /// The number of tickets after a handshake that resumed a session.
     pub tickets_resumed: u32,
-    /// Each ticket is a write of its own.
+    /// Whether each ticket is a write of its own.
     pub tickets_apart: bool,
-    /// Its sessions allow early data.
+    /// Whether its sessions allow early data.
     pub early_data: bool,
-    /// Its flight leaves in writes of so many bytes at most; `None`: in one.
+    /// The most bytes in a write of its flight; `None`: the flight is a single write.
     pub write: Option<u32>,
-    /// It says that it closes (`close_notify`, 6.1).
+    /// Whether it announces that it closes (`close_notify`, 6.1).
     pub close_notify: bool,
-    /// What its answer to a ClientHello that offers no session takes: above all its signature.
+    /// The time that it takes to answer a ClientHello that offers no session; most of it goes into
+    /// the signature.
     #[cfg_attr(feature = "serde", serde(default))]
     pub service: Span,
 }
 
 impl Client {
-    /// Checks that lengths are possible.
+    /// Checks that the lengths are possible.
     ///
     /// # Errors
     ///
-    /// What is wrong, in one line that begins with the setting.
+    /// Returns what is wrong, in one line that begins with the setting.
     pub fn check(&self) -> Result<(), String> {
         within("hello", self.hello, LEAST_HELLO, 16_000)?;
         within("key_share", self.key_share, 1, 2_000)?;
@@ -106,11 +112,11 @@ impl Client {
 }
 
 impl Server {
-    /// Checks that lengths are possible.
+    /// Checks that the lengths are possible.
     ///
     /// # Errors
     ///
-    /// What is wrong, in one line that begins with the setting.
+    /// Returns what is wrong, in one line that begins with the setting.
     pub fn check(&self) -> Result<(), String> {
         within("certificate", self.certificate, 8, 1 << 20)?;
         within("signature", self.signature, 1, 16_000)?;
@@ -123,20 +129,22 @@ impl Server {
     }
 }
 
-/// The TLS of one connection: what both ends have settled.
+/// The TLS state of one connection, shared by both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tls {
     client: Client,
     server: Server,
-    /// The client has offered a session.
+    /// Whether the client has offered a session.
     resumed: bool,
-    /// The client may write: it has the server's Finished.
+    /// The set of the client's sessions that it may resume, and adds to.
+    pub(crate) jar: u32,
+    /// Whether the client may write: it has the server's Finished.
     pub(crate) is_ready: bool,
-    /// The server works on its answer to the ClientHello until then.
+    /// When the server has computed its answer to the ClientHello.
     pub(crate) answers_at: MaybeTime,
 }
 
-/// What an end says in one go.
+/// What an end sends in one go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flight {
     /// ClientHello.
@@ -145,7 +153,7 @@ pub(crate) enum Flight {
     Answer,
     /// The client's Finished.
     Finished,
-    /// The server's tickets, so many.
+    /// The server's tickets, and their number.
     Tickets(u32),
 }
 
@@ -153,11 +161,11 @@ pub(crate) enum Flight {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
     pub(crate) bytes: u32,
-    /// The flight that is whole with them.
+    /// The flight that they complete.
     pub(crate) ends: Option<Flight>,
 }
 
-/// Lengths of the messages of a handshake as QUIC carries them: without records (RFC 9001, 4.1.3).
+/// The lengths of a handshake's messages as QUIC carries them: without records (RFC 9001, 4.1.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Messages {
     /// ClientHello.
@@ -170,28 +178,35 @@ pub(crate) struct Messages {
     pub(crate) finished: u64,
     /// All tickets.
     pub(crate) tickets: u64,
-    /// The client may send before it has ServerHello.
+    /// Whether the client may send before it has ServerHello.
     pub(crate) early_data: bool,
+    /// How long the server takes to answer ClientHello.
+    pub(crate) service: Span,
 }
 
 impl Tls {
-    /// A connection on which the client offers a session, if it has one.
+    /// Creates the state of a connection on which the client offers a session if it has one.
     pub(crate) fn new(client: Client, server: Server, has_session: bool) -> Self {
         let resumed = client.resume && has_session;
-        Self { client, server, resumed, is_ready: false, answers_at: MaybeTime::NONE }
+        Self { client, server, resumed, jar: 0, is_ready: false, answers_at: MaybeTime::NONE }
     }
 
-    /// The client has offered a session.
+    /// Sets the client's set of sessions, to which this connection adds.
+    pub(crate) fn with(self, jar: u32) -> Self {
+        Self { jar, ..self }
+    }
+
+    /// Returns whether the client has offered a session.
     pub(crate) fn is_resumed(&self) -> bool {
         self.resumed
     }
 
-    /// The client's first message leaves behind its hello.
+    /// Returns whether the client's first message follows its hello directly.
     pub(crate) fn takes_early_data(&self) -> bool {
         self.resumed && self.client.early_data && self.server.early_data
     }
 
-    /// How long an end works on its answer to a flight.
+    /// Returns how long an end takes to answer a flight.
     pub(crate) fn service(&self, flight: Flight) -> Span {
         match flight {
             Flight::Hello if !self.resumed => self.server.service,
@@ -199,14 +214,14 @@ impl Tls {
         }
     }
 
-    /// What the client writes when it opens the connection.
+    /// Returns what the client writes when it opens the connection.
     pub(crate) fn open(&self) -> Write {
-        // Early data are encrypted, so ChangeCipherSpec is before them (D.4).
+        // Early data are encrypted, so ChangeCipherSpec precedes them (D.4).
         let before_data = if self.takes_early_data() { CHANGE_CIPHER_SPEC } else { 0 };
         Write { bytes: self.hello() + before_data, ends: Some(Flight::Hello) }
     }
 
-    /// What an end writes when it has the other's flight.
+    /// Returns what an end writes when it has the other's flight.
     pub(crate) fn answer(&mut self, flight: Flight) -> Vec<Write> {
         match flight {
             Flight::Hello => in_writes(self.server_flight(), self.server.write, Flight::Answer),
@@ -219,7 +234,7 @@ impl Tls {
         }
     }
 
-    /// What an end writes before it closes.
+    /// Returns what an end writes before it closes.
     pub(crate) fn goodbye(&self, side: usize) -> Option<u32> {
         let says = if side == 0 { self.client.close_notify } else { self.server.close_notify };
         says.then_some(ALERT)
@@ -237,16 +252,16 @@ impl Tls {
             return self.client.hello;
         }
         let identity = self.server.ticket.saturating_sub(AROUND_IDENTITY + self.early_extension(8));
-        // `pre_shared_key` is the last extension (4.2.11), with one identity and one binder.
+        // `pre_shared_key` is the last extension (4.2.11). It has one identity and one binder.
         let psk = 4 + 2 + 2 + identity + 4 + 2 + 1 + self.server.hash;
         self.client.hello + psk + self.early_extension(4)
     }
 
-    /// What QUIC carries; `parameters`: bytes of the transport parameters of client and server
-    /// (RFC 9001, 8.2).
+    /// Returns what QUIC carries. `parameters`: the bytes of the transport parameters of client and
+    /// server (RFC 9001, 8.2).
     pub(crate) fn messages(&self, parameters: [u64; 2]) -> Messages {
         let [of_client, of_server] = parameters.map(|bytes| 4 + bytes);
-        // A TLS client has records, and a session ID for the sake of middleboxes (RFC 9001, 8.4).
+        // TLS over TCP adds records, and a session ID for middleboxes (RFC 9001, 8.4).
         let hello = u64::from(self.unpadded_hello() - RECORD - SESSION_ID);
         let [server_hello, extensions, certificate, verify] = self.server_messages();
         let answer = [extensions, certificate, verify, 4 + self.server.hash];
@@ -257,23 +272,24 @@ impl Tls {
             finished: u64::from(4 + self.server.hash),
             tickets: u64::from(self.tickets() * (self.server.ticket - PROTECTION)),
             early_data: self.takes_early_data(),
+            service: self.service(Flight::Hello),
         }
     }
 
-    /// How many tickets the server gives.
+    /// Returns how many tickets the server gives.
     pub(crate) fn tickets(&self) -> u32 {
         if self.resumed { self.server.tickets_resumed } else { self.server.tickets }
     }
 
     fn server_flight(&self) -> u32 {
         let [server_hello, extensions, certificate, verify] = self.server_messages();
-        // A session has proved who the server is.
+        // A session has already proved who the server is.
         let proof = if self.resumed { 0 } else { sealed(certificate) + sealed(verify) };
         RECORD + server_hello + CHANGE_CIPHER_SPEC + sealed(extensions) + proof + self.finished()
     }
 
-    /// ServerHello, EncryptedExtensions, Certificate and CertificateVerify; the last two are not there where a
-    /// session is resumed.
+    /// Returns the lengths of ServerHello, EncryptedExtensions, Certificate and CertificateVerify.
+    /// The last two are absent if a session is resumed.
     fn server_messages(&self) -> [u32; 4] {
         let Self { client, server, resumed, .. } = self;
         let psk = if *resumed { 6 } else { 0 };
@@ -287,11 +303,11 @@ impl Tls {
         [server_hello, extensions, certificate, verify]
     }
 
-    /// The client's second flight.
+    /// Returns the client's second flight.
     fn finish(&self) -> Vec<Write> {
         let last = |bytes| Write { bytes, ends: Some(Flight::Finished) };
         if self.takes_early_data() {
-            // EndOfEarlyData (4.5); ChangeCipherSpec is long gone.
+            // EndOfEarlyData (4.5); ChangeCipherSpec was sent long before.
             vec![last(sealed(4) + self.finished())]
         } else if self.client.apart {
             vec![Write { bytes: CHANGE_CIPHER_SPEC, ends: None }, last(self.finished())]
@@ -315,13 +331,14 @@ impl Tls {
         sealed(4 + self.server.hash)
     }
 
-    /// So many bytes where early data are at stake.
+    /// Returns this many bytes if early data are possible, otherwise zero.
     fn early_extension(&self, bytes: u32) -> u32 {
         if self.takes_early_data() { bytes } else { 0 }
     }
 }
 
-/// The length of `bytes` in protected records (5.1, 5.2): each has a header, a type, and a tag of 16 bytes.
+/// Returns the length of `bytes` in protected records (5.1, 5.2). Each record has a header, a type
+/// and a tag of 16 bytes.
 pub const fn sealed(bytes: u32) -> u32 {
     bytes + PROTECTION * bytes.div_ceil(LONGEST_RECORD)
 }
@@ -342,28 +359,28 @@ fn within(name: &str, value: u32, least: u32, most: u32) -> Result<(), String> {
     }
 }
 
-/// Type, version, length.
+/// The header of a record: type, version, length.
 const RECORD: u32 = 5;
-/// What a protected record adds to what it carries.
+/// The bytes that a protected record adds to its content.
 const PROTECTION: u32 = RECORD + 1 + 16;
-/// 5.1.
+/// The longest record (5.1).
 const LONGEST_RECORD: u32 = 1 << 14;
 /// A record of one byte (D.4).
 const CHANGE_CIPHER_SPEC: u32 = RECORD + 1;
 /// Level and description (6).
 const ALERT: u32 = sealed(2);
-/// Record, header, version, random, session, suite, compression; extensions: version, key share without key
-/// (4.1.3, 4.2.1, 4.2.8).
+/// Record, header, version, random, session, suite, compression; extensions: version, key share
+/// without key (4.1.3, 4.2.1, 4.2.8).
 const SERVER_HELLO: u32 = RECORD + 4 + 2 + 32 + 33 + 2 + 1 + 2 + 6 + 8;
-/// In hellos: what TLS 1.3 needs for middleboxes alone (D.4).
+/// The session ID in hellos, which TLS 1.3 needs only for middleboxes (D.4).
 const SESSION_ID: u32 = 32;
-/// The group that servers like best.
+/// The bytes of a public key of the group that servers prefer.
 const X25519: u32 = 32;
 /// Record, header, lifetime, age, a nonce of eight bytes, lengths of ticket and extensions (4.6.1).
 const AROUND_IDENTITY: u32 = PROTECTION + 4 + 4 + 4 + 9 + 2 + 2;
-/// What no program falls below: a whole handshake is a few writes.
+/// The smallest write: every program sends a full handshake in a few writes.
 const LEAST_WRITE: u32 = 512;
-/// Without any extension (4.1.2).
+/// A ClientHello without any extension (4.1.2).
 const LEAST_HELLO: u32 = RECORD + 4 + 2 + 32 + 33 + 4 + 2 + 2;
 
 #[cfg(test)]
@@ -413,7 +430,7 @@ mod tests {
         writes.iter().map(|write| write.bytes).collect()
     }
 
-    /// Each length is one that was captured.
+    /// All lengths were captured.
     #[test]
     fn a_whole_handshake_has_the_lengths_of_real_ones() {
         let mut tls = Tls::new(KDIG, NSD, true);
@@ -433,7 +450,7 @@ mod tests {
         assert_eq!(bytes(&tls.answer(Flight::Hello)), [133 + 6 + 28 + 74]);
         assert_eq!(bytes(&tls.answer(Flight::Answer)), [80]);
         assert_eq!(bytes(&tls.answer(Flight::Finished)), [255]);
-        // BIND 9.18: its tickets are longer, its first hello is the same.
+        // BIND 9.18: its tickets are longer; its first hello is the same.
         let bind = Server { ticket: 271, tickets_apart: false, alpn: true, ..NSD };
         assert_eq!(Tls::new(OPENSSL, bind, true).open().bytes, 517);
         let mut tls = Tls::new(KDIG, bind, false);

@@ -7,7 +7,7 @@ use narrows_sim::plan::{
     Path, Plan, Queue, Ring, bulk, dns, on_off,
 };
 use narrows_sim::table::{Column, Table};
-use narrows_sim::{Simulation, tcp};
+use narrows_sim::{Simulation, tcp, tls};
 use narrows_units::{Bytes, Rate, Span, Time};
 
 /// Ethernet on the wire, and what Linux counts in queues.
@@ -139,7 +139,8 @@ pub(crate) fn add_resolvers(plan: &mut Plan, workers: u32, queries: u32) {
         start: Time::ZERO + Span::from_secs(1),
         spread: Span::from_ms(500),
         warm_up: 2,
-        queries,
+        queries: Some(queries),
+        arrivals: None,
         think_mean: Span::ZERO,
         // IP packets of 70 and 100 bytes.
         sizes: dns::exchange::Sizes::fixed(42, 72),
@@ -183,6 +184,7 @@ pub(crate) fn red_ecn() -> Queue {
         harddrop: false,
         nodrop: false,
         adaptive: false,
+        idles: true,
     })
 }
 
@@ -275,11 +277,62 @@ pub(crate) fn numbers(table: &Table, name: &str) -> Vec<f64> {
     }
 }
 
+/// A server of TLS with two certificates, of 1010 and 1271 bytes.
+pub(crate) const SERVER: tls::Server = tls::Server {
+    certificate: 2299,
+    signature: 256,
+    hash: 48,
+    groups: 26,
+    alpn: true,
+    ticket: 255,
+    tickets: 2,
+    tickets_resumed: 1,
+    tickets_apart: true,
+    early_data: true,
+    write: None,
+    close_notify: false,
+    service: Span::ZERO,
+};
+
 /// A DNS client and a server, 20 ms apart on a fast link, over TCP.
 #[derive(Clone)]
 pub(crate) struct Dialogue {
     pub(crate) client: dns::client::Client,
     pub(crate) server: dns::server::Server,
+}
+
+/// The round trip of a [`Dialogue`]'s line.
+pub(crate) const ROUND_TRIP_MS: f64 = 40.0;
+
+/// A column of the table `attempts`.
+pub(crate) fn attempts(simulation: &Simulation, column: &str) -> Vec<f64> {
+    numbers(&table(simulation, "attempts"), column)
+}
+
+/// Response times as multiples of the round trip.
+pub(crate) fn trips(simulation: &Simulation) -> Vec<f64> {
+    let responses = numbers(&table(simulation, "queries"), "response_ms");
+    responses.iter().map(|ms| ms / ROUND_TRIP_MS).collect()
+}
+
+#[track_caller]
+pub(crate) fn assert_trips(simulation: &Simulation, expected: &[f64]) {
+    let found = trips(simulation);
+    assert_eq!(found.len(), expected.len());
+    for (one, other) in found.iter().zip(expected) {
+        assert!((one - other).abs() < 0.06, "{found:?}, not {expected:?}");
+    }
+}
+
+/// A connection that is never closed for its client's part, with one query at a time.
+pub(crate) fn kept() -> dns::client::Reuse {
+    dns::client::Reuse::Kept(dns::client::Kept {
+        idle_timeout: None,
+        queries: None,
+        pipelined: false,
+        shared: false,
+        after_silence: false,
+    })
 }
 
 impl Dialogue {
@@ -304,7 +357,8 @@ impl Dialogue {
             start: Time::ZERO,
             spread: Span::ZERO,
             warm_up: 0,
-            queries: 3,
+            queries: Some(3),
+            arrivals: None,
             think_mean: Span::from_ms(200),
             sizes: dns::exchange::Sizes::fixed(40, 745),
             gives_up: None,

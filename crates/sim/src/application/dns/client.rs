@@ -1,360 +1,47 @@
-//! Resolver workers in a closed loop.
+//! Resolver workers, in a closed loop or with queries that begin by themselves.
 //!
-//! A worker asks, waits for the attempt's time-out, asks again as its settings say, and goes on to
-//! the next query when an answer comes or it gives up. An answer to an attempt that has timed out is
-//! counted as late and changes nothing. Attempts over UDP come from a worker's one port, as with
-//! glibc, or each from a port of its own, as with BIND and with dnspython (the first paper's client).
+//! A worker asks, waits until the attempt times out, and asks again as its settings say. It goes on
+//! to the next query when an answer arrives or it gives up. An answer to an attempt that has timed
+//! out counts as late and changes nothing. Attempts over UDP come from a worker's single port, as
+//! with glibc, or each from a port of its own, as with BIND and with dnspython (the first paper's
+//! client).
 //!
 //! It asks over UDP or over TCP first. A truncated reply, or silence, may send it from UDP to TCP
 //! (RFC 7766, section 5). A connection that fails is tried again as often as the settings say for
-//! its kind of failure. What real clients do is in docs/dns-clients.md.
+//! its kind of failure. docs/dns-clients.md describes what real clients do.
 
+mod arrivals;
+mod settings;
+
+pub use arrivals::Arrivals;
+use arrivals::Arriving;
 use narrows_units::{Span, Time};
+use settings::over_udp;
+pub use settings::{Attempts, Client, Tcp, Tls, Udp};
 
 use super::connections::{self, Asked, Connections, Crossed};
 pub use super::connections::{Kept, Reuse};
-use super::exchange::{Exchange, Sizes};
-use super::https::Requests;
-use super::{
-    HEADER, HTTPS, HTTPS_PORT, LENGTH, PADDED, PORT, TLS_PORT, WITHOUT_EDNS, is_truncated, padded,
-};
+use super::exchange::Exchange;
+use super::{HTTPS, LENGTH, PADDED, PORT, is_truncated, padded};
 use crate::application::{
-    Application, Association, Closed, Datagram, Host, Lost, Message, Settings, Socket, Use,
+    Application, Association, Closed, Datagram, Host, Lost, Message, Settings, Socket,
 };
 use crate::maybe_time::MaybeTime;
-use crate::packet::{IP_HEADER, UDP_HEADER};
-use crate::plan::{Kind, Plan};
 use crate::random::Random;
 use crate::record::{AttemptRow, Fate, QueryRow, Transport};
-use crate::transport::{quic, tls};
-
-/// Settings of a group of workers.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Client {
-    /// Whom they ask: an index into the plan's applications.
-    pub server: usize,
-    /// The way to the server: an index into the plan's paths.
-    pub there: usize,
-    /// The way back: an index into the plan's paths.
-    pub back: usize,
-    /// Number of workers.
-    pub workers: u32,
-    /// When the first worker starts.
-    pub start: Time,
-    /// Workers start at random times within this span after `start`.
-    pub spread: Span,
-    /// Queries before measurement starts, for each worker.
-    pub warm_up: u32,
-    /// Measured queries, for each worker.
-    pub queries: u32,
-    /// Pause between the end of a query and the next: mean of an exponential distribution.
-    pub think_mean: Span,
-    /// Lengths of queries and replies.
-    pub sizes: Sizes,
-    /// A query that has no answer after this time is given up; `None`: its attempts decide.
-    pub gives_up: Option<Span>,
-    /// How they ask over UDP; `None`: over TCP only.
-    pub udp: Option<Udp>,
-    /// How they ask over TCP; `None`: not at all.
-    pub tcp: Option<Tcp>,
-}
-
-/// How a client asks over UDP.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Udp {
-    /// Time-outs of successive attempts; its length is the number of attempts.
-    pub timeouts: Vec<Span>,
-    /// The longest reply that it takes (RFC 6891, 6.2.3); 512 without EDNS.
-    pub payload: u16,
-    /// After a truncated reply it asks over TCP; otherwise it takes the reply for an answer.
-    pub tcp_if_truncated: bool,
-    /// After the last time-out it asks over TCP.
-    pub tcp_if_silent: bool,
-    /// Each attempt comes from a port of its own; otherwise all those of a worker from one.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub new_port: bool,
-}
-
-/// How a client asks over TCP.
-#[derive(Clone, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Tcp {
-    /// Settings of its ends: an index into the plan's `tcp`.
-    pub tcp: usize,
-    /// Whether it keeps connections.
-    pub reuse: Reuse,
-    /// A connection that is not established by then is given up; `None`: TCP decides.
-    pub connect_timeout: Option<Span>,
-    /// A query without a reply by then is given up; `None`: it waits for ever.
-    pub answer_timeout: Option<Span>,
-    /// Connections tried for a query, by how the last one failed.
-    pub attempts: Attempts,
-    /// After a failure it asks over UDP again, before the next connection.
-    pub udp_between: bool,
-    /// Where connections are refused, so many come before that, one right after the other.
-    #[cfg_attr(feature = "serde", serde(default = "one"))]
-    pub refused_together: u8,
-    /// Length and query are written apart.
-    pub length_apart: bool,
-    /// It encrypts what it asks; `None`: it does not.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub tls: Option<Tls>,
-}
-
-/// How a client asks over TLS (RFC 7858).
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Tls {
-    /// Its handshake.
-    pub handshake: tls::Client,
-    /// Queries are padded to a multiple of so many bytes (RFC 8467); `None`: they are not.
-    pub padding: Option<u32>,
-    /// It speaks HTTP (RFC 8484); `None`: it puts a length before each query.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub https: Option<Requests>,
-    /// It speaks QUIC instead of TCP (RFC 9250); `None`: it does not.
-    #[cfg_attr(feature = "serde", serde(default))]
-    pub quic: Option<quic::Config>,
-}
-
-#[cfg(feature = "serde")]
-fn one() -> u8 {
-    1
-}
-
-/// How many connections a query is worth, the first one included, by kind of failure.
-#[derive(Clone, Copy, Debug)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(deny_unknown_fields)
-)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Attempts {
-    /// The SYN was refused.
-    pub refused: u8,
-    /// The server closed before it answered.
-    pub closed: u8,
-    /// The server reset the connection.
-    pub reset: u8,
-    /// Nothing came in time.
-    pub silent: u8,
-}
-
-impl Attempts {
-    /// The same number for each kind of failure.
-    pub const fn of(number: u8) -> Self {
-        Self { refused: number, closed: number, reset: number, silent: number }
-    }
-}
-
-impl Tls {
-    fn check(&self) -> Result<(), String> {
-        if self.padding.is_some_and(|block| !(1..=u32::from(u16::MAX)).contains(&block)) {
-            return Err("padding: must be 1 to 65535".into());
-        }
-        if let Some(quic) = &self.quic {
-            quic.check().map_err(|why| format!("quic: {why}"))?;
-            if self.https.is_some() {
-                return Err("https: excludes quic".into());
-            }
-        }
-        if let Some(https) = &self.https {
-            https.check().map_err(|why| format!("https: {why}"))?;
-        }
-        self.handshake.check()
-    }
-}
-
-impl Tcp {
-    /// What carries an attempt, and the server's port.
-    fn transport(&self) -> (Transport, u16) {
-        match &self.tls {
-            None => (Transport::Tcp, PORT),
-            Some(Tls { quic: Some(_), .. }) => (Transport::Quic, TLS_PORT),
-            Some(Tls { https: None, .. }) => (Transport::Tls, TLS_PORT),
-            Some(Tls { https: Some(_), .. }) => (Transport::Https, HTTPS_PORT),
-        }
-    }
-}
-
-impl Client {
-    /// How it speaks QUIC, if it does.
-    pub(crate) fn quic(&self) -> Option<&quic::Config> {
-        self.tcp.as_ref()?.tls.as_ref()?.quic.as_ref()
-    }
-
-    /// Queries that each worker asks.
-    fn each(&self) -> u32 {
-        self.warm_up + self.queries
-    }
-}
-
-impl Settings for Client {
-    fn check(&self, plan: &Plan) -> Result<usize, String> {
-        plan.check_round_trip(self.there, self.back)?;
-        plan.check_server(self.server, |kind| matches!(kind, Kind::DnsServer(_)))?;
-        self.sizes.check()?;
-        if self.warm_up.checked_add(self.queries).is_none() {
-            return Err("warm_up, queries: too many together".into());
-        }
-        let over_udp = self.udp.as_ref().map_or(0, |udp| udp.timeouts.len());
-        let mut attempts = over_udp as u64;
-        if let Some(udp) = &self.udp {
-            if udp.timeouts.is_empty() || udp.timeouts.len() > 255 {
-                return Err("timeouts: needs 1 to 255 attempts".into());
-            }
-            if udp.timeouts.contains(&Span::ZERO) {
-                return Err("timeouts: each must be above zero".into());
-            }
-            if udp.payload < WITHOUT_EDNS {
-                return Err(format!("payload: must be at least {WITHOUT_EDNS} B"));
-            }
-            if (udp.tcp_if_truncated || udp.tcp_if_silent) && self.tcp.is_none() {
-                return Err("tcp: is needed for what UDP cannot do".into());
-            }
-        }
-        match &self.tcp {
-            None if self.udp.is_none() => return Err("udp, tcp: one of them is needed".into()),
-            None => {}
-            Some(tcp) => {
-                if tcp.tcp >= plan.tcp.len() {
-                    return Err("tcp: no such settings".into());
-                }
-                let Attempts { refused, closed, reset, silent } = tcp.attempts;
-                let most = refused.max(closed).max(reset).max(silent);
-                if refused.min(closed).min(reset).min(silent) == 0 {
-                    return Err("attempts: must be at least one".into());
-                }
-                if tcp.refused_together == 0 {
-                    return Err("refused_together: must be at least one".into());
-                }
-                if let Some(tls) = &tcp.tls {
-                    tls.check().map_err(|why| format!("tls: {why}"))?;
-                    if self.udp.is_some() {
-                        return Err("tls: excludes udp".into());
-                    }
-                    match &plan.applications[self.server].kind {
-                        Kind::DnsServer(server) if server.speaks_tls() => {
-                            if tls.https.is_some() && !server.speaks_https() {
-                                return Err("https: the server has none".into());
-                            }
-                            if tls.quic.is_some() && server.quic().is_none() {
-                                return Err("quic: the server has none".into());
-                            }
-                        }
-                        _ => return Err("tls: the server has none".into()),
-                    }
-                }
-                if self.quic().is_some() {
-                    // RFC 9000, 14: a path that takes less is not for QUIC.
-                    let least = quic::LEAST_PAYLOAD + IP_HEADER + UDP_HEADER;
-                    let first = |path: usize| plan.links[plan.paths[path].links[0]].mtu;
-                    if first(self.there).min(first(self.back)) < least {
-                        return Err(format!("quic: needs links that take packets of {least} B"));
-                    }
-                }
-                if tcp.udp_between && self.udp.is_none() {
-                    return Err("udp_between: needs udp".into());
-                }
-                attempts += u64::from(most) * if tcp.udp_between { 2 } else { 1 };
-            }
-        }
-        let total = Settings::queries(self).saturating_mul(attempts);
-        if total >= u64::from(u32::MAX) {
-            return Err(format!("{total} attempts are more than the table can hold"));
-        }
-        // A flow of datagrams, and a connection for each worker.
-        Ok(1 + self.workers as usize)
-    }
-
-    fn uses(&self, plan: &Plan) -> Vec<Use> {
-        // A SYN-ACK or an acknowledgement without options.
-        const SHORTEST_SEGMENT: u16 = IP_HEADER + 20;
-        let (query, reply) = self.sizes.shortest();
-        let shortest = |message: u32| match self.tcp {
-            Some(_) => SHORTEST_SEGMENT,
-            None => over_udp(message),
-        };
-        // A truncated reply is no longer than its query.
-        let reply = if self.truncates() { reply.min(query).max(HEADER) } else { reply };
-        // Without UDP nothing is cut into fragments.
-        let longest = self.udp.as_ref().map_or((0, 0), |_| self.sizes.longest());
-        let using = |path, least: u32, most: u32| {
-            Use::of_datagrams(plan, path, (shortest(least), over_udp(most)), true)
-        };
-        vec![using(self.there, query, longest.0), using(self.back, reply, longest.1)]
-    }
-
-    fn queries(&self) -> u64 {
-        u64::from(self.workers).saturating_mul(u64::from(self.warm_up) + u64::from(self.queries))
-    }
-
-    fn build(self, name: &str) -> Box<dyn Application> {
-        let reuse = self.tcp.as_ref().map_or(Reuse::Never, |tcp| tcp.reuse);
-        Box::new(Workers {
-            name: name.to_owned(),
-            unfinished: self.workers,
-            begun: 0,
-            connections: Connections::new(reuse, self.workers),
-            settings: self,
-            workers: Vec::new(),
-            first_socket: 0,
-            association: None,
-        })
-    }
-}
-
-impl Client {
-    /// Whether a reply may be shorter than it is meant to be.
-    fn truncates(&self) -> bool {
-        match &self.sizes {
-            // The server may send less than 1232 bytes, but never less than 512.
-            Sizes::Drawn { reply: crate::application::Draw::Constant(bytes), .. } => {
-                bytes.get() > u64::from(WITHOUT_EDNS)
-            }
-            _ => true,
-        }
-    }
-}
-
-/// The IP packet of a message over UDP, as far as it fits one.
-fn over_udp(message: u32) -> u16 {
-    (u32::from(IP_HEADER + UDP_HEADER) + message).min(u32::from(u16::MAX)) as u16
-}
 
 #[derive(Debug)]
 struct Workers {
     name: String,
     settings: Client,
     workers: Vec<Worker>,
-    /// Workers that have not had their last answer.
+    /// The number of workers that have not finished. With arrivals, none ever does.
     unfinished: u32,
+    /// `None`: each worker begins its next query itself.
+    arriving: Option<Arriving>,
     /// Queries begun so far.
     begun: u64,
-    /// The first worker's socket, where workers keep theirs; the others follow.
+    /// The first worker's socket if workers keep theirs; the others follow.
     first_socket: u32,
     association: Option<Association>,
     connections: Connections,
@@ -362,22 +49,22 @@ struct Workers {
 
 #[derive(Debug)]
 struct Worker {
-    /// Queries begun.
+    /// The number of its next query: those that it has begun, or with arrivals the group.
     begun: u32,
     state: State,
-    /// The present query: its row, its lengths, and when it is given up.
+    /// The current query: its row, its lengths, and when it is given up.
     query: u32,
     exchange: Exchange,
     gives_up_at: MaybeTime,
-    /// Attempts made of it in all, over UDP, and over TCP.
+    /// The attempts made at it: in all, over UDP, and over TCP.
     attempts: u8,
     over_udp: u8,
     over_tcp: u8,
-    /// Attempts over TCP since the last one over UDP.
+    /// The attempts over TCP since the last one over UDP.
     together: u8,
     /// When something is due: the next query, or the end of an attempt.
     due: MaybeTime,
-    /// When the pending timer comes.
+    /// When the pending timer expires.
     armed: MaybeTime,
     random: Random,
 }
@@ -411,11 +98,21 @@ impl Application for Workers {
         let ways = [settings.there, settings.back];
         let dial = connections::dial(settings.server, ways, 0, PORT);
         self.association = Some(host.associate(&dial));
+        if let Some(arrivals) = settings.arrivals {
+            let random = host.random(&format!("{}/arrivals", self.name));
+            let mut arriving = Arriving::new(arrivals, random, settings.workers);
+            host.wake(settings.start + arriving.first(settings.spread), arrivals::TOKEN);
+            self.arriving = Some(arriving);
+        }
         for number in 0..settings.workers {
             let mut random = host.random(&format!("{}/worker {number}", self.name));
-            let spread = settings.spread.as_secs_f64() * random.uniform();
-            let start = settings.start + Span::from_secs_f64(spread);
-            host.wake(start, number);
+            let mut start = MaybeTime::NONE;
+            if self.arriving.is_none() {
+                let spread = settings.spread.as_secs_f64() * random.uniform();
+                let at = settings.start + Span::from_secs_f64(spread);
+                host.wake(at, number);
+                start = at.into();
+            }
             self.workers.push(Worker {
                 begun: 0,
                 state: State::Pause,
@@ -426,8 +123,8 @@ impl Application for Workers {
                 over_udp: 0,
                 over_tcp: 0,
                 together: 0,
-                due: start.into(),
-                armed: start.into(),
+                due: start,
+                armed: start,
                 random,
             });
         }
@@ -435,7 +132,10 @@ impl Application for Workers {
 
     fn timer(&mut self, host: &mut Host<'_>, token: u32) {
         let Some(worker) = self.workers.get_mut(token as usize) else {
-            self.connections.timer(host, token);
+            match token {
+                arrivals::TOKEN => self.arrive(host),
+                _ => self.connections.timer(host, token),
+            }
             return;
         };
         if !worker.armed.is(host.now()) {
@@ -497,7 +197,7 @@ impl Application for Workers {
         let waiting = connection.waiting.clone();
         for asked in waiting {
             let trips = host.handshake_round_trips(socket, asked.early);
-            // What did not have to wait for TLS left when TCP let it.
+            // A query that did not have to wait for TLS left as soon as TCP allowed.
             let left = host.established_at(socket).filter(|_| asked.early);
             let handshake = left.unwrap_or(host.now()).since(opened_at);
             let attempt = &mut host.records().attempts[asked.row as usize];
@@ -515,6 +215,7 @@ impl Application for Workers {
         let Some((number, connection)) = self.connections.of(host, socket) else { return };
         let place = connection.waiting.iter().position(|asked| asked.row == row);
         let asked = place.map(|place| connection.waiting.swap_remove(place));
+        let counted_from = asked.map(|asked| connection.count_from(host, asked));
         let records = host.records();
         let attempt = &mut records.attempts[row as usize];
         (attempt.first_byte, attempt.received) = (Some(first_byte_at), Some(now));
@@ -529,8 +230,8 @@ impl Application for Workers {
             }
         }
         let (attempt, rtt) = (attempt.attempt, now.since(attempt.sent));
-        if let Some(asked) = asked {
-            count_packets(host, socket, row, asked.before);
+        if let Some(from) = counted_from {
+            count_packets(host, socket, row, from);
         }
         self.connections.release(host, number);
         if let Some(asked) = in_time {
@@ -564,10 +265,17 @@ impl Application for Workers {
     }
 
     fn is_done(&self) -> bool {
-        self.unfinished == 0
+        match (&self.arriving, self.settings.each()) {
+            (None, _) => self.unfinished == 0,
+            (Some(_), None) => false,
+            (Some(arriving), Some(each)) => {
+                arriving.begun() == each && arriving.is_idle(self.workers.len())
+            }
+        }
     }
 
     fn progress(&self) -> Option<f64> {
+        self.settings.queries?;
         let total = Settings::queries(&self.settings);
         Some(if total == 0 { 1.0 } else { self.begun as f64 / total as f64 })
     }
@@ -577,8 +285,8 @@ impl Workers {
     fn begin_query(&mut self, host: &mut Host<'_>, number: u32) {
         let (now, client) = (host.now(), host.application());
         let worker = &mut self.workers[number as usize];
-        if worker.begun == self.settings.each() {
-            // A plan without queries: nothing to do.
+        if self.settings.each() == Some(worker.begun) {
+            // The plan has no queries, so there is nothing to do.
             worker.due = MaybeTime::NONE;
             self.unfinished -= 1;
             return;
@@ -612,7 +320,7 @@ impl Workers {
     fn ask_over_udp(&mut self, host: &mut Host<'_>, number: u32) {
         let udp = self.settings.udp.as_ref().expect("it asks over UDP");
         let worker = &mut self.workers[number as usize];
-        // Where it comes back to UDP after a connection, the last time-out holds again.
+        // When it returns to UDP after a connection, the last time-out holds again.
         let turn = usize::from(worker.over_udp).min(udp.timeouts.len() - 1);
         let due = host.now() + udp.timeouts[turn];
         worker.over_udp = worker.over_udp.saturating_add(1);
@@ -634,7 +342,7 @@ impl Workers {
         worker.arm(host, number);
     }
 
-    /// No datagram came in time.
+    /// Handles that no datagram came in time.
     fn end_datagram(&mut self, host: &mut Host<'_>, number: u32, row: u32) {
         let udp = self.settings.udp.as_ref().expect("it has asked over UDP");
         let worker = &self.workers[number as usize];
@@ -669,7 +377,7 @@ impl Workers {
             self.connections.find(host, (&dial, secure), &mut worker.random, asker);
         let (socket, established) = (connection.socket, connection.established);
         let reused = connection.queries > 1;
-        // As many as there will be, unless the SYN carries data.
+        // The number that there will be, unless the SYN carries data.
         let early = asked.early && tcp.tls.is_none();
         let trips = match established || early {
             true => 0,
@@ -690,9 +398,12 @@ impl Workers {
         }
     }
 
-    /// Writes a query on a connection that is established, or whose SYN carries data.
+    /// Writes a query on a connection that is established or whose SYN carries data.
     fn write_query(&mut self, host: &mut Host<'_>, socket: Socket, asked: Asked) {
         let tcp = self.settings.tcp.as_ref().expect("it asks over TCP");
+        let Some((_, connection)) = self.connections.of(host, socket) else { return };
+        connection.written += 1;
+        let turn = connection.written;
         let worker = &self.workers[asked.worker as usize];
         let query = worker.exchange.query;
         let padding = tcp.tls.and_then(|tls| tls.padding);
@@ -700,7 +411,7 @@ impl Workers {
         let [lengths, takes] = worker.exchange.wanted().notes();
         let notes = [lengths, takes | note];
         if let Some(https) = tcp.tls.and_then(|tls| tls.https) {
-            let written = https.written(query, asked.turn);
+            let written = https.written(query, turn);
             for part in written.apart.into_iter().filter(|&part| part > 0) {
                 host.send_part(socket, part);
             }
@@ -716,7 +427,7 @@ impl Workers {
         }
     }
 
-    /// A query has left on a connection that is established: its time begins.
+    /// Starts the time of a query that has left on an established connection.
     fn expect_answer(&mut self, host: &mut Host<'_>, asked: Asked) {
         let tcp = self.settings.tcp.as_ref().expect("it asks over TCP");
         let worker = &mut self.workers[asked.worker as usize];
@@ -725,7 +436,8 @@ impl Workers {
         worker.arm(host, asked.worker);
     }
 
-    /// A query's time on a connection is over: it goes on without it, unless others wait there.
+    /// Ends a query's wait on a connection. The connection is left, unless other queries wait
+    /// there.
     fn leave(&mut self, host: &mut Host<'_>, socket: Socket, row: u32) {
         let keeps = self.connections.keeps_silent_ones();
         let Some((number, connection)) = self.connections.of(host, socket) else { return };
@@ -734,7 +446,7 @@ impl Workers {
             self.connections.release(host, number);
         } else if connection.waiting.is_empty() && connection.established {
             connection.close(host);
-            // What follows is added when it is over.
+            // Packets that follow are added when the connection is over.
             if let Some(row) = connection.only_row {
                 count_packets(host, socket, row, Crossed::default());
             }
@@ -748,7 +460,7 @@ impl Workers {
         }
     }
 
-    /// An attempt over TCP has failed: the next one, or the query's end.
+    /// Handles a failed attempt over TCP: makes the next one, or ends the query.
     fn fail(&mut self, host: &mut Host<'_>, number: u32, row: u32, failure: Failure) {
         let tcp = self.settings.tcp.as_ref().expect("it has asked over TCP");
         let (fate, most) = match failure {
@@ -779,7 +491,10 @@ impl Workers {
         query.rtt = answer.map(|(_, rtt)| rtt);
         worker.state = State::Pause;
         let settings = &self.settings;
-        if worker.begun == settings.each() {
+        if let Some(arriving) = &mut self.arriving {
+            worker.due = MaybeTime::NONE;
+            arriving.release(number);
+        } else if settings.each() == Some(worker.begun) {
             worker.due = MaybeTime::NONE;
             self.unfinished -= 1;
         } else if settings.think_mean > Span::ZERO {
@@ -791,8 +506,7 @@ impl Workers {
     }
 }
 
-/// Counts the packets that have crossed a connection since then for an attempt. Those of queries
-/// that were on it at the same time are counted for each.
+/// Counts the packets that have crossed a connection since `before` for an attempt.
 fn count_packets(host: &mut Host<'_>, socket: Socket, row: u32, before: Crossed) {
     let now = Crossed::until_now(host, socket);
     let attempt = &mut host.records().attempts[row as usize];
@@ -803,7 +517,7 @@ fn count_packets(host: &mut Host<'_>, socket: Socket, row: u32, before: Crossed)
 }
 
 impl Worker {
-    /// Adds the row of another attempt at the present query.
+    /// Adds the row of another attempt at the current query.
     fn begin_attempt(&mut self, host: &mut Host<'_>, transport: Transport) -> u32 {
         let sent = host.now();
         let records = host.records();
@@ -834,7 +548,7 @@ impl Worker {
         !self.gives_up_at.is_after(now)
     }
 
-    /// Makes sure that a timer comes when something is due.
+    /// Sets a timer for whatever is due next.
     fn arm(&mut self, host: &mut Host<'_>, number: u32) {
         if let Some(due) = self.due.get()
             && self.armed.is_after(due)

@@ -1,4 +1,4 @@
-//! A client's connections to its server: opened for a query, or kept and used again.
+//! A client's connections to its server: opened for one query, or kept and used again.
 
 use narrows_units::{Span, Time};
 
@@ -17,9 +17,9 @@ use crate::transport::{quic, tls};
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Reuse {
-    /// One for each query: the client closes it when it has the reply.
+    /// Opens one for each query, and closes it when the reply has arrived.
     Never,
-    /// Later queries use it, too.
+    /// Uses them for later queries too.
     Kept(Kept),
 }
 
@@ -34,32 +34,32 @@ pub enum Reuse {
 pub struct Kept {
     /// The client closes a connection that has had no query for this long; `None`: never.
     pub idle_timeout: Option<Span>,
-    /// Queries after which it closes; `None`: no limit.
+    /// The number of queries after which it closes one; `None`: no limit.
     pub queries: Option<u32>,
-    /// Queries go out while others wait for their replies.
+    /// Whether queries are sent while others wait for their replies.
     pub pipelined: bool,
-    /// All workers use the same connections; otherwise each has its own.
+    /// Whether all workers use the same connections. Otherwise each has its own.
     pub shared: bool,
-    /// It stays open when a reply does not come in time, and the next query uses it.
+    /// Whether a connection stays open when a reply does not come in time, and the next query uses
+    /// it.
     #[cfg_attr(feature = "serde", serde(default))]
     pub after_silence: bool,
 }
 
-/// A query on its way.
+/// A query under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) worker: u32,
-    /// Row of the attempt.
+    /// The row of the attempt.
     pub(super) row: u32,
     /// What had crossed the connection before.
     pub(super) before: Crossed,
-    /// It is in the SYN (RFC 7413), or behind the hello of TLS (RFC 8446, 2.3; in QUIC, RFC 9001, 4.6).
+    /// Whether it is in the SYN (RFC 7413), or follows the TLS hello directly (RFC 8446, 2.3; in
+    /// QUIC, RFC 9001, 4.6).
     pub(super) early: bool,
-    /// The connection's query of this number, from one.
-    pub(super) turn: u32,
 }
 
-/// IP packets and their bytes that have crossed a connection: from the client, and to it.
+/// The IP packets, and their bytes, that have crossed a connection: from the client, and to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Crossed {
     pub(super) sent: (u32, u64),
@@ -67,9 +67,14 @@ pub(super) struct Crossed {
 }
 
 impl Crossed {
-    /// Until now.
+    /// Returns the counts until now.
     pub(super) fn until_now(host: &Host<'_>, socket: Socket) -> Self {
         Self { sent: host.sent(socket), received: host.sent(socket.other()) }
+    }
+
+    /// Returns the later of two counts of a connection.
+    fn or_later(self, other: Self) -> Self {
+        Self { sent: self.sent.max(other.sent), received: self.received.max(other.received) }
     }
 }
 
@@ -77,21 +82,25 @@ impl Crossed {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: Socket,
-    /// Whose it is; `None`: everybody's.
+    /// The worker that it belongs to; `None`: all workers.
     owner: Option<u32>,
     pub(super) opened_at: Time,
     pub(super) established: bool,
-    /// Queries written or to be written when it is established.
+    /// The number of queries written, or to be written when it is established.
     pub(super) queries: u32,
-    /// Those without a reply.
+    /// The number of queries written.
+    pub(super) written: u32,
+    /// Queries without a reply.
     pub(super) waiting: Vec<Asked>,
-    /// It is being closed: nothing new goes there.
+    /// Whether it is being closed: it takes nothing new.
     pub(super) closing: bool,
     /// The row that its packets are counted for; `None`: it serves several queries.
     pub(super) only_row: Option<u32>,
-    /// When its idle time is over.
+    /// What had crossed it when packets were last counted for a query.
+    counted: Crossed,
+    /// When its idle time ends.
     due: MaybeTime,
-    /// When the pending timer comes.
+    /// When the pending timer expires.
     armed: MaybeTime,
 }
 
@@ -100,7 +109,7 @@ pub(super) struct Connection {
 pub(super) struct Connections {
     open: Slab<Connection>,
     reuse: Reuse,
-    /// Timers from this number on are theirs.
+    /// The connections' timers have this number and those above.
     first_token: u32,
 }
 
@@ -109,7 +118,7 @@ impl Connections {
         Self { open: Slab::default(), reuse, first_token }
     }
 
-    /// A connection for an attempt (`row`) of a worker: one that is there, or a new one.
+    /// Returns a connection for a worker's attempt (`row`), an existing one or a new one.
     pub(super) fn find(
         &mut self,
         host: &mut Host<'_>,
@@ -147,9 +156,11 @@ impl Connections {
                     opened_at: host.now(),
                     established: false,
                     queries: 0,
+                    written: 0,
                     waiting: Vec::new(),
                     closing: false,
                     only_row: kept.is_none().then_some(row),
+                    counted: Crossed::default(),
                     due: MaybeTime::NONE,
                     armed: MaybeTime::NONE,
                 })
@@ -157,34 +168,34 @@ impl Connections {
         };
         let connection = self.open.get_mut(number).expect("it was found, or put there");
         let before = Crossed::until_now(host, connection.socket);
-        // The first one alone is written before the SYN leaves.
+        // Only the first query is written before the SYN leaves.
         let early = connection.queries == 0 && host.takes_early_data(connection.socket);
         connection.queries += 1;
-        let asked = Asked { worker, row, before, early, turn: connection.queries };
+        let asked = Asked { worker, row, before, early };
         connection.waiting.push(asked);
         connection.due = MaybeTime::NONE;
         (asked, connection)
     }
 
-    /// The connection of a socket, with its number.
+    /// Returns the connection of a socket, with its number.
     pub(super) fn of(&mut self, host: &Host<'_>, socket: Socket) -> Option<(u32, &mut Connection)> {
         let number = host.number(socket);
         let connection = self.open.get_mut(number).filter(|c| c.socket == socket)?;
         Some((number, connection))
     }
 
-    /// The connection on which a row's query waits.
+    /// Returns the connection on which a row's query waits.
     pub(super) fn with(&self, row: u32) -> Option<Socket> {
         let asks = |connection: &&Connection| connection.waiting.iter().any(|a| a.row == row);
         self.open.iter().find(asks).map(|connection| connection.socket)
     }
 
-    /// Whether a connection on which a reply did not come in time is used again.
+    /// Returns whether a connection on which a reply did not come in time is used again.
     pub(super) fn keeps_silent_ones(&self) -> bool {
         matches!(self.reuse, Reuse::Kept(Kept { after_silence: true, .. }))
     }
 
-    /// A reply has come, or is no longer wanted: what happens to the connection next.
+    /// Decides what happens to a connection after a reply has arrived or is no longer wanted.
     pub(super) fn release(&mut self, host: &mut Host<'_>, number: u32) {
         let first_token = self.first_token;
         let Some(connection) = self.open.get_mut(number) else { return };
@@ -207,7 +218,7 @@ impl Connections {
         }
     }
 
-    /// An idle time is over, perhaps.
+    /// Closes a connection if its idle time has ended.
     pub(super) fn timer(&mut self, host: &mut Host<'_>, token: u32) {
         let number = token - self.first_token;
         let Some(connection) = self.open.get_mut(number) else { return };
@@ -222,21 +233,30 @@ impl Connections {
         }
     }
 
-    /// The connection is over.
+    /// Removes a connection that is over.
     pub(super) fn forget(&mut self, number: u32) -> Option<Connection> {
         self.open.take(number)
     }
 }
 
 impl Connection {
-    /// Closes it: no new queries go there.
+    /// Closes it: it takes no new queries.
     pub(super) fn close(&mut self, host: &mut Host<'_>) {
         self.closing = true;
         self.due = MaybeTime::NONE;
         host.close(self.socket);
     }
 
-    /// Makes sure that a timer comes when its idle time is over.
+    /// Returns from where an answered query's packets are counted: from the query, or from where
+    /// another query's count ended since. Queries that overlap so share the packets, and no packet
+    /// is counted twice.
+    pub(super) fn count_from(&mut self, host: &Host<'_>, asked: Asked) -> Crossed {
+        let from = asked.before.or_later(self.counted);
+        self.counted = Crossed::until_now(host, self.socket);
+        from
+    }
+
+    /// Sets a timer for the end of its idle time.
     fn arm(&mut self, host: &mut Host<'_>, token: u32) {
         if let Some(due) = self.due.get()
             && self.armed.is_after(due)
@@ -247,7 +267,7 @@ impl Connection {
     }
 }
 
-/// How to reach the server; `number` is filled in later.
+/// Describes how to reach the server; `number` is filled in later.
 pub(super) fn dial(server: usize, ways: [usize; 2], tcp: usize, port: u16) -> Dial {
     let [there, back] = ways;
     Dial { there, back, server, port, tcp, number: 0, dns: true }

@@ -1,4 +1,4 @@
-//! How long queries and replies are.
+//! The lengths of queries and replies.
 
 use narrows_units::Bytes;
 
@@ -6,7 +6,7 @@ use super::{HEADER, TRUNCATED};
 use crate::application::{Draw, Message};
 use crate::random::Random;
 
-/// Lengths of messages.
+/// The lengths of messages.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -15,14 +15,14 @@ use crate::random::Random;
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Sizes {
-    /// Query and reply by themselves.
+    /// Queries and replies independently of each other.
     Drawn {
-        /// Bytes of a query.
+        /// The bytes of a query.
         query: Draw<Bytes>,
-        /// Bytes of a reply.
+        /// The bytes of a reply.
         reply: Draw<Bytes>,
     },
-    /// One of several exchanges, by chance.
+    /// One of several exchanges, chosen at random.
     Chosen(Vec<Choice>),
 }
 
@@ -35,15 +35,15 @@ pub enum Sizes {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Choice {
-    /// Bytes of the query.
+    /// The bytes of the query.
     pub query: u32,
-    /// Bytes of the reply.
+    /// The bytes of the reply.
     pub reply: u32,
-    /// What its server sends over UDP where the whole reply does not fit; `None`: a truncated reply
+    /// What the server sends over UDP if the whole reply does not fit; `None`: a truncated reply
     /// without records.
     #[cfg_attr(feature = "serde", serde(default))]
     pub over_udp: Option<OverUdp>,
-    /// How often it is chosen, in proportion to the others.
+    /// Its relative probability.
     pub weight: f64,
 }
 
@@ -56,10 +56,10 @@ pub struct Choice {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverUdp {
-    /// Its bytes.
+    /// Its length in bytes.
     pub bytes: u16,
-    /// Whether something that is needed is missing; otherwise only additional records are (RFC 2181,
-    /// section 9).
+    /// Whether something essential is missing. Otherwise only additional records are missing (RFC
+    /// 2181, section 9).
     pub truncated: bool,
 }
 
@@ -71,22 +71,22 @@ pub(crate) struct Exchange {
     pub(crate) over_udp: Option<OverUdp>,
 }
 
-/// What a query asks its server for.
+/// What a query asks of its server.
 ///
-/// In a message the first note has the length of the whole reply in its lower half, and that of the
-/// shorter one over UDP in its upper half (0: none). The second note has what the client takes over
-/// UDP in its lower half, and [`TRUNCATED`](super::TRUNCATED) (a bit of the upper half) if the shorter
-/// one is truncated.
+/// In a message, the first note has the length of the whole reply in its lower half, and that of
+/// the shorter one over UDP in its upper half (0: none). The second note has the longest reply that
+/// the client accepts over UDP in its lower half. A bit of its upper half,
+/// [`TRUNCATED`](super::TRUNCATED), is set if the shorter reply is truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// Bytes of the whole reply.
+    /// The bytes of the whole reply.
     pub(crate) whole: u32,
     over_udp: Option<OverUdp>,
     takes: u16,
 }
 
 impl Wanted {
-    /// What a query's message says.
+    /// Reads a query's message.
     pub(crate) fn of(query: &Message) -> Self {
         let [lengths, takes] = query.notes;
         let bytes = (lengths >> 16) as u16;
@@ -98,7 +98,7 @@ impl Wanted {
         }
     }
 
-    /// The same for a message's notes.
+    /// Returns the same as a message's notes.
     pub(crate) fn notes(self) -> [u32; 2] {
         let (bytes, truncated) = self.over_udp.map_or((0, 0), |shorter| {
             (u32::from(shorter.bytes) << 16, if shorter.truncated { TRUNCATED } else { 0 })
@@ -106,13 +106,13 @@ impl Wanted {
         [self.whole | bytes, u32::from(self.takes) | truncated]
     }
 
-    /// The same query from a client that takes so many bytes over UDP.
+    /// Returns the same query from a client that accepts this many bytes over UDP.
     pub(crate) fn taking(self, takes: u16) -> Self {
         Self { takes, ..self }
     }
 
-    /// The reply over UDP of a server that sends so many bytes at most: its length, and whether it is
-    /// truncated. `empty`: the length of one without records.
+    /// Returns the reply over UDP of a server that sends at most `most` bytes: its length, and
+    /// whether it is truncated. `empty` is the length of a reply without records.
     pub(crate) fn reply_over_udp(self, most: u16, empty: u32) -> (u32, bool) {
         let most = u32::from(most.min(self.takes));
         match self.over_udp {
@@ -127,11 +127,11 @@ impl Wanted {
 
 /// The longest message over TCP.
 const LONGEST: u32 = u16::MAX as u32;
-/// The longest message in an IPv4 packet of 64 KB, behind its headers.
+/// The longest message in an IPv4 packet of 64 KB, after its headers.
 const LONGEST_OVER_UDP: u32 = u16::MAX as u32 - 28;
 
 impl Sizes {
-    /// Always the same.
+    /// Creates constant lengths.
     pub fn fixed(query: u32, reply: u32) -> Self {
         let constant = |bytes: u32| Draw::Constant(Bytes::from(bytes));
         Self::Drawn { query: constant(query), reply: constant(reply) }
@@ -148,7 +148,7 @@ impl Sizes {
                     let all_fit = match draw {
                         Draw::Constant(bytes) => fits(bytes),
                         Draw::List(list) => list.iter().all(fits),
-                        // What is drawn is cut to what is possible.
+                        // Drawn lengths are cut to what is possible.
                         Draw::Exponential { mean } | Draw::Pareto { mean, .. } => fits(mean),
                     };
                     if !all_fit {
@@ -187,7 +187,7 @@ impl Sizes {
         Ok(())
     }
 
-    /// The lengths of query number `turn`.
+    /// Returns the lengths of query number `turn`.
     pub(crate) fn next(&self, random: &mut Random, turn: u32) -> Exchange {
         match self {
             Self::Drawn { query, reply } => {
@@ -211,7 +211,7 @@ impl Sizes {
         }
     }
 
-    /// The longest query and the longest reply that may come.
+    /// Returns the lengths of the longest possible query and reply.
     pub fn longest(&self) -> (u32, u32) {
         let drawn = |draw: &Draw<Bytes>| match draw {
             Draw::Constant(bytes) => bytes.get() as u32,
@@ -230,7 +230,7 @@ impl Sizes {
         }
     }
 
-    /// The shortest query and the shortest reply that may come.
+    /// Returns the lengths of the shortest possible query and reply.
     pub fn shortest(&self) -> (u32, u32) {
         let drawn = |draw: &Draw<Bytes>| match draw {
             Draw::Constant(bytes) => bytes.get() as u32,
@@ -251,12 +251,12 @@ impl Sizes {
 }
 
 impl Exchange {
-    /// What the query asks for over TCP, which has room for the whole reply.
+    /// Returns what the query asks for over TCP, which has room for the whole reply.
     pub(crate) fn wanted(self) -> Wanted {
         Wanted { whole: self.reply, over_udp: self.over_udp, takes: 0 }
     }
 
-    /// The query, as far as it fits a datagram.
+    /// Returns the length of the query, as far as it fits a datagram.
     pub(crate) fn query_over_udp(self) -> u32 {
         self.query.min(LONGEST_OVER_UDP)
     }
@@ -274,12 +274,12 @@ mod tests {
         let n = 40_000;
         let short = (0..n).filter(|&turn| sizes.next(&mut random, turn).reply == 100).count();
         let none = (0..n).filter(|&turn| sizes.next(&mut random, turn).reply == 200).count();
-        // A quarter, with a standard error of 87 of 40,000.
+        // A quarter of them, with a standard error of 87 in 40,000.
         assert!((short as f64 - 10_000.0).abs() < 5.0 * 87.0, "{short}");
         assert_eq!(none, 0);
     }
 
-    /// RFC 2181, 9: TC is for what is needed; additional records that do not fit are left out.
+    /// RFC 2181, 9: TC is for essential records; additional records that do not fit are left out.
     #[test]
     fn what_goes_over_udp_depends_on_what_fits() {
         let asked = |bytes, truncated, takes| {

@@ -7,15 +7,16 @@
 //!   ACK | HEADERS | DATA                 ----->
 //!                                        <-----   HEADERS, DATA
 //! ```
+//! Source: RFC 9113, 3.4 (preface), 4.1 (frames), 6.5 (SETTINGS); RFC 7541 (HPACK: the fields of a
+//! second request are mostly indices). Captures show how kdig, BIND and dnsdist cut frames into
+//! writes (tests/dns_behaviour). The bars above separate writes; over TLS each write is a record of
+//! its own.
 //!
-//! Source: RFC 9113, 3.4 (preface), 4.1 (frames), 6.5 (SETTINGS); RFC 7541 (HPACK: the fields of a second
-//! request are mostly indices). How kdig, BIND and dnsdist cut frames into writes was captured
-//! (tests/dns_behaviour). A bar above is where a write ends, and with TLS a record.
-//! Differences: one request is one HEADERS and one DATA frame, whatever the message's length, and the
-//! window for a stream (65535 bytes) is never in the way. A client acknowledges the server's SETTINGS when it
-//! asks again, as kdig does. No pings, no GOAWAY.
+//! Differences: one request is one HEADERS and one DATA frame, whatever the message's length. The
+//! window of a stream (65535 bytes) never holds anything back. A client acknowledges the server's
+//! SETTINGS when it asks again, as kdig does. There are no pings and no GOAWAY.
 
-/// What a client puts around its queries.
+/// The bytes that a client adds to its queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -24,15 +25,15 @@
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Requests {
-    /// Bytes before the first request: preface and SETTINGS.
+    /// The bytes before the first request: preface and SETTINGS.
     pub preface: u32,
-    /// Bytes of the fields of a connection's first request, compressed.
+    /// The compressed header fields of a connection's first request, in bytes.
     pub fields: u32,
-    /// The same for later ones.
+    /// The same for later requests.
     pub fields_again: u32,
 }
 
-/// What a server puts around its replies.
+/// The bytes that a server adds to its replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -41,17 +42,18 @@ pub struct Requests {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Responses {
-    /// Bytes of its SETTINGS, and of what goes with them.
+    /// The bytes of its SETTINGS and of everything sent with them.
     pub settings: u32,
-    /// The acknowledgement of the client's SETTINGS is a write of its own; otherwise `settings` has it.
+    /// Whether it acknowledges the client's SETTINGS in a write of its own. Otherwise `settings`
+    /// includes the acknowledgement.
     pub acknowledges_apart: bool,
-    /// Bytes of the fields of a connection's first response, compressed.
+    /// The compressed header fields of a connection's first response, in bytes.
     pub fields: u32,
-    /// The same for later ones.
+    /// The same for later responses.
     pub fields_again: u32,
 }
 
-/// A message as it is written: parts that are writes of their own, and the last one.
+/// A message as it is written: the parts that are writes of their own, and the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) apart: [u32; 2],
@@ -67,7 +69,7 @@ impl Requests {
         ])
     }
 
-    /// The connection's query number `turn`, from one.
+    /// Returns the connection's query number `turn`, counted from one.
     pub(super) fn written(&self, query: u32, turn: u32) -> Written {
         let (before, fields) = match turn {
             1 => (self.preface, self.fields),
@@ -87,26 +89,26 @@ impl Responses {
         ])
     }
 
-    /// What the server writes when a connection's first request comes.
+    /// Returns what the server writes when a connection's first request arrives.
     pub(super) fn greeting(&self) -> [u32; 2] {
         [self.settings, if self.acknowledges_apart { FRAME } else { 0 }]
     }
 
-    /// The reply, the connection's first or a later one, in one write.
+    /// Returns the length of a reply in one write, for the connection's first reply or a later one.
     pub(super) fn written(&self, reply: u32, first: bool) -> u32 {
         2 * FRAME + if first { self.fields } else { self.fields_again } + reply
     }
 }
 
 fn check(lengths: &[(&str, u32)]) -> Result<(), String> {
-    // RFC 9113, 6.5.2: what every end takes in a frame.
+    // RFC 9113, 6.5.2: the frame length that every end accepts.
     match lengths.iter().find(|(_, bytes)| !(1..=16_384).contains(bytes)) {
         Some((name, _)) => Err(format!("{name}: must be 1 to 16384")),
         None => Ok(()),
     }
 }
 
-/// Length, type, flags, stream (RFC 9113, 4.1); an acknowledgement of SETTINGS is nothing else.
+/// Length, type, flags, stream (RFC 9113, 4.1). An acknowledgement of SETTINGS has nothing else.
 const FRAME: u32 = 9;
 
 #[cfg(test)]
@@ -114,7 +116,7 @@ mod tests {
     use super::*;
     use crate::transport::tls::sealed;
 
-    /// Records of kdig 3.2.6, of BIND 9.18 and dnsdist 1.7, as captured.
+    /// Records of kdig 3.2.6, BIND 9.18 and dnsdist 1.7, as captured.
     #[test]
     fn frames_have_the_lengths_of_real_ones() {
         let kdig = Requests { preface: 39, fields: 62, fields_again: 20 };

@@ -1,8 +1,8 @@
-//! DNS: clients that ask, and the servers that they ask.
+//! DNS: clients, and the servers that they ask.
 //!
-//! A query's message tells the server what to answer and what fits: `exchange::Wanted` says how its
-//! notes do that; those of a zone transfer are `transfer`'s. A reply's second note says whether it is
-//! truncated. Tags are rows of the table `attempts`.
+//! A query's message tells the server what to answer and what fits, encoded in its notes by
+//! `exchange::Wanted`, or by `transfer` for zone transfers. A reply's second note says whether it
+//! is truncated. Tags are rows of the table `attempts`.
 
 pub mod client;
 mod connections;
@@ -22,39 +22,41 @@ pub const TLS_PORT: u16 = 853;
 /// The server's port for HTTPS (RFC 9110, 4.2.2).
 pub const HTTPS_PORT: u16 = 443;
 
-/// A DNS message without its question (RFC 1035, 4.1.1).
+/// The length of a DNS message without its question (RFC 1035, 4.1.1).
 pub const HEADER: u32 = 12;
 
-/// The length before a message over TCP (RFC 1035, 4.2.2).
+/// The length field that precedes a message over TCP, in bytes (RFC 1035, 4.2.2).
 pub const LENGTH: u32 = 2;
 
-/// What a client without EDNS takes over UDP (RFC 1035, 2.3.4).
+/// The longest reply that a client without EDNS accepts over UDP (RFC 1035, 2.3.4).
 pub const WITHOUT_EDNS: u16 = 512;
 
-/// A reply's second note: TC is set. A query's: that of the shorter reply over UDP would be.
+/// In a reply's second note: TC is set. In a query's: the shorter reply over UDP would have TC set.
 pub(crate) const TRUNCATED: u32 = 1 << 16;
 
-/// A query's second note over TCP: it asks for a zone.
+/// In a query's second note over TCP: it asks for a zone.
 pub(crate) const TRANSFER: u32 = 1 << 31;
 
-/// A query's second note over TCP: it is padded, so that the reply may be (RFC 7830, section 4).
+/// In a query's second note over TCP: it is padded, so the reply may be padded too (RFC 7830,
+/// section 4).
 pub(crate) const PADDED: u32 = 1 << 30;
 
-/// A query's second note over TLS: it came in a request of HTTP, and so does its reply.
+/// In a query's second note over TLS: it came in an HTTP request, and its reply goes in a response.
 pub(crate) const HTTPS: u32 = 1 << 29;
 
-/// A message with the padding option, whose length is a multiple of `block` (RFC 8467, section 4.1).
+/// Returns the length of a message with the padding option, a multiple of `block` (RFC 8467,
+/// section 4.1).
 pub(crate) fn padded(message: u32, block: u32) -> u32 {
     const OPTION: u32 = 4;
     (message + OPTION).next_multiple_of(block.max(1)).min(u32::from(u16::MAX))
 }
 
-/// Whether a query over TCP asks for a zone.
+/// Returns whether a query over TCP asks for a zone.
 pub(crate) fn is_transfer(query: &Message) -> bool {
     query.notes[1] & TRANSFER != 0
 }
 
-/// Whether a reply is truncated.
+/// Returns whether a reply is truncated.
 pub(crate) fn is_truncated(reply: &Message) -> bool {
     reply.notes[1] & TRUNCATED != 0
 }

@@ -1,10 +1,10 @@
-//! A DNS server: it answers each query after its service time.
+//! A DNS server, which answers each query after its service time.
 //!
-//! Over UDP it answers in a datagram. Where the whole reply is longer than the client takes or the
-//! server sends (RFC 6891, 6.2.5), it leaves additional records out, or truncates. Over TCP (RFC 7766) it reads queries from as many
-//! connections at once as it may have, and answers each as soon as it is ready, or in order. What
-//! real servers do is in docs/dns-servers.md. Whoever asks for a zone gets it in many messages
-//! ([`transfer`]).
+//! Over UDP it answers with a datagram. If the whole reply is longer than the client accepts or the
+//! server sends (RFC 6891, 6.2.5), it leaves out additional records or truncates the reply. Over
+//! TCP (RFC 7766) it reads queries from several connections at once, up to a limit, and answers
+//! each as soon as the reply is ready, or in order. docs/dns-servers.md describes what real servers
+//! do. A query for a zone is answered in many messages ([`transfer`]).
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use narrows_units::{Span, Time};
 use super::exchange::Wanted;
 use super::https::Responses;
 use super::slab::Slab;
-use super::{HTTPS, LENGTH, PADDED, TRUNCATED, is_transfer, padded};
+use super::{HTTPS, HTTPS_PORT, LENGTH, PADDED, TRUNCATED, is_transfer, padded};
 use crate::application::{
     Application, Association, Closed, Datagram, Host, Message, Settings, Socket, Use, transfer,
 };
@@ -23,7 +23,7 @@ use crate::random::Random;
 pub use crate::transport::half_open::{Cookies, Limits};
 use crate::transport::{quic, tls};
 
-/// Settings of a server.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -32,11 +32,11 @@ use crate::transport::{quic, tls};
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Server {
-    /// Time from a query's arrival to its reply: a constant part.
+    /// The constant part of the time from a query's arrival to its reply.
     pub service: Span,
-    /// Mean of an exponentially distributed part, added to it.
+    /// The mean of an exponentially distributed part that is added to it.
     pub service_jitter_mean: Span,
-    /// The longest reply over UDP.
+    /// The longest reply that it sends over UDP.
     pub udp_payload: u16,
     /// How it serves TCP; `None`: it refuses connections.
     pub tcp: Option<Tcp>,
@@ -51,42 +51,44 @@ pub struct Server {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tcp {
-    /// Settings of its ends: an index into the plan's `tcp`.
+    /// The settings of its ends: an index into the plan's `tcp`.
     pub tcp: usize,
-    /// Connections whose handshake is over and that wait to be accepted.
+    /// How many established connections may wait to be accepted.
     pub backlog: u32,
-    /// Connections at once; `None`: no limit.
+    /// The most concurrent connections; `None`: no limit.
     pub connections: Option<u32>,
-    /// Connections at once for each client address; `None`: no limit. One more is closed.
+    /// The most concurrent connections from one client address; `None`: no limit. Further ones are
+    /// closed.
     pub connections_per_client: Option<u32>,
     /// What happens to a connection above `connections`.
     pub when_full: WhenFull,
-    /// A connection without queries is closed after this time.
+    /// The time after which a connection without queries is closed.
     pub idle_timeout: Span,
-    /// A connection without its first query is closed after this time.
+    /// The time after which a connection is closed if its first query has not arrived.
     pub first_query_timeout: Span,
-    /// A connection with a part of a query is closed when the rest has not come after this time; `None`:
-    /// `idle_timeout` and `first_query_timeout` hold for it.
+    /// The time after which a connection is closed if only a part of a query has arrived. `None`:
+    /// `idle_timeout` and `first_query_timeout` apply.
     #[cfg_attr(feature = "serde", serde(default))]
     pub half_query_timeout: Option<Span>,
-    /// Shorter idle time-outs: above this share of `connections`, this one holds for connections
-    /// that are accepted then, and for what they do afterwards.
+    /// Shorter idle time-outs for a busy server. While more than this share of `connections` is in
+    /// use, the time-out holds for newly accepted connections, and for whatever they do afterwards.
     pub busy_levels: Vec<(f64, Span)>,
-    /// Queries after which a connection is closed; `None`: no limit.
+    /// The number of queries after which a connection is closed; `None`: no limit.
     pub queries_per_connection: Option<u32>,
-    /// What a query brings.
+    /// How it reacts to a query.
     #[cfg_attr(feature = "serde", serde(default))]
     pub on_query: OnQuery,
-    /// Replies leave in the order of their queries; otherwise as soon as they are ready.
+    /// Whether replies are sent in the order of their queries. Otherwise each is sent as soon as it
+    /// is ready.
     pub in_order: bool,
-    /// Length and message are written apart.
+    /// Whether length and message are separate writes.
     pub length_apart: bool,
-    /// Added to the service time of queries over TCP.
+    /// The time added to the service time of queries over TCP.
     pub extra_service: Span,
-    /// Limits of half-open connections.
+    /// The limits of half-open connections.
     #[cfg_attr(feature = "serde", serde(default = "linux"))]
     pub half_open: Limits,
-    /// Queries over TCP come without a connection, as behind narrows-gateway.
+    /// Whether queries over TCP come without a connection, as behind narrows-gateway.
     pub stateless: bool,
     /// How it serves TLS, on a port of its own; `None`: it does not.
     #[cfg_attr(feature = "serde", serde(default))]
@@ -104,32 +106,49 @@ pub struct Tcp {
 pub struct Tls {
     /// Its handshake.
     pub handshake: tls::Server,
-    /// Replies to padded queries are padded to a multiple of so many bytes (RFC 8467); `None`: they are
-    /// not.
+    /// The multiple of bytes to which replies to padded queries are padded (RFC 8467); `None`: no
+    /// padding.
     pub padding: Option<u32>,
-    /// Added to the service time of queries over TLS and QUIC; `None`: as over TCP.
+    /// The time added to the service time of queries over TLS and QUIC; `None`: as over TCP.
     #[cfg_attr(feature = "serde", serde(default))]
     pub extra_service: Option<Span>,
-    /// How it speaks HTTP (RFC 8484); `None`: it does not.
+    /// How it serves HTTPS (RFC 8484), on a port of its own; `None`: it does not.
     #[cfg_attr(feature = "serde", serde(default))]
-    pub https: Option<Responses>,
-    /// How it speaks QUIC (RFC 9250); `None`: it does not.
+    pub https: Option<Https>,
+    /// How it serves QUIC (RFC 9250); `None`: it does not.
     #[cfg_attr(feature = "serde", serde(default))]
     pub quic: Option<quic::Config>,
 }
 
+/// How a server serves HTTPS. Its sockets there may have other settings.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Https {
+    /// The settings of its ends: an index into the plan's `tcp`.
+    pub tcp: usize,
+    /// Its handshake.
+    pub handshake: tls::Server,
+    /// What it adds to its replies.
+    pub responses: Responses,
+}
+
 impl Server {
-    /// Whether a client may encrypt what it asks.
+    /// Returns whether clients may use TLS.
     pub(crate) fn speaks_tls(&self) -> bool {
         self.tcp.as_ref().is_some_and(|tcp| tcp.tls.is_some())
     }
 
-    /// How it speaks QUIC, if it does.
+    /// Returns its QUIC settings, if it serves QUIC.
     pub(crate) fn quic(&self) -> Option<&quic::Config> {
         self.tcp.as_ref()?.tls.as_ref()?.quic.as_ref()
     }
 
-    /// Whether a client may ask by HTTP.
+    /// Returns whether clients may use HTTPS.
     pub(crate) fn speaks_https(&self) -> bool {
         let tls = self.tcp.as_ref().and_then(|tcp| tcp.tls);
         tls.is_some_and(|tls| tls.https.is_some())
@@ -141,7 +160,7 @@ fn linux() -> Limits {
     Limits::LINUX
 }
 
-/// What happens to a connection above a server's limit.
+/// What happens to a connection beyond a server's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -150,15 +169,15 @@ fn linux() -> Limits {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum WhenFull {
-    /// It waits until it is accepted; so do its queries.
+    /// It waits to be accepted, and so do its queries.
     Wait,
     /// It is closed at once.
     Reject,
-    /// The connection that has been idle longest is closed in its place.
+    /// The connection that has been idle longest is closed instead.
     Oldest,
 }
 
-/// What a query over TCP brings.
+/// The reaction to a query over TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -167,7 +186,7 @@ pub enum WhenFull {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum OnQuery {
-    /// A reply.
+    /// It is answered.
     #[default]
     Answer,
     /// The connection is closed.
@@ -194,7 +213,11 @@ impl Settings for Server {
                 quic.check().map_err(|why| format!("quic: {why}"))?;
             }
             if let Some(https) = &tls.https {
-                https.check().map_err(|why| format!("https: {why}"))?;
+                if https.tcp >= plan.tcp.len() {
+                    return Err("https: tcp: no such settings".into());
+                }
+                let check = https.handshake.check().and_then(|()| https.responses.check());
+                check.map_err(|why| format!("https: {why}"))?;
             }
             if tcp.stateless {
                 return Err("tls: needs connections, but the server is stateless".into());
@@ -219,7 +242,7 @@ impl Settings for Server {
     }
 
     fn uses(&self, _plan: &Plan) -> Vec<Use> {
-        // The clients name the ways of both directions.
+        // The clients name the paths of both directions.
         Vec::new()
     }
 
@@ -240,15 +263,15 @@ struct Serving {
     settings: Server,
     name: String,
     random: Option<Random>,
-    /// Replies that are being prepared; timers with even numbers are theirs.
+    /// Replies in preparation. Their timers have even numbers.
     replies: Slab<Reply>,
-    /// Connections that it has accepted; timers with odd numbers are theirs.
+    /// Accepted connections. Their timers have odd numbers.
     connections: Slab<Connection>,
     /// How many of them are open.
     open: u32,
 }
 
-/// A reply that is being prepared.
+/// A reply in preparation.
 #[derive(Clone, Copy, Debug)]
 struct Reply {
     to: To,
@@ -266,19 +289,19 @@ enum To {
 struct Connection {
     socket: Socket,
     client: u32,
-    /// Queries read.
+    /// The number of queries read.
     asked: u32,
-    /// Queries not yet answered, by tag, the first one first, with the reply where it is ready.
+    /// Unanswered queries by tag, the oldest first, each with its reply if that is ready.
     waiting: VecDeque<(u32, Option<Message>)>,
-    /// A part of a query has come, and its rest has not.
+    /// Whether a part of a query has arrived and the rest has not.
     reading: bool,
-    /// Nothing more is read, and what waits is the last.
+    /// Whether nothing more is read, and the waiting queries are the last.
     closing: bool,
     idle_timeout: Span,
     idle_since: Time,
-    /// When the idle time, or that of half a query, is over.
+    /// When the idle time, or that of half a query, ends.
     due: MaybeTime,
-    /// When the pending timer comes.
+    /// When the pending timer expires.
     armed: MaybeTime,
 }
 
@@ -294,6 +317,9 @@ impl Application for Serving {
             }
             if let Some(tls) = tcp.tls {
                 host.serve_securely(tls.handshake);
+                if let Some(https) = tls.https {
+                    host.serve_securely_at(HTTPS_PORT, https.tcp, https.handshake);
+                }
                 if let Some(quic) = tls.quic {
                     host.serve_quic(quic);
                 }
@@ -303,7 +329,7 @@ impl Application for Serving {
 
     fn datagram(&mut self, host: &mut Host<'_>, query: Datagram) {
         let wanted = Wanted::of(&query.message);
-        // Without records: header, question and OPT record, as in the query.
+        // A reply without records: header, question and OPT record, as in the query.
         let empty = query.message.bytes;
         let (bytes, truncated) = wanted.reply_over_udp(self.settings.udp_payload, empty);
         let note = if truncated { TRUNCATED } else { 0 };
@@ -353,6 +379,7 @@ impl Application for Serving {
         let padding = padding.filter(|_| query.notes[1] & PADDED != 0);
         let bytes = padding.map_or(whole, |block| padded(whole, block));
         let https = tcp.tls.and_then(|tls| tls.https).filter(|_| query.notes[1] & HTTPS != 0);
+        let https = https.map(|https| https.responses);
         let bytes = match https {
             None => LENGTH + bytes,
             Some(https) => {
@@ -365,7 +392,7 @@ impl Application for Serving {
             }
         };
         let message = if is_transfer(&query) {
-            // Many messages, which are made when it is ready.
+            // The reply is many messages, which are created when it is ready.
             query
         } else {
             Message { bytes, notes: [whole, query.notes[1] & HTTPS], ..query }
@@ -379,7 +406,7 @@ impl Application for Serving {
         let number = host.number(socket);
         let Some(connection) = self.connections.get_mut(number) else { return };
         if connection.socket != socket {
-            // It was closed here before, and forgotten.
+            // This end has closed and forgotten the connection.
             return;
         }
         connection.closing = true;
@@ -402,7 +429,7 @@ impl Application for Serving {
 }
 
 impl Serving {
-    /// A query has been read: its reply is ready after the service time.
+    /// Prepares the reply to a query that has been read: it is ready after the service time.
     fn prepare(&mut self, host: &mut Host<'_>, reply: Reply, extra: Span) {
         let mut service = self.settings.service + extra;
         if self.settings.service_jitter_mean > Span::ZERO
@@ -433,7 +460,7 @@ impl Serving {
         let number = host.number(socket);
         let Some(connection) = self.connections.get_mut(number) else { return };
         if connection.socket != socket {
-            // It has gone, and another one has its place.
+            // The connection is gone, and another one has its place.
             return;
         }
         let tag = reply.message.tag;
@@ -477,7 +504,7 @@ impl Serving {
         }
     }
 
-    /// Takes connections that wait, as many as it may have.
+    /// Accepts waiting connections, up to the limit.
     fn accept(&mut self, host: &mut Host<'_>) {
         let Some(tcp) = &self.settings.tcp else { return };
         loop {
@@ -499,7 +526,7 @@ impl Serving {
                 let oldest =
                     idle.min_by_key(|(_, c)| c.idle_since).map(|(number, c)| (number, c.socket));
                 let Some((number, oldest)) = oldest else {
-                    // All are busy: the newcomer goes.
+                    // All are busy, so the new one is closed.
                     host.close(socket);
                     continue;
                 };
@@ -539,7 +566,14 @@ impl Serving {
         }
         connection.armed = MaybeTime::NONE;
         match connection.due.get() {
-            Some(due) if due <= host.now() => self.hang_up(host, number),
+            Some(due) if due <= host.now() => {
+                // Queries that have arrived completely get their replies first.
+                connection.closing = true;
+                connection.due = MaybeTime::NONE;
+                if connection.waiting.is_empty() {
+                    self.hang_up(host, number);
+                }
+            }
             Some(due) => connection.wait_until(host, due, number),
             None => {}
         }
@@ -565,7 +599,7 @@ impl Serving {
 }
 
 impl Connection {
-    /// Its last reply has left: the idle time begins.
+    /// Starts the idle time of a connection whose last reply has been sent.
     fn idle_from(&mut self, host: &mut Host<'_>, number: u32) {
         self.idle_since = host.now();
         self.wait_until(host, host.now() + self.idle_timeout, number);

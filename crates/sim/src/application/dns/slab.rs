@@ -1,6 +1,6 @@
-//! A list whose places are reused.
+//! A list whose freed places are used again.
 
-/// A list whose places are reused.
+/// A list whose freed places are used again.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
     places: Vec<Option<T>>,
@@ -27,7 +27,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The number that the next thing gets.
+    /// Returns the number that the next entry will get.
     pub(crate) fn next_number(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.places.len() as u32)
     }

@@ -1,36 +1,37 @@
 //! The E-model: from delay and loss to a rating R and a mean opinion score.
 //!
-//! Source: ITU-T G.107 (06/2015), clause 7 and Annex B; codecs' parameters from ITU-T G.113 (11/2007),
-//! Appendix I. All that a network does not decide has the default of G.107's Table 2: the terminals'
-//! loudness, sidetone and echo loss, noise at both ends and on the circuit.
+//! Source: ITU-T G.107 (06/2015), clause 7 and Annex B; codecs' parameters from ITU-T G.113
+//! (11/2007), Appendix I. Everything that a network does not decide has the default of G.107's
+//! Table 2: the terminals' loudness, sidetone and echo loss, noise at both ends and on the circuit.
 //!
-//! Where it differs:
-//! - Echo paths are as long as the speech's own, T = Ta and Tr = 2 Ta: packets all the way, with
-//!   the echo at the far telephone.
+//! Differences:
+//!
+//! - Echo paths are as long as the speech's own, T = Ta and Tr = 2 Ta: packets travel all the way,
+//!   and the far telephone causes the echo.
 //! - A burst ratio below 1 counts as 1: losses more regular than random ones are no better.
-//! - The advantage factor A is 0, and delay sensitivity that of the default (sT = 1, mT = 100 ms).
+//! - The advantage factor A is 0, and delay sensitivity has its default (sT = 1, mT = 100 ms).
 
-/// What a codec suffers.
+/// The parameters of a codec.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Equipment {
-    /// Impairment of the codec itself, Ie.
+    /// The impairment by the codec itself, Ie.
     pub(crate) impairment: f64,
-    /// Robustness against packet loss, Bpl.
+    /// The robustness against packet loss, Bpl.
     pub(crate) robustness: f64,
 }
 
-/// What a network does to speech.
+/// The parameters of the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Passage {
-    /// From mouth to ear, Ta.
+    /// The delay from mouth to ear, Ta.
     pub(crate) delay_ms: f64,
-    /// Of packets, Ppl.
+    /// The packet loss, Ppl.
     pub(crate) loss_percent: f64,
-    /// Mean length of bursts of losses, over that of random losses: `BurstR`.
+    /// `BurstR`: the mean length of bursts of losses, divided by that of random losses.
     pub(crate) burst_ratio: f64,
 }
 
-/// The transmission rating factor R (G.107, 7-1).
+/// Returns the transmission rating factor R (G.107, 7-1).
 pub(crate) fn rating(equipment: Equipment, passage: Passage) -> f64 {
     let noise = noise();
     let ro = 15.0 - 1.5 * (SLR + noise);
@@ -40,26 +41,26 @@ pub(crate) fn rating(equipment: Equipment, passage: Passage) -> f64 {
     ro - impaired
 }
 
-/// The estimated mean opinion score of a rating, 1 to 4.5 (G.107, Annex B, B-4).
+/// Returns the estimated mean opinion score of a rating, 1 to 4.5 (G.107, Annex B, B-4).
 pub(crate) fn mean_opinion_score(r: f64) -> f64 {
     if r <= 0.0 {
         1.0
     } else if r >= 100.0 {
         4.5
     } else {
-        // Below R = 6.5 the cubic dips under 1.
+        // Below R = 6.5 the cubic falls below 1.
         (1.0 + 0.035 * r + r * (r - 60.0) * (100.0 - r) * 7e-6).max(1.0)
     }
 }
 
-/// Ie,eff: the codec and lost packets (7-29).
+/// Returns Ie,eff: the impairment by the codec and lost packets (7-29).
 fn effective(equipment: Equipment, passage: Passage) -> f64 {
     let Equipment { impairment, robustness } = equipment;
     let Passage { loss_percent: lost, burst_ratio, .. } = passage;
     impairment + (95.0 - impairment) * lost / (lost / burst_ratio.max(1.0) + robustness)
 }
 
-/// Id: echo to the talker, echo to the listener, and mere delay (7-18).
+/// Returns Id: the impairment by talker echo, listener echo and pure delay (7-18).
 fn delay(ro: f64, noise: f64, delay_ms: f64) -> f64 {
     let (t, tr) = (delay_ms, 2.0 * delay_ms);
     // 7-19 to 7-22, for a sidetone from 9 to 20 dB.
@@ -84,7 +85,7 @@ fn delay(ro: f64, noise: f64, delay_ms: f64) -> f64 {
     talker + listener + mere
 }
 
-/// Is: too loud, a sidetone that does not fit, and quantisation (7-8).
+/// Returns Is: the impairment by loudness, an unsuitable sidetone, and quantisation (7-8).
 fn simultaneous(ro: f64, noise: f64, t_ms: f64) -> f64 {
     let loudness = SLR + RLR;
     let x = (loudness + 0.2 * (64.0 + noise - RLR)) / 8.0;
@@ -102,7 +103,7 @@ fn simultaneous(ro: f64, noise: f64, t_ms: f64) -> f64 {
     too_loud + unfit + quantised
 }
 
-/// No: all noise, in dBm0p (7-3 to 7-7).
+/// Returns No: the sum of all noise, in dBm0p (7-3 to 7-7).
 fn noise() -> f64 {
     let at_sender = PS - SLR - DS - 100.0 + 0.004 * (PS - (SLR + RLR) - DS - 14.0).powi(2);
     let with_sidetone = PR + 10.0 * (1.0 + power(10.0 - LSTR)).log10();
@@ -111,17 +112,18 @@ fn noise() -> f64 {
     10.0 * powers.iter().sum::<f64>().log10()
 }
 
-/// (1 + x^n)^(1/n): 1 where x is small, x where it is large.
+/// Returns (1 + x^n)^(1/n), which is 1 for small x, and x for large x.
 fn saturate(x: f64, n: f64) -> f64 {
     (1.0 + x.abs().powf(n)).powf(1.0 / n)
 }
 
-/// What so many decibels are.
+/// Converts decibels to a power ratio.
 fn power(db: f64) -> f64 {
     10f64.powf(db / 10.0)
 }
 
-/// G.107, Table 2, by its names: send and receive loudness, sidetone, echo losses, noise.
+/// Values of G.107, Table 2, with its names: send and receive loudness, sidetone, echo losses,
+/// noise.
 const SLR: f64 = 8.0;
 const RLR: f64 = 2.0;
 const STMR: f64 = 15.0;
@@ -146,7 +148,7 @@ mod tests {
         Passage { delay_ms, loss_percent, burst_ratio: 1.0 }
     }
 
-    /// G.107, 7.7: with all defaults, and so without delay, R = 93.2.
+    /// G.107, 7.7: with all defaults, and therefore no delay, R = 93.2.
     #[test]
     fn the_defaults_give_the_rating_that_g_107_states() {
         let r = rating(G711, passage(0.0, 0.0));
@@ -177,14 +179,14 @@ mod tests {
     #[test]
     fn losses_in_bursts_impair_more() {
         let of_ratio = |burst_ratio| effective(G729A, Passage { burst_ratio, ..passage(0.0, 2.0) });
-        // (7-29) by hand: 11 + 84 x 2 / (2 / 2 + 19).
+        // (7-29) calculated by hand: 11 + 84 x 2 / (2 / 2 + 19).
         assert!((of_ratio(2.0) - (11.0 + 168.0 / 20.0)).abs() < 1e-9);
         assert_eq!(of_ratio(0.5), of_ratio(1.0));
     }
 
-    /// Cole and Rosenbluth ("Voice over IP performance monitoring", ACM CCR 31(2), 2001) fit G.107's
-    /// Id by two lines, 0.024 d + 0.11 (d - 177.3) H(d - 177.3). They hold apart from the bend and
-    /// below some 350 ms.
+    /// Cole and Rosenbluth ("Voice over IP performance monitoring", ACM CCR 31(2), 2001) fit
+    /// G.107's Id by two lines, 0.024 d + 0.11 (d - 177.3) H(d - 177.3). The fit holds away from
+    /// the bend and below about 350 ms.
     #[test]
     fn delay_impairs_as_its_published_approximation_says() {
         let noise = noise();

@@ -1,15 +1,15 @@
 //! Telephone calls: speech in packets of constant size, both ways, and how it sounds.
 //!
-//! A packet is IPv4, UDP, RTP (RFC 3550) and the codec's frames of `packet_time`, and is sent when
-//! its last sample has been spoken. Someone speaks all the time, or in talk spurts, in which case
-//! nothing is sent in the pauses (voice activity detection; no comfort noise is sent either). The
-//! two who talk do so independently: ITU-T P.59's mutual silence and double talk follow from nothing
-//! but the lengths of their spurts and pauses.
+//! A packet consists of IPv4, UDP, RTP (RFC 3550) and the codec's frames for `packet_time`. It is
+//! sent when its last sample has been spoken. A person speaks all the time or in talk spurts; in
+//! the latter case nothing is sent in the pauses (voice activity detection, without comfort noise).
+//! The two speakers are independent of each other: ITU-T P.59's mutual silence and double talk
+//! follow only from the lengths of their spurts and pauses.
 //!
-//! What is heard depends on the playout buffer (`playout.rs`), and how it sounds on the
-//! E-model (`e_model.rs`): a row of the table `voip` for each direction of each call. One-way delay from
-//! mouth to ear is that of the codec, (N + 1) frames and its look-ahead (ITU-T G.114, 05/2003, A.2),
-//! and the time from sending to hearing.
+//! The playout buffer (`playout.rs`) decides what is heard, and the E-model (`e_model.rs`) how it
+//! sounds. Each direction of each call is a row of the table `voip`. The one-way delay from mouth
+//! to ear is the codec's, (N + 1) frames and its look-ahead (ITU-T G.114, 05/2003, A.2), plus the
+//! time from sending to hearing.
 
 mod e_model;
 mod playout;
@@ -28,7 +28,7 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::table::{Table, columns};
 
-/// Settings of a group of calls.
+/// The settings of a group of calls.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     feature = "serde",
@@ -41,11 +41,11 @@ pub struct Voip {
     pub calls: Vec<Stream>,
     /// How speech is coded.
     pub codec: Codec,
-    /// Speech in a packet: a multiple of 10 ms, up to 100 ms.
+    /// The length of the speech in a packet: a multiple of 10 ms, up to 100 ms.
     pub packet_time: Span,
-    /// When somebody speaks; `None`: all the time.
+    /// When people speak; `None`: all the time.
     pub talk: Option<Talk>,
-    /// When speech that has come is heard.
+    /// When speech that has arrived is heard.
     pub playout: Playout,
 }
 
@@ -75,9 +75,9 @@ pub enum Codec {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Talk {
-    /// Length of a spurt; whole packets are sent.
+    /// The length of a spurt. Only whole packets are sent.
     pub spurt: Draw<Span>,
-    /// Length of a pause.
+    /// The length of a pause.
     pub pause: Draw<Span>,
 }
 
@@ -90,9 +90,9 @@ pub struct Talk {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Playout {
-    /// The first packet of a talk spurt waits for so long.
+    /// The first packet of each talk spurt waits for this long.
     Fixed(Span),
-    /// As delays have been: at the start of each talk spurt the buffer adapts.
+    /// The wait follows the delays so far. The buffer adapts at the start of each talk spurt.
     Adaptive,
 }
 
@@ -100,7 +100,7 @@ pub enum Playout {
 const RTP_HEADER: u16 = 12;
 
 impl Codec {
-    /// Bytes of speech of so many milliseconds.
+    /// Returns the bytes of `ms` milliseconds of speech.
     const fn payload(self, ms: u64) -> u16 {
         match self {
             Self::G711 | Self::G711Plc => 8 * ms as u16,
@@ -108,8 +108,8 @@ impl Codec {
         }
     }
 
-    /// A frame, and what the codec has to hear or repair before it is done: G.711 (Appendix I
-    /// delays by 3.75 ms), G.729 (3.1: 5 ms ahead).
+    /// Returns the length of a frame, and the time that the codec needs to look ahead or repair:
+    /// G.711 (Appendix I delays by 3.75 ms), G.729 (3.1: 5 ms ahead).
     const fn delay(self) -> (Span, Span) {
         match self {
             Self::G711 => (Span::from_us(125), Span::ZERO),
@@ -118,8 +118,8 @@ impl Codec {
         }
     }
 
-    /// G.113, Appendix I: Tables I.1 and I.4. G.729A's values were found with its Annex B's voice
-    /// activity detection.
+    /// Returns the parameters of G.113, Appendix I, Tables I.1 and I.4. G.729A's were measured with
+    /// the voice activity detection of its Annex B.
     const fn equipment(self) -> Equipment {
         match self {
             Self::G711 => Equipment { impairment: 0.0, robustness: 4.3 },
@@ -170,7 +170,8 @@ impl Voip {
         HEADERS + RTP_HEADER + self.codec.payload(self.packet_time.as_ms())
     }
 
-    /// From the mouth to the sending of a packet, without the speech in it, and at the ear.
+    /// Returns the codec's delay from the mouth to sending, without the speech in the packet, plus
+    /// that at the ear.
     fn codec_delay(&self) -> Span {
         let (frame, ahead) = self.codec.delay();
         self.packet_time + frame + ahead
@@ -190,18 +191,24 @@ struct Call {
     association: Association,
     start: Time,
     stop: Option<Time>,
-    /// There and back.
+    /// The two directions, there and back.
     directions: [Direction; 2],
 }
 
-/// One who speaks, and the other who hears it.
+/// One direction: a speaker and a listener.
 #[derive(Debug)]
 struct Direction {
     random: Random,
-    /// Spurts begun, and packets left in this one; `None`: it has no end.
+    /// The spurts begun, and the packets left in the current one; `None`: it has no end.
     spurts: u32,
     left: Option<u64>,
-    /// The number of the first packet of each spurt.
+    listener: Listener,
+}
+
+/// The far end of a direction: what it makes of the packets.
+#[derive(Debug)]
+pub struct Listener {
+    /// The number of the first packet in each spurt.
     first_of: Vec<u32>,
     sent: u32,
     received: u32,
@@ -213,7 +220,7 @@ struct Direction {
     jitter_total: f64,
     delay_total: f64,
     delay_max: Span,
-    /// From sending to hearing, of what was heard, in seconds.
+    /// The time from sending to hearing, summed over everything heard, in seconds.
     playout_total: f64,
 }
 
@@ -239,11 +246,7 @@ impl Application for Calls {
         let call = &mut self.calls[number as usize];
         let direction = &mut call.directions[side];
         if direction.spurts > 0 {
-            let tag = direction.sequence.send();
-            direction.sent += 1;
-            if direction.first_of.len() < direction.spurts as usize {
-                direction.first_of.push(tag);
-            }
+            let tag = direction.listener.expect(direction.spurts);
             let message = Message {
                 bytes: u32::from(self.settings.ip_bytes() - HEADERS),
                 tag,
@@ -260,13 +263,11 @@ impl Application for Calls {
     fn datagram(&mut self, host: &mut Host<'_>, datagram: Datagram) {
         let now = host.now();
         let delay = now.since(join(datagram.message.notes));
-        self.direction(&datagram).hear(datagram.message.tag, delay);
+        self.listener(&datagram).hear(datagram.message.tag, delay);
     }
 
     fn lost(&mut self, _host: &mut Host<'_>, datagram: Datagram, _loss: Lost) {
-        let direction = self.direction(&datagram);
-        direction.lost += 1;
-        direction.sequence.resolve(datagram.message.tag, false);
+        self.listener(&datagram).miss(datagram.message.tag);
     }
 
     fn tables(&self, _plan: &Plan) -> Vec<Table> {
@@ -280,52 +281,36 @@ impl Application for Calls {
             "call": U32 = |row| row.call,
             "direction": Text = |row| row.direction.to_owned(),
             "start_s": F64 = |row| row.start_s,
-            "sent_packets": U32 = |row| row.counts[0],
-            "received_packets": U32 = |row| row.counts[1],
-            "lost_packets": U32 = |row| row.counts[2],
-            "late_packets": U32 = |row| row.counts[3],
-            "delay_mean_ms": F64 = |row| row.delay_mean_ms,
-            "delay_max_ms": F64 = |row| row.delay_max_ms,
-            "jitter_mean_ms": F64 = |row| row.jitter_mean_ms,
-            "mouth_to_ear_ms": F64 = |row| row.passage.delay_ms,
-            "missing_percent": F64 = |row| row.passage.loss_percent,
-            "burst_ratio": F64 = |row| row.passage.burst_ratio,
-            "r": F64 = |row| row.r,
-            "mos": F64 = |row| row.mos,
+            "sent_packets": U32 = |row| row.heard.sent_packets,
+            "received_packets": U32 = |row| row.heard.received_packets,
+            "lost_packets": U32 = |row| row.heard.lost_packets,
+            "late_packets": U32 = |row| row.heard.late_packets,
+            "delay_mean_ms": F64 = |row| row.heard.delay_mean_ms,
+            "delay_max_ms": F64 = |row| row.heard.delay_max_ms,
+            "jitter_mean_ms": F64 = |row| row.heard.jitter_mean_ms,
+            "mouth_to_ear_ms": F64 = |row| row.heard.mouth_to_ear_ms,
+            "missing_percent": F64 = |row| row.heard.missing_percent,
+            "burst_ratio": F64 = |row| row.heard.burst_ratio,
+            "r": F64 = |row| row.heard.r,
+            "mos": F64 = |row| row.heard.mos,
         );
         vec![Table { name: "voip", columns }]
     }
 }
 
 impl Calls {
-    fn direction(&mut self, datagram: &Datagram) -> &mut Direction {
+    fn listener(&mut self, datagram: &Datagram) -> &mut Listener {
         let call = &mut self.calls[(datagram.socket - self.first_socket) as usize];
-        &mut call.directions[usize::from(datagram.goes_back)]
+        &mut call.directions[usize::from(datagram.goes_back)].listener
     }
 }
 
 impl Direction {
     fn new(random: Random, settings: &Voip) -> Self {
-        Self {
-            random,
-            spurts: 0,
-            left: Some(0),
-            first_of: Vec::new(),
-            sent: 0,
-            received: 0,
-            lost: 0,
-            late: 0,
-            sequence: Sequence::default(),
-            buffer: Buffer::new(settings.playout, settings.packet_time),
-            jitter: Jitter::default(),
-            jitter_total: 0.0,
-            delay_total: 0.0,
-            delay_max: Span::ZERO,
-            playout_total: 0.0,
-        }
+        Self { random, spurts: 0, left: Some(0), listener: Listener::new(settings) }
     }
 
-    /// Time from now, when a packet was sent or the call began, to the next packet.
+    /// Returns the time from now, when a packet was sent or the call began, to the next packet.
     fn wait(&mut self, settings: &Voip) -> Span {
         let mut pause = Span::ZERO;
         if self.left == Some(0) {
@@ -343,67 +328,142 @@ impl Direction {
         self.left = self.left.map(|left| left - 1);
         pause + settings.packet_time
     }
+}
 
-    /// A packet has come.
-    fn hear(&mut self, tag: u32, delay: Span) {
+impl Listener {
+    /// Creates the listener of a direction in which nothing has been sent.
+    #[must_use]
+    pub const fn new(settings: &Voip) -> Self {
+        Self {
+            first_of: Vec::new(),
+            sent: 0,
+            received: 0,
+            lost: 0,
+            late: 0,
+            sequence: Sequence::new(),
+            buffer: Buffer::new(settings.playout, settings.packet_time),
+            jitter: Jitter::new(),
+            jitter_total: 0.0,
+            delay_total: 0.0,
+            delay_max: Span::ZERO,
+            playout_total: 0.0,
+        }
+    }
+
+    /// Adds a packet that is sent in talk spurt `spurt`, counted from 1. Returns its number.
+    pub fn expect(&mut self, spurt: u32) -> u32 {
+        let number = self.sequence.send();
+        self.sent += 1;
+        if self.first_of.len() < spurt as usize {
+            self.first_of.push(number);
+        }
+        number
+    }
+
+    /// Takes a packet that has arrived `delay` after it was sent.
+    pub fn hear(&mut self, number: u32, delay: Span) {
         self.received += 1;
         self.delay_total += delay.as_secs_f64();
         self.delay_max = self.delay_max.max(delay);
         self.jitter.add(delay);
         self.jitter_total += self.jitter.seconds();
-        let spurt = self.first_of.partition_point(|&first| first <= tag) as u32;
+        let spurt = self.first_of.partition_point(|&first| first <= number) as u32;
         let heard = self.buffer.take(spurt, delay);
         match heard {
             Some(offset) => self.playout_total += offset.as_secs_f64(),
             None => self.late += 1,
         }
-        self.sequence.resolve(tag, heard.is_some());
+        self.sequence.resolve(number, heard.is_some());
     }
-}
 
-/// A row of the table `voip`. NaN where nothing came.
-#[derive(Debug)]
-struct Row {
-    call: u32,
-    direction: &'static str,
-    start_s: f64,
-    /// Sent, received, lost, late.
-    counts: [u32; 4],
-    delay_mean_ms: f64,
-    delay_max_ms: f64,
-    jitter_mean_ms: f64,
-    passage: Passage,
-    r: f64,
-    mos: f64,
-}
+    /// Notes that a packet is lost.
+    pub fn miss(&mut self, number: u32) {
+        self.lost += 1;
+        self.sequence.resolve(number, false);
+    }
 
-impl Row {
-    fn new(call: u32, side: usize, of: &Call, settings: &Voip) -> Self {
-        let it = &of.directions[side];
-        let received = f64::from(it.received);
-        let heard = f64::from(it.received - it.late);
+    /// Returns what has been heard so far.
+    #[must_use]
+    pub fn heard(&self, settings: &Voip) -> Heard {
+        let received = f64::from(self.received);
+        let heard = f64::from(self.received - self.late);
         let passage = Passage {
-            delay_ms: (it.playout_total / heard + settings.codec_delay().as_secs_f64()) * 1e3,
-            loss_percent: it.sequence.missing_percent(),
-            burst_ratio: it.sequence.burst_ratio(),
+            delay_ms: (self.playout_total / heard + settings.codec_delay().as_secs_f64()) * 1e3,
+            loss_percent: self.sequence.missing_percent(),
+            burst_ratio: self.sequence.burst_ratio(),
         };
-        // Nothing heard, but something sent in vain: as bad as it gets.
+        // Packets were sent but nothing was heard, which is the worst possible rating.
         let r = if heard == 0.0 && passage.loss_percent == 100.0 {
             0.0
         } else {
             rating(settings.codec.equipment(), passage)
         };
+        Heard {
+            sent_packets: self.sent,
+            received_packets: self.received,
+            lost_packets: self.lost,
+            late_packets: self.late,
+            delay_mean_ms: self.delay_total / received * 1e3,
+            delay_max_ms: if received > 0.0 {
+                self.delay_max.as_secs_f64() * 1e3
+            } else {
+                f64::NAN
+            },
+            jitter_mean_ms: self.jitter_total / received * 1e3,
+            mouth_to_ear_ms: passage.delay_ms,
+            missing_percent: passage.loss_percent,
+            burst_ratio: passage.burst_ratio,
+            r,
+            mos: if r.is_nan() { f64::NAN } else { mean_opinion_score(r) },
+        }
+    }
+}
+
+/// What is heard of a direction, with the names of the table `voip`; NaN if nothing arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Heard {
+    /// Packets sent.
+    pub sent_packets: u32,
+    /// Packets received, late ones among them.
+    pub received_packets: u32,
+    /// Packets lost in the network.
+    pub lost_packets: u32,
+    /// Packets received too late to be heard.
+    pub late_packets: u32,
+    /// The mean one-way delay in the network.
+    pub delay_mean_ms: f64,
+    /// The longest one-way delay in the network.
+    pub delay_max_ms: f64,
+    /// The mean interarrival jitter (RFC 3550, 6.4.1).
+    pub jitter_mean_ms: f64,
+    /// The mean delay of what was heard, from mouth to ear.
+    pub mouth_to_ear_ms: f64,
+    /// The share of packets lost or late, in percent.
+    pub missing_percent: f64,
+    /// The mean length of bursts of missing packets, over that of random losses.
+    pub burst_ratio: f64,
+    /// The transmission rating factor R (G.107).
+    pub r: f64,
+    /// The estimated mean opinion score (G.107, Annex B).
+    pub mos: f64,
+}
+
+/// A row of the table `voip`.
+#[derive(Debug)]
+struct Row {
+    call: u32,
+    direction: &'static str,
+    start_s: f64,
+    heard: Heard,
+}
+
+impl Row {
+    fn new(call: u32, side: usize, of: &Call, settings: &Voip) -> Self {
         Self {
             call,
             direction: ["there", "back"][side],
             start_s: of.start.as_secs_f64(),
-            counts: [it.sent, it.received, it.lost, it.late],
-            delay_mean_ms: it.delay_total / received * 1e3,
-            delay_max_ms: if received > 0.0 { it.delay_max.as_secs_f64() * 1e3 } else { f64::NAN },
-            jitter_mean_ms: it.jitter_total / received * 1e3,
-            passage,
-            r,
-            mos: if r.is_nan() { f64::NAN } else { mean_opinion_score(r) },
+            heard: of.directions[side].listener.heard(settings),
         }
     }
 }

@@ -1,14 +1,14 @@
-//! The playout buffer: when speech that has come is heard.
+//! The playout buffer: when speech that has arrived is heard.
 //!
-//! A packet is heard a constant time after it was sent, for all packets of a talk spurt; what comes
-//! later than that is not heard. Between spurts that time may change, because a pause may be longer
-//! or shorter unnoticed.
+//! Each packet of a talk spurt is heard a constant time after it was sent. A packet that arrives
+//! later than that is not heard. Between spurts this time may change, because nobody notices that a
+//! pause is longer or shorter.
 //!
-//! - *Fixed*: the first packet of a spurt that comes waits for a given time.
-//! - *Adaptive*: the mean delay and four times its variation, as TCP smooths them; algorithm 1 of
-//!   Ramjee, Kurose, Towsley and Schulzrinne, "Adaptive playout mechanisms for packetized audio
-//!   applications in wide-area networks", INFOCOM 1994. The paper gives no first values: the first
-//!   packet's delay, and a variation of a quarter of a packet's time.
+//! - *Fixed*: the first packet of a spurt to arrive waits for a given time.
+//! - *Adaptive*: the mean delay plus four times its variation, both smoothed as in TCP; algorithm 1
+//!   of Ramjee, Kurose, Towsley and Schulzrinne, "Adaptive playout mechanisms for packetized audio
+//!   applications in wide-area networks", INFOCOM 1994. The paper gives no initial values; here
+//!   they are the first packet's delay, and a quarter of a packet's time as the variation.
 
 use narrows_units::Span;
 
@@ -18,13 +18,13 @@ use super::Playout;
 pub(super) struct Buffer {
     playout: Playout,
     packet_time: Span,
-    /// Seconds, smoothed: delay and its variation; `None`: nothing came yet.
+    /// The smoothed delay and its variation in seconds; `None`: nothing has arrived yet.
     smoothed: Option<(f64, f64)>,
-    /// The spurt, and how long after their sending its packets are heard.
+    /// The current spurt, and how long after sending its packets are heard.
     now: Option<(u32, Span)>,
 }
 
-/// The weight of the past, as the paper has it.
+/// The weight of the past, from the paper.
 const PAST: f64 = 0.998_002;
 
 impl Buffer {
@@ -32,12 +32,12 @@ impl Buffer {
         Self { playout, packet_time, smoothed: None, now: None }
     }
 
-    /// A packet of talk spurt `spurt` came `delay` after it was sent. Gives how long after its
-    /// sending it is heard; `None`: it came too late.
+    /// Takes a packet of talk spurt `spurt` that arrived `delay` after it was sent. Returns how
+    /// long after sending it is heard, or `None` if it arrived too late.
     pub(super) fn take(&mut self, spurt: u32, delay: Span) -> Option<Span> {
         let smoothed = self.smooth(delay.as_secs_f64());
         let offset = match self.now {
-            // A spurt that is over is heard with its own offset no longer; neither is this packet.
+            // The offset of a finished spurt no longer applies, so this packet is not heard.
             Some((other, _)) if spurt < other => return None,
             Some((same, offset)) if same == spurt => offset,
             _ => match self.playout {
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(heard(&mut buffer, 0, 10), None);
     }
 
-    /// With the same delay for ever, the variation goes to zero as 0.998002^n.
+    /// With a constant delay, the variation falls to zero as 0.998002^n.
     #[test]
     fn an_adaptive_buffer_comes_down_to_a_constant_delay() {
         let mut buffer = Buffer::new(Playout::Adaptive, ms(20));

@@ -13,7 +13,7 @@ use crate::plan::{Framing, Path, Plan, Queue, Ring};
 use crate::shortcuts::Use;
 use crate::transport::tcp::{Flags, SackBlocks, Segment, Seq};
 
-/// A discipline that lets a packet go every 3 ms, and none sooner than `hold` after it came.
+/// A discipline that releases a packet every 3 ms, and none sooner than `hold` after its arrival.
 struct Paced {
     queue: Pfifo<Waiting>,
     hold: Span,
@@ -61,7 +61,7 @@ fn ms(ms: u64) -> Time {
     Time::ZERO + Span::from_ms(ms)
 }
 
-/// A link that takes 1 ms for 1000 bytes and delays by 10 ms; nobody asks the queue anything.
+/// Creates a link that takes 1 ms for 1000 bytes and has a delay of 10 ms. Nobody observes it.
 fn link(queue: impl Qdisc<Waiting> + Send + Sync + 'static, ring: Option<Ring>) -> Link {
     let plan = LinkPlan {
         name: "bottleneck".into(),
@@ -89,8 +89,8 @@ fn pfifo() -> Pfifo<Waiting> {
     Pfifo::new(PfifoConfig::default())
 }
 
-/// Runs a link to its end, with packets of some bytes that come at some milliseconds: the
-/// moments at which each arrives at the other end, and how many events it took.
+/// Runs a link to its end with packets that arrive at the given milliseconds and have the given
+/// bytes. Returns when each reaches the other end, and how many events it took.
 fn arrivals(link: &mut Link, packets: &[(u64, u16)]) -> (Vec<Time>, usize) {
     let mut released = Released::default();
     let mut due_at = None;
@@ -103,7 +103,7 @@ fn arrivals(link: &mut Link, packets: &[(u64, u16)]) -> (Vec<Time>, usize) {
             (Some(at), due) if due.is_none_or(|due| due > at) => {
                 let &(_, bytes) = packets.next().expect("it was there");
                 let packet = Packet::of_bytes(0, bytes);
-                // An earlier event takes the place of a later one.
+                // An earlier event replaces a later one.
                 due_at = link.arrive(at, packet, (0, 0), 0, &mut released).or(due);
             }
             (_, Some(due)) => {
@@ -138,13 +138,13 @@ fn a_shaper_is_asked_when_it_said() {
     let packets = [(0, 1000), (0, 1000), (0, 1000), (20, 1000)];
     let (times, events) = arrivals(&mut link(paced, None), &packets);
     assert_eq!(times, [11, 14, 17, 31].map(ms));
-    // Twice when the transmitter is free, twice when the shaper said.
+    // Twice when the transmitter is free, twice when the shaper said so.
     assert_eq!(events, 4);
 }
 
 #[test]
 fn a_packet_that_comes_may_go_before_what_a_shaper_said() {
-    /// Short packets first.
+    /// A discipline that sends short packets first.
     struct ShortFirst(Paced, Pfifo<Waiting>);
     impl Qdisc<Waiting> for ShortFirst {
         fn enqueue(
@@ -179,9 +179,9 @@ fn a_packet_that_comes_may_go_before_what_a_shaper_said() {
 }
 
 #[test]
-fn a_packet_that_is_out_of_the_queue_waits_for_room_in_a_ring_of_bytes() {
+fn a_ring_of_bytes_asks_a_discipline_when_there_is_room_for_the_longest_frame() {
     let ring = Some(Ring::Bytes(Bytes::new(2999)));
-    // A discipline that does not show what it will give.
+    // A discipline that does not show its next packet, on a link with an MTU of 1500.
     let mut link = link(codel::Codel::new(&codel::Config::default()), ring);
     let mut released = Released::default();
     let packet = Packet::of_bytes(0, 1000);
@@ -192,11 +192,13 @@ fn a_packet_that_is_out_of_the_queue_waits_for_room_in_a_ring_of_bytes() {
         let state = link.queue_state(at).expect("it is observed");
         (state.packets, state.bytes, link.observed().expect("it is observed").ring())
     };
-    // Two go to the ring, one waits before it, two in the queue.
     assert_eq!(waiting(&mut link, Time::ZERO), (3, 3000, (2, 2000)));
-    assert_eq!(link.scheduled().queue.backlog().packets, 2);
-    // One byte is transmitted: there is room for the third.
-    let at = Time::ZERO + Span::from_us(1);
+    // There is room for the third, but not for the longest.
+    let at = Time::ZERO + Span::from_us(500);
+    link.release(at, 0, &mut released);
+    assert_eq!(waiting(&mut link, at), (3, 3000, (2, 2000)));
+    // Now there is: 501 of the first packet's bytes have been transmitted.
+    let at = Time::ZERO + Span::from_us(501);
     link.release(at, 0, &mut released);
     assert_eq!(waiting(&mut link, at), (2, 2000, (3, 3000)));
     assert_eq!(released.gone.len(), 3);
@@ -221,7 +223,7 @@ fn dropped_packets_give_back_their_sack_blocks() {
         mtu: 1500,
         middlebox: None,
     };
-    // CoDel that drops at the first chance.
+    // CoDel that drops at the first opportunity.
     let codel = Queue::Codel(codel::Config {
         limit: 20,
         target: Span::from_us(1),

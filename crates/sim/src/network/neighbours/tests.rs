@@ -7,8 +7,9 @@ use crate::plan::{Framing, Link as LinkPlan, Path, Queue};
 use crate::shortcuts::Use;
 use crate::transport::tcp::Segment;
 
-/// Host, router, router, host: links 0 to 2 lead there, 3 to 5 back, a millisecond each. The routers
-/// resolve each other's addresses; `loss`: on the link back between them.
+/// Returns the plan of a host, two routers and a host: links 0 to 2 lead there, 3 to 5 back, a
+/// millisecond each. The routers resolve each other's addresses. `loss` is that of the link back
+/// between them.
 fn plan(loss: f64) -> Plan {
     let ends = [(0, 1), (1, 2), (2, 3), (3, 2), (2, 1), (1, 0)];
     let link = |(index, (from, to)): (usize, (usize, usize))| LinkPlan {
@@ -63,7 +64,7 @@ fn network(loss: f64) -> Network {
     network
 }
 
-/// Sends a packet there at each of these milliseconds; when packets came to the server, in whole
+/// Sends a packet at each of these milliseconds. Returns when packets reached the server, in whole
 /// milliseconds, and how the left router's entry changed, in milliseconds.
 fn run(
     network: &mut Network,
@@ -72,7 +73,7 @@ fn run(
 ) -> (Vec<u64>, Vec<(u64, &'static str)>) {
     let mut arrived = Vec::new();
     let until = Time::ZERO + Span::from_ms(until_ms);
-    // The sampling of a queue stands for a packet that is sent.
+    // Samples of a queue mark the times at which packets are sent.
     for &ms in sent_ms {
         network.agenda.schedule(Time::ZERO + Span::from_ms(ms), Event::QueueSample(0));
     }
@@ -105,8 +106,8 @@ fn run(
 #[test]
 fn the_first_packet_waits_for_a_broadcast_and_its_answer() {
     let (arrived, changes) = run(&mut network(0.0), &[0, 1, 50], 100);
-    // A millisecond to the router; the request and its answer take two; then two links. The second packet
-    // comes while the first waits.
+    // It takes a millisecond to the router, two for the request and its answer, and then two links.
+    // The second packet arrives while the first waits.
     assert_eq!(arrived, [5, 5, 53]);
     assert_eq!(changes, [(1, "incomplete"), (3, "reachable")]);
 }
@@ -119,7 +120,7 @@ fn an_entry_in_use_is_asked_for_again_half_a_minute_later_and_a_silent_one_goes_
     let states: Vec<_> = changes.iter().map(|&(_, state)| state).collect();
     assert_eq!(states[..5], ["incomplete", "reachable", "delay", "probe", "reachable"]);
     let [_, (confirmed, _), (delay, _), (probe, _), (again, _)] = changes[..5] else { panic!() };
-    // Half to one and a half of 30 s; 5 s; a round trip.
+    // Half to one and a half of 30 s; then 5 s; then a round trip.
     assert!((15_000..45_000).contains(&(delay - confirmed)), "{changes:?}");
     assert_eq!((probe - delay, again - probe), (5_000, 2));
 
@@ -142,7 +143,7 @@ fn a_probe_without_answer_fails_after_three_seconds_and_packets_pass_until_then(
     let (mut network, mut silent) = (network(0.0), network(1.0));
     let (_, changes) = run(&mut network, &[0], 1000);
     assert_eq!(changes.last(), Some(&(3, "reachable")));
-    // From now on the link back loses everything.
+    // From now on, the link back loses everything.
     std::mem::swap(&mut silent.links[4], &mut network.links[4]);
     let every_tenth: Vec<u64> = (10..600).map(|tenth| 100 * tenth).collect();
     let (arrived, changes) = run(&mut network, &every_tenth, 60_000);

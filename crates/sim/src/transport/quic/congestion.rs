@@ -1,7 +1,8 @@
 //! Congestion control in bytes: NewReno (RFC 9002, 7 and appendix B) and CUBIC (RFC 9438).
 //!
-//! TCP's own controls ([`tcp`](crate::tcp)) count segments as Linux does; these follow the RFCs. Differences:
-//! no pacing, and neither fast convergence's older maximum nor HyStart++ for CUBIC.
+//! TCP's own controls ([`tcp`](crate::tcp)) count segments as Linux does; these follow the RFCs.
+//! Differences: there is no pacing. CUBIC has neither fast convergence's older maximum nor
+//! HyStart++.
 
 use narrows_units::{Span, Time};
 
@@ -12,50 +13,58 @@ pub(super) struct Window {
     kind: Congestion,
     datagram: u64,
     pub(super) bytes: u64,
-    pub(super) in_flight: u64,
-    threshold: u64,
-    /// When the last reduction began; packets sent before do not bring another (RFC 9002, 7.3.2).
+    in_flight: u64,
+    /// Where slow start ends; `None`: nothing has been lost or marked yet.
+    threshold: Option<u64>,
+    /// When the last reduction began. Packets sent before then cause no other (RFC 9002, 7.3.2).
     recovery_since: Option<Time>,
     cubic: Cubic,
 }
 
-/// RFC 9438, in datagrams.
+/// The state of CUBIC (RFC 9438), in datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cubic {
     most: f64,
-    /// Seconds until the window is there again.
+    /// Seconds until the window is back at its old size.
     k: f64,
     epoch: Option<Time>,
-    /// What Reno would have.
+    /// The window that Reno would have.
     estimate: f64,
 }
 
-/// RFC 9438, 5.1.
+/// The constant C (RFC 9438, 5.1).
 const C: f64 = 0.4;
-/// RFC 9438, 4.6.
+/// The factor of a reduction (RFC 9438, 4.6).
 const BETA_CUBIC: f64 = 0.7;
 
 impl Window {
     pub(super) fn new(config: &Config) -> Self {
         let datagram = u64::from(config.payload);
-        // RFC 9002, 7.2, for ten.
-        let most = (2 * datagram).max(14_720);
-        let bytes = (datagram * u64::from(config.initial_window))
-            .min(if config.initial_window == 10 { most } else { u64::MAX });
+        let bytes = match config.initial_window {
+            Some(datagrams) => datagram * u64::from(datagrams),
+            // RFC 9002, 7.2.
+            None => (10 * datagram).min((2 * datagram).max(14_720)),
+        };
         Self {
             kind: config.congestion,
             datagram,
             bytes,
             in_flight: 0,
-            threshold: u64::MAX,
+            threshold: None,
             recovery_since: None,
             cubic: Cubic::default(),
         }
     }
 
-    /// Whether so many bytes more may be in flight.
+    /// Returns whether `bytes` more bytes may be in flight.
     pub(super) fn allows(&self, bytes: u64) -> bool {
         self.in_flight + bytes <= self.bytes
+    }
+
+    /// Notes that the path takes longer datagrams.
+    pub(super) fn lengthen_datagrams(&mut self, bytes: u64) {
+        self.datagram = bytes;
+        self.bytes = self.bytes.max(self.least());
     }
 
     fn least(&self) -> u64 {
@@ -66,7 +75,13 @@ impl Window {
         self.recovery_since.is_some_and(|since| sent_at <= since)
     }
 
-    /// A packet was acknowledged, and is no longer in flight. `limited`: the window held the end back.
+    /// Notes that a packet was sent that counts towards the window.
+    pub(super) fn note_sent(&mut self, bytes: u64) {
+        self.in_flight += bytes;
+    }
+
+    /// Notes that a packet was acknowledged and is no longer in flight. `limited`: the window held
+    /// the end back.
     pub(super) fn note_acked(
         &mut self,
         now: Time,
@@ -75,11 +90,11 @@ impl Window {
         rtt: Span,
     ) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        // 7.8: what was not used says nothing.
+        // 7.8: a window that was not used tells nothing.
         if !limited || self.is_in_recovery(sent_at) {
             return;
         }
-        if self.bytes < self.threshold {
+        if self.threshold.is_none_or(|threshold| self.bytes < threshold) {
             self.bytes += bytes;
             return;
         }
@@ -89,7 +104,7 @@ impl Window {
         }
     }
 
-    /// RFC 9438, 4.2 to 4.5.
+    /// Grows the window as in RFC 9438, 4.2 to 4.5.
     fn grow_cubic(&mut self, now: Time, bytes: u64, rtt: Span) {
         let datagram = self.datagram as f64;
         let window = self.bytes as f64 / datagram;
@@ -119,12 +134,12 @@ impl Window {
         self.bytes = ((grown * datagram) as u64).max(self.bytes);
     }
 
-    /// A packet is no longer in flight: it is lost, or its keys are gone.
+    /// Notes that a packet is no longer in flight because it was lost or its keys are gone.
     pub(super) fn forget(&mut self, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 
-    /// A packet sent then was lost or marked (RFC 9002, 7.3.2).
+    /// Reduces the window because a packet sent at `sent_at` was lost or marked (RFC 9002, 7.3.2).
     pub(super) fn reduce(&mut self, now: Time, sent_at: Time) {
         if self.is_in_recovery(sent_at) {
             return;
@@ -135,15 +150,15 @@ impl Window {
             Congestion::Cubic => BETA_CUBIC,
         };
         let window = self.bytes as f64 / self.datagram as f64;
-        // RFC 9438, 4.7: others get room faster where the window did not come as far as before.
+        // RFC 9438, 4.7: leave room to others sooner if the window did not come as far as before.
         let converged =
             if window < self.cubic.most { window * (1.0 + BETA_CUBIC) / 2.0 } else { window };
         self.cubic = Cubic { most: converged, ..Cubic::default() };
         self.bytes = ((self.bytes as f64 * factor) as u64).max(self.least());
-        self.threshold = self.bytes;
+        self.threshold = Some(self.bytes);
     }
 
-    /// RFC 9002, 7.6.2: nothing came through for long.
+    /// Handles persistent congestion: nothing got through for long (RFC 9002, 7.6.2).
     pub(super) fn collapse(&mut self) {
         self.bytes = self.least();
         self.recovery_since = None;
@@ -161,16 +176,21 @@ mod tests {
         Time::ZERO + Span::from_ms(ms)
     }
 
-    /// RFC 9002, 7.2: ten datagrams, at most 14720 bytes but two datagrams in any case.
+    /// RFC 9002, 7.2: ten datagrams, at most 14720 bytes, but two datagrams in any case.
     #[test]
     fn the_first_window_is_the_rfcs() {
         for (payload, bytes) in [(1200, 12_000), (1472, 14_720), (9000, 18_000)] {
             let window = Window::new(&Config { payload, ..Config::RECOMMENDED });
             assert_eq!(window.bytes, bytes);
         }
+        for datagrams in [9, 10, 11] {
+            let config =
+                Config { payload: 9000, initial_window: Some(datagrams), ..Config::RECOMMENDED };
+            assert_eq!(Window::new(&config).bytes, u64::from(datagrams) * 9000);
+        }
     }
 
-    /// RFC 9002, 7.3.1 to 7.3.3: doubles, halves once for each round trip, then grows by a datagram.
+    /// RFC 9002, 7.3.1 to 7.3.3: doubles, halves once in a round trip, then grows by a datagram.
     #[test]
     fn new_reno_halves_and_grows_by_a_datagram() {
         let mut window = Window::new(&Config::RECOMMENDED);
@@ -189,11 +209,14 @@ mod tests {
         assert_eq!(window.bytes, 2400);
     }
 
-    /// RFC 9438, 4.2: the window of before is there again after K seconds.
+    /// RFC 9438, 4.2: the window is back at its old size after K seconds.
     #[test]
     fn cubic_comes_back_after_k_seconds() {
-        let config =
-            Config { congestion: Congestion::Cubic, initial_window: 100, ..Config::RECOMMENDED };
+        let config = Config {
+            congestion: Congestion::Cubic,
+            initial_window: Some(100),
+            ..Config::RECOMMENDED
+        };
         let mut window = Window::new(&config);
         window.reduce(at(0), at(0));
         assert_eq!(window.bytes, 84_000);

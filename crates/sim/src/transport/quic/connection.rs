@@ -1,7 +1,8 @@
-//! A QUIC connection in the network: both ends, the messages on their streams, and datagrams on their way.
+//! A QUIC connection in the network: both ends, the messages on their streams, and datagrams under
+//! way.
 //!
-//! A query has a stream of its own, and its reply comes on the same (RFC 9250, 4.2), so that none waits for
-//! another one's bytes.
+//! Each query has a stream of its own, on which its reply returns (RFC 9250, 4.2), so none waits
+//! for the bytes of another.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,48 +27,48 @@ pub(crate) struct Connection {
     pub(crate) sides: [Side; 2],
     /// When the pending timer event of each end is due.
     armed: [MaybeTime; 2],
-    /// Datagrams that an end has sent and that have neither come nor been lost, by number.
+    /// The datagrams that each end has sent and that have neither arrived nor been lost, by number.
     on_way: [VecDeque<(u32, Datagram)>; 2],
     numbers: u32,
-    /// What an end will have when a stream has come whole.
+    /// The messages that each end will have once their streams are complete.
     unread: [BTreeMap<u64, Message>; 2],
-    /// Queries that the server has not yet answered: tag and stream.
+    /// Queries that the server has not answered yet: tag and stream.
     asked: Vec<(u32, u64)>,
-    /// Streams that each end has opened.
+    /// The number of streams that each end has opened.
     opened: [u64; 2],
     told_tickets: bool,
-    /// Both ends have done with it.
+    /// Whether both ends have finished with it.
     pub(crate) ending: bool,
 }
 
-/// What an end's application knows.
+/// What the application at an end knows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Side {
-    /// It may be told of the connection: it opened it, or accepted it.
+    /// Whether it may be told of the connection: it opened or accepted it.
     pub(crate) attached: bool,
-    /// It waits to be accepted.
+    /// Whether it waits to be accepted.
     pub(crate) queued: bool,
     told_open: bool,
     told_peer_closed: bool,
     pub(crate) over: bool,
-    /// IP packets that it has sent, and their bytes.
+    /// The IP packets that it has sent, and their bytes.
     pub(crate) packets: u32,
     pub(crate) ip_bytes: u64,
 }
 
-/// Something that an application is to be told.
+/// A notice to an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum News {
     Opened,
-    /// The client has tickets, so many.
-    Tickets(u32),
-    /// A whole message, and when its first byte had come.
+    /// The client has tickets: the set of its sessions that they join, and their number.
+    Tickets(u32, u32),
+    /// A whole message has arrived; the time is that of its first byte.
     Received(Message, Time),
     Closed(Closed),
 }
 
 impl Connection {
-    /// `configs`: of the client and of the server.
+    /// Creates a connection. `configs` are the client's and the server's.
     pub(crate) fn new(now: Time, label: Label, configs: [Config; 2], tls: Tls) -> Self {
         let [client, server] = configs;
         let parameters = configs.map(|config| u64::from(config.parameters));
@@ -95,23 +96,29 @@ impl Connection {
         self.label.generation
     }
 
-    /// The client's first message leaves with its hello.
+    /// Returns whether the client's first message is sent with its hello.
     pub(crate) fn takes_early_data(&self) -> bool {
         self.tls.takes_early_data()
     }
 
-    /// The server's end has heard of the connection.
+    /// Returns the round trips before a message could be sent. `early`: it was written before the
+    /// connection was open.
+    pub(crate) fn handshake_round_trips(&self, early: bool) -> u8 {
+        if early { 0 } else { 1 + u8::from(self.ends[0].waits()) }
+    }
+
+    /// Returns whether the server's end has heard of the connection.
     pub(crate) fn has_arrived(&self) -> bool {
         self.ends[1].is_open()
     }
 
-    /// An end's application writes a message.
+    /// Writes a message from an end's application.
     pub(crate) fn write(&mut self, side: usize, message: Message) {
         let place = self.asked.iter().position(|&(tag, _)| side == 1 && tag == message.tag);
         let stream = match place {
             Some(place) => self.asked.swap_remove(place).1,
             None => {
-                // RFC 9000, 2.1: the lowest bit says who opened it.
+                // RFC 9000, 2.1: the lowest bit tells who opened the stream.
                 let stream = 4 * self.opened[side] + side as u64;
                 self.opened[side] += 1;
                 stream
@@ -121,17 +128,17 @@ impl Connection {
         self.unread[1 - side].insert(stream, message);
     }
 
-    /// An end's application writes nothing more.
+    /// Notes that an end's application writes nothing more.
     pub(crate) fn close(&mut self, side: usize) {
         self.ends[side].close();
     }
 
-    /// An end's application is done with it.
+    /// Notes that an end's application has finished with the connection.
     pub(crate) fn abort(&mut self, side: usize) {
         self.ends[side].abort();
     }
 
-    /// A packet has come to its host.
+    /// Handles a packet that has reached its host.
     pub(crate) fn handle_packet(&mut self, now: Time, packet: &Packet) {
         let from = usize::from(packet.goes_back());
         if let Some(datagram) = self.take_off(packet) {
@@ -140,7 +147,7 @@ impl Connection {
         }
     }
 
-    /// A packet goes no further: gives what was in it.
+    /// Removes a packet that goes no further, and returns its datagram.
     pub(crate) fn take_off(&mut self, packet: &Packet) -> Option<Datagram> {
         let on_way = &mut self.on_way[usize::from(packet.goes_back())];
         let number = packet.message().tag;
@@ -148,7 +155,7 @@ impl Connection {
         on_way.remove(place).map(|(_, datagram)| datagram)
     }
 
-    /// The timer of an end (`way`: the one on which it sends).
+    /// Handles the timer of the end that sends on `way`.
     pub(crate) fn handle_timer(&mut self, now: Time, way: u32) {
         let side = way as usize % 2;
         if !self.armed[side].is(now) {
@@ -160,7 +167,7 @@ impl Connection {
         }
     }
 
-    /// Sends what an end has to send (`way`: the one on which it sends).
+    /// Sends what the end that sends on `way` has to send.
     pub(crate) fn flush(&mut self, now: Time, way: u32, network: &mut Network) {
         let side = way as usize % 2;
         let stamp = self.label.on_way(way);
@@ -178,17 +185,17 @@ impl Connection {
             let due = due.max(now);
             if self.armed[side].is_after(due) {
                 self.armed[side] = due.into();
-                network.agenda.schedule(due, Event::TcpTimer(way));
+                network.agenda.schedule(due, Event::Timer(way));
             }
         }
     }
 
-    /// The next thing that an end's application does not know yet.
+    /// Returns the next thing that an end's application does not know yet.
     pub(crate) fn next_news(&mut self, side: usize) -> Option<News> {
         let (this, end) = (&mut self.sides[side], &mut self.ends[side]);
         if side == 0 && !self.told_tickets && end.has_tickets() {
             self.told_tickets = true;
-            return Some(News::Tickets(self.tls.tickets()));
+            return Some(News::Tickets(self.tls.jar, self.tls.tickets()));
         }
         if !this.attached || this.over {
             return None;
@@ -222,8 +229,11 @@ impl Connection {
         }
     }
 
-    /// Whether both ends have done with it.
+    /// Returns whether both ends have finished with it. Packets from the client may still reach a
+    /// server that has not heard of the connection.
     pub(crate) fn is_over(&self) -> bool {
-        self.sides.iter().all(|side| side.over || !(side.attached || side.queued))
+        let [client, server] = &self.sides;
+        let server_is = server.attached || server.queued;
+        client.over && (server.over || (!server_is && self.on_way[0].is_empty()))
     }
 }

@@ -10,15 +10,15 @@
 //!   1-RTT: queries                      <-----------    1-RTT: done, tickets, replies
 //! ```
 //!
-//! Sources: RFC 9000 (packets, frames, streams, the amplification limit, time-outs), RFC 9001 (which keys
-//! an end has when), RFC 9002 (round trips, losses, probes, NewReno), RFC 9438 (CUBIC), RFC 9250 (a stream
-//! for each query).
+//! Sources: RFC 9000 (packets, frames, streams, the amplification limit, time-outs), RFC 9001
+//! (which keys an end has when), RFC 9002 (round trips, losses, probes, NewReno), RFC 9438 (CUBIC),
+//! RFC 9250 (a stream for each query), RFC 8899 (the search for longer datagrams).
 //!
-//! Differences: nothing is encrypted, so nothing fails, and a packet is a list of frames with the length
-//! that it would have. What an end cannot read yet it drops, where programs keep some. There is no Retry, no
-//! address token, no version negotiation, no migration, no update of keys, no search for a longer path MTU, and no
-//! flow control: the windows of both ends are wide, and so are their limits of streams. A closed end answers what
-//! still comes, until the other end is over, too.
+//! Differences: nothing is encrypted, so nothing fails, and a packet is a list of frames with the
+//! length that it would have. An end drops what it cannot read yet; some programs keep part of it.
+//! There is no Retry, no address token, no version negotiation, no migration, no key update, and no
+//! flow control: the windows and the stream limits of both ends are wide. A closed end answers what
+//! still arrives until the other end has ended too.
 
 mod config;
 mod congestion;
@@ -28,6 +28,7 @@ mod frames;
 #[cfg(test)]
 #[path = "../../../tests/quic_oracle/mod.rs"]
 mod oracle;
+mod path_mtu;
 mod ranges;
 mod recovery;
 mod space;

@@ -1,11 +1,11 @@
-//! Sets of numbers as ranges: packets that have come, and bytes of streams.
+//! Sets of numbers as ranges: packets that have arrived, and bytes of streams.
 
-/// Ranges in ascending order, each from its first number to the one behind its last; none touch.
+/// Ranges in ascending order, each from its first number to the one after its last. None touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
-    /// Adds a range; true if something in it is new.
+    /// Adds a range. Returns true if any part of it is new.
     pub(super) fn insert(&mut self, start: u64, end: u64) -> bool {
         if start >= end {
             return false;
@@ -27,7 +27,7 @@ impl Ranges {
         true
     }
 
-    /// Takes a range out.
+    /// Removes a range.
     pub(super) fn remove(&mut self, start: u64, end: u64) {
         let old = std::mem::take(&mut self.0);
         for (from, to) in old {
@@ -45,7 +45,7 @@ impl Ranges {
         self.0.get(after).is_some_and(|&(start, _)| start <= number)
     }
 
-    /// Whether all numbers below this one are there.
+    /// Returns whether the set contains all numbers below `end`.
     pub(super) fn covers(&self, end: u64) -> bool {
         end == 0 || self.0.first().is_some_and(|&(start, to)| start == 0 && to >= end)
     }
@@ -54,12 +54,17 @@ impl Ranges {
         self.0.is_empty()
     }
 
-    /// The ranges, the one with the largest numbers first.
+    /// Returns whether numbers are missing between others.
+    pub(super) fn has_gaps(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// Returns the ranges, the largest numbers first.
     pub(super) fn descending(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().rev().copied()
     }
 
-    /// So many ranges at most, those with the largest numbers.
+    /// Returns at most `most` ranges, those with the largest numbers.
     pub(super) fn newest(&self, most: usize) -> Self {
         Self(self.0[self.0.len().saturating_sub(most)..].to_vec())
     }

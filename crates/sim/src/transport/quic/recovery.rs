@@ -4,14 +4,14 @@ use narrows_units::{Span, Time};
 
 use super::space::{Sent, Space};
 
-/// 6.1.1.
+/// The packet threshold (6.1.1).
 const PACKET_THRESHOLD: u64 = 3;
-/// 6.1.2.
+/// The granularity of timers (6.1.2).
 const GRANULARITY: Span = Span::from_ms(1);
-/// 6.2.2.
+/// The round trip before the first sample (6.2.2).
 const FIRST_RTT: Span = Span::from_ms(333);
 
-/// The round trip as far as it is known (5).
+/// The estimate of the round trip (5).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoundTrip {
     latest: Span,
@@ -32,7 +32,7 @@ impl RoundTrip {
         }
     }
 
-    /// 5.3; `delay`: what the peer says that it waited.
+    /// Takes a sample (5.3). `delay` is how long the peer says it waited.
     pub(super) fn note(&mut self, now: Time, latest: Span, delay: Span) {
         self.latest = latest;
         let Some(least) = self.least else {
@@ -48,42 +48,54 @@ impl RoundTrip {
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
     }
 
-    /// 6.2.1, without the peer's delay.
+    #[cfg(test)]
+    pub(super) fn least(&self) -> Option<Span> {
+        self.least
+    }
+
+    /// Forgets the minimum (5.2): after persistent congestion, the path may be a different one.
+    pub(super) fn forget_least(&mut self) {
+        self.least = self.least.map(|_| self.latest);
+    }
+
+    /// Returns the probe time-out without the peer's delay (6.2.1).
     pub(super) fn probe_timeout(&self) -> Span {
         self.smoothed + (self.variation * 4).max(GRANULARITY)
     }
 
-    /// 6.1.2.
+    /// Returns the time after which a packet counts as lost (6.1.2).
     fn loss_delay(&self) -> Span {
         (self.latest.max(self.smoothed) * 9 / 8).max(GRANULARITY)
     }
 }
 
-/// Takes the packets out that count as lost by now, and says when the next one will.
+/// Removes and returns the packets that count as lost by now. Notes when the next one will.
 pub(super) fn detect_lost(space: &mut Space, now: Time, rtt: &RoundTrip) -> Vec<Sent> {
     space.loss_at = None;
     let Some(largest) = space.largest_acked else { return Vec::new() };
     let delay = rtt.loss_delay();
     let mut lost = Vec::new();
     let mut next: Option<Time> = None;
-    space.sent.retain(|sent| {
-        if sent.number > largest {
-            return true;
-        }
+    // Later packets are still under way and need no check.
+    let mut left = space.sent.partition_point(|sent| sent.number <= largest);
+    let mut place = 0;
+    while place < left {
+        let sent = &space.sent[place];
         let due = sent.at + delay;
         if due <= now || largest >= sent.number + PACKET_THRESHOLD {
-            lost.push(sent.clone());
-            return false;
+            lost.extend(space.sent.remove(place));
+            left -= 1;
+        } else {
+            next = Some(next.map_or(due, |next| next.min(due)));
+            place += 1;
         }
-        next = Some(next.map_or(due, |next| next.min(due)));
-        true
-    });
+    }
     space.loss_at = next;
     lost
 }
 
-/// Whether nothing came through for long (7.6): packets one after the other were lost, over more than
-/// `duration`.
+/// Returns whether congestion is persistent (7.6): consecutive packets over more than `duration`
+/// were all lost.
 pub(super) fn is_persistent(lost: &[Sent], duration: Span, rtt: &RoundTrip) -> bool {
     let Some(since) = rtt.first_sample_at else { return false };
     let mut first: Option<(u64, Time)> = None;
@@ -92,7 +104,7 @@ pub(super) fn is_persistent(lost: &[Sent], duration: Span, rtt: &RoundTrip) -> b
         let begins = match first {
             Some(begins) if sent.number == last + 1 => begins,
             _ if sent.eliciting => (sent.number, sent.at),
-            // 7.6.2: both ends of the time ask for an acknowledgement.
+            // 7.6.2: the packets at both ends of the period must be ack-eliciting.
             _ => continue,
         };
         (first, last) = (Some(begins), sent.number);
@@ -124,7 +136,8 @@ mod tests {
         Space { sent: times.iter().enumerate().map(sent).collect(), ..Space::default() }
     }
 
-    /// 5.3: the first sample is the round trip, half of it its variation; then 7/8 and 3/4 of what was.
+    /// 5.3: the first sample is the round trip, and half of it the variation. Later, the old values
+    /// keep weights of 7/8 and 3/4.
     #[test]
     fn round_trips_are_smoothed() {
         let mut rtt = RoundTrip::new();
@@ -136,7 +149,25 @@ mod tests {
         assert_eq!(rtt.variation, Span::from_us(42_500));
     }
 
-    /// 6.1.1: three packets behind the largest that was acknowledged.
+    /// 5.2 and 5.3: the peer's delay counts only as far as the round trip stays above the minimum.
+    /// After persistent congestion the minimum is the latest sample.
+    #[test]
+    fn the_least_round_trip_can_be_forgotten() {
+        let adjusted = |forgets: bool| {
+            let mut rtt = RoundTrip::new();
+            rtt.note(at(0), Span::from_ms(100), Span::ZERO);
+            rtt.note(at(0), Span::from_ms(180), Span::ZERO);
+            if forgets {
+                rtt.forget_least();
+            }
+            rtt.note(at(0), Span::from_ms(190), Span::from_ms(50));
+            rtt.smoothed
+        };
+        assert_eq!(adjusted(false), Span::from_us((110_000 * 7 + 140_000) / 8));
+        assert_eq!(adjusted(true), Span::from_us((110_000 * 7 + 190_000) / 8));
+    }
+
+    /// 6.1.1: a packet is lost if it is three packets behind the largest acknowledged one.
     #[test]
     fn three_packets_later_is_a_loss() {
         let mut rtt = RoundTrip::new();
@@ -150,8 +181,8 @@ mod tests {
         assert_eq!(detect_lost(&mut space, at(114), &rtt).len(), 1);
     }
 
-    /// 7.6.3: the RFC's example. With a round trip of a second, variation zero and no delay, packets 2 to 8
-    /// are lost, over more than three probe time-outs.
+    /// 7.6.3, the RFC's example: with a round trip of a second, no variation and no delay, packets
+    /// 2 to 8 are lost, over more than three probe time-outs.
     #[test]
     fn the_example_of_persistent_congestion() {
         let mut rtt = RoundTrip::new();
@@ -161,7 +192,7 @@ mod tests {
         assert!(is_persistent(&lost, Span::from_ms(6_001), &rtt));
         assert!(!is_persistent(&lost, Span::from_ms(7_000), &rtt));
         assert!(!is_persistent(&lost[..3], Span::from_ms(6_001), &rtt));
-        // 7.6.2: a first packet that asks for no acknowledgement does not begin the time.
+        // 7.6.2: a first packet that is not ack-eliciting does not start the period.
         let mut lost = lost;
         lost[0].eliciting = false;
         assert!(!is_persistent(&lost, Span::from_ms(6_001), &rtt));

@@ -1,4 +1,5 @@
-//! A packet number space (RFC 9000, 12.3): what was sent and not yet acknowledged, and what came.
+//! A packet number space (RFC 9000, 12.3): what was sent and is not yet acknowledged, and what
+//! arrived.
 
 use std::collections::VecDeque;
 
@@ -15,47 +16,49 @@ pub(super) struct Space {
     /// Packets that are neither acknowledged nor lost, in order.
     pub(super) sent: VecDeque<Sent>,
     pub(super) largest_acked: Option<u64>,
-    /// When the last packet left that asks for an acknowledgement.
+    /// When the last ack-eliciting packet was sent.
     pub(super) last_eliciting_at: Option<Time>,
     /// When the next packet counts as lost (RFC 9002, 6.1.2).
     pub(super) loss_at: Option<Time>,
-    /// Packets to be sent whatever the congestion window says (RFC 9002, 6.2.4).
+    /// The number of packets to be sent whatever the congestion window allows (RFC 9002, 6.2.4).
     pub(super) probes: u8,
-    /// Packets that have come.
+    /// The packet number below which probes have repeated everything.
+    pub(super) repeated: u64,
+    /// The packets that have arrived.
     pub(super) received: Ranges,
     pub(super) largest_at: Time,
-    /// Those that ask for an acknowledgement and have none.
+    /// The number of ack-eliciting packets among them that are not yet acknowledged.
     pub(super) unacknowledged: u8,
-    /// When they are to have it.
+    /// When these have to be acknowledged.
     pub(super) ack_at: Option<Time>,
-    /// Packets that came with a mark.
+    /// The number of packets that arrived with a mark.
     pub(super) marked: u64,
-    /// The same at the peer, as far as it has said.
+    /// The same number at the peer, as far as it has told.
     pub(super) marked_there: u64,
     pub(super) crypto: Sending,
     pub(super) crypto_received: Receiving,
-    /// Its keys are gone (RFC 9001, 4.9).
+    /// Whether its keys are gone (RFC 9001, 4.9).
     pub(super) is_over: bool,
 }
 
-/// A packet on its way.
+/// A packet under way.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub(super) number: u64,
     pub(super) at: Time,
     pub(super) bytes: u32,
     pub(super) eliciting: bool,
-    /// It counts for the congestion window: it asks for an acknowledgement, or has padding.
+    /// Whether it counts towards the congestion window: it is ack-eliciting or has padding.
     pub(super) in_flight: bool,
     pub(super) frames: Vec<Frame>,
 }
 
-/// What an acknowledgement tells of at most (RFC 9000, 13.2.3).
+/// The most ranges in an acknowledgement (RFC 9000, 13.2.3).
 const MOST_RANGES: usize = 64;
 
 impl Space {
-    /// Takes note of a packet that has come (RFC 9000, 13.2): `every`: how many are acknowledged
-    /// together, and when at the latest.
+    /// Notes a packet that has arrived (RFC 9000, 13.2). `every`: how many packets are acknowledged
+    /// together, and after which time at the latest.
     pub(super) fn note_received(
         &mut self,
         now: Time,
@@ -74,7 +77,7 @@ impl Space {
             return;
         }
         self.unacknowledged = self.unacknowledged.saturating_add(1);
-        // 13.2.1: at once where packets are missing, or marked.
+        // 13.2.1: at once if packets are missing or marked.
         let due = if self.unacknowledged >= every.0 || number != expected || marked {
             now
         } else {
@@ -83,7 +86,8 @@ impl Space {
         self.ack_at = Some(self.ack_at.map_or(due, |at| at.min(due)));
     }
 
-    /// The acknowledgement of all that has come. `counts`: of marks, too.
+    /// Returns the acknowledgement of everything that has arrived. `counts`: whether it also counts
+    /// marks.
     pub(super) fn acknowledgement(&self, now: Time, counts: bool) -> Option<Frame> {
         (!self.received.is_empty()).then(|| {
             Frame::Ack(Ack {
@@ -92,6 +96,22 @@ impl Space {
                 marked: counts.then_some(self.marked),
             })
         })
+    }
+
+    /// Removes and returns the packets that an acknowledgement covers, in order. The cost depends
+    /// only on their number, not on how many others are under way.
+    pub(super) fn take_acked(&mut self, received: &Ranges) -> Vec<Sent> {
+        let mut acked = Vec::new();
+        for (start, end) in received.descending() {
+            let from = self.sent.partition_point(|sent| sent.number < start);
+            let to = self.sent.partition_point(|sent| sent.number < end);
+            acked.extend(self.sent.drain(from..to).rev());
+            if from == 0 {
+                break;
+            }
+        }
+        acked.reverse();
+        acked
     }
 
     pub(super) fn note_acknowledged(&mut self) {

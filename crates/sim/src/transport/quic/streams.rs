@@ -1,20 +1,20 @@
-//! Bytes in order: what an end sends on a stream, and what has come on one (RFC 9000, 2.2).
+//! Bytes in order: what an end sends on a stream, and what it has received on one (RFC 9000, 2.2).
 
 use super::ranges::Ranges;
 
-/// What is sent, each byte until it is acknowledged.
+/// The bytes that an end sends, each kept until it is acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sending {
-    /// Bytes written.
+    /// The number of bytes written.
     pub(super) written: u64,
-    /// What is to be sent, for the first time or again.
+    /// The bytes to be sent, for the first time or again.
     unsent: Ranges,
     acked: Ranges,
-    /// Nothing follows what was written.
+    /// Whether the stream ends after what was written.
     pub(super) ends: bool,
 }
 
-/// What has come.
+/// The bytes that have arrived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Receiving {
     received: Ranges,
@@ -32,7 +32,7 @@ impl Sending {
         !self.unsent.is_empty()
     }
 
-    /// Where the next bytes to send begin, and how many there are in a row.
+    /// Returns where the next bytes to send begin, and how many there are in a row.
     pub(super) fn next(&self) -> Option<(u64, u64)> {
         self.unsent.first().map(|(start, end)| (start, end - start))
     }
@@ -46,7 +46,7 @@ impl Sending {
         self.unsent.remove(offset, offset + bytes);
     }
 
-    /// What was sent there has to be sent again, as far as it is not acknowledged.
+    /// Marks bytes for retransmission, as far as they are not acknowledged.
     pub(super) fn send_again(&mut self, offset: u64, bytes: u64) {
         self.unsent.insert(offset, offset + bytes);
         for (start, end) in self.acked.descending() {
@@ -54,14 +54,14 @@ impl Sending {
         }
     }
 
-    /// Whether the peer has all.
+    /// Returns whether the peer has everything.
     pub(super) fn is_done(&self) -> bool {
         self.ends && self.acked.covers(self.written)
     }
 }
 
 impl Receiving {
-    /// Takes bytes; true if some are new.
+    /// Takes bytes. Returns true if some are new.
     pub(super) fn take(&mut self, offset: u64, bytes: u64) -> bool {
         self.received.insert(offset, offset + bytes)
     }

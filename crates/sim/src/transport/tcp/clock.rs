@@ -1,21 +1,21 @@
-//! The clocks of an endpoint: microseconds for round trips, jiffies for timers, milliseconds in
-//! the timestamps option.
+//! The clocks of an endpoint: microseconds for round trips, jiffies for timers, milliseconds in the
+//! timestamps option.
 //!
-//! Source: Linux 6.1 kernel/time/timer.c (`calc_wheel_index`), include/net/tcp.h.
-//! Differences: one clock for all hosts, with jiffy 0 at the start of the run.
+//! Source: Linux 6.1 kernel/time/timer.c (`calc_wheel_index`), include/net/tcp.h. Differences: all
+//! hosts share one clock, with jiffy 0 at the start of the run.
 
 use narrows_units::{Span, Time};
 
 use super::{Config, Reduction};
 
-/// What every step of the state machine needs to know.
+/// The settings and the time, which every step of the state machine needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) config: &'a Config,
     pub(crate) now: Time,
     /// `tcp_mstamp`: microseconds since the start, modulo 2^32; compare differences only.
     pub(crate) us: u32,
-    /// Microseconds in a jiffy.
+    /// Microseconds per jiffy.
     tick_us: u32,
 }
 
@@ -25,48 +25,48 @@ impl<'a> Context<'a> {
         Self::with_tick(config, tick_us(config), now)
     }
 
-    /// [`new`](Self::new), where [`tick_us`] is known.
+    /// Does the same as [`new`](Self::new) if [`tick_us`] is known.
     #[inline]
     pub(crate) fn with_tick(config: &'a Config, tick_us: u32, now: Time) -> Self {
         Self { config, now, us: (now.as_ps() / PS_PER_US) as u32, tick_us }
     }
 
-    /// The context of a moment that has gone by, of which only the microseconds are known.
+    /// Returns the context of a past moment, of which only the microseconds are known.
     pub(crate) fn of_past(config: &'a Config, us: u32) -> Self {
         Self { us, ..Self::new(config, Time::ZERO) }
     }
 
-    /// Microseconds in a jiffy.
+    /// Returns the microseconds per jiffy.
     #[inline]
     pub(crate) fn tick_us(&self) -> u32 {
         self.tick_us
     }
 
-    /// The current jiffy.
+    /// Returns the current jiffy.
     #[inline]
     pub(crate) fn jiffies(&self) -> u32 {
         ((self.now.as_ps() / PS_PER_US) / u64::from(self.tick_us())) as u32
     }
 
-    /// `usecs_to_jiffies`: rounded up.
+    /// Converts microseconds to jiffies, rounded up (`usecs_to_jiffies`).
     #[inline]
     pub(crate) fn jiffies_in(&self, us: u32) -> u32 {
         us.div_ceil(self.tick_us())
     }
 
-    /// A span in jiffies, rounded up.
+    /// Converts a span to jiffies, rounded up.
     #[inline]
     pub(crate) fn span_to_jiffies(&self, span: Span) -> u32 {
         self.jiffies_in(u32::try_from(span.as_us()).unwrap_or(u32::MAX - MAX_TICK_US))
     }
 
-    /// `jiffies_to_usecs`.
+    /// Converts jiffies to microseconds (`jiffies_to_usecs`).
     #[inline]
     pub(crate) fn us_in(&self, jiffies: u32) -> u32 {
         jiffies.saturating_mul(self.tick_us())
     }
 
-    /// A timer's jiffies, at most `max_rto`.
+    /// Limits a timer's jiffies to `max_rto`.
     #[inline]
     pub(crate) fn bounded_timeout(&self, jiffies: u32) -> u32 {
         if u64::from(self.us_in(jiffies)) <= self.config.max_rto.as_us() {
@@ -76,17 +76,17 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// The value of the timestamps option: milliseconds, never 0 (RFC 7323, 5.4).
+    /// Returns the value of the timestamps option: milliseconds, never 0 (RFC 7323, 5.4).
     #[inline]
     pub(crate) fn timestamp(&self) -> u32 {
         ((self.now.as_ps() / PS_PER_MS) as u32).wrapping_add(1)
     }
 
-    /// When a timer goes off that is armed now for `jiffies`.
+    /// Returns when a timer fires that is armed now for `jiffies`.
     ///
-    /// Linux's timer wheel fires at the jiffy *after* the one asked for, rounded up to 8 jiffies
-    /// from 63 jiffies on, to 64 from 504 on, and so forth. Kernels before 4.8 fired at the very
-    /// jiffy, and classic simulators at the very instant.
+    /// Linux's timer wheel fires at the jiffy *after* the one asked for. From 63 jiffies on it
+    /// rounds up to a multiple of 8, from 504 on to a multiple of 64, and so forth. Kernels before
+    /// 4.8 fired at exactly the jiffy, and classic simulators at exactly the time.
     #[inline]
     pub(crate) fn deadline(&self, jiffies: u32) -> Time {
         let tick = u64::from(self.tick_us());
@@ -107,7 +107,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Microseconds in a jiffy.
+/// Returns the microseconds per jiffy.
 #[inline]
 pub(crate) fn tick_us(config: &Config) -> u32 {
     (config.timer_granularity.as_us() as u32).max(1)
@@ -117,7 +117,7 @@ const PS_PER_US: u64 = 1_000_000;
 const PS_PER_MS: u64 = 1_000_000_000;
 const MAX_TICK_US: u32 = 1_000_000;
 
-/// The time from `earlier` to `later` on the microsecond clock.
+/// Returns the time from `earlier` to `later` on the microsecond clock.
 #[inline]
 pub(crate) fn elapsed_us(later: u32, earlier: u32) -> u32 {
     let delta = later.wrapping_sub(earlier);

@@ -1,7 +1,7 @@
-//! What a TCP endpoint is told: one field for each choice that an implementation makes.
+//! The settings of a TCP endpoint, with one field for each choice that an implementation makes.
 //!
-//! The named profiles (`linux-6`, `legacy`, `linux-2.6.30`, `ns-2`) are values of this struct;
-//! see [`Config::profile`]. Field names are sysctl's or the RFC's.
+//! The named profiles (`linux-6`, `legacy`, `linux-2.6.30`, `ns-2`) are values of this struct; see
+//! [`Config::profile`]. Field names follow the sysctl or the RFC.
 
 use narrows_units::{Bytes, Span};
 
@@ -14,20 +14,21 @@ use narrows_units::{Bytes, Span};
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Config {
-    /// Largest payload of a segment without options, offered in the SYN (RFC 9293, 3.7.1). With
-    /// timestamps each data segment carries 12 bytes less.
+    /// The largest payload of a segment without options, which the SYN offers (RFC 9293, 3.7.1).
+    /// With timestamps, each data segment carries 12 bytes less.
     pub mss: u16,
-    /// Initial window in segments (RFC 6928: 10; RFC 3390: 3 for an MSS of 1460).
+    /// The initial window in segments (RFC 6928: 10; RFC 3390: 3 for an MSS of 1460).
     pub initial_window: u32,
-    /// Initial slow-start threshold in segments; `None`: unbounded.
+    /// The initial slow-start threshold in segments; `None`: unbounded.
     pub initial_ssthresh: Option<u32>,
     /// Congestion control.
     pub congestion: Congestion,
-    /// HyStart leaves slow start before the first loss (RFC 9406; CUBIC in Linux). CUBIC only.
+    /// Whether HyStart leaves slow start before the first loss (RFC 9406; CUBIC in Linux). CUBIC
+    /// only.
     pub hystart: bool,
     /// Loss recovery.
     pub recovery: Recovery,
-    /// How the window shrinks in recovery.
+    /// How the window shrinks during recovery.
     pub reduction: Reduction,
     /// RACK (RFC 8985): loss detection by time, with Linux's adaptive reordering window.
     pub rack: bool,
@@ -39,40 +40,42 @@ pub struct Config {
     pub undo: bool,
     /// Limited transmit (RFC 3042).
     pub limited_transmit: bool,
-    /// Offers SACK (RFC 2018).
+    /// Whether SACK is offered (RFC 2018).
     pub sack: bool,
-    /// Offers timestamps (RFC 7323).
+    /// Whether timestamps are offered (RFC 7323).
     pub timestamps: bool,
-    /// Offers window scaling (RFC 7323).
+    /// Whether window scaling is offered (RFC 7323).
     pub window_scaling: bool,
-    /// Receive buffer: the largest window that is advertised.
+    /// The receive buffer: the largest window that is advertised.
     pub receive_buffer: Bytes,
     /// When acknowledgements are sent.
     pub acks: AckPolicy,
-    /// Nagle's algorithm (RFC 9293, 3.7.4, with Minshall's change as in Linux); `false` is TCP_NODELAY.
+    /// Nagle's algorithm (RFC 9293, 3.7.4, with Minshall's change as in Linux); `false` is
+    /// TCP_NODELAY.
     pub nagle: bool,
-    /// Negotiates ECN (RFC 3168).
+    /// Whether ECN is negotiated (RFC 3168).
     pub ecn: bool,
-    /// Which packets may be marked rather than dropped, beside new data.
+    /// Packets besides new data that may be marked rather than dropped.
     pub ecn_control: EcnControl,
-    /// The answer to an ECN echo.
+    /// The reaction to an ECN echo.
     pub ecn_response: EcnResponse,
-    /// Retransmission time-out before the first measurement (RFC 6298: 1 s).
+    /// The retransmission time-out before the first measurement (RFC 6298: 1 s).
     pub initial_rto: Span,
-    /// Lower bound of the retransmission time-out (Linux: 200 ms; RFC 6298: 1 s).
+    /// The lower bound of the retransmission time-out (Linux: 200 ms; RFC 6298: 1 s).
     pub min_rto: Span,
-    /// Upper bound of the retransmission time-out (Linux: 120 s).
+    /// The upper bound of the retransmission time-out (Linux: 120 s).
     pub max_rto: Span,
-    /// Granularity of the retransmission timer (ns-2: 10 ms ticks; Linux: a jiffy).
+    /// The granularity of the retransmission timer (ns-2: 10 ms ticks; Linux: a jiffy).
     pub timer_granularity: Span,
     /// What happens to the window after an idle time.
     pub restart_after_idle: RestartAfterIdle,
-    /// Retransmissions of one segment by time-out before the connection is given up (Linux: 15).
+    /// How often one segment is retransmitted by time-out before the connection is given up (Linux:
+    /// 15).
     pub max_retries: u8,
-    /// A connection starts established, without SYN and FIN (ns-2's one-way agents).
+    /// Whether a connection starts established, without SYN and FIN (ns-2's one-way agents).
     pub skip_handshake: bool,
-    /// TCP Fast Open (RFC 7413): an end that opens connections asks for cookies and sends its first data
-    /// in the SYN; one that listens gives cookies and takes such data.
+    /// TCP Fast Open (RFC 7413): an end that opens connections asks for cookies and sends its first
+    /// data in the SYN; an end that listens gives cookies and accepts such data.
     pub fast_open: bool,
 }
 
@@ -89,12 +92,12 @@ pub enum Congestion {
     Reno,
     /// RFC 9438, as Linux does it.
     Cubic,
-    /// One that is not ours; it has no form in a plan that is written down.
+    /// One from outside this crate. It cannot appear in a written plan.
     #[cfg_attr(feature = "serde", serde(skip))]
     Custom(super::Custom),
 }
 
-/// How lost segments are found and sent again.
+/// How lost segments are found and retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -103,12 +106,12 @@ pub enum Congestion {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Recovery {
-    /// The third duplicate starts again from a window of one segment, as a time-out does; there is
-    /// no fast recovery (Jacobson 1988; Fall and Floyd 1996, section 2; ns-2's `Agent/TCP`).
+    /// The third duplicate restarts from a window of one segment, as a time-out does; there is no
+    /// fast recovery (Jacobson 1988; Fall and Floyd 1996, section 2; ns-2's `Agent/TCP`).
     Tahoe,
     /// Fast recovery ends with the first new acknowledgement (RFC 2581).
     Reno,
-    /// Partial acknowledgements continue it (RFC 6582).
+    /// Fast recovery continues at partial acknowledgements (RFC 6582).
     NewReno,
     /// The scoreboard decides (RFC 6675, in Linux's form).
     Sack,
@@ -146,13 +149,14 @@ pub enum AckPolicy {
     Delayed(Span),
     /// Linux: quick acknowledgements at the start and after trouble, adaptive delay of 40 to 200 ms.
     Linux,
-    /// Linux before 3.7: the same, but a mark (CE) or CWR is no reason to hurry. It matters for tiny
-    /// windows, whose sender waits for every acknowledgement.
+    /// Linux before 3.7: the same, except that a mark (CE) or CWR triggers no quick
+    /// acknowledgement. This matters for tiny windows, whose sender waits for every
+    /// acknowledgement.
     #[cfg_attr(feature = "serde", serde(rename = "linux-2.6"))]
     Linux26,
 }
 
-/// The answer to an ECN echo.
+/// The reaction to an ECN echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",
@@ -161,13 +165,13 @@ pub enum AckPolicy {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum EcnResponse {
-    /// As to a loss (RFC 3168, 6.1.2).
+    /// The same as to a loss (RFC 3168, 6.1.2).
     AsLoss,
     /// Alternative backoff (RFC 8511): a factor of 0.8 for Reno, 0.85 for CUBIC.
     Abe,
 }
 
-/// Packets beside new data that are capable of ECN (RFC 8311, section 4.3, lets experiments do so).
+/// Packets besides new data that are ECN-capable (RFC 8311, section 4.3, allows such experiments).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(
@@ -179,7 +183,7 @@ pub enum EcnControl {
     /// None (RFC 3168).
     #[default]
     Data,
-    /// The SYN-ACK (RFC 5562): a marked one is sent again without ECT.
+    /// The SYN-ACK (RFC 5562). A marked one is repeated without ECT.
     SynAck,
     /// SYN, SYN-ACK, FIN and retransmissions (ECN++: draft-ietf-tcpm-generalized-ecn).
     PlusPlus,
@@ -196,12 +200,12 @@ pub enum EcnControl {
 pub enum RestartAfterIdle {
     /// It stays.
     Keep,
-    /// Halved for every RTO of idle time, not below the restart window (RFC 2861, Linux).
+    /// It is halved for every RTO of idle time, but not below the restart window (RFC 2861, Linux).
     Decay,
-    /// Back to the initial window (RFC 5681, 4.1), ssthresh as it was.
+    /// It returns to the initial window (RFC 5681, 4.1); ssthresh stays.
     SlowStart,
-    /// Back to the initial window, and a new slow start whose threshold is unbounded, whenever data
-    /// is written with nothing in flight, however short the silence: every burst starts as on a new
-    /// connection.
+    /// It returns to the initial window, with a new slow start and an unbounded threshold, whenever
+    /// data is written with nothing in flight, however short the silence. Every burst starts as on
+    /// a new connection.
     Fresh,
 }

@@ -1,23 +1,23 @@
-//! What an endpoint counts.
+//! The counters of an endpoint.
 
 /// Counts since the start of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Segments sent, of every kind, retransmissions included.
     pub segments_sent: u64,
-    /// Segments sent again, for whatever reason (tail probes and SYNs included).
+    /// Segments retransmitted for any reason (tail probes and SYNs included).
     pub segments_retransmitted: u64,
     /// Retransmission time-outs, SYN time-outs included.
     pub timeouts: u32,
-    /// Times that fast recovery was entered.
+    /// Entries into fast recovery.
     pub fast_recoveries: u32,
     /// Reductions of the window because of an ECN echo.
     pub ecn_reductions: u32,
     /// Tail loss probes.
     pub tail_probes: u32,
-    /// Reductions taken back.
+    /// Reductions undone.
     pub undos: u32,
-    /// Of the time-outs, those that F-RTO found needless.
+    /// Time-outs that F-RTO found spurious.
     pub spurious_timeouts: u32,
     /// Segments received with the CE mark.
     pub marks_received: u64,

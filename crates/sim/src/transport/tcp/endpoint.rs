@@ -1,18 +1,17 @@
-//! One end of a connection: handshake, the two halves, close.
+//! One end of a connection: its handshake, its two halves, and its close.
 //!
-//! Source: RFC 9293, 3.5 and 3.6; Linux 6.1 `tcp_rcv_synsent_state_process`,
-//! `tcp_rcv_established`, `tcp_init_transfer`.
-//! Differences: no simultaneous open, no TIME-WAIT timer (a closed end still acknowledges a repeated
-//! FIN). The passive end closes when it has read the other's FIN.
-//! Without a handshake (`skip_handshake`) both ends start at sequence number 1.
+//! Source: RFC 9293, 3.5 and 3.6; Linux 6.1 `tcp_rcv_synsent_state_process`, `tcp_rcv_established`,
+//! `tcp_init_transfer`. Differences: there is no simultaneous open and no TIME-WAIT timer (a closed
+//! end still acknowledges a repeated FIN). The passive end closes when it has read the other's FIN.
+//! Without a handshake (`skip_handshake`), both ends start at sequence number 1.
 //!
 //! Fast Open (RFC 7413; Linux 6.1 `tcp_send_syn_data`, `tcp_rcv_fastopen_synack`,
-//! `tcp_fastopen_create_child`, `tcp_rcv_synrecv_state_fastopen`): the first SYN asks for a cookie, or
-//! shows one and carries data; a SYN that is sent again does neither. A listener that takes the data
-//! may send its own before the handshake is over. As in Linux 6.1 with its defaults, a SYN that was lost
-//! with its data does not keep the next connection from trying again
-//! (`tcp_fastopen_blackhole_timeout_sec = 0`). Linux's limit of such connections for each listener, and
-//! its second attempt with the experimental option, are left out.
+//! `tcp_fastopen_create_child`, `tcp_rcv_synrecv_state_fastopen`): the first SYN asks for a cookie,
+//! or shows one and carries data; a repeated SYN does neither. A listener that accepts the data may
+//! send its own before the handshake is complete. As in Linux 6.1 with its defaults, the loss of a
+//! SYN with data does not keep the next connection from trying again
+//! (`tcp_fastopen_blackhole_timeout_sec = 0`). Linux's limit of such connections per listener, and
+//! its second attempt with the experimental option, are not modelled.
 //!
 //! ECN on SYN and SYN-ACK is in `handshake_ecn.rs`.
 
@@ -35,24 +34,24 @@ use crate::transport::stateless::Adopted;
 ///
 /// Events go in with [`connect`](Self::connect), [`write`](Self::write), [`close`](Self::close),
 /// [`handle_segment`](Self::handle_segment) and [`handle_timeout`](Self::handle_timeout). After
-/// each of them, call [`poll_transmit`](Self::poll_transmit) at the same instant until it gives
-/// `None`, and then ask [`next_timeout`](Self::next_timeout): sending arms timers. The same
-/// [`Config`] is handed to every call.
+/// each of them, call [`poll_transmit`](Self::poll_transmit) at the same time until it returns
+/// `None`. Then call [`next_timeout`](Self::next_timeout), because sending arms timers. Pass the
+/// same [`Config`] to every call.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Endpoint {
     pub(super) phase: Phase,
-    /// The SYN or SYN-ACK has to be sent.
+    /// Whether the SYN or SYN-ACK has to be sent.
     pub(super) syn_due: bool,
     pub(super) syn_retries: u8,
     closing: Closing,
     fast_open: FastOpen,
-    /// The SYN-ACK gave a cookie, of which nobody has taken note.
+    /// Whether the SYN-ACK gave a cookie that nobody has taken yet.
     cookie_given: bool,
     pub(super) handshake_ecn: HandshakeEcn,
-    /// The other end has reset, or refused, the connection.
+    /// Set if the other end has reset or refused the connection.
     reset: Option<Closed>,
-    /// When it was first sent.
+    /// When the SYN or SYN-ACK was first sent.
     syn_sent_us: u32,
     marks_received: u32,
     segments_sent: u64,
@@ -60,10 +59,10 @@ pub struct Endpoint {
     pub(super) sender: Half,
 }
 
-// Every flow has two.
+// Every flow has two endpoints.
 const _: () = assert!(size_of::<Endpoint>() <= 160);
 
-/// Where the handshake stands.
+/// The state of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Before `connect`.
@@ -72,13 +71,13 @@ pub(super) enum Phase {
     Listen,
     SynSent,
     SynReceived,
-    /// The SYN had the right cookie: data may flow, but the SYN-ACK is not yet acknowledged.
+    /// The SYN had the right cookie: data may flow, although the SYN-ACK is not yet acknowledged.
     FastOpened,
-    /// Data may flow; closing is seen from the FINs.
+    /// Data may flow. The FINs show whether the connection is closing.
     Established,
 }
 
-/// What this end has to do with Fast Open.
+/// The part that this end takes in Fast Open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FastOpen {
     Off,
@@ -86,28 +85,28 @@ enum FastOpen {
     Asks,
     /// Its first SYN shows a cookie, and carries data.
     Shows,
-    /// The other end took these data.
+    /// The other end accepted these data.
     Taken,
     /// Its SYN-ACK gives a cookie.
     Gives,
 }
 
-/// What an end does when the other one has closed.
+/// What an end does when the other end has closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Closing {
     /// It closes too.
     WithPeer,
-    /// Its application decides.
+    /// Its application decides when to close.
     ByApplication,
 }
 
 impl Endpoint {
-    /// The end that will open the connection, with its initial sequence number.
+    /// Creates the end that will open the connection, with its initial sequence number.
     pub fn client(config: &Config, isn: Seq) -> Self {
         Self::new(config, isn, Phase::Closed)
     }
 
-    /// The end that waits for a SYN, with its initial sequence number.
+    /// Creates the end that waits for a SYN, with its initial sequence number.
     pub fn server(config: &Config, isn: Seq) -> Self {
         Self::new(config, isn, Phase::Listen)
     }
@@ -135,14 +134,14 @@ impl Endpoint {
         endpoint
     }
 
-    /// A router says that the segment at `seq` was longer than a link's `mtu` (`tcp_v4_err`,
-    /// `tcp_v4_mtu_reduced`).
+    /// Handles a router's message that the segment at `seq` was longer than a link's `mtu`
+    /// (`tcp_v4_err`, `tcp_v4_mtu_reduced`).
     pub(crate) fn handle_too_big(&mut self, cx: &Context, seq: Seq, mtu: u16) {
         let mss = payload(mtu - IP_TCP_HEADERS, self.receiver.timestamps);
         self.sender.handle_too_big(cx, seq, mss);
     }
 
-    /// Opens the connection: the SYN comes from [`poll_transmit`](Self::poll_transmit).
+    /// Opens the connection: [`poll_transmit`](Self::poll_transmit) will return the SYN.
     pub fn connect(&mut self, config: &Config, now: Time) {
         if self.phase != Phase::Closed {
             return;
@@ -156,52 +155,53 @@ impl Endpoint {
         }
     }
 
-    /// Before [`connect`](Self::connect): the SYN asks for a Fast Open cookie, or shows the one that this
-    /// host has (`cookie`) and carries what is [written](Self::write) before it leaves.
+    /// Uses Fast Open; call before [`connect`](Self::connect). The SYN asks for a cookie. Or it
+    /// shows the one that this host has (`cookie`) and carries what is [written](Self::write)
+    /// before it leaves.
     pub fn use_fast_open(&mut self, cookie: bool) {
         if self.phase == Phase::Closed {
             self.fast_open = if cookie { FastOpen::Shows } else { FastOpen::Asks };
         }
     }
 
-    /// Whether its first SYN shows a Fast Open cookie, so that data go with it.
+    /// Returns whether its first SYN shows a Fast Open cookie, and so carries data.
     pub fn shows_cookie(&self) -> bool {
         self.fast_open == FastOpen::Shows
     }
 
-    /// Whether the other end took the data in the SYN.
+    /// Returns whether the other end accepted the data in the SYN.
     pub fn syn_data_taken(&self) -> bool {
         self.fast_open == FastOpen::Taken
     }
 
-    /// Whether the other end gave a Fast Open cookie; says so once.
+    /// Returns whether the other end gave a Fast Open cookie. Returns true only once.
     pub fn take_cookie(&mut self) -> bool {
         core::mem::take(&mut self.cookie_given)
     }
 
-    /// The application hands over `bytes` bytes.
+    /// Writes `bytes` bytes from the application.
     pub fn write(&mut self, config: &Config, now: Time, bytes: u64) {
         self.sender.write(&Context::new(config, now), bytes);
     }
 
-    /// The application never runs out of data.
+    /// Lets the application write without end.
     pub fn write_forever(&mut self, config: &Config, now: Time) {
         self.sender.write(&Context::new(config, now), u64::MAX);
     }
 
-    /// The application of [`write_forever`](Self::write_forever) runs out of data: what is not sent
-    /// by now is not written.
+    /// Ends the data of [`write_forever`](Self::write_forever): what has not been sent by now is
+    /// not written.
     pub fn end_forever(&mut self) {
         self.sender.end_forever();
     }
 
-    /// The application has written its last byte: FIN follows it.
+    /// Notes that the application has written its last byte; a FIN follows it.
     pub fn close(&mut self, config: &Config, now: Time) {
         let _ = now;
         self.sender.close(config);
     }
 
-    /// A segment comes in.
+    /// Handles a segment that has arrived.
     #[inline]
     pub fn handle_segment(&mut self, config: &Config, now: Time, segment: &Segment) {
         let cx = Context::new(config, now);
@@ -212,7 +212,8 @@ impl Endpoint {
         }
     }
 
-    /// [`handle_segment`](Self::handle_segment) for a segment with neither SACK blocks nor SYN.
+    /// Does the same as [`handle_segment`](Self::handle_segment) for a segment without SACK blocks
+    /// that is no SYN.
     #[inline(always)]
     pub(crate) fn handle_plain(&mut self, cx: &Context, header: &Header) {
         if !self.take_predicted(cx, header) {
@@ -220,7 +221,7 @@ impl Endpoint {
         }
     }
 
-    /// A deadline has come: fires whatever is due.
+    /// Handles a deadline: fires every timer that is due.
     pub fn handle_timeout(&mut self, config: &Config, now: Time) {
         let cx = Context::new(config, now);
         if self.phase != Phase::Established {
@@ -231,7 +232,7 @@ impl Endpoint {
         self.sender.handle_timeout(&cx);
     }
 
-    /// The next segment to be sent, if any.
+    /// Returns the next segment to be sent, if any.
     #[inline(never)]
     pub fn poll_transmit(&mut self, config: &Config, now: Time) -> Option<Segment> {
         if !self.is_established() {
@@ -241,27 +242,28 @@ impl Endpoint {
             }
         }
         let mut segment = Segment::from(self.poll_established(&Context::new(config, now))?);
-        // Data segments are full: SACK blocks do not fit there.
+        // Data segments are full, so SACK blocks do not fit there.
         if segment.len == 0 && self.has_sack_blocks() {
             segment.sack = self.take_sack_blocks();
         }
         Some(segment)
     }
 
-    /// [`poll_transmit`](Self::poll_transmit) after the handshake, for all but the SACK blocks.
+    /// Does the same as [`poll_transmit`](Self::poll_transmit) after the handshake, without the
+    /// SACK blocks.
     #[inline(always)]
     pub(crate) fn poll_established(&mut self, cx: &Context) -> Option<Header> {
         let outgoing = self.next_outgoing(cx)?;
         Some(self.header(cx, outgoing))
     }
 
-    /// Whether this end sends nothing but acknowledgements, one for each segment at most.
+    /// Returns whether this end sends only acknowledgements, at most one for each segment.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
         self.sender.is_silent()
     }
 
-    /// [`poll_established`](Self::poll_established) for an end that is silent.
+    /// Does the same as [`poll_established`](Self::poll_established) for a silent end.
     #[inline(always)]
     pub(crate) fn poll_acknowledgement(&mut self, cx: &Context) -> Option<Header> {
         let owed = self.receiver.decide(cx, self.sender.srtt_us()) == Decision::Send;
@@ -271,86 +273,89 @@ impl Endpoint {
         })
     }
 
-    /// Whether an acknowledgement without data has to carry SACK blocks.
+    /// Returns whether an acknowledgement without data has to carry SACK blocks.
     #[inline]
     pub(crate) fn has_sack_blocks(&self) -> bool {
         self.receiver.has_sack_blocks()
     }
 
-    /// The SACK blocks of the acknowledgement that has just been polled.
+    /// Returns the SACK blocks of the acknowledgement that was just polled.
     #[cold]
     pub(crate) fn take_sack_blocks(&mut self) -> SackBlocks {
         self.receiver.take_sack_blocks()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) has to be called; `None`: not at all.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) has to be called, or `None` if it need
+    /// not be.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
         let next = self.sender.deadline().min(self.receiver.deadline());
         (next != Time::MAX).then_some(next)
     }
 
-    /// Payload bytes that the other end has acknowledged.
+    /// Returns the payload bytes that the other end has acknowledged.
     #[inline]
     pub fn bytes_acked(&self) -> u64 {
         self.sender.bytes_acked()
     }
 
-    /// Payload bytes that arrived in order.
+    /// Returns the payload bytes that arrived in order.
     #[inline]
     pub fn bytes_received(&self) -> u64 {
         self.receiver.bytes_received
     }
 
-    /// Whether the handshake is done; stays true afterwards.
+    /// Returns whether the handshake is complete. Stays true afterwards.
     #[inline]
     pub fn is_established(&self) -> bool {
         self.phase == Phase::Established
     }
 
-    /// Whether the application may read and write: the handshake is done, or data came with the SYN.
+    /// Returns whether the application may read and write: the handshake is complete, or data came
+    /// with the SYN.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Established | Phase::FastOpened)
     }
 
-    /// Whether both directions are closed and acknowledged, or the connection was given up.
+    /// Returns whether both directions are closed and acknowledged, or the connection was given up.
     pub fn is_closed(&self) -> bool {
         self.sender.is_failed()
             || (self.sender.is_fin_acked() && (self.receiver.fin_received || self.skipped()))
     }
 
-    /// Whether the other end has closed its direction.
+    /// Returns whether the other end has closed its direction.
     pub fn is_peer_closed(&self) -> bool {
         self.receiver.fin_received
     }
 
-    /// Whether the connection was given up: too many time-outs, or a reset.
+    /// Returns whether the connection was given up: too many time-outs, or a reset.
     pub fn is_failed(&self) -> bool {
         self.sender.is_failed()
     }
 
-    /// Why the connection was given up; `None`: it was not.
+    /// Returns why the connection was given up, or `None` if it was not.
     pub(crate) fn failure(&self) -> Option<Closed> {
         self.reset.or_else(|| self.is_failed().then_some(Closed::TimedOut))
     }
 
-    /// Whether it has not yet seen a SYN.
+    /// Returns whether it still waits for a SYN.
     pub(crate) fn is_listening(&self) -> bool {
         self.phase == Phase::Listen
     }
 
-    /// The SYN was answered with a cookie: nobody remembers to send the answer again.
+    /// Drops the SYN-ACK's timer, because the SYN was answered with a cookie: nothing remembers to
+    /// repeat the answer.
     pub(crate) fn forget_handshake(&mut self) {
         self.sender.repeat_syn_at(Time::MAX);
     }
 
-    /// From now on the application decides when this end closes, also after the other one has.
+    /// Lets the application decide when this end closes, even after the other end has.
     pub(crate) fn keep_open(&mut self) {
         self.closing = Closing::ByApplication;
     }
 
-    /// Takes over a connection that was opened without it, from a segment on that it will get next
-    /// (`bpf_sk_assign_tcp_reqsk`).
+    /// Takes over a connection that was opened without this endpoint, from `first` on, the segment
+    /// that it gets next (`bpf_sk_assign_tcp_reqsk`).
     pub(crate) fn adopt(&mut self, cx: &Context, adopted: &Adopted, first: &Segment) {
         self.sender = Half::new(cx.config, adopted.server_next);
         // The SYN-ACK did not agree to ECN.
@@ -370,13 +375,23 @@ impl Endpoint {
         self.sender.start(cx, start);
     }
 
-    /// The window scale that its SYN-ACK offers.
+    /// Returns the largest window that it offers.
+    pub(crate) fn offered_window(&self) -> u32 {
+        self.receiver.window()
+    }
+
+    /// Returns the sequence number of the next byte that its application writes (`write_seq`).
+    pub(crate) fn write_seq(&self) -> Seq {
+        self.sender.write_seq()
+    }
+
+    /// Returns the window scale that its SYN-ACK offers.
     pub(crate) fn window_scale(&self) -> u8 {
         self.receiver.scale()
     }
 
-    /// Gives the connection up at once (RFC 9293, 3.10.5). The segment tells the other end, if it
-    /// may know of the connection.
+    /// Gives the connection up at once (RFC 9293, 3.10.5). Returns the segment that tells the other
+    /// end, if that may know of the connection.
     pub(crate) fn abort(&mut self, cx: &Context) -> Option<Segment> {
         let known = !matches!(self.phase, Phase::Closed | Phase::Listen) && !self.is_failed();
         let outgoing =
@@ -386,12 +401,12 @@ impl Endpoint {
         reset
     }
 
-    /// Whether all that was written is acknowledged, the FIN included.
+    /// Returns whether everything written is acknowledged, including the FIN.
     pub fn all_acked(&self) -> bool {
         self.sender.is_done()
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub fn counters(&self) -> Counters {
         let mut counters = Counters {
             segments_sent: self.segments_sent,
@@ -402,46 +417,46 @@ impl Endpoint {
         counters
     }
 
-    /// The smoothed round-trip time; `None` before the first sample.
+    /// Returns the smoothed round-trip time, or `None` before the first sample.
     pub fn srtt(&self) -> Option<Span> {
         let us = self.sender.srtt_us();
         (us > 0).then(|| Span::from_us(u64::from(us)))
     }
 
-    /// The shortest round-trip time; `None` before the first sample.
+    /// Returns the shortest round-trip time, or `None` before the first sample.
     pub fn min_rtt(&self) -> Option<Span> {
         self.sender.min_rtt_us().map(|us| Span::from_us(u64::from(us)))
     }
 
-    /// The congestion window in segments.
+    /// Returns the congestion window in segments.
     #[inline]
     pub fn cwnd(&self) -> u32 {
         self.sender.cwnd()
     }
 
-    /// The slow-start threshold in segments; `None`: unbounded.
+    /// Returns the slow-start threshold in segments, or `None` if it is unbounded.
     pub fn ssthresh(&self) -> Option<u32> {
         let ssthresh = self.sender.ssthresh();
         (ssthresh < super::congestion::INFINITE_SSTHRESH).then_some(ssthresh)
     }
 
-    /// Whether both ends agreed on ECN.
+    /// Returns whether both ends agreed on ECN.
     pub fn ecn_negotiated(&self) -> bool {
         self.phase == Phase::Established && self.receiver.ecn
     }
 
-    /// Gives back the memory for segments in flight, if there are none. Worth while when the application
+    /// Frees the memory for segments in flight, if there are none. Useful when the application
     /// falls silent.
     pub fn release_memory(&mut self) {
         self.sender.release_memory();
     }
 
-    /// Heap bytes of segments in flight, and of data out of order.
+    /// Returns the heap bytes used for segments in flight and for data out of order.
     pub fn heap_bytes(&self) -> usize {
         self.sender.heap_bytes() + self.receiver.heap_bytes()
     }
 
-    /// Panics where the state contradicts itself. For tests.
+    /// Panics if the state contradicts itself. For tests.
     pub fn check_invariants(&self) {
         if self.phase == Phase::Established {
             self.sender.check_invariants();
@@ -455,7 +470,7 @@ impl Endpoint {
     }
 
     fn skipped(&self) -> bool {
-        // Nothing but `skip_handshake` establishes a connection without a SYN.
+        // Only `skip_handshake` establishes a connection without a SYN.
         self.syn_sent_us == NEVER_SENT
     }
 
@@ -481,14 +496,15 @@ impl Endpoint {
         self.sender.start(cx, start);
     }
 
-    /// Header prediction (Jacobson, "4BSD TCP header prediction", 1990; `tcp_rcv_established`): on an
-    /// established connection nearly every segment is either the next data, for an end that has
-    /// nothing in flight, or an acknowledgement of data in flight, without data. False where the
-    /// segment is neither and the full path has to look at it; nothing is changed then.
+    /// Takes a segment by header prediction (Jacobson, "4BSD TCP header prediction", 1990;
+    /// `tcp_rcv_established`). On an established connection, nearly every segment is either the
+    /// next data, for an end that has nothing in flight, or an acknowledgement of data in flight,
+    /// without data. Returns false, and changes nothing, if the segment is neither and needs the
+    /// full path.
     #[inline(always)]
     fn take_predicted(&mut self, cx: &Context, header: &Header) -> bool {
-        // No other flag says anything, the segment starts where the last one ended, and its
-        // timestamp is not an old one: `Receiver::validate` would let it in.
+        // The segment has no other flags, it starts where the last one ended, and its timestamp is
+        // not old: `Receiver::validate` would accept it.
         if self.phase != Phase::Established
             || header.flags.without(Flags::PSH) != Flags::ACK
             || !self.receiver.expects(header)
@@ -497,7 +513,7 @@ impl Endpoint {
         }
         match &mut self.sender {
             Half::Silent(silent) => {
-                // Nothing is out of order, so that no hole can be filled.
+                // Nothing is out of order, so no hole can be filled.
                 if header.len == 0 || !silent.is_acknowledged_by(header) || self.receiver.has_gap()
                 {
                     return false;
@@ -518,7 +534,7 @@ impl Endpoint {
         true
     }
 
-    /// What [`take_predicted`](Self::take_predicted) did not take.
+    /// Handles a segment that [`take_predicted`](Self::take_predicted) did not take.
     #[inline(never)]
     fn handle_unpredicted(&mut self, cx: &Context, header: &Header) {
         if self.phase == Phase::Established {
@@ -557,7 +573,7 @@ impl Endpoint {
         }
     }
 
-    /// RST or SYN on a connection that stands.
+    /// Handles RST or SYN on an established connection.
     #[cold]
     fn handle_disruption(&mut self, header: &Header) {
         if header.flags.contains(Flags::RST) {
@@ -568,7 +584,7 @@ impl Endpoint {
         }
     }
 
-    /// Data, or else an acknowledgement.
+    /// Returns the next data segment, or else an acknowledgement.
     #[inline(always)]
     fn next_outgoing(&mut self, cx: &Context) -> Option<Outgoing> {
         if !self.receiver.first
@@ -583,7 +599,7 @@ impl Endpoint {
         owed.then_some(Outgoing { seq: self.sender.snd_nxt(), len: 0, flags: Flags(0), ect: false })
     }
 
-    /// A header with everything that the receiving half has to say, SACK blocks apart.
+    /// Returns a header with everything that the receiving half has to say, except SACK blocks.
     #[inline(always)]
     pub(super) fn header(&mut self, cx: &Context, outgoing: Outgoing) -> Header {
         let receiver = &mut self.receiver;
@@ -635,7 +651,8 @@ impl Endpoint {
                 let data_refused = self.take_fast_syn_ack(segment);
                 self.establish(cx, segment);
                 self.receiver.acknowledge_now();
-                // `tcp_rcv_fastopen_synack`: data that were not taken go again, and acknowledge the SYN-ACK.
+                // `tcp_rcv_fastopen_synack`: data that were not accepted are sent again, and
+                // acknowledge the SYN-ACK.
                 self.receiver.first = !data_refused;
                 if !data_refused {
                     self.echo_marked_syn_ack(cx, segment);
@@ -665,7 +682,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether an acknowledgement during the handshake is for something that this end has sent.
+    /// Returns whether an acknowledgement during the handshake covers something that this end has
+    /// sent.
     fn may_acknowledge(&self, cx: &Context, ack: Seq) -> bool {
         let first = self.sender.snd_una();
         match self.phase {
@@ -677,8 +695,8 @@ impl Endpoint {
         }
     }
 
-    /// Payload bytes of the first SYN (`tcp_send_syn_data`): what was written, as far as it fits beside
-    /// all options.
+    /// Returns the payload bytes of the first SYN (`tcp_send_syn_data`): what was written, as far
+    /// as it fits beside all options.
     fn syn_data(&self, config: &Config) -> u16 {
         match &self.sender {
             Half::Silent(silent) if self.fast_open == FastOpen::Shows => {
@@ -688,7 +706,7 @@ impl Endpoint {
         }
     }
 
-    /// The Fast Open option of the other end's SYN, and data that came with it.
+    /// Takes the Fast Open option of the other end's SYN, and data that came with it.
     fn take_cookie_option(&mut self, cx: &Context, segment: &Segment) {
         let option = segment.syn.and_then(|syn| syn.fast_open).filter(|_| cx.config.fast_open);
         match option {
@@ -703,9 +721,10 @@ impl Endpoint {
         }
     }
 
-    /// What a SYN-ACK says of Fast Open; whether it did not take data that the SYN carried.
+    /// Takes what a SYN-ACK says about Fast Open. Returns whether it refused data that the SYN
+    /// carried.
     fn take_fast_syn_ack(&mut self, segment: &Segment) -> bool {
-        // A cookie that nobody has asked for is ignored.
+        // A cookie that this end has not asked for is ignored.
         let asked = matches!(self.fast_open, FastOpen::Asks | FastOpen::Shows);
         let given = segment.syn.is_some_and(|syn| syn.fast_open == Some(FastOpenOption::Cookie));
         self.cookie_given = asked && given;
@@ -720,7 +739,7 @@ impl Endpoint {
         refused
     }
 
-    /// The options of the other end's SYN or SYN-ACK.
+    /// Takes the options of the other end's SYN or SYN-ACK.
     fn take_syn(&mut self, cx: &Context, segment: &Segment) {
         let config = cx.config;
         let options = segment.syn.unwrap_or_default();
@@ -745,8 +764,8 @@ impl Endpoint {
         self.sender.start(cx, start);
     }
 
-    /// The round trip from the SYN, or SYN-ACK, to the segment that acknowledges it; at least a
-    /// microsecond.
+    /// Returns the round trip from the SYN or SYN-ACK to the segment that acknowledges it; at least
+    /// a microsecond.
     fn handshake_rtt(&self, cx: &Context, segment: &Segment) -> Option<NonZeroU32> {
         let rtt_us = if self.syn_retries == 0 {
             Some(elapsed_us(cx.us, self.syn_sent_us))
@@ -759,7 +778,7 @@ impl Endpoint {
         rtt_us.map(|rtt_us| NonZeroU32::new(rtt_us).unwrap_or(NonZeroU32::MIN))
     }
 
-    /// What the sending half learns from the handshake's last segment.
+    /// Returns what the sending half learns from the handshake's last segment.
     fn start_of(&mut self, cx: &Context, segment: &Segment, rtt_us: Option<NonZeroU32>) -> Start {
         let Start { mss, peer_scale, restart_window, .. } = self.opening().start;
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { peer_scale };
@@ -773,12 +792,12 @@ impl Endpoint {
             peer_seq: segment.seq,
             rtt_us,
             handshake_lost: self.syn_retries > 0,
-            // `tcp_init_transfer`: a second repetition costs the initial window.
+            // `tcp_init_transfer`: repeating the SYN a second time costs the initial window.
             restart_window: restart_window || self.syn_retries > 1,
         }
     }
 
-    /// The sending half before the connection is established.
+    /// Returns the sending half before the connection is established.
     pub(super) fn opening(&mut self) -> &mut Silent {
         self.sender.silent_mut().expect("nothing is sent before the handshake is over")
     }
@@ -826,7 +845,7 @@ impl Endpoint {
         let stamps = if answer { receiver.timestamps } else { config.timestamps };
         let scales = config.window_scaling && (!answer || receiver.scaled);
         let fast_open = match self.fast_open {
-            // Not in SYNs that are sent again (`tcp_send_syn_data`).
+            // Repeated SYNs do not (`tcp_send_syn_data`).
             FastOpen::Asks if self.syn_retries == 0 => Some(FastOpenOption::Request),
             FastOpen::Shows if self.syn_retries == 0 => Some(FastOpenOption::Cookie),
             FastOpen::Gives => Some(FastOpenOption::Cookie),
@@ -852,23 +871,23 @@ impl Endpoint {
     }
 }
 
-/// Payload of a full segment: the timestamps option takes 12 bytes.
+/// Returns the payload of a full segment: the timestamps option takes 12 bytes.
 fn payload(mss: u16, timestamps: bool) -> u16 {
     mss - if timestamps { 12 } else { 0 }
 }
 
-/// IPv4 and TCP without options.
+/// The IPv4 and TCP headers without options.
 const IP_TCP_HEADERS: u16 = 40;
 /// `MAX_TCP_OPTION_SPACE`.
 const MOST_OPTIONS: u16 = 40;
-/// `syn_sent_us` of a connection without a handshake.
+/// The value of `syn_sent_us` on a connection without a handshake.
 const NEVER_SENT: u32 = u32::MAX;
-/// RFC 9293, 3.7.1: what a SYN without the option means.
+/// The MSS that a SYN without the option implies (RFC 9293, 3.7.1).
 const DEFAULT_MSS: u16 = 536;
 /// `tcp_syn_retries`.
 const MOST_SYN_RETRIES: u8 = 6;
 
-/// What a segment needs.
+/// Reads ahead what a segment needs.
 impl Touch for Endpoint {
     #[inline(always)]
     fn touch(&self, (): (), step: Step) -> u32 {

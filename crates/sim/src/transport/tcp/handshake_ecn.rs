@@ -1,7 +1,8 @@
-//! ECN in the handshake: what SYN and SYN-ACK ask and answer, and how they may be marked themselves.
+//! ECN in the handshake: what SYN and SYN-ACK negotiate, and how they may themselves be marked.
 //!
-//! Sources: RFC 3168, 6.1.1; RFC 5562; ECN++ (draft-ietf-tcpm-generalized-ecn), and of Accurate ECN
-//! (RFC 9768, 3.1) the handshake, without which nobody could tell a client that its SYN was marked.
+//! Sources: RFC 3168, 6.1.1; RFC 5562; ECN++ (draft-ietf-tcpm-generalized-ecn); and the handshake
+//! of Accurate ECN (RFC 9768, 3.1), without which a server could not tell a client that its SYN was
+//! marked.
 //!
 //! ```text
 //!                  SYN asks        SYN-ACK agrees     SYN   SYN-ACK   what a mark does
@@ -11,15 +12,18 @@
 //! ECN++            AE ECE CWR      AE; marked: AE CWR ECT(0) ECT(0)    initial window 1 for who sent it
 //! ```
 //!
-//! A SYN or SYN-ACK that is sent again is not capable of ECN, and a SYN no longer asks for it. Where the
-//! server answers an ECN++ client as RFC 3168 has it, nobody knows whether the SYN was marked: initial
-//! window 1.
+//! A repeated SYN or SYN-ACK is not ECN-capable, and a repeated SYN no longer asks for ECN. If the
+//! server answers an ECN++ client as RFC 3168 says, the client cannot know whether its SYN was
+//! marked and uses initial window 1.
 //!
-//! Differences: after the handshake feedback is RFC 3168's, also where both ends speak ECN++: one mark a
-//! round trip is heard, which is as often as the window is reduced anyhow. The field of Accurate ECN that
-//! counts marks (ACE) is not there, but for the answer to the SYN; a marked SYN-ACK is told by ECE on the
-//! handshake's third segment alone. Of ECN++ bare acknowledgements, window probes and resets stay Not-ECT:
-//! with RFC 3168's feedback nobody could say that they were marked.
+//! Differences:
+//!
+//! - After the handshake, feedback follows RFC 3168 even if both ends use ECN++: the sender hears
+//!   of one mark in a round trip, which is as often as it reduces the window anyway.
+//! - The counter of Accurate ECN (ACE) is modelled only in the answer to the SYN. A marked SYN-ACK
+//!   is reported only by ECE on the handshake's third segment.
+//! - With ECN++, bare acknowledgements, window probes and resets stay Not-ECT, because RFC 3168's
+//!   feedback could not report that they were marked.
 
 use narrows_qdisc::Ecn;
 
@@ -29,22 +33,22 @@ use super::segment::Header;
 use super::sender::Outgoing;
 use super::{Config, EcnControl, Flags, Segment};
 
-/// What an end has to say of marks during the handshake.
+/// What an end has to report about marks during the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HandshakeEcn {
     Nothing,
-    /// A server: the SYN asked as ECN++ does.
+    /// A server: the SYN asked for ECN as ECN++ does.
     Asked,
     /// A server: that SYN was marked.
     AskedMarked,
-    /// A client: the SYN-ACK was marked, which RFC 5562 lets it refuse.
+    /// A client: the SYN-ACK was marked, and RFC 5562 lets the client refuse it.
     Refuse,
-    /// A server: its SYN-ACK was refused, and goes again without ECT.
+    /// A server: its SYN-ACK was refused, and is repeated without ECT.
     Refused,
 }
 
 impl Endpoint {
-    /// Flags, and the IP header's field, of a SYN or SYN-ACK.
+    /// Returns the flags and the IP header's ECN field of a SYN or SYN-ACK.
     pub(super) fn syn_ecn(&self, config: &Config) -> (Flags, Ecn) {
         let first = self.syn_retries == 0;
         if self.phase == Phase::SynSent {
@@ -71,7 +75,7 @@ impl Endpoint {
         }
     }
 
-    /// What the other end's SYN or SYN-ACK says of ECN.
+    /// Takes what the other end's SYN or SYN-ACK says about ECN.
     pub(super) fn take_syn_ecn(&mut self, cx: &Context, segment: &Segment) {
         let config = cx.config;
         let accurate = config.ecn && config.ecn_control == EcnControl::PlusPlus;
@@ -92,12 +96,13 @@ impl Endpoint {
         let agrees = accurate && !ece && (ae || cwr);
         self.receiver.ecn = config.ecn && (plain || agrees);
         if accurate && (ae && cwr || !agrees) && self.syn_retries == 0 {
-            // The SYN was marked, or nobody can say so.
+            // The SYN was marked, or the server could not say.
             self.opening().start.restart_window = true;
         }
     }
 
-    /// A marked SYN-ACK: whether the client asks for it again (RFC 5562), with the segment that says so.
+    /// Returns whether the client refuses the SYN-ACK `segment`, because it is marked, and asks for
+    /// it again (RFC 5562).
     pub(super) fn refuses_mark(&mut self, cx: &Context, segment: &Segment) -> bool {
         let refuses = cx.config.ecn_control == EcnControl::SynAck
             && segment.ecn == Ecn::Ce
@@ -109,7 +114,7 @@ impl Endpoint {
         refuses
     }
 
-    /// The acknowledgement with ECE that refuses it.
+    /// Returns the acknowledgement with ECE that refuses a SYN-ACK.
     pub(super) fn mark_refusal(&mut self, cx: &Context) -> Segment {
         self.handshake_ecn = HandshakeEcn::Nothing;
         let outgoing =
@@ -117,7 +122,7 @@ impl Endpoint {
         Segment::from(self.header(cx, outgoing))
     }
 
-    /// Whether a client's acknowledgement refuses the SYN-ACK, which then goes again.
+    /// Returns whether a client's acknowledgement refuses the SYN-ACK, which is then repeated.
     pub(super) fn repeats_marked_syn_ack(&mut self, cx: &Context, segment: &Segment) -> bool {
         let refused = cx.config.ecn_control == EcnControl::SynAck
             && self.receiver.ecn
@@ -131,14 +136,15 @@ impl Endpoint {
         refused
     }
 
-    /// A client with ECN++: the handshake's third segment will say that the SYN-ACK was marked.
+    /// Lets a client with ECN++ report a marked SYN-ACK on the handshake's third segment.
     pub(super) fn echo_marked_syn_ack(&mut self, cx: &Context, segment: &Segment) {
         if cx.config.ecn_control == EcnControl::PlusPlus && segment.ecn == Ecn::Ce {
             self.receiver.echo_once();
         }
     }
 
-    /// A server with ECN++: the handshake's third segment without what it says of the SYN-ACK.
+    /// Takes a client's report on the SYN-ACK from the handshake's third segment, for a server with
+    /// ECN++. Returns the segment without the report.
     pub(super) fn take_syn_ack_echo(&mut self, cx: &Context, segment: &Segment) -> Header {
         let mut header = segment.header();
         if cx.config.ecn_control == EcnControl::PlusPlus

@@ -1,7 +1,7 @@
-//! TCP as a state machine without I/O, as current Linux (6.1) behaves.
+//! TCP as a state machine without I/O that behaves like current Linux (6.1).
 //!
-//! An [`Endpoint`] takes segments and the time, and gives segments and the next deadline. Each
-//! file names the kernel functions whose decisions it makes, and lists where it differs.
+//! An [`Endpoint`] takes segments and the time, and returns segments and the next deadline. Each
+//! file names the kernel functions whose decisions it makes, and lists the differences.
 
 mod clock;
 mod config;

@@ -1,10 +1,10 @@
-//! The named profiles, and what a configuration must obey.
+//! The named profiles, and the rules for a configuration.
 //!
 //! `linux-6`: a current kernel with its defaults. `legacy`: the same with `tcp_recovery = 0`,
-//! `tcp_early_retrans = 0` and initial window 3. `linux-2.6.30`: 2009, before proportional rate
-//! reduction (3.2), an initial window of 10 (2.6.39) and an initial RTO of 1 s (3.1).
-//! `ns-2`: `Agent/TCP/Reno` with the defaults that ns-2.35 prints, limited transmit (`singledup_`)
-//! among them.
+//! `tcp_early_retrans = 0` and initial window 3. `linux-2.6.30`: Linux in 2009, before proportional
+//! rate reduction (3.2), an initial window of 10 (2.6.39) and an initial RTO of 1 s (3.1). `ns-2`:
+//! `Agent/TCP/Reno` with the defaults that ns-2.35 prints, including limited transmit
+//! (`singledup_`).
 
 use core::fmt;
 
@@ -15,10 +15,10 @@ use super::{
 };
 
 impl Config {
-    /// The names that [`Config::profile`] knows.
+    /// The names of all profiles, for [`Config::profile`].
     pub const PROFILES: [&'static str; 4] = ["linux-6", "legacy", "linux-2.6.30", "ns-2"];
 
-    /// The settings of a named profile; `None` for an unknown name.
+    /// Returns the settings of a named profile, or `None` if there is no such profile.
     pub fn profile(name: &str) -> Option<Self> {
         let linux_6 = Self {
             mss: 1460,
@@ -89,7 +89,7 @@ impl Config {
         })
     }
 
-    /// Whether an endpoint can work with this.
+    /// Checks whether an endpoint can work with these settings.
     pub fn check(&self) -> Result<(), ConfigError> {
         let error = |field, message| Err(ConfigError { field, message });
         if !(88..=65_495).contains(&self.mss) {
@@ -138,7 +138,8 @@ impl Config {
         Ok(())
     }
 
-    /// The textbook's Tahoe, Reno and NewReno; the latter two inflate the window (RFC 5681, 3.2; ns-2).
+    /// Returns whether this is the textbook's Tahoe, Reno or NewReno. The latter two inflate the
+    /// window (RFC 5681, 3.2; ns-2).
     #[inline]
     pub(crate) fn is_classic(&self) -> bool {
         self.reduction == Reduction::AtOnce
@@ -152,7 +153,7 @@ const LONGEST_RTO_S: u64 = 1000;
 pub struct ConfigError {
     /// The field of [`Config`].
     pub field: &'static str,
-    /// What it must obey.
+    /// The rule that it breaks.
     pub message: &'static str,
 }
 

@@ -1,17 +1,17 @@
-//! A TCP segment, as the state machine sees it: the meaning, not the bytes.
+//! A TCP segment as the state machine sees it: values, not bytes.
 
 use narrows_qdisc::Ecn;
 
 use super::Seq;
 
-/// A segment. Payload is a length: the simulator carries no data.
+/// A segment. Its payload is only a length: the simulator carries no data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// Sequence number of the first byte (or of SYN, FIN).
+    /// The sequence number of the first byte (or of SYN, FIN).
     pub seq: Seq,
-    /// Next byte expected; meaningful with [`Flags::ACK`].
+    /// The next byte expected; meaningful with [`Flags::ACK`].
     pub ack: Seq,
-    /// The window field as carried: to be shifted left by the sender's scale unless SYN is set.
+    /// The window field as carried. Shift it left by the sender's scale unless SYN is set.
     pub window: u16,
     /// Payload bytes.
     pub len: u16,
@@ -19,17 +19,18 @@ pub struct Segment {
     pub flags: Flags,
     /// The ECN field of the IP header.
     pub ecn: Ecn,
-    /// Timestamps option (RFC 7323): TSval and TSecr.
+    /// The timestamps option (RFC 7323): TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
-    /// SACK option (RFC 2018); empty where absent.
+    /// The SACK option (RFC 2018); empty if absent.
     pub sack: SackBlocks,
     /// The options of SYN segments; `None` on all others.
     pub syn: Option<SynOptions>,
 }
 
-/// What every segment has: the meaning of its header without SACK blocks and the options of a SYN.
+/// The fields that every segment has: its header without SACK blocks and without the options of a
+/// SYN.
 ///
-/// Almost all segments are nothing else, so this is what the two halves look at.
+/// Almost all segments have nothing else, so this is what the two halves work on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) seq: Seq,
@@ -42,7 +43,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The sequence number after the segment: payload, SYN and FIN count.
+    /// Returns the sequence number after the segment: payload, SYN and FIN count.
     #[inline]
     pub(crate) fn end(&self) -> Seq {
         self.seq + (u32::from(self.len) + self.flags.sequence_numbers())
@@ -65,7 +66,7 @@ impl From<Header> for Segment {
 }
 
 impl Segment {
-    /// The segment without its SACK blocks and SYN options.
+    /// Returns the segment without its SACK blocks and SYN options.
     #[inline]
     pub(crate) fn header(&self) -> Header {
         Header {
@@ -79,13 +80,13 @@ impl Segment {
         }
     }
 
-    /// The sequence number after this segment: payload, SYN and FIN count.
+    /// Returns the sequence number after this segment: payload, SYN and FIN count.
     #[inline]
     pub fn end(&self) -> Seq {
         self.seq + (u32::from(self.len) + self.flags.sequence_numbers())
     }
 
-    /// The answer to this segment where no connection is (RFC 9293, 3.10.7.1).
+    /// Returns the answer to this segment from a host without the connection (RFC 9293, 3.10.7.1).
     pub(crate) fn reset(&self) -> Self {
         if self.flags.contains(Flags::ACK) {
             Self { seq: self.ack, flags: Flags::RST, ..Self::default() }
@@ -94,18 +95,20 @@ impl Segment {
         }
     }
 
-    /// TCP header with options, in bytes, as Linux pads them: 12 for timestamps, 4 + 8n for SACK.
+    /// Returns the length of the TCP header with options in bytes, padded as in Linux: 12 for
+    /// timestamps, 4 + 8n for SACK.
     #[inline]
     pub fn header_bytes(&self) -> u16 {
         let options = match self.syn {
-            // MSS 4; SACK-permitted 2 and timestamps 10 share 12 with padding; window scale 3 + 1.
+            // MSS takes 4; SACK-permitted 2 and timestamps 10 fill 12 with padding; window scale
+            // takes 3 + 1.
             Some(syn) => {
                 let sack_and_timestamps = match (syn.sack_permitted, self.timestamps.is_some()) {
                     (_, true) => 12,
                     (true, false) => 4,
                     (false, false) => 0,
                 };
-                // Kind and length, a cookie of 8 bytes as Linux's, padding (RFC 7413, 4.1.1).
+                // Kind and length, a cookie of 8 bytes like Linux's, padding (RFC 7413, 4.1.1).
                 let fast_open = match syn.fast_open {
                     None => 0,
                     Some(FastOpenOption::Request) => 4,
@@ -127,17 +130,17 @@ impl Segment {
 /// Options that only SYN segments carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SynOptions {
-    /// Maximum segment size (RFC 9293, section 3.7.1): payload bytes without options.
+    /// The maximum segment size (RFC 9293, section 3.7.1): payload bytes without options.
     pub mss: u16,
-    /// Window scale (RFC 7323); `None` where not offered.
+    /// The window scale (RFC 7323); `None`: not offered.
     pub window_scale: Option<u8>,
-    /// SACK-permitted (RFC 2018).
+    /// Whether SACK is permitted (RFC 2018).
     pub sack_permitted: bool,
     /// TCP Fast Open (RFC 7413, 4.1.1).
     pub fast_open: Option<FastOpenOption>,
 }
 
-/// The Fast Open option. A cookie is the right one: nobody makes any up, and keys do not change.
+/// The Fast Open option. Every cookie is valid: nobody forges any, and keys do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FastOpenOption {
     /// Without a cookie: the sender of a SYN asks for one.
@@ -146,7 +149,7 @@ pub enum FastOpenOption {
     Cookie,
 }
 
-/// TCP control flags, as in the header's low byte (RFC 9293; CWR and ECE: RFC 3168), but for AE.
+/// TCP control flags as in the header's low byte (RFC 9293; CWR and ECE: RFC 3168), except AE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
@@ -161,39 +164,39 @@ impl Flags {
     pub const PSH: Self = Self(0x08);
     /// The acknowledgement field is meaningful.
     pub const ACK: Self = Self(0x10);
-    /// Accurate ECN (RFC 9768, 3.1), which has a place in the header's reserved bits; here it has that of
-    /// URG, which nobody sets.
+    /// Accurate ECN (RFC 9768, 3.1). The header has it among the reserved bits; here it takes the
+    /// bit of URG, which nobody sets.
     pub const AE: Self = Self(0x20);
     /// ECN echo.
     pub const ECE: Self = Self(0x40);
     /// Congestion window reduced.
     pub const CWR: Self = Self(0x80);
 
-    /// Whether all of `other` are set.
+    /// Returns whether all of `other` are set.
     #[inline]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any of `other` is set.
+    /// Returns whether any of `other` is set.
     #[inline]
     pub(crate) const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// These less `other`.
+    /// Returns these flags without `other`.
     #[inline]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The sequence numbers that SYN and FIN take.
+    /// Returns how many sequence numbers SYN and FIN take.
     #[inline]
     fn sequence_numbers(self) -> u32 {
         u32::from(self.contains(Self::SYN)) + u32::from(self.contains(Self::FIN))
     }
 
-    /// These and `other`.
+    /// Returns these flags and `other`.
     #[inline]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -202,8 +205,8 @@ impl Flags {
 
 /// Up to three SACK blocks, each `[start, end)`; the first may be a D-SACK (RFC 2883).
 ///
-/// With the timestamps option there is room for three (RFC 2018, section 3); without it Linux
-/// would send a fourth, which we leave out.
+/// With the timestamps option there is room for three (RFC 2018, section 3). Without it Linux would
+/// send a fourth, which we omit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     blocks: [(Seq, Seq); 3],
@@ -211,10 +214,10 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// The most that fit.
+    /// The largest number of blocks.
     pub const CAPACITY: usize = 3;
 
-    /// Appends a block; `false` where there is no room left.
+    /// Appends a block. Returns false if there is no room left.
     pub fn push(&mut self, start: Seq, end: Seq) -> bool {
         let at = usize::from(self.len);
         if at == Self::CAPACITY {
@@ -225,19 +228,19 @@ impl SackBlocks {
         true
     }
 
-    /// The number of blocks.
+    /// Returns the number of blocks.
     #[inline]
     pub fn len(&self) -> usize {
         usize::from(self.len)
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no block.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The blocks, in the order of the option.
+    /// Returns the blocks in the order of the option.
     #[inline]
     pub fn as_slice(&self) -> &[(Seq, Seq)] {
         &self.blocks[..usize::from(self.len)]

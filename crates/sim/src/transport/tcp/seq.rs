@@ -7,25 +7,25 @@ use core::ops::Add;
 pub struct Seq(pub u32);
 
 impl Seq {
-    /// Whether this comes before `other`.
+    /// Returns whether this comes before `other`.
     #[inline]
     pub const fn before(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// Whether this comes after `other`.
+    /// Returns whether this comes after `other`.
     #[inline]
     pub const fn after(self, other: Self) -> bool {
         other.before(self)
     }
 
-    /// The number of bytes from `earlier` to this one.
+    /// Returns the number of bytes from `earlier` to this one.
     #[inline]
     pub const fn distance(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// The later of the two.
+    /// Returns the later of the two.
     #[inline]
     pub const fn max(self, other: Self) -> Self {
         if self.before(other) { other } else { self }

@@ -10,7 +10,7 @@ use crate::transport::tcp::clock::Context;
 /// `struct bictcp`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cubic {
-    /// `cnt`: acknowledged segments for each segment of growth.
+    /// `cnt`: how many segments must be acknowledged for the window to grow by one.
     per_increase: u32,
     last_max_cwnd: u32,
     last_cwnd: u32,
@@ -18,9 +18,9 @@ pub(crate) struct Cubic {
     origin_point: u32,
     /// `bic_K`: time to the origin point, in 1/1024 s.
     k: u32,
-    /// Smallest delay seen, in microseconds; 0: none yet.
+    /// The smallest delay seen, in microseconds; 0: none yet.
     pub(crate) delay_min_us: u32,
-    /// Jiffy of the epoch's start; 0: no epoch.
+    /// The jiffy of the epoch's start; 0: no epoch.
     epoch_start: u32,
     ack_count: u32,
     /// The window that Reno would have.
@@ -71,7 +71,7 @@ impl Cubic {
             self.recompute(cx, now, cwnd, acked);
         }
         self.stay_reno_friendly(cwnd);
-        // At most one segment for two acknowledged ones.
+        // Growth by at most one segment for two acknowledged ones.
         self.per_increase = self.per_increase.max(2);
     }
 
@@ -101,17 +101,17 @@ impl Cubic {
         };
         self.per_increase =
             if target > cwnd { cwnd / (target - cwnd) } else { cwnd.saturating_mul(100) };
-        // The growth may be too slow while the bandwidth is unknown: 5 % a round trip.
+        // Growth may be too slow while the bandwidth is unknown: at least 5 % in a round trip.
         if self.last_max_cwnd == 0 && self.per_increase > 20 {
             self.per_increase = 20;
         }
     }
 
-    /// RFC 9438, 4.3: no slower than Reno.
+    /// Grows no slower than Reno (RFC 9438, 4.3).
     fn stay_reno_friendly(&mut self, cwnd: u32) {
         let delta = ((u64::from(cwnd) * RENO_SCALE) >> 3) as u32;
         if delta > 0 && self.ack_count > delta {
-            // As many steps as leave at least one acknowledged segment behind.
+            // Take as many steps as leave at least one acknowledged segment.
             let steps = (self.ack_count - 1) / delta;
             self.ack_count -= steps * delta;
             self.reno_cwnd = self.reno_cwnd.saturating_add(steps);
@@ -131,7 +131,7 @@ impl Cubic {
         delay_us: u32,
         progress: Progress,
     ) {
-        // Delays right after a recovery say nothing of the path.
+        // Delays right after a recovery say nothing about the path.
         if self.epoch_start != 0
             && cx.jiffies().wrapping_sub(self.epoch_start) < 1_000_000 / cx.tick_us()
         {
@@ -146,7 +146,7 @@ impl Cubic {
         }
     }
 
-    /// `bictcp_init`, and `CA_EVENT_LOSS` in `cubictcp_state`: everything is forgotten.
+    /// `bictcp_init`, and `CA_EVENT_LOSS` in `cubictcp_state`: forgets everything.
     pub(crate) fn reset(&mut self, now_us: u32, snd_nxt: Seq) {
         *self = Self::default();
         self.hystart.start_round(now_us, snd_nxt);
@@ -163,7 +163,7 @@ impl Cubic {
     }
 }
 
-/// What HyStart needs to know of the connection's progress.
+/// What HyStart needs to know about the connection's progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     pub(crate) snd_una: Seq,
@@ -184,7 +184,7 @@ const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
 /// 410 * offset^3 must stay below 2^64, and the growth below 2^23 segments.
 const LONGEST_OFFSET: u64 = 280_000;
 
-/// The cube root, rounded down.
+/// Returns the cube root, rounded down.
 fn cube_root(n: u64) -> u32 {
     let mut root = 0u64;
     let mut bit = 1 << 21;
@@ -238,7 +238,7 @@ mod tests {
         let start = cubic.ssthresh(1000, false);
         let mut window = Window { cwnd: start, ssthresh: start, count: 0 };
         let k = ((w_max - f64::from(start)) / 0.4).cbrt();
-        // A path of 100 ms: one window of acknowledgements a round trip, evenly spread.
+        // A path of 100 ms: one window of acknowledgements in a round trip, evenly spread.
         let rtt = 0.1;
         let mut t = 0.0;
         cubic.delay_min_us = 100_000;
@@ -249,7 +249,7 @@ mod tests {
             t += step;
             let expected = 0.4 * (t - k).powi(3) + w_max;
             let error = (f64::from(window.cwnd) - expected).abs() / expected;
-            // The target is a round trip ahead and the counter lags by one.
+            // The target is a round trip ahead, and the counter lags by one.
             assert!(error < 0.02, "at {t} s the window is {} and not {expected}", window.cwnd);
         }
         assert!(window.cwnd > 1100, "16 s lie beyond K = {k} s");

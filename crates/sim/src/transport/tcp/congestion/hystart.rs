@@ -1,28 +1,28 @@
 //! HyStart: leaves slow start before the queue overflows.
 //!
-//! Source: Linux 6.1 net/ipv4/tcp_cubic.c (`hystart_update`): acknowledgement train and delay.
-//! RFC 9406 describes the delay part with a gentler exit, which Linux does not have.
-//! Differences: none; no pacing, as with CUBIC without the fq qdisc.
+//! Source: Linux 6.1 net/ipv4/tcp_cubic.c (`hystart_update`): acknowledgement train and delay. RFC
+//! 9406 describes the delay part with a gentler exit, which Linux does not have. Differences: none.
+//! There is no pacing, as for CUBIC without the fq qdisc.
 
 use super::Window;
 use super::cubic::Progress;
 use crate::transport::tcp::Seq;
 use crate::transport::tcp::clock::Context;
 
-/// State of one round.
+/// The state of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hystart {
     round_start_us: u32,
     last_ack_us: u32,
     end_seq: Seq,
-    /// Smallest delay of the round.
+    /// The smallest delay of the round.
     round_rtt_us: u32,
     samples: u8,
     found: bool,
 }
 
 impl Hystart {
-    /// Whether slow start is over.
+    /// Returns whether slow start is over.
     #[inline]
     pub(crate) fn found(&self) -> bool {
         self.found
@@ -73,9 +73,10 @@ impl Hystart {
     }
 }
 
-/// `hystart_ack_delay`: the time of four largest GSO bursts at the pacing rate, at most 1 ms.
+/// `hystart_ack_delay`: the time that four of the largest GSO bursts take at the pacing rate, at
+/// most 1 ms.
 fn ack_delay_us(cwnd: u32, progress: Progress) -> u32 {
-    // In slow start the pacing rate is twice the window a round trip.
+    // In slow start, the pacing rate is twice the window for each round trip.
     let window_bytes = 2 * u64::from(cwnd) * u64::from(progress.mss);
     (4 * 65_536 * u64::from(progress.srtt_us) / window_bytes.max(1)).min(1000) as u32
 }

@@ -1,7 +1,7 @@
 //! Congestion control: how the window grows, and how far it falls.
 //!
-//! Source: Linux 6.1 net/ipv4/tcp_cong.c. The window is counted in segments.
-//! A control knows the window and the clock, nothing of packets.
+//! Source: Linux 6.1 net/ipv4/tcp_cong.c. The window is counted in segments. A control knows the
+//! window and the clock, but nothing about packets.
 
 mod cubic;
 mod hystart;
@@ -32,14 +32,14 @@ pub struct Window {
 pub(crate) const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 impl Window {
-    /// Whether the window is below the threshold up to which it grows with every segment.
+    /// Returns whether the window is below the threshold up to which it grows with every segment.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
-    /// `tcp_slow_start`: one segment for each acknowledged one, up to ssthresh; gives back the
-    /// acknowledged segments that are left over.
+    /// `tcp_slow_start`: grows by one segment for each acknowledged one, up to ssthresh. Returns
+    /// the acknowledged segments that are left over.
     #[inline]
     pub fn slow_start(&mut self, acked: u32) -> u32 {
         let cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh).max(self.cwnd);
@@ -48,7 +48,7 @@ impl Window {
         left
     }
 
-    /// `tcp_cong_avoid_ai`: one segment more for every `per_increase` acknowledged ones.
+    /// `tcp_cong_avoid_ai`: grows by one segment for every `per_increase` acknowledged ones.
     #[inline]
     pub fn additive_increase(&mut self, per_increase: u32, acked: u32) {
         let per_increase = per_increase.max(1);
@@ -70,7 +70,7 @@ impl Window {
 pub enum Signal {
     /// A segment was lost.
     Loss,
-    /// The receiver says that a router has marked one.
+    /// The receiver reports that a router has marked a segment.
     EcnEcho,
 }
 
@@ -91,7 +91,7 @@ impl Control {
         }
     }
 
-    /// `ca_ops->init`: the connection is established, in which `rtt_us` was measured.
+    /// `ca_ops->init`: the connection is established, and its handshake measured `rtt_us`.
     pub(crate) fn start(&mut self, now_us: u32, snd_nxt: Seq, rtt_us: Option<u32>) {
         if let Self::Cubic(cubic) = self {
             cubic.reset(now_us, snd_nxt);
@@ -99,7 +99,7 @@ impl Control {
         }
     }
 
-    /// `ca_ops->ssthresh`: where the window has to go.
+    /// `ca_ops->ssthresh`: returns the window to which it has to fall.
     pub(crate) fn ssthresh(&mut self, cx: &Context, cwnd: u32, signal: Signal) -> u32 {
         let gentle = signal == Signal::EcnEcho && cx.config.ecn_response == EcnResponse::Abe;
         match self {
@@ -109,7 +109,7 @@ impl Control {
         }
     }
 
-    /// `ca_ops->cong_avoid`: the window grows after `acked` segments; call only where the window
+    /// `ca_ops->cong_avoid`: grows the window after `acked` segments. Call only if the window
     /// limited the sender.
     #[inline]
     pub(crate) fn avoid(&mut self, cx: &Context, window: &mut Window, acked: u32) {
@@ -150,7 +150,8 @@ impl Control {
         }
     }
 
-    /// `ca_ops->cwnd_event` with `CA_EVENT_TX_START`: nothing was in flight since `last_sent_us`.
+    /// `ca_ops->cwnd_event` with `CA_EVENT_TX_START`: nothing has been in flight since
+    /// `last_sent_us`.
     #[inline]
     pub(crate) fn on_restart(&mut self, cx: &Context, last_sent_us: u32) {
         if let Self::Cubic(cubic) = self {

@@ -1,4 +1,4 @@
-//! Congestion controls from outside of this crate.
+//! Congestion controls from outside this crate.
 
 use core::fmt;
 use std::sync::Arc;
@@ -8,31 +8,32 @@ use narrows_units::{Span, Time};
 use super::{Signal, Window};
 use crate::transport::tcp::Congestion;
 
-/// A congestion control that is not ours: how the window grows, and how far it falls.
+/// A congestion control from outside this crate: how the window grows, and how far it falls.
 ///
-/// Of Linux's `struct tcp_congestion_ops` it has `cong_avoid`, `ssthresh`, `pkts_acked`, and the reset at a
-/// time-out; not pacing (BBR), undo, or DCTCP's counts of marks. When it is asked, how lost segments
-/// are found, and how fast the window shrinks to where it has to go are TCP's business. One object
-/// belongs to one end of a connection.
+/// From Linux's `struct tcp_congestion_ops` it has `cong_avoid`, `ssthresh`, `pkts_acked`, and the
+/// reset at a time-out. It has no pacing (BBR), no undo, and no DCTCP counts of marks. TCP decides
+/// when to call it, how to find lost segments, and how fast the window shrinks to the value that it
+/// returns. Each object belongs to one end of a connection.
 pub trait CongestionControl: fmt::Debug + Send + Sync + CloneControl {
-    /// `acked` segments were acknowledged, and the window had limited the sender: it may grow
-    /// (`cong_avoid`).
+    /// Handles the acknowledgement of `acked` segments. The window limited the sender, so it may
+    /// grow (`cong_avoid`).
     fn avoid(&mut self, now: Time, window: &mut Window, acked: u32);
 
-    /// Where the window of `cwnd` segments has to go (`ssthresh`). Less than two counts as two.
+    /// Returns the size to which a window of `cwnd` segments has to fall (`ssthresh`). Less than
+    /// two counts as two.
     fn ssthresh(&mut self, now: Time, cwnd: u32, signal: Signal) -> u32;
 
-    /// A round trip was measured (`pkts_acked`).
+    /// Handles a round trip that was measured (`pkts_acked`).
     fn on_round_trip(&mut self, _now: Time, _rtt: Span) {}
 
-    /// Nothing was acknowledged for a retransmission time-out: the window starts anew from one
-    /// segment (`set_state` with `TCP_CA_Loss`).
+    /// Handles a retransmission time-out: nothing was acknowledged for so long that the window
+    /// restarts from one segment (`set_state` with `TCP_CA_Loss`).
     fn on_timeout(&mut self, _now: Time) {}
 }
 
-/// What `derive(Clone)` gives every congestion control.
+/// Cloning of boxed congestion controls. Every type with `derive(Clone)` has this.
 pub trait CloneControl {
-    /// The same once more.
+    /// Returns a boxed copy.
     fn clone_control(&self) -> Box<dyn CongestionControl>;
 }
 
@@ -42,7 +43,7 @@ impl<T: CongestionControl + Clone + 'static> CloneControl for T {
     }
 }
 
-/// How a congestion control from outside is made.
+/// How to create a congestion control from outside.
 #[derive(Clone)]
 pub struct Custom {
     name: Arc<str>,
@@ -52,7 +53,8 @@ pub struct Custom {
 type Make = dyn Fn() -> Box<dyn CongestionControl> + Send + Sync;
 
 impl Congestion {
-    /// A congestion control that is not ours; `make` gives one for each end of a connection.
+    /// Creates the setting for a congestion control from outside. `make` is called for each end of
+    /// a connection.
     pub fn custom<C: CongestionControl + 'static>(
         name: &str,
         make: impl Fn() -> C + Send + Sync + 'static,

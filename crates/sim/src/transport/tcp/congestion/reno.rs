@@ -2,13 +2,14 @@
 
 use super::Window;
 
-/// Half the window, at least 2 segments (RFC 5681, equation 4); 0.8 of it with RFC 8511.
+/// Returns half the window, at least 2 segments (RFC 5681, equation 4); 0.8 of it with RFC 8511.
 pub(crate) fn ssthresh(cwnd: u32, gentle: bool) -> u32 {
     let cwnd = if gentle { (u64::from(cwnd) * 4 / 5) as u32 } else { cwnd / 2 };
     cwnd.max(2)
 }
 
-/// RFC 5681, 3.1: one segment an acknowledged segment in slow start, one a window thereafter.
+/// RFC 5681, 3.1: grows by one segment for each acknowledged segment in slow start, afterwards by
+/// one for each window.
 #[inline]
 pub(crate) fn avoid(window: &mut Window, mut acked: u32) {
     if window.in_slow_start() {

@@ -1,12 +1,11 @@
-//! When acknowledgements go: at once, with the second segment, or after a delay; and SACKs in
-//! bundles.
+//! When acknowledgements are sent: at once, with the second segment, or after a delay; and how
+//! SACKs are combined.
 //!
 //! Source: Linux 6.1 `tcp_event_data_recv`, `tcp_measure_rcv_mss` (with the 6.1.57 change for full
 //! segments with PSH), `tcp_incr_quickack`, `tcp_enter_quickack_mode`, `__tcp_ack_snd_check`,
 //! `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_event_ack_sent`, `tcp_cleanup_rbuf`,
-//! `tcp_compressed_ack_kick`.
-//! Differences: the application reads each segment at once; the RTT that bounds SACK compression
-//! is the sender half's, which the handshake has measured.
+//! `tcp_compressed_ack_kick`. Differences: the application reads each segment at once. The RTT that
+//! bounds SACK compression is the sending half's, which the handshake has measured.
 
 use narrows_units::{Span, Time};
 
@@ -23,7 +22,7 @@ pub(crate) enum Decision {
 }
 
 impl Receiver {
-    /// `tcp_event_data_recv`: data in order.
+    /// `tcp_event_data_recv`: handles data in order.
     #[inline(always)]
     pub(super) fn on_data(&mut self, cx: &Context, header: &Header, rto: u32) {
         self.scheduled = true;
@@ -33,7 +32,7 @@ impl Receiver {
         self.check_ce(cx, header.ecn);
     }
 
-    /// What acknowledgements with a delay depend on: full segments, and the time between them.
+    /// Updates what delayed acknowledgements depend on: full segments, and the time between them.
     #[inline(never)]
     fn observe(&mut self, cx: &Context, header: &Header, rto: u32) {
         self.measure_mss(header);
@@ -48,14 +47,14 @@ impl Receiver {
             } else if gap < self.ato {
                 self.ato = (self.ato / 2 + gap).min(rto);
             } else if gap > rto {
-                // Too long a gap: the sender may start anew.
+                // The gap was long: the sender may be restarting.
                 self.add_quick(MOST_QUICK);
             }
         }
         self.last_data = cx.jiffies();
     }
 
-    /// `tcp_measure_rcv_mss`: a full segment, or the end of what the application wrote?
+    /// `tcp_measure_rcv_mss`: tells a full segment from the end of what the application wrote.
     #[inline]
     fn measure_mss(&mut self, header: &Header) {
         let last_small = core::mem::take(&mut self.last_small);
@@ -91,13 +90,13 @@ impl Receiver {
         self.ato = cx.span_to_jiffies(SHORTEST_DELAY);
     }
 
-    /// An acknowledgement goes with the next chance.
+    /// Sends an acknowledgement at the next opportunity.
     pub(crate) fn acknowledge_now(&mut self) {
         self.scheduled = true;
         self.now = true;
     }
 
-    /// Data was sent: `tcp_event_data_sent` detects a conversation.
+    /// Notes that data was sent: `tcp_event_data_sent` detects a conversation.
     #[inline]
     pub(crate) fn on_data_sent(&mut self, cx: &Context) {
         if self.ato > 0 && cx.jiffies().wrapping_sub(self.last_data) < self.ato {
@@ -105,7 +104,7 @@ impl Receiver {
         }
     }
 
-    /// `tcp_event_ack_sent`: a segment with an acknowledgement went out.
+    /// `tcp_event_ack_sent`: a segment with an acknowledgement was sent.
     #[inline]
     pub(crate) fn on_ack_sent(&mut self, cx: &Context) {
         if self.quick > 0 && self.scheduled {
@@ -119,7 +118,7 @@ impl Receiver {
         self.now = false;
         self.pushed = false;
         self.pushed_again = false;
-        // What the handshake's third segment says of a mark it says once.
+        // The handshake's third segment reports a mark only once.
         self.demand_cwr &= !self.first;
         self.first = false;
         self.ack_at = Time::MAX;
@@ -159,7 +158,7 @@ impl Receiver {
             }
             return Decision::Nothing;
         }
-        // The application reads at once: the end of a write is acknowledged when it was read.
+        // The application reads at once, so the end of a write is acknowledged when it was read.
         let read_out = unacknowledged > 0 && (self.pushed_again || (self.pushed && !self.pingpong));
         if unacknowledged > u32::from(self.rcv_mss)
             || (self.quick > 0 && !self.pingpong)
@@ -192,7 +191,7 @@ impl Receiver {
         }
         ato = ato.min(longest);
         if self.ack_at != Time::MAX {
-            // About to fire: go now.
+            // The timer is about to fire: acknowledge now.
             if self.ack_at <= cx.now + Span::from_us(u64::from(cx.us_in(ato / 4))) {
                 return Decision::Send;
             }
@@ -201,7 +200,8 @@ impl Receiver {
         Decision::Nothing
     }
 
-    /// SACK compression: after three duplicates, at most one acknowledgement a millisecond.
+    /// SACK compression: after three duplicates, sends at most one acknowledgement in a
+    /// millisecond.
     fn compress(&mut self, cx: &Context, srtt_us: u32) -> Decision {
         let Some(trouble) = self.trouble.as_mut().filter(|_| self.sack) else {
             return Decision::Send;
@@ -233,7 +233,7 @@ impl Receiver {
         }
     }
 
-    /// When the delayed or compressed acknowledgement goes.
+    /// Returns when the delayed or compressed acknowledgement is sent.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
         self.ack_at
@@ -250,7 +250,7 @@ impl Receiver {
                 self.pingpong = false;
                 self.ato = cx.span_to_jiffies(SHORTEST_DELAY);
             } else {
-                // Waited in vain: wait longer next time.
+                // The wait was in vain, so wait longer next time.
                 self.ato = self.ato.saturating_mul(2).min(rto);
             }
             self.now = true;
@@ -271,5 +271,5 @@ const MOST_COMPRESSED: u8 = 44;
 const COMPRESSION: Span = Span::from_ms(1);
 /// `TCP_FASTRETRANS_THRESH`.
 const UNCOMPRESSED: u8 = 3;
-/// Payload of the smallest segment that may be a path's full one (`TCP_MSS_DEFAULT`).
+/// The payload of the smallest segment that may be full on its path (`TCP_MSS_DEFAULT`).
 const SMALLEST_FULL: u16 = 536;

@@ -1,7 +1,7 @@
-//! The receiver's side of ECN (RFC 3168, 6.1.3): echo marks until the sender says CWR.
+//! The receiver's side of ECN (RFC 3168, 6.1.3): it echoes marks until the sender says CWR.
 //!
 //! Source: Linux 6.1 `__tcp_ecn_check_ce`, `tcp_ecn_accept_cwr`; for [`AckPolicy::Linux26`] Linux
-//! 2.6.30 `TCP_ECN_check_ce`, `TCP_ECN_accept_cwr`, which only note what they see.
+//! 2.6.30 `TCP_ECN_check_ce`, `TCP_ECN_accept_cwr`, which only record what they see.
 
 use narrows_qdisc::Ecn;
 
@@ -23,14 +23,14 @@ impl Receiver {
         let hurries = cx.config.acks != AckPolicy::Linux26;
         match ecn {
             Ecn::NotEct => {
-                // Probably a retransmission: those carry no ECT.
+                // This is probably a retransmission, which carries no ECT.
                 if self.ect_seen || !hurries {
                     self.enter_quick_mode(cx, QUICK_ON_ECN);
                 }
             }
             Ecn::Ce => {
                 if !self.demand_cwr && hurries {
-                    // The sender's window may be tiny: do not delay.
+                    // The sender's window may be tiny, so do not delay.
                     self.enter_quick_mode(cx, QUICK_ON_ECN);
                 }
                 self.demand_cwr = true;
@@ -51,12 +51,12 @@ impl Receiver {
         }
     }
 
-    /// The handshake's third segment is to carry ECE.
+    /// Lets the handshake's third segment carry ECE.
     pub(crate) fn echo_once(&mut self) {
         self.demand_cwr = self.ecn;
     }
 
-    /// Whether a segment must carry ECE.
+    /// Returns whether a segment must carry ECE.
     #[inline]
     pub(crate) fn echoes_mark(&self) -> bool {
         self.demand_cwr

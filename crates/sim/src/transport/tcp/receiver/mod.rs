@@ -1,10 +1,9 @@
 //! The receiving half of an endpoint: order, acknowledgements, ECN echo.
 //!
-//! Source: Linux 6.1 net/ipv4/tcp_input.c (`tcp_data_queue`, `tcp_validate_incoming`).
-//! Differences: the application reads at once, so the advertised window is always the whole
-//! receive buffer; Linux's slow growth of the window (`rcv_ssthresh`, autotuning) is left out.
-//! Answers to RST and SYN are not rate-limited apart (challenge acknowledgements), and RST is never
-//! sent.
+//! Source: Linux 6.1 net/ipv4/tcp_input.c (`tcp_data_queue`, `tcp_validate_incoming`). Differences:
+//! the application reads at once, so the advertised window is always the whole receive buffer;
+//! Linux's slow growth of the window (`rcv_ssthresh`, autotuning) is not modelled. Answers to RST
+//! and SYN have no rate limit of their own (challenge acknowledgements), and RST is never sent.
 
 mod delayed_ack;
 mod ecn;
@@ -20,7 +19,7 @@ use super::sender::Half;
 use super::{Config, Flags, SackBlocks, Seq};
 use crate::foresight::{Step, Touch};
 
-/// The receiving half. Fields are in order of heat, and lie in memory as they stand here.
+/// The receiving half. The most-used fields come first, and memory has them in this order.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Receiver {
@@ -28,12 +27,13 @@ pub(crate) struct Receiver {
     /// `rcv_nxt` as last acknowledged.
     rcv_wup: Seq,
     pub(crate) ts_recent: u32,
-    /// The window advertised, in bytes, and the shift of its field.
+    /// The advertised window in bytes, and the shift of its field.
     window: u32,
     pub(crate) bytes_received: u64,
-    /// When a delayed or compressed acknowledgement goes; `Time::MAX`: none waits.
+    /// When a delayed or compressed acknowledgement is sent; `Time::MAX`: none waits.
     ack_at: Time,
-    /// Allocated when a segment comes out of order or twice, until all is in order and reported.
+    /// Allocated when a segment arrives out of order or twice, and kept until everything is in
+    /// order and reported.
     trouble: Option<Box<Trouble>>,
     /// `lrcvtime`: the jiffy of the latest data.
     last_data: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Receiver {
     rcv_mss: u16,
     last_small: u16,
     scale: u8,
-    /// The other end scales windows too.
+    /// Whether the other end scales windows too.
     pub(crate) scaled: bool,
     /// Quick acknowledgements left.
     quick: u8,
@@ -52,10 +52,11 @@ pub(crate) struct Receiver {
     scheduled: bool,
     /// `ICSK_ACK_NOW`.
     now: bool,
-    /// `ICSK_ACK_PUSHED`: the application will have read all, and answers at once.
+    /// `ICSK_ACK_PUSHED`: the application will have read everything, and answers at once.
     pushed: bool,
     pushed_again: bool,
-    /// An acknowledgement on its own goes before any data (the handshake's third segment).
+    /// Whether a bare acknowledgement has to be sent before any data (the handshake's third
+    /// segment).
     pub(crate) first: bool,
     pingpong: bool,
     pub(crate) timestamps: bool,
@@ -66,30 +67,30 @@ pub(crate) struct Receiver {
     pub(crate) fin_received: bool,
 }
 
-/// What only a path that loses, reorders or copies needs.
+/// The state that is needed only if the path loses, reorders or duplicates.
 #[derive(Clone, Debug, Default)]
 struct Trouble {
     queue: Reassembly,
-    /// To be reported once (RFC 2883).
+    /// A D-SACK to be reported once (RFC 2883).
     dsack: Option<(Seq, Seq)>,
-    /// Where a FIN that came out of order ends.
+    /// Where a FIN that arrived out of order ends.
     fin_end: Option<Seq>,
-    /// `compressed_ack`: acknowledgements held back.
+    /// `compressed_ack`: the number of acknowledgements held back.
     compressed: u8,
-    /// `dup_ack_counter`, for this `rcv_nxt`.
+    /// `dup_ack_counter` for this `rcv_nxt`.
     duplicates: u8,
     compressed_nxt: Option<Seq>,
 }
 
 impl Trouble {
-    /// Nothing is out of order, and nothing is left to be reported. The counts for SACK compression
-    /// belong to a hole that is filled.
+    /// Returns whether nothing is out of order and nothing is left to report. The counts for SACK
+    /// compression then belong to a hole that is filled.
     fn is_over(&self) -> bool {
         self.queue.is_empty() && self.dsack.is_none()
     }
 }
 
-/// What became of a segment at the door.
+/// Whether an arriving segment is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Its acknowledgement and data count.
@@ -133,7 +134,7 @@ impl Receiver {
         }
     }
 
-    /// The peer's first data byte is known.
+    /// Sets the peer's first data byte.
     pub(crate) fn start(&mut self, next: Seq, scaled: bool) {
         self.rcv_nxt = next;
         self.rcv_wup = next;
@@ -144,27 +145,34 @@ impl Receiver {
         }
     }
 
-    /// The other end's SYN carried data, which the SYN-ACK will acknowledge (`tcp_fastopen_add_skb`).
+    /// Takes the data of the other end's SYN, which the SYN-ACK will acknowledge
+    /// (`tcp_fastopen_add_skb`).
     pub(crate) fn take_syn_data(&mut self, len: u16) {
         self.bytes_received += u64::from(len);
         self.rcv_nxt = self.rcv_nxt + u32::from(len);
         self.rcv_wup = self.rcv_nxt;
     }
 
-    /// The shift that a SYN offers.
+    /// Returns the shift that a SYN offers.
     pub(crate) fn scale(&self) -> u8 {
         self.scale
     }
 
-    /// The window field of a segment; a SYN's is never scaled.
+    /// Returns the window in bytes.
+    pub(crate) fn window(&self) -> u32 {
+        self.window
+    }
+
+    /// Returns the window field of a segment. A SYN's is never scaled.
     #[inline]
     pub(crate) fn window_field(&self, syn: bool) -> u16 {
         let scale = if syn { 0 } else { self.scale };
         (self.window >> scale).min(u32::from(u16::MAX)) as u16
     }
 
-    /// Whether a segment starts where the last one in order ended, and carries timestamps if it
-    /// should, no older than the latest: [`validate`](Self::validate) finds it acceptable.
+    /// Returns whether a segment starts where the last one in order ended, and carries timestamps,
+    /// if it should, that are no older than the latest. [`validate`](Self::validate) would accept
+    /// it.
     #[inline]
     pub(crate) fn expects(&self, header: &Header) -> bool {
         let stamped = match header.timestamps {
@@ -174,7 +182,8 @@ impl Receiver {
         header.seq == self.rcv_nxt && stamped
     }
 
-    /// `tcp_replace_ts_recent`: only from what the last acknowledgement touches.
+    /// `tcp_replace_ts_recent`: takes the timestamp only of a segment that reaches back to the last
+    /// acknowledgement.
     #[inline]
     pub(crate) fn note_stamp(&mut self, header: &Header) {
         if let Some((stamp, _)) = header.timestamps
@@ -191,7 +200,7 @@ impl Receiver {
             && let Some((stamp, _)) = header.timestamps
         {
             let old = self.ts_recent.wrapping_sub(stamp) as i32 > PAWS_WINDOW;
-            // `tcp_disordered_ack`: a duplicate acknowledgement that was overtaken does no harm.
+            // `tcp_disordered_ack`: a duplicate acknowledgement that was overtaken is harmless.
             let harmless = header.end() == header.seq
                 && header.seq == self.rcv_nxt
                 && header.ack == sender.snd_una()
@@ -213,7 +222,7 @@ impl Receiver {
     /// `tcp_send_dupack`.
     #[cold]
     fn answer_old(&mut self, cx: &Context, header: &Header) {
-        // `tcp_oow_rate_limited`: two ends must not answer each other without end.
+        // `tcp_oow_rate_limited`: two ends must not answer each other forever.
         if header.len == 0 && !header.flags.contains(Flags::SYN) {
             let now = cx.jiffies();
             if self.answered_at != 0
@@ -231,7 +240,7 @@ impl Receiver {
         self.acknowledge_now();
     }
 
-    /// `tcp_data_queue`: payload or a FIN.
+    /// `tcp_data_queue`: takes payload or a FIN.
     pub(crate) fn take_data(&mut self, cx: &Context, header: &Header, rto: u32) {
         let (seq, end) = (header.seq, header.end());
         if !end.after(self.rcv_nxt) {
@@ -273,7 +282,7 @@ impl Receiver {
         }
     }
 
-    /// `tcp_queue_rcv`: the next data in order, where nothing waits for it.
+    /// `tcp_queue_rcv`: takes the next data in order, if no data waits behind it.
     #[inline(always)]
     pub(crate) fn take_next(&mut self, cx: &Context, header: &Header, rto: u32) {
         self.bytes_received += u64::from(header.len);
@@ -281,7 +290,7 @@ impl Receiver {
         self.on_data(cx, header, rto);
     }
 
-    /// Whether data wait for a hole to be filled.
+    /// Returns whether data waits for a hole to be filled.
     #[inline]
     pub(crate) fn has_gap(&self) -> bool {
         self.trouble.as_ref().is_some_and(|trouble| !trouble.queue.is_empty())
@@ -308,7 +317,7 @@ impl Receiver {
         }
     }
 
-    /// `tcp_ofo_queue`, `tcp_sack_remove`; whether a FIN is reached.
+    /// `tcp_ofo_queue`, `tcp_sack_remove`. Returns whether a FIN is reached.
     #[cold]
     fn fill_hole(&mut self) -> bool {
         let Some(trouble) = self.trouble.as_mut() else { return false };
@@ -323,7 +332,7 @@ impl Receiver {
         fin
     }
 
-    /// Whether [`take_sack_blocks`](Self::take_sack_blocks) would give any.
+    /// Returns whether [`take_sack_blocks`](Self::take_sack_blocks) would return any.
     #[inline]
     pub(crate) fn has_sack_blocks(&self) -> bool {
         self.trouble.as_ref().is_some_and(|trouble| {
@@ -331,7 +340,7 @@ impl Receiver {
         })
     }
 
-    /// The SACK option: a D-SACK, then the latest blocks first (RFC 2018, 4; RFC 2883).
+    /// Returns the SACK option: a D-SACK, then the latest blocks first (RFC 2018, 4; RFC 2883).
     pub(crate) fn take_sack_blocks(&mut self) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let Some(trouble) = self.trouble.as_mut().filter(|_| self.sack) else { return blocks };
@@ -354,13 +363,14 @@ impl Receiver {
         }
     }
 
-    /// Heap bytes in use.
+    /// Returns the heap bytes in use.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.trouble.as_ref().map_or(0, |trouble| trouble.queue.heap_bytes() + size_of::<Trouble>())
     }
 }
 
-/// The smallest shift that lets the field hold the receive buffer (`tcp_select_initial_window`).
+/// Returns the smallest shift that lets the field hold the receive buffer
+/// (`tcp_select_initial_window`).
 fn scale_for(config: &Config) -> u8 {
     if !config.window_scaling {
         return 0;
@@ -377,7 +387,7 @@ const MOST_QUICK: u32 = 16;
 /// `TCP_MSS_DEFAULT`: `rcv_mss` before any data (`tcp_initialize_rcv_mss`).
 const FIRST_RCV_MSS: u16 = 536;
 
-/// The first and the last of what a segment needs.
+/// Reads ahead the first and the last field that a segment needs.
 impl Touch for Receiver {
     #[inline(always)]
     fn touch(&self, (): (), _step: Step) -> u32 {

@@ -1,11 +1,11 @@
-//! Data that came out of order, and the SACK blocks that report it (RFC 2018).
+//! Data that arrived out of order, and the SACK blocks that report it (RFC 2018).
 //!
 //! Source: Linux 6.1 `tcp_data_queue_ofo`, `tcp_sack_new_ofo_skb`, `tcp_sack_maybe_coalesce`,
 //! `tcp_sack_remove`, `tcp_ofo_queue`.
 
 use crate::transport::tcp::Seq;
 
-/// Ranges above `rcv_nxt`, and their order of arrival.
+/// The ranges above `rcv_nxt`, and the order in which they arrived.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reassembly {
     /// Disjoint, not adjacent, ascending.
@@ -24,14 +24,14 @@ impl Reassembly {
         self.ranges.is_empty()
     }
 
-    /// The blocks to report, the latest first.
+    /// Returns the blocks to report, the latest first.
     #[inline]
     pub(crate) fn blocks(&self) -> &[(Seq, Seq)] {
         &self.blocks[..usize::from(self.count)]
     }
 
-    /// Takes `[seq, end)` in; true where so many blocks have changed that a compressed
-    /// acknowledgement must not wait. What was there already becomes a D-SACK.
+    /// Inserts `[seq, end)`. Returns true if so many blocks have changed that a compressed
+    /// acknowledgement must not wait. The part that was there already becomes a D-SACK.
     pub(crate) fn insert(&mut self, seq: Seq, end: Seq, dsack: &mut Option<(Seq, Seq)>) -> bool {
         // Ranges that overlap or touch the new one: [first, last).
         let first = self.ranges.partition_point(|range| range.1.before(seq));
@@ -53,14 +53,14 @@ impl Reassembly {
         self.report(start, stop)
     }
 
-    /// `tcp_sack_new_ofo_skb`: the block that holds the new data comes first.
+    /// `tcp_sack_new_ofo_skb`: puts the block with the new data first.
     fn report(&mut self, start: Seq, end: Seq) -> bool {
         let count = usize::from(self.count);
         let touched = self.blocks[..count]
             .iter()
             .position(|block| !block.0.after(end) && !start.after(block.1));
         let crowded = touched.unwrap_or(count) >= EXPECTED_BLOCKS;
-        // All blocks inside the merged range are one now.
+        // All blocks inside the merged range are now one.
         let mut kept = 0;
         let mut blocks = [(start, end); 4];
         for &block in &self.blocks[..count] {
@@ -75,7 +75,7 @@ impl Reassembly {
         crowded
     }
 
-    /// Everything that follows `next` without a gap leaves; the new end.
+    /// Removes everything that follows `next` without a gap. Returns the new end.
     pub(crate) fn take_in_order(&mut self, mut next: Seq) -> Seq {
         let taken = self
             .ranges
@@ -100,7 +100,7 @@ impl Reassembly {
         next
     }
 
-    /// Heap bytes in use.
+    /// Returns the heap bytes in use.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.ranges.capacity() * size_of::<(Seq, Seq)>()
     }

@@ -1,7 +1,7 @@
-//! An acknowledgement comes in.
+//! Processing of acknowledgements.
 //!
 //! Source: Linux 6.1 `tcp_ack`, `tcp_clean_rtx_queue`, `tcp_ack_update_rtt`, `tcp_ack_is_dubious`,
-//! `tcp_cong_control`, in their order.
+//! `tcp_cong_control`, in this order.
 
 use super::rack::sent_after;
 use super::scoreboard::{FIN, LOST, RETRANS, RETRANSMITTED, Record, SACKED};
@@ -11,18 +11,18 @@ use crate::transport::tcp::congestion::Progress;
 use crate::transport::tcp::segment::Header;
 use crate::transport::tcp::{Flags, Seq};
 
-/// What one acknowledgement has said so far.
+/// What one acknowledgement has told so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ack {
     flags: u16,
     /// The echoed timestamp; 0: none.
     echo: u32,
-    /// `snd_una` before it.
+    /// `snd_una` before this acknowledgement.
     pub(super) prior_una: Seq,
     /// When the first and the last of the newly SACKed originals were sent.
     pub(super) first_sacked_us: Option<u32>,
     pub(super) last_sacked_us: u32,
-    /// Lowest sequence number that arrived out of order.
+    /// The lowest sequence number that arrived out of order.
     pub(super) reordered: Seq,
     pub(super) sack_delivered: u32,
     /// The most recently sent of the delivered segments, for the rate sample.
@@ -52,12 +52,12 @@ pub(super) mod flag {
     pub(in crate::transport::tcp) const FORWARD_PROGRESS: u16 = DATA_ACKED | DATA_SACKED;
 }
 
-/// What may be sent again after an acknowledgement (`REXMIT_*`).
+/// What may be retransmitted after an acknowledgement (`REXMIT_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resend {
     Nothing,
     Lost,
-    /// New data first; lost segments where there is none.
+    /// New data first, or lost segments if there is none.
     NewFirst,
 }
 
@@ -75,7 +75,7 @@ impl Ack {
         }
     }
 
-    /// Whether any of `flags` is set.
+    /// Returns whether any of `flags` is set.
     #[inline]
     pub(super) fn has(&self, flags: u16) -> bool {
         self.flags & flags != 0
@@ -108,7 +108,7 @@ impl Ack {
         }
     }
 
-    /// `rs->prior_delivered`: segments delivered when the newest delivered one was sent.
+    /// `rs->prior_delivered`: the segments delivered when the newest delivered one was sent.
     #[inline]
     pub(super) fn prior_delivered(&self) -> Option<u32> {
         self.newest.map(|record| record.delivered)
@@ -116,8 +116,8 @@ impl Ack {
 }
 
 impl Sender {
-    /// Whether an acknowledgement that carries nothing else raises no question: it is of data in
-    /// flight, and nothing is lost, SACKed, sent again or sent as a probe.
+    /// Returns whether an acknowledgement with nothing else is plain: it covers data in flight, and
+    /// nothing is lost, SACKed, retransmitted or sent as a probe.
     #[inline(always)]
     pub(crate) fn predicts(&self, header: &Header) -> bool {
         self.state == State::Open
@@ -127,8 +127,8 @@ impl Sender {
             && !header.ack.after(self.snd_nxt)
     }
 
-    /// `tcp_ack` for an acknowledgement that [`predicts`](Self::predicts) has found plain: it is not
-    /// dubious, and nothing has to be sent again.
+    /// `tcp_ack` for an acknowledgement that [`predicts`](Self::predicts) has found plain: it is
+    /// not dubious, and nothing has to be retransmitted.
     #[inline(always)]
     pub(crate) fn take_predicted_ack(&mut self, cx: &Context, header: &Header) {
         let mut ack = Ack::empty(self.snd_una);
@@ -143,7 +143,7 @@ impl Sender {
         }
     }
 
-    /// The rest of [`take_predicted_ack`](Self::take_predicted_ack) as Linux has it.
+    /// Does the rest of [`take_predicted_ack`](Self::take_predicted_ack) as Linux does it.
     fn take_plain_ack(&mut self, cx: &Context, header: &Header, mut ack: Ack) {
         ack.echo = header.timestamps.map_or(0, |(_, echo)| echo);
         let (prior_delivered, prior_lost) = (self.delivered, self.lost);
@@ -157,7 +157,7 @@ impl Sender {
         self.control(cx, &ack, delivered, self.lost.wrapping_sub(prior_lost));
     }
 
-    /// `tcp_ack`; false: the segment is not acceptable and its data must not be looked at.
+    /// `tcp_ack`. Returns false if the segment is not acceptable and its data must be ignored.
     #[inline]
     pub(crate) fn handle_ack(
         &mut self,
@@ -170,20 +170,20 @@ impl Sender {
             && sack.is_empty()
             && !header.flags.contains(Flags::ECE)
         {
-            // Header prediction: data for an end that sends none. Only its window can be news.
+            // Header prediction: data for an end that sends none. Only its window can be new.
             self.update_window(header, &mut Ack::empty(self.snd_una));
             return true;
         }
         self.handle_telling_ack(cx, header, sack)
     }
 
-    /// Nothing is in flight, and nothing waits to be sent.
+    /// Returns whether nothing is in flight and nothing waits to be sent.
     #[inline]
     fn is_silent(&self) -> bool {
         self.packets_out == 0 && !self.probe_out && !self.has_new_data()
     }
 
-    /// `tcp_ack` where there is something to learn or to send.
+    /// `tcp_ack`, if there is something to learn or to send.
     #[inline(never)]
     fn handle_telling_ack(&mut self, cx: &Context, header: &Header, sack: &[(Seq, Seq)]) -> bool {
         let prior_una = self.snd_una;
@@ -251,7 +251,7 @@ impl Sender {
         true
     }
 
-    /// `old_ack` in `tcp_ack`: only its SACK blocks can be news.
+    /// `old_ack` in `tcp_ack`: only its SACK blocks can be new.
     fn handle_old_ack(&mut self, cx: &Context, header: &Header, sack: &[(Seq, Seq)]) -> bool {
         if !sack.is_empty() && self.uses_sack(cx) && !cx.config.is_classic() {
             let mut ack = Ack::empty(self.snd_una);
@@ -376,7 +376,8 @@ impl Sender {
             && let (Some(head), Some(sack_rtt_us)) = (self.board.front(), sack_rtt_us)
             && sack_rtt_us > elapsed_us(cx.us, head.sent_us)
         {
-            // Measured from data sent before the head was sent again: the head may wait longer.
+            // The sample comes from data sent before the head was retransmitted, so the head may
+            // wait longer.
             ack.set(flag::SET_TIMER);
         }
         let Some(delay_us) = control_rtt_us else { return };
@@ -384,7 +385,7 @@ impl Sender {
         self.control.on_delay(cx, &mut self.window, delay_us, progress);
     }
 
-    /// `tcp_ack_update_rtt`; whether there was a sample.
+    /// `tcp_ack_update_rtt`. Returns whether there was a sample.
     #[inline]
     fn update_rtt(
         &mut self,
@@ -394,7 +395,7 @@ impl Sender {
         control_rtt_us: &mut Option<u32>,
     ) -> bool {
         if rtt_us.is_none() && ack.echo != 0 && ack.has(flag::DATA_ACKED) {
-            // Karn's algorithm, with the timestamps' help: RFC 7323, 4.
+            // Karn's algorithm, helped by timestamps: RFC 7323, 4.
             let delta_ms = cx.timestamp().wrapping_sub(ack.echo);
             if delta_ms < i32::MAX as u32 / 1000 {
                 rtt_us = Some(delta_ms.max(1) * 1000);
@@ -429,7 +430,7 @@ impl Sender {
         }
     }
 
-    /// What congestion controls may know beside the window.
+    /// Returns what congestion controls may know besides the window.
     #[inline]
     pub(super) fn progress(&self) -> Progress {
         Progress {
@@ -450,14 +451,14 @@ impl Sender {
         }
     }
 
-    /// Whether the retransmission timer is the pending one.
+    /// Returns whether the retransmission timer is the pending one.
     #[inline]
     pub(super) fn timer_is(&self, timer: Timer) -> bool {
         self.timer == timer
     }
 }
 
-/// The timestamp that a segment sent at `sent_us` carried (`tcp_skb_timestamp`).
+/// Returns the timestamp that a segment sent at `sent_us` carried (`tcp_skb_timestamp`).
 #[inline]
 pub(super) fn stamp_of(cx: &Context, sent_us: u32) -> u32 {
     let sent_us = cx.now.as_ps() / 1_000_000 - u64::from(elapsed_us(cx.us, sent_us));

@@ -1,13 +1,13 @@
-//! Tahoe, Reno and NewReno as the textbook and ns-2 have them: the window is inflated by duplicate
-//! acknowledgements (RFC 5681, 3.2; RFC 6582; ns-2.35 tcp-reno.cc, tcp-newreno.cc, tcp.cc); Tahoe
-//! goes back to one segment instead (Jacobson, "Congestion avoidance and control", 1988; Fall and
-//! Floyd, "Simulation-based comparisons of Tahoe, Reno and SACK TCP", 1996).
+//! Tahoe, Reno and NewReno as in the textbook and in ns-2. Duplicate acknowledgements inflate the
+//! window (RFC 5681, 3.2; RFC 6582; ns-2.35 tcp-reno.cc, tcp-newreno.cc, tcp.cc); Tahoe instead
+//! returns to one segment (Jacobson, "Congestion avoidance and control", 1988; Fall and Floyd,
+//! "Simulation-based comparisons of Tahoe, Reno and SACK TCP", 1996).
 //!
-//! Modelled: halving at the third duplicate, `dupwnd_`, one reduction a window (`recover_`,
-//! `bugFix_`), window 1 and go-back-N after a time-out, one timed segment a window, growth by
-//! acknowledgements and not by bytes. Differences: after a time-out, segments that arrived are
-//! skipped when their acknowledgement comes (as ns-2 does); no overhead_, no random start, no
-//! fractions of a segment in the window.
+//! Modelled: halving at the third duplicate, `dupwnd_`, one reduction for each window (`recover_`,
+//! `bugFix_`), window 1 and go-back-N after a time-out, one timed segment for each window, growth
+//! by acknowledgements and not by bytes. Differences: after a time-out, segments that arrived are
+//! skipped when their acknowledgement comes (as in ns-2). There is no overhead_ and no random
+//! start, and the window has no fractions of a segment.
 
 use super::ack::{Ack, flag};
 use super::scoreboard::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED};
@@ -45,7 +45,7 @@ impl Sender {
             if record.end().after(self.snd_una) {
                 break;
             }
-            // One timed segment a window; Karn: never a retransmitted one.
+            // One timed segment for each window, and never a retransmitted one (Karn).
             if record.end().after(self.rtt_seq) && !record.has(EVER_RETRANSMITTED) {
                 sample_us = sample_us.or(Some(elapsed_us(cx.us, record.sent_us)));
             }
@@ -69,7 +69,7 @@ impl Sender {
         if self.state == State::Recovery {
             let partial = self.snd_una.before(self.high_seq);
             if partial && cx.config.recovery == Recovery::NewReno {
-                // RFC 6582, 3.2 step 3: deflate, send the next hole, re-arm once.
+                // RFC 6582, 3.2 step 3: deflate, send the next hole, re-arm the timer once.
                 let acked = u16::try_from(acked).unwrap_or(u16::MAX);
                 self.inflation = self.inflation.saturating_add(1).saturating_sub(acked);
                 self.todo |= todo::HEAD;
@@ -103,7 +103,7 @@ impl Sender {
         } else if self.dupacks == THIRD && self.snd_una.after(self.high_seq) {
             self.tally.fast_recoveries += 1;
             if cx.config.recovery == Recovery::Tahoe {
-                // As at a time-out, without the timer's backoff.
+                // The same as at a time-out, without the timer's backoff.
                 self.enter_loss_classic(cx);
             } else {
                 self.halve(cx, Signal::Loss);
@@ -124,7 +124,7 @@ impl Sender {
         }
     }
 
-    /// `slowdown`: both halved at once; nothing more until what is in flight now is acknowledged.
+    /// `slowdown`: halves both at once, and no more until everything now in flight is acknowledged.
     fn halve(&mut self, cx: &Context, signal: Signal) {
         self.high_seq = self.snd_nxt;
         let window = &mut self.window;
@@ -134,7 +134,8 @@ impl Sender {
         self.queue_cwr = self.ecn;
     }
 
-    /// A time-out, or Tahoe's third duplicate: window 1, and everything in flight counts as lost.
+    /// Handles a time-out, or Tahoe's third duplicate: window 1, and everything in flight counts as
+    /// lost.
     pub(super) fn enter_loss_classic(&mut self, cx: &Context) {
         let mut position = self.board.head();
         while position != self.board.tail() {

@@ -1,5 +1,5 @@
-//! Whether the window limited the sender, and what idle time does to it (RFC 7661's problem,
-//! RFC 2861's answer).
+//! Whether the window limited the sender, and how idle time reduces it (the problem of RFC 7661,
+//! and RFC 2861's answer).
 //!
 //! Source: Linux 6.1 `tcp_is_cwnd_limited`, `tcp_cwnd_validate`, `tcp_cwnd_application_limited`,
 //! `tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`. `Fresh`: ns-2's on-off comparisons.
@@ -55,7 +55,7 @@ impl Sender {
         self.cwnd_stamp_us = cx.us;
     }
 
-    /// The application writes; it may have been silent for long.
+    /// Restarts the window if the application writes after a long silence.
     pub(super) fn restart_after_idle(&mut self, cx: &Context) {
         let idle_us = elapsed_us(cx.us, self.last_sent_us);
         // `Fresh` is about bursts, however short the silence between them.
@@ -71,7 +71,7 @@ impl Sender {
             RestartAfterIdle::Decay => {
                 let floor = initial.min(window.cwnd);
                 let rto_us = cx.us_in(self.rto).max(1);
-                // One halving for every time-out that has gone by in full.
+                // The window is halved for every full time-out that has passed.
                 let halvings = (idle_us - 1) / rto_us;
                 let decayed = window.cwnd.checked_shr(halvings).unwrap_or(0).max(floor);
                 window.ssthresh = window.ssthresh.max(window.cwnd / 2 + window.cwnd / 4);

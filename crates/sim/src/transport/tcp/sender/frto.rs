@@ -1,4 +1,4 @@
-//! After a time-out: F-RTO (RFC 5682, 3.1 in the SACK-enhanced form) and the way out of Loss.
+//! F-RTO after a time-out (RFC 5682, 3.1 in the SACK-enhanced form), and how the Loss state ends.
 //!
 //! Source: Linux 6.1 `tcp_process_loss`.
 

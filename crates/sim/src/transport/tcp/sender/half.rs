@@ -1,5 +1,6 @@
-//! The sending half of an end, as small as can be: most connections carry data in one direction,
-//! and an end that has sent neither data nor a FIN is no more than the start that it would have.
+//! The sending half of an end, in as little memory as possible. Most connections carry data in one
+//! direction. An end that has sent neither data nor a FIN therefore stores only the state with
+//! which it would start.
 
 use std::num::NonZeroU32;
 
@@ -16,28 +17,29 @@ use crate::transport::tcp::{Config, Counters, Flags, Seq};
 /// A sending half.
 #[derive(Clone, Debug)]
 pub(crate) enum Half {
-    /// Has sent nothing but SYNs and acknowledgements.
+    /// It has sent nothing but SYNs and acknowledgements.
     Silent(Silent),
-    /// Has something to send, or had.
+    /// It has or had something to send.
     Active(Box<Sender>),
 }
 
-/// What is to be known of a half that has sent nothing.
+/// The state of a half that has sent nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Silent {
     /// `snd_una` and `snd_nxt`.
     next: Seq,
-    /// How [`Sender::start`] would start; the window is kept up to date. Filled in by the handshake.
+    /// The state with which [`Sender::start`] would start, filled in by the handshake. Its window
+    /// is kept up to date.
     pub(crate) start: Start,
     standing: Standing,
     fin_queued: bool,
     failed: bool,
-    /// SYNs sent again, and the time-outs among their reasons.
+    /// How often the SYN was repeated, and how many of these followed a time-out.
     syns_repeated: u16,
     syn_timeouts: u8,
-    /// Bytes that the SYN carried, acknowledged with it (Fast Open).
+    /// The bytes that the SYN carried, acknowledged together with it (Fast Open).
     early: u16,
-    /// In jiffies.
+    /// The retransmission time-out in jiffies.
     rto: u32,
     cwnd: u32,
     ssthresh: u32,
@@ -50,7 +52,7 @@ pub(crate) struct Silent {
 /// Whether a half that has sent nothing may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// Not yet: the handshake goes on.
+    /// Not yet: the handshake is not complete.
     Opening,
     /// It may, but its SYN-ACK is not acknowledged (Fast Open).
     Unconfirmed,
@@ -76,7 +78,7 @@ impl Half {
         })
     }
 
-    /// The connection is established.
+    /// Starts sending: the connection is established.
     pub(crate) fn start(&mut self, cx: &Context, start: Start) {
         let Self::Silent(silent) = self else { return };
         silent.start = start;
@@ -90,7 +92,7 @@ impl Half {
         }
     }
 
-    /// The same before the SYN-ACK is acknowledged: data came with the SYN.
+    /// Starts sending before the SYN-ACK is acknowledged, because data came with the SYN.
     pub(crate) fn start_unconfirmed(&mut self, cx: &Context, start: Start) {
         self.start(cx, start);
         if let Self::Silent(silent) = self {
@@ -98,7 +100,7 @@ impl Half {
         }
     }
 
-    /// The SYN-ACK is acknowledged (`tcp_rcv_synrecv_state_fastopen`).
+    /// Notes that the SYN-ACK is acknowledged (`tcp_rcv_synrecv_state_fastopen`).
     pub(crate) fn confirm(&mut self, cx: &Context, rtt_us: Option<NonZeroU32>) {
         match self {
             Self::Silent(silent) => {
@@ -109,8 +111,8 @@ impl Half {
         }
     }
 
-    /// When the SYN, or SYN-ACK, is to be sent again. After data came with the SYN its timer is that of
-    /// the data, too.
+    /// Sets when to repeat the SYN or SYN-ACK. After data came with the SYN, this timer also serves
+    /// the data.
     pub(crate) fn repeat_syn_at(&mut self, at: Time) {
         match self {
             Self::Silent(silent) => silent.syn_at = at,
@@ -118,7 +120,7 @@ impl Half {
         }
     }
 
-    /// The SYN, or SYN-ACK, was not answered in time.
+    /// Notes that the SYN or SYN-ACK was not answered in time.
     pub(crate) fn count_syn_timeout(&mut self) {
         match self {
             Self::Silent(silent) => silent.syn_timeouts += 1,
@@ -126,7 +128,7 @@ impl Half {
         }
     }
 
-    /// It is sent again.
+    /// Notes that it was repeated.
     pub(crate) fn count_syn_repeated(&mut self) {
         match self {
             Self::Silent(silent) => silent.syns_repeated = silent.syns_repeated.saturating_add(1),
@@ -134,7 +136,7 @@ impl Half {
         }
     }
 
-    /// The whole half, from now on.
+    /// Replaces a silent half by the full state, and returns that.
     fn awake(&mut self, config: &Config) -> &mut Sender {
         if let Self::Silent(silent) = self {
             *self = Self::Active(Box::new(silent.wake(config)));
@@ -145,7 +147,7 @@ impl Half {
         }
     }
 
-    /// The application hands over `bytes`; `u64::MAX`: without end.
+    /// Writes `bytes` from the application; `u64::MAX`: without end.
     pub(crate) fn write(&mut self, cx: &Context, bytes: u64) {
         match self {
             Self::Silent(silent) if silent.standing == Standing::Opening => {
@@ -155,7 +157,7 @@ impl Half {
         }
     }
 
-    /// Data without end, end.
+    /// Ends data that was written without end.
     pub(crate) fn end_forever(&mut self) {
         match self {
             Self::Silent(silent) if silent.unsent == u64::MAX => silent.unsent = 0,
@@ -164,7 +166,7 @@ impl Half {
         }
     }
 
-    /// Nothing more will be written.
+    /// Notes that nothing more will be written.
     pub(crate) fn close(&mut self, config: &Config) {
         match self {
             Self::Silent(silent) if silent.standing == Standing::Opening => {
@@ -174,7 +176,7 @@ impl Half {
         }
     }
 
-    /// `tcp_ack`; false: the segment is not acceptable and its data must not be looked at.
+    /// `tcp_ack`. Returns false if the segment is not acceptable and its data must be ignored.
     #[inline(always)]
     pub(crate) fn handle_ack(
         &mut self,
@@ -188,12 +190,12 @@ impl Half {
                 silent.update_window(header);
                 true
             }
-            // Foreign, or a mark on a bare acknowledgement: the whole half knows what to do.
+            // A foreign segment, or a mark on a bare acknowledgement. The full state handles both.
             Self::Silent(_) => self.awake(cx.config).handle_ack(cx, header, sack),
         }
     }
 
-    /// The next segment, if anything may be sent now.
+    /// Returns the next segment, if anything may be sent now.
     #[inline(always)]
     pub(crate) fn poll(&mut self, cx: &Context) -> Option<Outgoing> {
         match self {
@@ -208,14 +210,14 @@ impl Half {
         }
     }
 
-    /// Gives back the scoreboard's memory, if nothing is in flight.
+    /// Frees the scoreboard's memory if nothing is in flight.
     pub(crate) fn release_memory(&mut self) {
         if let Self::Active(sender) = self {
             sender.board.release();
         }
     }
 
-    /// Nothing more is sent.
+    /// Stops sending for good.
     pub(crate) fn fail(&mut self) {
         match self {
             Self::Active(sender) => sender.fail(),
@@ -226,7 +228,7 @@ impl Half {
         }
     }
 
-    /// The half as long as the handshake lasts.
+    /// Returns the state of a silent half, which every half is until the handshake is complete.
     pub(crate) fn silent_mut(&mut self) -> Option<&mut Silent> {
         match self {
             Self::Silent(silent) => Some(silent),
@@ -235,7 +237,7 @@ impl Half {
     }
 }
 
-/// What is to be seen.
+/// What can be read from a half.
 impl Half {
     #[inline]
     pub(crate) fn snd_una(&self) -> Seq {
@@ -251,6 +253,15 @@ impl Half {
             Self::Silent(silent) => silent.next,
             Self::Active(sender) => sender.snd_nxt,
         }
+    }
+
+    /// Returns the sequence number of the next byte to be written; without end, of the next sent.
+    pub(crate) fn write_seq(&self) -> Seq {
+        let (next, unsent) = match self {
+            Self::Silent(silent) => (silent.next, silent.unsent),
+            Self::Active(sender) => (sender.snd_nxt, sender.unsent),
+        };
+        next + if unsent == u64::MAX { 0 } else { unsent as u32 }
     }
 
     /// `tcp_may_update_window`.
@@ -269,7 +280,7 @@ impl Half {
         }
     }
 
-    /// The retransmission time-out in jiffies.
+    /// Returns the retransmission time-out in jiffies.
     #[inline]
     pub(crate) fn rto(&self) -> u32 {
         match self {
@@ -278,11 +289,11 @@ impl Half {
         }
     }
 
-    /// The smoothed round trip in microseconds; 0: no sample yet.
+    /// Returns the smoothed round trip in microseconds; 0: no sample yet.
     #[inline]
     pub(crate) fn srtt_us(&self) -> u32 {
         match self {
-            // The handshake's is the only sample.
+            // The only sample is the handshake's.
             Self::Silent(silent) => {
                 silent.start.rtt_us.map_or(0, |rtt_us| rtt_us.get().min(LONGEST_RTT_US))
             }
@@ -290,7 +301,7 @@ impl Half {
         }
     }
 
-    /// The shortest round trip in microseconds.
+    /// Returns the shortest round trip in microseconds.
     pub(crate) fn min_rtt_us(&self) -> Option<u32> {
         match self {
             Self::Silent(silent) => silent.start.rtt_us.map(NonZeroU32::get),
@@ -298,7 +309,7 @@ impl Half {
         }
     }
 
-    /// Payload bytes that the other end has acknowledged.
+    /// Returns the payload bytes that the other end has acknowledged.
     #[inline]
     pub(crate) fn bytes_acked(&self) -> u64 {
         match self {
@@ -307,7 +318,7 @@ impl Half {
         }
     }
 
-    /// The congestion window in segments.
+    /// Returns the congestion window in segments.
     #[inline]
     pub(crate) fn cwnd(&self) -> u32 {
         match self {
@@ -316,7 +327,7 @@ impl Half {
         }
     }
 
-    /// The slow-start threshold in segments.
+    /// Returns the slow-start threshold in segments.
     pub(crate) fn ssthresh(&self) -> u32 {
         match self {
             Self::Silent(silent) => silent.ssthresh,
@@ -324,7 +335,7 @@ impl Half {
         }
     }
 
-    /// Whether all that was written is acknowledged, the FIN included.
+    /// Returns whether everything written is acknowledged, including the FIN.
     pub(crate) fn is_done(&self) -> bool {
         match self {
             Self::Silent(silent) => silent.unsent == 0 && !silent.fin_queued,
@@ -332,7 +343,8 @@ impl Half {
         }
     }
 
-    /// Whether our FIN is acknowledged; without FINs, whether all is acknowledged after `close`.
+    /// Returns whether our FIN is acknowledged; without FINs, whether everything is acknowledged
+    /// after `close`.
     #[inline]
     pub(crate) fn is_fin_acked(&self) -> bool {
         match self {
@@ -341,7 +353,7 @@ impl Half {
         }
     }
 
-    /// Whether our FIN is on its way or beyond.
+    /// Returns whether our FIN has been sent.
     pub(crate) fn is_fin_sent(&self) -> bool {
         match self {
             Self::Silent(_) => false,
@@ -349,7 +361,7 @@ impl Half {
         }
     }
 
-    /// Given up.
+    /// Returns whether the connection was given up.
     #[inline]
     pub(crate) fn is_failed(&self) -> bool {
         match self {
@@ -358,7 +370,7 @@ impl Half {
         }
     }
 
-    /// A segment was longer than a link takes.
+    /// Handles that the segment at `seq` was longer than a link takes.
     pub(crate) fn handle_too_big(&mut self, cx: &Context, seq: Seq, mss: u16) {
         match self {
             Self::Silent(_) => {}
@@ -366,13 +378,13 @@ impl Half {
         }
     }
 
-    /// Whether nothing but acknowledgements can come from this half.
+    /// Returns whether this half can only produce acknowledgements.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Silent(_))
     }
 
-    /// What this half counts, SYNs among it.
+    /// Adds this half's counts, including SYNs.
     pub(crate) fn count(&self, counters: &mut Counters) {
         let tally = match self {
             Self::Silent(silent) => silent.tally(),
@@ -393,7 +405,7 @@ impl Half {
         }
     }
 
-    /// Heap bytes that segments in flight use.
+    /// Returns the heap bytes used for segments in flight.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Self::Silent(_) => 0,
@@ -403,7 +415,7 @@ impl Half {
 }
 
 impl Silent {
-    /// The sender as it started, with the window that it has now.
+    /// Returns the sender as it would have started, with its current window.
     fn wake(&self, config: &Config) -> Sender {
         let mut sender = Sender::new(config, self.next);
         sender.start(config, self.start);
@@ -418,12 +430,12 @@ impl Silent {
         sender
     }
 
-    /// Bytes written and not sent; a SYN's count as such until they are acknowledged.
+    /// Returns the bytes written and not yet sent. A SYN's data count as unsent until acknowledged.
     pub(crate) fn unsent(&self) -> u64 {
         self.unsent
     }
 
-    /// The SYN-ACK acknowledges so many bytes that the SYN carried.
+    /// Notes that the SYN-ACK acknowledges `bytes` bytes that the SYN carried.
     pub(crate) fn take_early_ack(&mut self, bytes: u32) {
         self.unsent = self.unsent.saturating_sub(u64::from(bytes));
         self.next = self.next + bytes;
@@ -438,14 +450,14 @@ impl Silent {
         }
     }
 
-    /// Whether a segment says nothing that needs the whole half: nothing is in flight, so only its
-    /// window can be news.
+    /// Returns whether a segment needs no more than this: nothing is in flight, so only its window
+    /// can be new.
     #[inline]
     pub(crate) fn is_acknowledged_by(&self, header: &Header) -> bool {
         header.ack == self.next && !header.flags.contains(Flags::ECE)
     }
 
-    /// The retransmission time-out in jiffies.
+    /// Returns the retransmission time-out in jiffies.
     #[inline]
     pub(crate) fn rto(&self) -> u32 {
         self.rto
@@ -456,7 +468,7 @@ impl Silent {
         u32::from(header.window) << self.start.peer_scale
     }
 
-    /// `tcp_may_update_window`, where nothing is in flight.
+    /// `tcp_may_update_window`, if nothing is in flight.
     #[inline(always)]
     fn may_update_window(&self, header: &Header) -> bool {
         let window = self.window_in(header);

@@ -1,17 +1,19 @@
-//! The sending half of an endpoint, as Linux 6.1's net/ipv4/tcp_input.c, tcp_output.c,
-//! tcp_recovery.c and tcp_timer.c have it.
+//! The sending half of an endpoint, after Linux 6.1's net/ipv4/tcp_input.c, tcp_output.c,
+//! tcp_recovery.c and tcp_timer.c.
 //!
-//! Functions cite the kernel's function whose decisions they make. Differences, each kept small
-//! on purpose:
-//! - Segments are not split, joined or sent as TSO bursts; a record is a packet. The reference
+//! Functions cite the kernel function whose decisions they make. Differences, each kept small on
+//! purpose:
+//!
+//! - Segments are not split, joined or sent as TSO bursts; a record is a packet. The reference test
 //!   beds turn offload off.
-//! - No pacing: CUBIC and Reno pace only under the fq qdisc. No TCP small queues: a simulated host
-//!   has no queue of its own.
-//! - `min_rtt` is the minimum of the whole connection and not of the last 300 s.
-//! - No metrics cache between connections, no MTU probing, no thin-stream time-outs, no urgent data.
-//! - The send buffer is unlimited; PSH is set where the application's data end.
-//! - A receiver never takes back what it has SACKed; a scoreboard that says so is repaired at the
-//!   time-out alone.
+//! - There is no pacing: CUBIC and Reno pace only under the fq qdisc. There are no TCP small
+//!   queues: a simulated host has no queue of its own.
+//! - `min_rtt` is the minimum over the whole connection, not over the last 300 s.
+//! - There is no metrics cache between connections, no MTU probing, no thin-stream time-out and no
+//!   urgent data.
+//! - The send buffer is unlimited. PSH is set where the application's data end.
+//! - A receiver never takes back what it has SACKed. If a scoreboard says so, it is repaired only
+//!   at the time-out.
 
 mod ack;
 mod classic;
@@ -46,10 +48,10 @@ use crate::foresight::{Step, Touch};
 /// `tcp_ca_state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
-    /// Nothing dubious.
+    /// Nothing is dubious.
     #[default]
     Open,
-    /// Duplicate acknowledgements or SACKs, no loss found yet.
+    /// There are duplicate acknowledgements or SACKs, but no loss was found yet.
     Disorder,
     /// The window shrinks because of an ECN echo.
     Cwr,
@@ -74,11 +76,11 @@ pub(crate) enum Timer {
     Persist,
 }
 
-/// The sending half. Fields are in order of heat, and lie in memory as they stand here.
+/// The sending half. The most-used fields come first, and memory has them in this order.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Sender {
-    // Every acknowledgement and every segment.
+    // Used for every acknowledgement and every segment.
     pub(crate) snd_una: Seq,
     pub(crate) snd_nxt: Seq,
     snd_wnd: u32,
@@ -88,22 +90,23 @@ pub(crate) struct Sender {
     sacked_out: u32,
     lost_out: u32,
     retrans_out: u32,
-    /// Steps that `poll` has to take: bits of `todo`.
+    /// Steps that `poll` has to take, as bits of `todo`.
     todo: u8,
     state: State,
     timer: Timer,
-    /// Time-outs of the same segment.
+    /// The number of time-outs of the same segment.
     retransmits: u8,
-    /// Payload bytes of a full segment.
+    /// The payload bytes of a full segment.
     pub(crate) mss: u16,
     pub(crate) peer_scale: u8,
     pub(crate) sack: bool,
-    /// In jiffies, backed off.
+    /// The retransmission time-out in jiffies, backed off.
     rto: u32,
     /// When the timer fires; `Time::MAX`: never.
     timer_at: Time,
     board: Scoreboard,
-    /// Duplicate acknowledgements in a row, and segments that they add to the window (classic).
+    /// Consecutive duplicate acknowledgements, and the segments that they add to the window
+    /// (classic).
     dupacks: u16,
     inflation: u16,
     delivered: u32,
@@ -111,7 +114,7 @@ pub(crate) struct Sender {
     unsent: u64,
     pub(crate) bytes_acked: u64,
     last_sent_us: u32,
-    /// New segments since `poll` began to send.
+    /// New segments since `poll` began a burst.
     burst: u32,
     cwnd_usage_seq: Seq,
     max_packets_out: u32,
@@ -129,9 +132,9 @@ pub(crate) struct Sender {
     tlp_retrans: bool,
     may_undo: bool,
     probe_out: bool,
-    /// The SYN-ACK is not acknowledged: the timer is for it (Fast Open).
+    /// Whether the SYN-ACK is not yet acknowledged, so that the timer serves it (Fast Open).
     unconfirmed: bool,
-    /// Given up.
+    /// Whether the connection was given up.
     pub(crate) failed: bool,
     // Round trips, and what only some settings need.
     /// Eight times the smoothed round trip; 0: no sample yet.
@@ -146,7 +149,7 @@ pub(crate) struct Sender {
     lost: u32,
     rack: Rack,
     highest_sack: Seq,
-    // Trouble.
+    // Needed only after trouble.
     /// Meaningful while `may_undo`.
     undo_from: Seq,
     /// Negative: no retransmission yet.
@@ -158,7 +161,7 @@ pub(crate) struct Sender {
     prr_out: u32,
     /// Timestamp of the first retransmission; 0: none.
     retrans_stamp: u32,
-    /// `tlp_high_seq`, while a probe is out.
+    /// `tlp_high_seq` while a probe is outstanding.
     probe_end: Seq,
     retransmit_hint: u32,
     control: Control,
@@ -166,7 +169,7 @@ pub(crate) struct Sender {
     tally: Tally,
 }
 
-// A flow with all that belongs to it is to stay below 1000 bytes.
+// A flow with everything that belongs to it should stay below 1000 bytes.
 const _: () = assert!(size_of::<Sender>() <= 344);
 
 /// `tp->rack`, and `tp->reordering`.
@@ -183,23 +186,23 @@ struct Rack {
     reo_wnd_persist: u8,
     advanced: bool,
     dsack_seen: bool,
-    /// Whether `sent_us` means anything yet.
+    /// Whether `sent_us` has a meaning yet.
     started: bool,
 }
 
 /// Bits of `todo`.
 mod todo {
-    /// Send the first segment again, whatever the window says (time-out; fast retransmit).
+    /// Retransmit the first segment, whatever the window allows (time-out, fast retransmit).
     pub(super) const HEAD: u8 = 1;
-    /// A tail loss probe.
+    /// Send a tail loss probe.
     pub(super) const PROBE: u8 = 2;
-    /// F-RTO's two new segments, before any retransmission.
+    /// Send F-RTO's two new segments before any retransmission.
     pub(super) const NEW_FIRST: u8 = 4;
-    /// Lost segments, as far as the window allows.
+    /// Retransmit lost segments, as far as the window allows.
     pub(super) const RETRANSMIT: u8 = 8;
-    /// New data, as far as the windows allow.
+    /// Send new data, as far as the windows allow.
     pub(super) const NEW: u8 = 16;
-    /// A probe of a closed window.
+    /// Probe a closed window.
     pub(super) const PERSIST: u8 = 32;
 }
 
@@ -282,7 +285,7 @@ impl Sender {
         }
     }
 
-    /// The connection is established (`tcp_init_transfer`).
+    /// Starts sending: the connection is established (`tcp_init_transfer`).
     pub(crate) fn start(&mut self, config: &Config, start: Start) {
         let cx = &Context::of_past(config, start.at_us);
         self.mss = start.mss;
@@ -297,7 +300,7 @@ impl Sender {
         match rtt_us {
             Some(rtt_us) => self.take_rtt_sample(cx, rtt_us),
             None if start.handshake_lost => {
-                // RFC 6298 (5.7): back to 3 s when the handshake gave no sample.
+                // RFC 6298 (5.7): back to 3 s if the handshake gave no sample.
                 self.rto = cx.span_to_jiffies(FALLBACK_RTO.max(cx.config.initial_rto));
                 self.rttvar_us = cx.us_in(self.rto);
                 self.mdev_us = self.rttvar_us;
@@ -312,18 +315,19 @@ impl Sender {
         self.todo |= todo::NEW;
     }
 
-    /// Data may be sent before the SYN-ACK is acknowledged, which is sent again at `syn_at`.
+    /// Lets data leave before the SYN-ACK is acknowledged. The SYN-ACK is repeated at `syn_at`.
     fn await_confirmation(&mut self, syn_at: Time) {
         self.unconfirmed = true;
         self.repeat_syn_at(syn_at);
     }
 
-    /// When the SYN-ACK is to be sent again, and nothing else before it.
+    /// Sets when to repeat the SYN-ACK; nothing else is repeated before it.
     fn repeat_syn_at(&mut self, at: Time) {
         (self.timer, self.timer_at) = (Timer::Retransmission, at);
     }
 
-    /// The SYN-ACK is acknowledged (`tcp_rcv_synrecv_state_fastopen`): the timer is for the data.
+    /// Notes that the SYN-ACK is acknowledged (`tcp_rcv_synrecv_state_fastopen`): the timer now
+    /// serves the data.
     fn confirm(&mut self, cx: &Context, rtt_us: Option<NonZeroU32>) {
         self.unconfirmed = false;
         if let Some(rtt_us) = rtt_us {
@@ -332,17 +336,18 @@ impl Sender {
         self.rearm_rto(cx);
     }
 
-    /// Bytes written and not yet acknowledged: none, FIN included.
+    /// Returns whether everything written is acknowledged, including the FIN.
     pub(crate) fn is_done(&self) -> bool {
         self.unsent == 0 && self.board.is_empty() && (!self.fin_queued || self.fin_sent)
     }
 
-    /// Whether our FIN is acknowledged; without FINs, whether all is acknowledged after `close`.
+    /// Returns whether our FIN is acknowledged; without FINs, whether everything is acknowledged
+    /// after `close`.
     pub(crate) fn is_fin_acked(&self) -> bool {
         self.fin_queued && self.is_done()
     }
 
-    /// Whether our FIN is on its way or beyond.
+    /// Returns whether our FIN has been sent.
     pub(crate) fn is_fin_sent(&self) -> bool {
         self.fin_sent
     }
@@ -352,18 +357,18 @@ impl Sender {
         self.timer_at
     }
 
-    /// The smoothed round trip in microseconds; 0: no sample yet.
+    /// Returns the smoothed round trip in microseconds; 0: no sample yet.
     #[inline]
     pub(crate) fn srtt_us(&self) -> u32 {
         self.srtt_us >> 3
     }
 
-    /// The shortest round trip in microseconds.
+    /// Returns the shortest round trip in microseconds.
     pub(crate) fn min_rtt_us(&self) -> Option<u32> {
         (self.min_rtt_us != u32::MAX).then_some(self.min_rtt_us)
     }
 
-    /// The retransmission time-out in jiffies.
+    /// Returns the retransmission time-out in jiffies.
     #[inline]
     pub(crate) fn rto(&self) -> u32 {
         self.rto
@@ -375,7 +380,7 @@ impl Sender {
         (self.packets_out + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out)
     }
 
-    /// `tcp_is_sack`, for what this endpoint does with it.
+    /// `tcp_is_sack`, for this endpoint's purposes.
     #[inline]
     fn uses_sack(&self, cx: &Context) -> bool {
         debug_assert!(!self.sack || cx.config.recovery == Recovery::Sack);
@@ -406,7 +411,7 @@ impl Sender {
         self.probe_out.then_some(self.probe_end)
     }
 
-    /// `tp->reordering`: segments that may overtake one without a sign of loss.
+    /// `tp->reordering`: how many segments may overtake one before that is a sign of loss.
     #[inline]
     fn reordering(&self) -> u32 {
         self.rack.reordering.into()
@@ -429,7 +434,8 @@ impl Sender {
         self.timer_at = Time::MAX;
     }
 
-    /// What must hold between any two calls (`tcp_verify_left_out` and more).
+    /// Panics if something that must hold between any two calls does not (`tcp_verify_left_out` and
+    /// more).
     pub(crate) fn check_invariants(&self) {
         use self::scoreboard::{LOST, RETRANSMITTED, SACKED};
         let (mut sacked, mut lost, mut retransmitted) = (0, 0, 0);
@@ -457,13 +463,13 @@ impl Sender {
         );
     }
 
-    /// Heap bytes in use.
+    /// Returns the heap bytes in use.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.board.heap_bytes()
     }
 }
 
-/// What a sender counts (see [`Counters`](super::Counters)).
+/// The counters of a sender (see [`Counters`](super::Counters)).
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     retransmitted: u32,
@@ -475,10 +481,10 @@ struct Tally {
     spurious_timeouts: u32,
 }
 
-/// What the handshake has found out.
+/// The results of the handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Start {
-    /// When, on the microsecond clock.
+    /// When the connection was established, on the microsecond clock.
     pub(crate) at_us: u32,
     pub(crate) mss: u16,
     pub(crate) peer_scale: u8,
@@ -486,11 +492,11 @@ pub(crate) struct Start {
     pub(crate) ecn: bool,
     pub(crate) window: u32,
     pub(crate) peer_seq: Seq,
-    /// A round trip measured by the handshake.
+    /// The round trip that the handshake measured.
     pub(crate) rtt_us: Option<NonZeroU32>,
-    /// The SYN or SYN-ACK had to be repeated.
+    /// Whether the SYN or SYN-ACK had to be repeated.
     pub(crate) handshake_lost: bool,
-    /// It had to be repeated twice: the path is bad.
+    /// Whether it had to be repeated twice, so that the path counts as bad.
     pub(crate) restart_window: bool,
 }
 
@@ -500,10 +506,11 @@ const DEFAULT_REORDERING: u32 = 3;
 const MOST_REORDERING: u16 = 300;
 /// `TCP_TIMEOUT_FALLBACK`.
 const FALLBACK_RTO: narrows_units::Span = narrows_units::Span::from_secs(3);
-/// `TCP_TIMEOUT_MIN_US`: what the timers of RACK and of the tail loss probe add to a round trip.
+/// `TCP_TIMEOUT_MIN_US`: the time that RACK's timer and the tail loss probe's add to a round trip.
 const SLACK_US: u32 = 2_000;
 
-/// What an acknowledgement and a new segment need: a field of each cache line, and then the scoreboard.
+/// Reads ahead what an acknowledgement and a new segment need: a field of each cache line, and then
+/// the scoreboard.
 impl Touch for Sender {
     #[inline(always)]
     fn touch(&self, (): (), step: Step) -> u32 {

@@ -2,48 +2,48 @@
 //!
 //! Source: Linux 6.1 `tcp_write_xmit`, `tcp_cwnd_test`, `tcp_snd_wnd_test`, `tcp_nagle_test`,
 //! `tcp_minshall_check`, `tcp_event_new_data_sent`, `tcp_xmit_retransmit_queue`,
-//! `tcp_retransmit_skb`, `tcp_ecn_send`, `tcp_check_probe_timer`.
-//! Differences: `poll` gives one segment a call; the steps that the kernel takes at the end of a
-//! burst are taken when it has no more to give.
+//! `tcp_retransmit_skb`, `tcp_ecn_send`, `tcp_check_probe_timer`. Differences: each call of `poll`
+//! returns one segment. The steps that the kernel takes at the end of a burst are taken when `poll`
+//! has no more segments.
 
 use super::scoreboard::{EVER_RETRANSMITTED, FIN, LOST, PSH, RETRANSMITTED, Record, SACKED};
 use super::{Sender, State, Timer, todo};
 use crate::transport::tcp::clock::Context;
 use crate::transport::tcp::{EcnControl, Flags, Seq};
 
-/// A segment to be sent; the endpoint adds what its receiving half has to say.
+/// A segment to be sent. The endpoint adds the receiving half's fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) seq: Seq,
     pub(crate) len: u16,
     /// FIN, PSH and CWR.
     pub(crate) flags: Flags,
-    /// New data on a connection with ECN: it carries ECT(0).
+    /// Whether it carries ECT(0): new data on a connection with ECN.
     pub(crate) ect: bool,
 }
 
 impl Sender {
-    /// The application hands over `bytes`; `u64::MAX`: without end.
+    /// Writes `bytes` from the application; `u64::MAX`: without end.
     pub(crate) fn write(&mut self, cx: &Context, bytes: u64) {
         self.restart_after_idle(cx);
         self.unsent = self.unsent.saturating_add(bytes);
         self.todo |= todo::NEW;
     }
 
-    /// Data without end, end.
+    /// Ends data that was written without end.
     pub(crate) fn end_forever(&mut self) {
         if self.unsent == u64::MAX {
             self.unsent = 0;
         }
     }
 
-    /// Nothing more will be written.
+    /// Notes that nothing more will be written.
     pub(crate) fn close(&mut self) {
         self.fin_queued = true;
         self.todo |= todo::NEW;
     }
 
-    /// The next segment, if anything may be sent now.
+    /// Returns the next segment, if anything may be sent now.
     #[inline(always)]
     pub(crate) fn poll(&mut self, cx: &Context) -> Option<Outgoing> {
         match self.todo {
@@ -81,7 +81,7 @@ impl Sender {
         if self.todo & todo::NEW != 0 { self.poll_burst(cx) } else { None }
     }
 
-    /// New data, and what follows them.
+    /// Returns new data, and handles the end of a burst.
     #[inline(always)]
     fn poll_burst(&mut self, cx: &Context) -> Option<Outgoing> {
         let sent = self.poll_new(cx);
@@ -92,7 +92,7 @@ impl Sender {
         sent
     }
 
-    /// What goes whatever the windows say.
+    /// Returns what has to be sent whatever the windows allow.
     #[cold]
     fn poll_forced(&mut self, cx: &Context) -> Option<Outgoing> {
         if self.todo & todo::HEAD != 0 {
@@ -114,14 +114,14 @@ impl Sender {
         }
         if self.todo & todo::PERSIST != 0 {
             self.todo &= !todo::PERSIST;
-            // `tcp_xmit_probe_skb`: an old sequence number asks for an answer.
+            // `tcp_xmit_probe_skb`: an old sequence number makes the other end answer.
             let seq = Seq(self.snd_una.0.wrapping_sub(1));
             return Some(Outgoing { seq, len: 0, flags: Flags(0), ect: false });
         }
         None
     }
 
-    /// Whether data or a FIN waits to be sent.
+    /// Returns whether data or a FIN waits to be sent.
     #[inline]
     pub(super) fn has_new_data(&self) -> bool {
         self.unsent > 0 || (self.fin_queued && !self.fin_sent)
@@ -169,7 +169,7 @@ impl Sender {
         !cx.config.nagle || self.fin_queued || self.packets_out == 0 || !small_in_flight
     }
 
-    /// Sends the next new segment, whatever the windows say.
+    /// Sends the next new segment, whatever the windows allow.
     #[inline(always)]
     pub(super) fn send_new(&mut self, cx: &Context) -> Option<Outgoing> {
         let len = self.unsent.min(u64::from(self.mss)) as u16;
@@ -203,7 +203,7 @@ impl Sender {
         let was_empty = self.packets_out == 0;
         self.packets_out += 1;
         self.board.push(record);
-        // Where a probe is scheduled at the end of the burst, the timer is armed anew there.
+        // If a probe is scheduled at the end of the burst, that arms the timer.
         if (was_empty || self.timer == Timer::LossProbe) && !self.schedules_probes(cx) {
             self.rearm_rto(cx);
         }
@@ -275,7 +275,7 @@ impl Sender {
         None
     }
 
-    /// A retransmission in its turn.
+    /// Retransmits a lost segment in its turn.
     fn retransmit(&mut self, cx: &Context, position: u32) -> Outgoing {
         let outgoing = self.retransmit_forced(cx, position);
         if self.in_reduction() {

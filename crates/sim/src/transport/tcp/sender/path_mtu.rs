@@ -1,9 +1,9 @@
-//! A router says that a segment was too long (RFC 1191, section 6.4).
+//! Routers' messages that a segment was too long (RFC 1191, section 6.4).
 //!
 //! Source: Linux 6.1 `tcp_v4_mtu_reduced`, `tcp_sync_mss`, `tcp_simple_retransmit`, `tcp_fragment`.
-//! Differences: segments that are too long are cut at once, where Linux cuts each as it sends it again.
-//! The size never grows again during a connection (`tcp_mtu_probing` is off by default, and what a host
-//! has learned holds for ten minutes, longer than most connections).
+//! Differences: segments that are too long are cut at once; Linux cuts each when it retransmits it.
+//! The size never grows again during a connection (`tcp_mtu_probing` is off by default, and what a
+//! host has learned holds for ten minutes, longer than most connections).
 
 use super::scoreboard::{LOST, RETRANSMITTED, SACKED};
 use super::{Sender, State, todo};
@@ -11,9 +11,10 @@ use crate::transport::tcp::Seq;
 use crate::transport::tcp::clock::Context;
 
 impl Sender {
-    /// The segment at `seq` was longer than a link takes; `mss`: what a segment may carry there.
+    /// Handles that the segment at `seq` was longer than a link takes. `mss` is what a segment may
+    /// carry there.
     pub(super) fn handle_too_big(&mut self, cx: &Context, seq: Seq, mss: u16) {
-        // `tcp_v4_err`: about something that is not in flight, or no news.
+        // `tcp_v4_err`: it is about something that is not in flight, or it is nothing new.
         if seq.before(self.snd_una) || !seq.before(self.snd_nxt) || mss >= self.mss {
             return;
         }
@@ -38,7 +39,7 @@ impl Sender {
         if lost == 0 {
             return;
         }
-        // The amount of data does not change, its unit does: the window stays as it is.
+        // The amount of data stays the same but its unit changes, so the window stays as it is.
         if self.state != State::Loss {
             self.high_seq = self.snd_nxt;
             self.window.ssthresh = self.current_ssthresh();

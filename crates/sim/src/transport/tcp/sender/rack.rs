@@ -1,9 +1,8 @@
-//! RACK (RFC 8985): a segment is lost when one sent later has arrived and some time has passed.
+//! RACK (RFC 8985): a segment is lost if one sent later has arrived and some time has passed.
 //!
 //! Source: Linux 6.1.60 and later, net/ipv4/tcp_recovery.c. Before 6.1.60 the reordering timer had
-//! a slack of two jiffies, not of 2 ms.
-//! Differences: the scoreboard is walked in the order of sequence; the kernel keeps a list in the
-//! order of sending, and finds the same segments.
+//! a slack of two jiffies instead of 2 ms. Differences: the scoreboard is walked in order of
+//! sequence. The kernel keeps a list in order of sending, and finds the same segments.
 
 use super::ack::Ack;
 use super::scoreboard::{LOST, RETRANS, RETRANSMITTED, Record, SACKED};
@@ -25,7 +24,7 @@ impl Sender {
     pub(super) fn rack_advance(&mut self, cx: &Context, record: &Record) {
         let rtt_us = elapsed_us(cx.us, record.sent_us);
         if rtt_us < self.min_rtt_us && record.has(RETRANS) && self.min_rtt_us != u32::MAX {
-            // Too early for the retransmission: the original arrived.
+            // Too early for an answer to the retransmission: the original arrived.
             return;
         }
         self.rack.advanced = true;
@@ -42,7 +41,7 @@ impl Sender {
     /// `tcp_rack_reo_wnd`.
     fn reordering_window_us(&self) -> u32 {
         if !self.reord_seen {
-            // Be quick during recovery, and where three segments have arrived above the hole.
+            // Do not wait during recovery, or once three segments have arrived above the hole.
             if self.state >= State::Recovery || self.sacked_out >= self.reordering() {
                 return 0;
             }
@@ -54,13 +53,15 @@ impl Sender {
             .min(self.srtt_us >> 3)
     }
 
-    /// `tcp_rack_skb_timeout`: time until `record` counts as lost; not positive: it does.
+    /// `tcp_rack_skb_timeout`: returns the time until `record` counts as lost; zero or less: it
+    /// does now.
     pub(super) fn rack_remaining_us(&self, cx: &Context, record: &Record, window_us: u32) -> i64 {
         i64::from(self.rack.rtt_us) + i64::from(window_us)
             - i64::from(elapsed_us(cx.us, record.sent_us))
     }
 
-    /// `tcp_rack_detect_loss`: marks what is lost, and says how long the rest may take (0: no rest).
+    /// `tcp_rack_detect_loss`: marks what is lost. Returns how long the rest may still take (0: no
+    /// rest).
     fn rack_detect_loss(&mut self, cx: &Context) -> u32 {
         let window_us = self.reordering_window_us();
         let mut longest = 0;
@@ -77,7 +78,7 @@ impl Sender {
                     longest = longest.max(remaining as u32);
                 }
             } else if !waits && !record.has(RETRANS) {
-                // Never retransmitted, so all that follows was sent later still.
+                // It was never retransmitted, so everything after it was sent even later.
                 break;
             }
             position = position.wrapping_add(1);
@@ -85,7 +86,7 @@ impl Sender {
         longest
     }
 
-    /// `tcp_rack_mark_lost`; true: the reordering timer is armed.
+    /// `tcp_rack_mark_lost`. Returns whether the reordering timer is armed.
     pub(super) fn rack_mark_lost(&mut self, cx: &Context) -> bool {
         if !self.rack.advanced {
             return false;
@@ -116,7 +117,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_rack_update_reo_wnd`: the window widens a round trip after a D-SACK.
+    /// `tcp_rack_update_reo_wnd`: the window widens by one step for each round trip with a D-SACK.
     #[inline]
     pub(super) fn rack_update_window(&mut self, ack: &Ack) {
         let Some(prior_delivered) = ack.prior_delivered() else { return };

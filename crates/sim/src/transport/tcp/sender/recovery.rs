@@ -1,10 +1,10 @@
-//! Finding losses and entering recovery.
+//! How losses are found, and how recovery starts.
 //!
 //! Source: Linux 6.1 `tcp_fastretrans_alert`, `tcp_time_to_recover`, `tcp_identify_packet_loss`,
 //! `tcp_newreno_mark_lost`, `tcp_mark_skb_lost`, `tcp_update_scoreboard`, `tcp_mark_head_lost`,
-//! `tcp_enter_recovery`, `tcp_try_to_open`, `tcp_try_keep_open`, `tcp_add_reno_sack`.
-//! Differences: no check for reneging before the time-out; `Recovery::Reno` under Linux's window
-//! rules ends recovery with the first new acknowledgement.
+//! `tcp_enter_recovery`, `tcp_try_to_open`, `tcp_try_keep_open`, `tcp_add_reno_sack`. Differences:
+//! reneging is checked only at the time-out. Under Linux's window rules, `Recovery::Reno` ends
+//! recovery with the first new acknowledgement.
 
 use super::ack::{Ack, Resend, flag};
 use super::scoreboard::{LOST, RETRANSMITTED, SACKED};
@@ -14,7 +14,7 @@ use crate::transport::tcp::clock::Context;
 use crate::transport::tcp::congestion::Signal;
 
 impl Sender {
-    /// `tcp_fastretrans_alert`: what a dubious acknowledgement means.
+    /// `tcp_fastretrans_alert`: handles a dubious acknowledgement.
     pub(super) fn fast_retransmit_alert(
         &mut self,
         cx: &Context,
@@ -28,7 +28,7 @@ impl Sender {
         if self.packets_out == 0 {
             self.sacked_out = 0;
         }
-        // A: an echo forbids undo.
+        // A: an echo rules out undo.
         if ece {
             self.prior_ssthresh = 0;
         }
@@ -38,7 +38,8 @@ impl Sender {
         } else if !self.snd_una.before(self.high_seq) {
             match self.state {
                 State::Cwr if self.snd_una != self.high_seq => {
-                    // Held until something above is acknowledged, so that CWR has arrived.
+                    // The state is held until something above is acknowledged, so that CWR has
+                    // arrived.
                     self.end_reduction(cx);
                     self.state = State::Open;
                 }
@@ -61,7 +62,7 @@ impl Sender {
             self.end_reduction(cx);
             self.state = State::Open;
         }
-        // E: what the state makes of it.
+        // E: the reaction depends on the state.
         match self.state {
             State::Recovery => {
                 if !ack.has(flag::ADVANCED) {
@@ -104,7 +105,7 @@ impl Sender {
         Resend::Lost
     }
 
-    /// The default case of `tcp_fastretrans_alert`; true: recovery begins.
+    /// The default case of `tcp_fastretrans_alert`. Returns whether recovery begins.
     fn alert_default(
         &mut self,
         cx: &Context,
@@ -194,7 +195,8 @@ impl Sender {
         }
     }
 
-    /// `tcp_update_scoreboard`: without RACK, what has `reordering` SACKed segments above it.
+    /// `tcp_update_scoreboard`: without RACK, a segment is lost once `reordering` segments above it
+    /// are SACKed.
     fn update_scoreboard(&mut self, cx: &Context, first: bool) {
         if !self.uses_sack(cx) {
             return;
@@ -206,7 +208,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_mark_head_lost`: segments with at most `sacked` SACKed ones up to them.
+    /// `tcp_mark_head_lost`: marks segments until more than `sacked` SACKed ones have been passed.
     fn mark_head_lost(&mut self, sacked: u32, head_only: bool) {
         let (mut position, mut count) = (self.board.head(), 0);
         while position != self.board.tail() {
@@ -262,7 +264,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_add_reno_sack`: a duplicate acknowledgement stands for one segment that has arrived.
+    /// `tcp_add_reno_sack`: each duplicate acknowledgement stands for one segment that has arrived.
     pub(super) fn add_reno_sack(&mut self, num_dupack: u32) {
         if num_dupack == 0 {
             return;
@@ -284,7 +286,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_remove_reno_sacks`: a cumulative acknowledgement eats the duplicates below it.
+    /// `tcp_remove_reno_sacks`: a cumulative acknowledgement uses up the duplicates below it.
     pub(super) fn remove_reno_sacks(&mut self, acked: u32) {
         // One of the acknowledged segments was the hole.
         let fresh = acked.saturating_sub(self.sacked_out).max(1);

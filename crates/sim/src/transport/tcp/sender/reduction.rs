@@ -1,4 +1,4 @@
-//! How the window comes down: proportional rate reduction (RFC 6937) and rate halving.
+//! How the window shrinks: proportional rate reduction (RFC 6937) and rate halving.
 //!
 //! Source: Linux 6.1 `tcp_init_cwnd_reduction`, `tcp_cwnd_reduction`, `tcp_end_cwnd_reduction`,
 //! `tcp_enter_cwr`; rate halving: Linux 2.6.30 `tcp_cwnd_down`, `tcp_complete_cwr`.
@@ -46,7 +46,7 @@ impl Sender {
             }
             send.min(i64::from(ssthresh - in_flight))
         };
-        // The first retransmission goes at once.
+        // The first retransmission leaves at once.
         send = send.max(i64::from(self.prr_out == 0));
         self.window.cwnd = (i64::from(in_flight) + send).max(1) as u32;
     }
@@ -84,7 +84,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_enter_cwr`: the answer to an ECN echo, once a window.
+    /// `tcp_enter_cwr`: reacts to an ECN echo, once for each window.
     pub(super) fn enter_cwr(&mut self, cx: &Context) {
         self.prior_ssthresh = 0;
         if self.state < State::Cwr {

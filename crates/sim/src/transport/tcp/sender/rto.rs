@@ -1,7 +1,7 @@
-//! The retransmission timer (RFC 6298, section 5) and what a time-out does.
+//! The retransmission timer (RFC 6298, section 5), and what a time-out does.
 //!
-//! Source: Linux 6.1 `tcp_rearm_rto`, `tcp_rto_delta_us`, `tcp_retransmit_timer`,
-//! `tcp_enter_loss`, `tcp_timeout_mark_lost`.
+//! Source: Linux 6.1 `tcp_rearm_rto`, `tcp_rto_delta_us`, `tcp_retransmit_timer`, `tcp_enter_loss`,
+//! `tcp_timeout_mark_lost`.
 
 use super::scoreboard::SACKED;
 use super::{DEFAULT_REORDERING, Sender, State, Timer, todo};
@@ -9,7 +9,7 @@ use crate::transport::tcp::clock::{Context, elapsed_us};
 use crate::transport::tcp::congestion::Signal;
 
 impl Sender {
-    /// The timer has fired, or may have.
+    /// Handles the timer, if it has fired.
     pub(crate) fn handle_timeout(&mut self, cx: &Context) {
         if cx.now < self.timer_at {
             return;
@@ -23,7 +23,8 @@ impl Sender {
         }
     }
 
-    /// `tcp_rto_delta_us`: time left until the first segment's time-out; it may have gone by.
+    /// `tcp_rto_delta_us`: the time left until the first segment's time-out; negative if it has
+    /// passed.
     pub(super) fn rto_remaining_us(&self, cx: &Context) -> i64 {
         let Some(head) = self.board.front() else { return 0 };
         i64::from(cx.us_in(self.rto)) - i64::from(elapsed_us(cx.us, head.sent_us))
@@ -41,7 +42,7 @@ impl Sender {
         }
         let mut rto = self.rto;
         if matches!(self.timer, Timer::Reordering | Timer::LossProbe) {
-            // Less the time that has gone by since the first segment was sent.
+            // Subtract the time since the first segment was sent.
             rto = cx.jiffies_in(self.rto_remaining_us(cx).max(1) as u32);
         }
         self.arm(cx, Timer::Retransmission, rto);
@@ -71,7 +72,7 @@ impl Sender {
         self.arm(cx, Timer::Retransmission, self.rto);
     }
 
-    /// Nothing more is sent (`tcp_write_err`, `tcp_reset`).
+    /// Stops sending for good (`tcp_write_err`, `tcp_reset`).
     pub(crate) fn fail(&mut self) {
         self.failed = true;
         self.disarm();
@@ -82,7 +83,7 @@ impl Sender {
     fn enter_loss(&mut self, cx: &Context) {
         let new_recovery = self.state < State::Recovery;
         self.mark_lost_after_timeout(cx);
-        // Once a window.
+        // Once for each window.
         if self.state <= State::Disorder
             || !self.high_seq.after(self.snd_una)
             || (self.state == State::Loss && self.retransmits == 0)
@@ -96,7 +97,7 @@ impl Sender {
         self.window.cwnd = self.in_flight() + 1;
         self.window.count = 0;
         self.cwnd_stamp_us = cx.us;
-        // A time-out in spite of many SACKs: reordering was overestimated.
+        // A time-out despite many SACKs: reordering was overestimated.
         if self.state <= State::Disorder && self.sacked_out >= DEFAULT_REORDERING {
             self.set_reordering(self.reordering().min(DEFAULT_REORDERING));
         }
@@ -108,7 +109,8 @@ impl Sender {
         self.frto = cx.config.frto && (new_recovery || self.retransmits > 0);
     }
 
-    /// `tcp_timeout_mark_lost`: all, but with RACK not what was sent a moment ago.
+    /// `tcp_timeout_mark_lost`: marks everything lost, except, with RACK, what was sent a moment
+    /// ago.
     fn mark_lost_after_timeout(&mut self, cx: &Context) {
         let head = self.board.head();
         let reneged = self.board.front().is_some_and(|record| record.has(SACKED));
@@ -132,7 +134,7 @@ impl Sender {
         self.clear_hints();
     }
 
-    /// `tcp_probe_timer`: asks a closed window again, ever more rarely.
+    /// `tcp_probe_timer`: probes a closed window again, at ever longer intervals.
     fn on_persist_timeout(&mut self, cx: &Context) {
         if self.packets_out > 0 || !self.has_new_data() {
             self.disarm();

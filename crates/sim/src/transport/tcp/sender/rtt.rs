@@ -7,13 +7,13 @@ use super::Sender;
 use crate::transport::tcp::clock::Context;
 
 impl Sender {
-    /// The handshake's sample: minimum, estimator, time-out.
+    /// Takes the handshake's sample: minimum, estimator, time-out.
     pub(super) fn take_rtt_sample(&mut self, cx: &Context, rtt_us: u32) {
         self.min_rtt_us = self.min_rtt_us.min(rtt_us);
         self.estimate_and_set_rto(cx, rtt_us);
     }
 
-    /// The estimator and the time-out that follows from it; backoff ends.
+    /// Updates the estimator and sets the time-out from it, which ends any backoff.
     #[inline]
     pub(super) fn estimate_and_set_rto(&mut self, cx: &Context, rtt_us: u32) {
         if cx.config.is_classic() {
@@ -24,7 +24,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_rtt_estimator`: the variance rises at once, and falls at most once a round trip.
+    /// `tcp_rtt_estimator`: the variance rises at once, and falls at most once in a round trip.
     #[inline]
     fn estimate(&mut self, cx: &Context, rtt_us: u32) {
         let floor = cx.config.min_rto.as_us() as u32;
@@ -40,7 +40,7 @@ impl Sender {
         self.srtt_us = self.srtt_us.saturating_add_signed(error).max(1);
         if error < 0 {
             error = -error - (self.mdev_us >> 2) as i32;
-            // An RTT that falls says little about a longer one: damp its effect.
+            // A falling RTT says little about a rise, so its effect is damped.
             if error > 0 {
                 error >>= 3;
             }
@@ -68,7 +68,7 @@ impl Sender {
         self.rto = cx.jiffies_in(rto_us.min(cx.config.max_rto.as_us() as u32));
     }
 
-    /// RFC 6298 (2.2), (2.3): samples and variance in whole ticks.
+    /// RFC 6298 (2.2), (2.3), with samples and variance in whole ticks.
     fn estimate_classic(&mut self, cx: &Context, rtt_us: u32) {
         let tick = cx.tick_us();
         let rtt_us = (rtt_us.min(LONGEST_RTT_US) / tick).max(1) * tick;
@@ -87,5 +87,5 @@ impl Sender {
     }
 }
 
-/// An eighth of what 32 bits hold, in microseconds: 8 minutes.
+/// The longest round trip: an eighth of what 32 bits hold, in microseconds: about 9 minutes.
 pub(super) const LONGEST_RTT_US: u32 = u32::MAX >> 3;

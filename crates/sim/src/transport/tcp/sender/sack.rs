@@ -1,9 +1,9 @@
-//! SACK blocks mark the scoreboard (RFC 2018, 2883), and reordering is measured.
+//! How SACK blocks mark the scoreboard (RFC 2018, 2883), and how reordering is measured.
 //!
 //! Source: Linux 6.1 `tcp_sacktag_write_queue`, `tcp_sacktag_one`, `tcp_check_dsack`,
-//! `tcp_dsack_seen`, `tcp_is_sackblock_valid`, `tcp_check_sack_reordering`.
-//! Differences: a block that covers a segment in part does not mark it (the kernel would split
-//! it); receivers here SACK what they got, in whole segments.
+//! `tcp_dsack_seen`, `tcp_is_sackblock_valid`, `tcp_check_sack_reordering`. Differences: a block
+//! that covers only part of a segment does not mark it (the kernel would split it). Receivers here
+//! SACK what they received, in whole segments.
 
 use super::ack::{Ack, flag, stamp_of};
 use super::scoreboard::{LOST, RETRANS, RETRANSMITTED, SACKED};
@@ -86,7 +86,8 @@ impl Sender {
                         self.rack_advance(cx, &record);
                     }
                     if record.has(RETRANSMITTED) {
-                        // Not lost: the retransmission is believed to be in flight still.
+                        // It is not marked lost, so the retransmission is believed to be still in
+                        // flight.
                         if record.has(LOST) {
                             flags &= !(LOST | RETRANSMITTED);
                             self.lost_out -= 1;
@@ -127,7 +128,7 @@ impl Sender {
         }
     }
 
-    /// `tcp_check_dsack` (RFC 2883): whether the first block reports a duplicate.
+    /// `tcp_check_dsack` (RFC 2883): returns whether the first block reports a duplicate.
     fn check_dsack(&mut self, ack_seq: Seq, blocks: &[(Seq, Seq)], ack: &mut Ack) -> bool {
         let Some(&(start, end)) = blocks.first() else { return false };
         let below = start.before(ack_seq);
@@ -141,7 +142,7 @@ impl Sender {
         if duplicates == 0 {
             return false;
         }
-        // Of data that is already forgotten.
+        // It concerns data that is already forgotten.
         if let Some(marker) = self.undo_marker()
             && self.undo_retrans > 0
             && !end.after(ack.prior_una)
@@ -152,7 +153,7 @@ impl Sender {
         true
     }
 
-    /// `tcp_dsack_seen`: the number of duplicates; 0: dubious.
+    /// `tcp_dsack_seen`: returns the number of duplicates; 0: dubious.
     fn see_dsack(&mut self, start: Seq, end: Seq, ack: &mut Ack) -> u32 {
         if !start.before(end) || end.distance(start) > self.snd_wnd.max(u32::from(u16::MAX)) {
             return 0;
@@ -163,7 +164,7 @@ impl Sender {
         }
         self.dsack_dups = self.dsack_dups.saturating_add(duplicates);
         if self.dsack_dups > self.tally.retransmitted {
-            return 0; // The network, not we, made the copy.
+            return 0; // The network made the copy, not we.
         }
         if self.reord_seen && !ack.has(flag::DSACK_TLP) {
             self.rack.dsack_seen = true;
@@ -179,7 +180,7 @@ impl Sender {
         if self.sacked_out == 0 { self.snd_una } else { self.highest_sack }
     }
 
-    /// `tcp_check_sack_reordering`: a segment from `low` on arrived although later ones were there.
+    /// `tcp_check_sack_reordering`: a segment at or above `low` arrived after later ones.
     pub(super) fn check_reordering(&mut self, low: Seq) {
         let highest = self.highest_sack_seq();
         if !low.before(highest) {

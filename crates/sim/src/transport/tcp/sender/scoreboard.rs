@@ -1,8 +1,9 @@
-//! The scoreboard: one 16-byte record for each segment in flight, in the order of sequence.
+//! The scoreboard: one 16-byte record for each segment in flight, in order of sequence.
 //!
-//! Source: Linux 6.1 `tcp_skb_cb` (include/net/tcp.h), `tcp_rtx_queue`.
-//! Differences: segments are never split or joined after they were sent, so one record is one
-//! packet, but where the path takes no longer as much as it did. The ring doubles, so that a full window costs at most 32 bytes a segment.
+//! Source: Linux 6.1 `tcp_skb_cb` (include/net/tcp.h), `tcp_rtx_queue`. Differences: segments are
+//! never split or joined after they were sent, except when the path's MTU has shrunk, so one record
+//! is one packet. The ring doubles when it is full, so a full window costs at most 32 bytes for
+//! each segment.
 
 use crate::foresight::{Step, Touch};
 use crate::transport::tcp::Seq;
@@ -14,11 +15,11 @@ pub(crate) struct Record {
     pub(crate) seq: Seq,
     /// When it was last sent (`skb_mstamp`).
     pub(crate) sent_us: u32,
-    /// Segments delivered when it was last sent (`tx.delivered`).
+    /// The segments delivered when it was last sent (`tx.delivered`).
     pub(crate) delivered: u32,
     /// Payload bytes.
     pub(crate) len: u16,
-    /// State: `SACKED`, `LOST`, `RETRANSMITTED`, `EVER_RETRANSMITTED`, `FIN`.
+    /// Its state: `SACKED`, `LOST`, `RETRANSMITTED`, `EVER_RETRANSMITTED`, `FIN`.
     pub(crate) flags: u8,
 }
 
@@ -40,7 +41,7 @@ pub(crate) const FIN: u8 = 16;
 pub(crate) const PSH: u8 = 32;
 
 impl Record {
-    /// The sequence number after it.
+    /// Returns the sequence number after it.
     #[inline]
     pub(crate) fn end(&self) -> Seq {
         self.seq + (u32::from(self.len) + u32::from(self.flags & FIN != 0))
@@ -61,13 +62,13 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Position of the oldest record.
+    /// Returns the position of the oldest record.
     #[inline]
     pub(crate) fn head(&self) -> u32 {
         self.head
     }
 
-    /// Position after the newest record.
+    /// Returns the position after the newest record.
     #[inline]
     pub(crate) fn tail(&self) -> u32 {
         self.tail
@@ -88,13 +89,13 @@ impl Scoreboard {
         position as usize & (self.records.len().wrapping_sub(1))
     }
 
-    /// The record at a position between head and tail.
+    /// Returns the record at a position between head and tail.
     #[inline]
     pub(crate) fn at(&self, position: u32) -> &Record {
         &self.records[self.slot(position)]
     }
 
-    /// The record at a position between head and tail, to be changed.
+    /// Returns the record at a position between head and tail, to be changed.
     #[inline]
     pub(crate) fn at_mut(&mut self, position: u32) -> &mut Record {
         let slot = self.slot(position);
@@ -121,7 +122,8 @@ impl Scoreboard {
         self.head = self.head.wrapping_add(1);
     }
 
-    /// Cuts every record of more than `most` bytes into several; those are on the way no more.
+    /// Cuts every record of more than `most` bytes into several, which no longer count as in
+    /// flight.
     pub(crate) fn split(&mut self, most: u16) {
         let mut cut = Self::default();
         let mut position = self.head;
@@ -143,7 +145,7 @@ impl Scoreboard {
         *self = cut;
     }
 
-    /// Gives the memory back, if it is empty.
+    /// Frees the memory if it is empty.
     pub(crate) fn release(&mut self) {
         if self.is_empty() {
             self.records = Box::default();
@@ -162,7 +164,7 @@ impl Scoreboard {
         self.records = records;
     }
 
-    /// Position of the first record that starts at or after `seq`.
+    /// Returns the position of the first record that starts at or after `seq`.
     pub(crate) fn find(&self, seq: Seq) -> u32 {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -176,7 +178,7 @@ impl Scoreboard {
         self.head.wrapping_add(low)
     }
 
-    /// Heap bytes in use.
+    /// Returns the heap bytes in use.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.records.len() * size_of::<Record>()
     }
@@ -184,12 +186,12 @@ impl Scoreboard {
 
 const SMALLEST: usize = 4;
 
-/// The flags of a part of a segment that was too long: it has not got through.
+/// Returns the flags for a part of a segment that was too long and has not got through.
 fn cut_flags(record: Record) -> u8 {
     record.flags & !(SACKED | RETRANSMITTED) | LOST
 }
 
-/// What an acknowledgement and a new segment need.
+/// Reads ahead what an acknowledgement and a new segment need.
 impl Touch for Scoreboard {
     #[inline(always)]
     fn touch(&self, (): (), _step: Step) -> u32 {

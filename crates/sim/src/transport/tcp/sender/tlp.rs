@@ -1,8 +1,8 @@
-//! Tail loss probe (RFC 8985, section 7).
+//! The tail loss probe (RFC 8985, section 7).
 //!
 //! Source: Linux 6.1.60 and later, net/ipv4/tcp_output.c `tcp_schedule_loss_probe` and
 //! `tcp_send_loss_probe`, net/ipv4/tcp_input.c `tcp_process_tlp_ack`. Before 6.1.60 the slack was
-//! two jiffies, which are 2 ms at HZ 1000 alone.
+//! two jiffies, which are 2 ms only at HZ 1000.
 
 use super::ack::{Ack, flag};
 use super::{Outgoing, SLACK_US, Sender, State, Timer};
@@ -11,7 +11,7 @@ use crate::transport::tcp::clock::Context;
 use crate::transport::tcp::congestion::Signal;
 
 impl Sender {
-    /// Whether what is in flight is watched by a probe.
+    /// Returns whether a probe watches what is in flight.
     #[inline]
     pub(super) fn schedules_probes(&self, cx: &Context) -> bool {
         cx.config.tlp
@@ -27,7 +27,7 @@ impl Sender {
             return false;
         }
         let mut timeout = if self.srtt_us != 0 {
-            // 2 RTT; a lone segment's acknowledgement may be delayed.
+            // 2 RTT, plus slack: the acknowledgement of a lone segment may be delayed.
             let slack_us =
                 if self.packets_out == 1 { cx.config.min_rto.as_us() as u32 } else { SLACK_US };
             cx.jiffies_in((self.srtt_us >> 2).saturating_add(slack_us))
@@ -46,7 +46,7 @@ impl Sender {
         true
     }
 
-    /// `tcp_send_loss_probe`: a new segment if there is one, else the last one again.
+    /// `tcp_send_loss_probe`: sends a new segment if there is one, otherwise the last one again.
     pub(super) fn send_probe(&mut self, cx: &Context) -> Option<Outgoing> {
         let mut sent = None;
         if !self.probe_out {
@@ -63,7 +63,7 @@ impl Sender {
                 self.probe_out = true;
                 self.probe_end = self.snd_nxt;
                 self.tally.tail_probes += 1;
-                // The time-out counts from now.
+                // The time-out counts from now on.
                 self.timer = Timer::Idle;
             }
         }
@@ -78,10 +78,10 @@ impl Sender {
             return;
         }
         if !self.tlp_retrans || ack.has(flag::DSACK_TLP) {
-            // New data has arrived, or the original as well as the probe: no loss.
+            // New data has arrived, or both the original and the probe: there was no loss.
             self.probe_out = false;
         } else if ack_seq.after(high) {
-            // The probe repaired a loss: reduce as for any other.
+            // The probe repaired a loss, so reduce as for any other.
             self.begin_reduction(cx, Signal::Loss);
             self.state = State::Cwr;
             self.end_reduction(cx);

@@ -1,4 +1,4 @@
-//! Taking reductions back that D-SACK (RFC 3708) or timestamps (Eifel, RFC 3522) show needless.
+//! Undo of reductions that D-SACK (RFC 3708) or timestamps (Eifel, RFC 3522) show to be needless.
 //!
 //! Source: Linux 6.1 `tcp_may_undo`, `tcp_packet_delayed`, `tcp_undo_cwnd_reduction`,
 //! `tcp_try_undo_recovery`, `_dsack`, `_loss`, `_partial`, and `tcp_init_undo` (as of 6.1.100).
@@ -13,7 +13,7 @@ impl Sender {
     pub(super) fn begin_undo(&mut self, cx: &Context) {
         self.may_undo = cx.config.undo;
         self.undo_from = self.snd_una;
-        // Retransmissions and a tail probe in flight may bring D-SACKs later.
+        // Retransmissions and a tail probe in flight may cause D-SACKs later.
         let mut outstanding = self.retrans_out as i32;
         if self.probe_out && self.tlp_retrans {
             outstanding += 1;
@@ -21,8 +21,8 @@ impl Sender {
         self.undo_retrans = if outstanding > 0 { outstanding } else { -1 };
     }
 
-    /// `tcp_packet_delayed`: the acknowledgement answers a segment sent before the first
-    /// retransmission.
+    /// `tcp_packet_delayed`: returns whether the acknowledgement answers a segment sent before the
+    /// first retransmission.
     pub(super) fn was_delayed(&self, ack: &Ack) -> bool {
         self.retrans_stamp != 0 && ack.echoes_before(self.retrans_stamp)
     }
@@ -56,7 +56,8 @@ impl Sender {
         self.tally.undos += 1;
     }
 
-    /// `tcp_try_undo_recovery`; true: the old state is kept until something above is acknowledged.
+    /// `tcp_try_undo_recovery`. Returns whether the old state is kept until something above is
+    /// acknowledged.
     pub(super) fn try_undo_recovery(&mut self, cx: &Context, ack: &Ack) -> bool {
         if self.is_undoable(ack) {
             self.undo_reduction(cx, false);
@@ -64,7 +65,7 @@ impl Sender {
             self.rack.reo_wnd_persist = self.rack.reo_wnd_persist.saturating_sub(1);
         }
         if self.snd_una == self.high_seq && !self.uses_sack(cx) {
-            // RFC 6582: no false fast retransmits.
+            // RFC 6582: avoid false fast retransmits.
             if !self.any_retransmission_done() {
                 self.retrans_stamp = 0;
             }
@@ -74,7 +75,7 @@ impl Sender {
         false
     }
 
-    /// `tcp_try_undo_dsack`: every retransmission was needless.
+    /// `tcp_try_undo_dsack`: undoes the reduction if every retransmission was needless.
     pub(super) fn try_undo_dsack(&mut self, cx: &Context) -> bool {
         if self.may_undo && self.undo_retrans == 0 {
             self.rack.reo_wnd_persist = (self.rack.reo_wnd_persist + 1).min(PERSIST_ROUNDS);
@@ -100,10 +101,10 @@ impl Sender {
         true
     }
 
-    /// `tcp_try_undo_partial`; true: nothing more may be retransmitted now.
+    /// `tcp_try_undo_partial`. Returns whether nothing more may be retransmitted now.
     pub(super) fn try_undo_partial(&mut self, cx: &Context, ack: &Ack, do_lost: &mut bool) -> bool {
         if self.may_undo && self.was_delayed(ack) {
-            // The hole was filled by a delayed segment and not by a retransmission.
+            // A delayed segment filled the hole, not a retransmission.
             self.check_reordering(ack.prior_una);
             if self.retrans_out > 0 {
                 return true;
