@@ -138,6 +138,8 @@ def running(
     if "--limits-adoptions" not in options:
         # Most tests have one client address for all their connections.
         words += ["--limits-adoptions", "0"]
+    if "--check-every" not in options:
+        words += ["--check-every", "0 s"]
     for address in addresses:
         words += ["--server", address]
     process = start(space, words, folder)

@@ -18,6 +18,9 @@ from .conftest import Lab, address, laboratory
 from .crowd import Job, Outcome, ask_all
 from .programs import flood, flooding
 
+pytestmark = pytest.mark.alone
+"""A flood fills the queue of packets that a processor keeps for all virtual links."""
+
 OPTIONS = ("--limits-syn-rate", "0", "--limits-query-rate", "0")
 SECONDS = 5.0
 

@@ -21,16 +21,29 @@ RETRANSMITTED = 100
 """Where tcpi_total_retrans is in struct tcp_info (include/uapi/linux/tcp.h, Linux 6.18)."""
 
 
-@pytest.fixture(scope="session", params=["native", "generic", "generic-offload"])
-def place(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Lab]:
+@pytest.fixture(scope="session", params=["native", "native-one", "generic", "generic-offload"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """The mode, and whether checksums are left to offloads, or one query is open at a time."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def place(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """The tests' own server alone, with checksums that are whole or left to offloads."""
-    mode = request.param.split("-")[0]
-    folder = tmp_path_factory.mktemp(f"pipelining-{request.param}")
-    options = ("--mode", mode)
-    with laboratory(Path(folder), (), offload=request.param != "generic", options=options) as lab:
+    folder = tmp_path_factory.mktemp(f"pipelining-{kind}")
+    options = ("--mode", kind.split("-")[0])
+    if kind == "native-one":
+        options += ("--several-queries", "false")
+    else:
+        # Slow queries come again at about the moment at which the gateway's patience ends.
+        options += ("--patience", "5 s", "--timeout", "10 s")
+    with laboratory(Path(folder), (), offload=kind != "generic", options=options) as lab:
         yield lab
+
+
+def served(kind: str, arm: str) -> bool:
+    """Whether several queries at once are served without the kernel's TCP: replies in any order."""
+    return arm == "gateway" and kind != "native-one"
 
 
 def slow(id: int, size: int = 200) -> bytes:
@@ -51,9 +64,12 @@ def retransmitted(stream: socket.socket) -> int:
 
 @pytest.mark.parametrize("arm", ARMS)
 @pytest.mark.parametrize("size", [200, 6000])
-def test_nothing_waits_for_a_retransmission(place: Lab, arm: str, version: int, size: int) -> None:
+def test_nothing_waits_for_a_retransmission(
+    place: Lab, kind: str, arm: str, version: int, size: int
+) -> None:
     server = place.address("unruly", arm, version)
     names = ("to_kernel_pipelined", "adopted", "reply_repeated")
+    many = served(kind, arm)
     before = [place.counter(name) if arm == "gateway" else 0 for name in names]
     for half_close in (False, True):
         with connect(place.network.client, server) as stream:
@@ -67,6 +83,8 @@ def test_nothing_waits_for_a_retransmission(place: Lab, arm: str, version: int, 
                 if half_close:
                     stream.shutdown(socket.SHUT_WR)
                 replies = [receive(stream), receive(stream)]
+                if many:
+                    replies.sort()
                 assert [reply[:2] for reply in replies] == [b"\0\1", b"\0\2"]
                 assert len(replies[0]) > size - 60
                 if not half_close:
@@ -76,39 +94,46 @@ def test_nothing_waits_for_a_retransmission(place: Lab, arm: str, version: int, 
                         assert receive(stream)[:2] == id.to_bytes(2)
                     stream.shutdown(socket.SHUT_WR)
                 assert stream.recv(1) == b""
-                assert retransmitted(stream) == 0
+                # Of several at once the slow one comes again, as one alone does, and so does a FIN.
+                assert retransmitted(stream) == 0 or many
                 # Over UDP the server has answered the first query too.
                 with pytest.raises(BlockingIOError):
                     datagrams.recv(65535)
     if arm == "gateway":
         after = [place.counter(name) for name in names]
-        assert [b - a for a, b in zip(before, after, strict=True)] == [2, 2, 2]
+        # A reply that is too long for one segment is the kernel's.
+        expected = [2, 2, 2] if not many else [0, 2 * (size > 1400), 0]
+        assert [b - a for a, b in zip(before, after, strict=True)] == expected
 
 
 @pytest.mark.parametrize("arm", ARMS)
 @pytest.mark.parametrize("apart", [True, False], ids=["one-by-one", "at-once"])
-def test_many_in_a_row(place: Lab, arm: str, apart: bool) -> None:
+def test_many_in_a_row(place: Lab, kind: str, arm: str, apart: bool) -> None:
     """Those behind the second find the kernel's socket, also where they come in the same moment."""
     with connect(place.network.client, place.address("unruly", arm)) as stream:
         stream.sendall(prefixed(slow(0)))
         rest = [prefixed(plain(id)) for id in range(1, 40)]
         for part in rest if apart else [b"".join(rest)]:
             stream.sendall(part)
-        assert [receive(stream)[:2] for _ in range(40)] == [id.to_bytes(2) for id in range(40)]
-        assert retransmitted(stream) == 0
+        ids = [receive(stream)[:2] for _ in range(40)]
+        assert (sorted(ids) if served(kind, arm) else ids) == [id.to_bytes(2) for id in range(40)]
+        # One that takes its time comes again, as one alone does.
+        assert retransmitted(stream) == 0 or served(kind, arm)
 
 
 @pytest.mark.parametrize("arm", ARMS)
-def test_a_long_second_part(place: Lab, arm: str) -> None:
+def test_a_long_second_part(place: Lab, kind: str, arm: str) -> None:
     """More than a segment behind the first query, and some that is no query yet."""
     with connect(place.network.client, place.address("unruly", arm)) as stream:
         stream.sendall(prefixed(slow(0)))
         rest = b"".join(prefixed(plain(id)) for id in range(1, 300))
         stream.sendall(rest[:-7])
-        assert [receive(stream)[:2] for _ in range(299)] == [id.to_bytes(2) for id in range(299)]
+        ids = [receive(stream)[:2] for _ in range(299)]
+        assert (sorted(ids) if served(kind, arm) else ids) == [id.to_bytes(2) for id in range(299)]
         stream.sendall(rest[-7:])
         assert receive(stream)[:2] == (299).to_bytes(2)
-        assert retransmitted(stream) == 0
+        # What was more than could be kept comes again.
+        assert retransmitted(stream) == 0 or served(kind, arm)
 
 
 # By hand.
@@ -204,7 +229,7 @@ def test_any_of_them_may_be_lost(peer: PeerMaker, lost: set[int]) -> None:
             if (segment.next - acked) % MODULUS < MODULUS // 2 and segment.next != acked:
                 client.send(segment.payload, ACK | PSH, seq=segment.seq)
 
-    assert replies(client, 3, again) == [1, 2, 3]
+    assert sorted(replies(client, 3, again)) == [1, 2, 3]
 
 
 def test_the_second_comes_before_the_first(peer: PeerMaker) -> None:
@@ -222,7 +247,7 @@ def test_the_second_comes_before_the_first(peer: PeerMaker) -> None:
             if segment.seq == client.seen[-1].ack:
                 client.send(segment.payload, ACK | PSH, seq=segment.seq)
 
-    assert replies(client, 2, again) == [1, 2]
+    assert sorted(replies(client, 2, again)) == [1, 2]
 
 
 def test_copies_change_nothing(peer: PeerMaker) -> None:
@@ -235,7 +260,7 @@ def test_copies_change_nothing(peer: PeerMaker) -> None:
         client.tap.send(sent[-1])
     client.receive(0.1)
     client.tap.send(sent[0])
-    assert replies(client, 3) == [1, 2, 3]
+    assert sorted(replies(client, 3)) == [1, 2, 3]
     client.tap.send(*sent)
     fin = client.send(flags=FIN | ACK)
     while (segment := client.expect()).ack != fin.next or not segment.flags & FIN:
@@ -246,7 +271,8 @@ def test_a_reset_reaches_the_kernel(lab: Lab, arm: str, peer: PeerMaker) -> None
     client = peer("unruly")
     client.connect()
     client.send(prefixed(slow(1)), ACK | PSH)
-    client.send(prefixed(plain(2)), ACK | PSH)
+    # A part alone is the kernel's, with all before it.
+    client.send(prefixed(plain(2))[:-3], ACK | PSH)
 
     def there() -> bool:
         sockets = lab.network.server.run("ss", "-Htn", "sport", "=", ":53")
@@ -263,7 +289,7 @@ def test_a_reset_reaches_the_kernel(lab: Lab, arm: str, peer: PeerMaker) -> None
 
 
 @pytest.mark.parametrize("arm", ARMS)
-def test_a_stream_of_pairs(place: Lab, arm: str) -> None:
+def test_a_stream_of_pairs(place: Lab, kind: str, arm: str) -> None:
     """Hundreds of connections at once, each with two queries in a row."""
     server, streams = place.address("unruly", arm), []
     try:
@@ -273,7 +299,8 @@ def test_a_stream_of_pairs(place: Lab, arm: str) -> None:
             stream.sendall(prefixed(slow(1)))
             stream.sendall(prefixed(plain(2)))
         for stream in streams:
-            assert receive_bytes(stream, 4)[2:] == b"\0\1"
+            first = b"\0\2" if served(kind, arm) else b"\0\1"
+            assert receive_bytes(stream, 4)[2:] == first
     finally:
         for stream in streams:
             stream.close()

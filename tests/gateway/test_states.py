@@ -297,7 +297,9 @@ def mid_flow(line: Tap, lab: Lab) -> Callable[[], None]:
     for client in (idle, adopted):
         client.send(prefixed(SMALL), ACK | PSH)
         client.reply()
-    adopted.send(prefixed(SMALL), ACK | PSH)
+    # In parts, which are the kernel's TCP's to put together.
+    adopted.send(prefixed(SMALL)[:9], ACK | PSH)
+    adopted.send(prefixed(SMALL)[9:], ACK | PSH)
     adopted.reply()
     slow_query = query("slow.200.1.test")
     slow_sent = slow.send(prefixed(slow_query), ACK | PSH)

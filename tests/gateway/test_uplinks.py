@@ -111,7 +111,7 @@ def test_a_way_back_that_is_not_covered_is_named(tmp_path: Path) -> None:
         # Before anything is attached, by routes; and then by what happens.
         words = ["--interface", net.server_link, "--server", lab.address("nsd", "gateway")]
         said = lab.gateway.command("check", *words, "--mode", "native")
-        assert f"replies leave by {other}" in said
+        assert f"routes lead out by {other}" in said
         address = lab.address("nsd", "gateway")
         with connect(net.client, address, source=(BEHIND[4], 0)) as stream:
             stream.sendall(prefixed(query(zones.size_name(300))))

@@ -9,8 +9,10 @@
 #pragma once
 
 #include "acknowledge.h"
+#include "open.h"
 #include "packet.h"
 #include "resend.h"
+#include "split.h"
 #include "track.h"
 
 /* include/net/tcp.h, Linux 6.9 and later. */
@@ -80,24 +82,28 @@ static __always_inline enum parsed adopt_parse(struct __sk_buff *ctx, __u16 port
 	return PARSED_SEGMENT;
 }
 
-/* Reads a segment and its timestamps; others of its options say nothing after the SYN. Functions of their own, here
- * and below, so that the verifier looks at each once. */
-__noinline int adopt_read(struct __sk_buff *ctx, struct incoming *in, struct options *options)
+/* Reads a segment but for its options. Functions of their own, here and below, so that the verifier looks at each once. */
+__noinline int adopt_read(struct __sk_buff *ctx, struct incoming *in)
 {
 	struct settings *s = settings_now();
+
+	if (!s || !in)
+		return PARSED_OTHER;
+	return adopt_parse(ctx, s->port, in);
+}
+
+/* Reads a segment's timestamps; others of its options say nothing after the SYN. */
+__noinline int adopt_options(struct __sk_buff *ctx, const struct incoming *in, struct options *options)
+{
 	struct option_bytes bytes = {};
-	enum parsed parsed;
 	__u32 length;
 
-	if (!s || !in || !options)
-		return PARSED_OTHER;
-	parsed = adopt_parse(ctx, s->port, in);
-	if (parsed != PARSED_SEGMENT)
-		return parsed;
+	if (!in || !options)
+		return 0;
 	length = in->header - sizeof(struct tcp_header);
 	if (WITHIN(length, 1, OPTIONS_MAX) && !bpf_skb_load_bytes(ctx, in->transport + sizeof(struct tcp_header), bytes.at, length))
 		options_read(&bytes, length, options);
-	return parsed;
+	return 0;
 }
 
 /* Whether the segment shows a right cookie, and what was agreed on then. */
@@ -120,7 +126,102 @@ enum adoption {
 	ADOPT_IT,
 	ADOPT_JOINED, /* with the query that the ring has before it */
 	ADOPT_AHEAD,  /* with what the ring has of what came before the client had the reply */
+	ADOPT_OPEN,   /* with all queries without a reply, and what the ring has behind them */
 };
+
+/* The bytes that go before a segment of an entry OPEN, and what was given out; 0 if it is not to be adopted now. */
+__noinline int adopt_open_ready(const struct flow_key *key, __u32 ack)
+{
+	struct flow *flow = key ? flow_find(key) : 0;
+	struct opens *o = key ? opens_find(key) : 0;
+	int bytes = 0;
+
+	if (!flow || !o)
+		return 0;
+	bpf_spin_lock(&o->lock);
+	if (opens_are(o, key) && o->state == OPENS_LEAVING && o->given == ack && flow->acked == ack)
+		bytes = o->bytes + flow->ahead_length;
+	bpf_spin_unlock(&o->lock);
+	return bytes;
+}
+
+/* What gathers the queries of an entry OPEN in the ring. */
+struct gathering_open {
+	struct opens *o;
+	__u32 at; /* in the ring's bytes */
+	__u32 done;
+	bool failed;
+};
+
+static long adopt_open_one(__u32 index, struct gathering_open *g)
+{
+	struct ring_head *head = ring_top();
+	__u8 *ring = ring_bytes();
+	struct open_query *q;
+	__u32 at = g->at, done = g->done, length, stored;
+
+	if (index >= g->o->count)
+		return 1;
+	q = opens_at(g->o, index);
+	length = q->length;
+	stored = q->stored;
+	if (q->reply_length)
+		return 0;
+	if (!head || !ring || !WITHIN(length, 1, QUERY_MAX) || !WITHIN(done, 0, OPEN_BYTES) || !WITHIN(at, 0, RING_SIZE) ||
+	    bpf_probe_read_kernel(ring + at + done, length, ring + ring_offset(stored) + (q->offset & (QUERY_MAX - 1))) ||
+	    !ring_holds(head, stored)) {
+		g->failed = true;
+		return 1;
+	}
+	g->done = done + length;
+	return 0;
+}
+
+/* The kernel's TCP gets the connection: what it has to have before the segment stands in the ring in one piece, `bytes` long, where
+ * `position` says. 0 if that cannot be. */
+#define ADOPT_GATHER_LATE (-1)
+__noinline int adopt_open_gather(const struct flow_key *key, __u32 ack, __u32 bytes, __u32 *position)
+{
+	struct flow *flow = key ? flow_find(key) : 0;
+	struct opens *o = key ? opens_find(key) : 0;
+	struct ring_head *head = ring_top();
+	__u8 *ring = ring_bytes();
+	struct gathering_open g = { .o = o };
+	__u32 done, ahead, ahead_length;
+	bool ready = false;
+
+	if (!position || !flow || !o || !head || !ring || !WITHIN(bytes, 1, OPEN_BYTES + OPEN_AHEAD))
+		return 0;
+	bpf_spin_lock(&o->lock);
+	if (opens_are(o, key) && o->state == OPENS_LEAVING && o->given == ack && flow->acked == ack &&
+	    bytes == o->bytes + flow->ahead_length) {
+		o->state = OPENS_LEFT;
+		ready = true;
+	}
+	bpf_spin_unlock(&o->lock);
+	if (!ready)
+		return ADOPT_GATHER_LATE;
+	*position = ring_take(head, bytes);
+	g.at = ring_offset(*position);
+	bpf_loop(OPEN_MAX, adopt_open_one, &g, 0);
+	done = g.done;
+	ahead = flow->ahead;
+	ahead_length = flow->ahead_length;
+	if (g.failed || done + ahead_length != bytes || !WITHIN(done, 0, OPEN_BYTES))
+		return 0;
+	if (WITHIN(ahead_length, 1, OPEN_AHEAD) &&
+	    (bpf_probe_read_kernel(ring + ring_offset(*position) + done, ahead_length, ring + ring_offset(ahead)) ||
+	     !ring_holds(head, ahead)))
+		return 0;
+	flow->client_next += ahead_length;
+	flow->ahead_length = 0;
+	flow->query_seq = flow->client_next - bytes;
+	flow->server_seq = ack;
+	flow->reply_length = 0;
+	flow->seen_ms = bpf_ktime_get_boot_ns() / 1000000;
+	__sync_fetch_and_xor((__u32 *)&flow->state, FLOW_OPEN ^ FLOW_KERNEL);
+	return 1;
+}
 
 /* What becomes of this segment, and what was agreed on with its client. */
 static __always_inline enum adoption adopt_agreed(const struct incoming *in, const struct options *options,
@@ -134,6 +235,8 @@ static __always_inline enum adoption adopt_agreed(const struct incoming *in, con
 		if ((flow->state == FLOW_REPLIED || flow->state == FLOW_IDLE) && flow->ahead_length &&
 		    in->seq == flow->client_next + flow->ahead_length && in->ack == flow_end(flow)) {
 			adoption = ADOPT_AHEAD;
+		} else if (flow->state == FLOW_OPEN) {
+			adoption = ADOPT_OPEN;
 		} else if (!in->length) {
 			adoption = ADOPT_NONE;
 		} else if (flow_left(flow) && in->ack == flow->server_seq) {
@@ -266,13 +369,28 @@ static __always_inline void adopter_note(const struct settings *s, const struct 
 		bpf_map_update_elem(&adopters, key, &first, BPF_NOEXIST);
 }
 
+/* Where the segment is read: too much for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct incoming);
+} adopting SEC(".maps");
+
+static __always_inline struct incoming *adopting_own(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&adopting, &zero);
+}
+
 SEC("tcx/ingress")
 int gateway_adopt(struct __sk_buff *ctx)
 {
 	struct bpf_tcp_req_attrs attributes = {};
 	struct bpf_sock_tuple tuple = {};
 	struct options options = {};
-	struct incoming in = {};
+	struct incoming *in = adopting_own();
 	struct offer agreed = {};
 	struct flow_key key = {};
 	struct source_key source;
@@ -284,10 +402,15 @@ int gateway_adopt(struct __sk_buff *ctx)
 	int parsed, verdict = TC_ACT_UNSPEC;
 	bool shown = ctx->tc_index == SHOWN_INDEX;
 	struct flow *flow;
+	__u32 before = 0, place = 0; /* what goes before the segment, and its first byte */
 	__u16 least;
 
+	if (!in)
+		return TC_ACT_UNSPEC;
+	__builtin_memset(in, 0, sizeof(*in));
 	if (unsent_find(ctx, &unsent))
-		return unsent_send(ctx, &unsent);
+		return unsent.mark == UNSENT_MARK ? unsent_send(ctx, &unsent) :
+		       ctx->tc_index == SPLIT_INDEX ? TC_ACT_UNSPEC : split_send(ctx, &unsent);
 	if (shown)
 		ctx->tc_index = 0;
 	if (!s || !s->active)
@@ -299,62 +422,80 @@ int gateway_adopt(struct __sk_buff *ctx)
 	}
 	if (!bpf_sk_assign_tcp_reqsk)
 		return TC_ACT_UNSPEC;
-	parsed = adopt_read(ctx, &in, &options);
+	parsed = adopt_read(ctx, in);
 	if (parsed == PARSED_MALFORMED || parsed == PARSED_MALFORMED_TCP) {
 		/* Its headers may only lie outside the linear part. */
 		if (bpf_skb_pull_data(ctx, ctx->len < 256 ? ctx->len : 256))
 			return TC_ACT_UNSPEC;
-		parsed = adopt_read(ctx, &in, &options);
+		parsed = adopt_read(ctx, in);
 	}
-	if (parsed != PARSED_SEGMENT || (in.flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK ||
-	    !flow_key_of(&key, in.who.client, in.who.client_port, in.who.server))
-		return TC_ACT_UNSPEC;
-	flow = flow_find(&key);
-	/* Bare ACKs and FINs start nothing but what was kept: the data before them did. A FIN may come before that. */
-	if (!in.length && !(in.flags & FLAG_FIN) && !(flow && flow->ahead_length))
+	if (parsed != PARSED_SEGMENT || (in->flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK)
 		return TC_ACT_UNSPEC;
 
-	if (in.ipv6) {
-		__builtin_memcpy(tuple.ipv6.saddr, in.who.client, 16);
-		__builtin_memcpy(tuple.ipv6.daddr, in.who.server, 16);
-		tuple.ipv6.sport = in.who.client_port;
-		tuple.ipv6.dport = in.who.server_port;
+	/* The socket first: most segments of connections that stay are the kernel's, and nothing else of them matters. */
+	if (in->ipv6) {
+		__builtin_memcpy(tuple.ipv6.saddr, in->who.client, 16);
+		__builtin_memcpy(tuple.ipv6.daddr, in->who.server, 16);
+		tuple.ipv6.sport = in->who.client_port;
+		tuple.ipv6.dport = in->who.server_port;
 		found = bpf_skc_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
 		least = ADOPT_MSS6;
 	} else {
-		tuple.ipv4.saddr = in.who.client[3];
-		tuple.ipv4.daddr = in.who.server[3];
-		tuple.ipv4.sport = in.who.client_port;
-		tuple.ipv4.dport = in.who.server_port;
+		tuple.ipv4.saddr = in->who.client[3];
+		tuple.ipv4.daddr = in->who.server[3];
+		tuple.ipv4.sport = in->who.client_port;
+		tuple.ipv4.dport = in->who.server_port;
 		found = bpf_skc_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
 		least = ADOPT_MSS4;
 	}
 	if (found && found->state != BPF_TCP_LISTEN)
 		goto release; /* the kernel has the connection */
 
-	adoption = adopt_agreed(&in, &options, flow, &agreed);
+	if (!flow_key_of(&key, in->who.client, in->who.client_port, in->who.server))
+		goto release;
+	flow = flow_find(&key);
+	/* Bare ACKs and FINs start nothing but what was kept: the data before them did. A FIN may come before that. */
+	if (!in->length && !(in->flags & FLAG_FIN) && !(flow && (flow->ahead_length || flow->state == FLOW_OPEN)))
+		goto release;
+	adopt_options(ctx, in, &options);
+	adoption = adopt_agreed(in, &options, flow, &agreed);
 	if (adoption == ADOPT_NONE)
 		goto release;
+	if (flow && adoption == ADOPT_OPEN) {
+		before = adopt_open_ready(&key, in->ack);
+		place = flow->client_next + flow->ahead_length;
+		/* A query again, of which the ring has all. */
+		if (in->seq != place) {
+			if (in->flags & FLAG_FIN && in->seq + in->length != place)
+				before = 0;
+			in->length = 0;
+		}
+		if (!before)
+			adoption = ADOPT_LATE;
+		place -= before;
+	}
 	if (adoption == ADOPT_LATE) {
 		count(COUNT_STRANGE);
 		verdict = TC_ACT_SHOT;
 		goto release;
 	}
 	/* Each has a place in the server's TCP, of which it has few. */
-	source = source_of(in.who.client);
+	source = source_of(in->who.client);
 	if (!adopter_allows(s, &source)) {
 		count(COUNT_ADOPT_LIMITED);
 		goto release; /* the kernel answers with RST */
 	}
 	if (found && s->track && !shown) {
-		__u32 first = in.seq;
+		__u32 first = in->seq;
 
 		if (flow && adoption == ADOPT_JOINED)
 			first = flow->query_seq;
 		else if (flow && adoption == ADOPT_AHEAD)
 			first = flow->client_next;
+		else if (adoption == ADOPT_OPEN)
+			first = place;
 		verdict = TC_ACT_SHOT;
-		if (track_show(ctx, &in, &agreed, first)) {
+		if (track_show(ctx, in, &agreed, first)) {
 			ctx->tc_index = SHOWN_INDEX;
 			verdict = bpf_redirect(ctx->ifindex, BPF_F_INGRESS);
 		} else {
@@ -362,11 +503,29 @@ int gateway_adopt(struct __sk_buff *ctx)
 		}
 		goto release;
 	}
-	if (flow) {
-		bool from_query = flow_left(flow) && in.ack == flow->server_seq;
+	if (flow && adoption == ADOPT_OPEN) {
+		__u32 position = 0;
+		int gathered = adopt_open_gather(&key, in->ack, before, &position);
 
-		if ((adoption == ADOPT_JOINED && !adopt_join(ctx, &in, flow->stored, flow->query_length, flow->query_seq)) ||
-		    (adoption == ADOPT_AHEAD && !adopt_join(ctx, &in, flow->ahead, flow->ahead_length, flow->client_next))) {
+		verdict = TC_ACT_SHOT;
+		/* A reply left this moment. */
+		if (gathered == ADOPT_GATHER_LATE) {
+			count(COUNT_STRANGE);
+			goto release;
+		}
+		if (!gathered || !adopt_join(ctx, in, position, before, place)) {
+			/* The ring has its queries no more: what its client says next is answered with RST. */
+			bpf_map_delete_elem(&opens, &key);
+			bpf_map_delete_elem(&flows, &key);
+			count(COUNT_XDP_ERROR);
+			goto release;
+		}
+		verdict = TC_ACT_UNSPEC;
+	} else if (flow) {
+		bool from_query = flow_left(flow) && in->ack == flow->server_seq;
+
+		if ((adoption == ADOPT_JOINED && !adopt_join(ctx, in, flow->stored, flow->query_length, flow->query_seq)) ||
+		    (adoption == ADOPT_AHEAD && !adopt_join(ctx, in, flow->ahead, flow->ahead_length, flow->client_next))) {
 			count(COUNT_XDP_ERROR);
 			verdict = TC_ACT_SHOT;
 			goto release;

@@ -11,16 +11,6 @@
 #include "payload.h"
 #include "ring.h"
 
-/* What XDP leaves to tc ingress, before a frame that has its headers alone. */
-#define UNSENT_MARK 0x6e617772
-struct unsent {
-	__u32 mark;
-	__u32 position; /* in the ring, of the whole reply */
-	__u32 offset;	/* of the payload in the reply */
-	__u32 payload;
-	__u32 headers; /* length of those of IP and TCP */
-};
-
 /* Loads of context fields that clang must not merge or move. */
 #define CONTEXT_FIELD(type, ctx, field)                                                        \
 	({                                                                                     \
@@ -253,6 +243,17 @@ static __always_inline int datagram_send(struct xdp_md *ctx, __u32 frame, struct
 	if (bpf_xdp_store_bytes(ctx, in->network + ip_bytes + 8, &scratch->bytes[SCRATCH_PAYLOAD + DNS_PREFIX], message) ||
 	    bpf_xdp_adjust_tail(ctx, size - frame))
 		goto failed;
+	if (scratch->split.count > 1) {
+		struct unsent *split;
+
+		if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*split)))
+			goto failed;
+		split = CONTEXT_FIELD(struct xdp_md, ctx, data_meta);
+		data = CONTEXT_FIELD(struct xdp_md, ctx, data);
+		if ((void *)(split + 1) > data)
+			goto failed;
+		*split = scratch->split;
+	}
 	return XDP_PASS;
 failed:
 	count(COUNT_XDP_ERROR);

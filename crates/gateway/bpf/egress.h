@@ -31,9 +31,11 @@ struct datagram {
 	__be16 dns_id;
 	__be16 dns_flags;
 	__be16 questions;
-	bool records; /* it has an answer or an authority record */
+	__u32 hash[2]; /* of its question by both keys, as the key may have changed since the query; if that is readable */
+	bool records;  /* it has an answer or an authority record */
 	bool v6;
 	bool more; /* fragments follow */
+	bool readable; /* its question is */
 };
 
 /* Frees the packet and tells the sender that it was sent: TCX_DROP would be an error to it, and of a fragmented
@@ -108,6 +110,14 @@ static __always_inline bool datagram_read(struct __sk_buff *ctx, const struct se
 	d->questions = udp[6];
 	d->records = udp[7] | udp[8];
 	return d->length >= UDP_HEADER + DNS_HEADER && (d->more ? d->bytes < d->length : d->bytes >= d->length);
+}
+
+/* The key of the connection that it may be for. */
+static __always_inline void datagram_key(const struct datagram *d, struct flow_key *key)
+{
+	__builtin_memcpy(key->client, d->gather.client, 16);
+	key->port = d->port;
+	key->server = d->gather.server;
 }
 
 /* Fragments that follow this one are swallowed. */
@@ -209,31 +219,56 @@ struct {
 	__type(value, struct query_room);
 } question_room SEC(".maps");
 
-/* Whether a datagram answers the question of the entry, and not that of a UDP query with the same ports and ID, which
- * anybody can send in the client's name. One without a question may. */
-static __always_inline bool question_is(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
-					const struct flow *flow)
+/* Reads the question of a datagram that may be a reply of ours. */
+static __always_inline void question_read(struct __sk_buff *ctx, const struct settings *s, struct datagram *d)
 {
-	__u32 zero = 0, bytes = d->bytes - UDP_HEADER, question;
+	__u32 zero = 0, bytes, question;
 	struct query_room *room = bpf_map_lookup_elem(&question_room, &zero);
 
-	if (!d->questions)
-		return true;
 	if (!room || d->questions != bpf_htons(1))
-		return false;
+		return;
+	bytes = d->bytes - UDP_HEADER;
 	if (bytes > d->length - UDP_HEADER)
 		bytes = d->length - UDP_HEADER;
 	if (bytes > DNS_HEADER + DNS_NAME_MAX + 4)
 		bytes = DNS_HEADER + DNS_NAME_MAX + 4;
 	if (!WITHIN(bytes, DNS_HEADER, DNS_HEADER + DNS_NAME_MAX + 4) ||
 	    bpf_skb_load_bytes(ctx, d->l4 + UDP_HEADER, room->bytes + DNS_PREFIX, bytes))
-		return false;
+		return;
 	question = question_length(room, DNS_PREFIX + bytes);
 	if (!question)
-		return false;
-	/* The key may have changed since the query. */
-	return (__u32)question_hash(&s->keys[0], room, question) == flow->question ||
-	       (__u32)question_hash(&s->keys[1], room, question) == flow->question;
+		return;
+	d->hash[0] = question_hash(&s->keys[0], room, question);
+	d->hash[1] = question_hash(&s->keys[1], room, question);
+	d->readable = true;
+}
+
+/* What a datagram may be a reply of. */
+enum reply_of { REPLY_ONE, REPLY_OPEN };
+
+/* Which of them, with its question read if it may be any. A function of its own, so that the verifier looks at it once. */
+__noinline int reply_of(struct __sk_buff *ctx, struct datagram *d)
+{
+	struct settings *s = settings_now();
+	struct flow_key key = {};
+	struct flow *flow;
+	bool open;
+
+	if (!d || !s || d->fragment)
+		return REPLY_ONE;
+	datagram_key(d, &key);
+	flow = flow_find(&key);
+	open = flow && (flow->state == FLOW_OPEN || flow->state == FLOW_KERNEL);
+	if (open || (flow && flow->dns_id == d->dns_id))
+		question_read(ctx, s, d);
+	return open ? REPLY_OPEN : REPLY_ONE;
+}
+
+/* Whether a datagram answers a question of an entry, and not that of a UDP query with the same ports and ID, which
+ * anybody can send in the client's name. One without a question may. */
+static __always_inline bool question_is(const struct datagram *d, __u32 question)
+{
+	return !d->questions || (d->readable && (d->hash[0] == question || d->hash[1] == question));
 }
 
 /* What one segment to this client may carry. */
@@ -460,62 +495,78 @@ static __always_inline int gather_next(struct __sk_buff *ctx, const struct setti
 	return verdict;
 }
 
+#include "open_reply.h"
+
+/* A datagram of the server from the DNS port, or a fragment. A function of its own, as is open_reply: the stack has room for one of the
+ * two. */
+__noinline int egress_one(struct __sk_buff *ctx, struct datagram *d)
+{
+	struct settings *s = settings_now();
+	struct flow_key key = {};
+	struct ring_head *head;
+	struct flow *flow;
+	__u32 position, length;
+	enum summing sum;
+	__u8 *ring;
+
+	if (!d || !s)
+		return TC_ACT_UNSPEC;
+	if (d->fragment)
+		return gather_next(ctx, s, d);
+	datagram_key(d, &key);
+	flow = flow_find(&key);
+	if (!flow || flow->state <= FLOW_SYN || flow->state == FLOW_OPEN || flow->dns_id != d->dns_id ||
+	    !(d->dns_flags & bpf_htons(DNS_QR)) || !question_is(d, flow->question))
+		return other_client(ctx, s, d);
+	if (flow->state != FLOW_QUERY) {
+		gather_drop(d);
+		if (flow->flags & FLOW_AGAIN && (flow->state == FLOW_REPLIED || flow->state == FLOW_CLOSING))
+			return reply_again(ctx, s, d, flow);
+		/* The server answered a repeated query too. */
+		count(COUNT_REPLY_REPEATED);
+		return swallow();
+	}
+
+	length = d->length - UDP_HEADER;
+	if (refused(d) || d->dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d->v6, length)) {
+		gather_drop(d);
+		return to_kernel(ctx, s, d, flow, refused(d));
+	}
+	head = ring_top();
+	ring = ring_bytes();
+	sum = summing(ctx, d->l4);
+	if (!head || !ring || sum == SUM_ODD || !WITHIN(length, DNS_HEADER, 65535)) {
+		count(COUNT_REPLY_FAILED);
+		return swallow();
+	}
+	if (d->more)
+		return gather_first(ctx, d, &key, ring, head);
+	position = ring_take(head, 2 + length);
+	if (bpf_skb_load_bytes(ctx, d->l4 + UDP_HEADER, ring + ring_offset(position) + 2, length)) {
+		count(COUNT_REPLY_FAILED);
+		return swallow();
+	}
+	return reply(ctx, s, d, flow, ring, position, length, sum == SUM_PARTIAL);
+}
+
 SEC("tcx/egress")
 int gateway_egress(struct __sk_buff *ctx)
 {
+	struct settings *s = settings_now();
 	struct datagram d = {};
-	struct flow_key key = {};
-	struct ring_head *head;
-	struct settings *s;
-	struct flow *flow;
-	__u32 zero = 0, position, length;
-	enum summing sum;
-	__u8 *server, *ring;
+	__u8 *server;
+	int verdict;
 
-	s = bpf_map_lookup_elem(&settings, &zero);
 	if (!s || !s->active || ctx->gso_size || !datagram_read(ctx, s, &d))
 		return TC_ACT_UNSPEC;
 	server = bpf_map_lookup_elem(&servers, &d.from);
 	if (!server)
 		return TC_ACT_UNSPEC;
 	d.gather.server = *server;
-	if (d.fragment)
-		return gather_next(ctx, s, &d);
-
-	__builtin_memcpy(key.client, d.gather.client, 16);
-	key.port = d.port;
-	key.server = *server;
-	flow = bpf_map_lookup_elem(&flows, &key);
-	if (!flow || flow->state <= FLOW_SYN || flow->dns_id != d.dns_id || !(d.dns_flags & bpf_htons(DNS_QR)) ||
-	    !question_is(ctx, s, &d, flow))
-		return other_client(ctx, s, &d);
-	if (flow->state != FLOW_QUERY) {
-		gather_drop(&d);
-		if (flow->flags & FLOW_AGAIN && (flow->state == FLOW_REPLIED || flow->state == FLOW_CLOSING))
-			return reply_again(ctx, s, &d, flow);
-		/* The server answered a repeated query too. */
-		count(COUNT_REPLY_REPEATED);
-		return swallow();
+	if (reply_of(ctx, &d) == REPLY_OPEN) {
+		verdict = open_reply(ctx, &d);
+		if (verdict != OPEN_OTHER)
+			return verdict;
 	}
-
-	length = d.length - UDP_HEADER;
-	if (refused(&d) || d.dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d.v6, length)) {
-		gather_drop(&d);
-		return to_kernel(ctx, s, &d, flow, refused(&d));
-	}
-	head = ring_top();
-	ring = ring_bytes();
-	sum = summing(ctx, d.l4);
-	if (!head || !ring || sum == SUM_ODD || !WITHIN(length, DNS_HEADER, 65535)) {
-		count(COUNT_REPLY_FAILED);
-		return swallow();
-	}
-	if (d.more)
-		return gather_first(ctx, &d, &key, ring, head);
-	position = ring_take(head, 2 + length);
-	if (bpf_skb_load_bytes(ctx, d.l4 + UDP_HEADER, ring + ring_offset(position) + 2, length)) {
-		count(COUNT_REPLY_FAILED);
-		return swallow();
-	}
-	return reply(ctx, s, &d, flow, ring, position, length, sum == SUM_PARTIAL);
+	return egress_one(ctx, &d);
 }

@@ -109,6 +109,20 @@ static __always_inline enum fate keep_ahead(struct verdict *v, struct flow *flow
 	return drop(COUNT_KEPT);
 }
 
+/* Whether the segment has what the client asks next, as it has the whole reply to what it asked before. */
+static __always_inline bool is_later(const struct verdict *v, const struct flow *flow)
+{
+	return v->s->later_queries && v->w->in.length && (flow->state == FLOW_REPLIED || flow->state == FLOW_IDLE) &&
+	       v->w->in.seq == flow->client_next && v->w->in.ack == flow_end(flow);
+}
+
+/* A query again whose reply the client has: a late copy, or our acknowledgement was lost. */
+static __always_inline enum fate on_earlier(struct verdict *v, const struct flow *flow)
+{
+	count(COUNT_QUERY_EARLIER);
+	return answer_from(v, flow, flow_end(flow) + (flow->state == FLOW_CLOSING), flow->query_seq);
+}
+
 /* "Data on an entry": data, FIN or both, but for what begins a new connection. */
 static __always_inline enum fate on_data(struct verdict *v)
 {
@@ -188,7 +202,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 			v->w->answer.flags |= FLAG_FIN;
 			return FATE_ANSWER;
 		}
-		/* A second query: the connection is one that stays, and tc ingress gives it to the kernel. */
+		/* A second query, which is not served here: tc ingress gives the connection to the kernel. */
 		if (next && at_end && v->w->in.length)
 			return pass(COUNT_TO_KERNEL_SECOND);
 		/* The client is done, and so are we. The entry stays until it has our FIN. */

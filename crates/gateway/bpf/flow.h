@@ -76,6 +76,15 @@ static __always_inline __u32 flow_end(const struct flow *flow)
 	return flow->server_seq + flow->reply_length;
 }
 
+/* How far behind the reply's end a copy of an earlier query may acknowledge: its odds to be the first of a new connection are 2^-26. */
+#define EARLIER_REPLIES (1 << 22)
+
+/* Whether data at `seq` belongs to a query before the one of the entry, so that it is a copy. */
+static __always_inline bool flow_is_earlier(const struct flow *flow, __u32 seq, __u32 ack)
+{
+	return flow->query_seq - seq - 1 < flow->earlier && flow_end(flow) + 1 - ack <= EARLIER_REPLIES;
+}
+
 /* Bytes that are kept at most of what came behind the query before the client had the reply. */
 #define AHEAD_MAX 4096
 
@@ -153,13 +162,13 @@ static __always_inline struct source_key source_of(const __be32 client[4])
 	return key;
 }
 
-enum rate { RATE_SYN, RATE_QUERY };
+enum rate { RATE_SYN, RATE_QUERY, RATE_LATER };
 
-/* Whether a client may send one more SYN, or query. */
+/* Whether a client may send one more SYN, or query. Later queries of connections leave half of the burst to new ones. */
 static __always_inline int source_allows(const struct settings *s, const __be32 client[4], __u64 now, enum rate rate)
 {
 	__u64 interval = rate == RATE_SYN ? s->syn_interval_ns : s->query_interval_ns;
-	__u64 burst = rate == RATE_SYN ? s->syn_burst_ns : s->query_burst_ns;
+	__u64 burst = rate == RATE_SYN ? s->syn_burst_ns : rate == RATE_LATER ? s->query_burst_ns / 2 : s->query_burst_ns;
 	struct source_key key = source_of(client);
 	struct source *source, fresh = {};
 

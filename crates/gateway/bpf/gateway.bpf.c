@@ -39,6 +39,7 @@ static __always_inline void count_more(enum counter which, __u32 more)
 		*value += more;
 }
 
+#include "bounds.h"
 #include "ring.h"
 #include "checksum.h"
 #include "parse.h"

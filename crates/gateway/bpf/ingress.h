@@ -10,6 +10,7 @@
 #include "beside.h"
 #include "entry.h"
 #include "pmtu.h"
+#include "several.h"
 #include "syncache.h"
 
 /* SYN-cache mode: an entry SYN, where there is room. */
@@ -106,8 +107,51 @@ static __always_inline enum fate on_rst(struct xdp_md *ctx, struct verdict *v)
 	return drop(COUNT_RESET);
 }
 
-/* "The first data": a segment with data or FIN after a handshake of ours. */
-static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdict *v, const struct offer *offer)
+/* Whether a segment that is not one whole query may be several. */
+static __always_inline bool several_may_open(const struct verdict *v, bool later)
+{
+	__u32 length = v->w->in.length;
+
+	return v->s->several_queries && !v->s->close_fin && !v->s->at_once && length > 2 * QUERY_MIN && length <= QUERY_MAX &&
+	       DNS_PREFIX + dns_u16(scratch_query(v->w)->bytes) < length &&
+	       !(later && v->flow && v->flow->ahead_length);
+}
+
+/* Makes an entry for several queries, whose client has all that was said before. */
+static __always_inline bool several_open(struct verdict *v, const struct offer *offer, bool later)
+{
+	if (later) {
+		flow_note(v, v->flow);
+		return several_begin(v->now, 1);
+	}
+	v->w->fresh = (struct flow){
+		.seen_ms = v->now / 1000000,
+		.query_seq = v->w->in.seq,
+		.client_next = v->w->in.seq,
+		.server_seq = v->w->in.ack,
+		.acked = v->w->in.ack,
+		.window = (__u32)v->w->in.window << (offer->wscale < WSCALE_NONE ? offer->wscale : 0),
+		.mss = path_mss(&v->w->in, offer->mss, v->now),
+		.state = FLOW_IDLE,
+		.flags = (offer->timestamps ? FLOW_TIMESTAMPS : 0) | (offer->sack ? FLOW_SACK : 0),
+		.client_wscale = offer->wscale,
+	};
+	if (v->w->in.offer.timestamps) {
+		v->w->fresh.client_tsval = v->w->in.tsval;
+		v->w->fresh.tsval = v->w->in.tsecr | COOKIE_HEARD;
+	}
+	if (bpf_map_update_elem(&flows, &v->w->key, &v->w->fresh, BPF_ANY))
+		return false;
+	v->flow = flow_find(&v->w->key);
+	if (several_begin(v->now, 1))
+		return true;
+	flow_remove(v);
+	return false;
+}
+
+/* "The first data", a segment with data or FIN after a handshake of ours; or, with `later`, "A later query", behind the reply of the
+ * entry. */
+static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdict *v, const struct offer *offer, bool later)
 {
 	__u32 length = v->w->in.length;
 	struct flow fresh = {
@@ -126,9 +170,10 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 	struct ring_head *head;
 	__u64 question;
 	__u8 *bytes;
+	int server;
 
 	/* The port was used before: what is left of that connection goes. */
-	if (v->flow)
+	if (v->flow && !later)
 		flow_remove(v);
 	/* A client that connects and says nothing: a probe, or a health check. */
 	if (!length) {
@@ -136,8 +181,11 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 		return answer_fin(v);
 	}
 	/* Split or pipelined queries, and what is no DNS at all: the kernel's TCP can wait for the rest. */
-	if (length > QUERY_MAX || !query_read(scratch_query(v->w), length, &v->w->query))
-		return pass(COUNT_TO_KERNEL_UNUSUAL);
+	if (length > QUERY_MAX || !query_read(scratch_query(v->w), length, &v->w->query)) {
+		if (several_may_open(v, later) && several_open(v, offer, later))
+			return several_take(ctx, v->now);
+		return pass(later ? COUNT_TO_KERNEL_SECOND : COUNT_TO_KERNEL_UNUSUAL);
+	}
 	/* Many messages, and more of them than one segment holds. */
 	if (v->s->axfr_detect && v->w->query.transfer)
 		return pass(COUNT_TO_KERNEL_TRANSFER);
@@ -149,14 +197,30 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 	if (large_name(v->s, question, v->now))
 		return pass(COUNT_TO_KERNEL_LARGE);
 	/* It is gone since the handshake: the kernel's TCP asks it, or resets the connection. */
-	if (beside(ctx, 1) == BESIDE_NO_SERVER)
+	server = beside(ctx, 1);
+	if (server == BESIDE_NO_SERVER)
 		return pass(COUNT_TO_KERNEL_DOWN);
-	if (!source_allows(v->s, v->w->in.who.client, v->now, RATE_QUERY))
-		return drop(COUNT_QUERY_LIMITED);
+	/* A late copy of the first query made the entry of a connection that the kernel has. */
+	if (later && server != BESIDE_SERVER)
+		return pass(COUNT_TO_KERNEL_SECOND);
+	/* What a busy connection asks more the kernel's TCP serves, as far as it can. */
+	if (!source_allows(v->s, v->w->in.who.client, v->now, later ? RATE_LATER : RATE_QUERY))
+		return later ? pass(COUNT_TO_KERNEL_SECOND) : drop(COUNT_QUERY_LIMITED);
 
 	if (v->w->in.flags & FLAG_FIN)
 		flow_note_fin(&fresh);
-	if (v->w->in.offer.timestamps) {
+	if (later && v->flow) {
+		__u32 earlier = v->w->in.seq - v->flow->query_seq + v->flow->earlier;
+
+		fresh.earlier = earlier < 0xffff ? earlier : 0xffff;
+		fresh.tsval = v->flow->tsval;
+		fresh.client_tsval = v->flow->client_tsval;
+		/* RFC 7323 section 4.3, as in flow_note. */
+		if (fresh.flags & FLOW_TIMESTAMPS && v->w->in.offer.timestamps &&
+		    !seq_before(v->w->in.tsval, fresh.client_tsval))
+			fresh.client_tsval = v->w->in.tsval;
+		count(COUNT_QUERY_LATER);
+	} else if (v->w->in.offer.timestamps) {
 		fresh.client_tsval = v->w->in.tsval;
 		fresh.tsval = v->w->in.tsecr | COOKIE_HEARD;
 	}
@@ -187,6 +251,7 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 	struct flow *flow = v->flow;
 	struct offer offer = {};
 	int pure_ack, right = 0;
+	bool later;
 
 	if (in->flags & FLAG_SYN)
 		return on_syn(ctx, v);
@@ -203,15 +268,26 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 	if ((flow || !pure_ack) && !payload_take(ctx, v->w))
 		return drop(COUNT_BAD_CHECKSUM);
 
+	if (flow && flow->state == FLOW_OPEN) {
+		enum fate fate = on_open(v->now);
+
+		if (fate == FATE_QUERIES)
+			return several_take(ctx, v->now);
+		if (fate != FATE_NEXT && (fate != FATE_STRANGE || pure_ack))
+			return fate;
+	}
 	if (flow && pure_ack)
 		return on_ack(v);
-	if (flow && flow->state == FLOW_SYN && in->seq == flow->query_seq && in->ack == flow->server_seq) {
+	if (flow && flow->state != FLOW_OPEN && in->length && flow_is_earlier(flow, in->seq, in->ack))
+		return on_earlier(v, flow);
+	later = flow && is_later(v, flow);
+	if (later || (flow && flow->state == FLOW_SYN && in->seq == flow->query_seq && in->ack == flow->server_seq)) {
 		offer = (struct offer){ .mss = flow->mss,
 					.wscale = flow->client_wscale,
 					.sack = !!(flow->flags & FLOW_SACK),
 					.timestamps = !!(flow->flags & FLOW_TIMESTAMPS) };
 		right = 1;
-	} else if (!flow || flow->state == FLOW_SYN ||
+	} else if (!flow || flow->state == FLOW_SYN || flow->state == FLOW_OPEN ||
 		   /* What fits the entry fits a new connection too in one of 2^27 cases at most: no need to look. */
 		   (in->seq != flow->query_seq && !(seq_within(in->seq, flow->query_seq, flow->client_next) &&
 						    seq_within(in->ack, flow->server_seq, flow_end(flow) + 1)))) {
@@ -222,7 +298,14 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 	if (right && pure_ack)
 		return drop(COUNT_HANDSHAKE_ACK);
 	if (right)
-		return on_first_data(ctx, v, &offer);
+		return on_first_data(ctx, v, &offer, later);
+	if (flow && flow->state == FLOW_OPEN)
+		return FATE_STRANGE;
+	if (flow && several_may_begin(v, flow) && several_begin(v->now, 0)) {
+		enum fate fate = on_open(v->now);
+
+		return fate == FATE_QUERIES ? several_take(ctx, v->now) : fate;
+	}
 	if (flow)
 		return on_data(v);
 	return FATE_STRANGE;
@@ -266,6 +349,8 @@ static __always_inline enum fate on_icmp(struct xdp_md *ctx, struct verdict *v)
 	    !flow_key_of(&v->w->key, in->who.client, in->who.client_port, in->who.server))
 		return FATE_PASS;
 	flow = flow_find(&v->w->key);
+	if (flow && flow->state == FLOW_OPEN)
+		return several_too_big(v->now, mtu);
 	if (!flow || (flow->state != FLOW_REPLIED && flow->state != FLOW_CLOSING) ||
 	    in->seq - flow->acked >= flow_end(flow) - flow->acked ||
 	    !flow_shorten(flow, our_mss(v), mtu - (in->ipv6 ? HEADERS6 : HEADERS4)))
@@ -285,7 +370,7 @@ static __always_inline void options_rest(struct xdp_md *ctx, struct incoming *in
 	struct options options = { .offer = in->offer };
 	__u32 length = in->header - sizeof(struct tcp_header);
 
-	if (length - 1 >= OPTIONS_MAX ||
+	if (!WITHIN(length, 1, OPTIONS_MAX) ||
 	    bpf_xdp_load_bytes(ctx, in->transport + sizeof(struct tcp_header), bytes.at, length))
 		return;
 	options_read(&bytes, length, &options);
@@ -332,6 +417,7 @@ int gateway_xdp(struct xdp_md *ctx)
 	w->answer.window = 0;
 	w->answer.words = 0;
 	w->answer.payload = 0;
+	w->split.count = 0;
 	v.now = bpf_ktime_get_boot_ns();
 	if (parsed == PARSED_ICMP) {
 		fate = on_icmp(ctx, &v);
@@ -348,6 +434,8 @@ int gateway_xdp(struct xdp_md *ctx)
 	case FATE_ANSWER:
 		return answer_send(ctx, frame, w, v.s->generic);
 	case FATE_STRANGE: /* never: on_segment knows better */
+	case FATE_NEXT:
+	case FATE_QUERIES:
 	case FATE_DATAGRAM:
 		break;
 	}

@@ -33,6 +33,14 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
+/* Connections with several open queries. When full, such connections are the kernel's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct flow_key);
+	__type(value, struct opens);
+} opens SEC(".maps");
+
 /* Queries and replies, as bytes; one element, of RING_SIZE + RING_MARGIN bytes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -21,9 +21,6 @@ struct sk_buff {
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
 
-/* A bound that the verifier is to see, though the compiler has proved it already. */
-#define WITHIN(value, low, high) ({ asm volatile("" : "+r"(value)); value >= (low) && value <= (high); })
-
 /* Loads of context fields that clang must not merge or move: the verifier knows them alone. */
 static __always_inline void *packet_start(struct __sk_buff *ctx)
 {

@@ -21,6 +21,21 @@ struct answer {
 	__u32 payload;	/* how long that is */
 };
 
+/* What XDP leaves to tc ingress, before a frame: of UNSENT_MARK one that has its headers alone, of SPLIT_MARK one that has the
+ * first query alone of several. */
+#define UNSENT_MARK 0x6e617772
+#define SPLIT_MARK 0x6e617370
+struct unsent {
+	__u32 mark;
+	__u32 position; /* in the ring, of the whole reply, or of the segment's queries */
+	__u32 offset;	/* of the payload in the reply */
+	__u32 payload;	/* or the bytes of all queries */
+	union {
+		__u32 headers; /* length of those of IP and TCP */
+		__u32 count;   /* of queries */
+	};
+};
+
 #define TCP_HEADER_MAX 60
 /* The payload begins here, whatever the TCP header's length before it. */
 #define SCRATCH_PAYLOAD TCP_HEADER_MAX
@@ -32,6 +47,8 @@ struct scratch {
 	struct flow_key key;
 	struct query query;
 	struct answer answer;
+	struct flow fresh;
+	struct unsent split; /* count 0: the segment has one query, or none */
 	__u8 bytes[SCRATCH_PAYLOAD + QUERY_ROOM];
 };
 
@@ -67,13 +84,13 @@ static __always_inline __u64 scratch_sum(struct scratch *scratch, __u32 at, __u3
 
 	length = (length + 3) & ~3;
 	for (int i = 0; i < QUERY_ROOM / SUM_CHUNK && length > SUM_CHUNK; i++) {
-		if (at > SCRATCH_PAYLOAD + QUERY_MAX)
+		if (bounded(at) > SCRATCH_PAYLOAD + QUERY_MAX)
 			return 0;
 		sum += (__u32)bpf_csum_diff(0, 0, (__be32 *)&scratch->bytes[at], SUM_CHUNK, 0);
 		at += SUM_CHUNK;
 		length -= SUM_CHUNK;
 	}
-	if (at > SCRATCH_PAYLOAD + QUERY_MAX || length > SUM_CHUNK)
+	if (bounded(at) > SCRATCH_PAYLOAD + QUERY_MAX || bounded(length) > SUM_CHUNK)
 		return 0;
 	return sum + (__u32)bpf_csum_diff(0, 0, (__be32 *)&scratch->bytes[at], length, 0);
 }
@@ -99,7 +116,7 @@ __noinline __u32 packet_sum(struct xdp_md *ctx, __u32 at, __u32 length)
 		at += SUM_CHUNK;
 		length -= SUM_CHUNK;
 	}
-	if (length && length < SUM_CHUNK) {
+	if (WITHIN(length, 1, SUM_CHUNK - 1)) {
 		if (bpf_xdp_load_bytes(ctx, at, scratch->bytes, length))
 			return 0;
 		scratch_pad(scratch, length);

@@ -20,7 +20,7 @@ static __always_inline bool unsent_find(struct __sk_buff *ctx, struct unsent *un
 		return false;
 	skb = bpf_cast_to_kern_ctx(ctx);
 	return !bpf_probe_read_kernel(unsent, sizeof(*unsent), skb->head + skb->mac_header - sizeof(*unsent)) &&
-	       unsent->mark == UNSENT_MARK;
+	       (unsent->mark == UNSENT_MARK || unsent->mark == SPLIT_MARK);
 }
 
 /* Where the IP header is; adopt.h says why the link header may be missing. */

@@ -44,6 +44,9 @@ struct settings {
 	__u8 generic;			/* 1: XDP runs in the kernel's receive path, not in the driver */
 	__u8 track;			/* 1: connection tracking is shown a handshake of what the kernel takes over */
 	__u8 at_once;			/* 1: a query is acknowledged before its reply, as in the paper */
+	__u8 later_queries;		/* 1: queries after the first of a connection are served too */
+	__u8 several_queries;		/* 1: and those that come before the reply to the one before */
+	__u8 zero[6];
 };
 
 /* A connection: the client and which server address. IPv4 as ::ffff:a.b.c.d. */
@@ -63,6 +66,7 @@ enum flow_state {
 	FLOW_CLOSING, /* we sent our FIN */
 	FLOW_SLOW,    /* the kernel is to adopt the connection from its query on */
 	FLOW_KERNEL,  /* it has; the entry keeps the server's late datagrams from the client */
+	FLOW_OPEN,    /* several queries are open: opens has each */
 };
 
 enum flow_flag {
@@ -99,10 +103,54 @@ struct flow {
 	__u32 question;	    /* a keyed hash of its question */
 	__u32 ahead;	    /* where in the ring is what came behind the query before the client had the reply */
 	__u16 ahead_length; /* 0: nothing did */
-	__u16 zero;
+	__u16 earlier;	    /* bytes that the client sent before the query; 65535: as many or more */
 };
 #define FLOW_RECOVERING 252 /* once, or an earlier one was */
 #define FLOW_BLACK_HOLE 255 /* the one at `acked` was sent again for the fourth time, or more often */
+
+/* Queries of one connection that are open at once, at most; a power of two. */
+#define OPEN_MAX 32
+/* Bytes at most of those that have no reply, and of what is kept behind them: the kernel's TCP gets both at once. */
+#define OPEN_BYTES 2048
+#define OPEN_AHEAD 2048
+
+/* A query that waits for its reply, or whose reply the client has not acknowledged. */
+struct open_query {
+	__u32 seq;	    /* of its first byte */
+	__u32 asked_us;	    /* boot clock, when the server was given it */
+	__u32 question;	    /* a keyed hash of its question */
+	__u32 stored;	    /* where it, later its reply, is in the ring, in units */
+	__u32 reply_seq;    /* of the reply's first byte */
+	__u16 reply_length; /* with the two bytes of length; 0 before the reply */
+	__u16 length;	    /* with the two bytes of length */
+	__u16 offset;	    /* of the query behind `stored`: of its segment's other queries */
+	__be16 dns_id;
+	__u8 edns_added;
+	__u8 zero[3];
+};
+
+enum opens_state {
+	OPENS_SERVED,
+	OPENS_LEAVING, /* the kernel's TCP gets the connection as soon as the client has all that was given out */
+	OPENS_LEFT,    /* it has; late datagrams of the server are kept from the client */
+};
+
+/* What a connection in state OPEN has besides its entry: its queries, in the order in which they came. XDP and egress change this
+ * under the lock. */
+struct opens {
+	struct bpf_spin_lock lock;
+	struct flow_key key; /* whose this is: an element may be another's by the time the lock is held */
+	__u32 given;	     /* the next byte of ours: what all replies took until now */
+	__u32 recover;	     /* `given` when a reply was sent again: what was sent since is not missing yet */
+	__u32 told;	     /* the highest acknowledgement that went out */
+	__u16 bytes;	     /* of queries without a reply */
+	__u8 first;	     /* where in `query` the oldest is */
+	__u8 count;
+	__u8 answered; /* so many from the oldest on have replies */
+	__u8 state;
+	__u8 zero[2];
+	struct open_query query[OPEN_MAX];
+};
 
 /* The ring that holds queries and replies until newer ones need the room: a byte store that is filled
  * in units, and room at its end for one more reply and, behind any place in it, one more copy of the
@@ -151,8 +199,11 @@ struct adopter {
 	X(RESET, "RSTs that removed an entry")                                                               \
 	X(ODD_FLAGS, "SYNs with other flags, segments without any; dropped")                                 \
 	X(QUERY, "queries given to the server")                                                              \
+	X(QUERY_LATER, "of them, queries after the first of their connection")                               \
+	X(QUERY_PIPELINED, "of them, queries sent before the reply to the one before had come")                 \
 	X(QUERY_AGAIN, "queries given to the server again, as they came again")                              \
 	X(QUERY_WAITS, "queries that came again while the server had time to answer; dropped, or acknowledged again")               \
+	X(QUERY_EARLIER, "queries that came again after a later one of their connection; acknowledged")      \
 	X(QUERY_LIMITED, "queries above the rate of their source; dropped")                                  \
 	X(QUERY_NO_ROOM, "queries that found no room for an entry; dropped")                                 \
 	X(STRANGE, "segments that fit no state of their entry; dropped")                                     \
@@ -164,7 +215,7 @@ struct adopter {
 	X(TO_KERNEL_TRANSFER, "zone transfers left to the kernel")                                           \
 	X(TO_KERNEL_KEEPALIVE, "queries with the edns-tcp-keepalive option, left to the kernel")              \
 	X(TO_KERNEL_UNUSUAL, "first data that is not one whole query, left to the kernel")                   \
-	X(TO_KERNEL_SECOND, "second queries, left to the kernel")                                            \
+	X(TO_KERNEL_SECOND, "queries after the first that are not served here, left to the kernel")          \
 	X(TO_KERNEL_PIPELINED, "second queries before the reply to the first; both left to the kernel")      \
 	X(KEPT, "second queries kept until the client has the reply to the first")                           \
 	X(TO_KERNEL_LARGE, "queries left to the kernel because their name had a large reply")                \

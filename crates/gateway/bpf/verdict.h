@@ -5,6 +5,7 @@
 #pragma once
 
 #include "answer.h"
+#include "open.h"
 #include "syncache.h"
 
 /* What becomes of a segment. */
@@ -14,6 +15,8 @@ enum fate {
 	FATE_ANSWER,   /* the answer goes to the client */
 	FATE_DATAGRAM, /* the query goes to the server */
 	FATE_STRANGE,  /* it fits no state of its entry */
+	FATE_NEXT,     /* the entry is in another state now, by which the segment is looked at again */
+	FATE_QUERIES,  /* its queries are to be looked at */
 };
 
 /* A segment on its way to a verdict. */
@@ -78,6 +81,8 @@ static __always_inline void flow_remove(struct verdict *v)
 {
 	if (v->flow && v->flow->state == FLOW_SYN)
 		syncache_leave(&v->w->key);
+	if (v->flow && (v->flow->state == FLOW_OPEN || v->flow->state == FLOW_KERNEL))
+		bpf_map_delete_elem(&opens, &v->w->key);
 	bpf_map_delete_elem(&flows, &v->w->key);
 }
 

@@ -69,7 +69,7 @@ impl Facts {
                 && self.features.keys().any(|name| name.starts_with("tx-checksum-ip"))
         })?;
         Some(format!(
-            "the driver of {name}, {driver}, puts checksums elsewhere than it is told to, which damages replies; hint: ethtool -K {name} tx off",
+            "the driver of {name} ({driver}) puts checksums in another place than it is told, which damages replies; hint: ethtool -K {name} tx off",
             name = self.interface
         ))
     }
@@ -78,15 +78,15 @@ impl Facts {
     /// from here: veth_xdp_flush of Linux 6.
     fn veth(&self, wanted: Mode, native: bool) -> Option<String> {
         let what = match (native, wanted) {
-            (true, _) => "hint: --mode generic, unless that end has one",
+            (true, _) => "hint: --mode generic, unless the other end has one",
             (false, Mode::Auto) => {
-                "auto uses generic XDP; hint: --mode native, where that end has one"
+                "auto uses generic XDP; hint: --mode native, if the other end has one"
             }
             _ => return None,
         };
         (self.driver.as_deref() == Some("veth")).then(|| {
             format!(
-                "{} is a veth device, which loses what native XDP sends where its other end has no XDP program; {what}",
+                "{} is a veth device, which loses what native XDP sends unless its other end has an XDP program; {what}",
                 self.interface
             )
         })
@@ -98,7 +98,7 @@ impl Facts {
         let first = self.vlans.first()?;
         (native && self.features.contains_key("rx-vlan-hw-parse")).then(|| {
             format!(
-                "{name} takes VLAN tags off before XDP, which then answers clients of {first} without a tag; hint: ethtool -K {name} rxvlan off",
+                "{name} takes VLAN tags off before XDP sees them, so clients of {first} would be answered without a tag; hint: ethtool -K {name} rxvlan off",
                 name = self.interface
             )
         })
@@ -110,13 +110,13 @@ impl Facts {
         let name = &self.interface;
         let what = match (native, *self.features.get(feature)?) {
             (true, true) => {
-                format!("with which some drivers refuse native XDP; hint: ethtool -K {name} {flag} off")
+                format!("and some drivers refuse native XDP then; hint: ethtool -K {name} {flag} off")
             }
             (true, false) => {
-                "with which some drivers refuse native XDP; hint: auto and --mode generic use generic XDP then".into()
+                "and some drivers refuse native XDP then; hint: auto and --mode generic use generic XDP in that case".into()
             }
             (false, true) => format!(
-                "which generic XDP turns off, and detach does not turn on; hint: ethtool -K {name} {flag} on, after a detach"
+                "and generic XDP turns it off for good; hint: ethtool -K {name} {flag} on, after a detach"
             ),
             (false, false) => return None,
         };
@@ -132,11 +132,9 @@ fn setting(name: &str) -> String {
             "the kernel takes over no connection whose client scales its window, as nearly all do: zone transfers, long replies and second queries fail there"
         }
         "tcp_timestamps" => {
-            "connections that the kernel takes over go on without the timestamps they began with, and clients may drop such segments (RFC 7323, 3.2)"
+            "connections that the kernel takes over lose their timestamps, and clients may drop segments without them (RFC 7323, 3.2)"
         }
-        _ => {
-            "connections that the kernel takes over go on without SACK, and so recover slower from loss"
-        }
+        _ => "connections that the kernel takes over lose SACK, and recover from loss more slowly",
     };
     format!("net.ipv4.{name} is 0: {cost}; hint: sysctl net.ipv4.{name}=1")
 }
@@ -199,7 +197,7 @@ mod tests {
     fn tags_that_xdp_does_not_see_matter_where_there_are_vlans() {
         let mut of = facts("ixgbe", &["rx-vlan-hw-parse"]);
         of.vlans = vec!["eth0.7".into()];
-        assert!(only(&of, true).contains("clients of eth0.7 without a tag"));
+        assert!(only(&of, true).contains("clients of eth0.7 would be answered without a tag"));
         // The tag stays with the packet there.
         assert_eq!(of.caveats(Mode::Auto, false), [""; 0]);
         of.features.clear();
@@ -220,10 +218,10 @@ mod tests {
         for (feature, flag) in [("rx-lro", "lro"), ("rx-gro-hw", "rx-gro-hw")] {
             let mut of = facts("mlx5_core", &[feature]);
             assert!(only(&of, true).ends_with(&format!("ethtool -K eth0 {flag} off")));
-            assert!(only(&of, false).contains("generic XDP turns off"));
+            assert!(only(&of, false).contains("generic XDP turns it off"));
             // As virtio_net has it where the host leaves no choice.
             of.features.insert(feature.into(), false);
-            assert!(only(&of, true).ends_with("use generic XDP then"));
+            assert!(only(&of, true).ends_with("use generic XDP in that case"));
             assert_eq!(of.caveats(Mode::Auto, false), [""; 0]);
         }
     }

@@ -4,6 +4,7 @@
 //! out, no I/O. `bpf/` is the same in the kernel.
 
 pub mod caveats;
+pub mod checked;
 pub mod config;
 pub mod core;
 pub mod ethtool;

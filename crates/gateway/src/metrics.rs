@@ -17,6 +17,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::checked::Checked;
 use crate::core::{Counter, Latencies};
 
 /// What is told.
@@ -36,6 +37,8 @@ pub struct Snapshot {
     pub room: u64,
     /// Whether packets are served rather than passed.
     pub active: bool,
+    /// The last real connection to each server address, where there was one.
+    pub checks: Vec<Checked>,
 }
 
 /// The endpoint: told a snapshot now and then, it answers with the latest.
@@ -118,6 +121,21 @@ impl Collector for Snapshot {
             let metric = ConstGauge::new(value);
             metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
         }
+        let help = "1: a real connection to the server address failed; 0: it was served";
+        let mut failed =
+            encoder.encode_descriptor("check_failed", help, None, one.metric_type())?;
+        for checked in &self.checks {
+            let labels = [("server", checked.server.to_string())];
+            ConstGauge::new(i64::from(checked.failed.is_some()))
+                .encode(failed.encode_family(&labels)?)?;
+        }
+        let help =
+            "when a real connection to the server address was last made, in seconds since 1970";
+        let mut at = encoder.encode_descriptor("checked_at", help, unit, one.metric_type())?;
+        for checked in &self.checks {
+            let labels = [("server", checked.server.to_string())];
+            ConstGauge::new(checked.at.cast_signed()).encode(at.encode_family(&labels)?)?;
+        }
         Ok(())
     }
 }
@@ -185,6 +203,10 @@ mod tests {
         Metrics::serve(TcpListener::bind("127.0.0.1:0").expect("a free port")).expect("a thread")
     }
 
+    fn server() -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, 53], 53))
+    }
+
     fn ask(address: SocketAddr, request: &str) -> String {
         let mut connection = TcpStream::connect(address).expect("it listens");
         connection.write_all(request.as_bytes()).expect("it reads");
@@ -209,6 +231,11 @@ mod tests {
             states: vec![("query", 2), ("idle", 3)],
             room: 100,
             active: true,
+            checks: vec![Checked::new(
+                server(),
+                1_700_000_000,
+                Some("a connection: refused".into()),
+            )],
         });
         let reply = ask(metrics.address(), "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
@@ -218,6 +245,10 @@ mod tests {
             format!("narrows_gateway_syn_total{{{labels}}} 7"),
             format!("narrows_gateway_connections{{{labels},state=\"idle\"}} 3"),
             format!("narrows_gateway_active{{{labels}}} 1"),
+            format!("narrows_gateway_check_failed{{{labels},server=\"192.0.2.53:53\"}} 1"),
+            format!(
+                "narrows_gateway_checked_at_seconds{{{labels},server=\"192.0.2.53:53\"}} 1700000000"
+            ),
             "# TYPE narrows_gateway_answer_seconds histogram".into(),
             format!("narrows_gateway_answer_seconds_count{{{labels}}} 3"),
             format!("narrows_gateway_answer_seconds_sum{{{labels}}} 1.000009"),
@@ -235,6 +266,7 @@ mod tests {
         let told = text(Snapshot {
             counters: Counter::ALL.iter().map(|&counter| (counter, 1)).collect(),
             states: vec![("idle", 1)],
+            checks: vec![Checked::new(server(), 1, None)],
             ..Snapshot::default()
         });
         let told: Vec<&str> =

@@ -5,6 +5,8 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
+use crate::user::proxied::{self, Transport};
+
 /// Why a server is not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerError {
@@ -21,6 +23,8 @@ pub enum ServerError {
         server: SocketAddr,
         /// The system's words, where it said more than nothing.
         why: String,
+        /// It was asked by the PROXY protocol.
+        proxied: bool,
     },
 }
 
@@ -36,9 +40,14 @@ impl fmt::Display for ServerError {
                 };
                 write!(f, "server: {address} is no address of this machine; hint: {hint}")
             }
-            Self::Silent { server, why } => write!(
+            Self::Silent { server, why, proxied: false } => write!(
                 f,
                 "server: {server} does not answer a DNS query over UDP{why}; hint: is the server running, and listening there?"
+            ),
+            Self::Silent { server, why, proxied: true } => write!(
+                f,
+                "server: {server} does not answer a DNS query behind a header of the PROXY protocol over UDP{why}; hint: is the \
+                 server running, and set to take that there? otherwise leave out user.proxy_protocol"
             ),
         }
     }
@@ -53,6 +62,19 @@ impl std::error::Error for ServerError {}
 ///
 /// [`ServerError::Silent`].
 pub fn answers(server: SocketAddr, wait: Duration) -> Result<(), ServerError> {
+    answers_with(server, wait, None)
+}
+
+/// The same, where `proxied` says so with a header of the PROXY protocol before the query, which names this machine as the client.
+///
+/// # Errors
+///
+/// [`ServerError::Silent`].
+pub fn answers_with(
+    server: SocketAddr,
+    wait: Duration,
+    proxied: Option<Transport>,
+) -> Result<(), ServerError> {
     let end = Instant::now() + wait;
     let mut why = String::new();
     let mut id = std::process::id() as u16;
@@ -60,7 +82,12 @@ pub fn answers(server: SocketAddr, wait: Duration) -> Result<(), ServerError> {
         let left = end.saturating_duration_since(Instant::now());
         let started = Instant::now();
         id = id.wrapping_add(1);
-        match ask(server, id, left.min(Duration::from_secs(1)).max(Duration::from_millis(50))) {
+        match ask(
+            server,
+            id,
+            proxied,
+            left.min(Duration::from_secs(1)).max(Duration::from_millis(50)),
+        ) {
             Ok(()) => return Ok(()),
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
@@ -74,7 +101,7 @@ pub fn answers(server: SocketAddr, wait: Duration) -> Result<(), ServerError> {
             }
         }
         if Instant::now() >= end {
-            return Err(ServerError::Silent { server, why });
+            return Err(ServerError::Silent { server, why, proxied: proxied.is_some() });
         }
     }
 }
@@ -84,14 +111,16 @@ pub fn listens(server: SocketAddr) -> bool {
     TcpStream::connect_timeout(&server, Duration::from_secs(1)).is_ok()
 }
 
-fn ask(server: SocketAddr, id: u16, wait: Duration) -> io::Result<()> {
+fn ask(server: SocketAddr, id: u16, proxied: Option<Transport>, wait: Duration) -> io::Result<()> {
     let any: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0))?;
     socket.connect(server)?;
     socket.set_read_timeout(Some(wait))?;
     let query = query(id);
-    socket.send(&query)?;
+    let here = socket.local_addr()?;
+    let header = proxied.map(|transport| proxied::header(transport, here, server));
+    socket.send(&[header.as_deref().unwrap_or_default(), &query].concat())?;
     let end = Instant::now() + wait;
     let mut reply = [0; 4096];
     loop {

@@ -20,7 +20,7 @@ pub fn caveats(interfaces: &[Interface]) -> Vec<String> {
     let line = |name: String| {
         let first = served.first().copied().unwrap_or_default();
         format!(
-            "replies leave by {name}, too, where routes say so, and are no TCP there: such clients wait for the kernel's; hint: --interface {first} --interface {name}"
+            "some routes lead out by {name}, which is not served: clients there wait until the kernel's TCP answers; hint: --interface {first} --interface {name}"
         )
     };
     all.into_iter().map(line).collect()

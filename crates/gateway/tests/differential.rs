@@ -55,6 +55,8 @@ struct Client {
     reply: u32,
     /// Where the programs had something of it in the ring.
     stored: Option<u32>,
+    /// The query before, as it was sent.
+    before: Option<Segment>,
 }
 
 impl Pair {
@@ -108,7 +110,11 @@ impl Pair {
     fn say(&mut self, step: usize, at: usize) {
         let segment = self.segment(at);
         self.step = format!("step {step}, client {at}: {segment:?}");
+        let later = self.core.counters().get(Counter::QueryLater);
         let (verdict, answer) = self.hear(&segment.packet());
+        if self.core.counters().get(Counter::QueryLater) > later {
+            self.go_on(at);
+        }
         if matches!(verdict, Verdict::HandOff(_)) && self.chance(60) {
             self.adopt(&answer);
         }
@@ -118,6 +124,17 @@ impl Pair {
             saying.cookie = answer.seq;
             saying.tsecr = answer.timestamps.map_or(0, |(tsval, _)| tsval);
         }
+    }
+
+    /// A client's next query is at the server: from here on that is where its conversation is.
+    fn go_on(&mut self, at: usize) {
+        let Client { saying, reply, before, .. } = &mut self.clients[at];
+        let flow = self.core.flow(&key(saying)).expect("its entry");
+        *before = Some(saying.data());
+        *reply = 0;
+        saying.isn = flow.query_seq.wrapping_sub(1);
+        saying.cookie = flow.server_seq.wrapping_sub(1);
+        saying.query = self.core.stored(&flow).expect("it was put there just now").to_vec();
     }
 
     /// A client asks for the same place of its reply again and again.
@@ -239,10 +256,19 @@ impl Pair {
                 if heard {
                     saying.isn = odd;
                     client.reply = 0;
+                    client.before = None;
                 }
                 saying.syn()
             }
             8..=12 => saying.ack(0, 0),
+            13..=18 if client.before.is_some() => {
+                let before = client.before.clone().expect("there is one");
+                let more = [&before.payload[..], &saying.query].concat();
+                let payload = if odd & 3 == 0 { more } else { before.payload };
+                // Mostly of the reply's end, as it would be.
+                let ack = saying.ack(0, if odd & 12 == 0 { odd >> 8 } else { acked }).ack;
+                Segment { payload, ack, ..before }
+            }
             13..=35 => saying.data(),
             36..=40 => Segment { flags: ACK | PSH | FIN, ..saying.data() },
             41..=45 => saying.data_at(0, acked, &saying.query.clone()),
@@ -252,6 +278,7 @@ impl Pair {
             68..=72 => saying.fin(length, acked),
             73..=74 => saying.fin(length + 1, acked),
             75..=76 => saying.fin(0, 0),
+            77..=80 if odd & 7 > 0 => saying.data_at(length, acked, &any_query(odd)),
             82..=83 => saying.data_at(length + 10, acked, b"and more"),
             77..=83 => saying.data_at(length, acked, b"\0\x20and more"),
             84 if odd & 1 == 0 => saying.data_at(0, 0, &saying.query.clone()[..7]),
@@ -264,18 +291,9 @@ impl Pair {
             91..=92 => saying.ack(odd & 0xff, odd >> 8 & 0xffff),
             _ => {
                 // The next query is another one.
-                let names = ["www.example.com", "WWW.example.COM", "a.b.c.example.org", "."];
-                let kinds = [1, 28, 16, 252];
-                let edns = [None, Some(512), Some(1232), Some(65_535)];
-                let pick = |shift: u32| (odd >> shift & 3) as usize;
                 if saying.tsecr & 4096 == 0 {
-                    saying.query = query(
-                        odd as u16,
-                        names[pick(16)],
-                        kinds[pick(18) & pick(20)],
-                        edns[pick(22)],
-                    );
-                    if edns[pick(22)].is_some() && tsval & 0x1f0 == 0 {
+                    saying.query = any_query(odd);
+                    if saying.query[13] > 0 && tsval & 0x1f0 == 0 {
                         with_keepalive(&mut saying.query);
                     }
                 }
@@ -449,7 +467,16 @@ fn client(random: &mut Pcg32, i: u16) -> Client {
     saying.isn = random.next_u32();
     saying.mss = [Some(1460), Some(1220), None, Some(8960), Some(40)][usize::from(i % 5)];
     saying.query = query(i, "www.example.com", 1, (i < 4).then_some(1232));
-    Client { saying, reply: 0, stored: None }
+    Client { saying, reply: 0, stored: None, before: None }
+}
+
+/// A query by chance.
+fn any_query(odd: u32) -> Vec<u8> {
+    let names = ["www.example.com", "WWW.example.COM", "a.b.c.example.org", "."];
+    let kinds = [1, 28, 16, 252];
+    let edns = [None, Some(512), Some(1232), Some(65_535)];
+    let pick = |shift: u32| (odd >> shift & 3) as usize;
+    query(odd as u16, names[pick(16)], kinds[pick(18) & pick(20)], edns[pick(22)])
 }
 
 /// Gives a query's OPT record the edns-tcp-keepalive option (RFC 7828).
@@ -556,8 +583,10 @@ fn side_by_side(name: &'static str, settings: &Settings, never: &[Counter]) {
     assert!(joined > 0, "nothing was joined");
 }
 
-/// What needs other surroundings: the sweeper, sockets, a kernel that refuses something, a ring that is full.
-const NOWHERE: [Counter; 10] = [
+/// What needs other surroundings: the sweeper, sockets, a kernel that refuses something, a ring that is full. And several
+/// queries at once, which the engine here does not serve.
+const NOWHERE: [Counter; 11] = [
+    Counter::QueryPipelined,
     Counter::SynPassed,
     Counter::SynAside,
     Counter::ToKernelDown,
@@ -569,6 +598,8 @@ const NOWHERE: [Counter; 10] = [
     Counter::ResendGone,
     Counter::XdpError,
 ];
+/// Where connections are closed with the reply.
+const LATER: [Counter; 2] = [Counter::QueryLater, Counter::QueryEarlier];
 const LIMITS: [Counter; 2] = [Counter::SynLimited, Counter::QueryLimited];
 
 #[test]
@@ -584,7 +615,8 @@ fn closed_connections_are_treated_alike() {
         Settings { close_fin: true, axfr_detect: false, edns_size: 1232, patience_us: 0, ..base() };
     let closed =
         [Counter::ToKernelSecond, Counter::ToKernelTransfer, Counter::Kept, Counter::QueryWaits];
-    let never = [&LIMITS[..], &closed, &[Counter::SynCacheFull, Counter::Truncated]].concat();
+    let never =
+        [&LIMITS[..], &closed, &LATER, &[Counter::SynCacheFull, Counter::Truncated]].concat();
     side_by_side("closed_connections_are_treated_alike", &settings, &never);
 }
 
@@ -593,10 +625,12 @@ fn closed_connections_are_treated_alike() {
 fn queries_are_acknowledged_at_once_alike() {
     let settings = Settings { close_fin: true, at_once: true, syncache: true, ..base() };
     let closed = [Counter::ToKernelSecond, Counter::Kept, Counter::ToKernelSilent];
-    let never = [&LIMITS[..], &closed, &[Counter::Truncated, Counter::SynCacheFull]].concat();
+    let never =
+        [&LIMITS[..], &closed, &LATER, &[Counter::Truncated, Counter::SynCacheFull]].concat();
     side_by_side("queries_are_acknowledged_at_once_alike", &settings, &never);
-    let settings = Settings { at_once: true, ..base() };
-    let never = [&LIMITS[..], &[Counter::SynCacheFull, Counter::Truncated]].concat();
+    // And later queries are left to the kernel's TCP.
+    let settings = Settings { at_once: true, later_queries: false, ..base() };
+    let never = [&LIMITS[..], &LATER, &[Counter::SynCacheFull, Counter::Truncated]].concat();
     let never = [&never[..], &[Counter::ToKernelSilent]].concat();
     side_by_side("queries_are_acknowledged_at_once_alike", &settings, &never);
 }
@@ -621,7 +655,9 @@ fn rates_and_truncation_are_alike() {
         large_ns: 0,
         ..base()
     };
+    // First queries use up the half of the burst that later ones may have.
     let never = [Counter::SynCacheFull, Counter::ToKernelLarge, Counter::ToKernelSilent];
+    let never = [&never[..], &LATER].concat();
     side_by_side("rates_and_truncation_are_alike", &settings, &never);
 }
 

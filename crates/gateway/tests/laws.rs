@@ -53,13 +53,16 @@ struct World {
     planned: Option<u64>,
     reply_bytes: usize,
     replies: u8,
-    /// What was sent first.
-    expected: Option<Vec<u8>>,
+    /// The ID of the first query; those behind it have the next ones.
+    first_id: u16,
+    /// What was sent first, by the ID's number.
+    expected: BTreeMap<u16, Vec<u8>>,
     finished_at: Option<u64>,
 }
 
 impl World {
-    fn new(seed: u64, network: Network) -> Self {
+    /// A client that asks so many `queries` in turn.
+    fn new(seed: u64, network: Network, queries: u16) -> Self {
         let mut random = Pcg32::seed_from_u64(seed);
         let v6 = chance(&mut random, 50);
         let mss = [536, 1220, 1380, 1440, 1460, 8960][below(&mut random, 6) as usize];
@@ -67,6 +70,9 @@ impl World {
         let closing =
             [Closing::AfterReply, Closing::WithQuery, Closing::BehindQuery, Closing::Never]
                 [below(&mut random, 4) as usize];
+        // Nothing comes behind a FIN.
+        let closing =
+            if queries == 1 || closing == Closing::Never { closing } else { Closing::AfterReply };
         let setup = Setup {
             client: if v6 { "[2001:db8:7::7]:40000" } else { "198.51.100.7:40000" }
                 .parse()
@@ -81,7 +87,7 @@ impl World {
             closing,
         };
         let settings = Settings {
-            close_fin: chance(&mut random, 50),
+            close_fin: chance(&mut random, 50) && queries == 1,
             syncache: chance(&mut random, 25),
             mss4: 8960,
             mss6: 8940,
@@ -91,12 +97,16 @@ impl World {
         // Without timestamps 1380 becomes its class, 1360.
         let step = u32::from(if mss == 1380 { 1360 } else { mss.min(8940) }) - 12;
         let most = (10 * step - 2).min(65_400);
+        // Losses may make later segments as short as a path must bear them.
+        let most = if queries == 1 { most } else { most.min(10 * (1024 - 12) - 2) };
         let reply_bytes = 60 + below(&mut random, most - 60 + 1) as usize;
         let edns = chance(&mut random, 50).then_some(1232);
-        let asked = query(random.next_u32() as u16, "www.example.com", 16, edns);
+        let first_id = random.next_u32() as u16;
+        let asked = (0..queries)
+            .map(|n| query(first_id.wrapping_add(n), NAMES[usize::from(n % 3)], 16, edns));
         Self {
             core: Core::new(settings),
-            client: Client::new(setup, asked),
+            client: Client::new(setup, asked.collect()),
             setup,
             random,
             network,
@@ -106,7 +116,8 @@ impl World {
             planned: None,
             reply_bytes,
             replies: 0,
-            expected: None,
+            first_id,
+            expected: BTreeMap::new(),
             finished_at: None,
         }
     }
@@ -122,8 +133,8 @@ impl World {
             assert!(at < start + 1_800_000, "stuck: {:?}, {}", self.setup, self.client.state());
             self.on(event);
             if self.client.has_reply() {
-                let expected = self.expected.as_ref().expect("a reply was sent");
-                assert!(self.client.received == *expected, "another reply than was sent");
+                let expected: Vec<_> = self.expected.values().flatten().copied().collect();
+                assert!(self.client.received == expected, "other replies than were sent");
             }
             // No user waits for so long.
             if at >= start + PATIENCE {
@@ -167,16 +178,19 @@ impl World {
             Event::ToServer(message) => {
                 self.replies += 1;
                 let fill = self.replies.wrapping_mul(37);
-                self.on(Event::FromServer(reply(&message, self.reply_bytes, fill)));
+                let size =
+                    if self.number(&message).is_multiple_of(2) { self.reply_bytes } else { 90 };
+                self.on(Event::FromServer(reply(&message, size, fill)));
             }
             Event::FromServer(message) => {
+                let number = self.number(&message);
                 let datagram = Datagram { from: self.setup.server, to: self.setup.client, message };
                 let time = self.time();
                 match self.core.on_reply(time, &datagram.packet(), &mut out) {
                     ReplyVerdict::Sent => {
                         let sent: Vec<u8> =
                             out.iter().flat_map(|packet| Segment::read(packet).payload).collect();
-                        self.expected.get_or_insert(sent);
+                        self.expected.entry(number).or_insert(sent);
                         out.iter().for_each(|packet| self.send_to_client(packet));
                     }
                     // The entry is gone, or has its reply.
@@ -208,6 +222,11 @@ impl World {
                 self.plan(at - self.now, Event::Timer);
             }
         }
+    }
+
+    /// Which query a message has the ID of.
+    fn number(&self, message: &[u8]) -> u16 {
+        u16::from_be_bytes([message[0], message[1]]).wrapping_sub(self.first_id)
     }
 
     fn send_to_client(&mut self, packet: &[u8]) {
@@ -245,6 +264,8 @@ impl World {
 
 /// When a user gives up, in milliseconds.
 const PATIENCE: u64 = 120_000;
+/// What is asked.
+const NAMES: [&str; 3] = ["www.example.com", "a.example.net", "a.somewhat.longer.example.org"];
 
 struct Outcome {
     milliseconds: Option<u64>,
@@ -255,18 +276,24 @@ struct Outcome {
 
 /// Conversations of this network; gives how many ended with a RST before the reply was whole.
 fn conversations(seeds: std::ops::Range<u64>, network: Network) -> u64 {
-    let mut cut = 0;
+    in_turn(1, seeds, network).0
+}
+
+/// The same with so many queries on each connection; gives how many of them were later ones, too.
+fn in_turn(queries: u16, seeds: std::ops::Range<u64>, network: Network) -> (u64, u64) {
+    let (mut cut, mut later) = (0, 0);
     for seed in seeds {
-        let outcome = World::new(seed, network).run();
+        let outcome = World::new(seed, network, queries).run();
         assert!(outcome.milliseconds.is_some(), "seed {seed} never ended");
         assert!(
             outcome.whole || outcome.reset || outcome.milliseconds >= Some(PATIENCE),
-            "seed {seed}: neither a reply nor a RST"
+            "seed {seed}: neither replies nor a RST"
         );
         assert_eq!(outcome.core.flows().count(), 0, "seed {seed}: entries are left");
         cut += u64::from(!outcome.whole);
+        later += outcome.core.counters().get(Counter::QueryLater);
     }
-    cut
+    (cut, later)
 }
 
 #[test]
@@ -287,6 +314,27 @@ fn on_a_network_that_loses_some_packets_too() {
         let network = Network { loss, reordering: 5, duplication: 5 };
         assert_eq!(conversations(2000..2200, network), 0, "{loss} %");
     }
+}
+
+/// All that was said of one query holds for each of several on a connection, and no reply gets into another.
+#[test]
+fn kept_connections_lose_and_mix_nothing_either() {
+    let network = Network { loss: 0, reordering: 0, duplication: 0 };
+    assert_eq!(in_turn(5, 0..50, network), (0, 200));
+    let network = Network { loss: 0, reordering: 25, duplication: 25 };
+    assert_eq!(in_turn(5, 1000..1100, network), (0, 400));
+    for loss in [1, 5, 10] {
+        let network = Network { loss, reordering: 5, duplication: 5 };
+        assert_eq!(in_turn(5, 2000..2050, network), (0, 200), "{loss} %");
+    }
+}
+
+/// A quarter is lost, so that clients back off for longer than a connection may be idle, which a RST tells them then.
+#[test]
+fn kept_connections_on_a_bad_network_get_their_replies_or_a_rst() {
+    let network = Network { loss: 25, reordering: 25, duplication: 25 };
+    let (cut, later) = in_turn(5, 3000..3100, network);
+    assert!(cut <= 20 && later >= 300, "{cut} of 100, {later} queries");
 }
 
 /// Here a client may back off for longer than its cookie is right; then it is told so, if it has timestamps.
@@ -416,7 +464,7 @@ fn pick<'a>(random: &mut Pcg32, bytes: &'a mut [u8]) -> Option<&'a mut u8> {
 fn runs_repeat() {
     let network = Network { loss: 25, reordering: 25, duplication: 25 };
     for seed in 0..20 {
-        let [a, b] = [(); 2].map(|()| World::new(seed, network).run());
+        let [a, b] = [(); 2].map(|()| World::new(seed, network, 1 + seed as u16 % 3).run());
         assert_eq!(a.milliseconds, b.milliseconds);
         assert_eq!(a.core.counters(), b.core.counters());
     }

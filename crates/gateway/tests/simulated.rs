@@ -19,7 +19,7 @@ use narrows_sim::plan::dns::client::{Attempts, Client, Reuse, Tcp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::{self, Server, WhenFull};
 use narrows_sim::plan::transfer::{Secondary, Transfer};
-use narrows_sim::plan::{Application, Framing, Kind, Link, Path, Plan, Queue};
+use narrows_sim::plan::{Application, Capture, Framing, Kind, Link, Path, Plan, Queue};
 use narrows_sim::tcp::{Config, Endpoint, Flags, Segment, Seq, SynOptions};
 use narrows_units::{Rate, Span, Time};
 
@@ -59,7 +59,8 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
         start: Time::ZERO,
         spread: Span::ZERO,
         warm_up: 0,
-        queries: 1,
+        queries: Some(1),
+        arrivals: None,
         think_mean: Span::ZERO,
         sizes: Sizes::fixed(bytes.0, bytes.1),
         gives_up: None,
@@ -123,7 +124,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
         ],
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
-        captures: vec![0, 1, 2, 3],
+        captures: (0..4).map(|link| Capture::of(link, "")).collect(),
         changes: Vec::new(),
         neighbours: Vec::new(),
         collapse: true,

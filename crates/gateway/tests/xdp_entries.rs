@@ -203,8 +203,36 @@ fn a_reply_with_fin_is_closed_in_steps() {
 }
 
 #[test]
+fn a_second_query_that_comes_behind_the_reply_is_served() {
+    let programs = programs!("a_second_query_that_comes_behind_the_reply_is_served");
+    let reply = reply_bytes(200);
+    for state in [REPLIED, IDLE] {
+        for client in Client::kinds(&programs) {
+            let mut client = client.replied(&reply, state, 0);
+            let length = client.saying.length();
+            let first = client.saying.data();
+            let bytes = query(9, "second.example", 1, None);
+            let second = client.saying.data_at(length, 200, &bytes);
+            let wanted = [Counter::Query, Counter::QueryLater];
+            let came = counted(&programs, &wanted, || client.say(&second));
+            assert!(matches!(came, Came::Query(_)), "{came:?}");
+            let entry = client.flow().unwrap();
+            assert_eq!((entry.state, entry.earlier), (QUERY, length as u16));
+            assert_eq!((entry.query_seq, entry.server_seq), (second.seq, second.ack));
+            assert_eq!((entry.reply_length, entry.query_length), (0, bytes.len() as u16));
+            assert_eq!(programs.ring(entry.stored, bytes.len()), bytes);
+            // The first again, late or because our acknowledgement was lost.
+            let came = counted(&programs, &[Counter::QueryEarlier], || client.say(&first));
+            let Came::Segment(answer) = came else { panic!("{came:?}") };
+            assert_eq!((answer.seq, answer.ack, answer.flags), (second.ack, second.seq, ACK));
+        }
+    }
+}
+
+#[test]
 fn a_second_query_is_the_kernels() {
     let programs = programs!("a_second_query_is_the_kernels");
+    programs.set(settings { later_queries: 0, ..Programs::settings() });
     let reply = reply_bytes(200);
     for state in [REPLIED, IDLE] {
         for client in Client::kinds(&programs) {

@@ -168,12 +168,12 @@ fn user_path(config: &Config, report: &mut Report) {
     let here = local_addresses().unwrap_or_default();
     for address in config.servers.iter().filter(|address| here.contains(address)) {
         report.problems.push(format!(
-            "{address} is an address of this machine, at which the kernel answers; hint: mode user needs one of its own"
+            "{address} is an address of this machine, so the kernel would answer too; hint: mode user needs an address of its own"
         ));
     }
     let wait = waits(config);
     for &place in &config.user.upstream {
-        if let Err(error) = server::answers(place, wait) {
+        if let Err(error) = server::answers_with(place, wait, config.user.proxy_protocol) {
             report.problems.push(error.to_string());
         }
         if !server::listens(place) {
@@ -196,7 +196,8 @@ fn waits(config: &Config) -> Duration {
 }
 
 /// What a server without TCP costs.
-const FAILS: &str = "zone transfers, long replies and second queries on a connection, which go on with TCP, will fail";
+const FAILS: &str =
+    "what needs its TCP will fail (zone transfers, long replies, several queries at once)";
 
 #[cfg(not(feature = "ebpf"))]
 fn kernel_path(config: &Config, _: &Interface, report: &mut Report) {

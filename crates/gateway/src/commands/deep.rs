@@ -6,19 +6,16 @@
 //! and the client's address, from the network for such tests (198.18.0.0/15, RFC 2544; 2001:2::/48, RFC 5180). All of it goes with
 //! the process, however that ends.
 
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use narrows_gateway::config::{Active, Config, Mode};
 use narrows_gateway::core::Counter;
 use narrows_gateway::interface::Interface;
-use narrows_gateway::kernel::Gateway;
-use narrows_gateway::server::query;
+use narrows_gateway::kernel::{Gateway, gateway};
 use narrows_units::Bytes;
-use nix::sched::{CloneFlags, unshare};
+
+use super::scratch::{Failed, Owner, Scratch, Step, remove};
 
 /// What one server address made of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,28 +28,80 @@ pub(crate) struct Outcome {
 /// Connects to each server address, asks, and says what came of it; an error is that it could not be tried.
 pub(crate) fn check(config: &Config) -> Result<Vec<Outcome>, String> {
     let interface = Interface::find(&config.interface).map_err(|error| error.to_string())?;
-    let scratch = Scratch::make(interface.index)?;
-    let own = own_config(config, &scratch.host);
-    let host = Interface::find(&scratch.host).map_err(|error| error.to_string())?;
-    // What a run that was killed left.
-    let _ = narrows_gateway::kernel::gateway::detach(&own);
-    let (gateway, _) = Gateway::start(&own, &[host], None).map_err(|error| error.to_string())?;
-    let outcomes = config
-        .servers
-        .iter()
-        .map(|&address| {
-            let server = SocketAddr::new(address, config.port);
-            let before = gateway.counters().unwrap_or_default();
-            let failed = scratch.converse(server)?;
-            let after = gateway.counters().unwrap_or_default();
-            let more = |counter| of(&after, counter) - of(&before, counter);
-            let failed = failed.or_else(|| late(more));
-            let failed = failed.map(|failed| format!("{failed}: {}", why(failed.step, more)));
-            Ok(Outcome { server, failed })
-        })
-        .collect();
-    gateway.detach().map_err(|error| error.to_string())?;
+    let mut trial = Trial::make(config, interface.index, Owner::Check)?;
+    let each = config.servers.iter().map(|&address| {
+        let server = SocketAddr::new(address, config.port);
+        trial.begin(server)?;
+        let failed = loop {
+            if let Some(failed) = trial.outcome()? {
+                break failed;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        Ok(Outcome { server, failed })
+    });
+    let outcomes = each.collect();
+    trial.end()?;
     outcomes
+}
+
+/// A client that can be told to try a server address, behind a gateway of its own.
+#[derive(Debug)]
+pub(super) struct Trial {
+    gateway: Gateway,
+    scratch: Scratch,
+    own: Config,
+    /// What was counted before the client began.
+    before: Vec<(Counter, u64)>,
+}
+
+impl Trial {
+    pub(super) fn make(config: &Config, number: u32, owner: Owner) -> Result<Self, String> {
+        let scratch = Scratch::make(owner, number)?;
+        let own = own_config(config, &scratch.host);
+        let host = Interface::find(&scratch.host).map_err(|error| error.to_string())?;
+        // What a run that was killed left.
+        let _ = gateway::detach(&own);
+        let (gateway, _) =
+            Gateway::start(&own, &[host], None).map_err(|error| error.to_string())?;
+        Ok(Self { gateway: gateway.quiet(), scratch, own, before: Vec::new() })
+    }
+
+    /// Takes a configuration that was read again.
+    pub(super) fn reconfigure(&mut self, config: &Config) -> Result<(), String> {
+        self.own = own_config(config, &self.scratch.host);
+        self.gateway.reconfigure(&self.own, None).map_err(|error| error.to_string())
+    }
+
+    /// Has the client try a server address.
+    pub(super) fn begin(&mut self, server: SocketAddr) -> Result<(), String> {
+        // Keys and clocks go on.
+        self.gateway.refresh(&self.own).map_err(|error| error.to_string())?;
+        self.before = self.gateway.counters().unwrap_or_default();
+        self.scratch.begin(server)
+    }
+
+    /// What failed first, and why, or that nothing did; `None` while the client is at it.
+    pub(super) fn outcome(&mut self) -> Result<Option<Option<String>>, String> {
+        self.gateway.sweep(&self.own).map_err(|error| error.to_string())?;
+        let Some(failed) = self.scratch.outcome()? else { return Ok(None) };
+        let after = self.gateway.counters().unwrap_or_default();
+        let more = |counter| of(&after, counter).saturating_sub(of(&self.before, counter));
+        let failed = failed.or_else(|| late(more));
+        Ok(Some(failed.map(|failed| format!("{failed}: {}", why(failed.step, more)))))
+    }
+
+    /// Removes all of it.
+    pub(super) fn end(self) -> Result<(), String> {
+        self.gateway.detach().map_err(|error| error.to_string())
+    }
+}
+
+/// Removes what a run's client left, where that was killed.
+pub(super) fn clear(config: &Config, number: u32) {
+    let host = Owner::Run.link(number);
+    let _ = gateway::detach(&own_config(config, &host));
+    remove(&host);
 }
 
 /// The settings under which it is tried: the configuration's, for this interface, and small.
@@ -77,36 +126,6 @@ fn of(counters: &[(Counter, u64)], counter: Counter) -> u64 {
     counters.iter().find(|(other, _)| *other == counter).map_or(0, |(_, n)| *n)
 }
 
-/// What is tried, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Connection,
-    Query,
-    Second,
-    Many,
-    Split,
-}
-
-/// A step that failed.
-#[derive(Clone, Debug)]
-struct Failed {
-    step: Step,
-    how: String,
-}
-
-impl std::fmt::Display for Failed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let what = match self.step {
-            Step::Connection => "a connection",
-            Step::Query => "a first query",
-            Step::Second => "a second query on the connection",
-            Step::Many => "many queries at once, and their replies",
-            Step::Split => "a query in two parts",
-        };
-        write!(f, "{what}: {}", self.how)
-    }
-}
-
 /// All is answered, but what should be over UDP is by the kernel's TCP, after the server's time was over.
 fn late(more: impl Fn(Counter) -> u64) -> Option<Failed> {
     let how = "the kernel's TCP had to answer it".into();
@@ -117,216 +136,28 @@ fn late(more: impl Fn(Counter) -> u64) -> Option<Failed> {
 fn why(step: Step, more: impl Fn(Counter) -> u64) -> &'static str {
     match step {
         Step::Connection if more(Counter::SynPassed) > 0 => {
-            "the server has no UDP socket there, or its listener has MPTCP, so the kernel has the connection, and does not take it; hint: is the server listening?"
+            "the server has no UDP socket there, or its listener has MPTCP, so the connection is the kernel's, and the kernel refuses it; hint: is the server listening?"
         }
         Step::Connection if more(Counter::SynAside) > 0 => {
-            "the kernel has new connections, as net.ipv4.tcp_syncookies is 0, and does not take it; hint: sysctl net.ipv4.tcp_syncookies=1"
+            "net.ipv4.tcp_syncookies is 0, so new connections are the kernel's, and the kernel refuses this one; hint: sysctl net.ipv4.tcp_syncookies=1"
         }
         Step::Connection if more(Counter::Syn) == 0 => {
-            "no SYN came to the programs; hint: rules of bridges or tc that are for all interfaces"
+            "no SYN reached the programs; hint: look for rules of bridges or tc that are for all interfaces"
         }
-        Step::Connection => "the SYN was answered, and the answer lost",
-        Step::Query if more(Counter::Query) == 0 => "no query came to the programs",
+        Step::Connection => "the SYN was answered, but the answer was lost",
+        Step::Query if more(Counter::Query) == 0 => "no query reached the programs",
         Step::Query if more(Counter::Reply) + more(Counter::ReplySegmented) == 0 => {
-            "its datagram got no reply; hint: rules of the packet filter about UDP to the server, or the server's access list (the client is in 198.18.0.0/15 or 2001:2::/48)"
+            "its datagram got no reply; hint: look at the packet filter's rules about UDP to the server, and at the server's access list (the client is in 198.18.0.0/15 or 2001:2::/48)"
         }
-        Step::Query => "it was answered, and the answer lost",
+        Step::Query => "it was answered, but the answer was lost",
         _ if more(Counter::AdoptFailed) > 0 => {
             "the kernel did not take the connection over; hint: does the server listen on TCP, and is net.ipv4.tcp_syncookies on?"
         }
         _ if more(Counter::Adopted) == 0 => {
-            "nothing was taken over by the kernel; hint: rules of the packet filter that no new TCP connection passes"
+            "the kernel took nothing over; hint: look for packet-filter rules that no new TCP connection passes"
         }
         _ => {
-            "the kernel took the connection over, and what it then sends or gets is dropped; hint: rules of the packet filter about TCP to the server, or its access list"
-        }
-    }
-}
-
-/// A namespace with a client, joined to this one.
-struct Scratch {
-    /// The interface here.
-    host: String,
-    tell: Sender<SocketAddr>,
-    told: Receiver<Option<Failed>>,
-}
-
-impl Scratch {
-    fn make(number: u32) -> Result<Self, String> {
-        let host = format!("nrwdeep{number}");
-        let addresses = Addresses::of(number);
-        let (tell, jobs) = channel::<SocketAddr>();
-        let (say, told) = channel();
-        let (is, was) = channel();
-        // A thread has its own namespace, which goes with it, and with that both ends of the pair.
-        std::thread::Builder::new()
-            .name("scratch".into())
-            .spawn(move || {
-                let made = unshare(CloneFlags::CLONE_NEWNET).map_err(|error| error.desc());
-                let gone = is.send(made.map(|()| nix::unistd::gettid())).is_err();
-                // The first word says that the pair is there.
-                while let (false, Ok(server)) = (gone, jobs.recv()) {
-                    let failed = if server.port() == 0 {
-                        addresses
-                            .client_end()
-                            .err()
-                            .map(|how| Failed { step: Step::Connection, how })
-                    } else {
-                        converse(server).err()
-                    };
-                    if say.send(failed).is_err() {
-                        return;
-                    }
-                }
-            })
-            .map_err(|error| error.to_string())?;
-        let thread = match was.recv() {
-            Ok(Ok(thread)) => thread.to_string(),
-            Ok(Err(error)) => return Err(format!("making a network namespace: {error}")),
-            Err(error) => return Err(error.to_string()),
-        };
-        ip(&["link", "add", &host, "type", "veth", "peer", "name", PEER, "netns", &thread])?;
-        let scratch = Self { host, tell, told };
-        addresses.host_end(&scratch.host)?;
-        let ready = SocketAddr::from(([0, 0, 0, 0], 0));
-        match scratch.converse(ready)? {
-            Some(failed) => Err(failed.how),
-            None => Ok(scratch),
-        }
-    }
-
-    /// Has the client ask a server.
-    fn converse(&self, server: SocketAddr) -> Result<Option<Failed>, String> {
-        let gone = || "the client's thread has ended".to_owned();
-        self.tell.send(server).map_err(|_| gone())?;
-        self.told.recv().map_err(|_| gone())
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // The other end would take it along a little later.
-        let _ = ip(&["link", "del", &self.host]);
-    }
-}
-
-/// The client's interface, in its own namespace.
-const PEER: &str = "nrwdeep";
-
-/// Of both ends; each gateway of a machine has others, by its first interface's number.
-#[derive(Clone, Copy, Debug)]
-struct Addresses {
-    number: u32,
-}
-
-impl Addresses {
-    fn of(number: u32) -> Self {
-        Self { number }
-    }
-
-    fn v4(self, last: u32) -> Ipv4Addr {
-        // The upper half of 198.18.0.0/15, in networks of four.
-        Ipv4Addr::from(0xc613_0000 | (self.number << 2 & 0xfffc) | last)
-    }
-
-    fn v6(self, last: u16) -> Ipv6Addr {
-        Ipv6Addr::new(0x2001, 2, 0, (self.number & 0xffff) as u16, 0, 0, 0, last)
-    }
-
-    fn put(self, link: &str, last: u16) -> Result<(), String> {
-        let (v4, v6) = (self.v4(last.into()), self.v6(last));
-        ip(&["address", "add", &format!("{v4}/30"), "dev", link])?;
-        // Where the kernel has no IPv6, no server address is of it.
-        let _ = ip(&["address", "add", &format!("{v6}/64"), "dev", link, "nodad"]);
-        ip(&["link", "set", link, "up"])
-    }
-
-    fn host_end(self, link: &str) -> Result<(), String> {
-        self.put(link, 1)
-    }
-
-    fn client_end(self) -> Result<(), String> {
-        self.put(PEER, 2)?;
-        ip(&["route", "add", "default", "via", &self.v4(1).to_string()])?;
-        let _ = ip(&["-6", "route", "add", "default", "via", &self.v6(1).to_string()]);
-        Ok(())
-    }
-}
-
-/// Runs ip(8), in the namespace of this thread.
-fn ip(arguments: &[&str]) -> Result<(), String> {
-    let output = Command::new("ip")
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("running ip: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("ip {}: {}", arguments.join(" "), said.trim()))
-}
-
-/// How long each answer may take.
-const WAIT: Duration = Duration::from_secs(3);
-/// Queries that are sent at once: their replies are more than the client's first window in segments.
-const MANY: u16 = 200;
-
-/// A client's two connections to a server.
-fn converse(server: SocketAddr) -> Result<(), Failed> {
-    let at = |step| move |error: io::Error| Failed { step, how: words(&error) };
-    let mut stream = connect(server).map_err(at(Step::Connection))?;
-    for (id, step) in [(1, Step::Query), (2, Step::Second)] {
-        stream.write_all(&prefixed(id)).map_err(at(step))?;
-        receive(&mut stream).map_err(at(step))?;
-    }
-    let all: Vec<u8> = (0..MANY).flat_map(prefixed).collect();
-    stream.write_all(&all).map_err(at(Step::Many))?;
-    for _ in 0..MANY {
-        receive(&mut stream).map_err(at(Step::Many))?;
-    }
-    let mut stream = connect(server).map_err(at(Step::Connection))?;
-    let query = prefixed(3);
-    stream.write_all(&query[..1]).map_err(at(Step::Split))?;
-    std::thread::sleep(Duration::from_millis(20));
-    stream.write_all(&query[1..]).map_err(at(Step::Split))?;
-    receive(&mut stream).map_err(at(Step::Split)).map(drop)
-}
-
-fn connect(server: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&server, WAIT)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(WAIT))?;
-    Ok(stream)
-}
-
-/// A query with its two bytes of length (RFC 1035, 4.2.2), and with an OPT record (RFC 6891, 6.1.2): one that the gateway
-/// adds it takes off the reply again, and where a refusal has none, it leaves that to the kernel's TCP.
-fn prefixed(id: u16) -> Vec<u8> {
-    let mut query = query(id).to_vec();
-    query[11] = 1;
-    query.extend([0, 0, 41, 1232u16.to_be_bytes()[0], 1232u16.to_be_bytes()[1], 0, 0, 0, 0, 0, 0]);
-    [&(query.len() as u16).to_be_bytes()[..], &query].concat()
-}
-
-/// The next reply.
-fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
-    let mut length = [0; 2];
-    stream.read_exact(&mut length)?;
-    let mut reply = vec![0; u16::from_be_bytes(length).into()];
-    stream.read_exact(&mut reply)?;
-    Ok(reply)
-}
-
-fn words(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            format!("no answer in {} s", WAIT.as_secs())
-        }
-        io::ErrorKind::UnexpectedEof => "closed before the answer".into(),
-        _ => {
-            let text = error.to_string().to_lowercase();
-            text.split(" (os error").next().unwrap_or(&text).to_owned()
+            "the kernel took the connection over, but what it then sends or gets is dropped; hint: look at the packet filter's rules about TCP to the server, and at the server's access list"
         }
     }
 }
@@ -334,17 +165,6 @@ fn words(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_of_the_networks_for_tests() {
-        for number in [1, 2, 63, 0xffff_ffff] {
-            let addresses = Addresses::of(number);
-            assert_eq!(addresses.v4(2).octets()[..2], [198, 19]);
-            assert_eq!(addresses.v6(2).segments()[..3], [0x2001, 2, 0]);
-        }
-        assert_eq!(Addresses::of(2).v4(1).to_string(), "198.19.0.9");
-        assert_eq!(Addresses::of(2).v6(2).to_string(), "2001:2:0:2::2");
-    }
 
     #[test]
     fn the_cause_is_told_by_what_was_counted() {

@@ -18,7 +18,11 @@ pub(crate) fn detach(config: &Config) -> Result<(), Failure> {
 
 #[cfg(feature = "ebpf")]
 fn from_the_kernel(config: &Config) -> Result<(), Failure> {
-    if narrows_gateway::kernel::gateway::detach(config).map_err(Failure::refused)? {
+    let detached = narrows_gateway::kernel::gateway::detach(config).map_err(Failure::refused)?;
+    if let Ok(interface) = Interface::find(&config.interface) {
+        super::deep::clear(config, interface.index);
+    }
+    if detached {
         put(&format!("detached from {}", config.interface));
     } else {
         // One that is gone took everything with it; but a name may be mistyped, too.

@@ -8,7 +8,11 @@ mod deep;
 mod detach;
 mod options;
 mod picture;
+#[cfg(feature = "ebpf")]
+mod rechecks;
 mod run;
+#[cfg(feature = "ebpf")]
+mod scratch;
 mod status;
 mod top;
 mod user;
@@ -101,22 +105,22 @@ fn command() -> Command {
         ))
         .subcommand(options::with_settings(
             Command::new("check")
-                .about("Says what kernel and interface can do and what a run would use; touches nothing")
+                .about("Says what the kernel and the interface can do, and what a run would use; touches nothing")
                 .arg(json())
                 .arg(Arg::new("deep").long("deep").action(ArgAction::SetTrue).help(
-                    "connect to each server address from a network namespace made for that, by a gateway of its own, and say what fails and why",
+                    "try each server address with a client in a network namespace and a gateway of its own, and say what fails and why",
                 )),
         ))
         .subcommand(options::with_place(
             Command::new("status")
-                .about("Shows what the gateway of an interface does now")
+                .about("Shows what the gateway of an interface is doing")
                 .arg(json())
-                .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("show counters that are zero, too"))
+                .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("also show counters that are zero"))
                 .arg(options::interval_flag("1 s")),
         ))
         .subcommand(options::with_place(
             Command::new("top")
-                .about("Shows the same again and again, with the busiest sources")
+                .about("Shows status again and again, with the busiest sources")
                 .arg(options::interval_flag("2 s"))
                 .arg(
                     Arg::new("times")
@@ -124,12 +128,12 @@ fn command() -> Command {
                         .short('n')
                         .value_name("N")
                         .value_parser(clap::value_parser!(u64))
-                        .help("end after so many pictures"),
+                        .help("end after N pictures"),
                 ),
         ))
         .subcommand(options::with_place(
             Command::new("detach")
-                .about("Removes what a run left on an interface, also after a crash"),
+                .about("Removes what a run left on an interface, even after a crash"),
         ))
 }
 
@@ -161,7 +165,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 /// Why commands that look at the in-kernel data path do not work.
 #[cfg(not(feature = "ebpf"))]
-pub(crate) const BUILT_WITHOUT: &str = "this narrows-gateway was built without the in-kernel data path; hint: make gateway builds it with";
+pub(crate) const BUILT_WITHOUT: &str = "this narrows-gateway was built without the in-kernel data path; hint: make gateway builds one that has it";
 
 #[cfg(test)]
 mod tests {

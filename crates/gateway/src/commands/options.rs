@@ -55,7 +55,7 @@ pub(crate) fn interval_flag(default: &'static str) -> Arg {
         .long("interval")
         .value_name("SPAN")
         .default_value(default)
-        .help("the time that rates are taken over")
+        .help("measure rates over this time")
 }
 
 /// What `--interval` says.
@@ -78,7 +78,7 @@ fn with_keys(command: Command, wanted: impl Fn(&Key) -> bool) -> Command {
         .long("config")
         .short('c')
         .value_name("FILE")
-        .help("a TOML file with these settings; flags win over it");
+        .help("read settings from this TOML file; flags win over it");
     let keys = KEYS.iter().filter(|key| wanted(key)).map(|key| {
         let several = matches!(key.name, "server" | "interface");
         let action = if several { ArgAction::Append } else { ArgAction::Set };

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use narrows_gateway::checked::Checked;
 use narrows_gateway::config::Config;
 use narrows_gateway::core::{Counter, Latencies};
 use narrows_gateway::keys::unix_s;
@@ -53,6 +54,8 @@ pub(crate) struct Picture {
     pub(crate) sources: BTreeMap<IpAddr, u64>,
     /// What tells which of them are new.
     pub(crate) marks: Marks,
+    /// The last real connection to each server address, where there was one.
+    pub(crate) checks: Vec<Checked>,
     /// What only the user-space path has.
     pub(crate) user: Option<Value>,
 }
@@ -214,6 +217,7 @@ impl Picture {
             latencies: Latencies::of(&words(&value["latencies"])).unwrap_or_default(),
             sources: column(0).filter(|(_, connections)| *connections > 0).collect(),
             marks: Marks::Asked(column(1).collect()),
+            checks: Checked::list(&value["checks"]),
             user: Some(value["user"].clone()),
         }
     }
@@ -264,6 +268,7 @@ impl Picture {
             latencies: view.latencies()?,
             sources: entries.sources,
             marks: Marks::Connections(connections),
+            checks: view.checks(),
             user: None,
         })
     }
@@ -292,6 +297,7 @@ impl Picture {
             "mss": { "ipv4": self.mss[0], "ipv6": self.mss[1] },
             "entries": entries,
             "entries_room": self.room,
+            "checks": self.checks.iter().map(Checked::object).collect::<Vec<_>>(),
             "answers": answers(&self.latencies),
             "counters": counters,
             "settings": about.map(|about| &about.settings),
@@ -366,6 +372,7 @@ impl Picture {
         let states: Vec<String> =
             self.entries.iter().map(|(name, n)| format!("{n} {name}")).collect();
         let _ = writeln!(text, "connections  {all} of {}: {}", self.room, states.join(", "));
+        text += &checked(&self.checks);
         if let Some(user) = &self.user {
             let upstream = user["upstream"].as_array().into_iter().flatten();
             let upstream: Vec<&str> = upstream.filter_map(Value::as_str).collect();
@@ -390,6 +397,23 @@ impl Picture {
         }
         text
     }
+}
+
+/// A line of the last checks, and one for each that failed; nothing where there was none.
+fn checked(checks: &[Checked]) -> String {
+    let Some(oldest) = checks.iter().map(|checked| checked.at).min() else { return String::new() };
+    let good = checks.iter().filter(|checked| checked.failed.is_none()).count();
+    let since = ago(unix_s().saturating_sub(oldest));
+    let mut text = format!(
+        "checked      {good} of {} server addresses serve a client, {since} ago\n",
+        checks.len()
+    );
+    for checked in checks {
+        if let Some(why) = &checked.failed {
+            let _ = writeln!(text, "CHECK FAILED {}: {why}", checked.server);
+        }
+    }
+    text
 }
 
 /// Of the user-space path, what a table shows where it is not 0.
@@ -508,6 +532,25 @@ mod tests {
         let later = Marks::Asked(BTreeMap::from([(client, 8)]));
         assert_eq!(later.since(&back.marks), BTreeMap::from([(client, 3)]));
         assert!(back.head().contains("3 packets found no room"), "{}", back.head());
+    }
+
+    #[test]
+    fn checks_that_failed_are_named() {
+        assert_eq!(checked(&[]), "");
+        let [one, two] = [53, 54].map(|last| SocketAddr::from(([192, 0, 2, last], 53)));
+        let all = [
+            Checked::new(one, unix_s() - 90, None),
+            Checked::new(two, unix_s() - 60, Some("a first query: no answer in 3 s".into())),
+        ];
+        let lines = checked(&all);
+        assert!(
+            lines.starts_with("checked      1 of 2 server addresses serve a client, 9"),
+            "{lines}"
+        );
+        assert!(
+            lines.ends_with("\nCHECK FAILED 192.0.2.54:53: a first query: no answer in 3 s\n"),
+            "{lines}"
+        );
     }
 
     #[test]

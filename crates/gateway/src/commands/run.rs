@@ -15,6 +15,8 @@ use narrows_gateway::{privileges, systemd};
 use serde_json::json;
 
 use super::options::Source;
+#[cfg(feature = "ebpf")]
+use super::rechecks::Rechecks;
 use super::{Failure, put, user};
 
 /// A data path that runs: the daemon's view of it.
@@ -267,7 +269,7 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
         return user::start(config, secret);
     }
     Err(Failure::refused(format!(
-        "mode: {} needs the in-kernel data path, without which this narrows-gateway was built; hint: make gateway builds it with",
+        "mode: {} needs the in-kernel data path, and this narrows-gateway was built without it; hint: make gateway builds one that has it",
         config.mode
     )))
 }
@@ -300,7 +302,8 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
                     json!({ "mode": gateway.mode().name(), "what": what }),
                 );
             }
-            Ok(Box::new(InKernel { gateway }))
+            let rechecks = Rechecks::ready(config, &gateway.interfaces()[0]);
+            Ok(Box::new(InKernel { gateway, rechecks }))
         }
         // Not user space instead: it needs addresses that are not this machine's, and these are.
         Err(error) => Err(Failure::refused(error)),
@@ -310,6 +313,7 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
 #[cfg(feature = "ebpf")]
 struct InKernel {
     gateway: narrows_gateway::kernel::Gateway,
+    rechecks: Rechecks,
 }
 
 #[cfg(feature = "ebpf")]
@@ -329,6 +333,7 @@ impl DataPath for InKernel {
             states,
             room: config.cache.connections.into(),
             active: config.active.any(),
+            checks: self.rechecks.last(),
         })
     }
 
@@ -339,7 +344,7 @@ impl DataPath for InKernel {
     fn tick(&mut self, config: &Config) -> Result<(), Failure> {
         if self.is_over() {
             return Err(Failure::fault(format!(
-                "{} is gone, or the programs were taken off it; hint: run again, which attaches them",
+                "{} is gone, or somebody took the programs off it; hint: narrows-gateway run attaches them again",
                 config.interfaces().collect::<Vec<_>>().join(" or ")
             )));
         }
@@ -348,14 +353,20 @@ impl DataPath for InKernel {
         if let Some(swept) = swept.filter(|swept| swept.expired + swept.closed > 0) {
             log(Level::Debug, "swept", json!({ "expired": swept.expired, "closed": swept.closed }));
         }
+        if self.rechecks.tick(config) {
+            self.gateway.keep_checks(&self.rechecks.last()).map_err(Failure::fault)?;
+        }
         Ok(())
     }
 
     fn reconfigure(&mut self, config: &Config, secret: Option<Secret>) -> Result<(), Failure> {
-        self.gateway.reconfigure(config, secret).map_err(Failure::fault)
+        self.gateway.reconfigure(config, secret).map_err(Failure::fault)?;
+        self.rechecks.reconfigure(config);
+        Ok(())
     }
 
-    fn end(self: Box<Self>, how: OnExit) -> Result<(), Failure> {
+    fn end(mut self: Box<Self>, how: OnExit) -> Result<(), Failure> {
+        self.rechecks.end();
         match how {
             OnExit::Detach => self.gateway.detach().map_err(Failure::fault),
             OnExit::Keep => Ok(()),

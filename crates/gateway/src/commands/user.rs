@@ -135,6 +135,7 @@ impl DataPath for InUserSpace {
             states: told.states.clone(),
             room: config.cache.connections.into(),
             active: config.active.any(),
+            checks: Vec::new(),
         })
     }
 
@@ -329,7 +330,7 @@ fn settings(config: &Config, secret: &Secret) -> Settings {
 fn check_upstream(config: &Config) -> Result<(), Failure> {
     let wait = Duration::from_nanos(config.server_wait.as_ps() / 1000);
     for &to in &config.user.upstream {
-        server::answers(to, wait).map_err(Failure::refused)?;
+        server::answers_with(to, wait, config.user.proxy_protocol).map_err(Failure::refused)?;
         if !server::listens(to) {
             log(
                 Level::Warning,

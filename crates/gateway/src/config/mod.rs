@@ -15,6 +15,8 @@ use std::path::PathBuf;
 
 use narrows_units::{Bytes, Span};
 
+use crate::user::proxied::Transport;
+
 pub use error::ConfigError;
 pub use read::{layered, parse_file, read_file, with_flags};
 
@@ -50,6 +52,10 @@ pub struct Config {
     pub acknowledge: Acknowledge,
     /// True: zone transfers are left to the kernel's TCP; the paper's `axfr_detect`.
     pub axfr_detect: bool,
+    /// True: queries after the first of a connection are served too.
+    pub later_queries: bool,
+    /// And those that come before the reply to the one before, where the programs serve.
+    pub several_queries: bool,
     /// 0 nothing, 1 errors, 2 what happens, 3 for debugging; the paper's `loglevel`.
     pub loglevel: u8,
     /// The EDNS payload size that is asked of the server for queries that came over TCP, in bytes.
@@ -68,6 +74,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// How long the server may take to answer the first query at start.
     pub server_wait: Span,
+    /// How often `run` makes real connections to each server address; zero: never.
+    pub check_every: Span,
     /// Where the bpf file system is mounted.
     pub bpffs: PathBuf,
     /// The SYN cache of the paper.
@@ -122,6 +130,8 @@ pub struct User {
     pub queries: u32,
     /// Connections that go on with TCP at once; more are reset.
     pub relays: u32,
+    /// The server is told whose query or connection it gets, by the PROXY protocol: over UDP and TCP, or over UDP alone.
+    pub proxy_protocol: Option<Transport>,
 }
 
 /// Where the user-space data path has its packets from.
@@ -241,6 +251,8 @@ impl Default for Config {
             close: Close::Keep,
             acknowledge: Acknowledge::WithReply,
             axfr_detect: true,
+            later_queries: true,
+            several_queries: true,
             loglevel: 1,
             edns_size: 4096,
             max_segments: 10,
@@ -250,6 +262,7 @@ impl Default for Config {
             on_exit: OnExit::Detach,
             metrics: None,
             server_wait: Span::from_secs(3),
+            check_every: Span::from_secs(300),
             bpffs: PathBuf::from("/sys/fs/bpf"),
             syncache: SynCache {
                 active: false,
@@ -271,7 +284,13 @@ impl Default for Config {
                 names_for: Span::from_secs(600),
                 ring: Bytes::new(16 << 20),
             },
-            user: User { link: UserLink::Tun, upstream: Vec::new(), queries: 16_384, relays: 1024 },
+            user: User {
+                link: UserLink::Tun,
+                upstream: Vec::new(),
+                queries: 16_384,
+                relays: 1024,
+                proxy_protocol: None,
+            },
         }
     }
 }
@@ -345,6 +364,12 @@ impl Config {
             let what = "set, and in mode user no UDP client comes by".into();
             return refuse("truncate_over", what, "leave it out, and set the server's own limit");
         }
+        if self.mode != Mode::User && self.user.proxy_protocol.is_some() {
+            let what =
+                "set, and the in-kernel data path gives the server the clients' own addresses"
+                    .into();
+            return refuse("user.proxy_protocol", what, "leave it out, or mode = \"user\"");
+        }
         if self.rotation < Span::from_secs(64) {
             // A cookie is accepted for up to 64 s, and only the present key and the one before are known.
             return refuse(
@@ -394,11 +419,14 @@ impl Config {
                 return refuse(format!("{name:?} cannot be an interface's name"), "see ip link");
             }
             if self.interfaces().take(at).any(|other| other == name) {
-                return refuse(format!("{name} stands there twice"), "leave one out");
+                return refuse(format!("{name} is named twice"), "leave one out");
             }
         }
         if self.mode == Mode::User && !self.more_interfaces.is_empty() {
-            return refuse("mode user serves one".into(), "run a second gateway for the other");
+            return refuse(
+                "mode user serves one interface".into(),
+                "run a second gateway for the other",
+            );
         }
         Ok(())
     }
@@ -454,6 +482,9 @@ mod tests {
         assert_eq!(key(&Config { interface: "a/b".into(), ..usable() }), "interface");
         assert_eq!(key(&Config { interface: "..".into(), ..usable() }), "interface");
         assert_eq!(key(&Config { interface: "a-name-of-sixtee".into(), ..usable() }), "interface");
+        let mut config = usable();
+        config.user.proxy_protocol = Some(Transport::Stream);
+        assert_eq!(key(&config), "user.proxy_protocol");
         let mut config = usable();
         config.syncache.bucketlimit = config.syncache.cachelimit + 1;
         assert_eq!(key(&config), "syncache.bucketlimit");

@@ -11,6 +11,7 @@ use super::value::{
     truth, whole, wrong,
 };
 use super::{Acknowledge, Active, Close, Config, Mode, OnExit, Preset, UserLink};
+use crate::user::proxied::Transport;
 
 /// A key.
 #[derive(Debug)]
@@ -59,8 +60,9 @@ pub static KEYS: &[Key] = &[
         name: "preset",
         placeholder: "NAME",
         live: true,
-        help: "what settings are that nobody names: narrows (the defaults that stand here) or hayes-2010 (the paper's: active = false, \
-               close = \"fin\", acknowledge = \"at-once\", axfr_detect = false, syncache.active = true)",
+        help: "where the defaults come from: narrows (those listed here) or hayes-2010 (the \
+               paper's: active = false, close = \"fin\", acknowledge = \"at-once\", axfr_detect = \
+               false, syncache.active = true)",
         set: |config, raw| {
             let names = [("narrows", Preset::Narrows), ("hayes-2010", Preset::Hayes2010)];
             one_of(raw, &names).map(|value| config.preset = value)
@@ -73,8 +75,8 @@ pub static KEYS: &[Key] = &[
         name: "interface",
         placeholder: "NAME",
         live: false,
-        help: "the interface that clients are on; several as an array, or as a flag that is given several times, where clients come in or \
-               replies leave by any of them",
+        help: "the interface that clients use; name several as an array, or repeat the flag, if \
+               clients come in or replies leave by any of them",
         set: |config, raw| {
             let mut names = texts(raw)?.into_iter();
             config.interface = names.next().unwrap_or_default();
@@ -93,8 +95,8 @@ pub static KEYS: &[Key] = &[
         name: "server",
         placeholder: "ADDRESS",
         live: true,
-        help: "an address of this machine on which the DNS server listens (UDP, and TCP for what the kernel takes over); \
-               up to 16 as an array, or as a flag that is given several times",
+        help: "an address of this machine on which the DNS server listens, over UDP and (for what \
+               the kernel takes over) over TCP; name up to 16 as an array, or repeat the flag",
         set: |config, raw| addresses(raw).map(|value| config.servers = value),
         show: |config| {
             let list: Vec<String> =
@@ -106,8 +108,9 @@ pub static KEYS: &[Key] = &[
         name: "mode",
         placeholder: "MODE",
         live: false,
-        help: "auto (native where the driver has it, but for veth devices, else generic), native (XDP in the driver), \
-               generic (XDP in the kernel's receive path) or user (user space, for kernels that can do neither)",
+        help: "native (XDP in the driver), generic (XDP in the kernel's receive path), user (user \
+               space, for kernels that can do neither), or auto (native if the driver has it and \
+               the device is no veth, else generic)",
         set: |config, raw| {
             let names = [
                 ("auto", Mode::Auto),
@@ -131,8 +134,10 @@ pub static KEYS: &[Key] = &[
         name: "active",
         placeholder: "BOOL|SHARE",
         live: true,
-        help: "false: everything passes untouched, as if the gateway were not there; a share such as \"10 %\": new connections of that \
-               share of the clients, by a hash of their addresses, are served, and the kernel's TCP has the others",
+        help: "true: serve all clients; false: let everything pass, as if the gateway were not \
+               there; a share such as \"10 %\": serve new connections of that share of the \
+               clients, chosen by a hash of their addresses, and leave the others to the kernel's \
+               TCP",
         set: |config, raw| active(raw).map(|value| config.active = value),
         show: |config| match config.active {
             Active::ALL => "true".into(),
@@ -144,7 +149,8 @@ pub static KEYS: &[Key] = &[
         name: "timeout",
         placeholder: "SPAN",
         live: true,
-        help: "how long the server has to answer a query at all: after that the kernel's TCP has it, when its client sends it again",
+        help: "how long the server may take to answer a query at all; after that, the kernel's \
+               TCP gets the query when the client sends it again",
         set: |config, raw| {
             span(raw, Span::from_ms(100), Span::from_secs(60)).map(|value| config.timeout = value)
         },
@@ -154,7 +160,8 @@ pub static KEYS: &[Key] = &[
         name: "patience",
         placeholder: "SPAN",
         live: true,
-        help: "how long the server has to answer over UDP before a query that its client sends again goes to it over TCP",
+        help: "how long the server may take to answer over UDP; after that, a query that the \
+               client sends again goes to the server over TCP",
         set: |config, raw| {
             span(raw, Span::ZERO, Span::from_secs(60)).map(|value| config.patience = value)
         },
@@ -164,7 +171,7 @@ pub static KEYS: &[Key] = &[
         name: "idle",
         placeholder: "SPAN",
         live: true,
-        help: "how long a connection may be silent after a reply before it is closed",
+        help: "how long a connection may be silent after a reply before the gateway closes it",
         set: |config, raw| {
             span(raw, Span::from_secs(1), Span::from_secs(3600)).map(|value| config.idle = value)
         },
@@ -174,8 +181,8 @@ pub static KEYS: &[Key] = &[
         name: "close",
         placeholder: "WHO",
         live: true,
-        help: "keep (a connection stays open for further queries) or fin (closed with the reply's last segment, as in the \
-               paper)",
+        help: "keep (leave the connection open for further queries) or fin (close it with the \
+               last segment of the reply, as in the paper)",
         set: |config, raw| {
             one_of(raw, &[("keep", Close::Keep), ("fin", Close::Fin)])
                 .map(|value| config.close = value)
@@ -186,8 +193,8 @@ pub static KEYS: &[Key] = &[
         name: "acknowledge",
         placeholder: "WHEN",
         live: true,
-        help: "with-reply (a query is acknowledged by its reply, and a client that misses that asks again) or at-once (before it, as in \
-               the paper)",
+        help: "when a query is acknowledged: with-reply (by its reply, so that a client that \
+               misses the reply asks again) or at-once (before its reply, as in the paper)",
         set: |config, raw| {
             let names = [("with-reply", Acknowledge::WithReply), ("at-once", Acknowledge::AtOnce)];
             one_of(raw, &names).map(|value| config.acknowledge = value)
@@ -201,15 +208,35 @@ pub static KEYS: &[Key] = &[
         name: "axfr_detect",
         placeholder: "BOOL",
         live: true,
-        help: "true: zone transfers (AXFR, IXFR) are left to the kernel's TCP",
+        help: "true: leave zone transfers (AXFR, IXFR) to the kernel's TCP",
         set: |config, raw| truth(raw).map(|value| config.axfr_detect = value),
         show: |config| config.axfr_detect.to_string(),
+    },
+    Key {
+        name: "later_queries",
+        placeholder: "BOOL",
+        live: true,
+        help: "true: serve the later queries of a connection too; false: the kernel's TCP has the \
+               connection from its second query on",
+        set: |config, raw| truth(raw).map(|value| config.later_queries = value),
+        show: |config| config.later_queries.to_string(),
+    },
+    Key {
+        name: "several_queries",
+        placeholder: "BOOL",
+        live: true,
+        help: "true: also serve queries that a client sends before it has the reply to the one \
+               before, up to 32 of a connection at once (needs later_queries; not in user space); \
+               false: the kernel's TCP has the connection from there on",
+        set: |config, raw| truth(raw).map(|value| config.several_queries = value),
+        show: |config| config.several_queries.to_string(),
     },
     Key {
         name: "loglevel",
         placeholder: "0-3",
         live: true,
-        help: "0 nothing, 1 errors and warnings, 2 what happens to the gateway, 3 for debugging",
+        help: "what is logged: 0 nothing, 1 errors and warnings, 2 what happens to the gateway, 3 \
+               everything, for debugging",
         set: |config, raw| whole(raw, 0, 3).map(|value| config.loglevel = value),
         show: |config| config.loglevel.to_string(),
     },
@@ -217,8 +244,8 @@ pub static KEYS: &[Key] = &[
         name: "edns_size",
         placeholder: "BYTES",
         live: true,
-        help: "the EDNS payload size that is asked of the server for queries that came over TCP; best what the server is \
-               set to send at most",
+        help: "the EDNS payload size that the gateway asks of the server for queries that came \
+               over TCP; set it to the most that the server may send over UDP",
         set: |config, raw| bytes(raw, 512, 65_500).map(|value| config.edns_size = value as u16),
         show: |config| show_bytes(config.edns_size.into()),
     },
@@ -226,7 +253,7 @@ pub static KEYS: &[Key] = &[
         name: "max_segments",
         placeholder: "N",
         live: true,
-        help: "segments of one reply at most (1 to 64); longer replies are sent by the kernel's TCP",
+        help: "the most segments of one reply (1 to 64); the kernel's TCP sends longer replies",
         set: |config, raw| whole(raw, 1, 64).map(|value| config.max_segments = value),
         show: |config| config.max_segments.to_string(),
     },
@@ -234,7 +261,8 @@ pub static KEYS: &[Key] = &[
         name: "truncate_over",
         placeholder: "BYTES",
         live: true,
-        help: "UDP replies to other clients that are longer are truncated, so that those come again over TCP; 0: none",
+        help: "truncate longer UDP replies to other clients, so that these ask again over TCP; 0: \
+               truncate none",
         set: |config, raw| {
             let value = bytes(raw, 0, 65_535)?;
             if (1..512).contains(&value) {
@@ -252,8 +280,9 @@ pub static KEYS: &[Key] = &[
         name: "secret",
         placeholder: "FILE",
         live: true,
-        help: "a file of 32 hexadecimal digits from which cookie keys are made, the same on machines that share an address; \
-               without one, this machine makes its own",
+        help: "a file of 32 hexadecimal digits from which the cookie keys are made; use the same \
+               file on machines that share an address; without one, this machine makes its own \
+               secret",
         set: |config, raw| {
             text(raw).map(|value| {
                 config.secret = if value.is_empty() { None } else { Some(PathBuf::from(value)) }
@@ -273,7 +302,7 @@ pub static KEYS: &[Key] = &[
         name: "rotation",
         placeholder: "SPAN",
         live: true,
-        help: "how long a key makes cookies, 64 s at least",
+        help: "how long a key makes cookies, at least 64 s",
         set: |config, raw| {
             span(raw, Span::from_secs(1), Span::from_secs(30 * 86_400))
                 .map(|value| config.rotation = value)
@@ -284,8 +313,8 @@ pub static KEYS: &[Key] = &[
         name: "on_exit",
         placeholder: "WHAT",
         live: true,
-        help: "what SIGTERM and SIGINT leave: detach (the machine as it was) or keep (the kernel goes on serving, and the \
-               next run takes over); SIGUSR2 always keeps",
+        help: "what SIGTERM and SIGINT leave: detach (the machine as it was) or keep (the kernel \
+               goes on serving, and the next run takes over); SIGUSR2 always keeps",
         set: |config, raw| {
             one_of(raw, &[("detach", OnExit::Detach), ("keep", OnExit::Keep)])
                 .map(|value| config.on_exit = value)
@@ -296,7 +325,7 @@ pub static KEYS: &[Key] = &[
         name: "metrics",
         placeholder: "ADDRESS:PORT",
         live: false,
-        help: "where Prometheus reads /metrics: a loopback address and a port; empty: nowhere",
+        help: "the loopback address and port on which Prometheus reads /metrics; empty: none",
         set: |config, raw| {
             let value = text(raw)?;
             if value.is_empty() {
@@ -323,7 +352,8 @@ pub static KEYS: &[Key] = &[
         name: "server_wait",
         placeholder: "SPAN",
         live: false,
-        help: "how long each server address may take to answer a first query over UDP; where none does the gateway does not start",
+        help: "how long each server address may take to answer a first query over UDP; if none \
+               answers, the gateway does not start",
         set: |config, raw| {
             span(raw, Span::from_ms(100), Span::from_secs(600))
                 .map(|value| config.server_wait = value)
@@ -331,10 +361,26 @@ pub static KEYS: &[Key] = &[
         show: |config| show_span(config.server_wait),
     },
     Key {
+        name: "check_every",
+        placeholder: "SPAN",
+        live: false,
+        help: "in-kernel modes: how often a client in a network namespace of its own tries each \
+               server address, as check --deep does, from the start on; 0 s: never",
+        set: |config, raw| {
+            let value = span(raw, Span::ZERO, Span::from_secs(86_400))?;
+            if value < Span::from_secs(1) && value != Span::ZERO {
+                return Err(wrong("shorter than a second", "such as \"5 min\", or \"0 s\""));
+            }
+            config.check_every = value;
+            Ok(())
+        },
+        show: |config| show_span(config.check_every),
+    },
+    Key {
         name: "bpffs",
         placeholder: "DIR",
         live: false,
-        help: "where the bpf file system is mounted (it is mounted there if it is not)",
+        help: "where the bpf file system is mounted; the gateway mounts it if it is not",
         set: |config, raw| {
             let value = text(raw)?;
             if !value.starts_with('/') {
@@ -349,7 +395,8 @@ pub static KEYS: &[Key] = &[
         name: "syncache.active",
         placeholder: "BOOL",
         live: true,
-        help: "true: an entry for each SYN, as in the paper; false: cookies alone, no state before the query",
+        help: "true: keep an entry for each SYN, as in the paper; false: use cookies alone, \
+               without state before the query",
         set: |config, raw| truth(raw).map(|value| config.syncache.active = value),
         show: |config| config.syncache.active.to_string(),
     },
@@ -365,7 +412,7 @@ pub static KEYS: &[Key] = &[
         name: "syncache.cachelimit",
         placeholder: "N",
         live: true,
-        help: "entries of the SYN cache; further SYNs get a cookie alone",
+        help: "the most entries of the SYN cache; further SYNs get a cookie alone",
         set: |config, raw| whole(raw, 1, 1 << 24).map(|value| config.syncache.cachelimit = value),
         show: |config| config.syncache.cachelimit.to_string(),
     },
@@ -373,7 +420,7 @@ pub static KEYS: &[Key] = &[
         name: "syncache.bucketlimit",
         placeholder: "N",
         live: true,
-        help: "entries in one bucket of the SYN cache",
+        help: "the most entries in one bucket of the SYN cache",
         set: |config, raw| whole(raw, 1, 1 << 24).map(|value| config.syncache.bucketlimit = value),
         show: |config| config.syncache.bucketlimit.to_string(),
     },
@@ -381,8 +428,9 @@ pub static KEYS: &[Key] = &[
         name: "limits.syn_rate",
         placeholder: "N",
         live: true,
-        help: "SYNs of one source (an IPv4 address, or 64 bits of an IPv6 address) that are answered a second; 0: no limit, as \
-               anybody can send SYNs in another's name and so use that up",
+        help: "SYNs a second that one source (an IPv4 address, or 64 bits of an IPv6 address) \
+               gets answered; 0: no limit, because anybody can send SYNs in another's name and \
+               use up that source's limit",
         set: |config, raw| whole(raw, 0, 100_000_000).map(|value| config.limits.syn_rate = value),
         show: |config| config.limits.syn_rate.to_string(),
     },
@@ -390,7 +438,7 @@ pub static KEYS: &[Key] = &[
         name: "limits.syn_burst",
         placeholder: "N",
         live: true,
-        help: "SYNs of one source that are answered at once after silence",
+        help: "SYNs that one source gets answered at once after silence",
         set: |config, raw| whole(raw, 1, 100_000_000).map(|value| config.limits.syn_burst = value),
         show: |config| config.limits.syn_burst.to_string(),
     },
@@ -398,7 +446,8 @@ pub static KEYS: &[Key] = &[
         name: "limits.query_rate",
         placeholder: "N",
         live: true,
-        help: "queries of one source that reach the server over UDP a second, with those that come again; 0: no limit",
+        help: "queries a second of one source that reach the server over UDP, including those \
+               that come again; 0: no limit",
         set: |config, raw| whole(raw, 0, 100_000_000).map(|value| config.limits.query_rate = value),
         show: |config| config.limits.query_rate.to_string(),
     },
@@ -406,7 +455,7 @@ pub static KEYS: &[Key] = &[
         name: "limits.query_burst",
         placeholder: "N",
         live: true,
-        help: "queries of one source at once after silence",
+        help: "queries of one source that reach the server at once after silence",
         set: |config, raw| {
             whole(raw, 1, 100_000_000).map(|value| config.limits.query_burst = value)
         },
@@ -416,8 +465,9 @@ pub static KEYS: &[Key] = &[
         name: "limits.adoptions",
         placeholder: "N",
         live: true,
-        help: "connections of one source that the kernel's TCP, and so the server, has at once; who has as many is reset where it would have \
-               one more; 0: no limit; best below half of what the server takes",
+        help: "connections of one source that the kernel's TCP, and so the server, may have at \
+               once; the gateway resets the next one that it would hand over; 0: no limit; best \
+               below half of what the server takes",
         set: |config, raw| whole(raw, 0, 100_000_000).map(|value| config.limits.adoptions = value),
         show: |config| config.limits.adoptions.to_string(),
     },
@@ -425,7 +475,8 @@ pub static KEYS: &[Key] = &[
         name: "cache.connections",
         placeholder: "N",
         live: false,
-        help: "connections that have sent a query; when there are more, the one that is longest unused goes",
+        help: "the most connections that have sent a query; if there are more, the one that is \
+               longest unused goes",
         set: |config, raw| whole(raw, 1024, 1 << 24).map(|value| config.cache.connections = value),
         show: |config| config.cache.connections.to_string(),
     },
@@ -433,7 +484,7 @@ pub static KEYS: &[Key] = &[
         name: "cache.sources",
         placeholder: "N",
         live: false,
-        help: "sources whose rates are followed",
+        help: "the most sources whose rates are followed",
         set: |config, raw| whole(raw, 1024, 1 << 24).map(|value| config.cache.sources = value),
         show: |config| config.cache.sources.to_string(),
     },
@@ -441,7 +492,7 @@ pub static KEYS: &[Key] = &[
         name: "cache.names",
         placeholder: "N",
         live: false,
-        help: "names known to have replies that only the kernel's TCP can send",
+        help: "the most names remembered because only the kernel's TCP can send their replies",
         set: |config, raw| whole(raw, 64, 1 << 24).map(|value| config.cache.names = value),
         show: |config| config.cache.names.to_string(),
     },
@@ -449,7 +500,7 @@ pub static KEYS: &[Key] = &[
         name: "cache.names_for",
         placeholder: "SPAN",
         live: true,
-        help: "how long such a name is known",
+        help: "how long such a name is remembered",
         set: |config, raw| {
             span(raw, Span::ZERO, Span::from_secs(86_400))
                 .map(|value| config.cache.names_for = value)
@@ -460,7 +511,8 @@ pub static KEYS: &[Key] = &[
         name: "cache.ring",
         placeholder: "BYTES",
         live: false,
-        help: "memory for queries and replies that may have to be sent again; a power of two from 256 KiB to 1 GiB",
+        help: "memory for queries and replies that may have to be sent again; a power of two from \
+               256 KiB to 1 GiB",
         set: |config, raw| {
             let value = bytes(raw, 256 << 10, 1 << 30)?;
             if !value.is_power_of_two() {
@@ -478,8 +530,9 @@ pub static KEYS: &[Key] = &[
         name: "user.link",
         placeholder: "KIND",
         live: false,
-        help: "mode user: tun (the gateway makes a TUN device of the interface's name and routes the server addresses into \
-               it; CAP_NET_ADMIN) or packet (packets as they come in on the interface; CAP_NET_RAW)",
+        help: "mode user: tun (the gateway makes a TUN device with the interface's name and \
+               routes the server addresses into it; needs CAP_NET_ADMIN) or packet (it reads \
+               packets as they come in on the interface; needs CAP_NET_RAW)",
         set: |config, raw| {
             one_of(raw, &[("tun", UserLink::Tun), ("packet", UserLink::Packet)])
                 .map(|value| config.user.link = value)
@@ -490,7 +543,8 @@ pub static KEYS: &[Key] = &[
         name: "user.upstream",
         placeholder: "ADDRESS:PORT",
         live: false,
-        help: "mode user: where the DNS server itself listens, UDP and TCP; one for all server addresses, or one for each",
+        help: "mode user: where the DNS server itself listens, over UDP and TCP; one for all \
+               server addresses, or one for each",
         set: |config, raw| sockets(raw).map(|value| config.user.upstream = value),
         show: |config| {
             let list: Vec<String> =
@@ -502,7 +556,8 @@ pub static KEYS: &[Key] = &[
         name: "user.queries",
         placeholder: "N",
         live: false,
-        help: "mode user: queries that are with the server at once; more are dropped, and come again",
+        help: "mode user: the most queries that are with the server at once; the gateway drops \
+               more, and clients ask again",
         set: |config, raw| whole(raw, 1, 262_144).map(|value| config.user.queries = value),
         show: |config| config.user.queries.to_string(),
     },
@@ -510,9 +565,34 @@ pub static KEYS: &[Key] = &[
         name: "user.relays",
         placeholder: "N",
         live: false,
-        help: "mode user: connections that go on with TCP at once, of which one source may have an eighth; more are reset",
+        help: "mode user: the most connections that go on with TCP at once, of which one source \
+               may have an eighth; the gateway resets more",
         set: |config, raw| whole(raw, 1, 65_536).map(|value| config.user.relays = value),
         show: |config| config.user.relays.to_string(),
+    },
+    Key {
+        name: "user.proxy_protocol",
+        placeholder: "KIND",
+        live: false,
+        help: "mode user: how a header of the PROXY protocol (version 2) tells the server its \
+               client: none, stream (before each query over UDP and on each connection; says that \
+               the client came over TCP) or datagram (before queries over UDP alone; says that \
+               the client came over UDP, for Knot); the server must be set to take the header",
+        set: |config, raw| {
+            let kinds = [
+                ("none", None),
+                ("stream", Some(Transport::Stream)),
+                ("datagram", Some(Transport::Datagram)),
+            ];
+            one_of(raw, &kinds).map(|value| config.user.proxy_protocol = value)
+        },
+        show: |config| {
+            quoted(match config.user.proxy_protocol {
+                None => "none",
+                Some(Transport::Stream) => "stream",
+                Some(Transport::Datagram) => "datagram",
+            })
+        },
     },
 ];
 

@@ -198,8 +198,26 @@ impl<'a> Client<'a> {
         if segment.payload.is_empty() {
             return self.fin_and_ack();
         }
+        self.on_query(offer, None)
+    }
+
+    /// "A later query": behind the reply to the one of the entry.
+    pub(super) fn on_later_query(&mut self, before: Flow) -> Verdict {
+        let offer = Offer {
+            mss: before.mss,
+            timestamps: before.timestamps,
+            wscale: before.client_wscale,
+            sack: before.sack,
+        };
+        self.on_query(offer, Some(before))
+    }
+
+    /// A query on a connection of which `offer` was agreed; `before` is the entry where it is not the first.
+    fn on_query(&mut self, offer: Offer, before: Option<Flow>) -> Verdict {
+        let segment = self.segment;
         let Some(query) = Query::read(segment.payload) else {
-            return self.hand_off(Reason::Unusual);
+            let first = before.is_none();
+            return self.hand_off(if first { Reason::Unusual } else { Reason::Second });
         };
         if self.core.settings.axfr_detect && query.is_transfer() {
             return self.hand_off(Reason::Transfer);
@@ -213,10 +231,19 @@ impl<'a> Client<'a> {
             return self.hand_off(Reason::Large);
         }
         // It is gone since the handshake: the machine's own TCP asks it, or resets the connection.
-        if self.beside() == Beside::NoServer {
-            return self.hand_off(Reason::Down);
+        match (self.beside(), before) {
+            (Beside::NoServer, _) => return self.hand_off(Reason::Down),
+            (Beside::Connection | Beside::TimeWait, Some(_)) => {
+                return self.hand_off(Reason::Second);
+            }
+            _ => {}
         }
-        if !self.query_conforms() {
+        // What a busy connection takes more the kernel's TCP serves, as far as it can; new connections have the other half.
+        if before.is_some() {
+            if !self.query_conforms_within(self.core.settings.query_burst_ns / 2) {
+                return self.hand_off(Reason::Second);
+            }
+        } else if !self.query_conforms() {
             return self.drop(Counter::QueryLimited);
         }
 
@@ -228,7 +255,11 @@ impl<'a> Client<'a> {
         if segment.has(Flags::FIN) {
             flow.note_fin();
         }
-        if let Some((tsval, tsecr)) = segment.options.timestamps {
+        if let Some(before) = before {
+            (flow.client_tsval, flow.tsval) = (before.client_tsval, before.tsval);
+            flow.earlier = before.before(segment.seq);
+            self.core.count(Counter::QueryLater);
+        } else if let Some((tsval, tsecr)) = segment.options.timestamps {
             (flow.client_tsval, flow.tsval) = (tsval, tsecr | HEARD);
         }
         flow.note(segment);
@@ -313,8 +344,12 @@ impl<'a> Client<'a> {
 
     /// Whether one more query is within the source's rate.
     pub(super) fn query_conforms(&mut self) -> bool {
-        let settings = &self.core.settings;
-        let (interval, burst) = (settings.query_interval_ns, settings.query_burst_ns);
+        self.query_conforms_within(self.core.settings.query_burst_ns)
+    }
+
+    /// The same with another burst.
+    fn query_conforms_within(&mut self, burst: u64) -> bool {
+        let interval = self.core.settings.query_interval_ns;
         self.conforms(|source| &mut source.query_at, interval, burst)
     }
 

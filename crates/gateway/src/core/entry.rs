@@ -15,6 +15,9 @@ impl<'a> Client<'a> {
     pub(super) fn on_data(&mut self, mut flow: Flow) -> Verdict {
         let segment = self.segment;
         let first = segment.seq == flow.query_seq;
+        if !segment.payload.is_empty() && flow.is_earlier(segment.seq, segment.ack) {
+            return self.on_earlier(&flow);
+        }
         if flow.state == State::Syn && first && segment.ack == flow.server_seq {
             return self.on_first_data(Offer {
                 mss: flow.mss,
@@ -95,7 +98,13 @@ impl<'a> Client<'a> {
                 };
                 self.transmit(&header)
             }
-            State::Replied | State::Idle if data && next && at_end => self.hand_off(Reason::Second),
+            State::Replied | State::Idle if data && next && at_end => {
+                if self.core.settings.later_queries {
+                    self.on_later_query(flow)
+                } else {
+                    self.hand_off(Reason::Second)
+                }
+            }
             State::Replied | State::Idle if next && at_end => {
                 flow.state = State::Closing;
                 // Who acknowledges our FIN has the acknowledgement that comes with it.
@@ -133,6 +142,18 @@ impl<'a> Client<'a> {
             }
             _ => self.strange(),
         }
+    }
+
+    /// A query again whose reply the client has: a late copy, or our acknowledgement was lost.
+    fn on_earlier(&mut self, flow: &Flow) -> Verdict {
+        self.core.count(Counter::QueryEarlier);
+        let fin = u32::from(flow.state == State::Closing);
+        let header = Outgoing {
+            seq: flow.end().wrapping_add(fin),
+            ack: flow.query_seq,
+            ..answer(self.ends(), flow)
+        };
+        self.transmit(&header)
     }
 
     /// Whether the client misses a part of a reply that the ring has. A packet of its own brings it one segment, and

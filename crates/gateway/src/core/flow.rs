@@ -94,10 +94,16 @@ pub struct Flow {
     pub ahead: u32,
     /// How long that is; 0: nothing did.
     pub ahead_length: u16,
+    /// How many bytes the client sent before the query; 65535: as many or more.
+    pub earlier: u16,
 }
 
 /// Bytes that are kept at most of what came behind the query before the client had the reply.
 pub(super) const AHEAD_MAX: usize = 4096;
+
+/// How far behind the reply's end a copy of an earlier query may acknowledge: its odds to be the first of a new connection
+/// are 2^-26.
+const EARLIER_REPLIES: u32 = 1 << 22;
 
 /// In `Flow::repeats`, from here on: each acknowledgement of a part sends the next one again (RFC 6582, section 3.2, step 3).
 pub(super) const RECOVERING: u8 = 252;
@@ -136,6 +142,7 @@ impl Flow {
             question: 0,
             ahead: 0,
             ahead_length: 0,
+            earlier: 0,
         }
     }
 
@@ -178,6 +185,19 @@ impl Flow {
     pub(super) fn is_current(&self, seq: u32) -> bool {
         let range = self.behind_ahead().wrapping_sub(self.query_seq);
         seq.wrapping_sub(self.query_seq) <= range
+    }
+
+    /// What is sent before a query that begins at `seq`.
+    pub(super) fn before(&self, seq: u32) -> u16 {
+        let bytes = seq.wrapping_sub(self.query_seq).saturating_add(self.earlier.into());
+        bytes.min(u16::MAX.into()) as u16
+    }
+
+    /// Whether data at `seq` belongs to a query before this one, so that it is a copy.
+    pub(super) fn is_earlier(&self, seq: u32, ack: u32) -> bool {
+        let behind = self.query_seq.wrapping_sub(seq);
+        let last = self.end().wrapping_add(1);
+        (1..=u32::from(self.earlier)).contains(&behind) && last.wrapping_sub(ack) <= EARLIER_REPLIES
     }
 
     /// Notes the client's window, and its timestamp if it is later.

@@ -87,7 +87,7 @@ pub enum Reason {
     Keepalive,
     /// The first data is not one whole query.
     Unusual,
-    /// A second query.
+    /// A query after the first that is not served here.
     Second,
     /// A second query before the reply to the first.
     Pipelined,

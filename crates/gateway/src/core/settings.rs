@@ -72,6 +72,8 @@ pub struct Settings {
     pub syncache: bool,
     /// Zone transfers are left to the kernel's TCP.
     pub axfr_detect: bool,
+    /// Queries after the first of a connection are served, one at a time; otherwise the kernel's TCP has them.
+    pub later_queries: bool,
 
     /// The servers' addresses, at most [`SERVERS_MAX`].
     pub servers: Vec<IpAddr>,
@@ -116,6 +118,7 @@ impl Default for Settings {
             at_once: false,
             syncache: false,
             axfr_detect: true,
+            later_queries: true,
             servers: Vec::new(),
             timeout: Duration::from_secs(3),
             idle: Duration::from_secs(10),

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::links::XdpMode;
 use super::pins::Pins;
 use super::{KernelError, load};
+use crate::checked::Checked;
 use crate::config::Config;
 use crate::keys::{Secret, unix_s};
 
@@ -70,6 +71,24 @@ impl About {
     }
 }
 
+/// What came of the checks; nothing where none is kept, or what is kept is damaged.
+pub(super) fn read_checks(pins: &Pins) -> Vec<Checked> {
+    let read = || {
+        let map = MapHandle::from_pinned_path(pins.path("checks")).ok()?;
+        let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+        let text = bytes.split(|&byte| byte == 0).next()?;
+        serde_json::from_slice::<Value>(text).ok()
+    };
+    read().map(|value| Checked::list(&value)).unwrap_or_default()
+}
+
+pub(super) fn write_checks(pins: &Pins, checks: &[Checked]) -> Result<(), KernelError> {
+    let list: Vec<Value> = checks.iter().map(Checked::object).collect();
+    let mut bytes = Value::from(list).to_string().into_bytes();
+    bytes.resize(CHECKS_SIZE, 0);
+    keep(pins, "checks", &bytes)
+}
+
 /// The machine's own secret: the one that was kept, or a new one.
 pub(super) fn own_secret(pins: &Pins) -> Result<Secret, KernelError> {
     let kept = MapHandle::from_pinned_path(pins.path("secret"))
@@ -111,9 +130,15 @@ fn keep(pins: &Pins, name: &str, bytes: &[u8]) -> Result<(), KernelError> {
 /// Room for [`About`], far more than its text.
 const ABOUT_SIZE: usize = 8192;
 
+/// Room for [`Checked`] of each server address.
+const CHECKS_SIZE: usize = 16_384;
+
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
+    use crate::config::SERVERS_MAX;
 
     #[test]
     fn what_is_kept_about_a_gateway_has_room() {
@@ -125,5 +150,19 @@ mod tests {
             ..Config::default()
         };
         assert!(About::of(&config, XdpMode::Generic).settings.to_string().len() < ABOUT_SIZE / 2);
+    }
+
+    #[test]
+    fn what_is_kept_of_checks_has_room() {
+        let server = SocketAddr::new(
+            "2001:db8:aaaa:bbbb:cccc:dddd:eeee:ffff".parse().expect("an address"),
+            53_535,
+        );
+        // What takes most as JSON for a character, for a byte, and as text.
+        for word in ["\u{1}", "\n", "\u{1f600}"] {
+            let longest = Checked::new(server, u64::MAX, Some(word.repeat(10_000)));
+            let length = longest.object().to_string().len();
+            assert!((length + 1) * SERVERS_MAX + 2 < CHECKS_SIZE, "{length}");
+        }
     }
 }

@@ -83,7 +83,7 @@ impl Features {
             ))
         } else if self.syncookies == Some(0) {
             Some((
-                "SYN cookies in the kernel, without which it takes no connection over",
+                "SYN cookies in the kernel, which it needs to take connections over",
                 "sysctl net.ipv4.tcp_syncookies=1".into(),
             ))
         } else {

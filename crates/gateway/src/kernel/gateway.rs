@@ -18,6 +18,7 @@ use super::pins::{Lock, Pins};
 use super::settings::Around;
 use super::sweep::{Maps, Sweeper, Swept, Times};
 use super::{KernelError, settings, view};
+use crate::checked::Checked;
 use crate::config::{Config, Mode};
 use crate::core::{Counter, Latencies};
 use crate::interface::Interface;
@@ -45,6 +46,7 @@ pub struct Gateway {
     held: Option<Held>,
     swept: Swept,
     sweep_at: Instant,
+    quiet: bool,
     _lock: Lock,
 }
 
@@ -91,6 +93,8 @@ impl Gateway {
                 return Err(KernelError::Occupied {
                     interface: interface.name.clone(),
                     program: program_name(id),
+                    mode,
+                    holder: links::xdp_holder(interface.index, id),
                 });
             }
             ours = mode;
@@ -185,6 +189,8 @@ impl Gateway {
         loaded.carry_over();
         pin_maps(&loaded, pins)?;
         About::of(config, mode).write(pins)?;
+        // Those of an earlier run say nothing of this one. Made while there are privileges for it.
+        super::about::write_checks(pins, &[])?;
         let started = Started {
             taken_over,
             reused: loaded.reused,
@@ -204,9 +210,26 @@ impl Gateway {
             held: held(),
             swept: Swept::default(),
             sweep_at: Instant::now(),
+            quiet: false,
             _lock: lock,
         };
         Ok((gateway, started))
+    }
+
+    /// From now on, what the machine does besides is not logged: another gateway of this process says it.
+    #[must_use]
+    pub fn quiet(mut self) -> Self {
+        self.quiet = true;
+        self
+    }
+
+    /// Keeps what came of the checks beside the maps, for `status`.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses.
+    pub fn keep_checks(&self, checks: &[Checked]) -> Result<(), KernelError> {
+        super::about::write_checks(&self.pins, checks)
     }
 
     /// The interfaces that it serves, the first one first.
@@ -260,7 +283,8 @@ impl Gateway {
         use settings::Plain;
         if present.bytes() != wanted.bytes() {
             settings::write(map, &wanted)?;
-            if (present.keys[0].k0, present.keys[0].k1) != (wanted.keys[0].k0, wanted.keys[0].k1) {
+            let anew = |of: &super::types::settings| (of.keys[0].k0, of.keys[0].k1);
+            if !self.quiet && anew(&present) != anew(&wanted) {
                 log(Level::Info, "a new key makes cookies", json!({}));
             }
         }
@@ -271,13 +295,20 @@ impl Gateway {
     fn look_around(&mut self) {
         let (before, now) = (self.around, Around::look(self.around));
         self.around = now;
+        if self.quiet {
+            return;
+        }
         if now.tracking && !before.tracking {
-            log(Level::Info, "connection tracking is in use, and is shown handshakes", json!({}));
+            log(
+                Level::Info,
+                "connection tracking is in use: it is shown a handshake of what the kernel takes over",
+                json!({}),
+            );
         }
         if now.no_syncookies && !before.no_syncookies {
             log(
                 Level::Error,
-                "tcp_syncookies is 0: the kernel takes no connection over, and has all new ones from their SYN on",
+                "tcp_syncookies is 0: the kernel takes no connection over, so its own TCP serves all new ones",
                 json!({ "hint": "sysctl net.ipv4.tcp_syncookies=1" }),
             );
         } else if before.no_syncookies && !now.no_syncookies {
@@ -315,6 +346,7 @@ impl Gateway {
             flows: map("flows")?,
             syncache_buckets: map("syncache_buckets")?,
             syncache_entries: self.maps.get("syncache_entries"),
+            opens: self.maps.get("opens"),
         };
         if let (Some(held), true) = (&mut self.held, config.limits.adoptions > 0) {
             held.count(map("adopters")?, config.port)?;
@@ -340,10 +372,10 @@ impl Gateway {
         self.ways_told.insert(name.clone(), Instant::now());
         log(
             Level::Warning,
-            "replies leave by an interface that is not served, and are no TCP there",
+            "a reply leaves by an interface that is not served, so its client waits until the kernel's TCP answers",
             json!({
                 "interface": name, "client": client, "server": server,
-                "hint": format!("--interface {name}, besides the others"),
+                "hint": format!("add --interface {name} to the others"),
             }),
         );
     }
@@ -536,7 +568,7 @@ pub fn mapped(address: IpAddr) -> [u8; 16] {
 
 /// Loading and attaching need CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON (Linux 5.8), or CAP_SYS_ADMIN.
 fn require_privileges() -> Result<(), KernelError> {
-    const NEED: &str = "CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON are needed to attach, and CAP_NET_RAW to close connections";
+    const NEED: &str = "attaching needs CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON, and closing connections needs CAP_NET_RAW";
     let effective = std::fs::read_to_string("/proc/self/status")
         .ok()
         .and_then(|text| {

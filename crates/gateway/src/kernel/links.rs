@@ -37,7 +37,7 @@ pub enum Hook {
 /// What the kernel says about XDP on an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpState {
-    /// The program that is attached, and how; `None` for a way that is none of ours (hardware, several at once).
+    /// The program that is attached, and how; `None` for a way that is none of ours (the card runs it).
     pub program: Option<(u32, Option<XdpMode>)>,
     /// NETDEV_XDP_ACT_*, linux/netdev.h; `None` where the kernel (before 6.3) does not tell.
     pub features: Option<u64>,
@@ -190,18 +190,53 @@ pub fn xdp_state(interface: u32) -> Result<XdpState, KernelError> {
     // SAFETY: a structure whose size it says, alive until the call returns.
     checked(unsafe { libbpf_sys::bpf_xdp_query(interface.cast_signed(), 0, &mut options) })
         .map_err(|error| KernelError::refused("asking for the XDP program", error))?;
-    let mode = match u32::from(options.attach_mode) {
-        libbpf_sys::XDP_ATTACHED_DRV => Some(XdpMode::Native),
-        libbpf_sys::XDP_ATTACHED_SKB => Some(XdpMode::Generic),
-        _ => None,
-    };
-    let id = [options.prog_id, options.drv_prog_id, options.skb_prog_id, options.hw_prog_id]
-        .into_iter()
-        .find(|&id| id != 0);
+    // A program on the card may stand beside one of the others.
+    let program = [
+        (options.drv_prog_id, Some(XdpMode::Native)),
+        (options.skb_prog_id, Some(XdpMode::Generic)),
+        (options.hw_prog_id, None),
+    ]
+    .into_iter()
+    .find(|&(id, _)| id != 0);
     Ok(XdpState {
-        program: id.map(|id| (id, mode)),
+        program,
         features: (options.feature_flags != 0).then_some(options.feature_flags),
     })
+}
+
+/// What keeps a program on an XDP hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// The BPF link of this number.
+    Link(u32),
+    /// The interface itself, as `ip link` attaches.
+    Interface,
+    /// The kernel does not tell: listing links needs CAP_SYS_ADMIN.
+    Unknown,
+}
+
+/// What keeps this program on an interface's XDP hook.
+#[allow(unsafe_code, reason = "libbpf's C functions")]
+pub fn xdp_holder(interface: u32, program: u32) -> Holder {
+    let mut number = 0;
+    loop {
+        // SAFETY: a number that lives until the call returns.
+        let next = checked(unsafe { libbpf_sys::bpf_link_get_next_id(number, &mut number) });
+        match next {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Holder::Interface,
+            Err(_) => return Holder::Unknown,
+        }
+        // SAFETY: a number, which may be of a link that is gone by now.
+        let Ok(fd) = checked(unsafe { libbpf_sys::bpf_link_get_fd_by_id(number) }) else {
+            continue;
+        };
+        // SAFETY: a descriptor that was made for us.
+        let link = Link { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
+        if link.info().is_ok_and(|of| of == (interface, program)) {
+            return Holder::Link(number);
+        }
+    }
 }
 
 /// Whether this kernel has links for tc (TCX, Linux 6.6), asked by a look at an interface's list.

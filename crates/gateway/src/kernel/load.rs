@@ -188,16 +188,19 @@ fn on_print(_: libbpf_rs::PrintLevel, text: String) {
     SAID.with_borrow_mut(|said| said.push(text));
 }
 
-/// What libbpf said since the last time, in one line: the verifier's last words are the telling ones.
+/// What libbpf said since the last time, in one line.
 fn said() -> String {
     let all = SAID.with_borrow_mut(std::mem::take).concat();
-    let lines: Vec<&str> = all.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let telling = lines
-        .iter()
-        .rev()
-        .find(|line| !line.starts_with("libbpf:") && !line.starts_with("processed"))
-        .or(lines.first());
-    telling.map_or(String::new(), |line| format!(" ({line})"))
+    telling(&all).map_or(String::new(), |line| format!(" ({line})"))
+}
+
+/// The verifier's last word on a program, which says why it refuses it; or else libbpf's first.
+fn telling(said: &str) -> Option<&str> {
+    // Around the verifier's lines: libbpf's own, its marks of where the log begins and ends, the verifier's statistics.
+    let around =
+        |line: &str| ["libbpf:", "-- ", "processed "].iter().any(|start| line.starts_with(start));
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.iter().rev().find(|line| !around(line)).or(lines.first()).copied()
 }
 
 #[cfg(test)]
@@ -208,5 +211,23 @@ mod tests {
     fn comments_and_white_space_are_no_part_of_the_layout() {
         assert_eq!(without_comments("a /* b */\n\tc /* d\n e */ f"), "a c f");
         assert_eq!(without_comments("a /* open"), "a");
+    }
+
+    /// The ends of what libbpf says where Linux 6.12 refuses a program.
+    #[test]
+    fn the_verifiers_last_word_tells() {
+        let refusal = "libbpf: prog 'gateway_xdp': BPF program load failed: Permission denied\n\
+            libbpf: prog 'gateway_xdp': -- BEGIN PROG LOAD LOG --\n\
+            0: R1=ctx() R10=fp0\n\
+            359: (85) call bpf_xdp_load_bytes#189\n\
+            R4 invalid zero-sized read: u64=[0,4294967295]\n\
+            processed 2192 insns (limit 1000000) max_states_per_insn 4 total_states 131\n\
+            -- END PROG LOAD LOG --\n\
+            libbpf: prog 'gateway_xdp': failed to load: -13\n";
+        assert_eq!(telling(refusal), Some("R4 invalid zero-sized read: u64=[0,4294967295]"));
+        let missing =
+            "libbpf: map 'ring': failed to create: -ENOMEM\nlibbpf: failed to load object\n";
+        assert_eq!(telling(missing), Some("libbpf: map 'ring': failed to create: -ENOMEM"));
+        assert_eq!(telling(""), None);
     }
 }

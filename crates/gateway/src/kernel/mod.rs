@@ -61,6 +61,10 @@ pub enum KernelError {
         interface: String,
         /// The program, as bpftool names it.
         program: String,
+        /// How it runs; `None`: on the card.
+        mode: Option<links::XdpMode>,
+        /// What keeps it there.
+        holder: links::Holder,
     },
     /// Another narrows-gateway serves this interface.
     Running {
@@ -103,28 +107,23 @@ impl fmt::Display for KernelError {
                 f,
                 "no native XDP in the driver of {interface}: {why}; hint: --mode generic, or auto"
             ),
-            Self::Occupied { interface, program } => {
-                write!(f, "{interface} has an XDP program already: {program}; hint: ")?;
-                // One of ours, whose pins are not where they were looked for. Such a link "xdp off" leaves alone.
-                if program.starts_with("gateway_xdp ") {
-                    write!(f, "nsenter --net in place of ip netns exec, or the --bpffs of its run")
-                } else {
-                    write!(f, "ip link set dev {interface} xdp off removes it")
-                }
+            Self::Occupied { interface, program, mode, holder } => {
+                write!(f, "{interface} has an XDP program already: {program}, ")?;
+                occupied(f, interface, program, *mode, *holder)
             }
             Self::Running { interface, pid } => {
                 write!(f, "another narrows-gateway serves {interface}")?;
                 match pid {
                     Some(pid) => write!(
                         f,
-                        " (process {pid}); hint: end it first, kill -USR2 {pid} for a restart without a gap"
+                        " (process {pid}); hint: end it first, with kill -USR2 {pid} for a restart without a gap"
                     ),
                     None => write!(f, "; hint: end it first"),
                 }
             }
             Self::Elsewhere { interface, bpffs } => write!(
                 f,
-                "{interface} has a narrows-gateway's programs, whose pins are not in {bpffs}; hint: nsenter --net in place of ip netns exec, or the --bpffs of its run"
+                "{interface} has the programs of a narrows-gateway, but {bpffs} has no pins of them; hint: use nsenter --net in place of ip netns exec, or the --bpffs of its run"
             ),
             Self::NotAttached(interface) => write!(
                 f,
@@ -132,11 +131,54 @@ impl fmt::Display for KernelError {
             ),
             Self::Pins { step, why } => write!(
                 f,
-                "{step}: {why}; hint: narrows-gateway run attaches and pins anew, narrows-gateway detach removes what is left"
+                "{step}: {why}; hint: narrows-gateway run attaches and pins again, narrows-gateway detach removes what is left"
             ),
             Self::Refused { step, why } => {
                 write!(f, "{step}: {why}; hint: narrows-gateway check says what this kernel can do")
             }
+        }
+    }
+}
+
+/// How another program is attached, and the command that takes it off.
+fn occupied(
+    f: &mut fmt::Formatter<'_>,
+    interface: &str,
+    program: &str,
+    mode: Option<links::XdpMode>,
+    holder: links::Holder,
+) -> fmt::Result {
+    use links::{Holder, XdpMode};
+    let (how, off) = match mode {
+        Some(XdpMode::Native) => ("native", "xdpdrv"),
+        Some(XdpMode::Generic) => ("generic", "xdpgeneric"),
+        None => ("on the card", "xdpoffload"),
+    };
+    write!(f, "{how}, ")?;
+    match holder {
+        Holder::Link(number) => write!(f, "held by the BPF link {number}; hint: ")?,
+        Holder::Interface => write!(f, "attached without a link; hint: ")?,
+        Holder::Unknown => write!(f, "perhaps held by a BPF link; hint: ")?,
+    }
+    let unlink = |number: &str| format!("bpftool link detach id {number}");
+    let off = format!("ip link set dev {interface} {off} off");
+    match (program.split(' ').next(), holder) {
+        // One of ours, whose pins are not where they were looked for.
+        (Some("gateway_xdp"), _) => {
+            write!(f, "use nsenter --net in place of ip netns exec, or the --bpffs of its run")
+        }
+        // Programs of libxdp share an interface by it: xdp-tools 1.3, lib/libxdp/xdp-dispatcher.c.in.
+        (Some("xdp_dispatcher"), _) => write!(
+            f,
+            "xdp-loader unload {interface} --all takes libxdp's programs off, which the gateway cannot run beside"
+        ),
+        (_, Holder::Link(number)) => {
+            write!(f, "{} takes it off; end what attached it first", unlink(&number.to_string()))
+        }
+        (_, Holder::Interface) => write!(f, "{off} takes it off"),
+        (_, Holder::Unknown) => {
+            let unlink = unlink("NUMBER");
+            write!(f, "{off} takes it off, or {unlink} if a link of bpftool link list holds it")
         }
     }
 }
@@ -177,6 +219,21 @@ impl KernelError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_nobody_tells_of_has_both_commands() {
+        let told = KernelError::Occupied {
+            interface: "eth0".into(),
+            program: "pass (id 7)".into(),
+            mode: Some(links::XdpMode::Native),
+            holder: links::Holder::Unknown,
+        };
+        assert_eq!(
+            told.to_string(),
+            "eth0 has an XDP program already: pass (id 7), native, perhaps held by a BPF link; hint: ip link set dev eth0 xdpdrv off \
+             takes it off, or bpftool link detach id NUMBER if a link of bpftool link list holds it"
+        );
+    }
 
     #[test]
     fn a_refusal_is_one_line_without_numbers() {

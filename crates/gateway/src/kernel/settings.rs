@@ -42,7 +42,7 @@ macro_rules! plain {
         unsafe impl Plain for types::$name {}
     )*};
 }
-plain! { settings 128 flow 64 flow_key 20 source 16 source_key 8 adopter 8 }
+plain! { settings 136 flow 64 flow_key 20 source 16 source_key 8 adopter 8 opens 1068 }
 
 /// What the kernel does besides, in this network namespace, that the programs have to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,6 +111,9 @@ pub fn of(
         loglevel: config.loglevel,
         generic: (mode == XdpMode::Generic).into(),
         track: around.tracking.into(),
+        later_queries: config.later_queries.into(),
+        several_queries: (config.later_queries && config.several_queries).into(),
+        ..types::settings::default()
     }
 }
 

@@ -41,6 +41,7 @@ mod state {
     pub(super) const CLOSING: u8 = 5;
     pub(super) const SLOW: u8 = 6;
     pub(super) const KERNEL: u8 = 7;
+    pub(super) const OPEN: u8 = 8;
 }
 /// Flags of `enum flow_flag` in `bpf/types.h`.
 mod flag {
@@ -51,8 +52,8 @@ mod flag {
 }
 
 /// The names of states, by their numbers.
-pub const STATES: [&str; 8] =
-    ["free", "syn", "query", "replied", "idle", "closing", "slow", "kernel"];
+pub const STATES: [&str; 9] =
+    ["free", "syn", "query", "replied", "idle", "closing", "slow", "kernel", "open"];
 
 /// What a sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,6 +154,10 @@ impl Sweeper {
                     if maps.flows.delete(key.bytes()).is_ok() {
                         swept.expired += 1;
                     }
+                    // Few have any; without an entry nobody asks for them.
+                    if let (Some(opens), state::OPEN | state::KERNEL) = (maps.opens, seen.state) {
+                        let _ = opens.delete(key.bytes());
+                    }
                 }
                 Fate::Leave => {
                     let slow = flow { state: state::SLOW, seen_ms: times.now_ms, ..seen };
@@ -175,6 +180,9 @@ impl Sweeper {
                 }
                 Fate::Close => {}
             }
+        }
+        if let Some(opens) = maps.opens {
+            forget_opens(opens, maps.flows);
         }
         let used = buckets.iter().any(|&count| count > 0);
         if used || self.buckets_used {
@@ -203,6 +211,8 @@ pub struct Maps<'a> {
     pub syncache_buckets: &'a MapHandle,
     /// Their sum, where the programs keep one.
     pub syncache_entries: Option<&'a MapHandle>,
+    /// What connections with several open queries have besides their entries.
+    pub opens: Option<&'a MapHandle>,
 }
 
 /// The moment of a sweep and how long entries may wait, in milliseconds of the boot clock.
@@ -235,6 +245,8 @@ fn judge(flow: &flow, times: Times) -> Fate {
         }
         state::QUERY if unused >= times.timeout_ms => Fate::Leave,
         state::REPLIED | state::IDLE if unused >= times.idle_ms => Fate::Close,
+        // Its client has sent nothing again for so long: it is gone.
+        state::OPEN if unused >= times.idle_ms => Fate::Remove,
         state::SLOW | state::CLOSING if unused >= LINGER_MS => Fate::Remove,
         _ => Fate::Keep,
     }
@@ -297,6 +309,15 @@ fn bucket(key: &flow_key) -> u32 {
         .fold(0x811c_9dc5, |hash: u32, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
+/// A full map forgets entries OPEN without a word: their queries go, too.
+fn forget_opens(opens: &MapHandle, flows: &MapHandle) {
+    for key in opens.keys() {
+        if let Ok(None) = flows.lookup(&key, MapFlags::ANY) {
+            let _ = opens.delete(&key);
+        }
+    }
+}
+
 /// A full map forgets entries SYN without a word, so the counts of buckets are set right.
 fn recount(maps: &Maps<'_>, buckets: &[u32]) {
     let mut all = 0u32;
@@ -345,6 +366,8 @@ mod tests {
         assert_eq!(judge(&of(state::IDLE, 9_999), TIMES), Fate::Keep);
         assert_eq!(judge(&of(state::IDLE, 10_000), TIMES), Fate::Close);
         assert_eq!(judge(&of(state::REPLIED, 10_000), TIMES), Fate::Close);
+        assert_eq!(judge(&of(state::OPEN, 9_999), TIMES), Fate::Keep);
+        assert_eq!(judge(&of(state::OPEN, 10_000), TIMES), Fate::Remove);
         assert_eq!(judge(&of(state::CLOSING, LINGER_MS - 1), TIMES), Fate::Keep);
         assert_eq!(judge(&of(state::CLOSING, LINGER_MS), TIMES), Fate::Remove);
     }

@@ -5,13 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
-use super::about::About;
+use super::about::{About, read_checks};
 use super::links::{Hook, Link, XdpMode};
 use super::pins::Pins;
 use super::scan::scan;
 use super::sweep::{STATES, address, client};
 use super::types::{flow, flow_key, settings as Settings};
 use super::{KernelError, gateway, settings};
+use crate::checked::Checked;
 use crate::config::{Config, SERVERS_MAX};
 use crate::core::{BUCKETS, Counter, Latencies};
 use crate::interface::Interface;
@@ -67,6 +68,11 @@ impl View {
     /// Who attached it, and how; `None` where that is damaged.
     pub fn about(&self) -> Option<About> {
         About::read(&self.pins)
+    }
+
+    /// The last real connection to each server address.
+    pub fn checks(&self) -> Vec<Checked> {
+        read_checks(&self.pins)
     }
 
     /// Whether a daemon serves it now, which rotates keys and removes old entries.

@@ -20,6 +20,7 @@ pub mod batch;
 pub mod link;
 mod path;
 mod poller;
+pub mod proxied;
 pub mod publish;
 mod random;
 mod relay;

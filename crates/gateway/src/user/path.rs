@@ -13,6 +13,7 @@ use narrows_wire::tcp::{Flags, Options};
 use super::batch::{BATCH, Inbox};
 use super::link::{Link, Peer};
 use super::poller::{Poller, Token};
+use super::proxied::Transport;
 use super::relay::Relay;
 use super::stream::{self, Start};
 use super::upstream::{Asked, Asker, Upstream};
@@ -37,6 +38,8 @@ pub struct PathSettings {
     pub queries: usize,
     /// Connections that go on with TCP at once; more are reset.
     pub relays: usize,
+    /// The server is told whose query or connection it gets, by the PROXY protocol: over UDP and TCP, or over UDP alone.
+    pub proxied: Option<Transport>,
 }
 
 /// What only this path counts; the rest is in [`Core::counters`].
@@ -90,8 +93,8 @@ impl<L: Link> DataPath<L> {
         Ok(Self {
             peers: Peers::new(settings.flows, settings.idle + LINGER),
             core: Core::new(settings),
-            upstream: Upstream::new(path.upstream, path.queries)?,
-            relay: Relay::new(path.relays),
+            upstream: Upstream::new(path.upstream, path.queries, path.proxied)?,
+            relay: Relay::new(path.relays, path.proxied == Some(Transport::Stream)),
             poller,
             counters: PathCounters::default(),
             swept_at: Duration::ZERO,

@@ -21,6 +21,7 @@ use nix::sys::socket::{
 
 use super::link::Peer;
 use super::poller::{Interest, Poller, Token};
+use super::proxied::{self, Transport};
 use super::stream::{Segment, Start, Stream};
 use crate::core::{Connection, TooBig};
 
@@ -38,6 +39,8 @@ pub(super) struct Relay {
     sources: HashMap<u128, usize>,
     deadlines: BTreeSet<(Duration, usize)>,
     limit: usize,
+    /// A header at the begin of each connection to the server names its client.
+    proxied: bool,
     buffer: Vec<u8>,
 }
 
@@ -48,6 +51,8 @@ struct Entry {
     stream: Stream,
     server: TcpStream,
     connected: bool,
+    /// What the server is to read before the client's bytes.
+    header: Vec<u8>,
     /// The server has no more to say.
     server_finished: bool,
     /// The server was told that the client has no more.
@@ -58,8 +63,9 @@ struct Entry {
 }
 
 impl Relay {
-    /// Without connections. Of `limit` at once one source may have an eighth, and at least one.
-    pub(super) fn new(limit: usize) -> Self {
+    /// Without connections. Of `limit` at once one source may have an eighth, and at least one. With `proxied` each begins,
+    /// at the server, with a header of the PROXY protocol.
+    pub(super) fn new(limit: usize, proxied: bool) -> Self {
         Self {
             entries: Vec::new(),
             free: Vec::new(),
@@ -67,6 +73,7 @@ impl Relay {
             sources: HashMap::new(),
             deadlines: BTreeSet::new(),
             limit,
+            proxied,
             buffer: vec![0; 65_536],
         }
     }
@@ -102,12 +109,14 @@ impl Relay {
             return Err(ErrorKind::QuotaExceeded.into());
         }
         let (server, connected) = begin_to_connect(server)?;
+        let names = || proxied::header(Transport::Stream, connection.client, connection.server);
         let entry = Entry {
             connection,
             peer,
             stream: Stream::adopt(start, now),
             server,
             connected,
+            header: if self.proxied { names() } else { Vec::new() },
             server_finished: false,
             told: false,
             moved_at: now,
@@ -244,6 +253,14 @@ impl Entry {
                 Ok(Some(_)) | Err(_) => return self.stream.abort(),
             }
         }
+        while !self.header.is_empty() {
+            match self.server.write(&self.header) {
+                Ok(written) => drop(self.header.drain(..written)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return self.stream.abort(),
+            }
+        }
         while !self.stream.received().is_empty() {
             if self.server_finished {
                 // Nobody reads it any more; the client is to get what it has to get, and to finish.
@@ -290,7 +307,10 @@ impl Entry {
         let open = !self.server_finished;
         Interest {
             readable: self.connected && open && self.stream.room() > 0,
-            writable: open && (!self.connected || !self.stream.received().is_empty()),
+            writable: open
+                && (!self.connected
+                    || !self.header.is_empty()
+                    || !self.stream.received().is_empty()),
         }
     }
 }

@@ -35,6 +35,7 @@ pub fn core_settings(config: &Config, keys: [keys::CookieKey; 2]) -> Settings {
         at_once: config.acknowledge == Acknowledge::AtOnce,
         syncache: config.syncache.active,
         axfr_detect: config.axfr_detect,
+        later_queries: config.later_queries,
         servers: config.servers.clone(),
         timeout: duration(config.timeout),
         idle: duration(config.idle),
@@ -52,6 +53,7 @@ pub fn path_settings(config: &Config) -> PathSettings {
         upstream: config.user.upstream.clone(),
         queries: config.user.queries as usize,
         relays: config.user.relays as usize,
+        proxied: config.user.proxy_protocol,
     }
 }
 

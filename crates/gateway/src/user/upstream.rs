@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::batch::{Inbox, send_all};
 use super::link::Peer;
+use super::proxied::{self, Transport};
 use super::random::Random;
 use crate::core::Connection;
 
@@ -49,6 +50,8 @@ pub(super) struct Upstream {
     /// Sockets on which something waits to be sent.
     waiting: Vec<u32>,
     limit: usize,
+    /// A header before each query names its client, and says that it came so.
+    proxied: Option<Transport>,
     random: Random,
 }
 
@@ -83,8 +86,12 @@ pub(super) enum Asked {
 }
 
 impl Upstream {
-    /// Nothing asked yet. `limit` queries may be open at once.
-    pub(super) fn new(servers: Vec<SocketAddr>, limit: usize) -> io::Result<Self> {
+    /// Nothing asked yet. `limit` queries may be open at once. With `proxied` each is behind a header of the PROXY protocol.
+    pub(super) fn new(
+        servers: Vec<SocketAddr>,
+        limit: usize,
+        proxied: Option<Transport>,
+    ) -> io::Result<Self> {
         let sockets = (0..servers.len() * SOCKETS).map(|_| None).collect();
         Ok(Self {
             turns: vec![None; servers.len()],
@@ -95,6 +102,7 @@ impl Upstream {
             asked: HashMap::new(),
             order: VecDeque::new(),
             limit,
+            proxied,
             random: Random::new()?,
         })
     }
@@ -114,7 +122,7 @@ impl Upstream {
             let query = self.open.get_mut(&key).expect("what was asked is open");
             if query.id == id && query.question == question {
                 query.asker.peer = asker.peer;
-                self.send(key, message);
+                self.send(key, &asker.connection, message);
                 return Asked::Sent(None);
             }
             self.forget(key);
@@ -134,12 +142,16 @@ impl Upstream {
         if let Some(socket) = self.sockets[at as usize].as_mut() {
             (socket.uses, socket.open) = (socket.uses + 1, socket.open + 1);
         }
-        self.send(key, message);
+        self.send(key, &asker.connection, message);
         Asked::Sent(fresh.then_some(at))
     }
 
-    fn send(&mut self, key: (u32, u16), mut message: Vec<u8>) {
+    fn send(&mut self, key: (u32, u16), connection: &Connection, mut message: Vec<u8>) {
         message[..2].copy_from_slice(&key.1.to_be_bytes());
+        if let Some(transport) = self.proxied {
+            let names = proxied::header(transport, connection.client, connection.server);
+            message.splice(..0, names);
+        }
         if let Some(socket) = &mut self.sockets[key.0 as usize] {
             if socket.outbox.is_empty() {
                 self.waiting.push(key.0);
@@ -299,7 +311,7 @@ mod tests {
         let server = UdpSocket::bind("127.0.0.1:0").expect("a port");
         server.set_read_timeout(Some(Duration::from_secs(5))).expect("a socket");
         let address = server.local_addr().expect("bound");
-        (server, Upstream::new(vec![address], limit).expect("random numbers"))
+        (server, Upstream::new(vec![address], limit, None).expect("random numbers"))
     }
 
     /// Waits for the next answer on any socket.

@@ -1,8 +1,8 @@
-//! A client's TCP, small and complete (RFC 9293, 6298): it opens, sends one query, puts the reply together and closes,
-//! and sends again what is not acknowledged. It keeps segments that come out of order, and holds every byte that
+//! A client's TCP, small and complete (RFC 9293, 6298): it opens, sends one query or several in turn, puts the replies
+//! together and closes, and sends again what is not acknowledged. It keeps segments that come out of order, and holds every byte that
 //! comes against the bytes that came before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use super::packets::{ACK, FIN, PSH, RST, SYN, Segment};
@@ -36,7 +36,12 @@ pub struct Setup {
 #[derive(Clone)]
 pub struct Client {
     setup: Setup,
+    /// All queries that it has sent.
     query: Vec<u8>,
+    /// How many these are.
+    asked: usize,
+    /// What it asks when it has all replies.
+    more: VecDeque<Vec<u8>>,
     /// Sequence numbers relative to the first byte of either side.
     peer: Option<u32>,
     tsecr: u32,
@@ -58,10 +63,14 @@ pub struct Client {
 const RTO: (u64, u64) = (250, 60_000);
 
 impl Client {
-    pub fn new(setup: Setup, query: Vec<u8>) -> Self {
+    /// One that sends these queries, of which there is one at least, each when it has the reply to that before.
+    pub fn new(setup: Setup, queries: Vec<Vec<u8>>) -> Self {
+        let mut more = VecDeque::from(queries);
         Self {
             setup,
-            query,
+            query: more.pop_front().expect("one at least"),
+            asked: 1,
+            more,
             peer: None,
             tsecr: 0,
             acked: 0,
@@ -76,14 +85,20 @@ impl Client {
         }
     }
 
-    /// Whether it has the whole reply, as its two bytes of length count it.
+    /// Whether it has all replies.
     pub fn has_reply(&self) -> bool {
-        match self.received[..] {
-            [high, low, ..] => {
-                self.received.len() >= 2 + usize::from(u16::from_be_bytes([high, low]))
-            }
-            _ => false,
+        self.more.is_empty() && self.replies() == self.asked
+    }
+
+    /// How many whole replies it has, as their two bytes of length count them.
+    fn replies(&self) -> usize {
+        let (mut rest, mut replies) = (&self.received[..], 0);
+        while let [high, low, message @ ..] = rest {
+            let length = usize::from(u16::from_be_bytes([*high, *low]));
+            let Some(behind) = message.get(length..) else { break };
+            (rest, replies) = (behind, replies + 1);
         }
+        replies
     }
 
     /// Where it is, in a few words.
@@ -176,6 +191,20 @@ impl Client {
             self.peer_fin = Some(fin);
         }
         self.take(place, &segment.payload);
+        if self.replies() == self.asked && self.sent == self.length() {
+            if let Some(next) = self.more.pop_front() {
+                self.asked += 1;
+                // The reply is acknowledged with the next query, or before that.
+                if self.asked.is_multiple_of(2) {
+                    out.push(self.segment(now, ACK, self.at(self.sent), &[]));
+                }
+                out.push(self.segment(now, ACK | PSH, self.at(self.sent), &next));
+                self.query.extend(next);
+                self.sent = self.length();
+                self.timer = Some(now + self.rto);
+                return;
+            }
+        }
         if !segment.payload.is_empty() || segment.flags & FIN != 0 {
             out.push(self.segment(now, ACK, self.at(self.sent), &[]));
         }

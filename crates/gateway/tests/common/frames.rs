@@ -14,6 +14,7 @@ pub const IDLE: u8 = 4;
 pub const CLOSING: u8 = 5;
 pub const SLOW: u8 = 6;
 pub const KERNEL: u8 = 7;
+pub const OPEN: u8 = 8;
 pub const TIMESTAMPS: u8 = 1;
 pub const SACK: u8 = 2;
 pub const EDNS_ADDED: u8 = 4;

@@ -9,7 +9,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Map, MapCore, MapFlags, OpenObject, ProgramInput};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::settings::Plain;
-use narrows_gateway::kernel::types::{cookie_key, flow, flow_key, settings, source};
+use narrows_gateway::kernel::types::{cookie_key, flow, flow_key, opens, settings, source};
 use narrows_gateway::kernel::{GatewaySkel, GatewaySkelBuilder};
 
 use super::conversation::KEYS;
@@ -118,6 +118,7 @@ impl Programs {
             max_segments: 10,
             active: 1,
             axfr_detect: 1,
+            later_queries: 1,
             ..settings::default()
         }
     }
@@ -190,6 +191,16 @@ impl Programs {
 
     pub fn set_flow(&self, key: &flow_key, flow: &flow) {
         put(&self.skel.maps.flows, key.bytes(), flow.bytes());
+    }
+
+    /// What a connection with several open queries has besides its entry.
+    pub fn opens(&self, key: &flow_key) -> Option<opens> {
+        let value = self.skel.maps.opens.lookup(key.bytes(), MapFlags::ANY);
+        value.expect("the map can be read").and_then(|bytes| opens::from_bytes(&bytes))
+    }
+
+    pub fn set_opens(&self, key: &flow_key, opens: &opens) {
+        put(&self.skel.maps.opens, key.bytes(), opens.bytes());
     }
 
     /// All entries.

@@ -215,6 +215,7 @@ fn shared(core: &Settings, wall_offset: Duration) -> settings {
         at_once: core.at_once.into(),
         syncache: core.syncache.into(),
         axfr_detect: core.axfr_detect.into(),
+        later_queries: core.later_queries.into(),
         ..settings::default()
     }
 }
@@ -259,6 +260,7 @@ fn core_flow(flow: &flow) -> Flow {
         question: flow.question,
         ahead: flow.ahead,
         ahead_length: flow.ahead_length,
+        earlier: flow.earlier,
     }
 }
 

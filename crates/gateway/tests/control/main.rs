@@ -5,11 +5,14 @@ mod place;
 
 use std::fs;
 use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
+use libbpf_rs::libbpf_sys;
+use narrows_gateway::kernel::links::{Hook, Link, XdpMode};
 use nix::sys::signal::Signal;
-use place::{Place, SERVER, ask, skip};
+use place::{Place, SERVER, ask, pass_all, skip};
 use serde_json::Value;
 
 /// Waits until something holds, at most some seconds.
@@ -208,7 +211,7 @@ fn another_program_or_gateway_is_left_alone() {
         let output = place.command(&[], &[command]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{command}: {said}");
-        assert!(said.contains("g0 has a narrows-gateway's programs"), "{command}: {said}");
+        assert!(said.contains("g0 has the programs of a narrows-gateway"), "{command}: {said}");
     }
     let pid = run.pid().to_string();
     refused(
@@ -221,6 +224,75 @@ fn another_program_or_gateway_is_left_alone() {
     assert_eq!(detach.status.code(), Some(2), "a daemon serves it");
     assert_eq!(run.end(Signal::SIGINT), Some(0));
     assert_eq!(place.machine(), before);
+}
+
+#[test]
+fn who_has_the_hook_is_named_with_the_command_that_takes_it_off() {
+    if skip().is_some() {
+        return;
+    }
+    let place = Place::new();
+    let index = || nix::net::if_::if_nametoindex("g0").expect("g0");
+    // Attached by a link, which its descriptor here keeps.
+    for (mode, how) in [(XdpMode::Generic, "generic"), (XdpMode::Native, "native")] {
+        let link = place.at_server(|| {
+            Link::create(pass_all(c"pass").as_fd(), index(), Hook::Xdp(mode)).expect("root may")
+        });
+        let how = format!("{how}, held by the BPF link ");
+        take_off(&place, &told(&place, "pass", &how, "bpftool link detach id "));
+        drop(link);
+    }
+    // As ip(8) attaches: the interface keeps it.
+    let attach = |name, flags| {
+        place.at_server(|| {
+            let (program, device) = (pass_all(name), index().cast_signed());
+            // SAFETY: a descriptor that lives until the call returns, and no options.
+            #[allow(unsafe_code, reason = "libbpf's C functions")]
+            let result = unsafe {
+                libbpf_sys::bpf_xdp_attach(device, program.as_raw_fd(), flags, std::ptr::null())
+            };
+            assert_eq!(result, 0);
+        });
+    };
+    let modes = [
+        (libbpf_sys::XDP_FLAGS_SKB_MODE, "generic", "xdpgeneric"),
+        (libbpf_sys::XDP_FLAGS_DRV_MODE, "native", "xdpdrv"),
+    ];
+    for (flags, how, off) in modes {
+        attach(c"pass", flags);
+        let (how, off) =
+            (format!("{how}, attached without a link"), format!("ip link set dev g0 {off} off"));
+        take_off(&place, &told(&place, "pass", &how, &off));
+    }
+    // Nothing is in the way any more.
+    place.start(&["--mode", "generic"]).end(Signal::SIGTERM);
+    // libxdp's dispatcher is known by its name (xdp-tools 1.3, lib/libxdp/xdp-dispatcher.c.in).
+    attach(c"xdp_dispatcher", libbpf_sys::XDP_FLAGS_SKB_MODE);
+    told(&place, "xdp_dispatcher", "generic", "xdp-loader unload g0 --all");
+}
+
+/// `run` and `check` name the program that has the hook, how it is attached, and a command that takes it off, which begins so.
+/// Gives the command.
+fn told(place: &Place, program: &str, how: &str, command: &str) -> String {
+    let server = ["--server", SERVER];
+    let name = format!("g0 has an XDP program already: {program} (id ");
+    refused(place, &[], &server, &[&name, how, command]);
+    let output = place.command(&[], &[&["check", "--json"][..], &server].concat());
+    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((output.status.code(), &said["mode"]), (Some(2), &Value::Null), "{said}");
+    let problem = said["problems"][0].as_str().expect("a problem");
+    assert!(problem.contains(&name) && problem.contains(how), "{said}");
+    let begin = problem.find(command).expect("the command");
+    let end = problem.find(" takes ").expect("what the command does");
+    problem[begin..end].to_owned()
+}
+
+/// Does what a hint says, after which no program is on the interface.
+fn take_off(place: &Place, command: &str) {
+    let words: Vec<&str> = command.split(' ').collect();
+    let done = place.at_server(|| std::process::Command::new(words[0]).args(&words[1..]).output());
+    assert!(done.expect("the tool is there").status.success(), "{command}");
+    assert!(!place.machine().contains("prog/xdp"), "{command}: {}", place.machine());
 }
 
 #[test]
@@ -337,12 +409,15 @@ fn a_restart_or_upgrade_drops_no_connection() {
         let second = place.start(&[]);
         assert_ne!(second.pid(), pid);
         assert_eq!(map_id(&place, "flows"), flows, "the map goes on");
-        // A second query, which the kernel takes over, and a first one with the cookie of the daemon before.
+        // A later query, which the kernel takes over, because the server is silent over UDP about names
+        // with an s, and a first one with the cookie of the daemon before.
         ask(&mut answered, "second").expect("a reply");
         ask(&mut shaken, "late").expect("a reply");
         ask(&mut place.connect(), "new").expect("a reply");
         let counters = place.status()["counters"].clone();
-        assert_eq!(counters["query"], 4, "{counters}");
+        assert_eq!(counters["query"], 5, "{counters}");
+        assert_eq!(counters["query_later"], 1, "{counters}");
+        assert_eq!(counters["to_kernel_silent"], 1, "{counters}");
         assert_eq!(counters["adopted"], 1, "{counters}");
         assert_eq!(second.end(Signal::SIGTERM), Some(0));
         assert_eq!(place.machine(), before);
@@ -449,7 +524,7 @@ fn lost_and_foreign_pins_are_named_and_healed() {
         let said = String::from_utf8_lossy(&status.stderr).into_owned();
         assert!(matches!(status.status.code(), Some(1 | 2)), "{said}");
         assert!(said.contains(words), "{said}");
-        assert!(said.contains("hint: narrows-gateway run attaches and pins anew"), "{said}");
+        assert!(said.contains("hint: narrows-gateway run attaches and pins again"), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     };
     place.start(&[]).end(Signal::SIGKILL);

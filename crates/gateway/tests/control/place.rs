@@ -1,5 +1,6 @@
 //! Two network namespaces joined by a veth pair, a DNS server in one, a client in the other, and gateways that run there.
 
+use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -86,7 +87,8 @@ impl Place {
         // veth wakes its receiver for frames of XDP_TX only where the receiver has an XDP program, too.
         self.passes = Some(self.at_client(|| {
             let index = nix::net::if_::if_nametoindex("c0").expect("c0");
-            Link::create(pass_all().as_fd(), index, Hook::Xdp(XdpMode::Native)).expect("root may")
+            Link::create(pass_all(c"pass").as_fd(), index, Hook::Xdp(XdpMode::Native))
+                .expect("root may")
         }));
     }
 
@@ -129,7 +131,7 @@ impl Place {
     /// The same with a prefix.
     pub(crate) fn start_as(&self, prefix: &[&str], arguments: &[&str]) -> Run {
         let log = File::options().create(true).append(true).open(self.path("log")).expect("a log");
-        let mut all = [&["run", "--server", SERVER], arguments].concat();
+        let mut all = [&["run", "--server", SERVER, "--check-every", "0 s"], arguments].concat();
         for default in [["--mode", "native"], ["--loglevel", "3"]] {
             if !arguments.contains(&default[0]) {
                 all.extend(default);
@@ -319,16 +321,16 @@ fn inside<T: Send>(name: &str, work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// An XDP program that passes everything: r0 = XDP_PASS, exit.
+/// An XDP program of this name that passes everything: r0 = XDP_PASS, exit.
 #[allow(unsafe_code, reason = "libbpf's C functions")]
-fn pass_all() -> OwnedFd {
+pub(crate) fn pass_all(name: &CStr) -> OwnedFd {
     let instruction = |code, imm| libbpf_sys::bpf_insn { code, imm, ..Default::default() };
     let program = [instruction(0xb7, 2), instruction(0x95, 0)];
     // SAFETY: names that end in zero and as many instructions as are said, alive until the call returns.
     let fd = unsafe {
         libbpf_sys::bpf_prog_load(
             libbpf_sys::BPF_PROG_TYPE_XDP,
-            c"pass".as_ptr(),
+            name.as_ptr(),
             c"GPL".as_ptr(),
             program.as_ptr(),
             program.len() as libbpf_sys::size_t,

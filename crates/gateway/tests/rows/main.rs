@@ -9,6 +9,7 @@ mod at_once;
 mod cache;
 mod data_on_an_entry;
 mod first_data;
+mod later;
 mod packets;
 mod pmtu;
 mod replies;

@@ -7,6 +7,7 @@ mod common;
 
 mod adoption;
 mod replies;
+mod several;
 
 use std::net::SocketAddr;
 

@@ -462,7 +462,8 @@ fn path(
         ..Settings::default()
     };
     changes(&mut settings);
-    let path = PathSettings { upstream: vec![server.address], queries: 4096, relays: 1024 };
+    let path =
+        PathSettings { upstream: vec![server.address], queries: 4096, relays: 1024, proxied: None };
     DataPath::new(MemoryLink::new(impairment), settings, path).expect("epoll")
 }
 
@@ -525,10 +526,7 @@ fn a_thousand_clients_of_all_kinds_get_every_byte() {
     // So many at once fill the sockets of server and gateway on a busy machine: what is lost there is asked over TCP.
     assert!(of(Counter::Query) >= 600, "{counters:?}");
     assert!(of(Counter::Reply) >= 1 && of(Counter::ReplySegmented) >= 1, "{counters:?}");
-    assert!(
-        of(Counter::ToKernelTransfer) >= 20 && of(Counter::ToKernelSecond) >= 100,
-        "{counters:?}"
-    );
+    assert!(of(Counter::ToKernelTransfer) >= 20 && of(Counter::QueryLater) >= 1, "{counters:?}");
     assert!(of(Counter::ToKernelUnusual) >= 300 && of(Counter::ToKernelReply) >= 1, "{counters:?}");
     assert_eq!(of(Counter::AdoptFailed), 0);
     assert_eq!(u64::from(server.accepted.load(Ordering::Relaxed)), of(Counter::Adopted));

@@ -1,0 +1,300 @@
+//! A network namespace with a client in it, joined to this one by a veth pair, and what that client asks.
+//!
+//! The namespace is that of a thread, and goes with it, and so does the pair: also where the process is killed. Once all is set up
+//! the thread gives up its privileges, as asking needs none.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use narrows_gateway::privileges;
+use narrows_gateway::server::query;
+use nix::net::if_::if_nametoindex;
+use nix::sched::{CloneFlags, unshare};
+
+/// What is tried, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Connection,
+    Query,
+    Second,
+    Many,
+    Split,
+}
+
+/// A step that failed.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    pub(super) step: Step,
+    pub(super) how: String,
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match self.step {
+            Step::Connection => "a connection",
+            Step::Query => "a first query",
+            Step::Second => "a second query on the connection",
+            Step::Many => "many queries at once, and their replies",
+            Step::Split => "a query in two parts",
+        };
+        write!(f, "{what}: {}", self.how)
+    }
+}
+
+/// Whose namespace it is: both may be there at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// `check --deep`.
+    Check,
+    /// `run`.
+    Run,
+}
+
+impl Owner {
+    /// The name of the interface on this side, for a gateway whose first interface has this number.
+    pub(super) fn link(self, number: u32) -> String {
+        match self {
+            Self::Check => format!("nrwdeep{number}"),
+            Self::Run => format!("nrwself{number}"),
+        }
+    }
+}
+
+/// A namespace with a client, joined to this one.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    /// The interface here.
+    pub(super) host: String,
+    /// `None` once it ends.
+    tell: Option<Sender<SocketAddr>>,
+    told: Receiver<Option<Failed>>,
+}
+
+impl Scratch {
+    pub(super) fn make(owner: Owner, number: u32) -> Result<Self, String> {
+        let host = owner.link(number);
+        // That of a run that was killed goes by itself, but only a little later.
+        remove(&host);
+        let addresses = Addresses { owner, number };
+        let (tell, jobs) = channel::<SocketAddr>();
+        let (say, told) = channel();
+        let (is, was) = channel();
+        // A thread has its own namespace, which goes with it, and with that both ends of the pair.
+        std::thread::Builder::new()
+            .name("scratch".into())
+            .spawn(move || {
+                let made = unshare(CloneFlags::CLONE_NEWNET).map_err(|error| error.desc());
+                let gone = is.send(made.map(|()| nix::unistd::gettid())).is_err();
+                // The first word says that the pair is there.
+                while let (false, Ok(server)) = (gone, jobs.recv()) {
+                    let failed = if server.port() == 0 {
+                        let drop_all = || privileges::drop_all().map_err(|error| words(&error));
+                        addresses
+                            .client_end()
+                            .and_then(|()| drop_all())
+                            .err()
+                            .map(|how| Failed { step: Step::Connection, how })
+                    } else {
+                        converse(server).err()
+                    };
+                    if say.send(failed).is_err() {
+                        return;
+                    }
+                }
+            })
+            .map_err(|error| error.to_string())?;
+        let thread = match was.recv() {
+            Ok(Ok(thread)) => thread.to_string(),
+            Ok(Err(error)) => return Err(format!("making a network namespace: {error}")),
+            Err(error) => return Err(error.to_string()),
+        };
+        ip(&["link", "add", &host, "type", "veth", "peer", "name", PEER, "netns", &thread])?;
+        let scratch = Self { host, tell: Some(tell), told };
+        addresses.host_end(&scratch.host)?;
+        scratch.begin(SocketAddr::from(([0, 0, 0, 0], 0)))?;
+        match scratch.told.recv().map_err(|_| GONE)? {
+            Some(failed) => Err(failed.how),
+            None => Ok(scratch),
+        }
+    }
+
+    /// Has the client ask a server.
+    pub(super) fn begin(&self, server: SocketAddr) -> Result<(), String> {
+        let sent = self.tell.as_ref().map(|tell| tell.send(server).is_ok());
+        if sent == Some(true) { Ok(()) } else { Err(GONE.into()) }
+    }
+
+    /// What came of it; `None` while the client is at it.
+    pub(super) fn outcome(&self) -> Result<Option<Option<Failed>>, String> {
+        match self.told.try_recv() {
+            Ok(failed) => Ok(Some(failed)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(GONE.into()),
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.tell = None;
+        // Without privileges nobody but the thread's end takes it along, and that a little later.
+        remove(&self.host);
+        let until = Instant::now() + Duration::from_secs(2);
+        while if_nametoindex(self.host.as_str()).is_ok() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Removes what a run that was killed left, if the kernel has not yet.
+pub(super) fn remove(host: &str) {
+    if if_nametoindex(host).is_ok() {
+        let _ = ip(&["link", "del", host]);
+    }
+}
+
+const GONE: &str = "the client's thread has ended";
+
+/// The client's interface, in its own namespace.
+const PEER: &str = "nrwdeep";
+
+/// Of both ends; each gateway of a machine has others, by its first interface's number, and so has each owner.
+#[derive(Clone, Copy, Debug)]
+struct Addresses {
+    owner: Owner,
+    number: u32,
+}
+
+impl Addresses {
+    fn place(self) -> u32 {
+        self.number << 1 | u32::from(self.owner == Owner::Run)
+    }
+
+    fn v4(self, last: u32) -> Ipv4Addr {
+        // The upper half of 198.18.0.0/15, in networks of four.
+        Ipv4Addr::from(0xc613_0000 | (self.place() << 2 & 0xfffc) | last)
+    }
+
+    fn v6(self, last: u16) -> Ipv6Addr {
+        Ipv6Addr::new(0x2001, 2, 0, (self.place() & 0xffff) as u16, 0, 0, 0, last)
+    }
+
+    fn put(self, link: &str, last: u16) -> Result<(), String> {
+        let (v4, v6) = (self.v4(last.into()), self.v6(last));
+        ip(&["address", "add", &format!("{v4}/30"), "dev", link])?;
+        // Where the kernel has no IPv6, no server address is of it.
+        let _ = ip(&["address", "add", &format!("{v6}/64"), "dev", link, "nodad"]);
+        ip(&["link", "set", link, "up"])
+    }
+
+    fn host_end(self, link: &str) -> Result<(), String> {
+        self.put(link, 1)
+    }
+
+    fn client_end(self) -> Result<(), String> {
+        self.put(PEER, 2)?;
+        ip(&["route", "add", "default", "via", &self.v4(1).to_string()])?;
+        let _ = ip(&["-6", "route", "add", "default", "via", &self.v6(1).to_string()]);
+        Ok(())
+    }
+}
+
+/// Runs ip(8), in the namespace of this thread.
+fn ip(arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new("ip")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("running ip: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(format!("ip {}: {}", arguments.join(" "), said.trim()))
+}
+
+/// How long each answer may take.
+const WAIT: Duration = Duration::from_secs(3);
+/// Queries that are sent at once: their replies are more than the client's first window in segments.
+const MANY: u16 = 200;
+
+/// A client's two connections to a server.
+fn converse(server: SocketAddr) -> Result<(), Failed> {
+    let at = |step| move |error: io::Error| Failed { step, how: words(&error) };
+    let mut stream = connect(server).map_err(at(Step::Connection))?;
+    for (id, step) in [(1, Step::Query), (2, Step::Second)] {
+        stream.write_all(&prefixed(id)).map_err(at(step))?;
+        receive(&mut stream).map_err(at(step))?;
+    }
+    let all: Vec<u8> = (0..MANY).flat_map(prefixed).collect();
+    stream.write_all(&all).map_err(at(Step::Many))?;
+    for _ in 0..MANY {
+        receive(&mut stream).map_err(at(Step::Many))?;
+    }
+    let mut stream = connect(server).map_err(at(Step::Connection))?;
+    let query = prefixed(3);
+    stream.write_all(&query[..1]).map_err(at(Step::Split))?;
+    std::thread::sleep(Duration::from_millis(20));
+    stream.write_all(&query[1..]).map_err(at(Step::Split))?;
+    receive(&mut stream).map_err(at(Step::Split)).map(drop)
+}
+
+fn connect(server: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&server, WAIT)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(WAIT))?;
+    Ok(stream)
+}
+
+/// A query with its two bytes of length (RFC 1035, 4.2.2), and with an OPT record (RFC 6891, 6.1.2): one that the gateway
+/// adds it takes off the reply again, and where a refusal has none, it leaves that to the kernel's TCP.
+fn prefixed(id: u16) -> Vec<u8> {
+    let mut query = query(id).to_vec();
+    query[11] = 1;
+    query.extend([0, 0, 41, 1232u16.to_be_bytes()[0], 1232u16.to_be_bytes()[1], 0, 0, 0, 0, 0, 0]);
+    [&(query.len() as u16).to_be_bytes()[..], &query].concat()
+}
+
+/// The next reply.
+fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length)?;
+    let mut reply = vec![0; u16::from_be_bytes(length).into()];
+    stream.read_exact(&mut reply)?;
+    Ok(reply)
+}
+
+fn words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("no answer in {} s", WAIT.as_secs())
+        }
+        io::ErrorKind::UnexpectedEof => "closed before the answer".into(),
+        _ => {
+            let text = error.to_string().to_lowercase();
+            text.split(" (os error").next().unwrap_or(&text).to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_of_the_networks_for_tests() {
+        for number in [1, 2, 63, 0xffff_ffff] {
+            let addresses = Addresses { owner: Owner::Run, number };
+            assert_eq!(addresses.v4(2).octets()[..2], [198, 19]);
+            assert_eq!(addresses.v6(2).segments()[..3], [0x2001, 2, 0]);
+        }
+        let [check, run] = [Owner::Check, Owner::Run].map(|owner| Addresses { owner, number: 2 });
+        assert_eq!(check.v4(1).to_string(), "198.19.0.17");
+        assert_eq!(check.v6(2).to_string(), "2001:2:0:4::2");
+        assert_eq!(run.v4(1).to_string(), "198.19.0.21");
+        assert_eq!(run.v6(2).to_string(), "2001:2:0:5::2");
+    }
+}

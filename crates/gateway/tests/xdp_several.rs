@@ -1,0 +1,290 @@
+//! The XDP program's verdicts on connections with several open queries, by `bpf_prog_run`: PROTOCOL.md, "Several queries at
+//! once". Needs root; says SKIP otherwise.
+
+#![cfg(feature = "ebpf")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::frames::*;
+use common::packets::{ACK, Datagram, FIN, PSH, RST, Segment, query};
+use common::programs::{Programs, XDP_PASS, counted, programs};
+use narrows_gateway::core::Counter;
+use narrows_gateway::kernel::types::{opens, settings};
+
+/// `enum opens_state` of `bpf/types.h`.
+const SERVED: u8 = 0;
+const LEAVING: u8 = 1;
+/// `OPEN_MAX` and `OPEN_AHEAD` there.
+const MOST: usize = 32;
+const AHEAD: usize = 2048;
+
+fn several(programs: &Programs) {
+    programs.set(settings { several_queries: 1, ..Programs::settings() });
+}
+
+/// The n-th query, whose ID is its number.
+fn nth(n: u16) -> Vec<u8> {
+    query(n, &format!("n{n}.example.com"), 1, Some(1232))
+}
+
+/// A client with as many queries at the server, each sent in a segment of its own; gives how many bytes they have.
+fn asked<'a>(client: Client<'a>, count: u16) -> (Client<'a>, u32) {
+    let (mut client, mut at) = (client.open(), 0);
+    for n in 0..count {
+        let query = nth(n);
+        let segment = client.saying.data_at(at, 0, &query);
+        let Came::Query(datagram) = client.say(&segment) else { panic!("query {n}") };
+        assert_eq!(datagram.message[..2], n.to_be_bytes());
+        at += query.len() as u32;
+    }
+    (client, at)
+}
+
+fn queries(client: &Client<'_>) -> opens {
+    client.programs.opens(&client.key()).expect("several queries are open")
+}
+
+/// The same before its SYN, on a connection of its own.
+fn on_port<'a>(client: &Client<'a>, port: u16) -> Client<'a> {
+    let mut other = client.clone();
+    other.saying.client.set_port(port + client.saying.client.port() % 10);
+    other
+}
+
+/// As egress does it: the reply to the n-th open query is given out.
+fn answer(client: &Client<'_>, n: usize, reply: &[u8]) {
+    let mut opens = queries(client);
+    let query = &mut opens.query[(usize::from(opens.first) + n) % MOST];
+    query.stored = client.programs.ring_store(reply);
+    query.reply_seq = opens.given;
+    query.reply_length = reply.len() as u16;
+    opens.given = opens.given.wrapping_add(reply.len() as u32);
+    opens.bytes -= query.length;
+    client.programs.set_opens(&client.key(), &opens);
+}
+
+#[test]
+fn each_query_goes_to_the_server_while_others_are_open() {
+    let programs = programs!("each_query_goes_to_the_server_while_others_are_open");
+    several(&programs);
+    for client in Client::kinds(&programs) {
+        let before = [Counter::Query, Counter::QueryLater, Counter::QueryPipelined];
+        let before = before.map(|counter| programs.count(counter));
+        let (mut client, at) = asked(client, 3);
+        let after = [Counter::Query, Counter::QueryLater, Counter::QueryPipelined];
+        let after = after.map(|counter| programs.count(counter));
+        assert_eq!([0, 1, 2].map(|i| after[i] - before[i]), [3, 2, 2]);
+        let (start, reply_start) = client.starts();
+        let entry = client.flow().unwrap();
+        assert_eq!((entry.state, entry.client_next), (OPEN, start.wrapping_add(at)));
+        let opens = queries(&client);
+        assert_eq!((opens.count, opens.state, opens.given), (3, SERVED, reply_start));
+        assert_eq!(u32::from(opens.bytes), at);
+        let ids: Vec<u16> = opens.query[..3].iter().map(|q| u16::from_be(q.dns_id)).collect();
+        assert_eq!(ids, [0, 1, 2]);
+        // What comes again waits while the server has time, and what is behind a gap comes again by itself.
+        for (place, counter) in
+            [(0, Counter::QueryWaits), (at + 9, Counter::Strange), (at + 70_000, Counter::Strange)]
+        {
+            let segment = client.saying.data_at(place, 0, &nth(0));
+            assert_eq!(counted(&programs, &[counter], || client.say(&segment)), Came::Drop);
+        }
+        // Acknowledgements of what was never given out, and a FIN, which comes again when all is answered.
+        for ack in [1, 0x8000_0000] {
+            let strange = client.saying.ack(at, ack);
+            assert_eq!(
+                counted(&programs, &[Counter::Strange], || client.say(&strange)),
+                Came::Drop
+            );
+        }
+        let fin = client.saying.fin(at, 0);
+        assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&fin)), Came::Drop);
+        assert_eq!(client.flow().unwrap().client_next, start.wrapping_add(at));
+        // A RST within what the client sent ends it.
+        let far = Segment { flags: RST, ..client.saying.ack(at + 1, 0) };
+        assert_eq!(counted(&programs, &[Counter::Strange], || client.say(&far)), Came::Drop);
+        let rst = Segment { flags: RST, ..client.saying.ack(at, 0) };
+        assert_eq!(counted(&programs, &[Counter::Reset], || client.say(&rst)), Came::Drop);
+        assert!(client.flow().is_none() && programs.opens(&client.key()).is_none());
+    }
+}
+
+#[test]
+fn a_segment_may_have_several() {
+    let programs = programs!("a_segment_may_have_several");
+    several(&programs);
+    let three = [nth(0), nth(1), nth(2)];
+    for client in Client::kinds(&programs) {
+        // As the first data, behind a query, and behind its reply.
+        for (port, (before, answered)) in (50_000..).zip([(0, false), (1, false), (1, true)]) {
+            let client = on_port(&client, port);
+            let (mut client, at, ack) = if answered {
+                let client = client.replied(&reply_bytes(100), IDLE, 0);
+                let at = client.saying.length();
+                (client, at, 100)
+            } else {
+                let (client, at) = asked(client, before);
+                (client, at, 0)
+            };
+            let mut payload = three.concat();
+            if before == 1 && !answered {
+                payload = [nth(7), nth(8), nth(9)].concat();
+            }
+            let segment = client.saying.data_at(at, ack, &payload);
+            let frame = client.frame(&segment.packet());
+            let (verdict, after) = programs.xdp(&frame);
+            assert_eq!(verdict, XDP_PASS);
+            // What tc ingress splits: where the ring has them, how many bytes, how many.
+            let words: Vec<u32> = after[..20]
+                .chunks(4)
+                .map(|word| u32::from_ne_bytes(word.try_into().unwrap()))
+                .collect();
+            assert_eq!((words[0], words[3], words[4]), (0x6e61_7370, payload.len() as u32, 3));
+            assert_eq!(programs.ring(words[1], payload.len()), payload);
+            let datagram = Datagram::read(&after[20 + 14..]);
+            assert_eq!(datagram.message[..2], payload[2..4]);
+            let entry = client.flow().unwrap();
+            assert_eq!((entry.state, entry.client_next), (OPEN, segment.next()));
+            assert_eq!(queries(&client).count, 3 + u8::from(before == 1 && !answered));
+            let rst = Segment { flags: RST, ..client.saying.ack(at, ack) };
+            assert_eq!(client.say(&rst), Came::Drop);
+            assert!(programs.opens(&client.key()).is_none());
+        }
+    }
+}
+
+#[test]
+fn what_the_client_misses_is_sent_again() {
+    let programs = programs!("what_the_client_misses_is_sent_again");
+    several(&programs);
+    let replies = [reply_bytes(120), reply_bytes(1200), reply_bytes(80)];
+    for client in Client::kinds(&programs) {
+        let (mut client, at) = asked(client, 3);
+        let (first, second) = (nth(0).len() as u32, nth(1).len() as u32);
+        // The second query was answered first, then the first.
+        answer(&client, 1, &replies[1]);
+        answer(&client, 0, &replies[0]);
+        // Nothing that is not answered is acknowledged, and so neither is the third.
+        let held = first + second;
+        let segment = |client: &Client<'_>, seq: u32, payload: &[u8]| Segment {
+            flags: ACK | PSH,
+            payload: payload.to_vec(),
+            ..client.segment(seq, held)
+        };
+        let again = client.saying.data_at(0, 0, &nth(0));
+        let came = counted(&programs, &[Counter::Resent], || client.say(&again));
+        assert_eq!(came, Came::Segment(segment(&client, 0, &replies[1])));
+        // An acknowledgement of a part brings the next, up to what was given out when the first was sent again.
+        let part = client.saying.ack(at, 1200);
+        let came = counted(&programs, &[Counter::Ack, Counter::Resent], || client.say(&part));
+        assert_eq!(came, Came::Segment(segment(&client, 1200, &replies[0])));
+        assert_eq!(queries(&client).count, 3, "the oldest is first");
+        let ack = client.saying.ack(at, 1320);
+        assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&ack)), Came::Drop);
+        assert_eq!(queries(&client).count, 1);
+        assert_eq!(client.flow().unwrap().query_seq, client.starts().0.wrapping_add(held));
+        // The third repeat of an acknowledgement.
+        answer(&client, 0, &replies[2]);
+        for turn in 1..=3 {
+            let same = client.saying.ack(at, 1320);
+            let came = client.say(&same);
+            let expected = match turn {
+                3 => Came::Segment(segment(&client, 1320, &replies[2])),
+                _ => Came::Drop,
+            };
+            assert_eq!(came, expected, "{turn}");
+        }
+        // All is there: the last query is acknowledged, once, and the connection waits for the next.
+        let all = client.saying.ack(at, 1400);
+        let expected = client.segment(1400, at);
+        let came = counted(&programs, &[Counter::Ack], || client.say(&all));
+        let timestamps = expected.timestamps.map(|(ours, _)| (ours, all.timestamps.unwrap().0));
+        assert_eq!(came, Came::Segment(Segment { timestamps, ..expected }));
+        assert_eq!(counted(&programs, &[Counter::Ack], || client.say(&all)), Came::Drop);
+        let entry = client.flow().unwrap();
+        assert_eq!(entry.state, IDLE);
+        assert!(programs.opens(&client.key()).is_none());
+        // A copy of an earlier one, and of the last.
+        for (place, counter) in [(0, Counter::QueryEarlier), (held, Counter::Ack)] {
+            let copy = client.saying.data_at(place, 1400, &nth(if place == 0 { 0 } else { 2 }));
+            let came = counted(&programs, &[counter], || client.say(&copy));
+            assert!(
+                matches!(came, Came::Segment(Segment { ref payload, .. }) if payload.is_empty())
+            );
+        }
+        // One more, as on any connection that stays.
+        let next = client.saying.data_at(at, 1400, &nth(4));
+        assert!(matches!(client.say(&next), Came::Query(_)));
+        assert_eq!(client.flow().unwrap().state, QUERY);
+    }
+}
+
+#[test]
+fn what_is_not_served_waits_for_the_kernel() {
+    let programs = programs!("what_is_not_served_waits_for_the_kernel");
+    several(&programs);
+    let part = nth(9)[..20].to_vec();
+    for client in Client::kinds(&programs) {
+        let fresh = client;
+        // With nothing given out, at once: tc ingress puts the open queries before it.
+        let (mut client, at) = asked(on_port(&fresh, 50_100), 2);
+        let segment = client.saying.data_at(at, 0, &part);
+        let came = counted(&programs, &[Counter::ToKernelPipelined], || client.say(&segment));
+        assert_eq!(came, Came::Pass);
+        assert_eq!(queries(&client).state, LEAVING);
+        // When the client has what was given out, if something was.
+        let (mut client, at) = asked(on_port(&fresh, 50_200), 2);
+        answer(&client, 1, &reply_bytes(60));
+        let counters = [Counter::ToKernelPipelined, Counter::Kept];
+        let segment = client.saying.data_at(at, 0, &part);
+        assert_eq!(counted(&programs, &counters, || client.say(&segment)), Came::Drop);
+        let entry = client.flow().unwrap();
+        assert_eq!(programs.ring(entry.ahead, part.len()), part);
+        // More of it, in its order, as far as there is room; and the same again.
+        let more = vec![7; 1000];
+        let mut length = part.len();
+        for room in [true, true, false] {
+            let behind = client.saying.data_at(at + length as u32, 0, &more);
+            let counter = if room { Counter::Kept } else { Counter::Strange };
+            assert_eq!(counted(&programs, &[counter], || client.say(&behind)), Came::Drop);
+            length += if room { more.len() } else { 0 };
+        }
+        assert!(length <= AHEAD);
+        let entry = client.flow().unwrap();
+        assert_eq!(usize::from(entry.ahead_length), length);
+        assert_eq!(programs.ring(entry.ahead, length), [&part[..], &more, &more].concat());
+        assert_eq!(counted(&programs, &[Counter::Kept], || client.say(&segment)), Came::Drop);
+        let ack = client.saying.ack(at + length as u32, 60);
+        assert_eq!(client.say(&ack), Came::Pass);
+        // The server has not answered in time: the client's copy passes, and again.
+        let (mut client, _) = asked(on_port(&fresh, 50_300), 2);
+        let mut opens = queries(&client);
+        opens.query[usize::from(opens.first)].asked_us =
+            opens.query[usize::from(opens.first)].asked_us.wrapping_sub(500_000);
+        programs.set_opens(&client.key(), &opens);
+        let again = client.saying.data_at(0, 0, &nth(0));
+        let came = counted(&programs, &[Counter::ToKernelSilent], || client.say(&again));
+        assert_eq!(came, Came::Pass);
+        assert_eq!(counted(&programs, &[], || client.say(&again)), Came::Pass);
+        // The same ID and question twice: nobody could tell their replies apart.
+        let (mut client, at) = asked(on_port(&fresh, 50_400), 2);
+        let twin = client.saying.data_at(at, 0, &nth(1));
+        assert_eq!(client.say(&twin), Came::Pass);
+        // More than there is room for.
+        let (mut client, at) = asked(on_port(&fresh, 50_500), MOST as u16);
+        assert_eq!(usize::from(queries(&client).count), MOST);
+        let one_more = client.saying.data_at(at, 0, &nth(99));
+        assert_eq!(client.say(&one_more), Came::Pass);
+        // Their setting.
+        programs.set(Programs::settings());
+        let (mut client, at) = asked(on_port(&fresh, 50_600), 1);
+        let second = client.saying.data_at(at, 0, &nth(1));
+        let came = counted(&programs, &[Counter::ToKernelPipelined], || client.say(&second));
+        assert_eq!(came, Came::Pass);
+        assert_eq!(client.flow().unwrap().state, SLOW);
+        let fin = Segment { flags: FIN | ACK, ..client.saying.ack(at, 0) };
+        assert_eq!(client.say(&fin), Came::Pass);
+        several(&programs);
+    }
+}
