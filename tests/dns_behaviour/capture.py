@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
@@ -54,6 +54,11 @@ class Exchange:
     """Whether the client's kernel offers ECN."""
     long_chain: bool = False
     """Whether the server shows four certificates instead of two."""
+
+    @property
+    def over_quic(self) -> bool:
+        """Whether the client asks over QUIC."""
+        return "+quic" in self.words
 
 
 OVER_TLS = ("nsd", "bind", "unbound", "dnsdist")
@@ -173,6 +178,24 @@ EXCHANGES = (
         what="two queries, each on a TLS connection of its own; the second resumes a session",
     ),
     Exchange(
+        "quic",
+        ("kdig", "@", "+quic", "www.plain.test", "A"),
+        servers=("knot",),
+        what="a query on a QUIC connection of its own",
+    ),
+    Exchange(
+        "quic-kept",
+        ("kdig", "@", "+quic", "+keepopen", *(f"host{i}.plain.test" for i in range(3))),
+        servers=("knot",),
+        what="three queries, one after the other, on one QUIC connection",
+    ),
+    Exchange(
+        "quic-large",
+        ("kdig", "@", "+quic", "big.plain.test", "TXT"),
+        servers=("knot",),
+        what="a reply of about 3000 bytes over QUIC",
+    ),
+    Exchange(
         "tcp",
         ("kdig", "@", "+tcp", "www.plain.test", "A"),
         servers=("two-writes", "two-writes-nodelay"),
@@ -203,6 +226,17 @@ def captured(space: Namespace, link: str, path: Path) -> Iterator[None]:
     finally:
         process.terminate()
         process.communicate()
+
+
+def recorded(folder: Path) -> list[Packet]:
+    """The packets that a simulated run captured at the client's end of the line, in their order."""
+    packets = []
+    for way in ("forward", "backward"):
+        for at, frame in read_pcapng(folder / f"captures/access.{way}.pcapng"):
+            packet = parse(frame, at, from_client=way == "forward")
+            assert packet is not None
+            packets.append(packet)
+    return sorted(packets, key=lambda packet: (packet.at, not packet.from_client))
 
 
 def sequence(packets: Sequence[Packet]) -> list[dict[str, object]]:
@@ -248,8 +282,8 @@ def duration(path: Path) -> float:
 
 
 def is_encrypted(path: Path) -> bool:
-    """Whether a capture is of TLS, with HTTP or without."""
-    return "-tls" in path.stem or "-https" in path.stem
+    """Whether a capture is of TLS, with HTTP or without, or of QUIC."""
+    return any(name in path.stem for name in ("-tls", "-https", "-quic"))
 
 
 def exchanges_of(server: RealServer, names: Sequence[str] = ()) -> list[Exchange]:
@@ -269,10 +303,12 @@ def run(
     folder: Path,
     delay: float = DELAY,
     times: int = 1,
+    enough: Callable[[str, Path], bool] = lambda name, path: False,
 ) -> dict[str, Path]:
     """Captures exchanges with a server, at the client; gives the files by the exchange's name.
 
-    Of several times it keeps the shortest: other work on the machine only makes them longer.
+    It captures each exchange so many times, or until a capture is `enough`, which is then kept.
+    If none is, it keeps the shortest: other work on the machine only makes them longer.
     """
     made = {}
     with contextlib.ExitStack() as stack:
@@ -286,27 +322,45 @@ def run(
         options = Options(udp_bytes=UDP_BYTES, fast_open=True, tls=True)
         serves = contextlib.ExitStack()
         stack.callback(serves.close)
-        long_chain: bool | None = None
-        for exchange in sorted(exchanges, key=lambda exchange: exchange.long_chain):
-            if exchange.long_chain != long_chain:
-                long_chain = exchange.long_chain
+        kind: tuple[bool, bool] | None = None
+        for exchange in sorted(exchanges, key=kind_of_server):
+            if kind_of_server(exchange) != kind:
+                kind = kind_of_server(exchange)
+                long_chain, over_quic = kind
                 serves.close()
-                place_of = folder / f"{server.name}-{long_chain}"
-                having = replace(options, long_chain=long_chain)
+                place_of = folder / f"{server.name}-{long_chain}-{over_quic}"
+                device = net.server_link if over_quic else None
+                having = replace(options, long_chain=long_chain, quic=device)
                 serves.enter_context(serving(server, net.server, place_of, files, ADDRESS, having))
             net.client.settings({"net/ipv4/tcp_ecn": "1" if exchange.ecn else "2"})
             if exchange.before:
                 net.client.run(*place(exchange.before))
                 time.sleep(4 * delay)
-            tries = []
-            for number in range(times):
-                path = folder / f"{server.name}-{exchange.name}-{number}.pcapng"
-                with captured(net.client, net.client_link, path):
-                    net.client.run(*place(exchange.words))
-                    time.sleep(6 * delay)
+            tries: list[Path] = []
+            failures = 0
+            while len(tries) < times:
+                path = folder / f"{server.name}-{exchange.name}-{len(tries)}.pcapng"
+                try:
+                    with captured(net.client, net.client_link, path):
+                        net.client.run(*place(exchange.words))
+                        time.sleep(6 * delay)
+                except RuntimeError:
+                    # A busy machine may keep a server from answering in time.
+                    failures += 1
+                    if failures > 2:
+                        raise
+                    continue
                 tries.append(path)
+                if enough(exchange.name, path):
+                    tries = [path]
+                    break
             made[exchange.name] = min(tries, key=duration)
     return made
+
+
+def kind_of_server(exchange: Exchange) -> tuple[bool, bool]:
+    """What the server has to be started with."""
+    return exchange.long_chain, exchange.over_quic
 
 
 def place(words: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from . import capture, real_servers, real_zones, test_simulated_tls
+from . import capture, real_servers, real_zones, test_simulated_quic, test_simulated_tls
 from .conftest import INSTALL, cannot
 from .packets import FIN, SYN, TCP, Packet
 
@@ -156,11 +156,17 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
     files.pop("root")
 
     def one(server: real_servers.RealServer) -> dict[str, Rows]:
-        made = capture.run(server, capture.exchanges_of(server), files, folder, delay=0.02)
-        return {
-            f"{server.name}-{name}": capture.sequence(once(capture.read(path)))
-            for name, path in made.items()
-        }
+        def enough(name: str, path: Path) -> bool:
+            """Whether it is as before: a busy machine may need more than one capture."""
+            try:
+                compare(f"{server.name}-{name}", rows_again(path))
+            except AssertionError:
+                return False
+            return True
+
+        exchanges = capture.exchanges_of(server)
+        made = capture.run(server, exchanges, files, folder, 0.02, times=3, enough=enough)
+        return {f"{server.name}-{name}": rows_again(path) for name, path in made.items()}
 
     found: dict[str, Rows] = {}
     # They wait more than they compute.
@@ -171,15 +177,33 @@ def again(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
     return found
 
 
-@pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
-def test_the_servers_do_it_again(path: Path, again: dict[str, Rows]) -> None:
-    if capture.is_encrypted(path):
-        ours, theirs = (tls_ways(each) for each in (again[path.stem], rows_of(path)))
-        if path.stem.startswith("dnsdist-https"):
+@pytest.mark.alone
+@pytest.mark.parametrize("name", [path.stem for path in TABLES])
+def test_the_servers_do_it_again(name: str, again: dict[str, Rows]) -> None:
+    compare(name, again[name])
+
+
+def rows_again(path: Path) -> Rows:
+    """The rows of a new capture."""
+    return capture.sequence(once(capture.read(path)))
+
+
+def compare(name: str, rows: Rows) -> None:
+    """Asserts that a new capture of an exchange has the packets of the one that is kept."""
+    path = capture.FOLDER / f"{name}.json"
+    kept = rows_of(path)
+    if "-quic" in name:
+        # On a busy machine probes come between, as nothing tells them apart from data.
+        ours, theirs = (test_simulated_quic.ways(each) for each in (rows, kept))
+        for end in ("client", "server"):
+            assert test_simulated_quic.is_among(theirs[end], ours[end]), (theirs[end], ours[end])
+    elif capture.is_encrypted(path):
+        ours, theirs = (tls_ways(each) for each in (rows, kept))
+        if name.startswith("dnsdist-https"):
             ours, theirs = without_dates(ours), without_dates(theirs)
         assert ours == theirs
     else:
-        assert essence(again[path.stem]) == essence(rows_of(path))
+        assert essence(rows) == essence(kept)
 
 
 def without_dates(

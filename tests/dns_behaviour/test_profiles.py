@@ -75,3 +75,22 @@ def test_the_tables_are_current() -> None:
     script = Path(__file__).parents[2] / "tools" / "dns_profile_tables.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "tls", "lacking"),
+    [
+        ("server", dns_profiles.server("bind").tls, "https_nagle"),
+        ("server", dns_profiles.server("bind").tls, "https_fields_again_bytes"),
+        ("client", dns_profiles.client("kdig").tls, "https_preface_bytes"),
+    ],
+)
+def test_who_speaks_https_says_how(
+    kind: str, tls: dns_profiles.ServerTls | dns_profiles.ClientTls | None, lacking: str
+) -> None:
+    assert tls is not None, kind
+    values = tls.model_dump()
+    with pytest.raises(ValueError, match=f"HTTPS also needs {lacking}"):
+        type(tls).model_validate(values | {lacking: None})
+    none = {key: None for key in values if key.startswith("https_")}
+    type(tls).model_validate(values | none)

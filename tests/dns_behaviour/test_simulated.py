@@ -11,7 +11,6 @@ import pytest
 from narrows import Scenario, run
 
 from . import capture
-from .packets import Packet, parse, read_pcapng
 
 Rows = list[dict[str, Any]]
 
@@ -132,15 +131,7 @@ def scenario(path: Path, rows: Rows) -> Scenario:
 def simulated(path: Path, rows: Rows, folder: Path) -> Rows:
     """The packets at the client's end of the line."""
     run(scenario(path, rows), out=folder / "run")
-    packets: list[Packet] = []
-    for way in ("forward", "backward"):
-        for frame, at in (
-            (frame, at) for at, frame in read_pcapng(folder / f"run/captures/access.{way}.pcapng")
-        ):
-            packet = parse(frame, at, from_client=way == "forward")
-            assert packet is not None
-            packets.append(packet)
-    packets.sort(key=lambda packet: (packet.at, not packet.from_client))
+    packets = capture.recorded(folder / "run")
     if parts(path)[1] == "fast-open":
         # The first connection got the cookie; its end may overlap with the second's beginning.
         last = packets[-1].client_port

@@ -22,7 +22,6 @@ import pytest
 from narrows import Scenario, run
 
 from . import capture
-from .packets import Packet, parse, read_pcapng
 from .test_simulated import BASE
 
 Rows = list[dict[str, Any]]
@@ -83,14 +82,7 @@ def scenario(path: Path) -> Scenario:
 def simulated(path: Path, folder: Path) -> Rows:
     """The packets at the client's end of the line."""
     run(scenario(path), out=folder / "run")
-    packets: list[Packet] = []
-    for way in ("forward", "backward"):
-        for at, frame in read_pcapng(folder / f"run/captures/access.{way}.pcapng"):
-            packet = parse(frame, at, from_client=way == "forward")
-            assert packet is not None
-            packets.append(packet)
-    packets.sort(key=lambda packet: (packet.at, not packet.from_client))
-    return capture.sequence(packets)
+    return capture.sequence(capture.recorded(folder / "run"))
 
 
 def essence(rows: Rows) -> Rows:

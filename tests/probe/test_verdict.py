@@ -8,7 +8,7 @@ import pytest
 
 from narrows.probe.verdict import VERDICTS, judge
 
-from .rows import tcp, udp, unanswered
+from .rows import RTT, tcp, udp, unanswered
 
 TEN_UDP = [udp() for _ in range(10)]
 
@@ -174,7 +174,7 @@ def test_tls_and_quic_have_handshakes_of_their_own() -> None:
 def test_truncation_and_codes_are_noted() -> None:
     verdict = judge([udp(truncated=True)] * 3, [tcp(rcode="REFUSED")] * 3)
     assert any("3 of 3 answers over UDP are truncated" in note for note in verdict.notes)
-    assert "answers say REFUSED" in verdict.notes
+    assert any(note.startswith("answers say REFUSED; hint: --name") for note in verdict.notes)
 
 
 def test_an_open_connection_saves_the_handshake() -> None:
@@ -186,3 +186,27 @@ def test_an_open_connection_saves_the_handshake() -> None:
 def test_on_this_machine_times_say_nothing() -> None:
     verdict = judge([udp(0.05)] * 10, [tcp(connect=0.03, first=0.06, gap=0.04)] * 10)
     assert (verdict.name, "too near" in verdict.sentence) == ("one-write", True)
+    assert verdict.figures["ratio"] is None
+
+
+def test_the_ratio_is_the_median_of_pairs_as_in_an_analysis() -> None:
+    # Round by round 2, 3 and 2; medians of the times would give 120 / 50.
+    times = [(40.0, 80.0), (50.0, 150.0), (60.0, 120.0)]
+    asked = [udp(ms, round=at) for at, (ms, _) in enumerate(times)]
+    over = [tcp(round=at, total_ms=ms) for at, (_, ms) in enumerate(times)]
+    assert judge(asked, over).figures["ratio"] == 2.0
+
+
+def test_nothing_is_said_about_writes_that_nobody_saw() -> None:
+    # A server of DNS over TCP that takes TLS's first message for a query, and says nothing.
+    rows = [unanswered("timeout", "secure", connect=RTT) for _ in range(3)]
+    verdict = judge(TEN_UDP, rows, transport="tls")
+    assert verdict.name == "unanswered"
+    assert "answers none of 3: the handshake of TLS stays unanswered" in verdict.sentence
+
+
+def test_a_server_without_quic_is_not_said_to_drop_syns() -> None:
+    rows = [unanswered("timeout", "connect") for _ in range(3)]
+    verdict = judge(TEN_UDP, rows, transport="quic")
+    assert verdict.name == "silent"
+    assert "QUIC" in verdict.sentence and "SYN" not in verdict.sentence

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from matplotlib import image
 
 from narrows.cli import main
 from narrows.ratio import RatioError, Rules, analyse
+from narrows.ratio.analysis import Group
 from narrows.ratio.comparison import compare_ratios
 from narrows.ratio.folder import load, save
 from narrows.ratio.report import write_ratio_report
@@ -31,6 +33,17 @@ def test_old_nsd_takes_three_round_trips_and_the_next_one_two(
         assert group.line.slope == pytest.approx(ratio, abs=0.03)
         words = "three round trips" if ratio == 3.0 else "two round trips"
         assert any(words in sentence for sentence in say_group(group))
+
+
+def test_nothing_is_said_of_peaks_in_few_pairs_or_a_machines_own_times(
+    samples: dict[str, Measurement],
+) -> None:
+    table = analyse([samples["after"]]).table
+    (said,) = say_group(Group("server", None, table.head(10)))
+    assert said == "server: 10 pairs show no peaks; it takes 30."
+    near = table.with_columns(pl.col("udp_ms", "tcp_ms") / 1000.0)
+    (said,) = say_group(Group("server", None, near))
+    assert "below 1 ms a ratio tells of the machines" in said and "peak" not in said
 
 
 def test_ten_slots_make_tcp_wait(samples: dict[str, Measurement]) -> None:

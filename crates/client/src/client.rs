@@ -17,30 +17,30 @@ use crate::segments::Watch;
 use crate::tcp::{Connection, Unopened};
 use crate::{socket, udp};
 
-/// Whom to ask, and how.
+/// The server to ask, and how to ask it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// Its address.
     pub address: SocketAddr,
     /// How queries travel.
     pub transport: Transport,
-    /// The address to ask from; the system chooses one for `None`.
+    /// The address to ask from; `None`: the system chooses one.
     pub source: Option<IpAddr>,
-    /// How long an exchange may take in all, handshakes included, as on RIPE Atlas.
+    /// The time limit of a whole exchange, including handshakes, as on RIPE Atlas.
     pub timeout: Duration,
     /// Whether queries share a connection for as long as it stays open.
     pub reuse: bool,
-    /// Whether to look at the packets that come, where this process may.
+    /// Whether to watch the arriving packets, if this process may.
     pub watch: bool,
-    /// Whether TCP shall acknowledge late (`TCP_QUICKACK` 0), as it does within a conversation;
-    /// otherwise Linux acknowledges a connection's first segments at once.
+    /// Whether TCP should acknowledge late (`TCP_QUICKACK` 0), as it does within a conversation.
+    /// Otherwise Linux acknowledges a connection's first segments at once.
     pub late_acknowledgements: bool,
-    /// The name that TLS and QUIC ask for (RFC 6066, section 3); none for `None`.
+    /// The name that TLS and QUIC ask for (RFC 6066, section 3); `None`: no name.
     pub tls_name: Option<String>,
 }
 
 impl Server {
-    /// A server as RIPE Atlas asks it: five seconds, a connection for each query.
+    /// Describes a server as RIPE Atlas asks it: five seconds, a connection for each query.
     #[must_use]
     pub fn new(address: SocketAddr, transport: Transport) -> Self {
         Self {
@@ -69,7 +69,7 @@ pub enum Transport {
     Quic,
 }
 
-/// Asks one server, one query at a time.
+/// A client that asks one server, one query at a time.
 #[derive(Debug)]
 pub struct Client {
     server: Server,
@@ -79,16 +79,16 @@ pub struct Client {
     finished: Vec<ConnectionFacts>,
     ids: RandomState,
     asked: u64,
-    // The kernel stamps packets for as long as some socket wants that, and begins with a delay.
+    // The kernel stamps packets only while some socket wants it, and starts with a delay.
     _keeps_stamping: OwnedFd,
 }
 
 impl Client {
-    /// A client of this server.
+    /// Creates a client of this server.
     ///
     /// # Errors
     ///
-    /// No socket can be made, or the source address is none of this machine's.
+    /// No socket can be created, or the source address does not belong to this machine.
     pub fn new(server: Server) -> io::Result<Self> {
         let keeper = socket::towards(server.address, server.source, SockType::Datagram, None)?;
         let watch = (server.watch && server.transport == Transport::Tcp)
@@ -106,14 +106,14 @@ impl Client {
         })
     }
 
-    /// Whether it sees the packets that come; without, sizes of segments are known only where no
-    /// two came at once.
+    /// Returns whether it sees the arriving packets. Otherwise the sizes of segments are known only
+    /// if no two arrived at once.
     #[must_use]
     pub fn watches(&self) -> bool {
         self.watch.is_some()
     }
 
-    /// Asks, and waits for what becomes of it.
+    /// Asks, and waits for the result.
     pub fn ask(&mut self, query: &Query) -> Exchange {
         let id = self.id();
         match self.server.transport {
@@ -122,9 +122,10 @@ impl Client {
         }
     }
 
-    /// Asks as a stub resolver does: again after each of the schedule's time-outs, until there is an
-    /// answer or no attempt is left. One exchange an attempt; the server's own time-out does not
-    /// count. An answer that comes after its attempt's time-out is not waited for.
+    /// Asks as a stub resolver does: again after each of the schedule's time-outs, until there is
+    /// an answer or no attempt is left. Returns one exchange for each attempt. The server's own
+    /// time limit does not count. An answer that arrives after its attempt's time-out is not
+    /// awaited.
     pub fn ask_again(&mut self, query: &Query, schedule: &Schedule) -> Vec<Exchange> {
         let usual = self.server.timeout;
         let mut exchanges = Vec::new();
@@ -141,7 +142,7 @@ impl Client {
         exchanges
     }
 
-    /// What is known of the connections that ended since the last call.
+    /// Returns what is known about the connections that ended since the last call.
     pub fn take_connections(&mut self) -> Vec<ConnectionFacts> {
         core::mem::take(&mut self.finished)
     }
@@ -161,8 +162,8 @@ impl Client {
                 self.keep_or_finish(left, &exchange);
                 return exchange;
             }
-            // Idle for too long: the server has closed it, and a client that wants an answer opens
-            // another (RFC 7766, section 6.2.4).
+            // It was idle for too long and the server has closed it, so a client that wants an
+            // answer opens another (RFC 7766, section 6.2.4).
             self.finish(kept);
         }
         let number = self.opened;
@@ -203,7 +204,7 @@ impl Client {
         self.finished.push(connection.close());
     }
 
-    /// Hard to guess, as RFC 5452 wants it.
+    /// Returns a number that is hard to guess, as RFC 5452 demands.
     fn id(&mut self) -> u16 {
         self.asked += 1;
         let random = self.ids.hash_one((self.asked, SystemTime::now()));
@@ -211,7 +212,7 @@ impl Client {
     }
 }
 
-/// A connection, over whatever.
+/// A kept connection of any transport.
 #[derive(Debug)]
 enum Kept {
     Tcp(Box<Connection>),
@@ -254,7 +255,7 @@ impl Kept {
     }
 }
 
-/// An exchange that ended without an answer, before anything was measured.
+/// Describes an exchange that ended unanswered before anything was measured.
 pub(crate) fn unanswered(
     failed: &Failed,
     stage: Stage,

@@ -1,61 +1,61 @@
-//! What an exchange was: outcome, times, segments. Plain values.
+//! The results of an exchange: outcome, times, segments. Plain values.
 
 use std::time::{Duration, SystemTime};
 
-use domain::base::iana::OptRcode;
+use narrows_wire::brief::write_code_name;
 
-/// A query, and what became of it.
+/// A query and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
-    /// What became of it.
+    /// The result.
     pub outcome: Outcome,
-    /// How far it came; `None` where it was answered.
+    /// How far it got; `None` if it was answered.
     pub stage: Option<Stage>,
-    /// The system's or the server's own words for a failure; empty without one.
+    /// The system's or the server's own words for a failure; empty if there was none.
     pub detail: String,
-    /// When it began: the SYN, or the query without one. The process's clock.
+    /// When it began, by the process's clock: at the SYN, or at the query if there was none.
     pub started: SystemTime,
-    /// How long what took.
+    /// How long each part took.
     pub times: Times,
-    /// Bytes of the query's message.
+    /// The bytes of the query's message.
     pub query_bytes: usize,
-    /// The reply, where a DNS message came.
+    /// The reply, if a DNS message arrived.
     pub reply: Option<Reply>,
-    /// How a reply over TCP was cut.
+    /// How a reply over TCP was cut into segments.
     pub segments: Segments,
     /// Whether the connection had carried a query before; `None` over UDP.
     pub reused: Option<bool>,
-    /// The connection that carried it: counted from 0 by the client; `None` over UDP.
+    /// The connection that carried it, numbered from 0 by the client; `None` over UDP.
     pub connection: Option<u32>,
 }
 
-/// What became of a query.
+/// The result of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A DNS message came that answers it.
+    /// A DNS message arrived that answers it.
     Answered,
-    /// Nothing more came in time.
+    /// Nothing more arrived in time.
     Timeout,
-    /// A reset to the SYN, or ICMP port unreachable.
+    /// The SYN was answered by a reset, or ICMP reported that the port is unreachable.
     Refused,
-    /// No way there, says the network.
+    /// The network reported that there is no way there.
     Unreachable,
     /// The connection was reset after its handshake.
     Reset,
-    /// The server closed before the reply was whole.
+    /// The server closed the connection before the reply was complete.
     Closed,
-    /// What came is no DNS message.
+    /// The data that arrived is not a DNS message.
     Malformed,
-    /// A DNS message came that answers something else.
+    /// A DNS message arrived that answers something else.
     Mismatched,
-    /// TLS or QUIC did not come about.
+    /// The handshake of TLS or QUIC failed.
     HandshakeFailed,
-    /// This machine could not ask.
+    /// This machine was unable to ask.
     NotAsked,
 }
 
 impl Outcome {
-    /// Its name in tables.
+    /// Returns its name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,10 +73,10 @@ impl Outcome {
     }
 }
 
-/// How far a query came that was not answered.
+/// How far an unanswered query got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Before the connection was there.
+    /// Before the connection was established.
     Connect,
     /// During the TLS handshake.
     Secure,
@@ -87,7 +87,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Its name in tables.
+    /// Returns its name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -99,77 +99,77 @@ impl Stage {
     }
 }
 
-/// How long the parts of an exchange took; `None` for what there was not.
+/// How long the parts of an exchange took; `None` for parts that did not happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// TCP's or QUIC's handshake.
+    /// The handshake of TCP or QUIC.
     pub connect: Option<Duration>,
-    /// TLS's handshake over TCP.
+    /// The TLS handshake over TCP.
     pub secure: Option<Duration>,
-    /// From the query to the first byte of the reply.
+    /// The time from the query to the first byte of the reply.
     pub first_byte: Option<Duration>,
-    /// From the query to the last byte of the reply.
+    /// The time from the query to the last byte of the reply.
     pub query: Option<Duration>,
-    /// From the beginning to the last byte of the reply.
+    /// The time from the beginning to the last byte of the reply.
     pub total: Option<Duration>,
     /// Whether the kernel stamped both the query and the reply.
     pub by_kernel: bool,
 }
 
-/// What a reply says.
+/// The content of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Its bytes, without TCP's length.
+    /// Its bytes, without TCP's length field.
     pub bytes: usize,
-    /// The response code, EDNS's upper bits included.
+    /// The response code, including EDNS's upper bits.
     pub rcode: u16,
     /// Whether it was cut short (TC).
     pub truncated: bool,
-    /// Records of the answer section, as the header counts them.
+    /// The number of records in the answer section, according to the header.
     pub answers: u16,
-    /// The server's name for itself (RFC 5001); `None` where it gives none.
+    /// The server's name for itself (RFC 5001); `None` if it gives none.
     pub nsid: Option<Vec<u8>>,
 }
 
 impl Reply {
-    /// The response code's name, such as `NOERROR`; `RCODE23` for one without a name.
+    /// Returns the response code's name, such as `REFUSED`; `RCODE3000` for one without a name.
     #[must_use]
     pub fn rcode_name(&self) -> String {
-        OptRcode::checked_from_int(self.rcode)
-            .and_then(OptRcode::to_mnemonic_str)
-            .map_or_else(|| format!("RCODE{}", self.rcode), str::to_owned)
+        let mut name = String::new();
+        write_code_name(self.rcode, &mut name);
+        name
     }
 }
 
 /// How a reply over TCP arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segments {
-    /// Data segments that brought it, each once.
+    /// The number of data segments that brought it, each counted once.
     pub count: Option<u32>,
-    /// Payloads of the first eight; empty where several came between two looks and no raw socket
-    /// told them apart.
+    /// The payloads of the first eight. Empty if several arrived between two reads and no raw
+    /// socket told them apart.
     pub sizes: Vec<u32>,
     /// How the two-byte length was cut.
     pub prefix: Option<Prefix>,
-    /// Segments of the reply that came again; `None` without a raw socket.
+    /// The segments of the reply that arrived again; `None` without a raw socket.
     pub again: Option<u32>,
-    /// Segments of the query that were sent again.
+    /// The segments of the query that were retransmitted.
     pub query_again: Option<u32>,
 }
 
 /// How the two-byte length of a reply over TCP was cut (RFC 1035, section 4.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prefix {
-    /// In one segment with at least the first byte of the message.
+    /// It was in one segment with at least the first byte of the message.
     Joined,
-    /// In a segment of its own.
+    /// It was in a segment of its own.
     Alone,
-    /// In two segments.
+    /// It was in two segments.
     Split,
 }
 
 impl Prefix {
-    /// Its name in tables.
+    /// Returns its name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -180,7 +180,7 @@ impl Prefix {
     }
 }
 
-/// A connection that is over, or that is being left.
+/// What is known about a connection that has ended or is being closed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionFacts {
     /// Its number, counted from 0 by the client.
@@ -189,36 +189,36 @@ pub struct ConnectionFacts {
     pub started: SystemTime,
     /// When it ended.
     pub ended: Option<SystemTime>,
-    /// From the first SYN to the SYN/ACK.
+    /// The time from the first SYN to the SYN/ACK.
     pub syn: Option<Duration>,
-    /// SYNs sent again.
+    /// The SYNs that were retransmitted.
     pub syn_again: Option<u32>,
-    /// TLS's handshake.
+    /// The duration of the TLS handshake.
     pub secure: Option<Duration>,
-    /// Queries that it carried.
+    /// The number of queries that it carried.
     pub exchanges: u32,
     /// How it ended.
     pub ending: Ending,
     /// Who ended it.
     pub closer: Option<Closer>,
-    /// Payload from here, each byte once.
+    /// The payload from this side, each byte counted once.
     pub client_bytes: Option<u64>,
-    /// Payload from the server, each byte once.
+    /// The payload from the server, each byte counted once.
     pub server_bytes: Option<u64>,
-    /// Data segments from here.
+    /// The data segments from this side.
     pub client_segments: Option<u32>,
-    /// Data segments from the server.
+    /// The data segments from the server.
     pub server_segments: Option<u32>,
-    /// Segments from here that were sent again.
+    /// The segments from this side that were retransmitted.
     pub client_again: Option<u32>,
-    /// Largest payload that the server may send.
+    /// The largest payload that the server may send.
     pub mss: Option<u32>,
-    /// Smallest round-trip time that TCP has measured.
+    /// The smallest round-trip time that TCP has measured.
     pub rtt: Option<Duration>,
 }
 
 impl ConnectionFacts {
-    /// Of a connection that is begun, and that has not come about.
+    /// Describes a connection that has begun but is not established.
     pub(crate) fn begun(number: u32, started: SystemTime) -> Self {
         Self {
             number,
@@ -248,14 +248,14 @@ pub enum Ending {
     Fin,
     /// By a reset.
     Reset,
-    /// It never came about: refused.
+    /// It was never established: refused.
     Refused,
-    /// It never came about: no answer.
+    /// It was never established: no answer.
     Timeout,
 }
 
 impl Ending {
-    /// Its name in tables.
+    /// Returns its name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -272,17 +272,39 @@ impl Ending {
 pub enum Closer {
     /// This side.
     Client,
-    /// The other.
+    /// The other side.
     Server,
 }
 
 impl Closer {
-    /// Its name in tables.
+    /// Returns its name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
             Self::Server => "server",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_codes_have_their_registered_names() {
+        // IANA's registry of DNS RCODEs (RFC 6895, section 2.3).
+        let names = [
+            (0, "NOERROR"),
+            (2, "SERVFAIL"),
+            (3, "NXDOMAIN"),
+            (5, "REFUSED"),
+            (23, "BADCOOKIE"),
+            (3000, "RCODE3000"),
+        ];
+        for (rcode, name) in names {
+            let reply = Reply { bytes: 12, rcode, truncated: false, answers: 0, nsid: None };
+            assert_eq!(reply.rcode_name(), name);
         }
     }
 }

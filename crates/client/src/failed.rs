@@ -1,10 +1,10 @@
-//! Why an exchange was not answered, by name.
+//! Why an exchange was not answered.
 
 use std::io::Error;
 
 use crate::exchange::Outcome;
 
-/// An outcome other than answered, and the words for it.
+/// An outcome other than answered, with its description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
     pub(crate) outcome: Outcome,
@@ -20,7 +20,8 @@ impl Failed {
         Self::new(Outcome::Timeout, "")
     }
 
-    /// By what the system says (the errors of connect(2), send(2), recv(2), tcp(7), ip(7)).
+    /// Classifies an error of the system (the errors of connect(2), send(2), recv(2), tcp(7),
+    /// ip(7)).
     pub(crate) fn of_system(error: &Error) -> Self {
         let outcome = match error.raw_os_error() {
             Some(libc::ECONNREFUSED) => Outcome::Refused,

@@ -1,22 +1,22 @@
-//! DNS over real sockets, timed by the kernel: one question at a time over UDP, TCP, TLS or QUIC,
-//! and everything that can be known about how its answer came. Linux.
+//! DNS over real sockets, timed by the Linux kernel: one question at a time over UDP, TCP, TLS or
+//! QUIC, and everything that can be known about how its answer arrived.
 //!
-//! A [`Client`] asks one server from one address. [`Client::ask`] blocks until the answer is there,
-//! the time-out is over, or something failed, and returns an [`Exchange`] whatever happened: what a
+//! A [`Client`] asks one server from one address. [`Client::ask`] blocks until the answer has
+//! arrived, the time is up, or something has failed. It always returns an [`Exchange`]: whatever a
 //! network or a server does is a result here, not an error.
 //!
 //! Where times come from (kernel files of Linux 6.18):
 //!
 //! - A query leaves when its packet is handed to the network device (`SO_TIMESTAMPING`, transmit
-//!   software stamps); bytes arrive when the kernel takes their packet from the device (receive
-//!   software stamps). Neither holds the time until this process runs.
+//!   software stamps). Bytes arrive when the kernel takes their packet from the device (receive
+//!   software stamps). Neither time includes the wait until this process runs.
 //! - A TCP handshake takes what TCP itself measured: the first sample of the round-trip time
-//!   (`tcp_info.tcpi_rtt`), in microseconds. After a SYN that was sent again there is no sample, and
+//!   (`tcp_info.tcpi_rtt`), in microseconds. If the SYN was retransmitted, there is no sample, and
 //!   the process's clock is used.
 //! - An exchange begins with the process's clock just before `connect` or `send`, as it does on
 //!   RIPE Atlas, whose `rt` is [`Times::total`].
-//! - Where a device gives no stamps, or the clock was set meanwhile, the process's clock stands in;
-//!   [`Times::by_kernel`] says so.
+//! - If a device gives no stamps, or the clock was set meanwhile, the process's clock is used
+//!   instead; [`Times::by_kernel`] says so.
 //!
 //! ```no_run
 //! use narrows_client::{Client, Outcome, Query, Server, Transport};

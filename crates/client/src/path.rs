@@ -1,12 +1,12 @@
-//! A path between two network namespaces whose delay and loss one chooses, in user space: for
+//! A path between two network namespaces with chosen delay and loss, in user space: for
 //! measurements on kernels without netem.
 //!
-//! Two TUN devices (Documentation/networking/tuntap.rst), one moved into each namespace; what
-//! leaves one is written to the other after the delay of the first [`Rule`] that fits. Packets keep
-//! their order where their delay is the same. Nothing limits the rate.
+//! It consists of two TUN devices (Documentation/networking/tuntap.rst), one moved into each
+//! namespace. A packet that leaves one device is written to the other after the delay of the first
+//! [`Rule`] that matches. Packets with the same delay keep their order. The rate is not limited.
 //!
-//! A packet's delay begins when it is read. How late it is read and written adds some ten
-//! microseconds on an idle machine, each way.
+//! A packet's delay begins when it is read. Reading and writing late adds about ten microseconds
+//! each way on an idle machine.
 
 mod tun;
 
@@ -28,22 +28,22 @@ use rand_pcg::Pcg64Mcg;
 
 use tun::Tun;
 
-/// What happens to some packets.
+/// The treatment of some packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rule {
-    /// Of this protocol, 6 for TCP or 17 for UDP; `None`: of any.
+    /// The protocol, 6 for TCP or 17 for UDP; `None`: any.
     pub protocol: Option<u8>,
-    /// To or from this address on the left; `None`: any.
+    /// An address on the left that they come from or go to; `None`: any.
     pub left: Option<IpAddr>,
-    /// To or from this address on the right; `None`: any.
+    /// An address on the right that they come from or go to; `None`: any.
     pub right: Option<IpAddr>,
-    /// How long they take, one way.
+    /// Their one-way delay.
     pub delay: Duration,
-    /// The share of them that is lost, from 0 to 1.
+    /// The share that is lost, from 0 to 1.
     pub loss: f64,
 }
 
-/// Two devices and what happens between them.
+/// Two devices and the path between them.
 #[derive(Debug)]
 pub struct Path {
     left: Tun,
@@ -56,13 +56,13 @@ pub struct Path {
 }
 
 impl Path {
-    /// Makes the devices, in the namespace of the caller; they stay for as long as this lives.
-    /// Packets that no rule fits are passed on at once.
+    /// Creates the devices in the namespace of the caller. They exist as long as this value.
+    /// Packets that no rule matches are passed on at once.
     ///
     /// # Errors
     ///
-    /// The devices cannot be made: without CAP_NET_ADMIN, without /dev/net/tun, or with names that
-    /// are taken.
+    /// The devices cannot be created: CAP_NET_ADMIN or /dev/net/tun is missing, or the names are
+    /// taken.
     pub fn new(left: &str, right: &str, rules: Vec<Rule>, seed: u64) -> io::Result<Self> {
         let stop = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
         Ok(Self {
@@ -80,10 +80,10 @@ impl Path {
     ///
     /// # Errors
     ///
-    /// A device has gone.
+    /// A device is gone.
     pub fn run(&self) -> io::Result<()> {
-        // Timers of this thread may otherwise be 50 microseconds late (prctl(2)). Without it they
-        // are.
+        // Timers of this thread may otherwise be 50 microseconds late (prctl(2)). If this fails,
+        // they are.
         let _ = set_timerslack(1);
         let mut random = Pcg64Mcg::seed_from_u64(self.seed);
         let mut under_way = BinaryHeap::new();
@@ -121,19 +121,19 @@ impl Path {
         }
     }
 
-    /// Ends [`Path::run`], in whichever thread it is.
+    /// Ends [`Path::run`], whichever thread it runs in.
     pub fn stop(&self) {
-        // Fails only where it was told 2^64 times.
+        // This fails only after 2^64 calls.
         let _ = self.stop.write(1);
     }
 
-    /// Packets that arrived, and packets that were lost, so far.
+    /// Returns the packets that arrived and the packets that were lost so far.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.passed.load(Ordering::Relaxed), self.lost.load(Ordering::Relaxed))
     }
 
-    /// Waits for a packet or for this long; true: it is to stop.
+    /// Waits for a packet or for this long. Returns true if the path has to stop.
     fn sleep(&self, wait: Option<Duration>) -> io::Result<bool> {
         let read = PollFlags::POLLIN;
         let mut waiting = [
@@ -159,8 +159,8 @@ impl Rule {
     }
 }
 
-/// Protocol, source and destination (RFC 791, section 3.1; RFC 8200, section 3, where extension
-/// headers are not looked through).
+/// Returns protocol, source and destination (RFC 791, section 3.1; RFC 8200, section 3, without
+/// looking behind extension headers).
 fn addresses(packet: &[u8]) -> Option<(u8, IpAddr, IpAddr)> {
     match packet.first()? >> 4 {
         4 => {
@@ -175,7 +175,7 @@ fn addresses(packet: &[u8]) -> Option<(u8, IpAddr, IpAddr)> {
     }
 }
 
-/// A packet under way; the greatest is the next to arrive.
+/// A packet under way. The greatest is the next to arrive.
 #[derive(Debug, PartialEq, Eq)]
 struct Flying {
     due: Instant,
@@ -197,18 +197,18 @@ impl PartialOrd for Flying {
 }
 
 impl Tun {
-    /// The next packet's length; `None` where none waits.
+    /// Reads the next packet. Returns its length, or `None` if none waits.
     fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(buffer) {
             Ok(length) => Ok(Some(length)),
-            // EIO: the device is down, which it is until somebody brings it up.
+            // EIO: the device is down, as it is until somebody brings it up.
             Err(error) if error.raw_os_error() == Some(libc::EIO) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// A device that is down, or whose queue is full, loses the packet.
+    /// Writes a packet. A device that is down, or whose queue is full, loses it.
     fn write(&self, packet: &[u8]) {
         let _ = (&self.file).write(packet);
     }

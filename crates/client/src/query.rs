@@ -1,4 +1,4 @@
-//! Queries to ask, and whether a message answers one.
+//! Queries, and whether a message answers one.
 
 use core::fmt;
 
@@ -11,7 +11,7 @@ use narrows_wire::dns::{self, Name};
 
 use crate::exchange::Reply;
 
-/// A query, without its number.
+/// A query without its number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
     /// The name asked for.
@@ -26,7 +26,7 @@ pub struct Query {
     pub nsid: bool,
 }
 
-/// What is no name, or no type.
+/// The part of a query that is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryError {
     /// The name.
@@ -47,7 +47,8 @@ impl fmt::Display for QueryError {
 impl core::error::Error for QueryError {}
 
 impl Query {
-    /// A query as RIPE Atlas's for the root's SOA is: no recursion; and EDNS with 1232 bytes.
+    /// Creates a query like RIPE Atlas's for the root's SOA: without recursion, and with EDNS of
+    /// 1232 bytes.
     ///
     /// # Errors
     ///
@@ -58,7 +59,7 @@ impl Query {
         Ok(Self { name, kind, recursion: false, edns: Some(1232), nsid: false })
     }
 
-    /// The message with this number.
+    /// Returns the message with this number.
     #[must_use]
     pub fn message(&self, id: u16) -> Vec<u8> {
         let mut builder = MessageBuilder::new_vec();
@@ -82,14 +83,14 @@ impl Query {
         builder.finish()
     }
 
-    /// What `bytes` say, if they are a reply to this query with this number.
+    /// Reads `bytes` as a reply to this query with this number.
     pub(crate) fn judge(&self, id: u16, bytes: &[u8]) -> Result<Reply, NoAnswer> {
         let message =
             dns::Message::read(bytes).map_err(|error| NoAnswer::Malformed(error.to_string()))?;
         if message.id != id || !message.reply {
             return Err(NoAnswer::Other);
         }
-        // Some servers leave the question out of an error (FORMERR, NOTIMP).
+        // Some servers omit the question in an error (FORMERR, NOTIMP).
         if let Some(question) = &message.question
             && (question.kind != self.kind || question.name != self.name)
         {
@@ -108,10 +109,10 @@ impl Query {
     }
 }
 
-/// Why a message is no answer.
+/// Why a message is not an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
-    /// It is no DNS message.
+    /// It is not a DNS message.
     Malformed(String),
     /// It answers something else.
     Other,
@@ -128,8 +129,8 @@ fn nsid(bytes: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// RFC 1035, section 4.1: header, one question of 5 bytes for the root. Wijnen's capture shows
-    /// the same 17 bytes, behind TCP's two.
+    /// RFC 1035, section 4.1: a header, and one question of 5 bytes for the root. Wijnen's capture
+    /// shows the same 17 bytes, after TCP's two.
     #[test]
     fn the_roots_soa_is_the_papers_query() {
         let query = Query { edns: None, ..Query::new(".", "SOA").expect("a query") };

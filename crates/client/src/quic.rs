@@ -1,4 +1,4 @@
-//! Exchanges over QUIC (RFC 9250): a connection, and a stream of it for each query.
+//! Exchanges over QUIC (RFC 9250): a connection, and a stream on it for each query.
 //!
 //! quinn-proto is QUIC without I/O; the socket, the clock and the stamps are ours. A query leaves
 //! with the handshake's last packet, so a first query takes two round trips.
@@ -25,7 +25,7 @@ use crate::socket::{self, Woken};
 use crate::tcp::Unopened;
 use crate::{stamps, tls};
 
-/// A connection that stands.
+/// An established connection.
 pub(crate) struct QuicConnection {
     socket: OwnedFd,
     server: SocketAddr,
@@ -33,9 +33,9 @@ pub(crate) struct QuicConnection {
     handle: ConnectionHandle,
     state: State,
     facts: ConnectionFacts,
-    /// When the last packet came, and whether the kernel said so.
+    /// When the last packet arrived, and whether the kernel said so.
     came: Option<stamps::Arrival>,
-    /// When the last packet left, by the kernel or by the process.
+    /// When the last packet left, according to the kernel or the process.
     left: Option<(SystemTime, bool)>,
     lost: Option<ConnectionError>,
     buffer: Vec<u8>,
@@ -48,7 +48,7 @@ impl fmt::Debug for QuicConnection {
 }
 
 impl QuicConnection {
-    /// Opens one.
+    /// Opens a connection.
     pub(crate) fn open(server: &Server, number: u32, until: Instant) -> Result<Self, Unopened> {
         let unsent = |failed| Unopened::unsent(failed, SystemTime::now());
         let made = socket::towards(server.address, server.source, SockType::Datagram, None)
@@ -99,16 +99,16 @@ impl QuicConnection {
         }
     }
 
-    /// Whether neither side has closed it.
+    /// Returns whether neither side has closed it.
     pub(crate) fn is_open(&mut self) -> bool {
-        // What came meanwhile: the server's goodbye, perhaps.
+        // Something may have arrived meanwhile, such as the server's close.
         let _ = self.drive(Instant::now(), |_| false);
         self.lost.is_none() && !self.state.is_closed()
     }
 
-    /// Asks on a stream of its own. A connection on which this failed is of no further use.
+    /// Asks on a stream of its own. If this fails, the connection cannot be used again.
     pub(crate) fn ask(mut self, query: &Query, until: Instant, reused: bool) -> (Exchange, Self) {
-        // RFC 9250, section 4.2.1: the number is 0, the stream says which query it is.
+        // RFC 9250, section 4.2.1: the number is 0, because the stream identifies the query.
         let message = query.message(0);
         let (clock, asked) = (Instant::now(), SystemTime::now());
         self.facts.exchanges += 1;
@@ -170,7 +170,7 @@ impl QuicConnection {
         (exchange, self)
     }
 
-    /// Closes it and says what it was.
+    /// Closes the connection and returns what is known about it.
     pub(crate) fn close(mut self) -> ConnectionFacts {
         if self.facts.closer.is_none() {
             let open = self.is_open();
@@ -184,7 +184,7 @@ impl QuicConnection {
         self.facts
     }
 
-    /// Queues a query on a new stream and sends it; when it left.
+    /// Queues a query on a new stream and sends it. Returns when it left.
     fn send(&mut self, message: &[u8]) -> Result<(StreamId, (SystemTime, bool)), (Stage, Failed)> {
         let failed = |what: &str| (Stage::Query, Failed::new(Outcome::Closed, what));
         let stream = self.state.streams().open(Dir::Bi).ok_or(failed("it takes no stream"))?;
@@ -200,7 +200,8 @@ impl QuicConnection {
         Ok((stream, self.left.unwrap_or((SystemTime::now(), false))))
     }
 
-    /// Reads a stream to its end: when its first bytes came, when its last, and the message.
+    /// Reads a stream to its end. Returns when its first and its last bytes arrived, and the
+    /// message.
     fn receive(
         &mut self,
         stream: StreamId,
@@ -244,7 +245,7 @@ impl QuicConnection {
             if ended {
                 return Err((stage, Failed::new(Outcome::Closed, "the server ended the stream")));
             }
-            // One packet at a time, so that each has its stamp.
+            // One packet at a time, so that each has its own stamp.
             let mut packets = 0;
             self.drive(until, |_| {
                 packets += 1;
@@ -254,7 +255,7 @@ impl QuicConnection {
         }
     }
 
-    /// Sends and receives until `enough` says so; it is asked before each packet.
+    /// Sends and receives until `enough` returns true. It is called before each packet.
     fn drive(
         &mut self,
         until: Instant,
@@ -306,7 +307,7 @@ impl QuicConnection {
         }
     }
 
-    /// Gives a packet to the protocol.
+    /// Passes a packet to the protocol.
     fn take(&mut self, packet: &[u8]) {
         let mut reply = Vec::new();
         let now = Instant::now();
@@ -319,7 +320,7 @@ impl QuicConnection {
         }
     }
 
-    /// Sends what the protocol wants to send, and notes what it says.
+    /// Sends what the protocol wants to send, and notes its events.
     fn transmit(&mut self) {
         while let Some(event) = self.state.poll_endpoint_events() {
             if let Some(answer) = self.endpoint.handle_event(self.handle, event) {
@@ -338,7 +339,7 @@ impl QuicConnection {
         }
     }
 
-    /// A packet that the system does not take is lost, as packets are.
+    /// Sends a packet. If the system does not accept it, it counts as lost.
     fn write(&mut self, packet: &[u8]) {
         let now = SystemTime::now();
         if send(self.socket.as_raw_fd(), packet, MsgFlags::empty()).is_ok() {
@@ -347,7 +348,7 @@ impl QuicConnection {
         }
     }
 
-    /// Takes the stamp of the packet that left last, if the kernel has it already.
+    /// Takes the stamp of the packet that left last, if the kernel already has it.
     fn departed(&mut self) {
         if let Some(at) = stamps::departure(&self.socket) {
             self.left = Some((at, true));

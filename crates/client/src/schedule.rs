@@ -1,7 +1,7 @@
-//! Retry schedules of stub resolvers by name: how long each attempt over UDP is waited for.
+//! Retry schedules of stub resolvers by name: how long they wait for each attempt over UDP.
 //!
-//! They hold for one configured server. The sources of the numbers stand beside the same schedules
-//! of the scenario language (python/narrows/scenario/retry.py); a test keeps both equal.
+//! They hold for one configured server. The sources of the numbers are given with the same
+//! schedules of the scenario language (python/narrows/scenario/retry.py); a test keeps both equal.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use std::time::Duration;
 pub struct Schedule(Vec<Duration>);
 
 impl Schedule {
-    /// The names of the schedules that there are.
+    /// The names of all schedules.
     pub const NAMES: [&'static str; 6] =
         ["windows", "windows-7", "windows-10", "glibc", "dig", "systemd-resolved"];
 
-    /// A schedule by its name; `None`: there is none.
+    /// Returns a schedule by its name, or `None` if there is no such schedule.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let seconds: &[f64] = match name {
@@ -29,13 +29,13 @@ impl Schedule {
         Some(Self(seconds.iter().map(|seconds| Duration::from_secs_f64(*seconds)).collect()))
     }
 
-    /// A schedule of one's own; `None` for one without attempts.
+    /// Creates a schedule, or returns `None` if it has no attempts.
     #[must_use]
     pub fn new(timeouts: Vec<Duration>) -> Option<Self> {
         (!timeouts.is_empty()).then_some(Self(timeouts))
     }
 
-    /// The time-outs, the first attempt's first.
+    /// Returns the time-outs in the order of attempts.
     #[must_use]
     pub fn timeouts(&self) -> &[Duration] {
         &self.0

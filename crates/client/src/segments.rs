@@ -1,13 +1,13 @@
 //! How a reply over TCP was cut into segments.
 //!
-//! Two ways to know. A raw socket (which needs CAP_NET_RAW) is given a copy of every TCP segment
-//! that comes from the server, with its stamp: [`Watch`] keeps those of our connection, and
-//! [`cut`] says how they make up the reply. Without it there is `tcp_info`, which counts data
-//! segments: [`cut_by_reads`] compares it with what each read gave, and knows sizes where one
-//! segment came between two reads.
+//! There are two ways to know. A raw socket (which needs CAP_NET_RAW) gets a copy of every TCP
+//! segment from the server, with its stamp: [`Watch`] keeps those of our connection, and [`cut`]
+//! finds out how they make up the reply. Without it, `tcp_info` counts data segments:
+//! [`cut_by_reads`] compares it with what each read returned, and knows the sizes if one segment
+//! arrived between two reads.
 //!
-//! Generic receive offload may have joined segments before either looks. It does not join what was
-//! pushed (PSH), so two writes stay two.
+//! Generic receive offload may have joined segments before either way sees them. It does not join
+//! segments with PSH, so two writes stay two.
 
 use std::io::Result;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +19,7 @@ use nix::sys::socket::{SockProtocol, SockType, setsockopt, sockopt};
 use crate::exchange::{Prefix, Segments};
 use crate::{socket, stamps};
 
-/// A segment that came.
+/// A segment that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// When.
@@ -34,7 +34,7 @@ pub(crate) struct Seen {
     pub(crate) reset: bool,
 }
 
-/// A raw socket that is given what comes from the server.
+/// A raw socket that receives everything from the server.
 #[derive(Debug)]
 pub(crate) struct Watch {
     raw: OwnedFd,
@@ -42,19 +42,19 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// An error where this process may not.
+    /// Opens the socket. Fails if this process is not allowed to.
     pub(crate) fn open(server: SocketAddr, source: Option<IpAddr>) -> Result<Self> {
         let raw = socket::towards(server, source, SockType::Raw, Some(SockProtocol::Tcp))?;
-        // Connected, so that the kernel leaves out what comes from elsewhere. A raw socket's port
+        // The socket is connected so that the kernel filters out other sources. A raw socket's port
         // is a protocol's number, and must be 0 for IPv6.
         socket::start_connect(&raw, SocketAddr::new(server.ip(), 0))?;
         setsockopt(&raw, sockopt::RcvBuf, &RECEIVE_BUFFER)?;
         Ok(Self { raw, server })
     }
 
-    /// What came since the last call for this port, in the order of arrival.
+    /// Takes what has arrived for this port since the last call, in order of arrival.
     pub(crate) fn take(&self, port: u16, seen: &mut Vec<Seen>) {
-        // IPv6 packets say how long they were by how much of them is read.
+        // For IPv6, the length of a packet shows only in how much of it is read.
         let mut packet = vec![0; 1 << 16];
         while let Ok(arrival) = stamps::receive(&self.raw, &mut packet) {
             let length = arrival.bytes.min(packet.len());
@@ -66,12 +66,12 @@ impl Watch {
         }
     }
 
-    /// Forgets what came.
+    /// Discards what has arrived.
     pub(crate) fn clear(&self) {
         self.take(0, &mut Vec::new());
     }
 
-    /// IPv4's raw sockets give the IP header too, IPv6's do not.
+    /// Parses a segment. IPv4's raw sockets include the IP header, IPv6's do not.
     fn read(&self, packet: &[u8], port: u16, arrival: stamps::Arrival) -> Option<Seen> {
         let (header, total) = if self.server.is_ipv4() {
             let header = usize::from(packet.first()? & 0xf) * 4;
@@ -88,7 +88,7 @@ impl Watch {
         let sequence = u32::from_be_bytes(tcp.get(4..8)?.try_into().ok()?);
         let offset = usize::from(tcp.get(12)? >> 4) * 4;
         let flags = *tcp.get(13)?;
-        // Offloaded segments above 64 kB say 0.
+        // Offloaded segments above 64 kB have a length of 0.
         let total = if total == 0 { arrival.bytes } else { total };
         let bytes = u32::try_from(total.checked_sub(header + offset)?).ok()?;
         Some(Seen {
@@ -102,12 +102,14 @@ impl Watch {
     }
 }
 
-/// How the bytes from `start` on, `length` of them and the length's two included, came: `seen` is
-/// all of the connection, and `start` counts from its first byte. `None` where some did not show.
+/// Returns how the `length` bytes from `start` on arrived; the two bytes of the length field count
+/// too. `seen` holds all segments of the connection, and `start` counts from its first byte.
+/// Returns `None` if some bytes are missing.
 pub(crate) fn cut(seen: &[Seen], start: u32, length: u32) -> Option<Segments> {
     let first = seen.iter().find(|segment| segment.syn)?.sequence.wrapping_add(1);
     let end = start.checked_add(length)?;
-    // What came for the first time, as (from, to), and how much of the reply came again.
+    // The parts that arrived for the first time, as (from, to), and how much of the reply was
+    // repeated.
     let mut parts: Vec<(u32, u32)> = Vec::new();
     let mut again = 0;
     for segment in seen.iter().filter(|segment| segment.bytes > 0) {
@@ -143,16 +145,16 @@ pub(crate) fn cut(seen: &[Seen], start: u32, length: u32) -> Option<Segments> {
     })
 }
 
-/// A read, and the data segments that had come since the last, as `tcp_info` counts them.
+/// A read, and the data segments that have arrived since the last one according to `tcp_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
-    /// What it gave.
+    /// The number of bytes read.
     pub(crate) bytes: usize,
-    /// Segments since the last read; `None` where the kernel does not count them.
+    /// The segments since the last read; `None` if the kernel does not count them.
     pub(crate) segments: Option<u32>,
 }
 
-/// The same by what reads gave.
+/// Returns the same from reads alone.
 pub(crate) fn cut_by_reads(reads: &[Read]) -> Segments {
     let counts: Option<Vec<u32>> = reads.iter().map(|read| read.segments).collect();
     let Some(counts) = counts else { return Segments::default() };
@@ -168,7 +170,7 @@ pub(crate) fn cut_by_reads(reads: &[Read]) -> Segments {
     }
 }
 
-/// By how many bytes of length and message the first segment has.
+/// Classifies how the length field was cut, by the bytes in the first segment.
 fn prefix(bytes: u32) -> Prefix {
     match bytes {
         0 | 1 => Prefix::Split,
@@ -177,13 +179,14 @@ fn prefix(bytes: u32) -> Prefix {
     }
 }
 
-/// Sizes that are kept of a reply.
+/// The number of sizes that are kept for a reply.
 const SHOWN: usize = 8;
 
-/// Segments that are kept of a connection: more than 64 kB in the smallest usual segments, twice.
+/// The number of segments that are kept for a connection: more than 64 kB in the smallest usual
+/// segments, twice.
 const MOST_SEGMENTS: usize = 512;
 
-/// Bytes that may wait: some hundred packets.
+/// The bytes that may wait: several hundred packets.
 const RECEIVE_BUFFER: usize = 1 << 20;
 
 #[cfg(test)]

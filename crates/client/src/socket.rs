@@ -1,4 +1,4 @@
-//! Sockets: made, bound, connected, and waited for.
+//! Sockets: how to create, bind and connect them, and how to wait for them.
 
 use std::io::{Error, Result};
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,8 @@ use nix::sys::socket::{
 
 use crate::stamps;
 
-/// A socket towards a server: non-blocking, with the kernel's stamps, from an address of our choice.
+/// Creates a socket towards a server: non-blocking, with the kernel's stamps, from a chosen
+/// address.
 pub(crate) fn towards(
     server: SocketAddr,
     source: Option<IpAddr>,
@@ -31,7 +32,7 @@ pub(crate) fn towards(
     Ok(made)
 }
 
-/// Starts to connect. True: done already.
+/// Starts to connect. Returns true if the connection is already established.
 pub(crate) fn start_connect(made: &OwnedFd, server: SocketAddr) -> Result<bool> {
     match connect(made.as_raw_fd(), &SockaddrStorage::from(server)) {
         Ok(()) => Ok(true),
@@ -40,7 +41,7 @@ pub(crate) fn start_connect(made: &OwnedFd, server: SocketAddr) -> Result<bool> 
     }
 }
 
-/// The port that a socket is bound to.
+/// Returns the port that a socket is bound to.
 pub(crate) fn local_port(made: &OwnedFd) -> Option<u16> {
     let address: SockaddrStorage = getsockname(made.as_raw_fd()).ok()?;
     match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
@@ -50,7 +51,7 @@ pub(crate) fn local_port(made: &OwnedFd) -> Option<u16> {
     }
 }
 
-/// The error that waits on a socket, if any.
+/// Returns the pending error of a socket, if any.
 pub(crate) fn pending_error(made: &OwnedFd) -> Option<Error> {
     match getsockopt(made, sockopt::SocketError) {
         Ok(0) => None,
@@ -59,14 +60,14 @@ pub(crate) fn pending_error(made: &OwnedFd) -> Option<Error> {
     }
 }
 
-/// What a wait ended with.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// The socket can be read (or has ended, or has an error).
     Ready,
     /// The kernel has a report on the error queue, and nothing else.
     Report,
-    /// The time is over.
+    /// The time is up.
     Late,
 }
 
@@ -86,7 +87,7 @@ fn wait(made: &impl AsFd, what: PollFlags, until: Instant) -> Result<Woken> {
         if left.is_zero() {
             return Ok(Woken::Late);
         }
-        // Rounded up, so that the last poll does not end just before its time, again and again.
+        // Rounded up, so that the last poll does not end just before its time again and again.
         let millis = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
         let mut sockets = [PollFd::new(made.as_fd(), what)];
         match poll(&mut sockets, PollTimeout::from(millis)) {

@@ -1,10 +1,12 @@
 //! Time stamps that the kernel puts on packets (Documentation/networking/timestamping.rst).
 //!
-//! Software stamps, in `CLOCK_REALTIME`: a packet that comes is stamped when the kernel takes it
-//! from the device, one that goes when the device's driver gets it. They need no privilege.
+//! These are software stamps, in `CLOCK_REALTIME`. An arriving packet is stamped when the kernel
+//! takes it from the device, a departing one when the device's driver gets it. They need no
+//! privilege.
 //!
-//! TCP gives the stamp of the last packet that a read took bytes from. Where several packets wait,
-//! the earlier ones' stamps are lost; so a reader has to be quick, or use a raw socket besides.
+//! TCP returns the stamp of the last packet from which a read took bytes. If several packets wait,
+//! the stamps of the earlier ones are lost. A reader therefore has to be quick, or use a raw socket
+//! as well.
 
 use std::io::{IoSliceMut, Result};
 use std::os::fd::{AsFd, AsRawFd};
@@ -16,29 +18,29 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 
-/// Has the kernel stamp what comes and goes on this socket.
+/// Makes the kernel stamp the packets that this socket receives and sends.
 pub(crate) fn enable(socket: &impl AsFd) -> Result<()> {
     let flags = TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
         | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
         | TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
-        // Without the packet itself, which an unprivileged process might not be given.
+        // Without the packet itself, which an unprivileged process might not get.
         | TimestampingFlag::SOF_TIMESTAMPING_OPT_TSONLY;
     Ok(setsockopt(socket, sockopt::Timestamping, &flags)?)
 }
 
-/// What a read gave.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrival {
-    /// How many bytes; 0 at the stream's end.
+    /// The number of bytes; 0 at the end of the stream.
     pub(crate) bytes: usize,
-    /// When the last packet that they came from arrived, as the kernel says; otherwise when they
-    /// were read.
+    /// When the last packet that they came from arrived, according to the kernel. Without a stamp:
+    /// when they were read.
     pub(crate) at: SystemTime,
-    /// Whether the kernel said so.
+    /// Whether the kernel gave the time.
     pub(crate) stamped: bool,
 }
 
-/// Reads what is there; `WouldBlock` where nothing is.
+/// Reads what is there. Fails with `WouldBlock` if nothing is.
 pub(crate) fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> Result<Arrival> {
     let mut control = control_space();
     let mut slices = [IoSliceMut::new(buffer)];
@@ -57,10 +59,11 @@ pub(crate) fn receive(socket: &impl AsFd, buffer: &mut [u8]) -> Result<Arrival> 
     })
 }
 
-/// When the packet that was sent last left, if the kernel has said so. Empties the error queue.
+/// Returns when the most recent packet left, if the kernel has reported it. Empties the error
+/// queue.
 pub(crate) fn departure(socket: &impl AsFd) -> Option<SystemTime> {
     let mut last = None;
-    // Bounded: what is queued is at most what this socket sent.
+    // Bounded: the queue holds at most what this socket sent.
     for _ in 0..MOST_REPORTS {
         let mut control = control_space();
         let mut nothing = [0; 64];
@@ -81,8 +84,8 @@ pub(crate) fn departure(socket: &impl AsFd) -> Option<SystemTime> {
     last
 }
 
-/// The time from one stamp to another; `None` where the clock was set back between them, or where
-/// it says more than the process's own clock does.
+/// Returns the time from one stamp to another. Returns `None` if the clock was set back between
+/// them, or if the time is longer than the process's own clock allows.
 pub(crate) fn between(from: SystemTime, to: SystemTime, at_most: Duration) -> Option<Duration> {
     to.duration_since(from).ok().filter(|span| *span <= at_most + SLACK)
 }
@@ -96,7 +99,8 @@ fn stamp_in(messages: nix::sys::socket::CmsgIterator<'_>) -> Option<SystemTime> 
         .last()
 }
 
-/// Zero is "no stamp": the kernel begins to stamp a moment after the first socket asked for it.
+/// Converts a stamp. Zero means "no stamp": the kernel only starts to stamp a moment after the
+/// first socket has asked for it.
 fn system_time(stamp: TimeSpec) -> Option<SystemTime> {
     let seconds = u64::try_from(stamp.tv_sec()).ok().filter(|seconds| *seconds > 0)?;
     let nanos = u32::try_from(stamp.tv_nsec()).ok()?;
@@ -110,10 +114,10 @@ fn control_space() -> Vec<u8> {
 /// Room for a stamp message (three timespecs) and an extended error with its address.
 const CONTROL_BYTES: usize = 512;
 
-/// Reports of the error queue that are read at once, at most.
+/// The most reports of the error queue that are read at once.
 const MOST_REPORTS: usize = 64;
 
-/// How much longer than the process's own measure a time by stamps may be.
+/// By how much a time between stamps may exceed the process's own measurement.
 const SLACK: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -132,7 +136,7 @@ mod tests {
         let before = SystemTime::now();
         client.send(b"query").expect("sent");
         server.recv(&mut [0; 16]).expect("received");
-        // Stamping of what comes begins a little after it was asked for.
+        // Stamping of arriving packets starts a little after the request.
         let mut arrival = None;
         let clock = Instant::now();
         while clock.elapsed() < Duration::from_secs(5) {

@@ -1,5 +1,5 @@
-//! Exchanges over TCP (RFC 7766), with TLS or without (RFC 7858): a connection, and queries on it, each
-//! with its two-byte length in the same segment.
+//! Exchanges over TCP (RFC 7766), with or without TLS (RFC 7858): a connection, and queries on it,
+//! each with its two-byte length in the same segment.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,43 +19,43 @@ use crate::socket::{self, Woken};
 use crate::tcp_info::{Acknowledging, TcpInfo, acknowledge};
 use crate::{stamps, tls};
 
-/// A connection that stands.
+/// An established connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: OwnedFd,
     port: u16,
     facts: ConnectionFacts,
     late_acknowledgements: bool,
-    /// TLS over it.
+    /// The TLS session over it.
     secure: Option<Box<rustls::ClientConnection>>,
-    /// What a raw socket saw of it.
+    /// The segments that a raw socket saw.
     seen: Vec<Seen>,
-    /// Payload that was read, and data segments that had come, so far.
+    /// The payload read so far, and the data segments that have arrived so far.
     bytes_read: u32,
     segments_counted: Option<u32>,
 }
 
-/// A connection that did not come about.
+/// A connection that was not established.
 #[derive(Debug)]
 pub(crate) struct Unopened {
     pub(crate) failed: Failed,
     pub(crate) stage: Stage,
-    /// TCP's handshake, where it was TLS's that failed.
+    /// The duration of the TCP handshake, if the TLS handshake failed.
     pub(crate) connect: Option<Duration>,
     pub(crate) started: SystemTime,
-    /// `None` where no SYN was sent.
+    /// `None` if no SYN was sent.
     pub(crate) facts: Option<Box<ConnectionFacts>>,
 }
 
 impl Unopened {
-    /// Nothing was sent.
+    /// Describes a connection for which nothing was sent.
     pub(crate) fn unsent(failed: Failed, started: SystemTime) -> Self {
         Self { failed, stage: Stage::Connect, connect: None, started, facts: None }
     }
 }
 
 impl Connection {
-    /// Opens one.
+    /// Opens a connection.
     pub(crate) fn open(
         server: &Server,
         number: u32,
@@ -94,7 +94,7 @@ impl Connection {
                 return Err(unopened(failed, Stage::Connect, facts));
             }
         }
-        // TCP's own sample, which a SYN that was sent again does not give (Karn).
+        // TCP's own sample, which does not exist if the SYN was retransmitted (Karn).
         let sample = info.rtt.filter(|rtt| info.again == Some(0) && *rtt > Duration::ZERO);
         facts.syn = Some(sample.filter(|rtt| *rtt <= elapsed).unwrap_or(elapsed));
         facts.ending = Ending::Fin;
@@ -118,7 +118,7 @@ impl Connection {
         Ok(made)
     }
 
-    /// TLS's handshake.
+    /// Performs the TLS handshake.
     fn make_secure(&mut self, server: &Server, until: Instant) -> Result<(), Failed> {
         let ip = ServerName::IpAddress(server.address.ip().into());
         let name = match &server.tls_name {
@@ -135,8 +135,8 @@ impl Connection {
         let mut buffer = vec![0; 1 << 16];
         let mut last = began;
         loop {
-            // The last of what TLS 1.3 has to say leaves with the query: in a segment of its own it
-            // would hold the query back (Nagle) until the server acknowledges it, which may be late.
+            // The last flight of TLS 1.3 leaves with the query. In a segment of its own, it would
+            // hold back the query (Nagle) until the server acknowledges it, perhaps late.
             if !tls.is_handshaking() {
                 break;
             }
@@ -184,14 +184,14 @@ impl Connection {
         if sent < records.len() { Err(io::ErrorKind::WriteZero.into()) } else { Ok(()) }
     }
 
-    /// Whether the server has left it open.
+    /// Returns whether the server has left it open.
     pub(crate) fn is_open(&self) -> bool {
         let mut byte = [0];
         let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
         recv(self.socket.as_raw_fd(), &mut byte, flags) == Err(nix::errno::Errno::EAGAIN)
     }
 
-    /// Asks on it. A connection on which this failed is of no further use.
+    /// Asks on the connection. If this fails, the connection cannot be used again.
     pub(crate) fn ask(
         mut self,
         query: &Query,
@@ -252,7 +252,7 @@ impl Connection {
         };
         let mut cut = Segments::default();
         if self.secure.is_none() {
-            // TLS's records, tickets among them, say nothing of how the reply was written.
+            // TLS records, including tickets, tell nothing about how the reply was written.
             let start = self.bytes_read.wrapping_sub(u32::try_from(frame.bytes).unwrap_or(0));
             cut = segments::cut(&self.seen, start, 2 + u32::from(frame.length))
                 .unwrap_or_else(|| segments::cut_by_reads(&frame.reads));
@@ -285,7 +285,8 @@ impl Connection {
         Some(TcpInfo::of(&self.socket).again?.saturating_sub(before.again?))
     }
 
-    /// Closes it and says what it was. Who closed first shows in whether the server's FIN is there.
+    /// Closes the connection and returns what is known about it. The server closed first if its FIN
+    /// is there.
     pub(crate) fn close(mut self) -> ConnectionFacts {
         let info = TcpInfo::of(&self.socket);
         if self.facts.closer.is_none() {
@@ -304,7 +305,7 @@ impl Connection {
         self.facts
     }
 
-    /// When the server's FIN or RST came; otherwise now.
+    /// Returns when the server's FIN or RST arrived; otherwise now.
     fn ended(&self) -> Option<SystemTime> {
         let last = self.seen.iter().find(|segment| segment.fin || segment.reset);
         Some(last.map_or_else(SystemTime::now, |segment| segment.at))
@@ -316,7 +317,7 @@ impl Connection {
             self.secure = Some(tls);
             return sent.map_err(|error| (Stage::Query, Failed::of_system(&error)));
         }
-        // A query is smaller than any send buffer: it is taken whole or not at all.
+        // A query is smaller than any send buffer, so it is accepted as a whole or not at all.
         let sent = send(self.socket.as_raw_fd(), framed, MsgFlags::MSG_NOSIGNAL);
         sent.map(drop).map_err(|error| (Stage::Query, Failed::of_system(&error.into())))
     }
@@ -360,7 +361,7 @@ impl Connection {
                         let words = error.to_string().to_lowercase();
                         (stage, Failed::new(Outcome::Malformed, &words))
                     })?;
-                    // Session tickets are no reply.
+                    // Session tickets are not a reply.
                     if !plain.is_empty() {
                         frame.take(&plain, arrival, None);
                     }
@@ -370,8 +371,9 @@ impl Connection {
                 frame.left = stamps::departure(&self.socket).or(frame.left);
                 return Ok(frame);
             }
-            // On a connection that is kept, Linux acknowledges late now and then. A server that waits
-            // for the acknowledgement of what came first is not to be measured by that.
+            // On a kept connection, Linux now and then delays acknowledgements. The measurement
+            // should not depend on that if a server waits for the acknowledgement of its first
+            // segments.
             if !self.late_acknowledgements && self.secure.is_none() {
                 acknowledge(&self.socket, Acknowledging::Now);
             }
@@ -379,11 +381,11 @@ impl Connection {
     }
 }
 
-/// A reply as it comes: two bytes of length, and the message.
+/// A reply as it arrives: two bytes of length, and the message.
 #[derive(Debug)]
 struct Frame {
     input: Vec<u8>,
-    /// What was read of it.
+    /// The number of bytes read.
     bytes: usize,
     length: u16,
     message: Vec<u8>,
@@ -410,8 +412,9 @@ impl Frame {
         }
     }
 
-    /// Bytes to read at most: never those of a reply that follows. Before the length is there,
-    /// nobody knows how many; one query at a time is asked, so whatever comes is its reply.
+    /// Returns how many bytes to read at most, so as not to read into a following reply. Before the
+    /// length has arrived, the size is unknown; but there is one query at a time, so everything
+    /// that arrives is its reply.
     fn missing(&self) -> usize {
         if self.input.len() < 2 { usize::MAX } else { self.whole() - self.input.len() }
     }
@@ -443,10 +446,10 @@ impl Frame {
     }
 }
 
-/// Gives TLS what came.
+/// Passes received records to TLS.
 fn feed(tls: &mut rustls::ClientConnection, mut records: &[u8]) -> Result<(), rustls::Error> {
     while !records.is_empty() {
-        // Reading of a slice fails only where TLS has no room, which processing makes.
+        // Reading from a slice fails only if TLS has no room, and processing makes room.
         let read = tls.read_tls(&mut records).unwrap_or(0);
         tls.process_new_packets()?;
         if read == 0 {
@@ -456,11 +459,11 @@ fn feed(tls: &mut rustls::ClientConnection, mut records: &[u8]) -> Result<(), ru
     Ok(())
 }
 
-/// What the server said in these records.
+/// Returns the decrypted content of these records.
 fn decrypt(tls: &mut rustls::ClientConnection, records: &[u8]) -> Result<Vec<u8>, rustls::Error> {
     feed(tls, records)?;
     let mut plain = Vec::new();
-    // WouldBlock says that there is no more of it for now.
+    // WouldBlock means that there is no more for now.
     let _ = tls.reader().read_to_end(&mut plain);
     Ok(plain)
 }

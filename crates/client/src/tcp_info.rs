@@ -1,35 +1,35 @@
-//! `TCP_INFO`, and TCP's delayed acknowledgements: what no safe library offers.
+//! `TCP_INFO` and TCP's delayed acknowledgements, which no safe library offers.
 //!
-//! Source: `struct tcp_info` of include/uapi/linux/tcp.h, Linux 6.18. It only ever grew at its end,
-//! so an older kernel gives fewer bytes, and what it does not give is `None` here.
+//! Source: `struct tcp_info` of include/uapi/linux/tcp.h, Linux 6.18. It has only ever grown at its
+//! end, so an older kernel returns fewer bytes, and the missing values are `None` here.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// What TCP counts of a connection.
+/// TCP's counters for a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TcpInfo {
-    /// Smoothed round-trip time: after the handshake, its one sample.
+    /// The smoothed round-trip time. After the handshake, it is the only sample.
     pub(crate) rtt: Option<Duration>,
-    /// Smallest round-trip time.
+    /// The smallest round-trip time.
     pub(crate) min_rtt: Option<Duration>,
-    /// The largest segment that we announced to take.
+    /// The largest segment that we offered to receive.
     pub(crate) advertised_mss: Option<u32>,
-    /// Segments sent again, SYNs included.
+    /// The segments retransmitted, including SYNs.
     pub(crate) again: Option<u32>,
-    /// Data segments that came, those that came again included.
+    /// The data segments received, including repeated ones.
     pub(crate) data_segments_in: Option<u32>,
-    /// Data segments sent.
+    /// The data segments sent.
     pub(crate) data_segments_out: Option<u32>,
-    /// Payload received in order.
+    /// The payload received in order.
     pub(crate) bytes_in: Option<u64>,
-    /// Payload sent, each byte once.
+    /// The payload sent, each byte counted once.
     pub(crate) bytes_out: Option<u64>,
 }
 
 impl TcpInfo {
-    /// Of this socket; all `None` where it is no TCP socket.
+    /// Reads the values of this socket; all are `None` if it is not a TCP socket.
     pub(crate) fn of(socket: impl AsFd) -> Self {
         let mut bytes = [0_u8; 256];
         let mut length = bytes.len() as libc::socklen_t;
@@ -57,7 +57,7 @@ impl TcpInfo {
         let micros = |at| u32_at(at).map(|us| Duration::from_micros(us.into()));
         Self {
             rtt: micros(68),
-            // Before its first sample the kernel says "the largest number".
+            // Before the first sample, the kernel returns the largest number.
             min_rtt: micros(148).filter(|rtt| *rtt < Duration::from_secs(1 << 12)),
             advertised_mss: u32_at(84),
             again: u32_at(100),
@@ -69,20 +69,20 @@ impl TcpInfo {
     }
 }
 
-/// When a socket acknowledges what came.
+/// When a socket acknowledges received data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Acknowledging {
-    /// After a while (`TCP_QUICKACK` 0), until the kernel thinks otherwise.
+    /// After a delay (`TCP_QUICKACK` 0), until the kernel decides otherwise.
     Late,
-    /// Now, whatever waits for its acknowledgement (`TCP_QUICKACK` 1).
+    /// At once, including everything not yet acknowledged (`TCP_QUICKACK` 1).
     Now,
 }
 
 /// Sets when this socket acknowledges.
 pub(crate) fn acknowledge(socket: impl AsFd, when: Acknowledging) {
     let value = libc::c_int::from(when == Acknowledging::Now);
-    // SAFETY: the kernel reads as many bytes as an int has, from an int. What it answers does not
-    // matter: without the option TCP acknowledges as it likes.
+    // SAFETY: the kernel reads an int from an int. Its answer does not matter: without the option,
+    // TCP acknowledges as it likes.
     unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),

@@ -1,9 +1,8 @@
 //! TLS for DNS (RFC 7858, RFC 9250): settings for connections that are measured, not trusted.
 //!
-//! Certificates are not checked: a probe asks servers by address, whose certificates seldom name it
-//! (the opportunistic profile of RFC 7858, section 4.1), and what it measures is time. Signatures of
-//! the handshake are checked, as a client that trusted the certificate would, so that it takes as
-//! long.
+//! Certificates are not checked: a probe asks servers by address, which their certificates seldom
+//! name (the opportunistic profile of RFC 7858, section 4.1), and it measures time. Signatures of
+//! the handshake are checked, so that it takes as long as for a client that trusts the certificate.
 
 use std::sync::Arc;
 
@@ -12,12 +11,12 @@ use rustls::crypto::{self, CryptoProvider};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme, version};
 
-/// Settings for DNS over TLS.
+/// Returns settings for DNS over TLS.
 pub(crate) fn over_tcp() -> ClientConfig {
     config(&[&version::TLS13, &version::TLS12], b"dot")
 }
 
-/// Settings for DNS over QUIC, which has TLS 1.3 alone (RFC 9001).
+/// Returns settings for DNS over QUIC, which only uses TLS 1.3 (RFC 9001).
 pub(crate) fn over_quic() -> ClientConfig {
     config(&[&version::TLS13], b"doq")
 }
@@ -31,12 +30,12 @@ fn config(versions: &[&'static rustls::SupportedProtocolVersion], protocol: &[u8
         .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
         .with_no_client_auth();
     config.alpn_protocols = vec![protocol.to_vec()];
-    // Each connection's handshake is the same: a resumed one would be another measurement.
+    // Each connection has the same handshake; a resumed one would be a different measurement.
     config.resumption = rustls::client::Resumption::disabled();
     config
 }
 
-/// Takes any certificate, and checks that the server has its key.
+/// A verifier that accepts any certificate, and checks that the server has its key.
 #[derive(Debug)]
 struct Anybody(Arc<CryptoProvider>);
 

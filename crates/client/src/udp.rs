@@ -13,7 +13,8 @@ use crate::query::{NoAnswer, Query};
 use crate::socket::{self, Woken};
 use crate::stamps;
 
-/// Asks once. What answers something else is let pass, as a resolver does, until the time is over.
+/// Asks once. Ignores datagrams that do not answer the query, as a resolver does, until the time is
+/// up.
 pub(crate) fn ask(server: &Server, query: &Query, id: u16) -> Exchange {
     let until = Instant::now() + server.timeout;
     let message = query.message(id);
@@ -30,13 +31,13 @@ pub(crate) fn ask(server: &Server, query: &Query, id: u16) -> Exchange {
         return failed(&Failed::of_system(&error.into()), started);
     }
     let mut buffer = vec![0; usize::from(u16::MAX)];
-    // What came that is no answer: the reason to give where none comes.
+    // A datagram that was no answer: the reason to report if no answer comes.
     let mut other = None;
     let mut left = None;
     loop {
         match socket::readable(&made, until) {
             Ok(Woken::Ready) => {}
-            // The query's stamp, or an ICMP error.
+            // The query's time stamp, or an ICMP error.
             Ok(Woken::Report) => {
                 left = stamps::departure(&made).or(left);
                 match socket::pending_error(&made) {

@@ -1,4 +1,4 @@
-//! TLS and QUIC: servers by rustls and quinn-proto on loopback, and what the client says of them.
+//! TLS and QUIC: servers by rustls and quinn-proto on loopback, and what the client reports.
 
 mod common;
 
@@ -38,7 +38,7 @@ fn config(protocol: &[u8], versions: &[&'static rustls::SupportedProtocolVersion
     config
 }
 
-/// A DNS server over TLS that answers whatever comes on a connection.
+/// Starts a DNS server over TLS that answers every query on a connection.
 fn tls_server(versions: &[&'static rustls::SupportedProtocolVersion]) -> SocketAddr {
     let config = Arc::new(config(b"dot", versions));
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -103,7 +103,7 @@ fn a_server_without_tls_is_told_apart_from_one_that_does_not_answer() {
     assert_eq!(exchange.outcome, Outcome::HandshakeFailed, "{exchange:?}");
 }
 
-/// A DNS server over QUIC, for one connection after the other.
+/// Starts a DNS server over QUIC that takes one connection after the other.
 fn quic_server() -> SocketAddr {
     let crypto = QuicServerConfig::try_from(config(b"doq", &[&rustls::version::TLS13]))
         .expect("TLS 1.3 with the first suite");

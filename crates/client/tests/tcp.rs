@@ -1,4 +1,4 @@
-//! What TCP servers do, and what the client says of it.
+//! How TCP servers behave, and what the client reports.
 
 mod common;
 
@@ -62,7 +62,7 @@ fn the_first_and_the_last_byte_have_times_of_their_own() {
     assert_eq!(exchange.segments.sizes, [2, 745]);
     let (first, last) = (exchange.times.first_byte, exchange.times.query);
     let (first, last) = (first.expect("a time"), last.expect("a time"));
-    // Nothing but the server's pause lies between them.
+    // Only the server's pause lies between them.
     assert!(last - first >= PAUSE, "{exchange:?}");
 }
 
@@ -126,7 +126,7 @@ fn servers_that_do_not_answer_are_told_apart() {
     let exchange = client(cut).ask(&query());
     assert_eq!((exchange.outcome, exchange.stage), (Outcome::Closed, Some(Stage::Reply)));
 
-    // Closed with a query unread: the kernel resets (RFC 1122, section 4.2.2.13).
+    // The server closes with an unread query, so the kernel resets (RFC 1122, section 4.2.2.13).
     let resetting = tcp(|connection| std::thread::sleep(PAUSE.max(peek(&connection))));
     let exchange = client(resetting).ask(&query());
     assert_eq!((exchange.outcome, exchange.stage), (Outcome::Reset, Some(Stage::Query)));

@@ -1,4 +1,4 @@
-//! What UDP servers do, and what the client says of it.
+//! How UDP servers behave, and what the client reports.
 
 mod common;
 

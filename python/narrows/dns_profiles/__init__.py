@@ -7,9 +7,11 @@ docs/dns-servers.md show them as tables.
 
 from narrows.dns_profiles.models import (
     Client,
+    ClientQuic,
     ClientTls,
     Reply,
     Server,
+    ServerQuic,
     ServerTls,
     SizeChoice,
     Sizes,
@@ -18,9 +20,11 @@ from narrows.dns_profiles.reading import client, clients, server, servers, sizes
 
 __all__ = [
     "Client",
+    "ClientQuic",
     "ClientTls",
     "Reply",
     "Server",
+    "ServerQuic",
     "ServerTls",
     "SizeChoice",
     "Sizes",

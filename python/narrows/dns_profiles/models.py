@@ -1,7 +1,7 @@
 """The values of a profile: what a client, a server or a zone's messages are like.
 
-Times are seconds and sizes bytes. A profile holds for one server and a name that is asked for once;
-what a client does with several servers is not part of it.
+Times are in seconds and sizes in bytes. A profile describes queries to one server, for a name that
+is asked for once. It does not cover what a client does with several servers.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 __all__ = [
     "Client",
+    "ClientQuic",
     "ClientTls",
     "Profile",
     "Reply",
     "Server",
+    "ServerQuic",
     "ServerTls",
     "SizeChoice",
     "Sizes",
@@ -41,7 +43,7 @@ class Profile(BaseModel):
     sources: dict[str, str]
     """For each value, the trial or the page that shows it."""
     notes: tuple[str, ...] = ()
-    """What a reader should know beside the values."""
+    """What a reader should know in addition to the values."""
 
     @model_validator(mode="after")
     def _every_value_has_a_source(self) -> Self:
@@ -51,6 +53,18 @@ class Profile(BaseModel):
         if unknown := sorted(set(self.sources) - keys):
             raise ValueError(f"sources name no value: {', '.join(unknown)}")
         return self
+
+
+def _whole(tls: BaseModel) -> None:
+    """Who speaks HTTPS says all of how it does.
+
+    Raises:
+        ValueError: Some values are given and others are not.
+    """
+    keys = [key for key in type(tls).model_fields if key.startswith("https_")]
+    lacking = [key for key in keys if getattr(tls, key) is None]
+    if lacking and len(lacking) < len(keys):
+        raise ValueError(f"HTTPS also needs {', '.join(lacking)}")
 
 
 class ClientTls(BaseModel):
@@ -84,6 +98,11 @@ class ClientTls(BaseModel):
     https_fields_again_bytes: Count | None = None
     """The same for later ones."""
 
+    @model_validator(mode="after")
+    def _https_is_whole(self) -> Self:
+        _whole(self)
+        return self
+
 
 class ServerTls(BaseModel):
     """How a server speaks TLS 1.3 (RFC 8446)."""
@@ -105,7 +124,7 @@ class ServerTls(BaseModel):
     tickets_apart: bool
     """Whether each is a write of its own."""
     write_bytes: Count | None = None
-    """Its certificates leave in writes of so many bytes; not given: in one."""
+    """Its certificates leave in writes of this many bytes; by default in one write."""
     padding_bytes: Count
     """Replies to padded queries are padded to a multiple of it (RFC 8467); 0: they are not."""
     early_data: bool
@@ -126,6 +145,61 @@ class ServerTls(BaseModel):
     https_nagle: bool | None = None
     """Whether Nagle's algorithm is on."""
 
+    @model_validator(mode="after")
+    def _https_is_whole(self) -> Self:
+        _whole(self)
+        return self
+
+
+class ClientQuic(BaseModel):
+    """How a program speaks QUIC (RFC 9250, RFC 9000) when it asks."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hello_bytes: Annotated[int, Field(strict=True, ge=150, le=16_000)]
+    """A ClientHello that offers no session, with transport parameters."""
+    key_share_bytes: Count
+    """The public key that servers take: 32 (X25519) or 65 (P-256)."""
+    id_bytes: Count
+    """The connection ID that it gives itself."""
+    parameters_bytes: Count
+    """Its transport parameters (RFC 9000, 18)."""
+    payload_bytes: Annotated[int, Field(strict=True, ge=1200, le=65_507)]
+    """The longest datagram with data, except path probes."""
+    waits: bool
+    """Whether it asks only when the server has confirmed the handshake (HANDSHAKE_DONE)."""
+    padding_bytes: Count
+    """Queries are padded to a multiple of it (RFC 8467); 0: they are not."""
+    resumption: bool
+    """Whether a later connection resumes the session of an earlier one."""
+
+
+class ServerQuic(BaseModel):
+    """How a server speaks QUIC (RFC 9250, RFC 9000)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    hash_bytes: Count
+    """Of the suite that it chooses: 48 (AES-256-GCM with SHA-384) or 32."""
+    id_bytes: Count
+    """The connection ID that it gives itself."""
+    parameters_bytes: Count
+    """Its transport parameters (RFC 9000, 18), and record_size_limit where it sends that."""
+    payload_bytes: Annotated[int, Field(strict=True, ge=1200, le=65_507)]
+    """The longest datagram."""
+    idle_timeout_s: Seconds
+    """A silent connection is over after this time (RFC 9000, 10.1)."""
+    ticket_bytes: Count
+    """A ticket (NewSessionTicket), without frame or record."""
+    tickets: Count
+    """Tickets after a whole handshake."""
+    early_data: bool
+    """Whether its sessions allow early data (0-RTT)."""
+    extras_bytes: Count
+    """New connection IDs and a token (RFC 9000, 19.7, 19.15), which leave with HANDSHAKE_DONE."""
+    padding_bytes: Count
+    """Replies to padded queries are padded to a multiple of it (RFC 8467); 0: they are not."""
+
 
 class Client(Profile):
     """How a program asks a DNS server, and what it does when that fails."""
@@ -137,7 +211,7 @@ class Client(Profile):
     dnssec_ok: bool
     """Whether its queries ask for signatures (the DO bit, RFC 3225)."""
     query_extra_bytes: Count
-    """What its query has beside header and question: an OPT record, perhaps a cookie."""
+    """What its query has besides header and question: an OPT record, perhaps a cookie."""
     timeouts_s: tuple[Seconds, ...]
     """How long it waits for a reply after each query over UDP; as many as it sends, to a server of
     which it knows nothing yet."""
@@ -201,6 +275,8 @@ class Client(Profile):
     """Whether it closes first, after the reply or the idle time-out."""
     tls: ClientTls | None = None
     """How it speaks TLS; not given: it does not, or was not tried."""
+    quic: ClientQuic | None = None
+    """How it speaks QUIC; not given: it does not, or was not tried."""
 
     @property
     def attempts(self) -> int:
@@ -255,6 +331,8 @@ class Server(Profile):
     """The longest reply over UDP, whatever the client offers."""
     tls: ServerTls | None = None
     """How it speaks TLS; not given: it does not, or was not tried."""
+    quic: ServerQuic | None = None
+    """How it speaks QUIC; not given: it does not, or was not tried."""
 
 
 class Reply(BaseModel):
@@ -263,7 +341,7 @@ class Reply(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     reply_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
-    """The whole reply, as it comes over TCP."""
+    """The whole reply, as sent over TCP."""
     udp_reply_bytes: Annotated[int, Field(strict=True, ge=12, le=65535)]
     """What comes over UDP to a client that offers 1232 bytes, or, without EDNS, takes 512;
     truncated if `truncated`."""

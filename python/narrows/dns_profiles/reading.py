@@ -1,4 +1,4 @@
-"""Reads profiles from the TOML files beside this one."""
+"""Reads profiles from the TOML files next to this one."""
 
 from __future__ import annotations
 

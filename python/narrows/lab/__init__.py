@@ -1,7 +1,8 @@
 """A laboratory for DNS servers on one machine: two network namespaces, a path of chosen delays.
 
 A real server, or one that behaves as servers once did, stands at one end; a probe and other clients
-stand at the other. Needs root, /dev/net/tun and iproute2; `missing` says what there is not.
+stand at the other. Needs root, /dev/net/tun and iproute2; `missing` says which of these are
+missing.
 """
 
 from __future__ import annotations

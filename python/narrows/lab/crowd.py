@@ -1,7 +1,7 @@
 """Other clients of a server: they take its connections while a probe measures.
 
-Each connects, perhaps asks, keeps its connection for a time, leaves, and thinks. A program of its
-own, so that they take no time from the probe's process.
+Each client connects, may ask, keeps its connection for a time, leaves, and pauses. The crowd is a
+separate program, so that it takes no time from the probe's process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A network namespace: made, entered by a thread or a program, and gone at the end."""
+"""A network namespace: makes it, lets a thread or a program enter it, and removes it at the end."""
 
 from __future__ import annotations
 

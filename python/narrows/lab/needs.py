@@ -1,4 +1,4 @@
-"""What the laboratory needs of a machine."""
+"""What the laboratory requires of a machine."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""A DNS server that behaves as servers once did, or as badly as one wants.
+"""A DNS server that behaves like old servers, or as badly as you want.
 
-What real ones did, and where it is known from:
+Behaviour of real servers, with the sources:
 
 - NSD until 3.2.13 wrote the two-byte length and the message with two calls of write(2) and left
   Nagle's algorithm on (Wijnen 2012; its server.c). 3.2.14 writes once, with writev(2).
 - NSD 3.2 takes at most `tcp-count` connections at once. Further ones wait in the kernel, behind
-  listen(2)'s backlog of 5; each has 120 s of idleness.
-- NSD since 4.3 can close what is above the limit instead (`tcp-reject-overflow`).
+  listen(2)'s backlog of 5; each may be idle for 120 s.
+- NSD from 4.3 on can close connections above the limit instead (`tcp-reject-overflow`).
 
-Runs as a program of its own, so that it takes no time from others (`narrows.lab.emulated` starts
+Runs as a separate program, so that it takes no time from others (`narrows.lab.emulated` starts
 it). It prints `ready` when it listens.
 """
 

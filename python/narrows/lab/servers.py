@@ -1,74 +1,28 @@
-"""Servers at the path's far end: real ones as packages have them, and the emulated old one."""
+"""Servers at the path's far end: real ones from packages, and the emulated old one."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from narrows.lab.bed import SERVER, Bed
-from narrows.lab.needs import PATH, LabError
+from narrows.lab.needs import LabError
 from narrows.lab.old_server import OldServer
+from narrows.lab.software import SOFTWARE, Setup
 
 __all__ = ["SERVERS", "emulated", "real"]
 
 
-def _nsd(folder: Path, zone: Path, settings: Mapping[str, str]) -> tuple[str, list[str]]:
-    lines = ["server:", "  server-count: 1", f"  ip-address: {SERVER}"]
-    lines += [f"  {name}: {value}" for name, value in settings.items()]
-    lines += ['  username: ""', '  chroot: ""', f'  zonesdir: "{folder}"', '  database: ""']
-    lines += [f'  pidfile: "{folder}/nsd.pid"', f'  xfrdfile: "{folder}/xfrd.state"']
-    lines += [f'  zonelistfile: "{folder}/zone.list"', f'  xfrdir: "{folder}"']
-    lines += ["  rrl-ratelimit: 0", "remote-control:", "  control-enable: no"]
-    lines += ["zone:", "  name: .", f'  zonefile: "{zone}"']
-    return "\n".join(lines) + "\n", ["nsd", "-d", "-c", f"{folder}/config"]
+_BY_PROGRAM = {software.program: software for software in SOFTWARE.values()}
 
-
-def _named(folder: Path, zone: Path, settings: Mapping[str, str]) -> tuple[str, list[str]]:
-    lines = ["options {", f'  directory "{folder}";', f'  pid-file "{folder}/named.pid";']
-    lines += [f"  listen-on {{ {SERVER}; }};", "  listen-on-v6 { none; };", "  recursion no;"]
-    lines += [f"  {name} {value};" for name, value in settings.items()]
-    lines += ["  notify no;", "  dnssec-validation no;", '  session-keyfile "session.key";', "};"]
-    lines += ["controls { };", f'zone "." {{ type primary; file "{zone}"; }};']
-    return "\n".join(lines) + "\n", ["named", "-g", "-n", "1", "-c", f"{folder}/config"]
-
-
-def _knotd(folder: Path, zone: Path, settings: Mapping[str, str]) -> tuple[str, list[str]]:
-    lines = ["server:", f"  listen: {SERVER}@53", f'  rundir: "{folder}"', "  tcp-workers: 1"]
-    lines += [f"  {name}: {value}" for name, value in settings.items()]
-    lines += ["  udp-workers: 1", "  background-workers: 1", "database:", f'  storage: "{folder}"']
-    lines += ["control:", f'  listen: "{folder}/knot.sock"', "log:", "  - target: stderr"]
-    lines += ["    any: info", "template:", "  - id: default", "    zonefile-load: whole"]
-    lines += ["    journal-content: none", "zone:", "  - domain: .", f'    file: "{zone}"']
-    return "\n".join(lines) + "\n", ["knotd", "-c", f"{folder}/config"]
-
-
-def _unbound(folder: Path, zone: Path, settings: Mapping[str, str]) -> tuple[str, list[str]]:
-    lines = ["server:", f"  interface: {SERVER}", '  username: ""', '  chroot: ""']
-    lines += [f"  {name}: {value}" for name, value in settings.items()]
-    lines += [f'  directory: "{folder}"', "  use-syslog: no", f'  pidfile: "{folder}/pid"']
-    lines += ["  do-daemonize: no", "  num-threads: 1", "  access-control: 0.0.0.0/0 allow"]
-    lines += ['  module-config: "iterator"', "remote-control:", "  control-enable: no"]
-    lines += ["auth-zone:", '  name: "."', f'  zonefile: "{zone}"', "  for-upstream: no"]
-    lines += ["  for-downstream: yes"]
-    return "\n".join(lines) + "\n", ["unbound", "-d", "-p", "-c", f"{folder}/config"]
-
-
-_CONFIGURE: dict[str, Callable[[Path, Path, Mapping[str, str]], tuple[str, list[str]]]] = {
-    "nsd": _nsd,
-    "named": _named,
-    "knotd": _knotd,
-    "unbound": _unbound,
-}
-
-SERVERS = tuple(_CONFIGURE)
+SERVERS = tuple(_BY_PROGRAM)
 """Programs that `real` can run."""
 
 
@@ -86,17 +40,18 @@ def real(bed: Bed, program: str, settings: Mapping[str, str] | None = None) -> I
     Raises:
         LabError: It is not installed, or does not start.
     """
-    if not shutil.which(program, path=PATH):
-        raise LabError(f"{program} is not installed; hint: sh tools/install_test_tools.sh")
+    software = _BY_PROGRAM[program]
+    software.need()
     with tempfile.TemporaryDirectory(prefix=f"narrows-{program}-") as name:
         folder = Path(name)
         zone = folder / "root.zone"
         zone.write_text(ROOT_ZONE)
-        text, words = _CONFIGURE[program](folder, zone, settings or {})
+        text = software.configure(Setup(str(folder), str(zone), [SERVER], settings or {}))
         (folder / "config").write_text(text)
+        words = software.command(str(folder))
         with (folder / "log").open("wb") as log, _process(bed, words, log.fileno()) as process:
             _await_answer(bed, program, process, folder / "log")
-            yield version(program)
+            yield software.version()
 
 
 @contextlib.contextmanager
@@ -115,17 +70,6 @@ def emulated(bed: Bed, settings: OldServer) -> Iterator[None]:
                 raise LabError(f"old server: {said[-1] if said else 'does not start'}")
             time.sleep(0.01)
         yield
-
-
-def version(program: str) -> str:
-    """What a server says of its version."""
-    flag = {"nsd": "-v", "named": "-v", "knotd": "-V", "unbound": "-V"}[program]
-    done = subprocess.run(
-        [program, flag], capture_output=True, text=True, env={**os.environ, "PATH": PATH}
-    )
-    words = (done.stdout or done.stderr).split()
-    found = next((word for word in words if word[:1].isdigit() and "." in word), "unknown")
-    return f"{program} {found}"
 
 
 PROGRAM = "import sys; from narrows.lab.old_server import main; main(sys.argv[1])"
@@ -167,7 +111,7 @@ def _await_answer(bed: Bed, program: str, process: subprocess.Popen[bytes], log:
 
 
 def _root_zone() -> str:
-    """Thirteen servers with both addresses, as the root zone has; all names are documentation's."""
+    """Thirteen servers with both addresses, like the root zone. All names are for documentation."""
     lines = ["$TTL 518400"]
     lines += [". IN SOA a.servers.example. host.registry.example. 2012092000 1800 900 604800 86400"]
     for number, letter in enumerate("abcdefghijklm", start=1):

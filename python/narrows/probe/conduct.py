@@ -1,7 +1,7 @@
 """A probe at work: a thread for each server and source, rounds of queries, and rows of tables.
 
-Within a round the transports follow one another, so that no exchange disturbs the next. Kernel
-stamps make the times; how busy this process is does not show in them.
+Within a round, the transports follow one another, so that no exchange disturbs the next. Times come
+from the kernel's time stamps, so the load of this process does not affect them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a probe asks: whom, what, how often; and the bounds that keep it polite."""
+"""What a probe asks: which servers, what, and how often, within bounds that keep it polite."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Each attempt of a DNS query is an exchange. A client's node is a vantage point, the server's node a
 target; two servers at one node that answer differently are two targets, named after their groups.
-A run knows the times of a reply's first and last byte, and not how it was cut into segments: a
-length that comes alone and at once looks like one write here. A capture of the run's links tells
-them apart (`narrows import capture`).
+A run records the times of a reply's first and last byte, but not how it was cut into segments. A
+length that comes alone and at once looks like one write here. To see the difference, capture the
+run's links (`narrows import capture`).
 
 Seconds count from the beginning of the run, which stands for the beginning of 1970.
 """

@@ -1,31 +1,31 @@
 """What the times and segments of a server's answers mean, in words.
 
-All is measured in round trips, and the round trip is what TCP's own handshake takes: it is answered
-by the server's kernel, whatever the server does. Then, for the median exchange over TCP:
+The unit is the round trip of TCP's own handshake. The server's kernel answers it, whatever the
+server does. For the median exchange over TCP:
 
-- *wait*: from the query to the first byte of the reply, less a round trip. What the server takes.
-- *gap*: from the first byte of the reply to the last. A server that writes the length and the
-  message apart, with Nagle's algorithm on (RFC 896), waits for the first part's acknowledgement: a
-  round trip. If that acknowledgement is delayed, it waits for 40 ms or more in addition.
-- *lag*: what UDP's answer takes longer than the handshake.
+- *wait*: from the query to the first byte of the reply, less a round trip: the server's own time.
+- *gap*: from the first byte of the reply to the last. If a server writes the length and the message
+  separately, with Nagle's algorithm on (RFC 896), the second write waits for the acknowledgement of
+  the first: a round trip. If that acknowledgement is delayed, it waits 40 ms or more in addition.
+- *lag*: the time by which UDP's answer takes longer than the handshake.
 
-Signatures of full servers (both were seen with real ones): the kernel completes handshakes for as
+Full servers have two signatures, both seen with real servers. The kernel completes handshakes as
 long as the backlog has room, so a server whose connection slots are full connects at once and
-answers late; a SYN that meets a full backlog is dropped, and sent again after 1, 3 and 7 seconds
-(RFC 6298: the first time-out is a second, and doubles). Linux drops the handshake's last
-acknowledgement too where the backlog has filled since the SYN: such a client holds its connection
-for open, and sends its query again and again until there is room. A full backlog has room now and
-then, more often for who is near; so the verdict asks for two handshakes that were dropped, not for
-many, and for answers that are late besides. Without a full backlog none is dropped.
+answers late. When the backlog is full too, the kernel drops SYNs, and clients send them again after
+1, 3 and 7 seconds (RFC 6298: the first timeout is a second, and doubles). If the backlog has filled
+since the SYN, Linux also drops the handshake's last acknowledgement. Such a client believes that it
+is connected, and sends its query again and again until there is room. A full backlog has room now
+and then, more often for near clients. The verdict therefore needs only two dropped handshakes, and
+answers that are late besides. Without a full backlog, no handshake is dropped.
 
-Over TLS 1.3 a server sends session tickets before its first reply. Where Nagle's algorithm is on,
-the reply waits until they are acknowledged, and a client that has nothing to say acknowledges late
+Over TLS 1.3, a server sends session tickets before its first reply. If Nagle's algorithm is on, the
+reply waits until they are acknowledged, and a client that has nothing to say acknowledges late
 (seen with Unbound 1.17).
 
-A path that loses packets makes both late too, but it loses UDP as well, and few of all. A busy
-machine answers late over UDP as over TCP; so answers over TCP have to be late much more often. Less
-than a millisecond away a machine's own delays are longer than round trips: there only long waits
-count, and only where they are more than an accident.
+A path that loses packets makes connections and answers late too, but it also loses UDP, and only
+few packets in all. A busy machine answers late over UDP as well as over TCP, so answers over TCP
+have to be late much more often. At distances below a millisecond, a machine's own delays are longer
+than round trips. There only long waits count, and only if they are too frequent to be chance.
 """
 
 from __future__ import annotations
@@ -38,25 +38,28 @@ from typing import Any
 
 import polars as pl
 
+from narrows.probe.whole_ratio import NEAR_MS, whole_ratio
+
 __all__ = ["VERDICTS", "Verdict", "judge", "verdicts"]
 
 VERDICTS: Mapping[str, str] = {
     "one-write": "the reply comes at once after the query",
-    "two-writes": "the length comes in a segment of its own, a round trip before the message",
+    "two-writes": "the length comes in its own segment, a round trip before the message",
     "split-length": "the length's bytes come in two segments, a round trip apart",
     "late-part": "the reply comes in parts, a round trip apart, after the length",
-    "two-writes-at-once": "the length comes in a segment of its own, without a wait",
-    "delayed-acknowledgement": "two writes, and an acknowledgement of ours that came late",
+    "two-writes-at-once": "the length comes in its own segment, without a wait",
+    "delayed-acknowledgement": "two writes, and our acknowledgement came late",
     "slots-full": "connects at once, answers late or never, now and then or always",
-    "backlog-full": "connects late, by whole SYN time-outs",
-    "fixed-delay": "answers over TCP later than over UDP, by the same time always",
+    "backlog-full": "connects late, by whole SYN timeouts",
+    "fixed-delay": "answers over TCP later than over UDP, always by the same time",
     "held-back": "over TLS, answers a round trip or more later than it could",
-    "slow-server": "answers later than the handshake, over UDP as over TCP",
+    "slow-server": "answers later than the handshake, over UDP and over TCP",
     "elsewhere": "TCP and UDP are answered at different distances",
     "closes": "accepts connections and closes some or all of them without an answer",
     "refuses": "refuses connections",
-    "handshake-fails": "accepts connections, and TLS does not come about",
-    "silent": "does not answer SYNs",
+    "handshake-fails": "accepts connections, but TLS fails",
+    "silent": "does not answer SYNs, or QUIC's first packets",
+    "unanswered": "accepts connections, but answers nothing on them",
     "unreachable": "cannot be reached",
     "not-asked": "this machine could not ask",
     "no-tcp": "nothing was asked over TCP",
@@ -108,7 +111,7 @@ def judge(
     transport: str = "tcp",
 ) -> Verdict:
     """The verdict on rows of `exchanges`: those over UDP, and those over a connection."""
-    seen = _Seen(udp, tcp)
+    seen = _Seen(udp, tcp, transport)
     name, sentence = seen.verdict()
     if name == "one-write" and transport != "tcp":
         sentence = seen.secure(transport)
@@ -120,9 +123,6 @@ def judge(
 LATE_SYN_MS = 900.0
 """A handshake that takes so much longer than usual has lost a SYN: the first is sent again after a
 second."""
-
-NEAR_MS = 1.0
-"""Round trips below this are too short to tell waits from a machine's own delays."""
 
 SOME = 0.2
 """A share of exchanges that is no accident."""
@@ -141,8 +141,13 @@ ACCIDENT = 0.05
 class _Seen:
     """Figures of one server's exchanges, and what they mean."""
 
-    def __init__(self, udp: Sequence[Mapping[str, Any]], tcp: Sequence[Mapping[str, Any]]) -> None:
-        self.udp, self.tcp = udp, tcp
+    def __init__(
+        self,
+        udp: Sequence[Mapping[str, Any]],
+        tcp: Sequence[Mapping[str, Any]],
+        transport: str = "tcp",
+    ) -> None:
+        self.udp, self.tcp, self.transport = udp, tcp, transport
         self.answered = [row for row in tcp if row["outcome"] == "answered"]
         self.udp_ms = _median([row["query_ms"] for row in udp if row["outcome"] == "answered"])
         connects = [row["connect_ms"] for row in tcp if row["connect_ms"] is not None]
@@ -166,7 +171,7 @@ class _Seen:
         self.prefix = statistics.mode(prefixes) if prefixes else None
         totals = [row["total_ms"] for row in self.answered if row["total_ms"] is not None]
         self.total = _median(totals)
-        self.ratio = self.total / self.udp_ms if self.total and self.udp_ms else None
+        self.ratio = whole_ratio(udp, tcp)
         self.reused = any(row["reused"] for row in self.answered)
 
     def _waits(self) -> list[float]:
@@ -226,7 +231,13 @@ class _Seen:
         """Name and sentence: the first that fits."""
         if not self.tcp:
             return "no-tcp", "nothing was asked over TCP"
-        return self._failure() or self._lateness() or self._place() or self._writing()
+        return (
+            self._failure()
+            or self._lateness()
+            or self._unanswered()
+            or self._place()
+            or self._writing()
+        )
 
     def _failure(self) -> tuple[str, str] | None:
         every = len(self.tcp)
@@ -245,6 +256,9 @@ class _Seen:
                 return outcome, sentence
         if self.unconnected == every:
             udp = "" if self.udp_ms is None else ", though it answers over UDP"
+            if self.transport == "quic":
+                why = "no QUIC on this port, or a filter drops it"
+                return "silent", f"it does not answer QUIC{udp}: {why}"
             return "silent", f"it does not answer SYNs{udp}: a filter drops TCP, or nobody is there"
         closed = _count(self.tcp, "closed") + _count(self.tcp, "reset")
         if self.share(closed) >= SOME:
@@ -278,6 +292,18 @@ class _Seen:
                 "answers come late or never: its connection slots are full",
             )
         return self._steady() if slow and self._slow_everywhere() else None
+
+    def _unanswered(self) -> tuple[str, str] | None:
+        """Nothing came on any connection: then nothing can be said about how it answers."""
+        if self.answered:
+            return None
+        stages = [row["stage"] for row in self.tcp if row["stage"]]
+        stage = statistics.mode(stages) if stages else "query"
+        what = {"secure": "the handshake of TLS", "query": "the query"}.get(stage, f"the {stage}")
+        return (
+            "unanswered",
+            f"it accepts connections and answers none of {len(self.tcp)}: {what} stays unanswered",
+        )
 
     def _answers_late(self) -> bool:
         """Whether answers over TCP come late, and those over UDP do not."""
@@ -424,7 +450,8 @@ class _Seen:
             )
         codes = {row["rcode"] for row in [*self.udp, *self.answered] if row["rcode"]}
         if bad := sorted(codes - {"NOERROR"}):
-            found.append(f"answers say {', '.join(bad)}")
+            hint = "; hint: --name with a name that it serves" if "REFUSED" in bad else ""
+            found.append(f"answers say {', '.join(bad)}{hint}")
         return tuple(found)
 
     def figures(self) -> dict[str, float | None]:

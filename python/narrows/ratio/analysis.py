@@ -64,6 +64,11 @@ class Group:
         return peaks_of(self.ratios, self.vantage)
 
     @cached_property
+    def udp_ms(self) -> float:
+        """Median of UDP's time."""
+        return float(np.median(self.table["udp_ms"].to_numpy()))
+
+    @cached_property
     def excess_ms(self) -> tuple[float, Interval | None]:
         """Median of TCP's time beyond two of UDP's."""
         values = self.table["excess_ms"].to_numpy()

@@ -1,6 +1,6 @@
 """Two analyses side by side: before and after an upgrade, two servers, IPv4 and IPv6.
 
-Where the same vantage points measured both, a bootstrap replicate draws the same ones for both, so
+If the same vantage points measured both, a bootstrap replicate draws the same ones for both, so
 that what they have in common does not widen the interval of the difference.
 """
 

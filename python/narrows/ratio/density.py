@@ -1,13 +1,13 @@
 """Histograms and densities of ratios.
 
-The article plots a density without naming an estimator, and histograms "into bins of 1/100th of a
-second" of a quantity that has no unit. Here a bin is 0.01 wide and holds percent of the valid
-pairs. The density is a Gaussian kernel's with the bandwidth of Sheather and Jones ("A reliable
+The article plots a density without naming an estimator. It has histograms with "bins of 1/100th of
+a second" for a quantity that has no unit. Here a bin is 0.01 wide and holds percent of the valid
+pairs. The density has a Gaussian kernel with the bandwidth of Sheather and Jones ("A reliable
 data-based bandwidth selection method for kernel density estimation", J. R. Statist. Soc. B 53,
-1991, pages 683-690: the method that solves the equation, R's `bw.SJ`), over the ratios that are
-drawn. R takes `bw.nrd0` by default, for reasons of compatibility, and recommends this one. A rule
-of thumb such as nrd0 supposes one hump, and scales with the spread of the data: where a full server
-sends a quarter of the ratios beyond 13, it smooths a peak at 3 away.
+1991, pages 683-690: the method that solves the equation, R's `bw.SJ`), over the plotted ratios. R
+uses `bw.nrd0` by default, for compatibility, and recommends this one. A rule of thumb such as nrd0
+assumes one hump and scales with the spread of the data. If a full server sends a quarter of the
+ratios beyond 13, it smooths a peak at 3 away.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BIN = 0.01
 """Width of a histogram's bin."""
 
 TOP = 10.0
-"""Where figures end; the share beyond is said beside them."""
+"""Where figures end. A note gives the share beyond."""
 
 _GRID = 4096
 _STEP = TOP / _GRID
@@ -150,7 +150,7 @@ def _distances(drawn: Floats) -> tuple[Floats, Floats]:
     mass = np.bincount(bins, minlength=_GRID).astype(np.float64)
     spectrum = np.fft.rfft(mass, 2 * _GRID)
     pairs = np.rint(np.fft.irfft(np.abs(spectrum) ** 2, 2 * _GRID)[1:_GRID])
-    # Pairs within one bin are so far apart as to count as equal.
+    # Pairs within one bin count as equal.
     within = float((mass * (mass - 1.0)).sum() / 2.0)
     distance = np.arange(_GRID) * _STEP
     return _floats(distance), _floats(np.concatenate([[within], pairs]))

@@ -38,7 +38,7 @@ class Peak:
     height: float
     """Density there."""
     share: float
-    """Share of the ratios between the valleys beside it."""
+    """Share of the ratios between the valleys on both sides."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def half_sample_mode(ranked: Floats) -> float:
 
 
 def find_peaks(smooth: Density, ratios: Floats, least: float = 0.05) -> tuple[Peak, ...]:
-    """Peaks that rise by at least ``least`` of the highest above the valleys beside them."""
+    """Peaks that rise by at least ``least`` of the highest above the valleys next to them."""
     values = smooth.density
     top = float(values.max(initial=0.0))
     if top <= 0.0:

@@ -29,7 +29,7 @@ HEADER = (
 
 
 def peaks_row(group: Group) -> tuple[str, ...]:
-    """A group's figures, as texts."""
+    """A group's figures as text."""
     peaks = group.peaks
     shares = [f"{100 * peaks.shares[name]:.1f} %" for name in _SHARES]
     return (
@@ -51,6 +51,8 @@ def say_group(group: Group) -> list[str]:
     """What a group's ratios say about its server, in sentences."""
     peaks = group.peaks
     said = []
+    if why := _too_little(group):
+        return [f"{group.label}: {why}."]
     tall = [peak for peak in peaks.peaks if peak.share >= 0.1]
     if len(tall) == 1:
         said.append(f"{group.label}: the ratio gathers at {tall[0].ratio:.2f}.")
@@ -73,6 +75,29 @@ def say_group(group: Group) -> list[str]:
     elif line is not None:
         said.append(f"Over the distance, TCP takes {say_line(line)} (slope {line.slope:.3f}).")
     return said
+
+
+def _too_little(group: Group) -> str:
+    """Why nothing is said of a group's peaks; empty where something is."""
+    if group.peaks.count < FEWEST:
+        return (
+            f"{group.peaks.count} pair{'' if group.peaks.count == 1 else 's'} show no peaks; it "
+            f"takes {FEWEST}"
+        )
+    udp_ms = group.udp_ms
+    if udp_ms < NEAR_MS:
+        return (
+            f"UDP takes {udp_ms:.2g} ms; below {NEAR_MS:g} ms a ratio tells of the machines, "
+            "not of what crosses the path"
+        )
+    return ""
+
+
+FEWEST = 30
+"""Pairs below which a density has peaks by chance."""
+
+NEAR_MS = 1.0
+"""Times over UDP below this are a machine's own, as in the verdicts of `narrows probe`."""
 
 
 def say_failures(part: Failures) -> str:

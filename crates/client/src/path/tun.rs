@@ -6,21 +6,22 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// An open device; it goes when this does.
+/// An open device. It is removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Tun {
     pub(super) file: File,
 }
 
 impl Tun {
-    /// Makes a device of this name: IP packets, without any header before them.
+    /// Creates a device of this name that carries IP packets without any header before them.
     pub(super) fn open(name: &str) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC)
             .open("/dev/net/tun")?;
-        // A name of 16 bytes, the last of them zero, and flags: what TUNSETIFF reads of an ifreq.
+        // The part of an ifreq that TUNSETIFF reads: a name of 16 bytes, the last of them zero, and
+        // flags.
         let mut request = [0_u8; IFREQ_BYTES];
         if name.is_empty() || name.len() >= libc::IFNAMSIZ {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -41,5 +42,5 @@ impl AsFd for Tun {
     }
 }
 
-/// `struct ifreq` of include/uapi/linux/if.h: the name and a union, at most.
+/// The size of `struct ifreq` of include/uapi/linux/if.h: at most the name and a union.
 const IFREQ_BYTES: usize = size_of::<libc::ifreq>();

@@ -1,4 +1,4 @@
-//! Servers on loopback that answer as a test wants it.
+//! Servers on loopback whose answers each test chooses.
 #![allow(dead_code, unreachable_pub)]
 
 use std::io::{Read, Write};
@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-/// The reply to a query: the query with QR set, and as many bytes more behind its last record.
+/// Returns the reply to a query: the query with QR set, and `more` bytes after its last record.
 pub fn reply(query: &[u8], more: usize) -> Vec<u8> {
     let mut reply = query.to_vec();
     reply[2] |= 0x80;
@@ -14,7 +14,7 @@ pub fn reply(query: &[u8], more: usize) -> Vec<u8> {
     reply
 }
 
-/// A TCP server that hands each connection, one after the other, to `serve`.
+/// Starts a TCP server that passes each connection, one after the other, to `serve`.
 pub fn tcp(mut serve: impl FnMut(TcpStream) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -27,7 +27,7 @@ pub fn tcp(mut serve: impl FnMut(TcpStream) + Send + 'static) -> SocketAddr {
     address
 }
 
-/// A UDP server that answers each query with what `answers` says, one datagram each.
+/// Starts a UDP server that answers each query with the datagrams that `answers` returns.
 pub fn udp(mut answers: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let address = socket.local_addr().expect("bound");
@@ -42,7 +42,7 @@ pub fn udp(mut answers: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -> S
     address
 }
 
-/// The next query of a connection; `None` at its end.
+/// Returns the next query of a connection, or `None` at its end.
 pub fn next_query(connection: &mut TcpStream) -> Option<Vec<u8>> {
     let mut length = [0; 2];
     connection.read_exact(&mut length).ok()?;
@@ -51,7 +51,7 @@ pub fn next_query(connection: &mut TcpStream) -> Option<Vec<u8>> {
     Some(query)
 }
 
-/// A message with its length.
+/// Returns a message with its length.
 pub fn framed(message: &[u8]) -> Vec<u8> {
     let length = u16::try_from(message.len()).expect("short enough");
     [&length.to_be_bytes()[..], message].concat()

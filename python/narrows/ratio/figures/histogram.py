@@ -47,7 +47,7 @@ def histograms_figure(groups: Mapping[str, Group], top: float = 5.0) -> Figure:
         tips.append((float(left[at]), float(percent[at]), label, colour))
         highest = max(highest, float(percent[inside].max(initial=0.0)))
     _finish(axes, 1.06 * highest, top)
-    # Names beside their peaks, pushed apart where they would cover each other.
+    # Names next to their peaks, moved apart if they would overlap.
     lowest: dict[int, float] = {}
     for ratio, percent_there, label, colour in sorted(tips, key=lambda tip: -tip[1]):
         column = round(ratio)

@@ -1,0 +1,47 @@
+"""How much longer a whole exchange takes than one over UDP: the ratio that a probe prints.
+
+It is the median over the pairs of a round, as `narrows ratio` has it; both transports are timed as
+a whole, from before `connect` or `send` to the last byte. Rows that know no rounds (another's
+measurement) give the quotient of medians. Below a millisecond there is no ratio, because such times
+are a machine's own.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["NEAR_MS", "whole_ratio"]
+
+NEAR_MS = 1.0
+"""Round trips below this are too short to tell waits from a machine's own delays."""
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def whole_ratio(udp: Rows, over: Rows) -> float | None:
+    """The ratio of rows of `exchanges` over another transport to those over UDP; None for none.
+
+    Examples:
+        >>> udp = [{"outcome": "answered", "round": n, "total_ms": 40.0} for n in range(3)]
+        >>> tcp = [{"outcome": "answered", "round": n, "total_ms": 80.0} for n in range(3)]
+        >>> whole_ratio(udp, tcp)
+        2.0
+    """
+    base, whole = _answered(udp), _answered(over)
+    if not base or not whole or statistics.median(row["total_ms"] for row in base) < NEAR_MS:
+        return None
+    rounds = {row["round"]: row["total_ms"] for row in base if row.get("round") is not None}
+    pairs = [row["total_ms"] / rounds[row["round"]] for row in whole if row.get("round") in rounds]
+    if pairs:
+        return float(statistics.median(pairs))
+    return _median(whole) / _median(base)
+
+
+def _answered(rows: Rows) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row["outcome"] == "answered" and row["total_ms"]]
+
+
+def _median(rows: Rows) -> float:
+    return float(statistics.median(row["total_ms"] for row in rows))
