@@ -80,6 +80,60 @@ def test_protocols_are_connections_and_requests_on_each(
     assert (page["connections"], page["streams"]) == expected
 
 
+OVER_QUIC: dict[str, Any] = {**PAGE, "transport": "quic"}
+
+
+def test_http_3_has_one_connection_and_both_ends_speak_quic() -> None:
+    table = {**OVER_QUIC, "quic": {"congestion": "cubic", "payload": "1452 B"}}
+    browsers, servers = applications(table)
+    page, responder = browsers["page"], servers["responder"]
+    assert (page["connections"], page["streams"]) == (1, 100)
+    assert page["secure"]["quic"] == responder["secure"]["quic"]
+    assert page["secure"]["quic"]["payload"] == 1452
+    assert applications({**table, "protocol": "http/3"}) == [browsers, servers]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "name"), [("http/1.1", "http/1.1"), ("http/2", "h2"), (None, "h3")]
+)
+def test_the_hello_names_the_protocol(protocol: str | None, name: str) -> None:
+    """RFC 7301, 3.1: type, two lengths and the name's length; OpenSSL's own hello has 225 bytes."""
+    transport = "tls" if protocol else "quic"
+    keys = {"transport": transport} | ({"protocol": protocol} if protocol else {})
+    browsers, servers = applications({**PAGE, **keys})
+    handshake = browsers["page"]["secure"]["handshake"]
+    assert (handshake["alpn"], handshake["hello"]) == (len(name), 225 + 4 + 2 + 1 + len(name))
+    assert (servers["responder"]["secure"]["quic"] is None) == (transport == "tls")
+
+
+def test_keys_of_tls_reach_both_ends() -> None:
+    tls = {"resume": True, "early_data": True, "hello": "600 B", "certificates": ["900 B"]}
+    browsers, servers = applications({**OVER_QUIC, "tls": {**tls, "key": "rsa-2048", "tickets": 1}})
+    client = browsers["page"]["secure"]["handshake"]
+    server = servers["responder"]["secure"]["handshake"]
+    assert (client["hello"], client["resume"], client["early_data"]) == (600, True, True)
+    assert (server["signature"], server["tickets"], server["early_data"]) == (256, 1, True)
+    # Header, context, length of the list; length of the certificate and of its extensions.
+    assert server["certificate"] == 4 + 1 + 3 + 3 + 900 + 2
+
+
+@pytest.mark.parametrize(
+    ("transport", "round_trips"), [("tcp", (2, 2)), ("tls", (3, 2)), ("quic", (2, 1))]
+)
+def test_early_data_save_a_round_trip_of_a_pages_second_load(
+    transport: str, round_trips: tuple[int, int]
+) -> None:
+    tls = {} if transport == "tcp" else {"tls": {"resume": True, "early_data": True}}
+    objects = [{"name": "html", "size": "1 kB"}]
+    values = with_change("links", [{"name": "l", "between": ["a", "b"]}])
+    values["links"][0] |= {"rate": "10 Gbit/s", "delay": "50 ms"}
+    page = {**PAGE, "objects": objects, "loads": 2, "pause": "1 s", "transport": transport, **tls}
+    values = {"name": "w", "duration": "10 s", "links": values["links"], "traffic": [page]}
+    pages = run(Scenario.from_dict(values), seed=1).tables["pages"]
+    times = pages.get_column("end_s") - pages.get_column("start_s")
+    assert times.to_list() == pytest.approx([0.1 * trips for trips in round_trips], abs=1e-3)
+
+
 def test_the_named_page_has_the_sums_of_its_source() -> None:
     """Web Almanac 2024: KB by type, and requests by type, of the median home page."""
     table = {key: value for key, value in PAGE.items() if key != "objects"}
@@ -159,7 +213,31 @@ HTML = {"name": "html", "size": "1 kB"}
             changed(PAGE, loads=1_000_000, browsers=10),
             "loads: brings the page objects to 40000000; at most 10000000 can be recorded",
         ),
-        (changed(PAGE, protocol="http/3"), 'protocol: "http/3" is not known here'),
+        (changed(PAGE, protocol="http/4"), 'protocol: "http/4" is not known here'),
+        (
+            changed(PAGE, protocol="http/3"),
+            'protocol: runs over QUIC; hint: set transport = "quic"',
+        ),
+        (
+            changed(OVER_QUIC, protocol="http/2"),
+            'transport: does not carry http/2; hint: leave protocol out, or set "http/3"',
+        ),
+        (
+            changed(OVER_QUIC, tcp={"congestion": "reno"}),
+            'tcp: is for TCP, but transport is "quic"',
+        ),
+        (changed(PAGE, quic={"ecn": True}), "quic: is of no use without QUIC"),
+        (
+            changed(PAGE, transport="tls", quic={"ecn": True}),
+            'quic: is of no use without QUIC; hint: set transport = "quic"',
+        ),
+        (changed(PAGE, tls={"resume": True}), "tls: is of no use without TLS"),
+        (
+            changed(OVER_QUIC, tls={"early_data": True}),
+            "tls.early_data: needs a session to resume; hint: set resume to true",
+        ),
+        (changed(OVER_QUIC, tls={"resume": True, "tickets": 0}), "tls.resume: needs tickets"),
+        (changed(PAGE, transport="udp"), 'transport: "udp" is not known here'),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line(table: dict[str, Any], words: str) -> None:

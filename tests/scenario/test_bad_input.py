@@ -85,7 +85,7 @@ CASES = [
     ("changes", [{"at": "10 s", "link": "left", "rate": "1 Mbit/s"}], "changes[0].at: \"10 s\" is not before the end of the run"),
     ("changes", [{"at": "0 s", "link": "left", "rate": "1 Mbit/s"}], "changes[0].at: must be above zero"),
     ("changes", [{"at": "1 s", "link": "left", "rate": "0 Mbit/s"}], "changes[0].rate: \"0 Mbit/s\" must be above zero"),
-    ("changes", [{"at": "1 s", "link": "left", "rat": "1 Mbit/s"}], "changes[0].rat: is no known key; hint: did you mean \"rate\"?"),
+    ("changes", [{"at": "1 s", "link": "left", "rat": "1 Mbit/s"}], "changes[0].rat: is no known key; hint: did you mean \"rate\" or \"at\"?"),
     ("changes", {"at": "1 s"}, "changes: is not an array"),
     # Traffic.
     ("traffic/0/stop", "0 s", "traffic[0].stop: must be above zero"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from narrows import Scenario, run
+from narrows.sweeps.axes import parse_vary
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,6 +72,46 @@ def test_the_guides_table_is_what_the_examples_give() -> None:
 def test_the_guide_lists_it(path: Path) -> None:
     guide = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
     assert f"(../scenarios/{path.name}) | " in guide or f"(../scenarios/{path.name}), [" in guide
+
+
+SUGGESTED = [
+    pytest.param(path, line, id=f"{path.stem}-{number}")
+    for path in sorted(ROOT.glob("scenarios/*.toml"))
+    for number, line in enumerate(re.findall(r"^#   (.*)", path.read_text("utf-8"), flags=re.M))
+    if "--set" in line or "--vary" in line
+]
+"""Lines of the examples' heads that change a key."""
+NOT_HERE = "Verizon-LTE-short.down"
+"""A file that the reader gets from elsewhere."""
+
+
+@pytest.mark.parametrize(("path", "line"), SUGGESTED)
+def test_what_an_example_suggests_to_change_can_be_changed(
+    path: Path, line: str, tmp_path: Path
+) -> None:
+    words = shlex.split(line, comments=True)
+    if words[0] == "narrows":
+        assert words[1] in {"run", "sweep"}
+        assert words[2] == f"scenarios/{path.name}"
+    given = {
+        option: [value for word, value in pairwise(words) if word == option]
+        for option in ("--set", "--vary")
+    }
+    changes = dict(each.split("=", 1) for each in given["--set"])
+    # Another kind alone would keep the other keys of the queue, such as its limit.
+    assert not [key for key in changes if key.endswith(".kind")]
+    if NOT_HERE in line:
+        trace = tmp_path / NOT_HERE
+        trace.write_text("1\n")
+        changes = {key: value.replace(NOT_HERE, str(trace)) for key, value in changes.items()}
+    Scenario.load(path, set=changes)
+    for key, values in parse_vary(given["--vary"]).items():
+        for value in values:
+            Scenario.load(path, set={**changes, key: value})
+
+
+def test_examples_suggest_changes() -> None:
+    assert len(SUGGESTED) > 40
 
 
 def test_fast_open_saves_a_round_trip() -> None:

@@ -134,6 +134,7 @@ def test_the_whole_plan() -> None:
                         "harddrop": False,
                         "nodrop": False,
                         "adaptive": False,
+                        "idles": True,
                     }
                 },
                 "ring": {"packets": 80},
@@ -212,6 +213,7 @@ def test_the_whole_plan() -> None:
                         "spread": 0,
                         "warm_up": 0,
                         "queries": 5,
+                        "arrivals": None,
                         "think_mean": 0,
                         # IP packets of 70 B and 100 B, less 28 B of headers.
                         "sizes": {"drawn": {"query": {"constant": 42}, "reply": {"constant": 72}}},
@@ -263,7 +265,7 @@ def test_the_whole_plan() -> None:
         ],
         "queue_monitors": [{"link": 0, "interval": 100 * ms}, {"link": 1, "interval": 100 * ms}],
         "link_monitors": [{"link": 0, "interval": 400 * ms}, {"link": 2, "interval": 400 * ms}],
-        "captures": [3],
+        "captures": [{"name": "lan.backward", "link": 3, "back": None, "snaplen": None}],
         "neighbours": [],
         "collapse": True,
     }
@@ -306,7 +308,7 @@ def test_resolved_reads_back_as_the_same_scenario() -> None:
 def test_seed_and_event_limit_are_checked() -> None:
     scenario = Scenario.parse(TEXT)
     with pytest.raises(ValueError, match="seed"):
-        lower(scenario, seed=2**64, event_limit=1, profile=profile)
+        lower(scenario, seed=2**63, event_limit=1, profile=profile)
     with pytest.raises(ValueError, match="event limit"):
         lower(scenario, seed=1, event_limit=0, profile=profile)
 

@@ -73,6 +73,20 @@ def test_queue_alone_is_the_monitored_one() -> None:
     assert replaced.links[1].direction("forward").queue.kind == "bfifo"
 
 
+def test_another_kind_of_queue_does_not_keep_the_old_ones_keys() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.parse(MONITORED, set={"queue.kind": "fq-codel"}, file="x.toml")
+    assert str(caught.value) == (
+        "x.toml: queue.kind: would keep what is of pfifo: limit = 50; "
+        "hint: set the whole table: queue='{ kind = \"fq-codel\" }'"
+    )
+    same = Scenario.parse(MONITORED, set={"queue.kind": "pfifo"})
+    assert same.links[1].direction("forward").queue.limit == 50
+    bare = MONITORED.replace('kind = "pfifo", limit = 50', 'kind = "pfifo"')
+    changed = Scenario.parse(bare, set={"queue.kind": "fq-codel"})
+    assert changed.links[1].direction("forward").queue.kind == "fq-codel"
+
+
 def test_queue_alone_is_the_only_one_that_is_given() -> None:
     one = TEXT.replace('queue = { kind = "pfifo", limit = 50 }', "")
     assert Scenario.parse(one, set={"queue.limit": "9 kB"}).links[0].queue is not None

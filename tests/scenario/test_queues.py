@@ -99,6 +99,7 @@ def inside(queue: dict[str, Any]) -> dict[str, Any]:
                     "limit": 1000,
                     "target": 15 * MS,
                     "tupdate": 15 * MS,
+                    "jiffy": None,
                     "alpha": 2,
                     "beta": 20,
                     "ecn": False,
@@ -165,7 +166,7 @@ def test_defaults_are_those_of_tc(queue: dict[str, Any], plan: Any) -> None:
         ({"kind": "prio", "bands": [{**REST, "rate": "1 Mbit/s"}]}, "rate: is no known key"),
         (
             {"kind": "prio", "bands": [{**DNS, "match": [{"prot": 53}]}, REST]},
-            'queue.bands[0].match[0].prot: is no known key; hint: did you mean "port"?',
+            'queue.bands[0].match[0].prot: is no known key; hint: did you mean "port" or',
         ),
         (
             {"kind": "prio", "bands": [{**DNS, "match": [{"port": 0}]}, REST]},

@@ -92,3 +92,21 @@ def test_every_key_has_a_meaning() -> None:
                 assert entry.get("description"), (table["title"], key)
 
     check(json.loads(json.dumps(json_schema())))
+
+
+def test_every_default_of_the_schema_is_what_a_file_would_say() -> None:
+    """So an editor may fill it in: with a unit where there is one, and never null."""
+    schema, found = json_schema(), 0
+    places: list[Any] = [schema]
+    while places:
+        place = places.pop()
+        if isinstance(place, dict):
+            if "default" in place:
+                found += 1
+                VALIDATOR.evolve(schema=place).validate(place["default"])
+            assert place.get("type") != "null"
+            places += place.values()
+        elif isinstance(place, list):
+            places += place
+    assert found > 100
+    assert schema["$defs"]["FqCodel"]["properties"]["interval"]["default"] == "100 ms"

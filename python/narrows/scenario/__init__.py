@@ -8,16 +8,19 @@ from __future__ import annotations
 from narrows.errors import ScenarioError
 from narrows.scenario.changes import Change
 from narrows.scenario.dns import Dns
+from narrows.scenario.dns_arrivals import Arrivals
 from narrows.scenario.dns_transports import Answers, ConnectionUse, Exchange, Lengths, Tries
 from narrows.scenario.draws import SpanDistribution, TransferDistribution
+from narrows.scenario.example_files import Example, copy_example, example, examples
 from narrows.scenario.links import Direction, Framing, Jitter, Link, Middlebox, Ring, Way
-from narrows.scenario.model import Nodes, Scenario
-from narrows.scenario.monitor import Monitor, Sampler
+from narrows.scenario.model import Scenario
+from narrows.scenario.monitor import Capture, Monitor, Sampler
 from narrows.scenario.queues import DISCIPLINES, Discipline, Queue
 from narrows.scenario.queues import kinds as _queues
 from narrows.scenario.queues.kinds import *  # noqa: F403
 from narrows.scenario.retry import SCHEDULES, Schedule
 from narrows.scenario.schema import json_schema
+from narrows.scenario.tables import Nodes
 from narrows.scenario.tcp import PROFILES, Delayed, Tcp
 from narrows.scenario.traffic import KINDS, Connections, Group, Traffic
 from narrows.scenario.traffic import kinds as _traffic
@@ -29,6 +32,8 @@ __all__ = [
     "PROFILES",
     "SCHEDULES",
     "Answers",
+    "Arrivals",
+    "Capture",
     "Change",
     "ConnectionUse",
     "Connections",
@@ -36,6 +41,7 @@ __all__ = [
     "Direction",
     "Discipline",
     "Dns",
+    "Example",
     "Exchange",
     "Framing",
     "Group",
@@ -57,6 +63,9 @@ __all__ = [
     "TransferDistribution",
     "Tries",
     "Way",
+    "copy_example",
+    "example",
+    "examples",
     "json_schema",
     # Each kind of traffic and of queue: a line in its list is enough.
     *(

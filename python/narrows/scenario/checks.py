@@ -6,22 +6,28 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from narrows import _core
 from narrows.scenario.faults import nearest
 from narrows.scenario.quantities import refuse, span_text
 from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
 
 if TYPE_CHECKING:
     from narrows.scenario.changes import Change
-    from narrows.scenario.model import Scenario
+    from narrows.scenario.tables import Tables
     from narrows.scenario.traffic import Countable, Leg
 
-__all__ = ["check", "node_names", "select_links"]
+__all__ = [
+    "check",
+    "directed_names",
+    "links_of",
+    "matches",
+    "node_names",
+    "patterns_are_few",
+    "select_links",
+]
 
 MOST_NODES = 100_000
 MOST_SAMPLES = 20_000_000
 MOST_ROUTE_ENTRIES = 5_000_000
-MOST_CAPTURES = 100
 MOST_CHANGES = 100_000
 # Of FQ-CoDel and SFQ, which hold them all from the start: at most half a gigabyte.
 MOST_BUCKETS = 5_000_000
@@ -30,7 +36,7 @@ _PS = 10**12
 WAYS: tuple[Literal["forward"], Literal["backward"]] = ("forward", "backward")
 
 
-def check(scenario: Scenario) -> None:
+def check(scenario: Tables) -> None:
     """Raises pydantic's custom error for the first thing that is invalid."""
     _names_are_unique("links", ((f"links[{i}].name", x.name) for i, x in enumerate(scenario.links)))
     groups = ((f"{key}.name", group.name) for key, group in scenario.groups())
@@ -45,11 +51,24 @@ def check(scenario: Scenario) -> None:
     _dns_servers_exist(scenario)
     _paths_exist(scenario)
     _neighbours_are_routers(scenario)
-    if scenario.end == "dns" and not scenario.dns:
+    _end_is_possible(scenario)
+
+
+def _end_is_possible(scenario: Tables) -> None:
+    if scenario.end != "dns":
+        return
+    if not scenario.dns:
         raise refuse("has no resolver workers to wait for", "add [[dns]] or leave end out", "end")
+    for index, dns in enumerate(scenario.dns):
+        if dns.queries is None:
+            raise refuse(
+                f'"dns" waits for {dns.name}, which asks until the run ends',
+                f"give dns[{index}].queries, or leave end out",
+                "end",
+            )
 
 
-def select_changes(scenario: Scenario) -> list[tuple[Change, list[int]]]:
+def select_changes(scenario: Tables) -> list[tuple[Change, list[int]]]:
     """Each change, with the indices of the directed links that it selects in the plan's order.
 
     Raises pydantic's custom error for one that selects none, and where they are too many.
@@ -70,27 +89,38 @@ def select_changes(scenario: Scenario) -> list[tuple[Change, list[int]]]:
     return selected
 
 
-def select_links(scenario: Scenario, patterns: Sequence[str], key: str) -> list[int]:
+def select_links(scenario: Tables, patterns: Sequence[str], key: str) -> list[int]:
     """Indices of the directed links that a monitor's patterns select, in the plan's order.
 
     Raises pydantic's custom error for the pattern of `key` that selects none.
     """
     names = directed_names(scenario)
-    wild = sum("*" in pattern for pattern in patterns)
-    if wild * len(names) > MOST_ROUTE_ENTRIES:
-        raise refuse("has too many patterns for so many links", "name fewer", key)
+    patterns_are_few(patterns, len(names), key)
     chosen: set[int] = set()
     for index, pattern in enumerate(patterns):
-        found = _matching(pattern, names)
-        if not found:
-            raise refuse(
-                f'"{pattern}" is no link', nearest(pattern, list(names)), f"{key}[{index}]"
-            )
-        chosen.update(found)
+        chosen.update(links_of(pattern, names, f"{key}[{index}]"))
     return sorted(chosen)
 
 
-def directed_names(scenario: Scenario) -> dict[str, int]:
+def patterns_are_few(patterns: Sequence[str], links: int, key: str) -> None:
+    """Raises pydantic's custom error where it would take too long to match them."""
+    wild = sum("*" in pattern for pattern in patterns)
+    if wild * links > MOST_ROUTE_ENTRIES:
+        raise refuse("has too many patterns for so many links", "name fewer", key)
+
+
+def links_of(pattern: str, names: dict[str, int], key: str) -> list[int]:
+    """Indices of the directed links of these names that a pattern selects.
+
+    Raises pydantic's custom error where it selects none.
+    """
+    found = _matching(pattern, names)
+    if not found:
+        raise refuse(f'"{pattern}" is no link', nearest(pattern, list(names)), key)
+    return found
+
+
+def directed_names(scenario: Tables) -> dict[str, int]:
     """The names of the directed links, with their indices in the plan."""
     both = [f"{link.name}.{way}" for link in scenario.links for way in WAYS]
     return {name: index for index, name in enumerate(both)}
@@ -137,7 +167,7 @@ def _names_are_unique(what: str, keyed: Iterable[tuple[str, str]]) -> None:
         seen[name] = key
 
 
-def _nodes_are_known(scenario: Scenario) -> None:
+def _nodes_are_known(scenario: Tables) -> None:
     if scenario.nodes is not None:
         declared = [
             *((f"nodes.hosts[{i}]", name) for i, name in enumerate(scenario.nodes.hosts)),
@@ -166,7 +196,7 @@ def _nodes_are_known(scenario: Scenario) -> None:
                 raise refuse(f'"{name}" is no node', nearest(name, known), f"{key}.{below}")
 
 
-def node_names(scenario: Scenario) -> list[str]:
+def node_names(scenario: Tables) -> list[str]:
     """All nodes, in the order in which they are declared or named first."""
     names: dict[str, None] = {}
     if scenario.nodes is not None:
@@ -176,7 +206,7 @@ def node_names(scenario: Scenario) -> list[str]:
     return list(names)
 
 
-def _counts_are_bounded(scenario: Scenario) -> None:
+def _counts_are_bounded(scenario: Tables) -> None:
     totals: dict[Countable, int] = {}
     for key, group in scenario.groups():
         amounts = chain(group.amounts(), group.recorded(scenario.duration))
@@ -190,7 +220,7 @@ def _counts_are_bounded(scenario: Scenario) -> None:
                 )
 
 
-def _queues_are_bounded(scenario: Scenario) -> None:
+def _queues_are_bounded(scenario: Tables) -> None:
     total = 0
     known: dict[int, int] = {}
     for index, link in enumerate(scenario.links):
@@ -209,7 +239,7 @@ def _queues_are_bounded(scenario: Scenario) -> None:
             )
 
 
-def _starts_are_in_time(scenario: Scenario) -> None:
+def _starts_are_in_time(scenario: Tables) -> None:
     for key, group in scenario.groups():
         if group.start >= scenario.duration:
             raise refuse(
@@ -220,7 +250,7 @@ def _starts_are_in_time(scenario: Scenario) -> None:
             )
 
 
-def _monitors_are_known(scenario: Scenario) -> None:
+def _monitors_are_known(scenario: Tables) -> None:
     samples = 0.0
     for name in ("queues", "links"):
         sampler = getattr(scenario.monitor, name)
@@ -234,10 +264,9 @@ def _monitors_are_known(scenario: Scenario) -> None:
                 "lower it, sample fewer links, or shorten the run",
                 f"monitor.{name}.rate",
             )
-    _captures_are_possible(scenario)
 
 
-def _changes_are_possible(scenario: Scenario) -> None:
+def _changes_are_possible(scenario: Tables) -> None:
     for index, (change, links) in enumerate(select_changes(scenario)):
         key = f"changes[{index}]"
         if change.at >= scenario.duration:
@@ -267,37 +296,7 @@ def _changes_are_possible(scenario: Scenario) -> None:
                 )
 
 
-def _captures_are_possible(scenario: Scenario) -> None:
-    captured = len(select_links(scenario, scenario.monitor.capture, "monitor.capture"))
-    if captured > MOST_CAPTURES:
-        raise refuse(
-            f"selects {captured} links; at most {MOST_CAPTURES} can be captured",
-            "name fewer",
-            "monitor.capture",
-        )
-    if not captured:
-        return
-    # The simulator counts bytes; a capture shows messages, whose names number all queries.
-    queries = sum(dns.asked for dns in scenario.dns)
-    for index, dns in enumerate(scenario.dns):
-        if dns.transport != "udp":
-            # What no message can have is written as a header and zeros.
-            continue
-        shortest = dns.shortest_packets()
-        keys = ("query_size", "reply_size") if dns.messages is None else ("messages", "messages")
-        for key, size, bound in zip(
-            keys, shortest, _core.dns_sizes(queries, *shortest), strict=True
-        ):
-            if size < bound:
-                said = f'"{size} B"' if dns.messages is None else f'an IP packet of "{size} B"'
-                raise refuse(
-                    f"{said} holds no DNS message that a capture could show",
-                    f'at least "{bound} B", or leave monitor.capture out',
-                    f"dns[{index}].{key}",
-                )
-
-
-def _shared_servers_exist(scenario: Scenario) -> None:
+def _shared_servers_exist(scenario: Tables) -> None:
     groups = {dns.name: (index, dns) for index, dns in enumerate(scenario.dns)}
     for index, dns in enumerate(scenario.dns):
         if dns.shares_server is None:
@@ -314,7 +313,10 @@ def _shared_servers_exist(scenario: Scenario) -> None:
                 "name a group that has",
                 key,
             )
-        if dns.encrypts and not other.speaks_tls:
+        over_tcp = dns.transport in ("tls", "https")
+        if (dns.encrypts and not other.speaks_tls) or (
+            over_tcp and other.answers.speaks_no_tls(over_tcp=True)
+        ):
             raise refuse(
                 f'"{dns.shares_server}" has no TLS',
                 f"give {dns.shares_server} answers.tls",
@@ -332,13 +334,6 @@ def _shared_servers_exist(scenario: Scenario) -> None:
                 "name a group with another server",
                 key,
             )
-        tls = other.answers.tls
-        if dns.transport == "quic" and tls is not None and tls.handshake_service:
-            raise refuse(
-                f"answers.tls.handshake_service of {other.name} delays no handshake of QUIC",
-                "leave it out there, or give this group a server of its own",
-                key,
-            )
         use = dns.connections.tls
         if use is not None and use.early_data and not other.takes_early_data:
             raise refuse(
@@ -348,7 +343,7 @@ def _shared_servers_exist(scenario: Scenario) -> None:
             )
 
 
-def _dns_servers_exist(scenario: Scenario) -> None:
+def _dns_servers_exist(scenario: Tables) -> None:
     servers = {dns.server for dns in scenario.dns}
     for key, group in scenario.groups():
         for below, node in group.dns_servers():
@@ -358,7 +353,7 @@ def _dns_servers_exist(scenario: Scenario) -> None:
                 )
 
 
-def _neighbours_are_routers(scenario: Scenario) -> None:
+def _neighbours_are_routers(scenario: Tables) -> None:
     ends = {
         end: key
         for key, group in scenario.groups()
@@ -375,8 +370,8 @@ def _neighbours_are_routers(scenario: Scenario) -> None:
                 )
 
 
-def _paths_exist(scenario: Scenario) -> None:
-    network = Network.of(scenario)
+def _paths_exist(scenario: Tables) -> None:
+    network = scenario.network()
     entries = 0
     try:
         for key, group in scenario.groups():

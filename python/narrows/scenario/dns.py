@@ -1,7 +1,8 @@
-"""Resolver workers in a closed loop, and the server that they ask.
+"""Resolver workers, and the server that they ask.
 
-A group asks over UDP, TCP, TLS, HTTPS or QUIC. `profile` takes the keys that are left out from a
-real client, and `answers.profile` from a real server.
+Each worker waits for its answer before it asks again (a closed loop), or queries arrive by
+themselves (`arrivals`). A group asks over UDP, TCP, TLS, HTTPS or QUIC. `profile` takes the keys
+that are left out from a real client, and `answers.profile` from a real server.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from narrows import dns_profiles
-from narrows.scenario.dns_quic import Quic
+from narrows import _core, dns_profiles
+from narrows.scenario.amounts import DataSize, Duration
+from narrows.scenario.dns_arrivals import Arrivals
+from narrows.scenario.dns_quic import Quic, client_handshake
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.dns_transports import (
     OPT_BYTES,
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Dns"]
 
 WORKERS = Countable("resolver worker", "resolver workers", 100_000)
-QUERIES = Countable("query", "queries", 50_000_000, can_be="recorded")
+QUERIES = Countable("query", "queries", _core.most_queries, can_be="recorded")
 
 _S = 10**12
 _BELOW_DNS = 20 + 8
@@ -65,7 +68,10 @@ OF_TCP_ALONE = (
 
 
 class Dns(Group):
-    """A group of resolver workers: each asks, waits, retries, and then asks the next."""
+    """A group of resolver workers: each asks, waits, retries, and then asks the next.
+
+    With `arrivals`, queries begin at their own times instead.
+    """
 
     countables: ClassVar[tuple[Countable, ...]] = (WORKERS, QUERIES)
 
@@ -81,15 +87,20 @@ class Dns(Group):
     workers: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
     """Number of workers."""
     warm_up: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 0
-    """Queries before measurement starts, for each worker."""
-    queries: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
-    """Measured queries, for each worker."""
+    """Queries before measurement starts, for each worker; with `arrivals`, for the group."""
+    queries: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
+    """Measured queries, for each worker; with `arrivals`, for the group. Without it, they ask until
+    the run ends; a run that would record more than 50 million queries stops, as partial."""
+    arrivals: Arrivals | None = None
+    """Queries arrive by themselves, such as `{ per_second = 100 }`, instead of workers that wait
+    for an answer before they ask again."""
     retry: (
         Literal["windows", "windows-7", "windows-10", "glibc", "dig", "systemd-resolved"]
         | Annotated[tuple[PositiveSpan, ...], Field(min_length=1, max_length=64)]
     ) | None = None
     """Time-outs of successive attempts over UDP: the name of a schedule, or a list of durations
-    such as `["1 s", "3 s"]`. The profile's, or `"windows"`."""
+    such as `["1 s", "3 s"]`. The profile's, or `"windows"`. Of no effect where the client never
+    asks over UDP, so that one file can be swept over transports."""
     transport: Literal["udp", "tcp", "tls", "https", "quic"] = "udp"
     """What carries a query at first: UDP, TCP, TLS 1.3 on TCP (RFC 7858), HTTP/2 over TLS
     (RFC 8484), or QUIC (RFC 9250)."""
@@ -126,20 +137,20 @@ class Dns(Group):
     was measured (docs/dns-servers.md), with signatures unless `profile` does not ask for them;
     kinds of queries that are asked by chance, `[{ query = "45 B", reply = "1163 B", weight = 2.0 },
     ...]`; or lengths by themselves, `{ query = "45 B", reply = ["100 B", "3 kB"] }`."""
-    start: Span = 0
+    start: Span = Duration("0 s")
     """When the first worker may start."""
-    spread: Span = 0
-    """Workers start at random times within this span after `start`."""
-    think_mean: Span = 0
+    spread: Span = Duration("0 s")
+    """Workers start at random times within this span after `start`; with `arrivals`, these do."""
+    think_mean: Span = Duration("0 s")
     """Mean of the exponentially distributed pause between the end of a query and the next."""
-    service: Span = 0
+    service: Span = Duration("0 s")
     """Constant part of the time from a query's arrival at the server to its reply."""
-    service_jitter_mean: Span = 0
+    service_jitter_mean: Span = Duration("0 s")
     """Mean of an exponentially distributed part, added to `service`."""
-    query_size: DnsSize = 70
+    query_size: DnsSize = DataSize("70 B")
     """IP packet length of queries over UDP without EDNS, 40 B to 1500 B. `edns_size` adds an OPT
     record of 11 B, and a profile as much as its program does."""
-    reply_size: DnsReplySize = 100
+    reply_size: DnsReplySize = DataSize("100 B")
     """IP packet length of replies over UDP, 40 B to 65535 B; what is above the path's `mtu` leaves
     in fragments."""
 
@@ -150,9 +161,21 @@ class Dns(Group):
         return self
 
     @model_validator(mode="after")
+    def _arrivals_stand_alone(self) -> Dns:
+        for key, instead in (
+            ("workers", "set arrivals.outstanding"),
+            ("think_mean", "leave it out"),
+        ):
+            if self.arrivals is not None and key in self.model_fields_set:
+                raise refuse("is for workers that wait for answers, not arrivals", instead, key)
+        return self
+
+    @model_validator(mode="after")
     def _transports_are_possible(self) -> Dns:
         known = self._known()
-        for key in ("retry", "edns_size", "tcp_if_truncated", "tcp_if_silent", "new_port"):
+        # `retry` says who the client is, and may stand beside any transport: so one file can be
+        # swept over transports. The other keys say what it does over UDP.
+        for key in ("edns_size", "tcp_if_truncated", "tcp_if_silent", "new_port"):
             if self.transport != "udp" and getattr(self, key) is not None:
                 raise refuse(
                     f'is for UDP, but transport is "{self.transport}"',
@@ -193,14 +216,15 @@ class Dns(Group):
         return self
 
     def _tls_is_possible(self, known: dns_profiles.Client | None) -> None:
-        use = self.connections.tls
+        use, over_quic = self.connections.tls, self.transport == "quic"
         if not self.encrypts:
             if use is not None:
                 raise refuse("is of no use without TLS", 'set transport = "tls"', "connections.tls")
-        elif known is not None and known.tls is None:
+        elif known is not None and self._known_tls is None:
+            what, names = ("QUIC", '"kdig"') if over_quic else ("TLS", '"dig" or "kdig"')
             raise refuse(
-                f"how {self.profile} speaks TLS is not known",
-                'leave the profile out, or name "dig" or "kdig"',
+                f"how {self.profile} speaks {what} is not known",
+                f"leave the profile out, or name {names}",
                 "profile",
             )
         elif self.transport == "https" and not self._knows_https(known):
@@ -211,7 +235,7 @@ class Dns(Group):
             )
         if self.speaks_tls and self.answers.stateless:
             raise refuse("has no TLS", "leave one of them out", "answers.stateless")
-        if self.speaks_tls and self.answers.profile is not None and not self.answers.known_tls:
+        if self.speaks_tls and self.answers.speaks_no_tls(over_tcp=not over_quic):
             raise refuse(
                 f"{self.answers.profile} speaks no TLS",
                 "name another server, or leave the profile out",
@@ -227,7 +251,7 @@ class Dns(Group):
             raise refuse("is what TLS needs", "leave it out", "answers.tcp")
         if use is None or not use.early_data:
             return
-        if not use.resumes(known.tls if known else None):
+        if not use.resumes(self._known_tls):
             raise refuse(
                 "needs a session to resume",
                 "set connections.tls.resume to true, or leave it out",
@@ -247,7 +271,6 @@ class Dns(Group):
             return
         use = self.connections
         for key, given, why in (
-            ("profile", self.profile, f"how {self.profile} speaks QUIC is not known"),
             ("tcp", self.tcp != Tcp(), 'is for TCP, but transport is "quic"'),
             ("connections.fast_open", use.fast_open, 'is for TCP, but transport is "quic"'),
             (
@@ -266,13 +289,6 @@ class Dns(Group):
                     "leave it out, or give it to a group that asks over TCP and share its server",
                     f"answers.{key}",
                 )
-        tls = self.answers.tls
-        if tls is not None and tls.handshake_service:
-            raise refuse(
-                "delays no handshake of QUIC",
-                "leave it out, or name another transport",
-                "answers.tls.handshake_service",
-            )
         if self.shares_server is None and not self.speaks_quic:
             raise refuse(
                 f"how {self.answers.profile} speaks QUIC is not known",
@@ -293,7 +309,7 @@ class Dns(Group):
     @property
     def speaks_quic(self) -> bool:
         """Whether the group's server speaks QUIC."""
-        return self.speaks_tls and self.answers.profile is None
+        return self.speaks_tls and self.answers.may_speak_quic
 
     @property
     def speaks_https(self) -> bool:
@@ -310,6 +326,16 @@ class Dns(Group):
     def takes_early_data(self) -> bool:
         """Whether the sessions of the group's server allow early data."""
         return (self.answers.tls or TlsAnswers()).takes_early_data(self.answers.known_tls)
+
+    @property
+    def _known_tls(self) -> dns_profiles.ClientTls | None:
+        """How the profile's client begins an encrypted connection; None: not known."""
+        known = self._known()
+        if known is None:
+            return None
+        if self.transport != "quic":
+            return known.tls
+        return None if known.quic is None else client_handshake(known.quic)
 
     def _known(self) -> dns_profiles.Client | None:
         return None if self.profile is None else dns_profiles.client(self.profile)
@@ -333,9 +359,8 @@ class Dns(Group):
 
     @property
     def _pads(self) -> bool:
-        known = self._known()
         use = self.connections.tls or TlsUse()
-        return self.encrypts and bool(use.pads(known.tls if known else None))
+        return self.encrypts and bool(use.pads(self._known_tls))
 
     @property
     def uses_tcp(self) -> bool:
@@ -386,9 +411,16 @@ class Dns(Group):
         return list(self.retry)
 
     @property
+    def places(self) -> int:
+        """How many queries can be under way at once."""
+        return self.workers if self.arrivals is None else self.arrivals.outstanding
+
+    @property
     def asked(self) -> int:
-        """Queries of all workers, those to warm up among them."""
-        return self.workers * (self.warm_up + self.queries)
+        """Queries of all workers, those to warm up among them: the most that it may ask."""
+        if self.queries is None:
+            return QUERIES.most
+        return (self.warm_up + self.queries) * (self.workers if self.arrivals is None else 1)
 
     def shortest_packets(self) -> tuple[int, int]:
         """IP packet lengths of the shortest query and reply over UDP."""
@@ -424,8 +456,16 @@ class Dns(Group):
 
     def amounts(self) -> Iterator[Amount]:
         """Its workers, and what they ask."""
-        yield Amount(self.workers, WORKERS, "workers")
-        yield Amount(self.asked, QUERIES, "queries", "warm_up or workers")
+        key = "workers" if self.arrivals is None else "arrivals.outstanding"
+        yield Amount(self.places, WORKERS, key)
+        if self.queries is not None:
+            yield Amount(self.asked, QUERIES, "queries", "warm_up or workers")
+
+    def recorded(self, duration: int) -> Iterator[Amount]:
+        """Queries that arrive in a run of so long."""
+        if self.arrivals is not None and self.queries is None:
+            arrive = max(duration - self.start, 0) // self.arrivals.interval
+            yield Amount(arrive, QUERIES, "arrivals.per_second", "or give queries")
 
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """Two applications: the workers, and behind them the server that they ask."""
@@ -442,7 +482,7 @@ class Dns(Group):
             sizes = fixed_plan(self.query_size + self._edns_bytes, self.reply_size)
         else:
             sizes = messages_plan(self.messages, self._asking)
-        gives_up = self.gives_up
+        gives_up: int | None = self.gives_up
         if gives_up is None and known is not None and known.overall_limit_s is not None:
             gives_up = round(known.overall_limit_s * _S)
         tcp = None
@@ -455,11 +495,12 @@ class Dns(Group):
             server=server,
             there=planner.path(self.client, self.server, self.route),
             back=planner.path(self.server, self.client, self.route_back),
-            workers=self.workers,
+            workers=self.places,
             start=self.start,
             spread=self.spread,
             warm_up=self.warm_up,
             queries=self.queries,
+            arrivals=None if self.arrivals is None else self.arrivals.plan(),
             think_mean=self.think_mean,
             sizes=sizes,
             gives_up=gives_up,
@@ -469,17 +510,15 @@ class Dns(Group):
         if self.shares_server is not None:
             return [client]
         nagle = self.answers.uses_nagle()
-        known_tls = self.answers.known_tls
-        if self.transport == "https" and self.answers.nagle is None and known_tls is not None:
-            nagle = known_tls.https_nagle
         if nagle is None and self.speaks_tls and self.tcp.nagle is None:
             # Tickets would be before each first reply.
             nagle = False
-        of_server = self.tcp if nagle is None else self.tcp.model_copy(update={"nagle": nagle})
-        mss = self.answers.mss
-        if mss is not None and self.tcp.mss is None:
-            of_server = of_server.model_copy(update={"mss": mss})
-        ends = planner.tcp_settings(of_server, fast_open=self.answers.fast_open)
+        https_nagle = nagle
+        known_tls = self.answers.known_tls
+        if self.answers.nagle is None and known_tls is not None:
+            https_nagle = known_tls.https_nagle
+        ends = self._server_tcp(planner, nagle)
+        https_ends = self._server_tcp(planner, https_nagle) if self.speaks_https else ends
         return [
             client,
             self.application(
@@ -487,13 +526,18 @@ class Dns(Group):
                 service=self.service,
                 service_jitter_mean=self.service_jitter_mean,
                 **self.answers.plan(
-                    ends,
-                    self.quic or Quic(),
-                    over_tls=self.speaks_tls,
-                    over_https=self.transport == "https",
+                    ends, https_ends, self.quic or Quic(), over_tls=self.speaks_tls
                 ),
             ),
         ]
+
+    def _server_tcp(self, planner: Planner, nagle: bool | None) -> int:
+        """TCP settings of the server's end, with Nagle's algorithm or without; None: as given."""
+        of_server = self.tcp if nagle is None else self.tcp.model_copy(update={"nagle": nagle})
+        mss = self.answers.mss
+        if mss is not None and self.tcp.mss is None:
+            of_server = of_server.model_copy(update={"mss": mss})
+        return planner.tcp_settings(of_server, fast_open=self.answers.fast_open)
 
     def _client_tcp(self, known: dns_profiles.Client | None) -> Tcp:
         """TCP settings of the client's end; with TLS most programs turn Nagle's algorithm off."""

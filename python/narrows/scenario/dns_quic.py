@@ -5,15 +5,17 @@ The handshake is TLS's (`dns_tls`); `crates/sim/src/transport/quic` says what is
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from narrows.dns_profiles import ClientQuic, ClientTls, ServerQuic, ServerTls
+from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import PositiveSpan, Size, Span
 from narrows.scenario.tcp import Switch
 
-__all__ = ["Quic"]
+__all__ = ["Quic", "client_handshake", "server_handshake"]
 
 _MS = 10**9
 _LONGEST_DELAY = 2**14 * _MS - 1
@@ -26,22 +28,85 @@ _PARAMETERS_BYTES = 60
 class Quic(Table):
     """How both ends speak QUIC (RFC 9000)."""
 
-    payload: Annotated[Size, Field(ge=1200, le=65_507)] = 1200
+    payload: Annotated[Size, Field(ge=1200, le=65_507)] = DataSize("1200 B")
     """The longest UDP payload, 1200 B to 65507 B, as if path MTU discovery had found it (RFC 9000,
     14.2). No packet is cut; what the first link does not take is never sent."""
+    search_to: Annotated[Size, Field(ge=1201, le=65_507)] | None = None
+    """Both ends find out after the handshake whether the path takes longer payloads, up to so many
+    bytes (RFC 9000, 14.3). Left out: they do not."""
     congestion: Literal["new-reno", "cubic"] = "new-reno"
     """Congestion control: RFC 9002, section 7, or RFC 9438."""
-    initial_window: Annotated[int, Field(strict=True, ge=1, le=1000)] = 10
-    """Datagrams of the first congestion window; ten of them are at most 14720 B (RFC 9002, 7.2)."""
+    initial_window: Annotated[int, Field(strict=True, ge=1, le=1000)] | None = None
+    """Datagrams of the first congestion window. Left out: ten, but at most 14720 B or two datagrams
+    (RFC 9002, 7.2)."""
     ack_every: Annotated[int, Field(strict=True, ge=1, le=255)] = 2
     """Packets that are acknowledged together (RFC 9000, 13.2.2)."""
-    max_ack_delay: Annotated[Span, Field(le=_LONGEST_DELAY)] = 25 * _MS
+    max_ack_delay: Annotated[Span, Field(le=_LONGEST_DELAY)] = Duration("25 ms")
     """When a packet is acknowledged at the latest (RFC 9000, 18.2)."""
-    idle_timeout: PositiveSpan = 30_000 * _MS
+    idle_timeout: PositiveSpan = Duration("30 s")
     """A silent connection is over after this time (RFC 9000, 10.1)."""
     ecn: Switch = False
     """Packets say that they understand marks, and acknowledgements count them (RFC 9000, 13.4)."""
 
-    def plan(self) -> dict[str, Any]:
-        """The plan's form."""
-        return self.model_dump() | {"id": _ID_BYTES, "parameters": _PARAMETERS_BYTES}
+    @model_validator(mode="after")
+    def _search_goes_up(self) -> Self:
+        if self.search_to is not None and self.search_to <= self.payload:
+            raise ValueError(f"search_to: must be above the payload, {self.payload}")
+        return self
+
+    def plan(self, profile: ClientQuic | ServerQuic | None = None) -> dict[str, Any]:
+        """The plan's form; `profile` gives what is left out."""
+        plan = self.model_dump() | {"id": _ID_BYTES, "parameters": _PARAMETERS_BYTES}
+        if profile is None:
+            return plan
+        plan |= {"id": profile.id_bytes, "parameters": profile.parameters_bytes}
+        if "payload" not in self.model_fields_set:
+            plan["payload"] = profile.payload_bytes
+            if self.search_to is not None and self.search_to <= profile.payload_bytes:
+                # What its program sends at once is as long.
+                plan["search_to"] = None
+        if isinstance(profile, ClientQuic):
+            return plan | {"waits": profile.waits}
+        if "idle_timeout" not in self.model_fields_set:
+            plan["idle_timeout"] = round(profile.idle_timeout_s * 1000) * _MS
+        return plan | {"extras": profile.extras_bytes}
+
+
+_RECORD, _SESSION_ID, _PROTECTION = 5, 32, 22
+_EXTENSION = 4
+
+
+def client_handshake(profile: ClientQuic) -> ClientTls:
+    """The handshake of a client in the words of TLS on TCP.
+
+    There it would have a record and a session ID (RFC 8446, D.4), but no transport parameters
+    (RFC 9001, 8.2).
+    """
+    parameters = _EXTENSION + profile.parameters_bytes
+    return ClientTls(
+        hello_bytes=profile.hello_bytes - parameters + _RECORD + _SESSION_ID,
+        pads_hello=False,
+        key_share_bytes=profile.key_share_bytes,
+        alpn=True,
+        apart=False,
+        nagle=False,
+        padding_bytes=profile.padding_bytes,
+        resumption=profile.resumption,
+        close_notify=False,
+    )
+
+
+def server_handshake(profile: ServerQuic) -> ServerTls:
+    """The same of a server; tickets would have a protected record (RFC 8446, 5.2)."""
+    return ServerTls(
+        hash_bytes=profile.hash_bytes,
+        groups_bytes=0,
+        alpn=True,
+        ticket_bytes=profile.ticket_bytes + _PROTECTION,
+        tickets=profile.tickets,
+        tickets_resumed=profile.tickets,
+        tickets_apart=True,
+        padding_bytes=profile.padding_bytes,
+        early_data=profile.early_data,
+        close_notify=False,
+    )

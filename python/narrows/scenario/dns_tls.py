@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from narrows.dns_profiles import ClientTls, ServerTls
+from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import Size, Span
 from narrows.scenario.tcp import Switch
@@ -165,9 +166,9 @@ class TlsAnswers(Table):
     """Replies to padded queries are padded to a multiple of so many bytes (RFC 8467); 0 B: they are
     not. The profile's, or 468 B."""
 
-    handshake_service: Span = 0
+    handshake_service: Span = Duration("0 s")
     """What the answer to a ClientHello takes that offers no session: above all the signature.
-    Groups that ask over QUIC refuse it."""
+    It is the same work over TLS, HTTPS and QUIC."""
     service: Span | None = None
     """Added to the service time of queries over TLS, HTTPS and QUIC. `tcp_service`, if left out."""
 
@@ -176,15 +177,14 @@ class TlsAnswers(Table):
         known = profile or OPENSSL_SERVER
         return known.early_data if self.early_data is None else self.early_data
 
-    def plan(self, profile: ServerTls | None, *, over_https: bool) -> dict[str, Any]:
+    def plan(self, profile: ServerTls | None, https_tcp: int) -> dict[str, Any]:
         """The plan's form; `profile` gives what is left out.
 
         Args:
             profile: How the server's program speaks TLS.
-            over_https: Whether the group asks by HTTPS.
+            https_tcp: The index of TCP's settings where it speaks HTTPS.
         """
         known = profile or OPENSSL_SERVER
-        apart = known.https_tickets_apart if over_https else known.tickets_apart
         if isinstance(self.certificates, str):
             certificates, key, _ = CHAINS[self.certificates]
         else:
@@ -195,13 +195,13 @@ class TlsAnswers(Table):
             "signature": SIGNATURES[self.key or key],
             "hash": known.hash_bytes,
             "groups": known.groups_bytes,
-            "alpn": known.alpn or over_https,
+            "alpn": known.alpn,
             "ticket": known.ticket_bytes if self.ticket_size is None else self.ticket_size,
             "tickets": known.tickets if self.tickets is None else self.tickets,
             "tickets_resumed": min(
                 known.tickets_resumed, 100 if self.tickets is None else self.tickets
             ),
-            "tickets_apart": apart,
+            "tickets_apart": known.tickets_apart,
             "early_data": self.takes_early_data(profile),
             "write": known.write_bytes,
             "close_notify": known.close_notify,
@@ -209,10 +209,14 @@ class TlsAnswers(Table):
         }
         padding = known.padding_bytes if self.padding is None else self.padding
         https = {
-            "settings": known.https_settings_bytes,
-            "acknowledges_apart": known.https_acknowledges_apart,
-            "fields": known.https_fields_bytes,
-            "fields_again": known.https_fields_again_bytes,
+            "tcp": https_tcp,
+            "handshake": handshake | {"alpn": True, "tickets_apart": known.https_tickets_apart},
+            "responses": {
+                "settings": known.https_settings_bytes,
+                "acknowledges_apart": known.https_acknowledges_apart,
+                "fields": known.https_fields_bytes,
+                "fields_again": known.https_fields_again_bytes,
+            },
         }
         return {
             "handshake": handshake,

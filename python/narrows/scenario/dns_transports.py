@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from narrows import dns_profiles
+from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table
-from narrows.scenario.dns_quic import Quic
+from narrows.scenario.dns_quic import Quic, client_handshake, server_handshake
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.draws import Amounts, Sizes, draw
 from narrows.scenario.quantities import PositiveSpan, Size, Span, refuse
@@ -50,6 +51,8 @@ else:
     ServerName = Literal[tuple(dns_profiles.servers())]
     ZoneName = Literal[tuple(dns_profiles.sizes_names())]
 
+_SOFTWARE = ("bind", "knot", "nsd", "unbound")
+
 Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 Few = Annotated[int, Field(strict=True, ge=1, le=255)]
 MessageSize = Annotated[Size, Field(ge=_SHORTEST, le=_LONGEST)]
@@ -83,7 +86,7 @@ class Lengths(Table):
             for place, size in given.items():
                 if not _SHORTEST <= size <= _LONGEST:
                     raise refuse(
-                        f'"{size} B" is no length of a DNS message',
+                        f'"{int(size)} B" is no length of a DNS message',
                         f'"{_SHORTEST} B" to "{_LONGEST} B"',
                         place,
                     )
@@ -169,7 +172,8 @@ class ConnectionUse(Table):
         """
         reuse: Any = "never"
         if self._is_kept(profile):
-            idle, queries = self.idle_timeout, self.queries
+            idle: int | None = self.idle_timeout
+            queries = self.queries
             pipelined = self.pipelining
             if profile is not None and profile.reuse:
                 idle = _span(profile.idle_timeout_s) if idle is None else idle
@@ -187,9 +191,15 @@ class ConnectionUse(Table):
             }
         tls = None
         if transport in ("tls", "https", "quic"):
-            tls = (self.tls or TlsUse()).plan(profile.tls if profile else None, transport)
-            tls["quic"] = quic.plan() if transport == "quic" else None
-        connect, answer, between = self.connect_timeout, self.answer_timeout, self.udp_between
+            over_quic = profile.quic if profile and transport == "quic" else None
+            known = profile.tls if profile else None
+            if over_quic is not None:
+                known = client_handshake(over_quic)
+            tls = (self.tls or TlsUse()).plan(known, transport)
+            tls["quic"] = quic.plan(over_quic) if transport == "quic" else None
+        connect: int | None = self.connect_timeout
+        answer: int | None = self.answer_timeout
+        between = self.udp_between
         if profile is not None:
             connect = _span(profile.tcp_connect_timeout_s) if connect is None else connect
             answer = _span(profile.tcp_answer_timeout_s) if answer is None else answer
@@ -235,6 +245,12 @@ class Answers(Table):
 
     profile: ServerName | None = None
     """A real server, whose defaults hold for the keys that are left out (docs/dns-servers.md)."""
+    software: Literal["bind", "knot", "nsd", "unbound"] | None = None
+    """The same, and on a kernel the server itself, from the system's packages, with the settings
+    that these keys give it. The simulator takes its profile."""
+    threads: Annotated[int, Field(strict=True, ge=1, le=64)] | None = None
+    """With how many threads or processes the program of `software` answers on a kernel; 1 by
+    default. The simulator's servers have as many processors as they need."""
     tcp: Switch = True
     """Listens for connections; otherwise it refuses them."""
     udp_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
@@ -259,8 +275,8 @@ class Answers(Table):
     """A connection with a part of a query is closed when the rest has not come after this time. The
     profile's, or what holds for a connection without queries."""
     on_query: Literal["answer", "close", "reset"] = "answer"
-    """What a query over TCP brings: a reply, or the connection's end, as behind a broken server or
-    filter."""
+    """What a query over TCP, TLS or HTTPS brings: a reply, or the connection's end, as behind a
+    broken server or filter."""
     queries_per_connection: Count | None = None
     """Queries after which it closes a connection. The profile's, or no limit."""
     in_order: Switch | None = None
@@ -274,8 +290,9 @@ class Answers(Table):
     fast_open: Switch = False
     """Takes queries that come with the SYN (RFC 7413). Profiles leave it at false, as Linux does
     (`net.ipv4.tcp_fastopen = 1`: for clients alone), whatever the server would do."""
-    tcp_service: Span = 0
-    """Added to the service time of queries over TCP."""
+    tcp_service: Span = Duration("0 s")
+    """Added to the service time of queries over TCP, and of those over TLS, HTTPS and QUIC where
+    `tls.service` is left out."""
     max_syn_backlog: Count | None = None
     """Linux's `tcp_max_syn_backlog`, 4096 by default. Without cookies, SYNs are dropped when less
     than a quarter of it is left. Half-open connections are never more than `backlog`."""
@@ -293,10 +310,23 @@ class Answers(Table):
     """How the server speaks TLS (port 853), also below HTTPS (port 443). If left out, it speaks TLS
     only where this group's `transport` is `"tls"`, `"https"` or `"quic"`."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _software_has_a_profile(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("software") in _SOFTWARE:
+            return {"profile": values["software"], **values}
+        return values
+
     @model_validator(mode="after")
     def _is_possible(self) -> Answers:
+        if self.software is not None and self.profile != self.software:
+            raise refuse(
+                f"is another server than {self.profile}", "leave one of them out", "software"
+            )
+        if self.threads is not None and self.software is None:
+            raise refuse("is for a real server", "name it by software, or leave it out", "threads")
         if not self.tcp:
-            given = self.model_fields_set - {"profile", "tcp", "udp_size"}
+            given = self.model_fields_set - {"profile", "software", "threads", "tcp", "udp_size"}
             for key in sorted(given):
                 if getattr(self, key) not in (None, 0, False):
                     raise refuse("is of no use without TCP", "leave it out, or set tcp = true", key)
@@ -315,8 +345,22 @@ class Answers(Table):
 
     @property
     def known_tls(self) -> dns_profiles.ServerTls | None:
-        """How the profile's server speaks TLS; None: it does not, or there is no profile."""
-        return None if self.profile is None else dns_profiles.server(self.profile).tls
+        """How the profile's server speaks TLS, on TCP or in QUIC alone; None: not known."""
+        if self.profile is None:
+            return None
+        known = dns_profiles.server(self.profile)
+        return server_handshake(known.quic) if known.tls is None and known.quic else known.tls
+
+    @property
+    def may_speak_quic(self) -> bool:
+        """Whether it is known how the server would speak QUIC."""
+        return self.profile is None or dns_profiles.server(self.profile).quic is not None
+
+    def speaks_no_tls(self, *, over_tcp: bool) -> bool:
+        """Whether the profile's server does not, over TCP or at all."""
+        if self.profile is None:
+            return False
+        return (dns_profiles.server(self.profile).tls if over_tcp else self.known_tls) is None
 
     def uses_nagle(self) -> bool | None:
         """Whether the server's TCP has Nagle's algorithm; None: as the group's settings say."""
@@ -332,21 +376,22 @@ class Answers(Table):
             return None
         return known.segment_bytes + _TIMESTAMPS
 
-    def plan(self, tcp: int, quic: Quic, *, over_tls: bool, over_https: bool) -> dict[str, Any]:
+    def plan(self, tcp: int, https_tcp: int, quic: Quic, *, over_tls: bool) -> dict[str, Any]:
         """What the plan's server has beside its service times.
 
         Args:
             tcp: The index of TCP's settings.
+            https_tcp: The same where it speaks HTTPS.
             quic: How it speaks QUIC, where it speaks TLS.
             over_tls: Whether it speaks TLS.
-            over_https: Whether its own clients ask by HTTPS.
         """
         tls = None
         if over_tls:
-            tls = (self.tls or TlsAnswers()).plan(self.known_tls, over_https=over_https)
-            # Of no real server is it known how it does.
-            tls["quic"] = quic.plan() if self.profile is None else None
+            tls = (self.tls or TlsAnswers()).plan(self.known_tls, https_tcp)
         known = None if self.profile is None else dns_profiles.server(self.profile)
+        if tls is not None:
+            of_profile = known.quic if known else None
+            tls["quic"] = quic.plan(of_profile) if self.may_speak_quic else None
         udp_size = self.udp_size or (known.udp_bytes if known else 65_507)
         if not self.tcp:
             return {"udp_payload": udp_size, "tcp": None}

@@ -7,16 +7,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from narrows.errors import ScenarioError
 from narrows.scenario.base import Table
 
-__all__ = ["nearest", "scenario_error"]
+__all__ = ["as_written", "nearest", "scenario_error"]
 
 # Errors of one value of several kinds follow each other; a file may have a million others.
 _NEAR = 20
+_LOOKED_AT = 1000
+_MOST = 20
+"""Errors that are told of one file."""
+_AS = 0.15
+"""Words as like as this to a wrong one are named too."""
 _BARE_KEY = re.compile(r"^[A-Za-z0-9_-]+$")
 
 _PLAIN = {
@@ -43,32 +48,111 @@ _BOUNDS = {
 def scenario_error(
     error: ValidationError, values: Mapping[str, Any], model: type[Table], file: str
 ) -> ScenarioError:
-    """The error to show for a scenario that pydantic refused: the likeliest cause of all."""
+    """The error to show for a scenario that pydantic refused: the likeliest cause of all.
+
+    Its `others` are further errors, in the order of the keys, at most `_MOST`.
+    """
     details = error.errors(include_url=False)
+    details += _of_later_entries(details, values, model)
     # A mistyped key is also a missing one: the typing mistake explains both.
-    at = next((i for i, d in enumerate(details) if d["type"] == "extra_forbidden"), 0)
-    near = details[max(0, at - _NEAR) : at + _NEAR]
-    chosen = _of_alternatives(details[at], near, values)
-    key = _path(chosen, values)
-    message, hint, below = _words(chosen, model)
-    if below:
-        key = f"{key}.{below}" if key else below
-    return ScenarioError(file, key, message, hint)
+    mistyped = [i for i, d in enumerate(details) if d["type"] == "extra_forbidden"][:_MOST]
+    rest = [i for i, d in enumerate(details[:_LOOKED_AT]) if d["type"] != "extra_forbidden"]
+    found: dict[str, ScenarioError] = {}
+    tables = {_table_of(_path(details[at], values)) for at in mistyped}
+    for at in [*mistyped, *rest]:
+        near = details[max(0, at - _NEAR) : at + _NEAR]
+        chosen = _of_alternatives(details[at], near, values)
+        key = _path(chosen, values)
+        message, hint, below = _words(chosen, model)
+        if below:
+            key = f"{key}.{below}" if key else below
+        explained = chosen["type"] == "missing" and _table_of(key) in tables
+        if not explained and not any(_is_part(key, other) for other in found):
+            found[key] = ScenarioError(file, key, message, hint)
+        if len(found) == _MOST:
+            break
+    first, *others = found.values()
+    first.others = tuple(others)
+    return first
+
+
+def _of_later_entries(
+    details: Sequence[ErrorDetails], values: Mapping[str, Any], model: type[Table]
+) -> list[ErrorDetails]:
+    """Errors of entries behind the first wrong one of each array, where validation stopped.
+
+    Validation stops there because a file may have a million errors; this does after a few.
+    """
+    found: list[ErrorDetails] = []
+    firsts = {d["loc"][0]: d["loc"][1] for d in details if len(d["loc"]) > 1}
+    for name, first in firsts.items():
+        entries = values.get(str(name))
+        if not isinstance(first, int) or not isinstance(entries, list | tuple):
+            continue
+        adapter: TypeAdapter[Any] = TypeAdapter(
+            get_args(model.model_fields[str(name)].annotation)[0]
+        )
+        for place, entry in enumerate(entries[first + 1 : first + _LOOKED_AT], first + 1):
+            try:
+                adapter.validate_python(entry)
+            except ValidationError as error:
+                for detail in error.errors(include_url=False)[:_LOOKED_AT]:
+                    found.append({**detail, "loc": (name, place, *detail["loc"])})
+            if len(found) > _LOOKED_AT:
+                return found
+    return found
+
+
+def as_written(error: ScenarioError, written: Mapping[str, str]) -> ScenarioError:
+    """The error with the keys that were set as their user wrote them, by their paths.
+
+    Examples:
+        >>> error = ScenarioError("a.toml", "links[0].forward.queue.limt", "is no known key")
+        >>> str(as_written(error, {"links[0].forward.queue.limt": "queue.limt"}))
+        'a.toml: queue.limt: is no known key'
+    """
+
+    def told(one: ScenarioError) -> ScenarioError:
+        for path, key in written.items():
+            if one.key == path or one.key.startswith((f"{path}.", f"{path}[")):
+                return ScenarioError(one.file, key + one.key[len(path) :], one.message, one.hint)
+        return one
+
+    renamed = told(error)
+    renamed.others = tuple(told(other) for other in error.others)
+    return renamed
+
+
+def _table_of(key: str) -> str:
+    return key.rpartition(".")[0]
+
+
+def _is_part(key: str, other: str) -> bool:
+    """Whether one of two keys is the other, or below it."""
+    short, long = sorted((key, other), key=len)
+    return not short or long == short or long.startswith((f"{short}.", f"{short}["))
 
 
 def nearest(word: str, known: Sequence[str], *, many: int = 12) -> str:
-    """A hint that names the known word nearest to a wrong one, or else some known ones.
+    """A hint that names the known words nearest to a wrong one, or else some known ones.
 
     Examples:
         >>> nearest("limt", ["limit", "min"])
         'did you mean "limit"?'
+        >>> nearest("downlod", ["download", "downlink", "upload", "download-2"])
+        'did you mean "download" or "download-2"?'
         >>> nearest("x", ["limit", "min"])
         'one of limit, min'
     """
     # difflib's time grows with the product of lengths.
-    close = difflib.get_close_matches(word[:64], list(known)[:2000], n=1, cutoff=0.6)
+    close = difflib.get_close_matches(word[:64], list(known)[:2000], n=4, cutoff=0.6)
     if close:
-        return f'did you mean "{close[0]}"?'
+        likeness = [difflib.SequenceMatcher(None, each, word[:64]).ratio() for each in close]
+        near = [
+            each for each, like in zip(close, likeness, strict=True) if like > likeness[0] - _AS
+        ]
+        words = " or ".join(f'"{each}"' for each in near)
+        return f"did you mean {words}?"
     if not known:
         return ""
     more = ", ..." if len(known) > many else ""
@@ -118,13 +202,18 @@ def _path(detail: ErrorDetails, values: Mapping[str, Any]) -> str:
     return path
 
 
+# Keys that some kinds of traffic have, and what others have instead.
+_INSTEAD = {"ecn_share": "tcp = { ecn = true } turns ECN on for all of its connections"}
+
+
 def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
     """Message, hint, and what the key is below the error's place."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "scenario":
         return context["message"], context["hint"], context["key"]
     if kind == "extra_forbidden":
-        return "is no known key", nearest(str(detail["loc"][-1]), _keys(model, detail)), ""
+        key = str(detail["loc"][-1])
+        return "is no known key", _INSTEAD.get(key) or nearest(key, _keys(model, detail)), ""
     if kind in _PLAIN:
         return *_PLAIN[kind], ""
     if kind in _BOUNDS:

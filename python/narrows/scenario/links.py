@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from narrows.scenario.amounts import DataSize
 from narrows.scenario.base import Table
 from narrows.scenario.listings import FileName, opportunities
 from narrows.scenario.quantities import (
@@ -29,12 +30,12 @@ Overhead = Annotated[Size, at_most(1000, "1000 B")]
 class Framing(Table):
     """What the link layer adds to IP packets; `"ethernet"` stands for 38 B, 84 B, 14 B."""
 
-    overhead: Overhead = 0
+    overhead: Overhead = DataSize("0 B")
     """Added to an IP packet's length on the wire (Ethernet: 14 of header, 4 of checksum, 20 of
     preamble and gap)."""
-    min: Annotated[Size, at_most(65_535, "65535 B")] = 0
+    min: Annotated[Size, at_most(65_535, "65535 B")] = DataSize("0 B")
     """Shortest frame on the wire, `overhead` included (Ethernet: 84)."""
-    queue_overhead: Overhead = 0
+    queue_overhead: Overhead = DataSize("0 B")
     """Added to an IP packet's length where queues count bytes (Linux counts Ethernet's 14)."""
 
 
@@ -259,7 +260,7 @@ class Link(Way):
             >>> link = Link(name="wan", between=("a", "b"), rate="2 Mbit/s", delay="5 ms")
             >>> way = link.direction("backward")
             >>> way.name, way.source, way.rate, way.queue.limit
-            ('wan.backward', 'b', 2000000, 1000)
+            ('wan.backward', 'b', '2 Mbit/s', 1000)
         """
         source, target = self.between if way == "forward" else self.between[::-1]
         queue = self._key(way, "queue")

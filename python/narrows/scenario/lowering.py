@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from narrows.scenario import checks
+from narrows.scenario import captures, checks
 from narrows.scenario.planner import Planner
-from narrows.scenario.routing import Network
 
 if TYPE_CHECKING:
     from narrows.scenario.links import Direction, Framing, Jitter, Middlebox, Ring
-    from narrows.scenario.model import Scenario
     from narrows.scenario.monitor import Sampler
+    from narrows.scenario.tables import Tables
 
 __all__ = ["lower"]
 
@@ -24,23 +23,23 @@ _PS = 10**12
 
 
 def lower(
-    scenario: Scenario, *, seed: int, event_limit: int, profile: Callable[[str], str]
+    scenario: Tables, *, seed: int, event_limit: int, profile: Callable[[str], str]
 ) -> dict[str, Any]:
     """The plan of a scenario.
 
     Args:
         scenario: What to lower; it has been checked.
-        seed: 0 to 2**64 - 1.
-        event_limit: Events after which the run stops, 1 to 2**64 - 1.
+        seed: 0 to 2**63 - 1, as in a file.
+        event_limit: Events after which the run stops, 1 to 2**63 - 1.
         profile: Gives a TCP profile's settings as JSON.
 
     Raises:
         ValueError: Seed or event limit is out of range.
     """
-    if not 0 <= seed < 2**64:
-        raise ValueError(f"the seed must be 0 to {2**64 - 1}")
-    if not 1 <= event_limit < 2**64:
-        raise ValueError(f"the event limit must be 1 to {2**64 - 1}")
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"the seed must be 0 to {2**63 - 1}")
+    if not 1 <= event_limit < 2**63:
+        raise ValueError(f"the event limit must be 1 to {2**63 - 1}")
     nodes = checks.node_names(scenario)
     index = {name: position for position, name in enumerate(nodes)}
     ways = [
@@ -48,7 +47,7 @@ def lower(
         for link in scenario.links
         for way in (link.direction("forward"), link.direction("backward"))
     ]
-    planner = Planner(Network.of(scenario), index, seed=seed, profile=profile)
+    planner = Planner(scenario.network(), index, seed=seed, profile=profile)
     for _, group in scenario.groups():
         planner.applications += group.lower(planner)
     planner.finish()
@@ -73,7 +72,7 @@ def lower(
         "applications": planner.applications,
         "queue_monitors": _monitors(scenario, scenario.monitor.queues, "queues"),
         "link_monitors": _monitors(scenario, scenario.monitor.links, "links"),
-        "captures": checks.select_links(scenario, scenario.monitor.capture, "monitor.capture"),
+        "captures": [each._asdict() for each in captures.select(scenario)],
         "neighbours": neighbours,
         "collapse": True,
     }
@@ -111,7 +110,7 @@ def _links(ways: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]
     return links
 
 
-def _changes(scenario: Scenario, ways: list[Direction]) -> list[dict[str, Any]]:
+def _changes(scenario: Tables, ways: list[Direction]) -> list[dict[str, Any]]:
     """Changes of directed links in the order of time, each with the rate from then on."""
     changes = []
     rates: dict[int, int] = {}
@@ -163,7 +162,7 @@ def _ring(ring: Ring | None) -> dict[str, int] | None:
     return {"bytes": ring.bytes}
 
 
-def _monitors(scenario: Scenario, sampler: Sampler | None, name: str) -> list[dict[str, int]]:
+def _monitors(scenario: Tables, sampler: Sampler | None, name: str) -> list[dict[str, int]]:
     if sampler is None:
         return []
     interval = round(_PS / sampler.rate)

@@ -1,42 +1,29 @@
-"""The whole of a scenario: its tables, and what must hold between them."""
+"""A whole scenario: read, checked, shown, and lowered to the plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
 from narrows import _core
 from narrows.errors import ScenarioError
-from narrows.scenario import checks, copies, listings, lowering, reading
-from narrows.scenario.base import Table
-from narrows.scenario.changes import Change
-from narrows.scenario.dns import Dns
-from narrows.scenario.faults import scenario_error
-from narrows.scenario.links import Link
-from narrows.scenario.monitor import Monitor
-from narrows.scenario.overrides import override
-from narrows.scenario.quantities import Name, PositiveSpan
-from narrows.scenario.traffic import KINDS, Countable, Group, Traffic
+from narrows.scenario import captures, checks, copies, listings, lowering, reading
+from narrows.scenario.faults import as_written, scenario_error
+from narrows.scenario.overrides import override, plain, set_value
+from narrows.scenario.tables import Tables
+from narrows.scenario.traffic import KINDS
 
-__all__ = ["Nodes", "Scenario"]
+__all__ = ["Scenario"]
 
 _FILES = {name: kind.listed for name, kind in KINDS.items()}
 
 
-class Nodes(Table):
-    """The nodes, where they shall be declared; otherwise the links' ends are the nodes."""
-
-    hosts: Annotated[tuple[Name, ...], Field(fail_fast=True)] = ()
-    """Nodes that send and receive, and forward nothing."""
-    routers: Annotated[tuple[Name, ...], Field(fail_fast=True)] = ()
-    """Nodes that forward."""
-
-
-class Scenario(Table):
+class Scenario(Tables):
     """A scenario: what the network, its queues and its traffic are, and what is recorded.
 
     Made from a file (`load`), from text (`parse`), or from the classes of `narrows.scenario`,
@@ -54,42 +41,19 @@ class Scenario(Table):
         >>> scenario
         <Scenario one-link: 1 link, at most 10 s>
         >>> scenario.links[0].direction("forward").delay
-        5000000000
+        '5 ms'
+        >>> scenario.with_({"links.wan.rate": "4 Mbit/s"}, seed=7).links[0].rate.mbit_per_s
+        4.0
     """
-
-    name: Name
-    """The scenario's name."""
-    description: Annotated[str, Field(max_length=10_000)] = ""
-    """What it is about."""
-    seed: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)] = 1
-    """Every random stream is derived from it and a component's name."""
-    duration: PositiveSpan
-    """The run ends here at the latest."""
-    end: Literal["dns"] | None = None
-    """`"dns"` ends the run as soon as every resolver worker is done."""
-    event_limit: Annotated[int, Field(strict=True, ge=1, le=2**63 - 1)] = 10_000_000_000
-    """The run stops, as partial, after this many events."""
-    nodes: Nodes | None = None
-    """The nodes; optional, as links name them too. With it, a link to a node that it does not
-    list is an error, and hosts forward nothing."""
-    links: Annotated[tuple[Link, ...], Field(min_length=1, max_length=50_000, fail_fast=True)]
-    """Two-way links between nodes."""
-    changes: Annotated[tuple[Change, ...], Field(max_length=10_000, fail_fast=True)] = ()
-    """Links that change at a time."""
-    traffic: Annotated[tuple[Traffic, ...], Field(max_length=10_000, fail_fast=True)] = ()
-    """Groups of traffic."""
-    dns: Annotated[tuple[Dns, ...], Field(max_length=10_000, fail_fast=True)] = ()
-    """Groups of resolver workers."""
-    monitor: Monitor = Monitor()
-    """What is sampled and captured."""
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         checks.check(self)
+        captures.check(self)
         return self
 
     @classmethod
-    def load(cls, path: str | Path, set: Mapping[str, str] | None = None) -> Self:
+    def load(cls, path: str | Path, set: Mapping[str, Any] | None = None) -> Self:
         """Reads a scenario file.
 
         Args:
@@ -103,7 +67,7 @@ class Scenario(Table):
 
     @classmethod
     def parse(
-        cls, text: str, set: Mapping[str, str] | None = None, *, file: str = "<text>"
+        cls, text: str, set: Mapping[str, Any] | None = None, *, file: str = "<text>"
     ) -> Self:
         """Reads a scenario from TOML text; `file` is what errors call it.
 
@@ -114,7 +78,7 @@ class Scenario(Table):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], *, file: str = "<dict>") -> Self:
-        """Reads what `resolved` gave.
+        """Reads what `written` gave, or values as TOML has them.
 
         Raises:
             ScenarioError: The scenario is invalid.
@@ -122,35 +86,53 @@ class Scenario(Table):
         return cls._build(dict(values), file, {})
 
     @classmethod
-    def _build(cls, values: dict[str, Any], file: str, changes: Mapping[str, str]) -> Self:
+    def of(
+        cls, source: str | Path | Scenario | Mapping[str, Any], set: Mapping[str, Any] | None = None
+    ) -> Scenario:
+        """A scenario from whatever says one: a file, a scenario, or its values as TOML has them.
+
+        Args:
+            source: A path, a scenario, or values.
+            set: Values by dotted key, as `with_` takes them.
+
+        Raises:
+            ScenarioError: The file cannot be read, or the scenario is invalid.
+        """
+        if isinstance(source, str | Path):
+            return cls._build(reading.read(source), str(source), set or {})
+        if isinstance(source, Mapping):
+            return cls._build(copy.deepcopy(dict(source)), "<dict>", set or {})
+        return source.with_(set) if set else source
+
+    def with_(self, set: Mapping[str, Any] | None = None, /, **keys: Any) -> Scenario:
+        """The scenario with some keys changed, validated as a whole.
+
+        Args:
+            set: Values by dotted key, as for `load`: `{"queue.limit": 100}`. A text is TOML, and
+                stands for itself where it is none; other values are taken as they are.
+            **keys: Keys that have no dots: `duration="60 s"`, `seed=3`.
+
+        Raises:
+            ScenarioError: A key leads nowhere, or the scenario would be invalid.
+        """
+        return self._build(self.written(), self.name, {**(set or {}), **keys})
+
+    @classmethod
+    def _build(cls, values: dict[str, Any], file: str, changes: Mapping[str, Any]) -> Self:
+        written: dict[str, str] = {}
         for key, value in changes.items():
-            override(values, key, value, file)
+            if isinstance(value, str):
+                path = override(values, key, value, file)
+            else:
+                path = set_value(values, key, plain(value), file)
+            written[path] = key
         values = copies.expand(listings.anchored(values, file, _FILES), file)
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise scenario_error(error, values, cls, file) from None
+            raise as_written(scenario_error(error, values, cls, file), written) from None
         except RecursionError:
             raise ScenarioError(file, "", "is nested too deeply") from None
-
-    def groups(self) -> Iterator[tuple[str, Group]]:
-        """Everything that uses the network, each with its key: traffic, then resolver workers."""
-        yield from ((f"traffic[{index}]", group) for index, group in enumerate(self.traffic))
-        yield from ((f"dns[{index}]", group) for index, group in enumerate(self.dns))
-
-    @classmethod
-    def countables(cls) -> tuple[Countable, ...]:
-        """What scenarios may have so many of, in all their groups together."""
-        groups: list[type[Group]] = [*KINDS.values(), Dns]
-        return tuple(dict.fromkeys(of for group in groups for of in group.countables))
-
-    def amounts(self) -> dict[Countable, int]:
-        """How many of each the groups have together."""
-        found = dict.fromkeys(self.countables(), 0)
-        for _, group in self.groups():
-            for amount in group.amounts():
-                found[amount.of] += amount.number
-        return found
 
     def __repr__(self) -> str:
         consists_of = {group.countables[0] for _, group in self.groups() if group.countables}
@@ -181,8 +163,15 @@ class Scenario(Table):
         return f"<p>{escape(repr(self))}<br>{escape(self.description)}</p><table>{cells}</table>"
 
     def resolved(self) -> dict[str, Any]:
-        """The scenario as plain JSON values, with its defaults; `from_dict` reads it back."""
+        """The scenario as plain JSON values, with its defaults: a record of what was run."""
         return self.model_dump(mode="json", exclude_none=True)
+
+    def written(self) -> dict[str, Any]:
+        """The scenario as plain JSON values, with the keys that were given; `from_dict` reads it.
+
+        What was left out stays so: a profile may give it, and other keys may exclude it.
+        """
+        return self.model_dump(mode="json", exclude_none=True, exclude_unset=True)
 
     def plan(self, seed: int | None = None, *, event_limit: int | None = None) -> dict[str, Any]:
         """What the simulator is told: plain JSON values in base units.

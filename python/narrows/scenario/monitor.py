@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from narrows.scenario.base import Table
-from narrows.scenario.quantities import LinkPattern
+from narrows.scenario.quantities import LinkPattern, Name, Size
 
-__all__ = ["Monitor", "Sampler"]
+__all__ = ["Capture", "Monitor", "Sampler"]
 
 Links = Annotated[tuple[LinkPattern, ...], Field(max_length=10_000, fail_fast=True)]
 
@@ -24,6 +24,20 @@ class Sampler(Table):
     """Samples a second, in Hz; 0.000001 to 10000."""
 
 
+class Capture(Table):
+    """Packets that are kept for capture files."""
+
+    link: LinkPattern
+    """Which links, as for samplers: a file for each direction, as its sender sees it. With `at`,
+    names of links without a direction."""
+    at: Name | None = None
+    """A node at one end of each link: one file, `LINK@NODE.pcapng`, of what leaves the node there
+    and what comes there, at the time of its arrival."""
+    snaplen: Annotated[Size, Field(ge=14, le=65_535)] | None = None
+    """Bytes kept of each frame, from the Ethernet header on, 14 B to 65535 B; without it all.
+    `"96 B"` holds all headers of most packets."""
+
+
 class Monitor(Table):
     """What a run samples, and which packets it keeps."""
 
@@ -31,5 +45,8 @@ class Monitor(Table):
     """Samples queues: backlog, RED's average, sojourn, drops and marks."""
     links: Sampler | None = None
     """Samples links: packets, bytes, busy time, losses."""
-    capture: Links = ()
-    """Links whose packets are kept for a capture file (pcapng)."""
+    capture: Annotated[
+        tuple[LinkPattern | Capture, ...], Field(max_length=10_000, fail_fast=True)
+    ] = ()
+    """Links whose packets are kept for capture files (pcapng): names as for samplers, or tables
+    such as `{ link = "wan", at = "R1", snaplen = "96 B" }`."""

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import copy
 import fnmatch
+import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from narrows.errors import ScenarioError
+from narrows.scenario.amounts import Quantity
+from narrows.scenario.base import Table
 from narrows.scenario.faults import nearest
 from narrows.scenario.reading import value_of
 
-__all__ = ["override", "set_value"]
+__all__ = ["override", "plain", "set_value"]
 
 _LONGEST_KEY = 500
 _PART = re.compile(r"\[(\d{1,9})\]|\.?([A-Za-z0-9_-]+)")
@@ -24,8 +28,8 @@ _WAYS = ("forward", "backward")
 _DEFAULT_QUEUE = {"kind": "pfifo", "limit": 1000}
 
 
-def override(values: dict[str, Any], key: str, text: str, file: str) -> None:
-    """Sets one key of a scenario's TOML values, in place.
+def override(values: dict[str, Any], key: str, text: str, file: str) -> str:
+    """Sets one key of a scenario's TOML values, in place; returns its path with indices.
 
     Args:
         values: The scenario.
@@ -39,13 +43,14 @@ def override(values: dict[str, Any], key: str, text: str, file: str) -> None:
     Examples:
         >>> values = {"links": [{"name": "wan", "rate": "1 Mbit/s"}]}
         >>> override(values, "links.wan.rate", "2 Mbit/s", "")
+        'links[0].rate'
         >>> values
         {'links': [{'name': 'wan', 'rate': '2 Mbit/s'}]}
     """
-    set_value(values, key, value_of(text), file)
+    return set_value(values, key, value_of(text), file)
 
 
-def set_value(values: dict[str, Any], key: str, value: Any, file: str) -> None:
+def set_value(values: dict[str, Any], key: str, value: Any, file: str) -> str:
     """The same with a value as TOML has them: a table, an array, a number, text.
 
     Raises:
@@ -54,7 +59,24 @@ def set_value(values: dict[str, Any], key: str, value: Any, file: str) -> None:
     parts = _split(key, file)
     if parts[0] == "queue":
         parts = [*_the_queue(values, key, parts[1:], file), *parts[1:]]
-    _set(values, parts, copy.deepcopy(value), key, file)
+    return _text(_set(values, parts, copy.deepcopy(value), key, file))
+
+
+def plain(value: Any) -> Any:
+    """A value as TOML has them, from one that may hold quantities and tables of the language.
+
+    Examples:
+        >>> from narrows.scenario.amounts import Duration
+        >>> plain({"delay": Duration("50 ms"), "between": ("a", "b")})
+        {'delay': '50 ms', 'between': ['a', 'b']}
+    """
+    if isinstance(value, Table):
+        return value.model_dump(mode="json", exclude_none=True)
+    if isinstance(value, Quantity):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    return [plain(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _split(key: str, file: str) -> list[str | int]:
@@ -71,23 +93,31 @@ def _split(key: str, file: str) -> list[str | int]:
     return parts
 
 
-def _set(values: dict[str, Any], parts: list[str | int], value: Any, key: str, file: str) -> None:
+def _set(
+    values: dict[str, Any], parts: list[str | int], value: Any, key: str, file: str
+) -> list[str | int]:
     node: Any = values
+    way: list[str | int] = []
     common: Any = None
     for position, part in enumerate(parts):
         last = position == len(parts) - 1
         if isinstance(node, list):
-            node, taken = _entry(node, part, key, file)
+            entries = node
+            node, taken = _entry(entries, part, key, file)
+            way.append(next(at for at, entry in enumerate(entries) if entry is node))
             if taken:
                 if last:
                     raise ScenarioError(file, key, "is a whole entry", "name a key of it")
                 continue
         if not isinstance(node, dict) or not isinstance(part, str):
             raise ScenarioError(file, key, "leads into a value that is no table")
+        way.append(part)
         _reaches_both_ways(node, part, parts[position + 1 :], key, file)
         if last:
+            if part == "kind" and way[-2:-1] == ["queue"]:
+                _keeps_nothing(node, value, key, file)
             node[part] = value
-            return
+            return way
         if part not in node:
             # A direction takes over the link's table before a key of it changes.
             node[part] = copy.deepcopy(common.get(part, {})) if common is not None else {}
@@ -113,6 +143,28 @@ def _reaches_both_ways(
             raise ScenarioError(
                 file, key, f"does not reach {way}, which has its own", f"set links.{path}"
             )
+
+
+def _keeps_nothing(queue: dict[str, Any], kind: Any, key: str, file: str) -> None:
+    """Refuses another kind for a queue that has keys: what they mean is the old kind's to say.
+
+    Raises:
+        ScenarioError: It has.
+    """
+    kept = [f"{name} = {_value(value)}" for name, value in queue.items() if name != "kind"]
+    old = queue.get("kind")
+    if kept and isinstance(old, str) and old != kind:
+        whole = key.removesuffix(".kind")
+        raise ScenarioError(
+            file,
+            key,
+            f"would keep what is of {old}: {', '.join(kept)[:100]}",
+            f"set the whole table: {whole}='{{ kind = \"{kind}\" }}'",
+        )
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, default=str)
 
 
 def _text(parts: list[str | int]) -> str:

@@ -1,19 +1,20 @@
 """Field types of the scenario language: text with a unit outside, whole base units inside.
 
-Durations are held in picoseconds, rates in bits per second, sizes in bytes, all as int; they are
-written back as exact text, so that a resolved scenario reads as the one it came from.
+Values are those of `narrows.scenario.amounts`; they are written back as exact text, so that a
+resolved scenario reads as the one it came from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator
 from pydantic import WithJsonSchema as JsonSchema
 from pydantic_core import PydanticCustomError
 
 from narrows import _core
+from narrows.scenario.amounts import DataRate, DataSize, Duration, Quantity
 
 __all__ = [
     "DatagramSize",
@@ -40,15 +41,9 @@ __all__ = [
     "span_text",
 ]
 
-_SPAN_UNITS = [
-    ("s", 10**12),
-    ("ms", 10**9),
-    ("us", 10**6),
-    ("ns", 10**3),
-    ("ps", 1),
-]
-_RATE_UNITS = [("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3), ("bit/s", 1)]
 _LONGEST_TEXT = 100
+
+Q = TypeVar("Q", bound=Quantity)
 
 
 def refuse(message: str, hint: str = "", key: str = "") -> PydanticCustomError:
@@ -67,7 +62,7 @@ def span_text(picoseconds: int) -> str:
         >>> span_text(50_000_000_000), span_text(1_500_000), span_text(0)
         ('50 ms', '1.5 us', '0 s')
     """
-    return _in_largest_unit(picoseconds, _SPAN_UNITS) if picoseconds else "0 s"
+    return str(Duration(picoseconds))
 
 
 def rate_text(bits_per_second: int) -> str:
@@ -77,7 +72,7 @@ def rate_text(bits_per_second: int) -> str:
         >>> rate_text(1_544_000)
         '1.544 Mbit/s'
     """
-    return _in_largest_unit(bits_per_second, _RATE_UNITS)
+    return str(DataRate(bits_per_second))
 
 
 def bytes_text(size: int) -> str:
@@ -87,7 +82,7 @@ def bytes_text(size: int) -> str:
         >>> bytes_text(375_000)
         '375000 B'
     """
-    return f"{size} B"
+    return str(DataSize(size))
 
 
 def base_value(text: str) -> tuple[str, int] | None:
@@ -111,19 +106,12 @@ def base_value(text: str) -> tuple[str, int] | None:
     return None
 
 
-def _in_largest_unit(value: int, units: list[tuple[str, int]]) -> str:
-    unit, scale = next(entry for entry in units if value >= entry[1])
-    whole, rest = divmod(value, scale)
-    if not rest:
-        return f"{whole} {unit}"
-    decimals = len(str(scale)) - 1
-    return f"{whole}.{rest:0{decimals}d}".rstrip("0") + f" {unit}"
-
-
-def _reader(parse: Callable[[str], int], example: str, most: int) -> Callable[[Any], int]:
+def _reader(kind: type[Q], example: str, most: int) -> Callable[[Any], Q]:
     kind_hint = f'write it as text with a unit, such as "{example}"'
 
-    def read(value: Any) -> int:
+    def read(value: Any) -> Q:
+        if isinstance(value, Quantity):
+            value = str(value)
         if isinstance(value, int) and not isinstance(value, bool):
             hint = kind_hint if value else 'write "0"'
             raise refuse("is a number without a unit", hint)
@@ -131,7 +119,7 @@ def _reader(parse: Callable[[str], int], example: str, most: int) -> Callable[[A
             raise refuse(f"is {_kind(value)}, not a quantity", kind_hint)
         shown = value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT] + "..."
         try:
-            quantity = parse(value)
+            quantity = kind(value)
         except ValueError as error:
             raise refuse(f'"{shown}" {error}', f'such as "{example}"') from None
         if quantity > most:
@@ -146,13 +134,13 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "a date or time")
 
 
-def _positive(value: int) -> int:
+def _positive(value: Q) -> Q:
     if value == 0:
         raise refuse("must be above zero")
     return value
 
 
-def _between(value: int, least: int, most: int) -> int:
+def _between(value: Q, least: int, most: int) -> Q:
     if not least <= value <= most:
         raise refuse(f'must be "{least} B" to "{most} B"')
     return value
@@ -192,73 +180,73 @@ _MOST_BYTES = 2**32 - 1
 _MOST_RATE = 10**14
 
 Span = Annotated[
-    int,
-    BeforeValidator(_reader(_core.parse_span, "50 ms", _MOST_SPAN)),
-    PlainSerializer(span_text, return_type=str, when_used="json"),
+    Duration,
+    PlainValidator(_reader(Duration, "50 ms", _MOST_SPAN)),
+    PlainSerializer(str, return_type=str, when_used="json"),
     _schema("duration", "50 ms"),
 ]
 """A duration of zero or more, held in picoseconds."""
 
 PositiveSpan = Annotated[
-    int,
-    BeforeValidator(lambda value: _positive(read_span(value))),
-    PlainSerializer(span_text, return_type=str, when_used="json"),
+    Duration,
+    PlainValidator(lambda value: _positive(read_span(value))),
+    PlainSerializer(str, return_type=str, when_used="json"),
     _schema("duration above zero", "50 ms"),
 ]
 """A duration above zero, held in picoseconds."""
 
 Rate = Annotated[
-    int,
-    BeforeValidator(_reader(_core.parse_rate, "10 Mbit/s", _MOST_RATE)),
-    PlainSerializer(rate_text, return_type=str, when_used="json"),
+    DataRate,
+    PlainValidator(_reader(DataRate, "10 Mbit/s", _MOST_RATE)),
+    PlainSerializer(str, return_type=str, when_used="json"),
     _schema("rate", "10 Mbit/s"),
 ]
 """A rate above zero, held in bits per second."""
 
 Size = Annotated[
-    int,
-    BeforeValidator(_reader(_core.parse_bytes, "1500 B", _MOST_BYTES)),
-    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    DataSize,
+    PlainValidator(_reader(DataSize, "1500 B", _MOST_BYTES)),
+    PlainSerializer(str, return_type=str, when_used="json"),
     _schema("size", "1500 B"),
 ]
 """A size of zero or more, held in bytes."""
 
 PositiveBytes = Annotated[
-    int,
-    BeforeValidator(lambda value: _positive(read_size(value))),
-    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    DataSize,
+    PlainValidator(lambda value: _positive(read_size(value))),
+    PlainSerializer(str, return_type=str, when_used="json"),
     _schema("size above zero", "1500 B"),
 ]
 """A size above zero, held in bytes."""
 
 DnsSize = Annotated[
-    int,
-    BeforeValidator(lambda value: _between(read_size(value), 40, 1500)),
-    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    DataSize,
+    PlainValidator(lambda value: _between(read_size(value), 40, 1500)),
+    PlainSerializer(str, return_type=str, when_used="json"),
     _schema("IP packet length", "70 B"),
 ]
 """The IP packet length of a DNS message that is not fragmented, held in bytes."""
 
 DnsReplySize = Annotated[
-    int,
-    BeforeValidator(lambda value: _between(read_size(value), 40, 65_535)),
-    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    DataSize,
+    PlainValidator(lambda value: _between(read_size(value), 40, 65_535)),
+    PlainSerializer(str, return_type=str, when_used="json"),
     _schema("IP packet length before it is cut into fragments", "100 B"),
 ]
 """The IP packet length of a DNS reply before it is cut into fragments, held in bytes."""
 
 DatagramSize = Annotated[
-    int,
-    BeforeValidator(lambda value: _between(read_size(value), 28, 65_535)),
-    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    DataSize,
+    PlainValidator(lambda value: _between(read_size(value), 28, 65_535)),
+    PlainSerializer(str, return_type=str, when_used="json"),
     _schema("IP packet length", "1500 B"),
 ]
 """The IP packet length of a datagram, headers of IP and UDP included, held in bytes."""
 
 TransferSize = Annotated[
-    int,
-    BeforeValidator(lambda value: _positive(_read_transfer(value))),
-    PlainSerializer(bytes_text, return_type=str, when_used="json"),
+    DataSize,
+    PlainValidator(lambda value: _positive(_read_transfer(value))),
+    PlainSerializer(str, return_type=str, when_used="json"),
     _schema("size above zero", "384 kB"),
 ]
 """Bytes that an application sends, above zero, held in bytes."""
@@ -275,6 +263,6 @@ LinkPattern = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_.*-]{1,80}
 Path = Annotated[tuple[Name, ...], Field(min_length=1, max_length=65, fail_fast=True)]
 """Nodes in the order in which packets pass them."""
 
-read_span = _reader(_core.parse_span, "50 ms", _MOST_SPAN)
-read_size = _reader(_core.parse_bytes, "1500 B", _MOST_BYTES)
-_read_transfer = _reader(_core.parse_bytes, "384 kB", 10**15)
+read_span = _reader(Duration, "50 ms", _MOST_SPAN)
+read_size = _reader(DataSize, "1500 B", _MOST_BYTES)
+_read_transfer = _reader(DataSize, "384 kB", 10**15)

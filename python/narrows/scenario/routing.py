@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from narrows.scenario.links import Edge
-    from narrows.scenario.model import Scenario
 
 __all__ = ["MOST_HOPS", "Network", "PathError", "RoutesError"]
 
@@ -92,19 +91,6 @@ class Network:
     def _hop(self, index: int) -> _Label:
         link = self._links[index]
         return _Label(1, link.delay, (link.target,), (index,))
-
-    @classmethod
-    def of(cls, scenario: Scenario) -> Network:
-        """The network of a scenario."""
-        hosts = frozenset() if scenario.nodes is None else frozenset(scenario.nodes.hosts)
-        return cls(
-            [
-                way
-                for link in scenario.links
-                for way in (link.edge("forward"), link.edge("backward"))
-            ],
-            hosts,
-        )
 
     def route(self, source: str, target: str) -> tuple[int, ...] | None:
         """Indices of the links from one node to another; None where there is no path.

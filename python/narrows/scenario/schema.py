@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema
+
+from narrows.scenario.amounts import Quantity
+from narrows.scenario.base import Table
 from narrows.scenario.copies import COUNT_SCHEMA
 from narrows.scenario.model import Scenario
 from narrows.scenario.queues import DISCIPLINES
@@ -19,7 +23,7 @@ def json_schema() -> dict[str, Any]:
         >>> json_schema()["title"]
         'narrows scenario'
     """
-    schema = Scenario.model_json_schema(mode="validation")
+    schema = Scenario.model_json_schema(mode="validation", schema_generator=_Generator)
     tables = schema["$defs"]
     for table in tables.values():
         # In Python a class says its kind; in a file the key does.
@@ -40,10 +44,42 @@ def json_schema() -> dict[str, Any]:
             properties[key] = _with_mark(properties[key])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **schema,
+        **_without_null(schema),
         "title": "narrows scenario",
         "description": "What the network, its queues and its traffic are, and what is recorded.",
     }
+
+
+class _Generator(GenerateJsonSchema):
+    """Writes defaults as a file would say them."""
+
+    def encode_default(self, dft: Any) -> Any:
+        """A default as TOML has it."""
+        if isinstance(dft, Quantity):
+            return str(dft)
+        if isinstance(dft, Table):
+            return dft.model_dump(mode="json", exclude_none=True)
+        if isinstance(dft, tuple):
+            return [self.encode_default(entry) for entry in dft]
+        return super().encode_default(dft)
+
+
+def _without_null(schema: Any) -> Any:
+    """A schema without the value null, which TOML does not have: a key is left out instead."""
+    if isinstance(schema, list):
+        return [_without_null(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        key: _without_null(value)
+        for key, value in schema.items()
+        if not (key == "default" and value is None)
+    }
+    if isinstance(several := kept.get("anyOf"), list):
+        several = [one for one in several if one != {"type": "null"}]
+        del kept["anyOf"]
+        return {**several[0], **kept} if len(several) == 1 else {"anyOf": several, **kept}
+    return kept
 
 
 def _with_mark(schema: Any) -> Any:

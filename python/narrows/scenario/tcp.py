@@ -34,7 +34,8 @@ class Tcp(Table):
     profile: Literal["linux-6", "legacy", "linux-2.6.30", "ns-2"] = "linux-6"
     """Where the settings come from: `linux-6` (today), `legacy` (the same with RACK and TLP off
     and an initial window of 3), `linux-2.6.30` (rate halving, initial window 3), `ns-2` (for
-    comparisons with it). All other keys are the profile's unless given."""
+    comparisons with it). All other keys are the profile's unless given; the defaults below are
+    those of `linux-6`."""
     mss: Annotated[int, Field(strict=True, ge=88, le=8960)] | None = None
     """Largest payload of a segment without options, in bytes; with timestamps each data segment
     carries 12 bytes less."""

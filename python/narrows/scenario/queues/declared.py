@@ -7,6 +7,7 @@ discipline itself; `_core.queue_disciplines` hands them on.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import reduce
 from operator import or_
 from typing import Annotated, Any, Literal
@@ -21,6 +22,7 @@ from pydantic import (
 )
 
 from narrows import _core
+from narrows.scenario.amounts import DataRate, DataSize, Duration
 from narrows.scenario.quantities import (
     Name,
     PositiveBytes,
@@ -156,7 +158,20 @@ def _default(key: dict[str, Any]) -> Any:
     if key["kind"] == "queue":
         ((kind, settings),) = value.items()
         return DISCIPLINES[kind].model_construct(**settings)
-    return float(value) if key["kind"] == "number" else value
+    if value is None:
+        return None
+    held = _HELD.get(key["kind"])
+    return held(value) if held is not None and not isinstance(value, str) else value
+
+
+_HELD: dict[str, Callable[[Any], Any]] = {
+    "number": float,
+    "span": Duration,
+    "word-or-span": Duration,
+    "size": DataSize,
+    "rate": DataRate,
+}
+"""What makes a default of what the extension says."""
 
 
 def _text(about: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
+from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.draws import Amounts, Pauses, TransferDistribution, draw
 from narrows.scenario.quantities import Name, PositiveBytes, at_most, refuse
 from narrows.scenario.tcp import Tcp
@@ -38,9 +39,9 @@ class Asking(Group):
 
     client: Name
     """Who asks: a node."""
-    request: Annotated[PositiveBytes, at_most(1_000_000, "1 MB")] = 300
+    request: Annotated[PositiveBytes, at_most(1_000_000, "1 MB")] = DataSize("300 B")
     """Bytes of a request."""
-    service: Pauses = 0
+    service: Pauses = Duration("0 s")
     """Time from a request's arrival at a server to its answer: a duration, a list that starts again
     at its end, or a distribution such as `{ distribution = "exponential", mean = "5 ms" }`."""
     tcp: Tcp = Tcp()
@@ -63,11 +64,10 @@ class Asking(Group):
             "back": planner.path(server, self.client),
         }
 
-    def responder(self, planner: Planner) -> dict[str, Any]:
-        """The application that answers, at all servers."""
-        return self.application(
-            "responder", tcp=self.tcp_settings(planner), service=draw(self.service)
-        )
+    def responder(self, planner: Planner, secure: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The application that answers, at all servers; `secure`: how it encrypts."""
+        tcp = self.tcp_settings(planner)
+        return self.application("responder", tcp=tcp, service=draw(self.service), secure=secure)
 
     def _has_other_ends(self, keyed: list[tuple[str, str]]) -> None:
         for key, server in keyed:

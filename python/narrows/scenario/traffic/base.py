@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from narrows.records import Record
+from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import Name, Span
 
@@ -72,7 +73,7 @@ class Group(Table):
 
     name: Name
     """Unique among traffic and DNS groups."""
-    start: Span = 0
+    start: Span = Duration("0 s")
     """When the first one begins."""
 
     @abstractmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Column, Completed, Figure, Headline, Pen, Picture, Record, Table
 from narrows.scenario.draws import Amounts, draw
 from narrows.scenario.traffic.connections import Connections
 
@@ -78,6 +78,7 @@ BURSTS = Record(
     ),
     summarise=_summarise,
     headline=Headline("completion_mean_s", "mean burst completion"),
+    completed=Completed("bursts", ("completion_mean_s", "completion_p50_s", "completion_p99_s")),
     pictures=(
         Picture(
             "burst-cdf",
@@ -85,8 +86,8 @@ BURSTS = Record(
             x="completion time (s)",
             y="bursts completed\nwithin it (%)",
             caption=(
-                "From handing a burst to TCP until all of it is acknowledged. The curve ends below "
-                "100 % where bursts were unfinished at the end."
+                "From handing a burst to TCP until all of it is acknowledged. A curve ends below "
+                "100 % where bursts were unfinished at the end. Each group has its own."
             ),
             says=_says,
             draw=_draw,

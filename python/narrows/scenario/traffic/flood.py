@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.amounts import Duration
 from narrows.scenario.quantities import Name, PositiveSpan, Size, refuse, span_text
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
 
@@ -186,7 +187,7 @@ class Flood(Group):
     udp_size: Annotated[Size, Field(ge=512, le=65_507)] | None = None
     """The longest reply that queries ask for (EDNS); `"1232 B"` by default. A longer one comes
     truncated."""
-    period: PositiveSpan = _PS
+    period: PositiveSpan = Duration("1 s")
     """Time that a row of the table `floods` covers."""
 
     @model_validator(mode="after")

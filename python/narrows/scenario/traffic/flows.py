@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from narrows.scenario.amounts import Duration
 from narrows.scenario.quantities import Name, Path, PositiveSpan, Span, refuse, span_text
 from narrows.scenario.traffic.base import Group, Leg
 
@@ -34,7 +35,7 @@ class Flows(Group):
     the sender, the receiver and what lies next to them: the shortest path leads there."""
     route_back: Path | None = None
     """The same from receiver to sender."""
-    spread: Span = 0
+    spread: Span = Duration("0 s")
     """They begin within this span after `start`."""
     ramp: Literal["constant", "rising"] | Ramp = "constant"
     """How fast: at a constant rate; at a rate that rises from nothing in proportion to time; or as

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from narrows.scenario.amounts import Duration
 from narrows.scenario.draws import Pauses, Sizes
 from narrows.scenario.quantities import Name, refuse
 from narrows.scenario.traffic.bursts import Bursts
@@ -40,7 +41,7 @@ class Ftp(Bursts):
     file: Sizes
     """Bytes of a file: a size, a list that starts again at its end, or a distribution such as
     `{ distribution = "pareto", mean = "100 kB", shape = 1.5 }`."""
-    pause: Pauses = 0
+    pause: Pauses = Duration("0 s")
     """Time from the end of a file to the start of the next: a duration, a list, or a distribution
     such as `{ distribution = "exponential", mean = "1 s" }`."""
     files: Annotated[int, Field(strict=True, ge=1, le=1_000_000_000)] | None = None

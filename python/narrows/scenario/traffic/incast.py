@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Column, Completed, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.amounts import Duration
 from narrows.scenario.draws import Pauses, Sizes, draw
 from narrows.scenario.quantities import Name
 from narrows.scenario.traffic.asking import Asking, bounded
@@ -111,6 +112,7 @@ ROUNDS = Record(
     ),
     summarise=_summarise,
     headline=Headline("round_mean_ms", "mean time until the last block"),
+    completed=Completed("rounds", ("round_mean_ms", "round_p50_ms", "round_p99_ms")),
     pictures=(
         Picture(
             "incast-cdf",
@@ -151,7 +153,7 @@ class Incast(Asking):
     of a round, then of the next), or a distribution."""
     rounds: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
     """Rounds, one after the other."""
-    pause: Pauses = 0
+    pause: Pauses = Duration("0 s")
     """Time from the end of a round to the next: a duration, a list, or a distribution."""
     reuse: Annotated[bool, Field(strict=True)] = True
     """All rounds use the same connections, which are open before the first. With false, each round

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Column, Completed, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table as Keys
+from narrows.scenario.dns_quic import Quic
 from narrows.scenario.draws import Pauses, Sizes, draw
 from narrows.scenario.quantities import Name, Span, refuse
+from narrows.scenario.tcp import Tcp
 from narrows.scenario.traffic.asking import Asking, bounded
 from narrows.scenario.traffic.base import Amount, Countable, Leg
 from narrows.scenario.traffic.page_profiles import PROFILES
+from narrows.scenario.traffic.secure import PageTls
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +32,7 @@ MOST_OBJECTS = 10_000
 MOST_WAITS = 1_000_000
 
 # Connections to a server, and requests at a time on each.
-PROTOCOLS = {"http/1.1": (6, 1), "http/2": (1, 100)}
+PROTOCOLS = {"http/1.1": (6, 1), "http/2": (1, 100), "http/3": (1, 100)}
 
 
 def _times(pages: pl.DataFrame) -> pl.Series:
@@ -50,6 +54,7 @@ def _summarise_pages(pages: pl.DataFrame, _end_s: float) -> dict[str, Any]:
         "load_p95_s": percentile(times, 0.95),
         "first_object_mean_s": mean(first),
         "connections_mean": mean(floats(pages.get_column("connections"))),
+        "bytes": int(pages.get_column("bytes").sum()),
     }
 
 
@@ -94,14 +99,26 @@ PAGES = Record(
         Figure("loads", "loads", doc="Loads that were begun."),
         Figure("completed", "completed", doc="Those whose objects all came."),
         Figure("failed", "failed", doc="Those of which a connection failed."),
-        Figure("load_mean_s", "load time, mean", "s", doc="Until the last object is there."),
+        Figure(
+            "load_mean_s",
+            "load time, mean",
+            "s",
+            doc="Until the last object is there; of completed loads only, like the next two.",
+        ),
         Figure("load_p50_s", "load time, median", "s"),
         Figure("load_p95_s", "load time, 95 % within", "s"),
-        Figure("first_object_mean_s", "first object, mean", "s"),
+        Figure(
+            "first_object_mean_s",
+            "first object, mean",
+            "s",
+            doc="First object, mean over all loads that got it.",
+        ),
         Figure("connections_mean", "connections of a load, mean"),
+        Figure("bytes", "bytes of objects", "MB", 1e-6, doc="Bytes of all objects that came."),
     ),
     summarise=_summarise_pages,
     headline=Headline("load_p50_s", "median page load"),
+    completed=Completed("loads", ("load_mean_s", "load_p50_s", "load_p95_s")),
     pictures=(
         Picture(
             "page-cdf",
@@ -243,7 +260,7 @@ class PageObject(Keys):
     """So many objects of this kind. What comes after them waits for all of them."""
     after: Annotated[tuple[Name, ...], Field(max_length=1000, fail_fast=True)] = ()
     """Names of objects that stand before this one, and must have come before it is asked for."""
-    wait: Span = 0
+    wait: Span = Duration("0 s")
     """Time from the last of them to the request: for parsing, or running a script."""
     server: Name | None = None
     """The node that has it, instead of the group's `server`."""
@@ -253,7 +270,7 @@ Objects = Annotated[tuple[PageObject, ...], Field(min_length=1, max_length=MOST_
 
 
 class Page(Asking):
-    """Browsers that load a web page, over HTTP/1.1 or HTTP/2, and each time without connections."""
+    """Browsers that load a web page by HTTP/1.1, 2 or 3, and each time without connections."""
 
     countables: ClassVar[tuple[Countable, ...]] = (BROWSERS, OBJECTS)
     records: ClassVar[tuple[Record, ...]] = (PAGES, WATERFALL)
@@ -262,9 +279,17 @@ class Page(Asking):
     """Which kind of traffic this is."""
     server: Name
     """Who answers: a node."""
-    protocol: Literal["http/1.1", "http/2"] = "http/2"
+    protocol: Literal["http/1.1", "http/2", "http/3"] | None = None
     """`http/1.1`: up to six connections to each server, with one request at a time on each;
-    `http/2`: one connection, with up to a hundred at a time."""
+    `http/2`: one connection, with up to a hundred at a time; `http/3`: the same over QUIC, each on
+    a stream of its own. If left out, `http/3` where `transport` is `"quic"`, else `http/2`."""
+    transport: Literal["tcp", "tls", "quic"] = "tcp"
+    """What carries it: TCP without encryption, TLS 1.3 on TCP, or QUIC (RFC 9000), which is
+    encrypted always."""
+    tls: PageTls = PageTls()
+    """Sessions and certificates, where the transport is encrypted."""
+    quic: Quic = Quic()
+    """How both ends speak QUIC."""
     objects: Objects | None = None
     """What the page consists of; the first object is the page itself. Or `profile`."""
     profile: Literal["desktop-2024"] | None = None
@@ -272,11 +297,11 @@ class Page(Asking):
     had in October 2024 (HTTP Archive, Web Almanac 2024)."""
     browsers: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1
     """Browsers at the client."""
-    spread: Span = 0
+    spread: Span = Duration("0 s")
     """Browsers start at random times within this span after `start`."""
     loads: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
     """Loads of each browser, one after the other."""
-    pause: Pauses = 0
+    pause: Pauses = Duration("0 s")
     """Time from the end of a load to the next: a duration, a list, or a distribution."""
 
     @model_validator(mode="after")
@@ -309,6 +334,30 @@ class Page(Asking):
                 "objects",
             )
         return self
+
+    @model_validator(mode="after")
+    def _transport_is_possible(self) -> Page:
+        if self.protocol == "http/3" and self.transport != "quic":
+            raise refuse("runs over QUIC", 'set transport = "quic"', "protocol")
+        if self.transport == "quic":
+            if self.protocol not in (None, "http/3"):
+                raise refuse(
+                    f"does not carry {self.protocol}",
+                    'leave protocol out, or set "http/3"',
+                    "transport",
+                )
+            if self.tcp != Tcp():
+                raise refuse('is for TCP, but transport is "quic"', "leave it out", "tcp")
+        elif self.quic != Quic():
+            raise refuse("is of no use without QUIC", 'set transport = "quic"', "quic")
+        if self.transport == "tcp" and self.tls != PageTls():
+            raise refuse("is of no use without TLS", 'set transport = "tls" or "quic"', "tls")
+        return self
+
+    @property
+    def speaks(self) -> str:
+        """The protocol in effect."""
+        return self.protocol or ("http/3" if self.transport == "quic" else "http/2")
 
     @property
     def entries(self) -> tuple[PageObject, ...]:
@@ -353,7 +402,9 @@ class Page(Asking):
         """Two applications: the browsers, and what answers at all servers."""
         names = dict.fromkeys(entry.server or self.server for entry in self.entries)
         servers = {name: number for number, name in enumerate(names)}
-        connections, streams = PROTOCOLS[self.protocol]
+        connections, streams = PROTOCOLS[self.speaks]
+        quic = self.quic if self.transport == "quic" else None
+        encrypts = self.transport != "tcp"
         browsers = self.application(
             "page",
             responder=planner.position + 1,
@@ -368,8 +419,9 @@ class Page(Asking):
             streams=streams,
             request=self.request,
             objects=list(self._objects(servers)),
+            secure=self.tls.client(self.speaks, quic) if encrypts else None,
         )
-        return [browsers, self.responder(planner)]
+        return [browsers, self.responder(planner, self.tls.server(quic) if encrypts else None)]
 
     def _objects(self, servers: dict[str, int]) -> Iterator[dict[str, Any]]:
         """The page's objects in the plan: entries that stand for several, written out."""

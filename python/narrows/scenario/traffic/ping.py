@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.quantities import DatagramSize, PositiveSpan
 from narrows.scenario.traffic.base import Amount, Countable
 from narrows.scenario.traffic.streams import Datagrams
@@ -151,12 +152,12 @@ class Ping(Datagrams):
 
     kind: Literal["ping"] = "ping"
     """Which kind of traffic this is."""
-    interval: PositiveSpan = 10**12
+    interval: PositiveSpan = Duration("1 s")
     """Time between probes, or its mean; by default `"1 s"`."""
     spacing: Literal["even", "poisson"] = "even"
     """Time between probes: always the same, or exponentially distributed, so that probes see
     queues as they are on average over time."""
-    packet: DatagramSize = 84
+    packet: DatagramSize = DataSize("84 B")
     """Length of a probe's IP packet and of its answer's; by default ping's `"84 B"`."""
     probes: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
     """Probes of each pair; without it, they last to the end or to `stop`."""

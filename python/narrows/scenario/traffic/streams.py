@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.amounts import Duration
 from narrows.scenario.quantities import PositiveSpan
 from narrows.scenario.traffic.base import Amount, Countable
 from narrows.scenario.traffic.flows import Flows
@@ -216,7 +217,7 @@ class Streams(Datagrams):
 
     streams: Annotated[int, Field(strict=True, ge=1, le=MOST_STREAMS)] = 1
     """Streams for each pair."""
-    period: PositiveSpan = 10**12
+    period: PositiveSpan = Duration("1 s")
     """A row of the table `streams` for each such time in which a stream sends; or `"1 s"`."""
 
     @property

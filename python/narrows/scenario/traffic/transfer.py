@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Column, Completed, Figure, Headline, Pen, Picture, Record, Table
+from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.quantities import Name, PositiveBytes, Size, Span, at_most, refuse
 from narrows.scenario.tcp import Tcp
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
@@ -135,6 +136,7 @@ RECORDS = Record(
     ),
     summarise=_summarise,
     headline=Headline("transfer_mean_s", "mean time of a zone transfer"),
+    completed=Completed("transfers", ("transfer_mean_s", "transfer_p50_s", "transfer_p99_s")),
     pictures=(
         Picture(
             "transfer-cdf",
@@ -175,19 +177,21 @@ class Transfer(Group):
     """Who fetches it: nodes."""
     zone: Annotated[PositiveBytes, at_most(_MOST_BYTES // 2, "500 MB")]
     """Bytes of the zone's records."""
-    record: Annotated[PositiveBytes, at_most(_LONGEST - _HEADER, "65523 B")] = 100
+    record: Annotated[PositiveBytes, at_most(_LONGEST - _HEADER, "65523 B")] = DataSize("100 B")
     """Bytes of a record. The SOA record comes first and again at the end (RFC 5936, 2.2)."""
-    message: Annotated[Size, Field(ge=512, le=_LONGEST)] = 20_480
+    message: Annotated[Size, Field(ge=512, le=_LONGEST)] = DataSize("20480 B")
     """The longest DNS message: as many whole records as it has room for beside the question. The
     default is BIND's `transfer-message-size`."""
     records_per_message: Annotated[int, Field(strict=True, ge=1, le=_LONGEST)] | None = None
     """Records in a message at most; 1 is BIND's `transfer-format one-answer`."""
-    query: Annotated[Size, Field(ge=_HEADER + 5, le=512)] = 29
+    query: Annotated[Size, Field(ge=_HEADER + 5, le=512)] = DataSize("29 B")
     """Bytes of the query, a DNS message; the first message of the zone repeats its question."""
-    at: Annotated[tuple[Span, ...], Field(min_length=1, max_length=100_000, fail_fast=True)] = (0,)
+    at: Annotated[tuple[Span, ...], Field(min_length=1, max_length=100_000, fail_fast=True)] = (
+        Duration("0 s"),
+    )
     """When transfers begin, after `start`, in order: such as `["0 s", "30 s"]`. If a transfer is
     due while the secondary's previous one still runs, it starts when that ends."""
-    spread: Span = 0
+    spread: Span = Duration("0 s")
     """Each secondary begins at a random time within this span after that."""
     tcp: Tcp = Tcp()
     """TCP settings of the secondaries; the server's are those of its `[[dns]]` group."""

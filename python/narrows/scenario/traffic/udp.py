@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from narrows.scenario.amounts import DataSize
 from narrows.scenario.draws import Pauses, SpanDistribution, draw
 from narrows.scenario.quantities import DatagramSize, Rate, refuse
 from narrows.scenario.traffic.streams import Streams
@@ -25,7 +26,7 @@ class Udp(Streams):
     """Which kind of traffic this is."""
     rate: Rate
     """Of IP packets, headers included and framing not, while a stream is on."""
-    packet: DatagramSize = 1500
+    packet: DatagramSize = DataSize("1500 B")
     """Length of an IP packet; `"1500 B"` by default. Where links take less, it goes in pieces."""
     spacing: Literal["even", "poisson"] = "even"
     """Time between packets: always the same, or exponentially distributed."""

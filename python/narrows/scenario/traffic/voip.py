@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from narrows.records import Column, Figure, Headline, Pen, Picture, Record, Table
+from narrows.records import Column, Figure, Headline, Parts, Pen, Picture, Record, Table
+from narrows.scenario.amounts import Duration
 from narrows.scenario.draws import Pauses, SpanDistribution, draw
 from narrows.scenario.quantities import PositiveSpan, Span, refuse
 from narrows.scenario.traffic.base import Amount, Countable
@@ -133,15 +134,30 @@ VOIP = Record(
         Figure("sent_packets", "sent", "packets"),
         Figure("lost_percent", "lost in the network", "%"),
         Figure("late_percent", "too late to be heard", "%"),
-        Figure("delay_mean_ms", "one-way delay in the network, mean", "ms"),
+        Figure(
+            "delay_mean_ms",
+            "one-way delay in the network, mean",
+            "ms",
+            doc="One-way delay in the network, mean over both directions, as the means below.",
+        ),
         Figure("jitter_mean_ms", "jitter, mean", "ms"),
         Figure("mouth_to_ear_mean_ms", "delay from mouth to ear, mean", "ms"),
         Figure("r_mean", "rating R, mean"),
-        Figure("mos_mean", "mean opinion score, mean over the calls"),
-        Figure("mos_p5", "mean opinion score, that 5 % have at most"),
+        Figure("mos_mean", "mean opinion score, mean", range=(1.0, 4.5)),
+        Figure(
+            "mos_p5",
+            "mean opinion score, that 5 % have at most",
+            range=(1.0, 4.5),
+            doc="Mean opinion score that 5 % of the directions have at most, interpolated.",
+        ),
     ),
     summarise=_summarise,
     headline=Headline("mos_mean", "mean opinion score of calls"),
+    parts=Parts(
+        "direction",
+        ("late_percent", "delay_mean_ms", "mouth_to_ear_mean_ms", "mos_mean", "mos_p5"),
+        whole="both directions",
+    ),
     pictures=(
         Picture(
             "voip-mos",
@@ -171,7 +187,7 @@ class Voip(Datagrams):
     """Calls for each pair."""
     codec: Literal["g711", "g711-plc", "g729a"] = "g711-plc"
     """G.711 (64 kbit/s) without or with concealment of lost packets, or G.729A (8 kbit/s)."""
-    packet_time: PositiveSpan = 20 * _MS
+    packet_time: PositiveSpan = Duration("20 ms")
     """Speech in a packet: a multiple of 10 ms, up to `"100 ms"`; `"20 ms"` by default."""
     talk: Literal["spurts", "constant"] = "spurts"
     """When somebody speaks: in spurts, with nothing sent in the pauses, or all the time."""
@@ -179,7 +195,7 @@ class Voip(Datagrams):
     """Length of a talk spurt; exponential with a mean of 1.004 s by default (ITU-T P.59)."""
     pause: Pauses | None = None
     """Length of a pause; exponential with a mean of 1.587 s by default (ITU-T P.59)."""
-    playout: Literal["adaptive"] | Span = 60 * _MS
+    playout: Literal["adaptive"] | Span = Duration("60 ms")
     """When speech is heard that has come: the first packet of a talk spurt waits for so long
     (`"60 ms"` by default), or as `"adaptive"` buffers do, by the delays so far."""
 

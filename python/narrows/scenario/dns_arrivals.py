@@ -1,0 +1,34 @@
+"""DNS queries that arrive by themselves: an open loop, as the users of a resolver make it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from narrows.scenario.base import Table
+
+__all__ = ["Arrivals"]
+
+_PS = 10**12
+
+
+class Arrivals(Table):
+    """Queries that begin at their own times, whether earlier ones are answered or not."""
+
+    per_second: Annotated[float, Field(ge=0.001, le=1_000_000, allow_inf_nan=False)]
+    """Queries that arrive in a second, on average."""
+    spacing: Literal["even", "poisson"] = "poisson"
+    """Time between arrivals: always the same, or exponentially distributed."""
+    outstanding: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 4000
+    """Queries under way at once, at most. Another arrival is not asked: it counts as unanswered
+    and `turned_away`, and its row in the table `queries` has no attempts."""
+
+    @property
+    def interval(self) -> int:
+        """The mean time between two arrivals, in picoseconds."""
+        return max(1, round(_PS / self.per_second))
+
+    def plan(self) -> dict[str, Any]:
+        """The part of the plan."""
+        return {"interval": self.interval, "spacing": self.spacing}

@@ -1,0 +1,84 @@
+"""The tables of a scenario, before anything is checked between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from narrows.scenario.base import Table
+from narrows.scenario.changes import Change
+from narrows.scenario.dns import Dns
+from narrows.scenario.links import Link
+from narrows.scenario.monitor import Monitor
+from narrows.scenario.quantities import Name, PositiveSpan
+from narrows.scenario.routing import Network
+from narrows.scenario.traffic import KINDS, Countable, Group, Traffic
+
+__all__ = ["Nodes", "Tables"]
+
+
+class Nodes(Table):
+    """The nodes, where they shall be declared; otherwise the links' ends are the nodes."""
+
+    hosts: Annotated[tuple[Name, ...], Field(fail_fast=True)] = ()
+    """Nodes that send and receive, and forward nothing."""
+    routers: Annotated[tuple[Name, ...], Field(fail_fast=True)] = ()
+    """Nodes that forward."""
+
+
+class Tables(Table):
+    """What a scenario says: its keys, and what can be counted in them."""
+
+    name: Name
+    """The scenario's name."""
+    description: Annotated[str, Field(max_length=10_000)] = ""
+    """What it is about."""
+    seed: Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)] = 1
+    """Every random stream is derived from it and a component's name."""
+    duration: PositiveSpan
+    """The run ends here at the latest."""
+    end: Literal["dns"] | None = None
+    """`"dns"` ends the run as soon as every resolver worker is done; each group then needs
+    `queries`."""
+    event_limit: Annotated[int, Field(strict=True, ge=1, le=2**63 - 1)] = 10_000_000_000
+    """The run stops, as partial, after this many events."""
+    nodes: Nodes | None = None
+    """The nodes; optional, as links name them too. With it, a link to a node that it does not
+    list is an error, and hosts forward nothing."""
+    links: Annotated[tuple[Link, ...], Field(min_length=1, max_length=50_000, fail_fast=True)]
+    """Two-way links between nodes."""
+    changes: Annotated[tuple[Change, ...], Field(max_length=10_000, fail_fast=True)] = ()
+    """Links that change at a time."""
+    traffic: Annotated[tuple[Traffic, ...], Field(max_length=10_000, fail_fast=True)] = ()
+    """Groups of traffic."""
+    dns: Annotated[tuple[Dns, ...], Field(max_length=10_000, fail_fast=True)] = ()
+    """Groups of resolver workers."""
+    monitor: Monitor = Monitor()
+    """What is sampled and captured."""
+
+    def groups(self) -> Iterator[tuple[str, Group]]:
+        """Everything that uses the network, each with its key: traffic, then resolver workers."""
+        yield from ((f"traffic[{index}]", group) for index, group in enumerate(self.traffic))
+        yield from ((f"dns[{index}]", group) for index, group in enumerate(self.dns))
+
+    @classmethod
+    def countables(cls) -> tuple[Countable, ...]:
+        """What scenarios may have so many of, in all their groups together."""
+        groups: list[type[Group]] = [*KINDS.values(), Dns]
+        return tuple(dict.fromkeys(of for group in groups for of in group.countables))
+
+    def amounts(self) -> dict[Countable, int]:
+        """How many of each the groups have together."""
+        found = dict.fromkeys(self.countables(), 0)
+        for _, group in self.groups():
+            for amount in group.amounts():
+                found[amount.of] += amount.number
+        return found
+
+    def network(self) -> Network:
+        """The links and hosts, for finding routes."""
+        hosts = () if self.nodes is None else self.nodes.hosts
+        ways = [way for link in self.links for way in (link.edge("forward"), link.edge("backward"))]
+        return Network(ways, frozenset(hosts))

@@ -1,0 +1,87 @@
+"""Web pages over TLS 1.3 and QUIC: sessions and certificates of browsers and their servers.
+
+Keys have the names that they have for DNS, where client and server are apart (`connections.tls`,
+`answers.tls`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from narrows.scenario.base import Table
+from narrows.scenario.dns_quic import Quic
+from narrows.scenario.dns_tls import CertificateSize, TlsAnswers, TlsUse
+from narrows.scenario.quantities import Size, refuse
+from narrows.scenario.tcp import Switch
+
+__all__ = ["PageTls"]
+
+_H2 = len("h2")
+ALPN = {"http/1.1": len("http/1.1"), "http/2": _H2, "http/3": len("h3")}
+"""Names of protocols (RFC 7301, 6; RFC 9113, 3.1; RFC 9114, 3.1)."""
+
+
+class PageTls(Table):
+    """How browsers and their servers speak TLS 1.3 (RFC 8446), on TCP or within QUIC."""
+
+    resume: Switch = False
+    """A later connection to a server resumes the session of an earlier one of the same browser
+    (RFC 8446, 2.2): no certificates, as many round trips."""
+    early_data: Switch = False
+    """The first requests of a resumed connection leave behind the ClientHello (RFC 8446, 2.3;
+    QUIC's 0-RTT), a round trip earlier; needs `resume`. Servers take them."""
+    hello: Annotated[Size, Field(ge=90, le=16_000)] | None = None
+    """Length of a ClientHello that offers no session, with its record. 234 B if left out: OpenSSL 3
+    without the server's name. Browsers with post-quantum keys send about 1800 B."""
+    certificates: (
+        Literal["cloudflare-ecdsa", "google-rsa"]
+        | Annotated[tuple[CertificateSize, ...], Field(min_length=1, max_length=20)]
+    ) = "cloudflare-ecdsa"
+    """What servers show: the name of a chain of a real server (docs/dns-tls.md), or the lengths
+    of certificates, its own first, `["1395 B", "977 B"]`."""
+    key: Literal["ecdsa-p256", "rsa-2048", "rsa-3072", "rsa-4096"] | None = None
+    """Their key, which says how long its signature is. The chain's, or `"ecdsa-p256"`."""
+    tickets: Annotated[int, Field(strict=True, ge=0, le=100)] = 2
+    """Tickets after a whole handshake, each good for one resumed connection."""
+    ticket_size: Annotated[Size, Field(ge=56, le=16_000)] | None = None
+    """Length of a ticket (NewSessionTicket) with its record. 255 B if left out, as of OpenSSL 3."""
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> PageTls:
+        if self.early_data and not self.resume:
+            raise refuse(
+                "needs a session to resume", "set resume to true, or leave it out", "early_data"
+            )
+        if self.resume and not self.tickets:
+            raise refuse("needs tickets", "set tickets to 1 or more, or leave it out", "resume")
+        return self
+
+    def client(self, protocol: str, quic: Quic | None) -> dict[str, Any]:
+        """The plan's form of the browsers' part."""
+        use = TlsUse(resume=self.resume, early_data=self.early_data, hello=_bytes(self.hello))
+        handshake = use.plan(None, "https")["handshake"]
+        if self.hello is None:
+            handshake["hello"] += ALPN[protocol] - _H2
+        handshake["alpn"] = ALPN[protocol]
+        return {"handshake": handshake, "quic": None if quic is None else quic.plan()}
+
+    def server(self, quic: Quic | None) -> dict[str, Any]:
+        """The plan's form of the servers' part."""
+        certificates: Any = self.certificates
+        if not isinstance(certificates, str):
+            certificates = [_bytes(size) for size in certificates]
+        answers = TlsAnswers(
+            certificates=certificates,
+            key=self.key,
+            tickets=self.tickets,
+            ticket_size=_bytes(self.ticket_size),
+            early_data=self.early_data,
+        )
+        handshake = answers.plan(None, https_tcp=0)["handshake"]
+        return {"handshake": handshake, "quic": None if quic is None else quic.plan()}
+
+
+def _bytes(size: int | None) -> Any:
+    return None if size is None else f"{int(size)} B"
