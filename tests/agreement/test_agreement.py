@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from narrows import Scenario
-from narrows.agreement import METRICS, Comparison, conduct, drawn, set_of
+from narrows import Run, Scenario
+from narrows.agreement import METRICS, RESPONSE, Comparison, conduct, drawn, kept, set_of
+from narrows.agreement.compare import at_the_jump
 from narrows.agreement.conduct import Agreement, words
 from narrows.agreement.figures import scatter
-from narrows.backends import get
+from narrows.backends import get, run
+from narrows.backends.kernel.backend import told
 from narrows.cli import main
+from narrows.results import RunFolderError
 from narrows.scenario import Bulk
 from tests.kernel.scenarios import dumbbell
 
@@ -29,6 +33,11 @@ def test_draws_stay_in_the_distribution_and_the_kernel_takes_them() -> None:
         assert 4.99 <= delay_ms <= 300.01
         assert 1 <= bulk.total <= 60
         assert 5 <= scenario.dns[0].workers <= 40
+        jitter = scenario.links[1].direction("backward").jitter
+        assert jitter is not None
+        # As long as a frame takes, and never ahead of its time.
+        frame_us = 1538 * 8 / bottleneck.rate * 1e6
+        assert 2 * jitter.deviation / 1e6 == pytest.approx(min(frame_us, 1e3 * delay_ms), abs=2)
         assert get("kernel").refusals(scenario) == []
         kinds.add(bottleneck.queue.kind)
         assert words(scenario).startswith(bottleneck.queue.kind)
@@ -53,10 +62,12 @@ def test_the_bounds_are_the_ones_that_were_set() -> None:
     }
 
 
-def comparison(number: int, kernel: float, sim: float, left_out: str = "") -> Comparison:
+def comparison(
+    number: int, kernel: float, sim: float, left_out: str = "", jump: str = ""
+) -> Comparison:
     names = [metric.name for metric in METRICS]
     figures = dict.fromkeys(names, kernel), dict.fromkeys(names, sim)
-    return Comparison(number, "draw", "words", *figures, left_out)
+    return Comparison(number, "draw", "words", figures[0], [figures[1]], left_out, jump)
 
 
 def test_agreement_is_the_mean_and_most_draws_within_twice() -> None:
@@ -83,6 +94,40 @@ def test_a_spoilt_run_is_left_out() -> None:
     assert result.document()["comparisons"][1]["left_out"] == "gaps"
 
 
+def test_a_percentile_between_an_attempt_and_its_repetition_is_none() -> None:
+    # 94.6 % and 95.4 % are the same where runs spread by half a point, and not by a tenth.
+    wide = [[94.9, 100.0], [95.4, 100.0], [95.9, 100.0]]
+    narrow = [[95.3, 100.0], [95.4, 100.0], [95.5, 100.0]]
+    assert at_the_jump([94.6, 100.0], wide) == "attempt 1 answers 94.6 % and 95.4 %"
+    assert at_the_jump([94.6, 100.0], narrow) == ""
+    # The same between the second attempt and the third.
+    twice = [[70.0, 94.8, 99.0], [70.5, 95.2, 99.0]]
+    assert at_the_jump([70.1, 95.1, 99.0], twice).startswith("attempt 2 answers")
+    # A run that needed fewer attempts has answered all by then.
+    assert at_the_jump([99.0, 99.9, 100.0], [[99.0, 100.0], [99.1, 100.0]]) == ""
+
+
+def test_response_time_at_the_jump_is_told_apart_and_nothing_else_is() -> None:
+    draws = [comparison(0, 1e4, 1e4), comparison(1, 1e4, 1.9e4, jump="attempt 1")]
+    entries = {entry["metric"]: entry for entry in Agreement(1, 2, 1, comparisons=draws).summary()}
+    response = entries.pop(RESPONSE)
+    assert (response["draws"], response["mean_absolute_difference"]) == (1, 0.0)
+    assert (response["draws_with_jumps"], response["mean_absolute_difference_with_jumps"]) == (
+        2,
+        pytest.approx(45.0),
+    )
+    assert {entry["draws"] for entry in entries.values()} == {2}
+    assert not any(entry["agrees"] for entry in entries.values())
+
+
+def test_chance_is_what_runs_differ_by_themselves() -> None:
+    runs = [dict.fromkeys([metric.name for metric in METRICS], value) for value in (90.0, 110.0)]
+    found = Comparison(0, "draw", "words", runs[0], runs).chance()
+    # Each is held against the other: 20 points; 20 of 110 and 20 of 90.
+    assert found["first-attempt success"] == pytest.approx(20.0)
+    assert found["drops"] == pytest.approx((100 * 20 / 110 + 100 * 20 / 90) / 2)
+
+
 def small(_seed: int, number: int) -> Scenario:
     return dumbbell(duration="8 s", seed=1, links__bottleneck__delay=f"{5 + number} ms")
 
@@ -98,9 +143,44 @@ def test_the_simulator_agrees_with_itself() -> None:
     assert len(scatter(result).axes) == len(METRICS)
 
 
+def test_an_agreement_goes_on_where_it_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = conduct(draws=1, seed=1, sim_seeds=2, backend="sim", draw=small, folder=tmp_path)
+    asked = []
+
+    def counted(scenario: Scenario, **settings: Any) -> Run:
+        asked.append(scenario.name)
+        return run(scenario, **settings)
+
+    monkeypatch.setattr(kept, "run", counted)
+    second = conduct(draws=2, seed=1, sim_seeds=2, backend="sim", draw=small, folder=tmp_path)
+    assert len(asked) == 1
+    assert second.comparisons[0].kernel == first.comparisons[0].kernel
+    assert sorted(path.name for path in (tmp_path / "kernel").iterdir()) == ["draw-0", "draw-1"]
+
+
+def test_a_run_of_another_draw_is_refused(tmp_path: Path) -> None:
+    conduct(draws=1, seed=1, sim_seeds=1, backend="sim", draw=small, folder=tmp_path)
+
+    def other(_seed: int, _number: int) -> Scenario:
+        return small(1, 7)
+
+    with pytest.raises(RunFolderError, match="draw-0: the run of another draw"):
+        conduct(draws=1, seed=1, sim_seeds=1, backend="sim", draw=other, folder=tmp_path)
+
+
+def test_keys_that_no_kernel_looks_at_leave_a_kept_run_valid() -> None:
+    above = drawn(1, 1)
+    assert above.links[0].direction("forward").queue.kind == "red"
+    below = above.with_({"links.bottleneck.forward.queue.idles": True})
+    assert told(above) == told(below)
+    assert told(above) != told(drawn(1, 2))
+
+
 def test_a_folder_that_holds_something_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "kept").write_text("")
     assert main(["agreement", "--draws", "1", "--out", str(tmp_path)]) == 2
-    assert "holds something; hint: name another folder" in capsys.readouterr().err
+    assert "holds something else; hint: name another folder" in capsys.readouterr().err

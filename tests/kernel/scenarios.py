@@ -36,12 +36,12 @@ delay = "2 ms"
 [[links]]
 name = "lan"
 between = ["cpe", "near"]
-rate = "100 Mbit/s"
+rate = "1 Gbit/s"
 
 [[links]]
 name = "wifi"
 between = ["cpe", "stubs"]
-rate = "100 Mbit/s"
+rate = "1 Gbit/s"
 
 [[traffic]]
 kind = "bulk"

@@ -11,7 +11,9 @@ import pytest
 
 from narrows import Scenario, _core
 from narrows.backends import BackendError, get
+from narrows.backends.kernel.backend import _no_cookies
 from narrows.backends.kernel.design import Design
+from narrows.backends.kernel.workspace import Workspace
 from narrows.reproduce.harhalakis_2011 import PAPER
 from tests.kernel.scenarios import dumbbell
 
@@ -24,10 +26,11 @@ def designed(scenario: Scenario, stall_s: float = 0.0) -> Mapping[str, Any]:
 
 
 def queue_of(queue: str, **settings: Any) -> list[str]:
-    """The commands for a queue at the bottleneck, without the token bucket above."""
+    """The commands for a queue at the bottleneck, without the shaper above."""
     scenario = dumbbell(links__bottleneck__forward__queue=queue, **settings)
     commands = [line for lines in designed(scenario)["tc"].values() for line in lines]
-    return [line for line in commands if " dev l0 " in line and " root " not in line][:-1]
+    below = [line for line in commands if " dev l0 " in line and " root " not in line]
+    return [line for line in below if " classid 1:1 " not in line][:-1]
 
 
 # The words are those of the manual pages; parameters stand there as in the scenario.
@@ -41,8 +44,8 @@ QUEUES = {
     "noecn",
     '{ kind = "fq-codel", ce_threshold = "1 ms" }': "fq_codel limit 10240 flows 1024 quantum 1514 "
     "memory_limit 33554432 drop_batch 64 target 5000us interval 100000us ecn ce_threshold 1000us",
-    '{ kind = "pie", ecn = true }': "pie limit 1000 target 15000us tupdate 15000us alpha 2 beta 20 "
-    "ecn nobytemode no_dq_rate_estimator",
+    '{ kind = "pie", jiffy = "10 ms", ecn = true }': "pie limit 1000 target 15000us "
+    "tupdate 15000us alpha 2 beta 20 ecn nobytemode no_dq_rate_estimator",
     '{ kind = "sfq", perturb = "10 s" }': "sfq limit 127 depth 127 divisor 1024 flows 128 "
     "quantum 1514 perturb 10",
 }
@@ -76,23 +79,52 @@ def test_bands_get_filters_of_u32() -> None:
 
 
 def test_frames_are_as_long_as_framing_says() -> None:
-    """Ethernet's 38 bytes: the kernel counts 14 of them itself, and 24 are the token bucket's."""
+    """Ethernet's 38 bytes: the kernel counts 14 of them itself, and 24 are the shaper's."""
     job = designed(dumbbell())
-    (bottleneck,) = [line for line in job["tc"]["n4"] if "dev l0 root" in line]
-    assert "overhead 24 mpu 84" in bottleneck
+    (bottleneck,) = [line for line in job["tc"]["n4"] if "class add dev l0" in line]
+    assert bottleneck.endswith("overhead 24 mpu 84")
     assert "stab" not in bottleneck
     (plain,) = [line for line in job["tc"]["n0"] if "dev l1 root" in line]
     # No framing: the header that the kernel counts is taken off.
-    assert "stab overhead -14 tbf" in plain
-    assert plain.endswith("limit 10000000")
+    assert plain.endswith("stab overhead -14 htb default 1")
 
 
 def test_a_ring_is_the_buckets_depth() -> None:
-    job = designed(dumbbell(links__bottleneck__ring='{ bytes = "112626 B" }'))
+    ring = '{ bytes = "112626 B" }'
+    job = designed(dumbbell(links__bottleneck__ring=ring))
     (bottleneck,) = [line for line in job["tc"]["n4"] if "dev l0 root" in line]
-    frame = 1538 + 64
-    assert f"burst {112_626 + frame} " in bottleneck
+    assert "tbf rate 10000000bit burst 112626 " in bottleneck
     assert job["samples"]["queues"]["of"][0]["ring"] is True
+    # A discipline that hands out what is looked at: there is room for the longest frame.
+    queue = '{ kind = "codel" }'
+    other = dumbbell(links__bottleneck__ring=ring, links__bottleneck__forward__queue=queue)
+    (bottleneck,) = [line for line in designed(other)["tc"]["n4"] if "class add dev l0" in line]
+    assert f"burst {112626 - 1538} " in bottleneck
+
+
+def test_without_a_ring_nothing_is_sent_ahead() -> None:
+    (bottleneck,) = [
+        line for line in designed(dumbbell())["tc"]["n4"] if "class add dev l0" in line
+    ]
+    assert "rate 10000000bit ceil 10000000bit burst 1 cburst 1 " in bottleneck
+
+
+def test_transmission_counts_on_links_below_a_gigabit_also_where_nothing_delays() -> None:
+    def netem(rate: str) -> list[str]:
+        job = designed(dumbbell(links__lan__rate=rate))
+        return [line for line in job["tc"]["nwires"] if "dev w3" in line and "netem" in line]
+
+    assert [line.endswith(" rate 100000000bit") for line in netem("100 Mbit/s")] == [True, True]
+    assert netem("1 Gbit/s") == []
+
+
+def test_a_send_buffer_holds_a_window_and_more() -> None:
+    """A socket is writable below two thirds of it, and 1448 bytes take 2304 (`sk_wmem_queued`)."""
+    job = designed(dumbbell())
+    for sysctls in (job["settings"]["n0"], job["settings"]["n2"]):
+        most = int(sysctls["ipv4/tcp_wmem"].split()[2])
+        window = int(sysctls["ipv4/tcp_rmem"].split()[2]) // 2
+        assert most * 2 / 3 / 2304 > window / 1448
 
 
 def test_connections_with_and_without_ecn_go_to_other_addresses() -> None:
@@ -120,7 +152,51 @@ def test_starts_are_the_simulators() -> None:
     assert [flow["start_s"] for flow in designed(scenario)["bulk"][0]["flows"]] == starts
 
 
+def test_changes_come_at_their_times() -> None:
+    change = '[{ at = "5 s", link = "bottleneck.forward", rate = "5 Mbit/s" }]'
+    wires, isp = sorted(designed(dumbbell(changes=change))["changes"], key=lambda c: c["commands"])[
+        ::-1
+    ]
+    assert isp["at_s"] == wires["at_s"] == 5.0
+    assert isp["namespace"] == "n4" and wires["namespace"] == "nwires"
+    assert all(" change dev l0 " in each and "rate 5000000bit" in each for each in isp["commands"])
+    (netem,) = wires["commands"]
+    assert netem.startswith("qdisc change dev w0b root handle 1: netem ")
+    assert "delay 5000us" in netem and "rate 5000000bit" in netem
+
+
+def test_a_flood_of_syns_needs_the_cookies_of_its_server() -> None:
+    """A kernel without them is refused when the network is built."""
+    scenario = Scenario.load(EXAMPLES[0].with_name("syn-flood.toml"))
+    assert designed(scenario)["needed"] == {}
+    cookies = scenario.with_({"dns.resolvers.answers.syncookies": "when-full"})
+    needed = designed(cookies)["needed"]
+    assert list(needed.values()) == [{"ipv4/tcp_syncookies": "dns.resolvers.answers.syncookies"}]
+
+
+def test_syns_that_cookies_would_have_answered_are_told() -> None:
+    place = Workspace(Path("run"))
+    names = [f"{place.prefix}{number}" for number in range(3)]
+    asked = {
+        name: {"ipv4/tcp_syncookies": wanted} for name, wanted in zip(names, "110", strict=True)
+    }
+    # The first host's kernel has them; the third was told to do without.
+    set_ = dict(
+        zip(names, ({"ipv4/tcp_syncookies": value} for value in ("1", None, None)), strict=True)
+    )
+    applied = {"settings": set_, "syns_dropped": dict.fromkeys(names, 7)}
+    (flag,) = _no_cookies({"settings": asked}, applied, place, {"nodes": ["a", "b", "c"]})
+    assert flag.startswith("b: 7 SYNs were dropped that cookies")
+
+
 REFUSED = {
+    "changes": {
+        "changes": '[{ at = "5 s", link = "bottleneck", rate = "5 Mbit/s" }]',
+        "links__bottleneck__ring": '{ bytes = "20 kB" }',
+    },
+    "links.bottleneck.forward.queue.jiffy": {
+        "links__bottleneck__forward__queue": '{ kind = "pie", jiffy = "5 ms" }'
+    },
     "links.bottleneck.forward.queue.adaptive": {
         "links__bottleneck__forward__queue": '{ kind = "red", limit = "400 kB", adaptive = true }'
     },
@@ -134,7 +210,11 @@ REFUSED = {
     "traffic.downloads.tcp.hystart": {"traffic__downloads__tcp__hystart": "false"},
     "traffic.downloads.tcp.acks": {"traffic__downloads__tcp__acks": "every-segment"},
     "dns.stubs.query_size": {"dns__stubs__query_size": "46 B"},
-    "dns.stubs.transport": {"dns__stubs__tcp_if_silent": "true"},
+    "dns.stubs.messages": {"dns__stubs__messages": '[{ query = "40 B", reply = "18 B" }]'},
+    "dns.stubs.answers.stateless": {
+        "dns__stubs__tcp_if_silent": "true",
+        "dns__stubs__answers__stateless": "true",
+    },
 }
 
 
@@ -143,6 +223,12 @@ def test_what_linux_cannot_do_is_refused_by_name(key: str) -> None:
     with pytest.raises(BackendError, match="the backend kernel cannot honour") as refused:
         get("kernel").check(dumbbell(**REFUSED[key]))
     assert f" {key} (" in str(refused.value)
+
+
+def test_drr_is_refused_with_what_linux_means_by_it() -> None:
+    queue = '{ kind = "drr", limit = 100 }'
+    with pytest.raises(BackendError, match="Linux's drr has no room that all flows share; sfq has"):
+        get("kernel").check(dumbbell(links__bottleneck__forward__queue=queue))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

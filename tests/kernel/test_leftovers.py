@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +16,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from narrows.backends.kernel.workspace import Workspace, remove_leftovers, workspace
+from narrows.backends.kernel.workspace import PREFIX, remove_leftovers, workspace
 from tests.kernel.scenarios import DUMBBELL
 
-PHASES = {
-    "when the guest is started": lambda folder: (folder / "group").exists(),
-    "while traffic runs": lambda folder: (folder / "progress").exists(),
-}
+PHASES = ("owner", "job.json", "group", "booted", "built", "progress")
+"""Files of a run's folder, in the order in which they come."""
+
+KILLS = [(phase, False) for phase in PHASES] + [
+    (phase, True) for phase in ("owner", "group", "booted", "progress")
+]
+"""When a run is killed, and whether its keeper is killed before."""
 
 
 def gone(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
@@ -40,37 +46,75 @@ def of_folder(base: Path) -> list[str]:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_killed_run_leaves_nothing(guest: str, tmp_path: Path, phase: str) -> None:
-    base = tmp_path / "t"
-    base.mkdir()
-    scenario = tmp_path / "small.toml"
-    scenario.write_text(DUMBBELL.replace('end = "dns"\n', ""))
-    command = [sys.executable, "-m", "narrows.cli", "run", str(scenario), "--backend", guest]
+def state(base: Path) -> tuple[set[str], set[str], list[str], list[str]]:
+    """Namespaces, mounts, processes and files that a run may leave."""
+    namespaces = Path("/run/netns")
+    return (
+        {each.name for each in namespaces.glob(f"{PREFIX}*")},
+        {line for line in Path("/proc/self/mounts").read_text().splitlines() if PREFIX in line},
+        of_folder(base),
+        sorted(str(each) for each in base.rglob("*")),
+    )
+
+
+def kill(base: Path, command: list[str], phase: str, *, with_keeper: bool) -> None:
+    """Starts a run and kills it when it has come to a phase."""
+    places = base / f"narrows-kernel-{os.getuid()}"
+    before = set(places.iterdir())
     process = subprocess.Popen(
-        [*command, "--out", str(tmp_path / "out"), "--no-report"],
+        command,
         env={**os.environ, "TMPDIR": str(base)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
-        places = base / f"narrows-kernel-{os.getuid()}"
 
         def reached() -> bool:
-            return places.exists() and any(PHASES[phase](each) for each in places.iterdir())
+            return any((each / phase).exists() for each in set(places.iterdir()) - before)
 
-        deadline = time.monotonic() + 90.0
+        deadline = time.monotonic() + 120.0
         while not reached() and time.monotonic() < deadline:
-            assert process.poll() is None
-            time.sleep(0.01)
+            assert process.poll() is None, "the run ended by itself"
+            time.sleep(0.002)
         assert reached()
+        if with_keeper:
+            for child in psutil.Process(process.pid).children():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if "narrows-keeper" in child.cmdline():
+                        child.kill()
     finally:
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
-    assert gone(lambda: bool(list(places.iterdir())))
-    assert gone(lambda: bool(of_folder(base)))
-    assert not (tmp_path / "out").exists()
+
+
+def members(group: int) -> list[int]:
+    """Processes of a group that are not only a name any more."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, ProcessLookupError):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+    return found
+
+
+@pytest.mark.slow
+def test_ten_killed_runs_leave_nothing(guest: str, tmp_path: Path) -> None:
+    base = tmp_path / "t"
+    places = base / f"narrows-kernel-{os.getuid()}"
+    places.mkdir(parents=True, mode=0o700)
+    scenario = tmp_path / "small.toml"
+    scenario.write_text(DUMBBELL.replace('end = "dns"\n', "").replace('"30 s"', '"600 s"'))
+    command = [sys.executable, "-m", "narrows.cli", "run", str(scenario), "--backend", guest]
+    command += ["--out", str(tmp_path / "out"), "--no-report"]
+    before = state(base)
+    for phase, with_keeper in KILLS:
+        kill(base, command, phase, with_keeper=with_keeper)
+    # The next start.
+    short = scenario.read_text().replace('"600 s"', '"2 s"').replace('start = "4 s"', "")
+    scenario.write_text(short)
+    assert subprocess.run(command, env={**os.environ, "TMPDIR": str(base)}).returncode == 0
+    shutil.rmtree(base / f"narrows-slots-{os.getuid()}")
+    assert gone(lambda: state(base) != before), state(base)
 
 
 @pytest.mark.slow
@@ -108,19 +152,44 @@ def test_the_next_run_removes_what_a_killed_keeper_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    base = tmp_path / f"narrows-kernel-{os.getuid()}"
-    base.mkdir(mode=0o700)
-    left = base / "left"
-    left.mkdir()
-    # A process that has the folder's name, as the guest has; its owner is no more.
-    sleeper = subprocess.Popen(["sh", "-c", "sleep 60; :", str(left)], start_new_session=True)
-    # A process that has just been started has no command line for a moment.
-    assert gone(lambda: not of_folder(left))
-    Workspace(left).owns_group(sleeper.pid)
-    (left / "owner").write_text("1 0")
+    text = """
+import os, pathlib, psutil, sys, tempfile
+tempfile.tempdir = sys.argv[1]
+from narrows.backends.kernel.workspace import workspace
+with workspace() as place, (place.folder / "log").open("wb") as log:
+    (keeper,) = psutil.Process().children()
+    place.owns_folder(pathlib.Path(sys.argv[1]) / "also")
+    # The first of the group ends, the second stays, as a guest's helpers may.
+    started = place.start(["sh", "-c", "sleep 600 &"], output=log, path=os.environ["PATH"])
+    started.wait()
+    keeper.kill()
+    keeper.wait()
+    psutil.Process().kill()
+"""
+    (tmp_path / "also").mkdir()
+    done = subprocess.run([sys.executable, "-c", text, str(tmp_path)])
+    assert done.returncode == -signal.SIGKILL
+    (folder,) = (tmp_path / f"narrows-kernel-{os.getuid()}").iterdir()
+    group = int((folder / "group").read_text())
+    assert members(group)
     remove_leftovers()
-    assert sleeper.wait(5.0) == -signal.SIGKILL
-    assert not left.exists()
+    assert not members(group)
+    assert not folder.exists() and not (tmp_path / "also").exists()
+
+
+def test_a_group_of_the_same_number_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left = tmp_path / f"narrows-kernel-{os.getuid()}" / "left"
+    left.mkdir(parents=True)
+    (left / "owner").write_text("1 0")
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as other:
+        (left / "group").write_text(str(other.pid))
+        remove_leftovers()
+        assert not left.exists()
+        assert other.poll() is None
+        other.kill()
 
 
 def test_the_keeper_ends_what_notices_nothing(
@@ -128,11 +197,39 @@ def test_the_keeper_ends_what_notices_nothing(
 ) -> None:
     """A guest may see its folder vanish and end by itself; a process that is stopped does not."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with workspace() as place:
-        sleeper = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    with workspace() as place, (tmp_path / "log").open("wb") as log:
+        sleeper = place.start(["sleep", "600"], output=log, path=os.environ["PATH"])
+        assert gone(lambda: not (place.folder / "group").exists())
         sleeper.send_signal(signal.SIGSTOP)
-        place.owns_group(sleeper.pid)
-    assert sleeper.wait(5.0) == -signal.SIGKILL
+        waiting = threading.Thread(target=sleeper.wait)
+        waiting.start()
+    waiting.join()
+    assert sleeper.returncode == -signal.SIGKILL
+
+
+def test_a_tmpdir_that_is_not_there_is_not_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python takes another folder then; a guest would not start."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    with workspace() as place, (tmp_path / "log").open("wb") as log:
+        started = place.start(["sh", "-c", 'echo "$TMPDIR"'], output=log, path=os.environ["PATH"])
+        assert started.wait(20.0) == 0
+    assert Path((tmp_path / "log").read_text().strip()).is_dir()
+
+
+def test_what_is_started_while_all_is_removed_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`owner` is the first that goes."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    begun = tmp_path / "begun"
+    with workspace() as place, (tmp_path / "log").open("wb") as log:
+        (place.folder / "owner").unlink()
+        started = place.start(["touch", str(begun)], output=log, path=os.environ["PATH"])
+        assert started.wait(20.0) == 1
+    assert not begun.exists()
 
 
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,11 @@
-"""The simulator against a kernel on scenarios that are drawn at random.
+"""Compares the simulator with a kernel on randomly drawn scenarios.
 
-`draws` says from what, `compare` what counts as agreement, `conduct` runs both, `figures` draws.
+`draws` defines the distribution, `compare` defines agreement, `conduct` runs both, `kept` keeps the
+kernel's runs, `figures` plots.
 """
 
-from narrows.agreement.compare import METRICS, Comparison, Metric
+from narrows.agreement.compare import METRICS, RESPONSE, Comparison, Metric
 from narrows.agreement.conduct import Agreement, conduct
 from narrows.agreement.draws import drawn, set_of
 
-__all__ = ["METRICS", "Agreement", "Comparison", "Metric", "conduct", "drawn", "set_of"]
+__all__ = ["METRICS", "RESPONSE", "Agreement", "Comparison", "Metric", "conduct", "drawn", "set_of"]

@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from narrows import _core
-from narrows.agreement.compare import METRICS, Comparison, figures
+from narrows.agreement.compare import METRICS, Comparison, Metric, compared
 from narrows.agreement.draws import drawn, set_of
+from narrows.agreement.kept import kernel_run
 from narrows.backends import run
 from narrows.scenario import Bulk, Scenario
 
@@ -44,31 +46,40 @@ class Agreement:
         """Those that say something."""
         return [each for each in self.comparisons if not each.left_out]
 
+    @property
+    def at_the_jump(self) -> list[Comparison]:
+        """Those whose 95th percentile of response time is none."""
+        return [each for each in self.counted if each.jump]
+
     def summary(self) -> list[dict[str, Any]]:
         """For each metric: mean absolute difference, bound, share within twice that."""
-        found = []
-        for metric in METRICS:
-            values = [
-                abs(each.differences()[metric.name])
-                for each in self.counted
-                if metric.name in each.differences()
-            ]
-            mean = statistics.fmean(values) if values else None
-            within = [value <= WITHIN * metric.bound_shown for value in values]
-            found.append(
-                {
-                    "metric": metric.name,
-                    "unit": "%" if metric.relative else "points",
-                    "draws": len(values),
-                    "mean_absolute_difference": mean,
-                    "bound": metric.bound_shown,
-                    "within_twice_percent": 100.0 * sum(within) / len(values) if values else None,
-                    "agrees": mean is not None
-                    and mean <= metric.bound_shown
-                    and sum(within) >= SHARE * len(values),
-                }
-            )
-        return found
+        return [self._entry(metric) for metric in METRICS]
+
+    def _entry(self, metric: Metric) -> dict[str, Any]:
+        judged = [each for each in self.counted if metric.name in each.judged()]
+        values = [abs(each.judged()[metric.name]) for each in judged]
+        chance = [each.chance()[metric.name] for each in judged if metric.name in each.chance()]
+        everything = [
+            abs(each.differences()[metric.name])
+            for each in self.counted
+            if metric.name in each.differences()
+        ]
+        mean = _mean(values)
+        within = sum(value <= WITHIN * metric.bound_shown for value in values)
+        return {
+            "metric": metric.name,
+            "unit": "%" if metric.relative else "points",
+            "draws": len(values),
+            "mean_absolute_difference": mean,
+            "by_chance": _mean(chance),
+            "bound": metric.bound_shown,
+            "within_twice_percent": 100.0 * within / len(values) if values else None,
+            "agrees": mean is not None
+            and mean <= metric.bound_shown
+            and within >= SHARE * len(values),
+            "draws_with_jumps": len(everything),
+            "mean_absolute_difference_with_jumps": _mean(everything),
+        }
 
     def document(self) -> dict[str, Any]:
         """Everything as JSON values."""
@@ -85,9 +96,11 @@ class Agreement:
                     "draw": each.number,
                     "what": each.what,
                     "left_out": each.left_out,
+                    "at_the_jump": each.jump,
                     "kernel": dict(each.kernel),
                     "sim": dict(each.sim),
                     "differences": each.differences(),
+                    "by_chance": each.chance(),
                 }
                 for each in self.comparisons
             ],
@@ -98,11 +111,12 @@ def conduct(
     *,
     draws: int,
     seed: int,
-    sim_seeds: int = 3,
+    sim_seeds: int = 10,
     backend: str = "kernel",
     jobs: int = 1,
     told: Callable[[int, int], object] | None = None,
     draw: Callable[[int, int], Scenario] = drawn,
+    folder: Path | None = None,
 ) -> Agreement:
     """Runs draws 0 to `draws` - 1 of a seed.
 
@@ -114,9 +128,11 @@ def conduct(
         jobs: Draws at once; a guest needs a core.
         told: How many are done, of how many.
         draw: Gives a draw of a seed.
+        folder: Where the kernel's runs are kept, and those that are there are not done again.
 
     Raises:
         BackendError: The kernel cannot be had, or refuses a draw.
+        RunFolderError: A run that is kept cannot be read, or is that of another draw.
     """
     result = Agreement(seed, draws, sim_seeds)
     stop = threading.Event()
@@ -127,18 +143,12 @@ def conduct(
 
     def one(number: int) -> Comparison:
         scenario = draw(seed, number)
-        real = run(scenario, backend=backend, progress=watch)
+        real = kernel_run(folder, number, scenario, backend, watch)
         facts = real.host.get("kernel", {})
         result.kernel = {key: facts.get(key) for key in ("way", "version", "virtual_time")}
         simulated = [run(scenario, seed=other, progress=watch) for other in range(1, sim_seeds + 1)]
-        return Comparison(
-            number,
-            scenario.name,
-            words(scenario),
-            figures([real]),
-            figures(simulated),
-            "; ".join(facts.get("flags", ())),
-        )
+        left_out = "; ".join(facts.get("flags", ()))
+        return compared(number, scenario.name, words(scenario), real, simulated, left_out)
 
     with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="narrows") as pool:
         futures = [pool.submit(one, number) for number in range(draws)]
@@ -154,6 +164,10 @@ def conduct(
             pool.shutdown(wait=True, cancel_futures=True)
     result.comparisons.sort(key=lambda each: each.number)
     return result
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return statistics.fmean(values) if values else None
 
 
 def words(scenario: Scenario) -> str:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from narrows.backends.backend import Backend, BackendError, Progress, Refusal
 from narrows.backends.interrupts import held
-from narrows.results.foreign import PROGRAM
+from narrows.progress import shown
 
 if TYPE_CHECKING:
     from narrows.results import Run
@@ -38,6 +38,7 @@ BACKENDS: Mapping[str, str] = {
     "kernel-host": "narrows.backends.kernel.backend:HOST",
     "kernel-virtual": "narrows.backends.kernel.backend:VIRTUAL",
     "kernel-real": "narrows.backends.kernel.backend:REAL",
+    "kernel-2010": "narrows.backends.kernel.backend:OF_2010",
 }
 """The module of each backend by name, and what it is called there, `BACKEND` by default; imported
 when it is asked for."""
@@ -52,10 +53,13 @@ def get(name: str) -> Backend:
     Raises:
         BackendError: There is none.
     """
-    if name.startswith(PROGRAM):
-        from narrows.backends.program import backend
+    if ":" in name:
+        from narrows.results.foreign import PROGRAM
 
-        return backend(name)
+        if name.startswith(PROGRAM):
+            from narrows.backends.program import backend
+
+            return backend(name)
     if name not in BACKENDS:
         known = ", ".join(sorted(BACKENDS))
         raise BackendError(
@@ -68,12 +72,13 @@ def get(name: str) -> Backend:
 
 
 def run(
-    scenario: Scenario,
+    scenario: str | Path | Scenario | Mapping[str, Any],
     *,
+    set: Mapping[str, Any] | None = None,
     seed: int | None = None,
     out: str | Path | None = None,
     backend: str = DEFAULT,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     event_limit: int | None = None,
 ) -> Run:
     """Runs a scenario.
@@ -83,26 +88,32 @@ def run(
     KeyboardInterrupt when the run is saved.
 
     Args:
-        scenario: What to run.
+        scenario: A scenario file, a scenario, or its values as TOML has them.
+        set: Keys to change, as `Scenario.with_` takes them: `{"queue.limit": 100}`.
         seed: Instead of the scenario's own.
         out: Folder to save the run to; it must not hold anything yet. Nothing is saved by default.
         backend: What runs it: one of `BACKENDS`, or `program:` and the command that starts a
             simulator with parts of your own (docs/extending.md).
-        progress: Told now and then how far the run is, from 0 to 1.
+        progress: Told now and then how far the run is, from 0 to 1; True shows it on a terminal or
+            in a notebook, and elsewhere writes a line every ten seconds.
         event_limit: Events after which the run stops; the scenario's own by default.
 
     Raises:
+        ScenarioError: The file cannot be read, or the scenario is invalid.
         BackendError: There is no such backend, it cannot honour a key of the scenario, or it cannot
             do the run.
         RunFolderError: ``out`` holds something or cannot be written; found before the run where
             possible.
     """
     from narrows.results.folder import check_target
+    from narrows.scenario import Scenario
 
     chosen = get(backend)
+    scenario = Scenario.of(scenario, set)
     chosen.check(scenario)
     if out is not None:
         check_target(Path(out))
-    with held():
-        result = chosen.run(scenario, seed=seed, progress=progress, event_limit=event_limit)
+    with shown(scenario.name, quiet=progress is not True) as update, held():
+        told = update if progress is True else progress or None
+        result = chosen.run(scenario, seed=seed, progress=told, event_limit=event_limit)
         return result if out is None else result.save(out)

@@ -167,7 +167,7 @@ class _Program:
         except (KeyError, TypeError, ValueError):
             raise self._nonsense() from None
 
-    def capture(self, link: int) -> bytes:
+    def capture(self, number: int) -> bytes:
         raise BackendError(f"{self._name}: captures no packets")
 
     def _column(self, type: str, size: int) -> Any:

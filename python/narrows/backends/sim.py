@@ -10,15 +10,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-import polars as pl
-
 from narrows import _core
 from narrows.backends.backend import Backend, BackendError, Progress, nothing_refused
 from narrows.backends.interrupts import Held, held
-from narrows.results import Run
 
 if TYPE_CHECKING:
+    from narrows.results import Run
     from narrows.scenario import Scenario
 
 __all__ = ["BACKEND", "BackendError", "Engine", "Progress", "run_sim"]
@@ -60,8 +57,8 @@ class Engine(Protocol):
     def tables(self) -> Mapping[str, Mapping[str, Any]]:
         """Columns by table and name."""
 
-    def capture(self, link: int) -> bytes:
-        """Packets of a captured link, as pcapng."""
+    def capture(self, number: int) -> bytes:
+        """What a capture of the plan has seen, as pcapng."""
 
 
 def run_sim(
@@ -103,11 +100,14 @@ def _run(
     backend: str,
     interrupts: Held,
 ) -> Run:
+    # Who only asks what the simulator refuses waits for no library of tables.
+    from narrows.results import Run
+
     started = datetime.now(UTC)
     clock = time.perf_counter()
     try:
         plan = scenario.plan(seed, event_limit=event_limit)
-        captured = {link: plan["links"][link]["name"] for link in plan["captures"]}
+        captured = [capture["name"] for capture in plan["captures"]]
         simulation = (engine or _core.Simulation)(json.dumps(plan))
         # Of a large network, the plan is as large as the run.
         del plan
@@ -119,7 +119,7 @@ def _run(
         simulation.interrupt()
     simulated = time.perf_counter() - clock
     stopped, end_s, events = simulation.stopped, simulation.now_s, simulation.events
-    captures = {name: simulation.capture(link) for link, name in captured.items()}
+    captures = {name: simulation.capture(number) for number, name in enumerate(captured)}
     columns = simulation.tables()
     # Of many connections, what they still hold is as large as the tables.
     del simulation
@@ -145,6 +145,9 @@ def _run(
 
 def host_facts() -> dict[str, Any]:
     """What ran it. Nothing of it changes results, so it stands apart from them in run.json."""
+    import numpy as np
+    import polars as pl
+
     return {
         "system": platform.system(),
         "release": platform.release(),

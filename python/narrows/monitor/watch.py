@@ -73,7 +73,8 @@ class Watch:
         self._period = 1.0 / rate
         self._rate = rate
         self._started = datetime.now(UTC)
-        self._origin = time.monotonic()
+        self.origin = time.monotonic()
+        """`CLOCK_MONOTONIC` when the samples' times began."""
         self._kinds: dict[str, str] = {}
         self._first: dict[str, Counters] = {}
         self._readings: list[Reading] = []
@@ -98,14 +99,14 @@ class Watch:
             duration_s: For how long; for ever by default.
         """
         number = 0
-        self._origin = time.monotonic()
+        self.origin = time.monotonic()
         self._first = {name: counters for name, (_, counters) in self._look().items()}
         while duration_s is None or (number + 1) * self._period <= duration_s + 1e-9:
             due = (number + 1) * self._period
-            now = time.monotonic() - self._origin
+            now = time.monotonic() - self.origin
             if now < due:
                 time.sleep(due - now)
-                now = time.monotonic() - self._origin
+                now = time.monotonic() - self.origin
             missed = int((now - due) / self._period + (1.0 - LATE))
             self.missed += missed
             number += 1 + missed

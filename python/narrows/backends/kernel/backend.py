@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING, Any
 from narrows import _core
 from narrows.backends.backend import Backend, BackendError, Progress, Refusal
 from narrows.backends.interrupts import Held, held
+from narrows.backends.kernel import kernels
 from narrows.backends.kernel.design import Design
 from narrows.backends.kernel.guest import conduct
 from narrows.backends.kernel.slots import slot
-from narrows.backends.kernel.tables import gaps, read_tables
+from narrows.backends.kernel.software import complete, logs, named
+from narrows.backends.kernel.tables import captures, captures_missed, gaps, read_tables
 from narrows.backends.kernel.ways import Way, choose
-from narrows.backends.kernel.workspace import workspace
+from narrows.backends.kernel.workspace import Workspace, workspace
 from narrows.backends.sim import host_facts
 from narrows.results import Run
 
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
 
-__all__ = ["BACKEND", "HOST", "REAL", "VIRTUAL", "run_kernel"]
+__all__ = ["BACKEND", "HOST", "OF_2010", "REAL", "VIRTUAL", "run_kernel", "told"]
 
 MOST_GAPS = 0.01
 """A share of samples that were not taken, above which a run is flagged."""
@@ -50,7 +52,8 @@ def run_kernel(
             kernel itself draws has no seed.
         progress: Called some twenty times a second.
         event_limit: A kernel counts no events, and refuses.
-        way: `host`, `virtual` or `real`; by default the first that can be had.
+        way: `host`, `virtual`, `real`, or a kernel of another time; by default the first of these
+            three that can be had.
 
     Raises:
         BackendError: No kernel can be had, or it refuses a part of the network.
@@ -62,14 +65,34 @@ def run_kernel(
         return _run(scenario, chosen, progress, choose(way), interrupts)
 
 
-def refusals(scenario: Scenario) -> Sequence[Refusal]:
-    """Every key of a scenario that Linux cannot honour, or that is not supported."""
-    return _design(scenario.plan(), "", 0.0).refusals
+def refusals(scenario: Scenario, profile: str = "linux-6") -> Sequence[Refusal]:
+    """Every key of a scenario that Linux cannot honour, or that is not supported.
+
+    Args:
+        scenario: What would be run.
+        profile: The TCP profile that the kernel has by itself.
+    """
+    return _design(scenario, scenario.plan(), "", 0.0, profile).refusals
 
 
-def _design(plan: Mapping[str, Any], prefix: str, stall_s: float) -> Design:
-    profile = json.loads(_core.tcp_profile("linux-6"))
-    return Design(plan, profile, prefix=prefix, stall_s=stall_s)
+def told(scenario: Scenario) -> Mapping[str, Any]:
+    """What a kernel is told of a scenario: two with the same are the same run to it.
+
+    Raises:
+        BackendError: It refuses the scenario.
+    """
+    design = _design(scenario, scenario.plan(), "", 0.0, "linux-6")
+    try:
+        return design.job()
+    except ValueError as error:
+        raise BackendError(f"{scenario.name}: the kernel cannot honour {error}") from None
+
+
+def _design(
+    scenario: Scenario, plan: Mapping[str, Any], prefix: str, stall_s: float, profile: str
+) -> Design:
+    own = json.loads(_core.tcp_profile(profile))
+    return Design(plan, own, prefix=prefix, stall_s=stall_s, software=named(scenario))
 
 
 def _run(
@@ -88,12 +111,16 @@ def _run(
     # What shares a machine's clock must not wait for another: one at a time there.
     places = (os.cpu_count() or 1) if way.virtual else 1
     with slot(places, waiting), workspace() as place:
-        design = _design(plan, place.prefix, way.stall_s)
+        design = _design(scenario, plan, place.prefix, way.stall_s, way.profile)
         job = {**design.job(), "lead_s": 0.1 if way.virtual else 3.0}
+        complete(job["dns_servers"])
         done = conduct(way, job, place, progress=progress, interrupts=interrupts)
         try:
             tables = read_tables(place.folder, plan, job, design.flows)
             missed = gaps(place.folder, job)
+            servers = logs(place.folder, job["dns_servers"])
+            captured = captures(place.folder, job)
+            lost = captures_missed(place.folder, job)
         except (OSError, ValueError, KeyError) as error:
             raise BackendError(f"what the agent left cannot be read ({error})") from None
         version = (
@@ -108,7 +135,8 @@ def _run(
         "version": version,
         "virtual_time": way.virtual,
         "missed_samples": missed,
-        "flags": _flags(missed, tables),
+        "servers": servers,
+        "flags": [*_flags(missed, lost, tables), *_no_cookies(job, done["applied"], place, plan)],
         "applied": _by_node(done["applied"], place.prefix, plan["nodes"]),
     }
     return Run.from_columns(
@@ -127,20 +155,33 @@ def _run(
             "events_per_s": None,
         },
         host=facts,
-        captures={},
+        captures=captured,
     )
 
 
 def _flags(
-    missed: Mapping[str, int], tables: Mapping[str, Mapping[str, Sequence[Any]]]
+    missed: Mapping[str, int], lost: int, tables: Mapping[str, Mapping[str, Sequence[Any]]]
 ) -> list[str]:
     """What would spoil the run as a measurement."""
-    flags = []
+    flags = [f"captures lack {lost} packets"] if lost else []
     for name, count in missed.items():
         taken = len(set(tables[name]["t_s"])) if name in tables else 0
         if count > MOST_GAPS * (taken + count):
             flags.append(f"{count} of {taken + count} samples of {name} were not taken in time")
     return flags
+
+
+def _no_cookies(
+    job: Mapping[str, Any], applied: Mapping[str, Any], place: Workspace, plan: Mapping[str, Any]
+) -> list[str]:
+    """SYNs that were dropped where the scenario has cookies, and the kernel that ran has none."""
+    path = "ipv4/tcp_syncookies"
+    return [
+        f"{_node(name, place.prefix, plan['nodes'])}: {count} SYNs were dropped that cookies would "
+        "have answered, which this kernel has not"
+        for name, count in applied["syns_dropped"].items()
+        if applied["settings"][name].get(path, "") is None and job["settings"][name][path] != "0"
+    ]
 
 
 def _by_node(applied: Any, prefix: str, nodes: Sequence[str]) -> Any:
@@ -163,7 +204,9 @@ def _node(key: str, prefix: str, nodes: Sequence[str]) -> str:
 
 def _backend(name: str, way: str | None) -> Backend:
     runner: Callable[..., Run] = partial(run_kernel, way=way)
-    return Backend(name, runner, refusals)
+    if way not in kernels.names():
+        return Backend(name, runner, refusals)
+    return Backend(name, runner, partial(refusals, profile=kernels.find(way).profile))
 
 
 BACKEND = _backend("kernel", None)
@@ -172,3 +215,4 @@ BACKEND = _backend("kernel", None)
 HOST = _backend("kernel-host", "host")
 VIRTUAL = _backend("kernel-virtual", "virtual")
 REAL = _backend("kernel-real", "real")
+OF_2010 = _backend("kernel-2010", "2010")

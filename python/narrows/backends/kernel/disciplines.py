@@ -8,7 +8,10 @@ differs:
   as its ceiling; HTB may run into debt by a packet.
 - `red` with `adaptive` is refused: tc sends that flag in an attribute that `sch_red` does not look
   at, so that nothing adapts.
-- PIE's timer has the kernel's granularity: 15 ms become 30 at HZ 100.
+- A rate is a shaper above the queue, which never asks an empty queue: RED does not notice that it
+  is idle (`idles = false`), whatever the scenario says.
+- PIE's timer has the kernel's granularity: 15 ms become 30 at HZ 100. `jiffy` is what the kernel
+  has by itself.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ MTU_IN_QUEUES = 1514
 """What CoDel and PIE take as the largest packet on a device: its MTU and Ethernet's header."""
 
 _US = 10**6
+_JIFFIES = (None, 10**9, 4 * 10**9, 10**10)
+"""Those of HZ 1000, 250 and 100: the kernel that runs has one of them."""
 
 
 def commands(device: str, parent: str, handle: int, queue: Plan, refuse: Refuse) -> Iterator[str]:
@@ -51,7 +56,7 @@ def commands(device: str, parent: str, handle: int, queue: Plan, refuse: Refuse)
     elif kind in _WORDS:
         yield f"{start} {' '.join(_WORDS[kind](settings, refuse))}"
     else:
-        refuse("kind", f"Linux has no {kind}")
+        refuse("kind", _OTHERS.get(kind, f"Linux has no {kind}"))
 
 
 def _pfifo(queue: Plan, _refuse: Refuse) -> Sequence[str]:
@@ -94,6 +99,8 @@ def _fq_codel(queue: Plan, refuse: Refuse) -> Sequence[str]:
 
 def _pie(queue: Plan, refuse: Refuse) -> Sequence[str]:
     _own_mtu(queue, refuse)
+    if queue["jiffy"] not in _JIFFIES:
+        refuse("jiffy", "a kernel has 1, 4 or 10 ms")
     words = ["pie", "limit", str(queue["limit"])]
     words += ["target", _time(queue["target"]), "tupdate", _time(queue["tupdate"])]
     words += ["alpha", str(queue["alpha"]), "beta", str(queue["beta"])]
@@ -203,6 +210,12 @@ def _time(picoseconds: int) -> str:
     return f"{max(1, round(picoseconds / _US))}us"
 
 
+_OTHERS = {
+    # sch_drr.c: a scheduler of classes, each with a queue and a limit of its own.
+    "drr": "Linux's drr has no room that all flows share; sfq has",
+}
+"""Why a discipline that Linux has by the same name is another one."""
+
 _WORDS: Mapping[str, Callable[[Plan, Refuse], Sequence[str]]] = {
     "pfifo": _pfifo,
     "bfifo": _bfifo,
@@ -219,7 +232,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
     "red": frozenset(
         {
             *("limit", "min", "max", "avpkt", "burst", "probability", "bandwidth"),
-            *("ecn", "harddrop", "nodrop", "adaptive"),
+            *("ecn", "harddrop", "nodrop", "adaptive", "idles"),
         }
     ),
     "codel": frozenset({"limit", "target", "interval", "ecn", "ce_threshold", "mtu"}),
@@ -231,7 +244,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
     ),
     "pie": frozenset(
         {
-            *("limit", "target", "tupdate", "alpha", "beta", "ecn", "bytemode"),
+            *("limit", "target", "tupdate", "jiffy", "alpha", "beta", "ecn", "bytemode"),
             *("dq_rate_estimator", "mtu"),
         }
     ),

@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,6 +38,7 @@ END_S = 120.0
 MODULES = ("drivers/net/veth", "net/sched/sch_*", "net/sched/cls_*", "net/sched/act_mirred")
 
 _LOOK_S = 0.05
+_ROOM_HINT = "hint: let TMPDIR name a place with room"
 _INSIDE = Path(__file__).parent / "inside"
 _IN_GUEST = "/run/narrows"
 
@@ -56,18 +59,15 @@ def conduct(
         BackendError: The guest does not boot, or the kernel refuses a part of the network.
     """
     folder = place.folder
-    (folder / "job.json").write_text(json.dumps({**job, "modules": _modules(way)}))
-    with (folder / "console.txt").open("wb") as console:
-        process = subprocess.Popen(
-            _command(way, job, folder),
-            stdin=subprocess.DEVNULL,
-            stdout=console,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            start_new_session=True,
-            env={**os.environ, "PATH": f"/usr/sbin:/sbin:{os.environ.get('PATH', '')}"},
-        )
-    place.owns_group(process.pid)
+    _look_for_room(way, job)
+    try:
+        (folder / "job.json").write_text(json.dumps({**job, "modules": _modules(way)}))
+        with (folder / "console.txt").open("wb") as console:
+            path = f"/usr/sbin:/sbin:{os.environ.get('PATH', '')}"
+            process = place.start(_command(way, job, folder), output=console, path=path)
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        raise BackendError(f"{error.filename or folder}: {what}; {_ROOM_HINT}") from None
     try:
         _wait(process, way, job, folder, progress, interrupts)
     finally:
@@ -77,6 +77,30 @@ def conduct(
         found: dict[str, Any] = json.loads(done.read_text())
         return found
     raise BackendError(_why(folder, way))
+
+
+def _look_for_room(way: Way, job: Mapping[str, Any]) -> None:
+    """Whether a guest's memory, which is a file, has room.
+
+    Raises:
+        BackendError: It has not.
+    """
+    if way.kernel is None:
+        return
+    # As `choose_tempdir` of arch/um/os-Linux/mem.c does.
+    place = tempfile.gettempdir() if "TMPDIR" in os.environ else "/dev/shm"
+    if not Path(place).is_dir():
+        place = tempfile.gettempdir()
+    free, needed = _room_mb(place), _memory_mb(job)
+    if free < needed:
+        raise BackendError(
+            f"{place}: {free} MB are free, and for the guest's memory {needed} MB are needed; "
+            f"{_ROOM_HINT}"
+        )
+
+
+def _room_mb(place: str) -> int:
+    return shutil.disk_usage(place).free >> 20
 
 
 def _command(way: Way, job: Mapping[str, Any], folder: Path) -> list[str]:
@@ -100,6 +124,7 @@ def _command(way: Way, job: Mapping[str, Any], folder: Path) -> list[str]:
         f"uml_dir={folder}",
         "umid=guest",
         *(["time-travel=inf-cpu"] if way.virtual else []),
+        *way.arguments,
         f"init={python}",
         "--",
         *("-I", "-S", "-c", start, _IN_GUEST, "guest", str(folder)),
@@ -121,8 +146,14 @@ def _modules(way: Way) -> list[str]:
 
 def _memory_mb(job: Mapping[str, Any]) -> int:
     connections: int = sum(len(group["flows"]) for group in job["bulk"])
+    connections += sum(
+        len(group["servers"]) * group.get("browsers", 1) * group.get("connections", 1)
+        for group in job["asking"]
+    )
     workers: int = sum(group["workers"] for group in job["dns"])
     processes = len(job["bulk"]) + len(job["datagrams"]) + 2 * len(job["dns"]) + 3
+    processes += len(job["floods"]) + len(job["transfers"])
+    processes += len(job["asking"]) + (1 + len(job["captures"]) // 4 if job["captures"] else 0)
     return 256 + connections + workers // 4 + 24 * processes + len(job["namespaces"])
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from narrows.backends.backend import BackendError
-from narrows.backends.kernel.ways import CONFIG, guest_folder
+from narrows.backends.kernel.kernels import Kernel, apply
+from narrows.backends.kernel.ways import CONFIG, guest_folder, guest_version
+from narrows.backends.kernel.workspace import Workspace, workspace
 
 __all__ = ["Step", "estimate_s", "missing_packages", "prepare"]
 
@@ -67,48 +70,55 @@ def estimate_s() -> float:
     return FETCH_S + CPU_S / (os.cpu_count() or 1)
 
 
-def prepare(told: Step, source: Path | None = None) -> Path:
+def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None) -> Path:
     """Builds the guest kernel, if it is not there yet; its path.
 
     Args:
         told: Told of the progress.
         source: A tarball of a kernel's source, or its folder, instead of the distribution's.
+        kernel: One of another time, instead of the source as it is.
 
     Raises:
         BackendError: Something is missing, there is no room, or the build fails.
         KeyboardInterrupt: Ctrl-C; what was begun is removed.
     """
-    folder = guest_folder()
-    kernel = folder / "linux"
-    if kernel.exists() and (folder / "about.json").exists():
-        return kernel
+    folder = guest_folder(kernel)
+    program = folder / "linux"
+    if guest_version(kernel) is not None:
+        return program
     missing = missing_packages()
     if missing:
         raise BackendError(f"{missing[0]} is missing; hint: apt-get install {' '.join(missing)}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(folder.parent / "lock"), _work_folder(folder) as work:
-            if kernel.exists() and (folder / "about.json").exists():
-                return kernel
+        with (
+            _alone(folder.parent / "lock"),
+            workspace() as place,
+            _work_folder(folder, place) as work,
+        ):
+            if guest_version(kernel) is not None:
+                return program
             free = shutil.disk_usage(work).free
             if free < ROOM_BYTES:
                 raise BackendError(
                     f"{work.parent}: {free >> 20} MB are free, {ROOM_BYTES >> 20} MB are needed; "
                     "hint: let XDG_CACHE_HOME name a place with room"
                 )
-            version = _build(work, told, source)
+            version = _build(work, told, source, kernel, place)
             folder.mkdir(exist_ok=True)
-            shutil.move(work / "linux", kernel)
+            shutil.move(work / "linux", program)
             (folder / "about.json").write_text(json.dumps({"version": version}))
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise BackendError(
             f"{error.filename}: {what}; hint: let XDG_CACHE_HOME name a place that can be written"
         ) from None
-    return kernel
+    return program
 
 
-def _build(work: Path, told: Step, source: Path | None) -> str:
+def _build(
+    work: Path, told: Step, source: Path | None, kernel: Kernel | None, place: Workspace
+) -> str:
     if source is None:
         told("fetching the kernel's source", 0.0)
         source = _fetch(work)
@@ -121,12 +131,15 @@ def _build(work: Path, told: Step, source: Path | None) -> str:
         tree = work / "tree"
         tree.mkdir()
         _run(["tar", "xf", str(source), "-C", str(tree), "--strip-components=1"], work)
+    if kernel is not None:
+        told("changing the source", 0.14)
+        apply(kernel.edits, tree)
     told("configuring", 0.15)
     make = ["make", "ARCH=um", "-C", str(tree)]
     _run([*make, "allnoconfig"], work, KCONFIG_ALLCONFIG=str(CONFIG))
     _check_config((tree / ".config").read_text())
     version = _run([*make, "-s", "kernelversion"], work).strip().splitlines()[-1]
-    _compile([*make, f"-j{os.cpu_count() or 1}", "linux"], work, told)
+    _compile([*make, f"-j{os.cpu_count() or 1}", "linux"], work, told, place)
     _run(["strip", "-o", str(work / "linux"), str(tree / "linux")], work)
     told("done", 1.0)
     return version
@@ -175,24 +188,17 @@ def _check_config(text: str) -> None:
         )
 
 
-def _compile(command: Sequence[str], work: Path, told: Step) -> None:
+def _compile(command: Sequence[str], work: Path, told: Step, place: Workspace) -> None:
     log = work / "build.log"
-    with log.open("w") as file:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **_ENVIRONMENT},
-            start_new_session=True,
-        )
+    with log.open("wb") as file:
+        process = place.start(command, output=file, path=_ENVIRONMENT["PATH"])
         try:
             while process.poll() is None:
                 time.sleep(0.5)
                 done = log.read_text(errors="replace").count("\n")
                 told("compiling", min(0.99, 0.2 + 0.8 * done / OBJECTS))
         except BaseException:
-            os.killpg(process.pid, 9)
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             raise
     if process.returncode:
@@ -221,15 +227,14 @@ def _last(text: str) -> str:
 
 
 @contextmanager
-def _work_folder(folder: Path) -> Iterator[Path]:
-    """A folder beside the cache that is gone at the end; what a killed build left goes first."""
-    work = folder.with_name(f"{folder.name}.building")
-    shutil.rmtree(work, ignore_errors=True)
+def _work_folder(folder: Path, place: Workspace) -> Iterator[Path]:
+    """A folder beside the cache that is gone at the end; those of builds before go first."""
+    for left in folder.parent.glob(f"{folder.name}.building*"):
+        shutil.rmtree(left, ignore_errors=True)
+    work = folder.with_name(f"{folder.name}.building-{place.folder.name}")
+    place.owns_folder(work)
     work.mkdir()
-    try:
-        yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    yield work
 
 
 @contextmanager

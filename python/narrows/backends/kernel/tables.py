@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["gaps", "read_tables"]
+from narrows import _core
+
+__all__ = ["captures", "captures_missed", "gaps", "read_tables"]
 
 Columns = dict[str, list[Any]]
 Plan = Mapping[str, Any]
@@ -35,14 +37,16 @@ def read_tables(
     """
     links = {link["name"]: link for link in plan["links"]}
     tables = {
-        "flows": _flows(folder, job, flows),
+        **_flows(folder, job, flows),
+        **_asking(folder, job),
         **_dns(folder, job),
         **_datagrams(folder, job),
+        **_calls(folder, job),
     }
     if job["samples"]["queues"] is not None:
         tables["queues"] = _queues(_read(folder, "queues")["rows"])
     if job["samples"]["links"] is not None:
-        tables["links"] = _links(_read(folder, "links")["rows"], links)
+        tables["links"] = _links(_read(folder, "links")["rows"], links, _rates(plan))
     return {name: columns for name, columns in tables.items() if columns}
 
 
@@ -55,11 +59,23 @@ def gaps(folder: Path, job: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
+def captures(folder: Path, job: Mapping[str, Any]) -> dict[str, bytes]:
+    """The capture files by their links."""
+    return {each["link"]: (folder / each["file"]).read_bytes() for each in job["captures"]}
+
+
+def captures_missed(folder: Path, job: Mapping[str, Any]) -> int:
+    """Packets that captures lack, because the machine did not get to them."""
+    return int(_read(folder, "captures")["missed"]) if job["captures"] else 0
+
+
 def _read(folder: Path, name: str) -> Any:
     return json.loads((folder / f"{name}.json").read_text())
 
 
-def _flows(folder: Path, job: Mapping[str, Any], flows: Sequence[Mapping[str, Any]]) -> Columns:
+def _flows(
+    folder: Path, job: Mapping[str, Any], flows: Sequence[Mapping[str, Any]]
+) -> dict[str, Columns]:
     rows: list[dict[str, Any]] = []
     for number in range(len(job["bulk"])):
         rows += _read(folder, f"bulk-{number}")
@@ -91,7 +107,19 @@ def _flows(folder: Path, job: Mapping[str, Any], flows: Sequence[Mapping[str, An
                 "cwnd_mean_segments": None,
             }
         )
-    return _columns(found)
+    bursts = [burst for row in rows for burst in row.get("bursts", ())]
+    # As the simulator has them: in the order in which they ended, and then those that did not.
+    bursts.sort(key=lambda row: math.inf if row["end_s"] is None else row["end_s"])
+    return {"flows": _columns(found), "bursts": _columns(bursts)}
+
+
+def _asking(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for kind in ("asking", "floods", "transfers"):
+        for number in range(len(job[kind])):
+            for name, columns in _read(folder, f"{kind}-{number}").items():
+                rows.setdefault(name, []).extend(_rows(columns))
+    return {name: _columns(found) for name, found in rows.items()}
 
 
 def _dns(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
@@ -103,21 +131,7 @@ def _dns(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
         for row in _rows(found["queries"]):
             queries.append({"query": len(queries), "group": group["group"], **row})
         for row in _rows(found["attempts"]):
-            attempts.append(
-                {
-                    **row,
-                    "query": first + row["query"],
-                    "lost_at": "",
-                    "reason": "",
-                    "first_byte_s": row["received_s"],
-                    "transport": "udp",
-                    "reused": False,
-                    "handshake_round_trips": 0,
-                    "handshake_ms": None,
-                    "packets_sent": 1,
-                    "packets_received": 1 if row["received_s"] is not None else 0,
-                }
-            )
+            attempts.append({**row, "query": first + row["query"], "lost_at": "", "reason": ""})
     return {"queries": _columns(queries), "attempts": _columns(attempts)} if queries else {}
 
 
@@ -127,6 +141,19 @@ def _datagrams(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
         found = _rows(_read(folder, f"datagrams-{number}"))
         rows["pings" if group["answers"] else "streams"] += found
     return {name: _columns(found) for name, found in rows.items() if found}
+
+
+def _calls(folder: Path, job: Mapping[str, Any]) -> dict[str, Columns]:
+    """The directions of calls, with what the simulator's listener makes of their packets."""
+    rows = []
+    for number, group in enumerate(job["calls"]):
+        settings = json.dumps(group["plan"])
+        for each in _read(folder, f"calls-{number}"):
+            arrivals = [(count, delay_s) for count, delay_s in each.pop("arrivals")]
+            sent, spurts, lost = (each.pop(key) for key in ("sent", "spurts", "lost"))
+            heard = _core.rate_call(settings, sent, spurts, arrivals, lost)
+            rows.append({"group": group["group"], **each, **heard})
+    return {"voip": _columns(rows)} if rows else {}
 
 
 def _queues(rows: Columns) -> Columns:
@@ -167,17 +194,37 @@ def _queues(rows: Columns) -> Columns:
     }
 
 
-def _links(rows: Columns, links: Mapping[str, Plan]) -> Columns:
+def _rates(plan: Plan) -> dict[str, list[tuple[float, int]]]:
+    """Of each link that changes: from when on it has which rate."""
+    found: dict[str, list[tuple[float, int]]] = {}
+    for change in sorted(plan["changes"], key=lambda change: change["at"]):
+        if change["rate"] is not None:
+            name = plan["links"][change["link"]]["name"]
+            found.setdefault(name, []).append((change["at"] / 10**12, int(change["rate"])))
+    return found
+
+
+def _links(
+    rows: Columns, links: Mapping[str, Plan], rates: Mapping[str, Sequence[tuple[float, int]]]
+) -> Columns:
     if not rows:
         return {}
     framed, busy = [], []
-    for name, packets, bytes_ in zip(
-        rows["link"], rows["wire_packets"], rows["wire_bytes"], strict=True
+    # Of each link: bytes until the last sample, and the time that they took.
+    before: dict[str, tuple[int, float]] = {}
+    for t_s, name, packets, bytes_ in zip(
+        rows["t_s"], rows["link"], rows["wire_packets"], rows["wire_bytes"], strict=True
     ):
         framing = links[name]["framing"]
         total = bytes_ + packets * (framing["overhead"] - framing["queue_overhead"])
         framed.append(total)
-        busy.append(8.0 * total / links[name]["rate"])
+        # A period in which the rate changes has the later one.
+        rate = links[name]["rate"]
+        for at_s, later in rates.get(name, ()):
+            rate = later if at_s <= t_s else rate
+        last, took = before.get(name, (0, 0.0))
+        before[name] = (total, took + 8.0 * (total - last) / rate)
+        busy.append(before[name][1])
     return {
         "t_s": rows["t_s"],
         "link": rows["link"],

@@ -11,15 +11,27 @@ import platform
 import shutil
 import subprocess
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from narrows.backends.backend import BackendError
+from narrows.backends.kernel import kernels
+from narrows.backends.kernel.kernels import Kernel
 from narrows.backends.kernel.workspace import PREFIX
 
-__all__ = ["NEEDED", "Need", "Way", "choose", "guest_folder", "look", "missing_tools"]
+__all__ = [
+    "NEEDED",
+    "Need",
+    "Way",
+    "choose",
+    "guest_folder",
+    "guest_version",
+    "look",
+    "missing_tools",
+]
 
 CONFIG = Path(__file__).parent / "guest.config"
 
@@ -49,7 +61,7 @@ class Way:
     """A way to a kernel with queues."""
 
     name: str
-    """`host`, `virtual` or `real`."""
+    """`host`, `virtual` or `real`, or that of a kernel of another time."""
     title: str
     kernel: Path | None
     """The guest's program; None: the host's own kernel."""
@@ -60,6 +72,10 @@ class Way:
     mend: str = ""
     """What would help."""
     hint: str = "narrows kernel check says which kernels there are"
+    profile: str = "linux-6"
+    """The TCP profile that the kernel has by itself."""
+    arguments: Sequence[str] = ()
+    """Further ones of the guest's command line."""
 
     @property
     def stall_s(self) -> float:
@@ -78,12 +94,12 @@ _PROGRAMS = (Need("tc", "iproute2"),)
 
 
 def look() -> Sequence[Way]:
-    """The three ways, the preferred one first, each with what it lacks.
+    """All ways, the preferred one first, each with what it lacks.
 
     A guest in virtual time comes before one in real time, and the host's own kernel before both,
-    because nothing is as real.
+    because nothing is as real. Kernels of other times come last: only their names choose them.
     """
-    return [_host(), _virtual(), _real()]
+    return [_host(), _virtual(), _real(), *(_other(name) for name in kernels.names())]
 
 
 def choose(name: str | None = None) -> Way:
@@ -95,7 +111,11 @@ def choose(name: str | None = None) -> Way:
     for need in missing_tools():
         raise BackendError(f"{need.command} is missing; hint: apt-get install {need.package}")
     refused = ""
-    for way in (_host, _virtual, _real):
+    if name is not None and name in kernels.names():
+        ways: Sequence[Callable[[], Way]] = [partial(_other, name)]
+    else:
+        ways = [_host, _virtual, _real]
+    for way in ways:
         found = way()
         if name is not None and found.name != name:
             continue
@@ -115,11 +135,30 @@ def missing_tools() -> list[Need]:
     return [need for need in _PROGRAMS if shutil.which(need.command, path=_PATH) is None]
 
 
-def guest_folder() -> Path:
-    """Where the guest kernel is kept that `prepare` builds; named after its configuration."""
+def guest_folder(kernel: Kernel | None = None) -> Path:
+    """Where the guest kernel is kept that `prepare` builds; named after what it is built from.
+
+    Args:
+        kernel: One of another time, instead of the source as it is.
+    """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    digest = hashlib.sha256(CONFIG.read_bytes()).hexdigest()[:12]
-    return cache / "narrows" / "kernel" / f"guest-{platform.machine()}-{digest}"
+    made_of = CONFIG.read_bytes()
+    name = f"guest-{platform.machine()}"
+    if kernel is not None:
+        made_of += kernel.file.read_bytes()
+        name = f"{name}-{kernel.name}"
+    return cache / "narrows" / "kernel" / f"{name}-{hashlib.sha256(made_of).hexdigest()[:12]}"
+
+
+def guest_version(kernel: Kernel | None = None) -> str | None:
+    """The version of the guest kernel; None where there is none, or only a part of one."""
+    folder = guest_folder(kernel)
+    try:
+        found = json.loads((folder / "about.json").read_text())
+    except (OSError, ValueError):
+        return None
+    version = found.get("version") if isinstance(found, dict) else None
+    return version if isinstance(version, str) and (folder / "linux").is_file() else None
 
 
 def _host() -> Way:
@@ -138,15 +177,31 @@ def _host() -> Way:
 
 
 def _virtual() -> Way:
-    kernel = guest_folder() / "linux"
-    about = guest_folder() / "about.json"
-    way = Way("virtual", "a guest in virtual time", kernel, virtual=True)
+    way = Way("virtual", "a guest in virtual time", guest_folder() / "linux", virtual=True)
+    return _built(way, guest_version(), "narrows kernel prepare")
+
+
+def _other(name: str) -> Way:
+    kernel = kernels.find(name)
+    way = Way(
+        name,
+        "a guest in virtual time",
+        guest_folder(kernel) / "linux",
+        virtual=True,
+        profile=kernel.profile,
+        arguments=[f"{key}={value}" for key, value in kernel.arguments.items()],
+    )
+    found = _built(way, guest_version(kernel), f"narrows kernel prepare --kernel {name}")
+    return replace(found, title=f"{found.title} with {kernel.title}")
+
+
+def _built(way: Way, version: str | None, command: str) -> Way:
+    """The same with what it lacks, or with the version in its title."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return _lacking(way, "User-Mode Linux is for x86-64", "a Linux machine with x86-64")
-    if not (kernel.exists() and about.exists()):
-        return _lacking(way, "no kernel is built", "run narrows kernel prepare")
-    version = json.loads(about.read_text())["version"]
-    return Way("virtual", f"a guest in virtual time, Linux {version}", kernel, virtual=True)
+    if version is None:
+        return _lacking(way, "no kernel is built", f"run {command}")
+    return replace(way, title=f"{way.title}, Linux {version}")
 
 
 def _real() -> Way:

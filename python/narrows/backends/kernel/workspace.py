@@ -4,6 +4,10 @@ Whatever a run makes carries its name: the folder, the guest's process group, na
 a small shell process, ends and removes all of it as soon as this process is gone, however it goes:
 it reads from a pipe that nobody writes to. Should the keeper be ended too, the next run finds
 folders whose owner is gone and does the same.
+
+No moment is open in between. A command that is started notes its process group and then looks for
+the file `owner`; who cleans up removes `owner` and then looks for the group. So either the command
+is ended, or it does not begin.
 """
 
 from __future__ import annotations
@@ -15,8 +19,9 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from narrows.backends.backend import BackendError
 
@@ -27,14 +32,40 @@ PREFIX = "nrwk"
 
 _NETNS = Path("/run/netns")
 
+_VARIABLE = "NARROWS_WORKSPACE"
+"""Tells a run's processes from others that got their number later."""
+
+_STARTER = """\
+echo $$ >"$1/group.part" && mv "$1/group.part" "$1/group" && [ -e "$1/owner" ] && shift && exec "$@"
+"""
+
+# What was killed may still be making files and namespaces for a moment.
 _KEEPER = """\
 cat >/dev/null
-group=$(cat "$1/group" 2>/dev/null) && kill -s KILL -- "-$group" 2>/dev/null
+rm -f "$1/owner"
+if group=$(cat "$1/group" 2>/dev/null); then
+    turn=0
+    while kill -s KILL -- "-$group" 2>/dev/null && [ $turn -lt 100 ]; do
+        turn=$((turn + 1))
+        sleep 0.05
+    done
+fi
 for name in /run/netns/"$2"*; do
     [ ! -e "$name" ] || { umount -l "$name"; rm -f "$name"; } 2>/dev/null
 done
-rm -rf "$1"
+also=$(cat "$1/also" 2>/dev/null)
+turn=0
+until rm -rf "$1" ${also:+"$also"} 2>/dev/null || [ $turn -ge 100 ]; do
+    turn=$((turn + 1))
+    sleep 0.05
+done
 """
+
+_PATIENCE_S = 5.0
+_LOOK_S = 0.02
+
+
+Popen = subprocess.Popen[bytes]
 
 
 class Workspace:
@@ -45,9 +76,31 @@ class Workspace:
         self.prefix = f"{PREFIX}{folder.name}-"
         """Names of the run's namespaces begin with it."""
 
-    def owns_group(self, number: int) -> None:
-        """Notes the process group that has to end with the run."""
-        (self.folder / "group").write_text(str(number))
+    def owns_folder(self, other: Path) -> None:
+        """Notes another folder that has to go with this one."""
+        (self.folder / "also").write_text(str(other))
+
+    def start(self, command: Sequence[str], *, output: IO[bytes], path: str) -> Popen:
+        """Starts a command in a process group of its own, which ends with the run.
+
+        Args:
+            command: The program and its arguments.
+            output: Where its output goes.
+            path: Where it finds programs: the variable PATH.
+        """
+        environment = {**os.environ, "PATH": path, _VARIABLE: str(self.folder)}
+        if "TMPDIR" in environment:
+            # A guest keeps its memory in a file there, and asks nowhere else.
+            environment["TMPDIR"] = tempfile.gettempdir()
+        return subprocess.Popen(
+            ["/bin/sh", "-c", _STARTER, "narrows", str(self.folder), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=self.folder,
+            start_new_session=True,
+            env=environment,
+        )
 
 
 @contextlib.contextmanager
@@ -115,17 +168,41 @@ def _is_left(folder: Path) -> bool:
 
 
 def _remove(left: Workspace) -> None:
+    (left.folder / "owner").unlink(missing_ok=True)
     with contextlib.suppress(OSError, ValueError):
-        group = int((left.folder / "group").read_text())
-        # The number may be another's by now: only what names the folder is ended.
-        if str(left.folder).encode() in Path(f"/proc/{group}/cmdline").read_bytes():
-            os.killpg(group, signal.SIGKILL)
+        _end(int((left.folder / "group").read_text()), left.folder)
     with contextlib.suppress(OSError):
         for place in _NETNS.glob(f"{left.prefix}*"):
             subprocess.run(["umount", "-l", str(place)], capture_output=True)
             with contextlib.suppress(OSError):
                 place.unlink()
+    with contextlib.suppress(OSError):
+        shutil.rmtree((left.folder / "also").read_text(), ignore_errors=True)
     shutil.rmtree(left.folder, ignore_errors=True)
+
+
+def _end(group: int, folder: Path) -> None:
+    """Ends a process group of a run, and waits until it is gone."""
+    deadline = time.monotonic() + _PATIENCE_S
+    # The number may be another's by now.
+    while _is_of(group, folder) and time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            os.killpg(group, signal.SIGKILL)
+        time.sleep(_LOOK_S)
+
+
+def _is_of(group: int, folder: Path) -> bool:
+    """Whether a process of this group lives that was started for the folder."""
+    word = f"{_VARIABLE}={folder}".encode()
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            state, _, of = (place / "stat").read_text().rpartition(")")[2].split()[:3]
+            if int(of) == group and state != "Z":
+                # The guest's kernel has the folder among its arguments.
+                words = (place / "environ").read_bytes() + b"\0" + (place / "cmdline").read_bytes()
+                if word in words.split(b"\0") or f"uml_dir={folder}".encode() in words:
+                    return True
+    return False
 
 
 def _started(process: int) -> str:

@@ -11,14 +11,16 @@ from typing import Any
 from . import system
 from .loop import READ, WRITE, Loop
 from .tcp_info import tcp_info
+from .tcp_socket import tcp_socket
 
-__all__ = ["Bulk"]
+__all__ = ["Bulk", "Flow"]
 
 _BLOCK = b"\0" * 16384
-_TCP_CONGESTION = 13
 
 
-class _Flow:
+class Flow:
+    """A connection, and what is known of it."""
+
     def __init__(self, told: Mapping[str, Any]) -> None:
         self.told = told
         self.sender: socket.socket | None = None
@@ -33,15 +35,16 @@ class _Flow:
 class Bulk:
     """A group of connections: both ends of each, in whichever namespaces they are.
 
-    The end that opens a connection binds a port that tells the other end which one it is.
+    The end that opens a connection binds a port that tells the other end which one it is. An end
+    that is on another machine has no namespace here: None.
     """
 
     def __init__(self, job: Mapping[str, Any], loop: Loop) -> None:
         self._job = job
         self._loop = loop
-        self._flows = [_Flow(told) for told in job["flows"]]
+        self.flows = [Flow(told) for told in job["flows"]]
         self._by_peer = {
-            (flow.told["opener_address"], flow.told["opener_port"]): flow for flow in self._flows
+            (flow.told["opener_address"], flow.told["opener_port"]): flow for flow in self.flows
         }
         self._buffer = bytearray(65536)
         self._listening: list[socket.socket] = []
@@ -52,10 +55,14 @@ class Bulk:
         Raises:
             OSError: A port is taken.
         """
-        ends = {(flow.told["acceptor"], flow.told["acceptor_address"]) for flow in self._flows}
+        ends = {
+            (flow.told["acceptor"], flow.told["acceptor_address"])
+            for flow in self.flows
+            if flow.told["acceptor"] is not None
+        }
         for namespace, address in sorted(ends):
             with system.inside(namespace):
-                found = self._socket()
+                found = tcp_socket(self._job)
             found.bind((address, self._job["port"]))
             found.listen(4096)
             self._listening.append(found)
@@ -63,15 +70,16 @@ class Bulk:
 
     def start(self) -> None:
         """Lets each connection open at its time."""
-        for flow in self._flows:
-            self._loop.at(flow.told["start_s"], partial(self._open, flow))
+        for flow in self.flows:
+            if flow.told["opener"] is not None:
+                self._loop.at(flow.told["start_s"], partial(self._open, flow))
         if self._job["stop_s"] is not None:
             self._loop.at(self._job["stop_s"], self._stop_sending)
 
     def rows(self) -> list[dict[str, Any]]:
         """What became of each connection."""
         rows = []
-        for flow in self._flows:
+        for flow in self.flows:
             sent = tcp_info(flow.sender) if flow.sender is not None else flow.facts
             rows.append(
                 {
@@ -85,28 +93,16 @@ class Bulk:
             )
         return rows
 
-    def _socket(self) -> socket.socket:
-        found = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.setsockopt(
-            socket.IPPROTO_TCP, _TCP_CONGESTION, self._job["congestion"].encode() + b"\0"
-        )
-        if self._job["mss"] is not None:
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, self._job["mss"])
-        if self._job["nodelay"]:
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return found
-
-    def _open(self, flow: _Flow) -> None:
+    def _open(self, flow: Flow) -> None:
         with system.inside(flow.told["opener"]):
-            found = self._socket()
+            found = tcp_socket(self._job)
         found.bind((flow.told["opener_address"], flow.told["opener_port"]))
         flow.start_s = self._loop.now()
         with contextlib.suppress(BlockingIOError):
             found.connect((flow.told["acceptor_address"], self._job["port"]))
         self._loop.watch(found, WRITE, lambda _events: self._opened(flow, found))
 
-    def _opened(self, flow: _Flow, found: socket.socket) -> None:
+    def _opened(self, flow: Flow, found: socket.socket) -> None:
         if found.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             # Nobody answered for as long as TCP asks: two minutes.
             self._loop.forget(found)
@@ -126,7 +122,7 @@ class Bulk:
                     continue
                 self._use(flow, found, sends=flow.told["download"])
 
-    def _use(self, flow: _Flow, found: socket.socket, *, sends: bool) -> None:
+    def _use(self, flow: Flow, found: socket.socket, *, sends: bool) -> None:
         if sends:
             flow.sender = found
             self._loop.watch(found, WRITE, lambda _events: self._send(flow, found))
@@ -134,7 +130,7 @@ class Bulk:
             flow.receiver = found
             self._loop.watch(found, READ, lambda _events: self._receive(flow, found))
 
-    def _send(self, flow: _Flow, found: socket.socket) -> None:
+    def _send(self, flow: Flow, found: socket.socket) -> None:
         try:
             found.send(_BLOCK)
         except BlockingIOError:
@@ -145,7 +141,7 @@ class Bulk:
             flow.sender = None
             found.close()
 
-    def _receive(self, flow: _Flow, found: socket.socket) -> None:
+    def _receive(self, flow: Flow, found: socket.socket) -> None:
         try:
             count = found.recv_into(self._buffer)
         except BlockingIOError:
@@ -160,7 +156,7 @@ class Bulk:
             flow.end_s = self._loop.now()
 
     def _stop_sending(self) -> None:
-        for flow in self._flows:
+        for flow in self.flows:
             if flow.sender is not None:
                 self._loop.forget(flow.sender)
                 with contextlib.suppress(OSError):

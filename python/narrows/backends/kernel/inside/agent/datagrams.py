@@ -7,17 +7,20 @@ not there `LOST_S` before the end of the run counts as lost; where, nobody knows
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import socket
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from . import system
+from .draws import Draw
 from .loop import READ, Loop
 
-__all__ = ["LEAST_BYTES", "Probers", "Streams"]
+__all__ = ["LEAST_BYTES", "LOST_S", "Group", "Probers", "Sender", "Streams", "Times"]
 
 LOST_S = 5.0
 LEAST_BYTES = 28 + 16
@@ -27,42 +30,119 @@ _HEADERS = 28
 _MARK = struct.Struct(">IId")
 
 
-class _Sender:
+class Times(Protocol):
+    """When a stream sends."""
+
+    def next(self) -> tuple[float, int] | None:
+        """When the next packet is due, and its length; None: there is none."""
+
+
+class _Rate:
+    """When a stream at a rate sends, as in `udp.rs`: its clock stands still while it is off."""
+
+    def __init__(self, job: Mapping[str, Any], start_s: float, seed: str) -> None:
+        self._gap_s: float = job["gap_s"]
+        self._poisson: bool = job["poisson"]
+        self._length: int = job["packet_bytes"]
+        self._random = random.Random(seed)
+        self._start_s = self._due = start_s
+        self._count = 0
+        self._turns = 1
+        self._times: tuple[Draw, Draw] | None = None
+        self._on_ends = math.inf
+        if job["on_off"] is not None:
+            on, off = (Draw(job["on_off"][key], f"{seed} {key}") for key in ("on", "off"))
+            self._times = on, off
+            self._on_ends = start_s + on.next(0)
+        if self._poisson:
+            self._due = self._after(start_s)
+
+    def next(self) -> tuple[float, int]:
+        """When the next packet is due, and its length."""
+        due = self._due
+        self._count += 1
+        if self._poisson or self._times is not None:
+            self._due = self._after(due)
+        else:
+            # From the start, so that no rounding adds up.
+            self._due = self._start_s + self._count * self._gap_s
+        return due, self._length
+
+    def _after(self, at: float) -> float:
+        gap = self._random.expovariate(1.0 / self._gap_s) if self._poisson else self._gap_s
+        while self._times is not None and gap >= self._on_ends - at:
+            gap -= self._on_ends - at
+            on, off = self._times
+            at = self._on_ends + off.next(self._turns - 1)
+            self._on_ends = at + on.next(self._turns)
+            self._turns += 1
+        return at + gap
+
+
+class _Listed:
+    """When a stream sends whose packets are listed, as in `trace.rs`."""
+
+    def __init__(self, job: Mapping[str, Any], start_s: float) -> None:
+        self._packets = job["listed"]
+        self._repeat_s: float | None = job["repeat_s"]
+        self._start_s = start_s
+        self._count = 0
+
+    def next(self) -> tuple[float, int] | None:
+        """When the next packet is due, and its length; None: there is none."""
+        turn, place = divmod(self._count, len(self._packets))
+        if turn and self._repeat_s is None:
+            return None
+        self._count += 1
+        after_s, length = self._packets[place]
+        return self._start_s + turn * (self._repeat_s or 0.0) + after_s, length
+
+
+class Sender:
     """Sends datagrams of one stream at their times."""
 
-    def __init__(self, group: _Group, number: int, told: Mapping[str, Any]) -> None:
+    def __init__(self, group: Group, number: int, told: Mapping[str, Any]) -> None:
+        """Waits for the first time.
+
+        Args:
+            group: It belongs to it.
+            number: Of the stream.
+            told: Both ends, and when it starts and stops.
+        """
         self.group = group
         self.number = number
         self.told = told
         self.count = 0
-        self.random = random.Random(f"{group.seed} {number}")
+        self._times = group.times(number, told["start_s"])
         with system.inside(told["sender"]):
             self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self.socket.bind((told["sender_address"], 0))
         self.socket.connect((told["receiver_address"], group.job["port"]))
-        self._due: float = told["start_s"]
-        group.loop.at(self._due, self._send)
+        self._wait()
 
-    def _send(self) -> None:
+    def _wait(self) -> None:
+        found = self._times.next()
+        if found is not None:
+            due, length = found
+            self.group.loop.at(due, partial(self._send, length))
+
+    def _send(self, length: int) -> None:
         job, stop = self.group.job, self.told["stop_s"]
         now = self.group.loop.now()
         if stop is not None and now >= stop:
             return
-        self.group.on_sent(self, now)
+        self.group.on_sent(self, now, length)
         payload = _MARK.pack(self.number, self.count, now)
         self.count += 1
         with contextlib.suppress(OSError):
             # A host's own queue that is full loses the datagram as one on the way does.
-            self.socket.send(payload.ljust(job["packet_bytes"] - _HEADERS, b"\0"))
-        if job["packets"] is not None and self.count >= job["packets"]:
-            return
-        gap = job["gap_s"]
-        self._due += self.random.expovariate(1.0 / gap) if job["poisson"] else gap
-        self.group.loop.at(self._due, self._send)
+            self.socket.send(payload.ljust(length - _HEADERS, b"\0"))
+        if job["packets"] is None or self.count < job["packets"]:
+            self._wait()
 
 
-class _Group:
-    """What streams and probers share: senders, and sockets that receive."""
+class Group(ABC):
+    """What streams, probers and calls share: senders, and sockets that receive."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
         self.job = job
@@ -78,15 +158,21 @@ class _Group:
             found.bind((address, job["port"]))
             self._sockets.append(found)
             loop.watch(found, READ, partial(self._receive, found))
-        self.senders = [_Sender(self, number, told) for number, told in enumerate(job["streams"])]
+        self.senders = [Sender(self, number, told) for number, told in enumerate(job["streams"])]
 
-    def on_sent(self, sender: _Sender, now: float) -> None:
+    def times(self, number: int, start_s: float) -> Times:
+        """When a stream sends."""
+        if self.job["listed"] is not None:
+            return _Listed(self.job, start_s)
+        return _Rate(self.job, start_s, f"{self.seed} {number}")
+
+    @abstractmethod
+    def on_sent(self, sender: Sender, now: float, length: int) -> None:
         """A sender is about to send its next datagram."""
-        raise NotImplementedError
 
-    def on_received(self, number: int, count: int, sent_s: float) -> None:
+    @abstractmethod
+    def on_received(self, number: int, count: int, sent_s: float, length: int) -> None:
         """A datagram of a stream arrived."""
-        raise NotImplementedError
 
     def _receive(self, found: socket.socket, _events: int) -> None:
         while True:
@@ -99,13 +185,13 @@ class _Group:
             number, count, sent_s = _MARK.unpack_from(data)
             if number >= len(self.senders) or count >= self.senders[number].count:
                 continue
-            self.on_received(number, count, sent_s)
+            self.on_received(number, count, sent_s, len(data) + _HEADERS)
             if self.job["answers"]:
                 with contextlib.suppress(OSError):
                     found.sendto(data, peer)
 
 
-class Streams(_Group):
+class Streams(Group):
     """Streams that nobody answers: a row for each period in which one sent something."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
@@ -115,16 +201,18 @@ class Streams(_Group):
         self._jitter = [0.0] * len(job["streams"])
         super().__init__(job, loop, seed)
 
-    def on_sent(self, sender: _Sender, now: float) -> None:
+    def on_sent(self, sender: Sender, now: float, length: int) -> None:
         """Counts it in its period."""
         row = self._row(sender.number, now)
         row["sent_packets"] += 1
+        row["sent_bytes"] += length
 
-    def on_received(self, number: int, count: int, sent_s: float) -> None:
+    def on_received(self, number: int, count: int, sent_s: float, length: int) -> None:
         """Counts it in the period in which it was sent."""
         row = self._row(number, sent_s)
         delay = self.loop.now() - sent_s
         row["received_packets"] += 1
+        row["received_bytes"] += length
         row["delays"].append(1e3 * delay)
         if count < self._highest[number]:
             row["reordered_packets"] += 1
@@ -143,17 +231,15 @@ class Streams(_Group):
         for (number, index), row in sorted(self._rows.items()):
             delays = row.pop("delays")
             sent, received = row["sent_packets"], row["received_packets"]
-            known = (index + 1) * period <= end - LOST_S
-            length = self.job["packet_bytes"]
+            start_s = self.job["streams"][number]["start_s"]
+            known = start_s + (index + 1) * period <= end - LOST_S
             found.append(
                 {
                     "group": self.job["group"],
                     "stream": number,
-                    "t_s": index * period,
+                    "t_s": start_s + index * period,
                     "period_s": period,
                     **row,
-                    "sent_bytes": sent * length,
-                    "received_bytes": received * length,
                     "lost_packets": sent - received if known else 0,
                     "delay_mean_ms": sum(delays) / len(delays) if delays else None,
                     "delay_min_ms": min(delays, default=None),
@@ -163,11 +249,15 @@ class Streams(_Group):
         return found
 
     def _row(self, number: int, sent_s: float) -> dict[str, Any]:
+        # A row is a period since the stream began; the first packet may be due a moment before.
+        since = max(0.0, sent_s - self.job["streams"][number]["start_s"])
         return self._rows.setdefault(
-            (number, int(sent_s // self.job["period_s"])),
+            (number, int(since // self.job["period_s"])),
             {
                 "sent_packets": 0,
+                "sent_bytes": 0,
                 "received_packets": 0,
+                "received_bytes": 0,
                 "reordered_packets": 0,
                 "delays": [],
                 "jitter_ms": None,
@@ -175,7 +265,7 @@ class Streams(_Group):
         )
 
 
-class Probers(_Group):
+class Probers(Group):
     """Probes that are answered at once by datagrams of their length: a row for each."""
 
     def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
@@ -184,7 +274,7 @@ class Probers(_Group):
         for sender in self.senders:
             loop.watch(sender.socket, READ, partial(self._answered, sender))
 
-    def on_sent(self, sender: _Sender, now: float) -> None:
+    def on_sent(self, sender: Sender, now: float, _length: int) -> None:
         """A row."""
         self._rows[sender.number].append(
             {
@@ -197,7 +287,7 @@ class Probers(_Group):
             }
         )
 
-    def on_received(self, number: int, count: int, sent_s: float) -> None:
+    def on_received(self, number: int, count: int, sent_s: float, _length: int) -> None:
         """It arrived, and is answered."""
         self._rows[number][count]["there_ms"] = 1e3 * (self.loop.now() - sent_s)
 
@@ -216,7 +306,7 @@ class Probers(_Group):
                 found.append({**row, "fate": fate, "lost_at": "", "reason": ""})
         return found
 
-    def _answered(self, sender: _Sender, _events: int) -> None:
+    def _answered(self, sender: Sender, _events: int) -> None:
         while True:
             try:
                 data = sender.socket.recv(65535)

@@ -1,177 +1,261 @@
-"""Resolver workers in a closed loop, and the server that they ask, over UDP.
+"""Resolver workers: each asks, waits, retries, and then asks the next.
 
-Each attempt has a socket, a port and a number of its own, as a stub resolver's has; a reply that
-comes after its attempt timed out is counted as late while the query's sockets are open: until the
-worker's next query begins.
+Or queries arrive by themselves, and each takes the place of a worker that has nothing to do. They
+do what the simulator's workers do (crates/sim, application/dns/client.rs), with sockets: over UDP
+by a schedule of time-outs, over TCP or TLS as often as each kind of failure is worth, from UDP to
+TCP after a truncated reply or silence, until an answer comes or the query is given up.
+
+These are not the sockets of the crate `client`, which `narrows probe` uses: that one asks one
+question at a time and blocks until it is answered, while here thousands of workers share a loop,
+several of them a connection. Nor could it be loaded here: the agent has the standard library alone.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
-import socket
-import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from . import system
-from .dns_messages import query, reply
-from .loop import READ, Loop
+from .dns_arrivals import Arrivals
+from .dns_connections import Connections
+from .dns_messages import query
+from .dns_rows import Attempt, Query, Told
+from .dns_udp import Datagrams
+from .loop import Loop
 
-__all__ = ["Server", "Workers"]
-
-_PORT = 53
-_SO_TIMESTAMPNS = 35
-_LARGEST = 65535
-
-
-class Server:
-    """Answers queries after a service time, all at once if need be."""
-
-    def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
-        self._job = job
-        self._loop = loop
-        self._random = random.Random(seed)
-        with system.inside(job["server"]):
-            self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        self._socket.bind((job["server_address"], _PORT))
-        loop.watch(self._socket, READ, lambda _events: self._receive())
-
-    def _receive(self) -> None:
-        while True:
-            try:
-                asked, peer = self._socket.recvfrom(_LARGEST)
-            except OSError:
-                return
-            if len(asked) < 12 or asked[2] & 0x80:
-                continue
-            wait = self._job["service_s"]
-            if self._job["service_jitter_s"]:
-                wait += self._random.expovariate(1.0 / self._job["service_jitter_s"])
-            answer = reply(asked, self._job["reply_bytes"])
-            if wait:
-                self._loop.at(self._loop.now() + wait, partial(self._send, answer, peer))
-            else:
-                self._send(answer, peer)
-
-    def _send(self, answer: bytes, peer: Any) -> None:
-        try:
-            self._socket.sendto(answer, peer)
-        except OSError:
-            # A queue at the host that is full: the reply is lost as on the way.
-            return
-
-
-class _Attempt:
-    def __init__(self, number: int, sent_s: float, found: socket.socket, identity: int) -> None:
-        self.number = number
-        self.sent_s = sent_s
-        self.socket = found
-        self.identity = identity
-        self.fate = "pending"
-        self.received_s: float | None = None
-        self.bytes_received = 0
+__all__ = ["Workers"]
 
 
 class _Worker:
     def __init__(self, number: int) -> None:
         self.number = number
-        self.index = -1
-        self.attempts: list[_Attempt] = []
-        self.done = True
+        self.begun = 0
+        self.query: Query | None = None
+        self.message = b""
+        self.gives_up_s: float | None = None
+        # The attempt that is waited for; None: the worker pauses, or is done.
+        self.attempt: Attempt | None = None
+        self.over_udp = 0
+        self.over_tcp = 0
+        # Attempts over TCP since the last one over UDP.
+        self.together = 0
+        # Counts what makes the time of an attempt begin anew.
+        self.turn = 0
+        self.datagrams: Datagrams | None = None
 
 
 class Workers:
-    """Workers: each asks, waits, retries, and then asks the next."""
+    """The workers of a group."""
 
-    def __init__(self, job: Mapping[str, Any], loop: Loop, seed: str) -> None:
+    def __init__(self, job: Told, loop: Loop, seed: str, done: Callable[[], None]) -> None:
+        """Starts nothing yet.
+
+        Args:
+            job: The group's, and `realtime_origin`: CLOCK_REALTIME at the run's start.
+            loop: Of the process.
+            seed: Of the random numbers.
+            done: Called when every worker has had its last answer. Late ones may still come.
+        """
+        self._done = done
         self._job = job
         self._loop = loop
         self._random = random.Random(seed)
+        self._messages = _Messages(job)
         self._workers = [_Worker(number) for number in range(job["workers"])]
-        self._total = job["warm_up"] + job["queries"]
+        # None: they ask until the run ends.
+        self._total: int | None = job["queries"] and job["warm_up"] + job["queries"]
         self._left = len(self._workers)
-        self._next = 0
-        # CLOCK_REALTIME, in which the kernel stamps packets, at the run's start.
-        self._clock_origin: float = job["realtime_origin"]
-        self.queries: list[dict[str, Any]] = []
-        self.attempts: list[dict[str, Any]] = []
+        self._arrivals: Arrivals | None = None
+        if job["arrivals"] is not None:
+            self._arrivals = Arrivals(job, loop, random.Random(f"{seed} arrivals"), self._arrive)
+        # Places that no query holds; the last one is taken next.
+        self._free = self._workers[::-1]
+        self._queries: list[Query] = []
+        self._connections: Connections | None = None
+        if job["tcp"] is not None:
+            self._connections = Connections(job, loop, self._random, self)
+        if job["udp"] is not None:
+            for worker in self._workers:
+                worker.datagrams = Datagrams(job, loop, partial(self._on_datagram, worker))
 
     def start(self) -> None:
-        """Lets each worker begin at its time."""
+        """Lets each worker, or the first arrival, begin at its time."""
+        if self._arrivals is not None:
+            self._arrivals.start()
+            return
         for worker in self._workers:
             when = self._job["start_s"] + self._random.random() * self._job["spread_s"]
             self._loop.at(when, partial(self._begin, worker))
 
-    def finish(self) -> None:
-        """Writes down the queries that are still open."""
-        for worker in self._workers:
-            if not worker.done:
-                self._record(worker, None, 0)
+    def rows(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Queries in the order in which they began, and their attempts."""
+        if self._connections is not None:
+            self._connections.finish()
+        queries: list[dict[str, Any]] = []
+        attempts: list[dict[str, Any]] = []
+        for number, found in enumerate(self._queries):
+            queries.append(found.row())
+            attempts.extend(attempt.row(number) for attempt in found.attempts)
+        return queries, attempts
 
-    def _begin(self, worker: _Worker) -> None:
-        self._close(worker)
-        worker.index += 1
-        worker.attempts = []
-        worker.done = False
-        self._ask(worker)
+    def on_written(self, attempt: Attempt) -> None:
+        """Its query has left on a connection: the time for its answer begins."""
+        worker = self._workers[attempt.query.worker]
+        if worker.attempt is attempt:
+            self._expect(worker, self._job["tcp"]["answer_timeout_s"])
 
-    def _ask(self, worker: _Worker) -> None:
-        with system.inside(self._job["client"]):
-            found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        found.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        found.bind((self._job["client_address"], 0))
-        found.connect((self._job["server_address"], _PORT))
-        identity = self._random.getrandbits(16)
-        attempt = _Attempt(len(worker.attempts) + 1, self._loop.now(), found, identity)
-        worker.attempts.append(attempt)
-        index = worker.index
-        self._loop.watch(found, READ, lambda _events: self._receive(worker, attempt))
-        timeout = self._job["timeouts_s"][attempt.number - 1]
-        self._loop.at(attempt.sent_s + timeout, lambda: self._time_out(worker, index, attempt))
-        try:
-            found.send(query(identity, self._job["query_bytes"]))
-        except OSError:
-            # The host's own queue is full, or it cannot resolve its neighbour: the attempt times
-            # out, as a stub's does.
-            return
-
-    def _receive(self, worker: _Worker, attempt: _Attempt) -> None:
-        try:
-            data, ancillary, _, _ = attempt.socket.recvmsg(_LARGEST, 64)
-        except OSError:
-            return
-        if len(data) < 12 or struct.unpack_from(">H", data)[0] != attempt.identity:
-            return
-        if attempt.received_s is not None:
-            return
-        attempt.received_s = self._stamp(ancillary)
-        attempt.bytes_received = 28 + len(data)
-        if worker.done or attempt is not worker.attempts[-1]:
-            attempt.fate = "late"
-            if worker.done:
-                self._late(worker, attempt)
+    def on_reply(self, attempt: Attempt, now: float, first_byte_s: float) -> None:
+        """Its answer came over a connection."""
+        worker = self._workers[attempt.query.worker]
+        if worker.attempt is not attempt:
+            attempt.is_late(now, first_byte_s)
             return
         attempt.fate = "answered"
-        self._record(worker, attempt.received_s, attempt.number)
-        self._next_query(worker)
+        attempt.first_byte_s, attempt.received_s = first_byte_s, now
+        self._end(worker, attempt, now)
 
-    def _time_out(self, worker: _Worker, index: int, attempt: _Attempt) -> None:
-        if worker.index != index or worker.done or attempt is not worker.attempts[-1]:
+    def on_failed(self, attempt: Attempt, how: str) -> None:
+        """Its connection is over."""
+        worker = self._workers[attempt.query.worker]
+        if worker.attempt is attempt:
+            self._fail(worker, attempt, how)
+
+    def _arrive(self, index: int) -> None:
+        """A query begins; without a free place it is not asked."""
+        if self._free:
+            worker = self._free.pop()
+            worker.begun = index
+            self._begin(worker)
             return
+        turned_away = Query(0, index, self._loop.now(), measured=index >= self._job["warm_up"])
+        turned_away.end_s = turned_away.start_s
+        self._queries.append(turned_away)
+
+    def _begin(self, worker: _Worker) -> None:
+        now = self._loop.now()
+        if worker.datagrams is not None:
+            worker.datagrams.begin()
+        worker.query = Query(
+            worker.number, worker.begun, now, measured=worker.begun >= self._job["warm_up"]
+        )
+        self._queries.append(worker.query)
+        worker.message = self._messages.next(self._random, worker.begun)
+        limit = self._job["gives_up_s"]
+        worker.gives_up_s = None if limit is None else now + limit
+        worker.over_udp = worker.over_tcp = worker.together = 0
+        worker.begun += 1
+        if self._job["udp"] is not None:
+            self._ask_over_udp(worker)
+        else:
+            self._ask_over_tcp(worker)
+
+    def _attempt(self, worker: _Worker, transport: str) -> Attempt:
+        assert worker.query is not None, "it has begun"
+        worker.attempt = Attempt(worker.query, self._loop.now(), transport)
+        return worker.attempt
+
+    def _ask_over_udp(self, worker: _Worker) -> None:
+        timeouts: Sequence[float] = self._job["udp"]["timeouts_s"]
+        # Where it comes back to UDP after a connection, the last time-out holds again.
+        timeout = timeouts[min(worker.over_udp, len(timeouts) - 1)]
+        worker.over_udp += 1
+        worker.together = 0
+        attempt = self._attempt(worker, "udp")
+        assert worker.datagrams is not None, "it asks over UDP"
+        self._expect(worker, timeout)
+        number = self._random.getrandbits(16)
+        while worker.datagrams.is_taken(number):
+            number = self._random.getrandbits(16)
+        message = number.to_bytes(2, "big") + worker.message[2:_MOST_OVER_UDP]
+        worker.datagrams.send(attempt, number, message)
+
+    def _on_datagram(self, worker: _Worker, attempt: Attempt, now: float, cut: bool) -> None:
+        if worker.attempt is not attempt:
+            attempt.is_late(now, now)
+            return
+        attempt.first_byte_s = attempt.received_s = now
+        attempt.fate = "truncated" if cut else "answered"
+        if cut and self._job["udp"]["tcp_if_truncated"]:
+            self._ask_over_tcp(worker)
+        else:
+            self._end(worker, attempt, now)
+
+    def _ask_over_tcp(self, worker: _Worker) -> None:
+        assert self._connections is not None, "it asks over TCP"
+        worker.over_tcp += 1
+        worker.together += 1
+        attempt = self._attempt(worker, self._job["transport"])
+        told = self._job["tcp"]
+        established = self._connections.ask(worker.number, attempt, worker.message)
+        if worker.attempt is attempt:
+            key = "answer_timeout_s" if established else "connect_timeout_s"
+            self._expect(worker, told[key])
+
+    def _expect(self, worker: _Worker, timeout_s: float | None) -> None:
+        """Waits for so long, and no longer than until the query is given up."""
+        worker.turn += 1
+        turn = worker.turn
+        due = None if timeout_s is None else self._loop.now() + timeout_s
+        if worker.gives_up_s is not None:
+            due = worker.gives_up_s if due is None else min(due, worker.gives_up_s)
+
+        def over() -> None:
+            if worker.turn == turn and worker.attempt is not None:
+                self._time_out(worker, worker.attempt)
+
+        if due is not None:
+            self._loop.at(due, over)
+
+    def _time_out(self, worker: _Worker, attempt: Attempt) -> None:
         attempt.fate = "timed-out"
-        if attempt.number < len(self._job["timeouts_s"]):
-            self._ask(worker)
+        if attempt.transport != "udp":
+            assert self._connections is not None, "it has asked over TCP"
+            self._connections.leave(attempt)
+            self._fail(worker, attempt, "timed-out")
             return
-        self._record(worker, self._loop.now(), 0)
-        self._next_query(worker)
+        udp = self._job["udp"]
+        if self._is_given_up(worker):
+            self._end(worker, None, self._loop.now())
+        elif worker.over_udp < len(udp["timeouts_s"]):
+            self._ask_over_udp(worker)
+        elif udp["tcp_if_silent"] and not worker.over_tcp:
+            self._ask_over_tcp(worker)
+        else:
+            self._end(worker, None, self._loop.now())
 
-    def _next_query(self, worker: _Worker) -> None:
-        if worker.index + 1 >= self._total:
+    def _fail(self, worker: _Worker, attempt: Attempt, how: str) -> None:
+        """An attempt over TCP has failed: the next one, or the query's end."""
+        told = self._job["tcp"]
+        attempt.fate = how
+        if worker.over_tcp >= told["attempts"][how] or self._is_given_up(worker):
+            self._end(worker, None, self._loop.now())
+        elif told["udp_between"] and (
+            how != "refused" or worker.together >= told["refused_together"]
+        ):
+            self._ask_over_udp(worker)
+        else:
+            self._ask_over_tcp(worker)
+
+    def _is_given_up(self, worker: _Worker) -> bool:
+        return worker.gives_up_s is not None and worker.gives_up_s <= self._loop.now()
+
+    def _end(self, worker: _Worker, answer: Attempt | None, now: float) -> None:
+        assert worker.query is not None, "it has begun"
+        worker.query.end_s = now
+        worker.query.answer = answer
+        worker.attempt = None
+        worker.turn += 1
+        if self._arrivals is not None:
+            self._free.append(worker)
+            if self._arrivals.are_over and len(self._free) == len(self._workers):
+                self._done()
+            return
+        if self._total is not None and worker.begun >= self._total:
             self._left -= 1
             if not self._left:
-                self._loop.stop()
+                self._done()
             return
         pause = self._job["think_mean_s"]
         if pause:
@@ -180,60 +264,24 @@ class Workers:
         else:
             self._begin(worker)
 
-    def _record(self, worker: _Worker, end_s: float | None, answered: int) -> None:
-        worker.done = True
-        number = len(self.queries)
-        first, last = worker.attempts[0], worker.attempts[-1]
-        took = None if not answered or end_s is None else end_s
-        self.queries.append(
-            {
-                "worker": worker.number,
-                "index": worker.index,
-                "measured": worker.index >= self._job["warm_up"],
-                "start_s": first.sent_s,
-                "end_s": end_s,
-                "attempt": answered,
-                "attempts": len(worker.attempts),
-                "response_ms": None if took is None else 1e3 * (took - first.sent_s),
-                "rtt_ms": None if took is None else 1e3 * (took - last.sent_s),
-                "late_answers": sum(attempt.fate == "late" for attempt in worker.attempts),
-            }
-        )
-        for attempt in worker.attempts:
-            self.attempts.append(
-                {
-                    "query": number,
-                    "attempt": attempt.number,
-                    "sent_s": attempt.sent_s,
-                    "fate": attempt.fate,
-                    "received_s": attempt.received_s,
-                    "bytes_sent": 28 + self._job["query_bytes"],
-                    "bytes_received": attempt.bytes_received,
-                }
-            )
 
-    def _late(self, worker: _Worker, attempt: _Attempt) -> None:
-        """A reply came after its query was over: the rows that are written are mended."""
-        for row in reversed(self.queries):
-            if row["worker"] == worker.number:
-                row["late_answers"] += 1
-                break
-        for written in reversed(self.attempts):
-            if written["sent_s"] == attempt.sent_s and written["attempt"] == attempt.number:
-                written["fate"] = "late"
-                written["received_s"] = attempt.received_s
-                written["bytes_received"] = attempt.bytes_received
-                break
+class _Messages:
+    """The queries of a group, by the lengths that a scenario asks for."""
 
-    def _close(self, worker: _Worker) -> None:
-        for attempt in worker.attempts:
-            self._loop.forget(attempt.socket)
-            attempt.socket.close()
+    def __init__(self, job: Told) -> None:
+        told = job["exchanges"]
+        payload = job["payload"]
+        self._messages = [
+            query(0, each["query"], payload, each["mark"], each["longest_name"]) for each in told
+        ]
+        self._in_turn: bool = job["in_turn"]
+        self._weights = list(itertools.accumulate(each["weight"] for each in told))
 
-    def _stamp(self, ancillary: list[tuple[int, int, bytes]]) -> float:
-        """When the kernel took the packet from the device, on the run's clock."""
-        for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= 16:
-                stamp: tuple[int, int] = struct.unpack_from("qq", data)
-                return (stamp[0] - self._clock_origin) + stamp[1] * 1e-9
-        return self._loop.now()
+    def next(self, numbers: random.Random, turn: int) -> bytes:
+        """The query of a worker's number `turn`."""
+        if self._in_turn:
+            return self._messages[turn % len(self._messages)]
+        return numbers.choices(self._messages, cum_weights=self._weights)[0]
+
+
+_MOST_OVER_UDP = 65_507

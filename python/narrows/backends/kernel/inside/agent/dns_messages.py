@@ -1,49 +1,202 @@
-"""DNS messages of exact lengths (RFC 1035, section 4; RFC 6891; RFC 7830 for padding)."""
+"""DNS messages of exact lengths (RFC 1035, section 4; RFC 6891; RFC 7830 for padding).
+
+A query asks for a name that its exchange alone has, so that a server knows by the name which reply
+is wanted. Where queries of two exchanges have the same length, their names begin with other
+*marks*.
+"""
 
 from __future__ import annotations
 
 import struct
 
-__all__ = ["query", "reply"]
+__all__ = [
+    "asked_name",
+    "asks_for_a_zone",
+    "header",
+    "is_padded",
+    "name_bytes",
+    "padded",
+    "padded_length",
+    "query",
+    "reply",
+    "transfer_query",
+    "truncated",
+    "zone_messages",
+]
+
+TXT = 16
+"""The type that is asked for: a record of it can have any length."""
+
+_AXFR = 252
 
 _HEADER = 12
+_QUESTION = 4
 _OPT = 11
-_PADDING = 4
+_OPTION = 4
+_PADDING = 12
 _LONGEST_NAME = 255
+_USUAL_NAME = 100
 _NULL_RECORD = 11
+_WITHOUT_EDNS = 512
+_MOST_OVER_UDP = 65_507
 
 
-def query(number: int, length: int) -> bytes:
-    """A question of so many bytes: by a long enough name, and beyond that by EDNS padding.
+def name_bytes(length: int, payload: int, most: int = _LONGEST_NAME) -> int | None:
+    """The length of the name in a query of so many bytes; None: there is no such query.
 
-    There is none of fewer than 17 bytes, and none of 18.
+    Args:
+        length: Of the query.
+        payload: The longest reply that the client takes over UDP: above 512 B it says so (EDNS),
+            if there is room.
+        most: The longest name that the reply has room for.
     """
-    padded = b""
-    if length > _HEADER + _LONGEST_NAME + 4:
-        name = _name(100)
-        rest = length - _HEADER - len(name) - 4 - _OPT - _PADDING
-        option = struct.pack(">HH", 12, rest) + bytes(rest)
-        padded = struct.pack(">BHHIH", 0, 41, 65507, 0, len(option)) + option
-    else:
-        name = _name(length - _HEADER - 4)
-    header = struct.pack(">6H", number, 0x0100, 1, 0, 0, 1 if padded else 0)
-    return header + name + struct.pack(">HH", 1, 1) + padded
+    plain = length - _HEADER - _QUESTION
+    room = plain - _OPT
+    if payload > _WITHOUT_EDNS and _is_name(room) and room <= min(_USUAL_NAME, most):
+        return room
+    if _is_name(plain) and plain <= most and (payload <= _WITHOUT_EDNS or room < 3):
+        return plain
+    # The rest is padding, which is an option of EDNS.
+    for found in range(min(_USUAL_NAME, most, room - _OPTION), 0, -1):
+        if _is_name(found):
+            return found
+    return None
+
+
+def query(number: int, length: int, payload: int, mark: str = "", most: int = 255) -> bytes:
+    """A question of so many bytes.
+
+    Raises:
+        ValueError: There is none of this length.
+    """
+    found = name_bytes(length, payload, most)
+    if found is None or len(mark) > max(0, min(63, found - 2)):
+        raise ValueError(f"no query of {length} B")
+    question = _name(found, mark) + struct.pack(">HH", TXT, 1)
+    rest = length - _HEADER - len(question)
+    edns = b""
+    if rest:
+        data = b""
+        if rest > _OPT:
+            padding = rest - _OPT - _OPTION
+            data = struct.pack(">HH", _PADDING, padding) + bytes(padding)
+        takes = min(max(payload, _WITHOUT_EDNS), _MOST_OVER_UDP)
+        edns = struct.pack(">BHHIH", 0, 41, takes, 0, len(data)) + data
+    return header(number, 0x0100, 1 if edns else 0) + question + edns
+
+
+def padded_length(length: int, block: int) -> int:
+    """The length of a message with the padding option (RFC 8467, 4.1)."""
+    return min(-(-(length + _OPTION) // block) * block, 65_535)
+
+
+def padded(message: bytes, block: int) -> bytes:
+    """A query that is padded to a multiple of so many bytes (RFC 7830)."""
+    end = _HEADER + len(asked_name(message)) + _QUESTION
+    begun = message[:end]
+    opt = message[end : end + _OPT - 2]
+    data = message[end + _OPT :]
+    if not opt:
+        begun = begun[:10] + b"\0\1" + begun[12:]
+        opt = struct.pack(">BHHI", 0, 41, _WITHOUT_EDNS, 0)
+    # There is one such option at most, and it is the last.
+    before = len(begun) + _OPT + len(data)
+    padding = padded_length(before, block) - before
+    rest = data[_OPTION:] + bytes(padding if data else padding - _OPTION)
+    option = struct.pack(">HH", _PADDING, len(rest)) + rest
+    return begun + opt + struct.pack(">H", len(option)) + option
+
+
+def is_padded(message: bytes) -> bool:
+    """Whether a query has the padding option, as `query` and `padded` write it."""
+    at = _HEADER + len(asked_name(message)) + _QUESTION + _OPT
+    return message[at : at + 2] == struct.pack(">H", _PADDING)
+
+
+def header(number: int, flags: int, additional: int) -> bytes:
+    """A header of one question."""
+    return struct.pack(">6H", number, flags, 1, 0, 0, additional)
+
+
+def asked_name(message: bytes) -> bytes:
+    """The name in a message's question, as it stands there; empty where there is none."""
+    at = _HEADER
+    while at < len(message):
+        label = message[at]
+        if label > 63:
+            return b""
+        at += 1 + label
+        if not label:
+            return message[_HEADER:at]
+    return b""
 
 
 def reply(asked: bytes, length: int) -> bytes:
     """An answer to a query, of so many bytes: what is above the query's length is one record.
 
-    Where that is too little for a record (11 bytes), it is the query with the bit of a reply.
+    Where that is too little for a record (11 bytes), it is the query, without its EDNS record if
+    need be, with the bit of a reply.
     """
-    flags, questions, _, _, additional = struct.unpack_from(">5H", asked, 2)
-    rest = length - len(asked) - _NULL_RECORD
+    flags, _, _, _, additional = struct.unpack_from(">5H", asked, 2)
+    body = asked[_HEADER:]
+    if length < len(asked) + _NULL_RECORD and length != len(asked):
+        body, additional = body[: len(asked_name(asked)) + _QUESTION], 0
+    rest = length - _HEADER - len(body) - _NULL_RECORD
     record = b"" if rest < 0 else struct.pack(">BHHIH", 0, 10, 1, 0, rest) + bytes(rest)
     # Behind the query's own EDNS record, so that the query can stay as it is.
-    counts = (questions, 0, 0, additional + bool(record))
-    return asked[:2] + struct.pack(">5H", flags | 0x8400, *counts) + asked[_HEADER:] + record
+    return asked[:2] + header(0, flags | 0x8400, additional + bool(record))[2:] + body + record
 
 
-def _name(length: int) -> bytes:
+def truncated(asked: bytes, length: int) -> bytes:
+    """A reply of so many bytes in which something is missing (TC)."""
+    found = bytearray(reply(asked, length))
+    found[2] |= 0x02
+    return bytes(found)
+
+
+def transfer_query(length: int, mark: str = "") -> bytes:
+    """A question for a whole zone (RFC 5936), of so many bytes.
+
+    Raises:
+        ValueError: There is none of this length.
+    """
+    found = length - _HEADER - _QUESTION
+    if not _is_name(found) or len(mark) > max(0, min(63, found - 2)):
+        raise ValueError(f"no query of {length} B")
+    return header(1, 0, 0) + _name(found, mark) + struct.pack(">HH", _AXFR, 1)
+
+
+def asks_for_a_zone(asked: bytes) -> bool:
+    """Whether a query is for a zone transfer."""
+    at = _HEADER + len(asked_name(asked))
+    return asked[at : at + 2] == struct.pack(">H", _AXFR)
+
+
+def zone_messages(asked: bytes, zone: int, full: int) -> list[bytes]:
+    """The messages of a zone, each with a record as long as all of its records.
+
+    Args:
+        asked: The query, whose question the first one repeats.
+        zone: Bytes of all of them, without that question.
+        full: Bytes of each but the last, likewise.
+    """
+    found = []
+    for start in range(0, zone, full):
+        question = b"" if start else asked[_HEADER:]
+        rest = min(full, zone - start) - _HEADER - _NULL_RECORD
+        record = bytes(max(0, rest + _NULL_RECORD))
+        if rest >= 0:
+            record = struct.pack(">BHHIH", 0, 10, 1, 0, rest) + bytes(rest)
+        counts = struct.pack(">5H", 0x8400, bool(question), rest >= 0, 0, 0)
+        found.append(asked[:2] + counts + question + record)
+    return found
+
+
+def _is_name(length: int) -> bool:
+    return length == 1 or 3 <= length <= _LONGEST_NAME
+
+
+def _name(length: int, mark: str = "") -> bytes:
     """A name of so many bytes, its last zero included: 1, or 3 to 255."""
     rest = length - 1
     labels = b""
@@ -52,6 +205,7 @@ def _name(length: int) -> bytes:
         if rest - 1 - label == 1:
             # One byte cannot be a label.
             label -= 1
-        labels += bytes([label]) + b"n" * label
+        text = b"n" * label if labels else mark.encode().ljust(label, b"n")
+        labels += bytes([label]) + text
         rest -= 1 + label
     return labels + b"\0"

@@ -20,15 +20,26 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from . import network, system
 from .bulk import Bulk
+from .bursts import Bursts
+from .calls import Calls
+from .captures import Captures
 from .datagrams import Probers, Streams
-from .dns import Server, Workers
+from .dns import Workers
+from .dns_server import Server
+from .flood import Flood
+from .incast import Incast
 from .loop import Loop
+from .neighbours import Neighbours
+from .page import Browsers
+from .programs import Programs
 from .samples import Sampler
+from .transfers import Transfers
 
 __all__ = ["main"]
 
@@ -69,14 +80,23 @@ def _work(folder: Path) -> None:
     if os.getpid() != 1:
         system.die_with_parent(signal.SIGTERM)
         signal.signal(signal.SIGTERM, _terminated)
+    system.allow_files()
     for path in job["modules"]:
         system.load_module(path)
     try:
         applied = network.build(job)
         (folder / "built").write_text("")
-        run = _Run(folder, job)
-        stopped, end_s = run.conduct()
+        programs = Programs(job, folder)
+        try:
+            programs.start()
+            programs.wait()
+            stopped, end_s = _Run(folder, job, programs.check).conduct()
+        finally:
+            programs.end()
         applied |= network.read_back(job)
+        if job["namespaces"]:
+            failed = json.loads((folder / "neighbours.json").read_text())
+            applied["neighbours_failed"] = failed
     finally:
         network.remove(job["namespaces"])
     done = {"stopped": stopped, "end_s": end_s, "applied": applied}
@@ -90,34 +110,62 @@ def _terminated(_number: int, _frame: object) -> None:
 class _Run:
     """The processes of a run."""
 
-    def __init__(self, folder: Path, job: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, job: Mapping[str, Any], check: Callable[[], None]) -> None:
+        """`check`: raises NetworkError where a server is gone."""
+        self._check = check
         self._folder = folder
         self._job = job
-        # Every process is ready by then.
-        self._origin = time.monotonic() + job["lead_s"]
-        self._realtime = time.time() + job["lead_s"]
+        # Every process is ready by then. Several machines agree on a time.
+        now = time.monotonic()
+        self._origin = job.get("origin_s", now + job.get("lead_s", 0.0))
+        self._realtime = time.time() + self._origin - now
         self._stop, self._ending = os.pipe()
+        # A byte for each group of workers or secondaries that is done.
+        self._done, self._telling = os.pipe()
+        os.set_blocking(self._done, False)
+        self._working = len(job["dns"]) + len(job["transfers"])
         self._children: dict[int, str] = {}
-        self._dns: set[int] = set()
 
     def conduct(self) -> tuple[str, float]:
         """Until the end: why it came, and when."""
         seed = self._job["seed"]
         try:
+            for number, told in enumerate(self._job["dns_servers"]):
+                if told["software"] is not None:
+                    continue
+                name = f"server-{number}"
+                self._fork(name, self._server(told, f"{seed} {name}"))
             for number, group in enumerate(self._job["dns"]):
                 name = f"dns-{number}"
-                if group["answers"]:
-                    self._fork(f"server-{number}", self._server(group, f"{seed} server {name}"))
-                child = self._fork(name, self._workers(group, f"{seed} {name}"))
-                self._dns.add(child)
+                self._fork(name, self._workers(group, f"{seed} {name}"))
             for number, group in enumerate(self._job["bulk"]):
-                self._fork(f"bulk-{number}", self._bulk(group))
+                name = f"bulk-{number}"
+                self._fork(name, self._bulk(group, f"{seed} {name}"))
+            for number, group in enumerate(self._job["asking"]):
+                name = f"asking-{number}"
+                self._fork(name, self._asking(group, f"{seed} {name}"))
             for number, group in enumerate(self._job["datagrams"]):
                 name = f"datagrams-{number}"
                 self._fork(name, self._datagrams(group, f"{seed} {name}"))
+            for number, group in enumerate(self._job["calls"]):
+                name = f"calls-{number}"
+                self._fork(name, self._calls(group, f"{seed} {name}"))
+            for number, group in enumerate(self._job["floods"]):
+                name = f"floods-{number}"
+                self._fork(name, self._flood(group, f"{seed} {name}"))
+            for number, group in enumerate(self._job["transfers"]):
+                name = f"transfers-{number}"
+                self._fork(name, self._secondaries(group, f"{seed} {name}"))
+            if self._job["namespaces"]:
+                self._fork("neighbours", self._neighbours)
+            if self._job["changes"]:
+                self._fork("changes", self._changes)
+            if self._job["captures"]:
+                self._fork("captures", self._captures)
             for name in ("queues", "links"):
                 if self._job["samples"][name] is not None:
                     self._fork(name, self._samples(self._job["samples"][name]))
+            (self._folder / "ready").write_text(str(time.monotonic() - self._origin))
             return self._wait()
         finally:
             os.close(self._ending)
@@ -129,6 +177,7 @@ class _Run:
         while True:
             now = time.monotonic() - self._origin
             if now >= duration:
+                self._check()
                 return "end", duration
             if (self._folder / "stop").exists():
                 return "interrupted", max(now, 0.0)
@@ -136,7 +185,8 @@ class _Run:
                 told = int(now)
                 (self._folder / "progress").write_text(str(told))
             self._look()
-            if self._job["end_with_dns"] and not self._dns:
+            self._check()
+            if self._job["end_with_dns"] and not self._working:
                 return "dns-done", time.monotonic() - self._origin
             time.sleep(min(TICK_S, duration - now))
 
@@ -144,16 +194,17 @@ class _Run:
         """Notes processes that have ended.
 
         Raises:
-            RuntimeError: One of them failed.
+            NetworkError: One of them failed.
         """
+        with contextlib.suppress(BlockingIOError):
+            self._working -= len(os.read(self._done, self._working or 1))
         while self._children:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
             name = self._children.pop(pid, None)
-            self._dns.discard(pid)
             if name is not None and status:
-                raise RuntimeError(self._why(name))
+                raise network.NetworkError(self._why(name))
 
     def _why(self, name: str) -> str:
         with contextlib.suppress(OSError):
@@ -192,17 +243,42 @@ class _Run:
             _write(self._folder / f"{name}.json", rows())
             code = 0
         except BaseException as error:
-            (self._folder / f"{name}.failed").write_text(f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
+            if isinstance(error, OSError):
+                # A port that is taken, say.
+                why = (error.strerror or str(error)).lower()
+            elif isinstance(error, (network.NetworkError, RuntimeError)):
+                why = str(error)
+            (self._folder / f"{name}.failed").write_text(f"{name}: {why}")
             (self._folder / f"{name}.traceback").write_text(traceback.format_exc())
         finally:
             os._exit(code)
 
-    def _bulk(self, group: Mapping[str, Any]) -> Callable[[Loop], Callable[[], Any]]:
+    def _changes(self, loop: Loop) -> Callable[[], Any]:
+        for each in self._job["changes"]:
+            loop.at(each["at_s"], partial(network.change, each["namespace"], each["commands"]))
+        return lambda: []
+
+    def _neighbours(self, loop: Loop) -> Callable[[], Any]:
+        made = Neighbours(self._job["namespaces"], loop)
+        return lambda: made.failed
+
+    def _captures(self, loop: Loop) -> Callable[[], Any]:
+        return Captures(self._job["captures"], self._folder, loop, self._realtime).end
+
+    def _bulk(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
         def work(loop: Loop) -> Callable[[], Any]:
-            made = Bulk(group, loop)
+            made = Bulk(group, loop) if group["bursts"] is None else Bursts(group, loop, seed)
             made.listen()
             made.start()
             return made.rows
+
+        return work
+
+    def _asking(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
+        def work(loop: Loop) -> Callable[[], Any]:
+            made = (Incast if group["kind"] == "incast" else Browsers)(group, loop, seed)
+            return lambda: {name: columns(rows) for name, rows in made.tables().items()}
 
         return work
 
@@ -215,21 +291,41 @@ class _Run:
 
         return work
 
+    def _calls(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
+        return lambda loop: Calls(group, loop, seed).rows
+
+    def _flood(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
+        def work(loop: Loop) -> Callable[[], Any]:
+            made = Flood(group, loop, seed)
+            return lambda: {name: columns(rows) for name, rows in made.tables().items()}
+
+        return work
+
+    def _secondaries(
+        self, group: Mapping[str, Any], seed: str
+    ) -> Callable[[Loop], Callable[[], Any]]:
+        def work(loop: Loop) -> Callable[[], Any]:
+            made = Transfers(group, loop, seed, lambda: _tell(self._telling))
+            return lambda: {name: columns(rows) for name, rows in made.tables().items()}
+
+        return work
+
     def _server(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
         def work(loop: Loop) -> Callable[[], Any]:
-            Server(group, loop, seed)
+            Server(group, loop, seed, self._folder)
             return lambda: []
 
         return work
 
     def _workers(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
         def work(loop: Loop) -> Callable[[], Any]:
-            made = Workers({**group, "realtime_origin": self._realtime}, loop, seed)
+            told = {**group, "realtime_origin": self._realtime}
+            made = Workers(told, loop, seed, lambda: _tell(self._telling))
             made.start()
 
             def rows() -> Any:
-                made.finish()
-                return {"queries": columns(made.queries), "attempts": columns(made.attempts)}
+                queries, attempts = made.rows()
+                return {"queries": columns(queries), "attempts": columns(attempts)}
 
             return rows
 
@@ -242,6 +338,10 @@ class _Run:
             return lambda: {"gaps": made.gaps, "rows": columns(made.rows)}
 
         return work
+
+
+def _tell(pipe: int) -> None:
+    os.write(pipe, b".")
 
 
 def columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -6,17 +6,15 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from . import system
+from .counters import Counters
 from .rtnetlink import Netlink
 
-__all__ = ["ENVIRONMENT", "NetworkError", "build", "read_back", "remove"]
+__all__ = ["ENVIRONMENT", "NetworkError", "build", "change", "read_back", "remove"]
 
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/"}
-
-_NUD_FAILED = 0x20
 
 
 class NetworkError(Exception):
@@ -33,13 +31,17 @@ def build(job: Mapping[str, Any]) -> dict[str, Any]:
     try:
         for name in job["namespaces"]:
             system.add_namespace(name)
-        _add_pairs(job["pairs"])
+        _add_pairs([*job["pairs"], *job["sinks"]])
         for name in job["namespaces"]:
             with system.inside(name):
                 settings[name] = {
                     path: system.write_setting(path, value)
                     for path, value in job["settings"].get(name, {}).items()
                 }
+                for path, key in job["needed"].get(name, {}).items():
+                    if settings[name].get(path) is None:
+                        what = path.rpartition("/")[2]
+                        raise NetworkError(f"{key}: this kernel has no {what}")
                 devices = [
                     pair[f"{end}_device"]
                     for pair in job["pairs"]
@@ -54,6 +56,15 @@ def build(job: Mapping[str, Any]) -> dict[str, Any]:
     return {"settings": settings}
 
 
+def change(namespace: str, commands: Sequence[str]) -> None:
+    """Changes queue disciplines during the run.
+
+    Raises:
+        NetworkError: The kernel refuses.
+    """
+    _tc(namespace, ["-batch", "-"], "\n".join(commands) + "\n")
+
+
 def remove(names: Sequence[str]) -> None:
     """Removes namespaces; what is in them goes with them."""
     for name in names:
@@ -62,7 +73,7 @@ def remove(names: Sequence[str]) -> None:
 
 
 def read_back(job: Mapping[str, Any]) -> dict[str, Any]:
-    """What the kernel says now of queue disciplines and of failed neighbour entries."""
+    """What the kernel says now of queue disciplines, and SYNs without room."""
     return {
         "qdiscs": {
             name: _tc(name, ["-s", "-d", "qdisc", "show"], "").splitlines() for name in job["tc"]
@@ -73,8 +84,10 @@ def read_back(job: Mapping[str, Any]) -> dict[str, Any]:
             ).splitlines()
             for name, device, parent in job["filters"]
         },
-        "neighbours_failed": {
-            name: count for name in job["namespaces"] if (count := _failed_resolutions(name))
+        "syns_dropped": {
+            name: count
+            for name in job["namespaces"]
+            if (count := Counters(name).read("TCPReqQFullDrop")["TCPReqQFullDrop"])
         },
     }
 
@@ -114,6 +127,7 @@ def _set_up(
             left = system.offloads_off(device)
             if left:
                 raise OSError(0, f"{', '.join(left)} cannot be turned off", device)
+            netlink.one_segment(device)
             netlink.up(device)
         for device, address, prefix in addresses:
             netlink.add_address(device, address, prefix)
@@ -134,18 +148,3 @@ def _tc(namespace: str, words: Sequence[str], text: str) -> str:
         said = " ".join(done.stderr.split()) or "tc failed"
         raise NetworkError(f"tc: {said}")
     return done.stdout
-
-
-def _failed_resolutions(namespace: str) -> int:
-    """Neighbour entries that failed so far: res_failed of /proc/net/stat/arp_cache."""
-    with system.inside(namespace):
-        # /proc/net is of this thread's namespace.
-        try:
-            text = Path("/proc/thread-self/net/stat/arp_cache").read_text(encoding="ascii")
-        except OSError:
-            return 0
-    names, *rows = (line.split() for line in text.splitlines())
-    if "res_failed" not in names:
-        return 0
-    column = names.index("res_failed")
-    return sum(int(row[column], 16) for row in rows)

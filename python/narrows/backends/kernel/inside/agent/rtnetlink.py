@@ -17,23 +17,30 @@ from typing import Any
 __all__ = ["Netlink"]
 
 _REQUEST, _ACK, _DUMP, _CREATE, _EXCL = 1, 4, 0x300, 0x400, 0x200
-_NEWLINK, _NEWADDR, _NEWROUTE, _GETQDISC, _GETNEIGH = 16, 20, 24, 38, 30
+_NEWLINK, _NEWADDR, _NEWROUTE, _GETQDISC, _NEWNEIGH, _GETNEIGH = 16, 20, 24, 38, 28, 30
 _UP = 1
+_UNICAST, _BLACKHOLE = 1, 6
+_GSO_MAX_SEGS = 40
 _METRICS = {"rto_min": 13, "initcwnd": 11, "features": 12, "initrwnd": 14}
 
 
 class Netlink:
     """A socket for rtnetlink in the namespace where it was opened."""
 
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
-        self._socket.bind((0, 0))
+    def __init__(self, groups: int = 0) -> None:
+        """Opens it.
+
+        Args:
+            groups: A bit for each group of news that it is told (RTMGRP_*).
+        """
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+        self.socket.bind((0, groups))
         self._number = 0
 
     def close(self) -> None:
         """Closes it."""
-        self._socket.close()
+        self.socket.close()
 
     def add_pair(
         self, name: str, namespace: int, peer: str, peer_namespace: int, mtu: int, queue: int
@@ -59,6 +66,20 @@ class Netlink:
             _NEWLINK, _CREATE | _EXCL, header + one(name, namespace) + _attribute(18, info), name
         )
 
+    def one_segment(self, device: str) -> None:
+        """Lets TCP hand a device no more than one segment at a time.
+
+        Without offloads TCP still makes packets of two segments or more, which are cut when they
+        leave the device's queue, and holds back a single segment in the hope of another
+        (`tcp_tso_autosize`, `tcp_tso_should_defer`).
+
+        Raises:
+            OSError: The kernel refuses.
+        """
+        index = socket.if_nametoindex(device)
+        header = struct.pack("BxHiII", 0, 0, index, 0, 0)
+        self._ask(_NEWLINK, 0, header + _attribute(_GSO_MAX_SEGS, struct.pack("I", 1)), device)
+
     def up(self, device: str) -> None:
         """Sets a device up.
 
@@ -82,23 +103,26 @@ class Netlink:
     def add_route(
         self,
         to: str,
-        device: str,
-        via: str,
+        device: str | None,
+        via: str | None,
         source: str | None,
         metrics: Mapping[str, int],
     ) -> None:
-        """A route to a single address, with the metrics of ip-route(8).
+        """A route to an address or a network, with the metrics of ip-route(8).
+
+        Without a device it swallows what it is for.
 
         Raises:
             OSError: The kernel refuses.
         """
-        header = struct.pack("BBBBBBBBI", socket.AF_INET, 32, 0, 0, 254, 4, 0, 1, 0)
-        body = (
-            header
-            + _attribute(1, ipaddress.IPv4Address(to).packed)
-            + _attribute(4, struct.pack("I", socket.if_nametoindex(device)))
-            + _attribute(5, ipaddress.IPv4Address(via).packed)
-        )
+        target = ipaddress.IPv4Network(to)
+        kind = _BLACKHOLE if device is None else _UNICAST
+        length = target.prefixlen
+        header = struct.pack("BBBBBBBBI", socket.AF_INET, length, 0, 0, 254, 4, 0, kind, 0)
+        body = header + _attribute(1, target.network_address.packed)
+        if device is not None and via is not None:
+            body += _attribute(4, struct.pack("I", socket.if_nametoindex(device)))
+            body += _attribute(5, ipaddress.IPv4Address(via).packed)
         if source is not None:
             body += _attribute(7, ipaddress.IPv4Address(source).packed)
         if metrics:
@@ -128,10 +152,17 @@ class Netlink:
     def neighbours(self) -> Iterator[tuple[int, str, int]]:
         """Device, address and state (NUD_*) of each IPv4 neighbour entry."""
         for body in self._dump(_GETNEIGH, struct.pack("BxxxiHBB", socket.AF_INET, 0, 0, 0, 0)):
-            family, index, state, _, _ = struct.unpack_from("BxxxiHBB", body)
-            for kind, value in _attributes(body[12:]):
-                if kind == 1 and family == socket.AF_INET and len(value) == 4:
-                    yield index, str(ipaddress.IPv4Address(value)), state
+            yield from _neighbour(body)
+
+    def news_of_neighbours(self) -> Iterator[tuple[int, str, int]]:
+        """The same of each entry of which there is news; the socket has some.
+
+        Raises:
+            OSError: There was more than it had room for.
+        """
+        for answered, body in self._receive():
+            if answered == _NEWNEIGH:
+                yield from _neighbour(body)
 
     def _ask(self, kind: int, flags: int, body: bytes, what: str) -> None:
         self._send(kind, _REQUEST | _ACK | flags, body)
@@ -156,16 +187,23 @@ class Netlink:
     def _send(self, kind: int, flags: int, body: bytes) -> None:
         self._number += 1
         header = struct.pack("IHHII", 16 + len(body), kind, flags, self._number, 0)
-        self._socket.send(header + body)
+        self.socket.send(header + body)
 
     def _receive(self) -> list[tuple[int, bytes]]:
-        data = self._socket.recv(1 << 18)
+        data = self.socket.recv(1 << 18)
         found = []
         while len(data) >= 16:
             length, kind, _, _, _ = struct.unpack_from("IHHII", data)
             found.append((kind, data[16:length]))
             data = data[(length + 3) & ~3 :]
         return found
+
+
+def _neighbour(body: bytes) -> Iterator[tuple[int, str, int]]:
+    family, index, state, _, _ = struct.unpack_from("BxxxiHBB", body)
+    for kind, value in _attributes(body[12:]):
+        if kind == 1 and family == socket.AF_INET and len(value) == 4:
+            yield index, str(ipaddress.IPv4Address(value)), state
 
 
 def _attribute(kind: int, value: bytes) -> bytes:

@@ -102,13 +102,9 @@ def reasons(queue: Mapping[str, Any]) -> dict[str, int]:
         _kind, _largest, full, marked = struct.unpack_from("4I", app)
         return {"dropped_early": drops - full, "dropped_overflow": full, "marked": marked}
     if queue["kind"] == "pie" and len(app) >= 40:
-        full, early, _most, marked = _pie(app)
-        return {"dropped_early": early, "dropped_overflow": full, "marked": marked}
+        # struct tc_pie_xstats: prob (u64), delay, avg_dq_rate, dq_rate_estimating, packets_in,
+        # dropped, overlimit, maxq, ecn_mark (u32). `dropped` counts what found no room as well
+        # (pie_qdisc_enqueue, Linux 6.1).
+        dropped, full, _most, marked = struct.unpack_from("4I", app, 24)
+        return {"dropped_early": dropped - full, "dropped_overflow": full, "marked": marked}
     return {"dropped_early": 0, "dropped_overflow": drops, "marked": 0}
-
-
-def _pie(app: bytes) -> tuple[int, int, int, int]:
-    # struct tc_pie_xstats: prob (u64), delay, avg_dq_rate, dq_rate_estimating, packets_in, dropped,
-    # overlimit, maxq, ecn_mark (u32).
-    dropped, full, most, marked = struct.unpack_from("4I", app, 24)
-    return full, dropped, most, marked

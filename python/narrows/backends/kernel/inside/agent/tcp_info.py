@@ -35,5 +35,7 @@ def tcp_info(found: socket.socket) -> dict[str, Any]:
         "bytes_received": struct.unpack_from("Q", data, 128)[0],
         "min_rtt_ms": None if least == _NO_RTT else least / 1e3,
         "segs_out": struct.unpack_from("I", data, 136)[0],
+        "segs_in": struct.unpack_from("I", data, 140)[0],
+        "bytes_sent": struct.unpack_from("Q", data, 200)[0],
         "delivered_ce": struct.unpack_from("I", data, 196)[0],
     }

@@ -1,0 +1,132 @@
+"""From a plan to a job: namespaces, devices, addresses, routes, queues, traffic, samples.
+
+A node is a namespace. A link is a pair of veth devices; where it has a delay, a jitter, losses, a
+ring or a low rate, its two devices end in one more namespace, the *wires*, which redirects packets
+between them:
+
+    node a, device l0: shaper (rate, framing) over the queue
+      | veth
+    wires, w0a --redirect--> w0b: netem (transmission, delay, jitter, loss)
+                              | veth
+                            node b, device l0
+
+- a shaper above the queue holds the rate and no queue of its own (`shapers`): it asks the queue
+  when the transmitter is free, or when the ring has room. netem below, which sends at the link's
+  rate, is the transmitter and the ring.
+- netem counts a packet's transmission, so that it arrives when its last bit has been sent, and the
+  delay. With jitter netem lets packets overtake each other only without a rate: transmission is
+  left out then, and on links of 1 Gbit/s and more without delay, which need no netem.
+- A size table (`stab`) makes queues count what `framing.queue_overhead` says.
+
+Addresses: a link has a /30 of 10.0.0.0/8. A node has an address of 172.16.0.0/12 on its loopback
+device for each *flavour*: metrics of the routes to it, such as ECN. Neighbours are resolved as the
+kernel does it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from narrows.backends.backend import Refusal
+from narrows.backends.kernel.design.asking import AskingDesign
+from narrows.backends.kernel.design.bulk import BulkDesign
+from narrows.backends.kernel.design.calls import CallDesign
+from narrows.backends.kernel.design.dns import DnsDesign
+from narrows.backends.kernel.design.flood import FloodDesign
+from narrows.backends.kernel.design.network import PS, Network, Plan
+from narrows.backends.kernel.design.streams import StreamDesign
+from narrows.backends.kernel.design.transfers import TransferDesign
+from narrows.backends.kernel.software import Chosen
+
+__all__ = ["Design"]
+
+
+class Design:
+    """A job for the agent, and what of the plan it cannot honour."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        profile: Plan,
+        *,
+        prefix: str,
+        stall_s: float,
+        software: Mapping[str, Chosen] | None = None,
+    ) -> None:
+        """Designs everything.
+
+        Args:
+            plan: What the simulator would be told.
+            profile: The settings of TCP's profile `linux-6`.
+            prefix: What the names of namespaces begin with.
+            stall_s: For how long the machine may not get to sending: buckets are so much larger.
+            software: The DNS servers that are real ones, by their groups' names.
+        """
+        # Plain numbers: a scenario's quantities show with their units.
+        plan = json.loads(json.dumps(plan))
+        self._plan = plan
+        self._network = Network(plan, profile, prefix=prefix, stall_s=stall_s)
+        self._bulk = BulkDesign(self._network)
+        self._dns = DnsDesign(self._network, software or {})
+        self._streams = StreamDesign(self._network)
+        self._calls = CallDesign(self._network)
+        self._asking = AskingDesign(self._network)
+        self._floods = FloodDesign(self._network, self._dns)
+        self._transfers = TransferDesign(self._network, self._dns)
+        for application in plan["applications"]:
+            self._application(application)
+
+    @property
+    def refusals(self) -> Sequence[Refusal]:
+        """What Linux cannot do, and what is not supported."""
+        return self._network.refusals
+
+    def job(self) -> dict[str, Any]:
+        """What the agent is told.
+
+        Raises:
+            ValueError: There are refusals.
+        """
+        if self.refusals:
+            raise ValueError(self.refusals[0].key)
+        return {
+            "seed": self._plan["seed"],
+            "duration_s": self._plan["end"] / PS,
+            "end_with_dns": self._plan["end_with_dns"],
+            **self._network.job(),
+            "bulk": self._bulk.jobs,
+            "dns": self._dns.jobs,
+            "dns_servers": self._dns.servers,
+            "datagrams": self._streams.jobs,
+            "calls": self._calls.jobs,
+            "asking": self._asking.jobs,
+            "floods": self._floods.jobs,
+            "transfers": self._transfers.jobs,
+        }
+
+    @property
+    def flows(self) -> Sequence[Mapping[str, Any]]:
+        """Of each connection in the order of the table: name, group, ends."""
+        return self._bulk.rows
+
+    def _application(self, application: Plan) -> None:
+        ((kind, told),) = application["kind"].items()
+        name = application["name"]
+        if kind in ("bulk", "on-off"):
+            self._bulk.add(name, told)
+        elif kind == "dns-client":
+            self._dns.add(name, told)
+        elif kind in ("udp", "trace", "ping"):
+            self._streams.add(name, kind, told)
+        elif kind == "voip":
+            self._calls.add(name, told)
+        elif kind in ("incast", "page"):
+            self._asking.add(name, kind, told)
+        elif kind == "flood":
+            self._floods.add(name, told)
+        elif kind == "transfer":
+            self._transfers.add(name, told)
+        elif kind not in ("dns-server", "responder"):
+            self._network.refuse(f"traffic.{name}.kind", f"{kind} is not supported yet")

@@ -1,0 +1,19 @@
+"""Amounts and times of the plan that are fixed, listed or drawn, in the agent's units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narrows.backends.kernel.design.network import PS, Plan
+
+__all__ = ["seconds"]
+
+
+def seconds(form: Plan) -> dict[str, Any]:
+    """A draw of picoseconds as one of seconds."""
+    ((kind, told),) = form.items()
+    if kind == "constant":
+        return {kind: told / PS}
+    if kind == "list":
+        return {kind: [each / PS for each in told]}
+    return {kind: {**told, "mean": told["mean"] / PS}}

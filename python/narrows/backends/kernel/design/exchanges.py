@@ -1,0 +1,178 @@
+"""From the lengths of DNS messages in a plan to a table of exchanges: query, reply, how often.
+
+The plan draws lengths while it runs; a server with a zone has to know them before. So lengths that
+are distributed are drawn here, `DRAWN` of them, and a run takes one of these each time, by chance.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from narrows.backends.kernel.inside.agent.dns_messages import name_bytes
+from narrows.backends.kernel.software import longest_name
+
+__all__ = ["Exchanges", "Names"]
+
+Plan = Mapping[str, Any]
+Told = dict[str, Any]
+
+DRAWN = 1000
+"""Lengths that stand for a distribution."""
+
+MOST = 10_000
+"""Exchanges of a group."""
+
+_SHORTEST, _LONGEST = 12, 65_535
+_LONGEST_NAME = 255
+_RECORD = 11
+_QUESTION_ALONE = 16
+"""Header and question, without the name."""
+_MARKS = "0123456789abcdefghijklmopqrstuvwxyz"
+"""Names are filled with the letter that is not here."""
+
+
+class Exchanges:
+    """What a group asks."""
+
+    def __init__(self, sizes: Plan, payload: int, seed: str, *, is_real: bool = False) -> None:
+        """Reads the plan's form.
+
+        Args:
+            sizes: Of the plan's client.
+            payload: The longest reply that the client takes over UDP.
+            seed: Of what is drawn.
+            is_real: Whether a real server answers, whose replies have a record that was asked for.
+
+        Raises:
+            ValueError: There are too many.
+        """
+        self.in_turn = False
+        self._payload = payload
+        self._is_real = is_real
+        if "chosen" in sizes:
+            found = [dict(choice) for choice in sizes["chosen"]]
+        else:
+            found = self._drawn(sizes["drawn"], random.Random(seed))
+        self.rows = [self._row(each) for each in found]
+
+    def impossible(self) -> Iterable[tuple[str, int]]:
+        """Lengths that no DNS message has, each with what has it: `query` or `reply`."""
+        for row in self.rows:
+            if name_bytes(row["query"], self._payload) is None:
+                yield "query", row["query"]
+            elif row["longest_name"] < 1:
+                yield "reply", row["reply"]
+
+    def _row(self, each: Plan) -> Told:
+        over_udp = each.get("over_udp")
+        replies = [each["reply"], *([over_udp["bytes"]] if over_udp else [])]
+        return {
+            "query": each["query"],
+            "reply": each["reply"],
+            "over_udp": over_udp,
+            "weight": each.get("weight", 1.0),
+            "payload": self._payload,
+            "mark": "",
+            "longest_name": self._longest_name(each["query"], replies),
+        }
+
+    def _longest_name(self, query: int, replies: Sequence[int]) -> int:
+        if not self._is_real:
+            return _longest_name(query, replies, self._payload)
+        most = longest_name(min(replies))
+        return most if most > 0 and name_bytes(query, self._payload, most) is not None else 0
+
+    def _drawn(self, told: Plan, numbers: random.Random) -> list[Told]:
+        forms = [told["query"], told["reply"]]
+        listed = [form.get("list") for form in forms]
+        drawn = any(not ("constant" in form or "list" in form) for form in forms)
+        self.in_turn = any(each is not None for each in listed)
+        count = math.lcm(*(len(each) for each in listed if each is not None)) if self.in_turn else 1
+        if drawn:
+            count *= -(-DRAWN // count)
+        if count > MOST:
+            raise ValueError(f"more than {MOST} pairs of lengths")
+        pairs = zip(*(list(_lengths(form, count, numbers)) for form in forms), strict=True)
+        found = [{"query": query, "reply": reply} for query, reply in pairs]
+        return [self._possible(each) for each in found] if drawn else found
+
+    def _possible(self, each: Told) -> Told:
+        """The next longer lengths that a message can have."""
+        query, reply = each["query"], each["reply"]
+        while name_bytes(query, self._payload) is None:
+            query += 1
+        while not self._longest_name(query, [reply]):
+            reply += 1
+        return {"query": query, "reply": reply}
+
+
+class Names:
+    """The names of a server's zone: each exchange has one that no other has."""
+
+    def __init__(self) -> None:
+        self._marks: dict[tuple[Any, ...], str] = {}
+        self._next: dict[int, int] = {}
+
+    def mark(self, rows: Sequence[Told]) -> int | None:
+        """Gives exchanges their marks; the length of a query that is too short to have one."""
+        for row in rows:
+            length = name_bytes(row["query"], row["payload"], row["longest_name"])
+            assert length is not None, "impossible ones were refused"
+            over_udp = row["over_udp"]
+            shorter = None if over_udp is None else (over_udp["bytes"], over_udp["truncated"])
+            same = (row["query"], row["reply"], shorter, row["payload"], row["longest_name"])
+            if same not in self._marks:
+                turn = self._next.setdefault(length, 0)
+                self._next[length] += 1
+                mark = _mark(turn)
+                if len(mark) > max(0, length - 2):
+                    return int(row["query"])
+                self._marks[same] = mark
+            row["mark"] = self._marks[same]
+        return None
+
+
+def _mark(turn: int) -> str:
+    text = ""
+    while turn:
+        turn, digit = divmod(turn - 1, len(_MARKS))
+        text = _MARKS[digit] + text
+    return text
+
+
+def _longest_name(query: int, replies: Sequence[int], payload: int) -> int:
+    """The longest name of which a query and its replies can be so long; 0: there is none.
+
+    A reply is its query with another bit, or the question alone, or either of them and a record.
+    """
+    least = min(replies) - _QUESTION_ALONE
+    for most in (_LONGEST_NAME, least - _RECORD, least):
+        found = name_bytes(query, payload, most) if most > 0 else None
+        if found is None:
+            continue
+        question = _QUESTION_ALONE + found
+        if all(each in (query, question) or each >= question + _RECORD for each in replies):
+            return most
+    return 0
+
+
+def _lengths(form: Plan, count: int, numbers: random.Random) -> Iterable[int]:
+    ((kind, told),) = form.items()
+    for turn in range(count):
+        if kind == "constant":
+            yield told
+        elif kind == "list":
+            yield told[turn % len(told)]
+        else:
+            yield min(max(_draw(told, numbers), _SHORTEST), _LONGEST)
+
+
+def _draw(told: Plan, numbers: random.Random) -> int:
+    mean: float = told["mean"]
+    if "shape" in told:
+        shape: float = told["shape"]
+        return round(mean * (shape - 1) / shape * numbers.paretovariate(shape))
+    return round(numbers.expovariate(1.0 / mean))

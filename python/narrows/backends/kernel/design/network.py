@@ -1,0 +1,469 @@
+"""The network of a job: namespaces, devices, queues, addresses, routes, and its samples."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from narrows.backends.backend import Refusal
+from narrows.backends.kernel import disciplines, middleboxes, shapers, tcp_settings
+from narrows.backends.kernel.tcp_settings import TcpUse
+
+__all__ = ["PS", "Network", "Plan"]
+
+Plan = Mapping[str, Any]
+
+PS = 10**12
+
+MOST_NODES = 400
+WIRES = "wires"
+
+# What is known here of a plan: anything else that a scenario sets is refused by its name.
+_PLAN_KEYS = {
+    *("seed", "end", "end_with_dns", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
+    *("applications", "queue_monitors", "link_monitors", "captures", "collapse"),
+    # Linux resolves addresses on every link.
+    "neighbours",
+}
+_LINK_KEYS = {
+    *("name", "from", "to", "rate", "delay", "jitter", "loss", "dns_exempt", "framing", "queue"),
+    *("ring", "mtu", "middlebox"),
+}
+_SCENARIO_KEYS = {"opportunities_ms": "rate_trace"}
+_WHY = {"opportunities_ms": "no discipline of Linux sends at listed milliseconds"}
+
+_ETHERNET = 14
+# RFC 2544, appendix C.2.2: addresses of benchmarks, which nobody has.
+_FORGED = ("198.18.0.0/16", "198.19.0.0/16")
+_NETEM_LIMIT = 200_000
+_FAST = 1_000_000_000
+"""A frame takes 12 microseconds: what arrives so much sooner changes nothing."""
+_FLAVOURS = 16
+_ROOT = 0x10000
+_QUEUE = 0x100000
+_STAGE = 0x10000
+
+
+class Network:
+    """Everything but the traffic, and what of the plan it cannot honour."""
+
+    def __init__(self, plan: Plan, profile: Plan, *, prefix: str, stall_s: float) -> None:
+        """Designs nodes and links.
+
+        Args:
+            plan: What the simulator would be told.
+            profile: The settings of TCP's profile `linux-6`.
+            prefix: What the names of namespaces begin with.
+            stall_s: For how long the machine may not get to sending: buckets are so much larger.
+        """
+        self.refusals: list[Refusal] = []
+        self.plan = plan
+        self.nodes: Sequence[str] = plan["nodes"]
+        self.spaces = [f"{prefix}{number}" for number in range(len(self.nodes))]
+        self._stall_s = stall_s
+        self._wires = f"{prefix}{WIRES}"
+        self._pairs: list[dict[str, Any]] = []
+        self._tc: dict[str, list[str]] = {}
+        self._addresses: dict[str, list[tuple[str, str, int]]] = {}
+        self._routes: dict[tuple[str, str], dict[str, Any]] = {}
+        self._settings: dict[str, dict[str, str]] = {}
+        self._flavours: list[tuple[tuple[tuple[str, int], ...], int]] = [((), 0)]
+        self._given: set[tuple[int, int]] = set()
+        self._stages: dict[int, tuple[str, str, int]] = {}
+        self._filters: list[tuple[str, str, str]] = []
+        self._sinks: set[str] = set()
+        self._forged: list[str] = []
+        self._needed: dict[str, dict[str, str]] = {}
+        self._profile = profile
+        self._uses: dict[int, TcpUse] = {}
+        # Of each direction: its node, devices there and behind it, size table, framing beyond it.
+        self._places: dict[int, tuple[str, str, str | None, str, int]] = {}
+        self._changing = {change["link"] for change in plan["changes"]}
+        self._bound()
+        for number in range(0, len(plan["links"]), 2):
+            self._link(number)
+        self._changes = self._later(plan["changes"])
+
+    def job(self) -> dict[str, Any]:
+        """What the agent is told of it."""
+        spaces = [*self.spaces, self._wires]
+        for name in spaces:
+            self._settings.setdefault(name, {}).update(
+                {
+                    "ipv6/conf/all/disable_ipv6": "1",
+                    "ipv4/ip_forward": "1",
+                    "ipv4/conf/all/send_redirects": "0",
+                    "ipv4/conf/all/rp_filter": "0",
+                    "ipv4/conf/all/arp_announce": "2",
+                }
+            )
+        for pair in self._pairs:
+            for end in "ab":
+                name, device = pair[f"{end}_namespace"], pair[f"{end}_device"]
+                self._settings[name][f"ipv4/conf/{device}/rp_filter"] = "0"
+                self._settings[name][f"ipv4/conf/{device}/send_redirects"] = "0"
+        routes: dict[str, list[dict[str, Any]]] = {}
+        for (name, _), route in self._routes.items():
+            routes.setdefault(name, []).append(route)
+        return {
+            "namespaces": spaces,
+            "pairs": self._pairs,
+            "sinks": [_sink(name) for name in sorted(self._sinks)],
+            "captures": [self._capture(*each) for each in enumerate(self.plan["captures"])],
+            "addresses": self._addresses,
+            "routes": routes,
+            "settings": self._settings,
+            "needed": self._needed,
+            "tc": self._tc,
+            "filters": self._filters,
+            "changes": self._changes,
+            "samples": {
+                "queues": self._samples(self.plan["queue_monitors"]),
+                "links": self._samples(self.plan["link_monitors"]),
+            },
+        }
+
+    def refuse(self, key: str, why: str) -> None:
+        """Notes what cannot be honoured, by its key in the scenario."""
+        refusal = Refusal(key, why)
+        if refusal not in self.refusals:
+            self.refusals.append(refusal)
+
+    def refuser(self, start: str) -> Any:
+        """`refuse` for keys that begin so."""
+        return lambda key, why: self.refuse(f"{start}{key}", why)
+
+    def unknown(self, start: str, table: Plan, known: set[str]) -> None:
+        """Refuses what is set in a table of the plan and not known here."""
+        for key in sorted(table.keys() - known):
+            if table[key]:
+                why = _WHY.get(key, "not supported yet")
+                self.refuse(f"{start}{_SCENARIO_KEYS.get(key, key)}", why)
+
+    # What traffic needs of it.
+
+    def use(self, number: int, start: str) -> TcpUse:
+        """How the plan's TCP settings of a number are had; `start`: of their keys, as `dns.a.`."""
+        if number not in self._uses:
+            refuse = self.refuser(f"{start}tcp.")
+            settings = self.plan["tcp"][number]
+            self._uses[number] = tcp_settings.use(settings, self._profile, refuse)
+        return self._uses[number]
+
+    def hold(self, node: int, use: TcpUse, start: str) -> None:
+        """Sets a host's sysctls; another group may want the same ones."""
+        self.set_sysctls(node, use.sysctls, f"{start}tcp")
+
+    def set_sysctls(self, node: int, sysctls: Mapping[str, str], key: str) -> None:
+        """Sets a host's sysctls, below /proc/sys/net; `key`: what asks for them."""
+        held = self._settings.setdefault(self.spaces[node], {})
+        for path, value in sysctls.items():
+            if held.setdefault(path, value) != value:
+                name = path.rpartition("/")[2]
+                self.refuse(key, f"{name} is one setting for all of {self.nodes[node]}")
+
+    def need(self, node: int, path: str, key: str) -> None:
+        """A sysctl that the run is nothing without; `key`: what asks for it."""
+        self._needed.setdefault(self.spaces[node], {})[path] = key
+
+    def forge(self, back: Plan, key: str) -> str | None:
+        """A network that nobody has, to which a path leads; None: there are no more."""
+        if len(self._forged) == len(_FORGED):
+            self.refuse(f"{key}addresses", f"more than {len(_FORGED)} floods")
+            return None
+        network = _FORGED[len(self._forged)]
+        self._forged.append(network)
+        for number in back["links"]:
+            self._routes[self.spaces[self.plan["links"][number]["from"]], network] = {
+                "to": network,
+                "device": f"l{number // 2}",
+                "via": self._addresses_of_link(number),
+                "source": None,
+                "metrics": {},
+            }
+        # There it goes no further.
+        self._routes[self.spaces[back["to"]], network] = {
+            **{"to": network, "device": None, "via": None, "source": None, "metrics": {}},
+        }
+        return network
+
+    def flavour(self, metrics: tuple[tuple[str, int], ...], start: str, turn: int = 0) -> int:
+        """The number of a flavour whose routes have these metrics.
+
+        Args:
+            metrics: Of the routes to its addresses.
+            start: Of the keys that ask for it.
+            turn: Tells flavours with the same metrics from each other.
+        """
+        if (metrics, turn) not in self._flavours:
+            if len(self._flavours) == _FLAVOURS:
+                self.refuse(f"{start}tcp", f"more than {_FLAVOURS} different settings")
+                return 0
+            self._flavours.append((metrics, turn))
+        return self._flavours.index((metrics, turn))
+
+    def address(self, node: int, flavour: int) -> str:
+        """The node's address for a flavour, which it has from then on."""
+        base = int(ipaddress.IPv4Address("172.16.0.0")) + (flavour << 16)
+        address = str(ipaddress.IPv4Address(base + node + 1))
+        if (node, flavour) not in self._given:
+            self._given.add((node, flavour))
+            self._addresses.setdefault(self.spaces[node], []).append(("lo", address, 32))
+        return address
+
+    def route(self, path: Plan, flavour: int, key: str) -> None:
+        """Routes to the end of a path in every node on it."""
+        target = self.address(path["to"], flavour)
+        metrics = dict(self._flavours[flavour][0])
+        for number in path["links"]:
+            link = self.plan["links"][number]
+            name = self.spaces[link["from"]]
+            is_first = link["from"] == path["from"]
+            other = self._addresses_of_link(number)
+            # In the unit and with the kernel's own least time-out: only the ends need metrics.
+            route = {
+                "to": target,
+                "device": f"l{number // 2}",
+                "via": other,
+                "source": self.address(path["from"], flavour) if is_first else None,
+                "metrics": metrics if is_first else {},
+            }
+            held = self._routes.setdefault((name, target), route)
+            if held["device"] != route["device"]:
+                self.refuse(key, "Linux routes by destination, and another group goes elsewhere")
+            elif is_first:
+                self._routes[name, target] = route
+
+    def _addresses_of_link(self, number: int) -> str:
+        """The address at the far end of a directed link."""
+        base = int(ipaddress.IPv4Address("10.0.0.0")) + 4 * (number // 2)
+        return str(ipaddress.IPv4Address(base + (1 if number % 2 else 2)))
+
+    # Links.
+
+    def _bound(self) -> None:
+        if len(self.nodes) > MOST_NODES:
+            self.refuse("nodes", f"more than {MOST_NODES} of them")
+        self.unknown("", self.plan, _PLAN_KEYS)
+
+    def _link(self, number: int) -> None:
+        forward, backward = self.plan["links"][number : number + 2]
+        label = number // 2
+        a, b = self.spaces[forward["from"]], self.spaces[forward["to"]]
+        mtu = forward["mtu"]
+        if backward["mtu"] != mtu:
+            self.refuse(f"links.{backward['name']}.mtu", "a link has one for both directions")
+        device = f"l{label}"
+        wired = self._has_stage(forward) or self._has_stage(backward)
+        wired = wired or not self._changing.isdisjoint((number, number + 1))
+        if wired:
+            near, far = f"w{label}a", f"w{label}b"
+            self._pair(a, device, self._wires, near, mtu)
+            self._pair(self._wires, far, b, device, mtu)
+            for here, there in ((near, far), (far, near)):
+                self._commands(self._wires).extend(
+                    [
+                        f"qdisc add dev {here} ingress",
+                        f"filter add dev {here} parent ffff: matchall "
+                        f"action mirred egress redirect dev {there}",
+                    ]
+                )
+                self._filters.append((self._wires, here, "ffff:"))
+        else:
+            near = far = device
+            self._pair(a, device, b, device, mtu)
+        base = int(ipaddress.IPv4Address("10.0.0.0")) + 4 * label
+        for offset, name in ((1, a), (2, b)):
+            address = str(ipaddress.IPv4Address(base + offset))
+            self._addresses.setdefault(name, []).append((device, address, 30))
+        for position, way, name, stage in (
+            (number, forward, a, far),
+            (number + 1, backward, b, near),
+        ):
+            self._direction(position, way, name, device, stage if wired else None)
+
+    def _has_stage(self, way: Plan) -> bool:
+        return bool(
+            way["delay"] or way["jitter"] or way["loss"] or _ring_bytes(way) or way["rate"] < _FAST
+        )
+
+    def _direction(self, number: int, way: Plan, name: str, device: str, stage: str | None) -> None:
+        key = f"links.{way['name']}."
+        self.unknown(key, way, _LINK_KEYS)
+        framing = way["framing"]
+        ring = way["ring"]
+        if ring is not None and "bytes" not in ring and ring != {"packets": 1}:
+            self.refuse(f"{key}ring.packets", "the kernel's ring is had in bytes")
+        beyond = framing["overhead"] - framing["queue_overhead"]
+        if beyond < 0:
+            self.refuse(f"{key}framing.queue_overhead", "it is above framing.overhead")
+        table = framing["queue_overhead"] - _ETHERNET
+        stab = f"stab overhead {table} " if table else ""
+        self._places[number] = (name, device, stage, stab, beyond)
+        commands = self._commands(name)
+        commands.extend(self._shaper(device, stab, way))
+        commands.extend(
+            disciplines.commands(device, "1:1", 0x10, way["queue"], self.refuser(f"{key}queue."))
+        )
+        if way["middlebox"] is not None:
+            refuse = self.refuser(f"{key}middlebox.")
+            commands.extend(middleboxes.commands(device, way["middlebox"], refuse))
+            self._filters.append((name, device, "ffff:fff3"))
+            self._sinks.add(name)
+        if stage is not None:
+            self._stage(number, way, stage, stab, beyond)
+
+    def _shaper(self, device: str, stab: str, way: Plan) -> Sequence[str]:
+        stall = round(way["rate"] / 8 * self._stall_s)
+        return shapers.commands(device, stab, way, _ring_bytes(way), stall)
+
+    def _later(self, changes: Sequence[Plan]) -> list[dict[str, Any]]:
+        """What tc is told during the run; of two changes at the same time the later one holds."""
+        ways = dict(enumerate(self.plan["links"]))
+        found = []
+        for change in sorted(changes, key=lambda change: change["at"]):
+            number = change["link"]
+            given = {key: change[key] for key in ("rate", "delay") if change[key] is not None}
+            ways[number] = way = {**ways[number], **given}
+            if _ring_bytes(way):
+                self.refuse("changes", f"{way['name']} has a ring, with which it is not supported")
+            name, device, stage, stab, beyond = self._places[number]
+            shaper = [
+                command.replace(" add ", " change ", 1)
+                for command in self._shaper(device, stab, way)
+                if " htb default " not in command
+            ]
+            wires = f"qdisc change dev {stage} root handle 1: {stab}"
+            if way["dns_exempt"]:
+                wires = f"qdisc change dev {stage} parent 1:2 handle 20: "
+            for namespace, commands in (
+                (name, shaper),
+                (self._wires, [wires + _netem(way, beyond)]),
+            ):
+                found.append(
+                    {"at_s": change["at"] / PS, "namespace": namespace, "commands": commands}
+                )
+        return found
+
+    def _stage(self, number: int, way: Plan, device: str, stab: str, beyond: int) -> None:
+        """What a packet goes through between the ends of a link."""
+        key = f"links.{way['name']}."
+        if way["jitter"] is not None:
+            if _ring_bytes(way):
+                self.refuse(f"{key}jitter", "with a ring below the queue it is not supported")
+            if not way["jitter"]["reorder"]:
+                self.refuse(f"{key}jitter.reorder", "netem's jitter lets packets overtake")
+        words = _netem(way, beyond)
+        commands = self._commands(self._wires)
+        if not way["dns_exempt"]:
+            commands.append(f"qdisc add dev {device} root handle 1: {stab}{words}")
+            self._stages[number] = (self._wires, device, _STAGE)
+            return
+        if _ring_bytes(way):
+            self.refuse(f"{key}dns_exempt", "with a ring below the queue it is not supported")
+        # DNS in the first band, which holds nothing back; everything else through netem.
+        commands.append(
+            f"qdisc add dev {device} root handle 1: {stab}prio bands 2 priomap {' '.join('1' * 16)}"
+        )
+        commands.append(f"qdisc add dev {device} parent 1:1 handle 10: pfifo limit 100000")
+        commands.append(f"qdisc add dev {device} parent 1:2 handle 20: {words}")
+        for protocol in (17, 6):
+            for side in ("sport", "dport"):
+                commands.append(
+                    f"filter add dev {device} parent 1: protocol ip prio 1 u32 "
+                    f"match ip protocol {protocol} 0xff match ip {side} 53 0xffff flowid 1:1"
+                )
+        self._filters.append((self._wires, device, "1:"))
+        self._stages[number] = (self._wires, device, _STAGE)
+
+    def _pair(self, a: str, a_device: str, b: str, b_device: str, mtu: int) -> None:
+        self._pairs.append(
+            {
+                "a_namespace": a,
+                "a_device": a_device,
+                "b_namespace": b,
+                "b_device": b_device,
+                "mtu": mtu,
+            }
+        )
+
+    def _commands(self, name: str) -> list[str]:
+        return self._tc.setdefault(name, [])
+
+    # Captures and samples.
+
+    def _capture(self, number: int, told: Plan) -> dict[str, Any]:
+        link = told["link"]
+        return {
+            "link": told["name"],
+            "namespace": self.spaces[self.plan["links"][link]["from"]],
+            "device": f"l{link // 2}",
+            "file": f"capture-{number}.pcapng",
+            "both_ways": told["back"] is not None,
+            "snaplen": told["snaplen"],
+        }
+
+    def _samples(self, monitors: Sequence[Plan]) -> dict[str, Any] | None:
+        if not monitors:
+            return None
+        entries = []
+        for monitor in monitors:
+            number = monitor["link"]
+            way = self.plan["links"][number]
+            name, device = self.spaces[way["from"]], f"l{number // 2}"
+            namespace, stage, handle = self._stages.get(number, (name, device, _ROOT))
+            entries.append(
+                {
+                    "link": way["name"],
+                    "queue": (name, device),
+                    "root_handle": _ROOT,
+                    "queue_handle": _QUEUE,
+                    "wire": (namespace, stage),
+                    "wire_handle": handle,
+                    "ring": bool(_ring_bytes(way)),
+                    "propagation_bytes": round(way["rate"] / 8 * way["delay"] / PS),
+                    "lossy": bool(way["loss"]),
+                }
+            )
+        return {"rate": PS / monitors[0]["interval"], "of": entries}
+
+
+def _sink(name: str) -> dict[str, Any]:
+    """A pair of devices that stays down."""
+    return {
+        "a_namespace": name,
+        "a_device": middleboxes.SINK,
+        "b_namespace": name,
+        "b_device": f"{middleboxes.SINK}-end",
+        "mtu": 1500,
+    }
+
+
+def _netem(way: Plan, beyond: int) -> str:
+    """The words for netem, which counts transmission, delay, jitter and losses."""
+    jitter, delay = way["jitter"], way["delay"]
+    words = f"netem limit {_NETEM_LIMIT}"
+    if jitter is not None:
+        words += f" delay {_time(delay)} {_time(jitter['deviation'])}"
+        if jitter["correlation"]:
+            words += f" {100 * jitter['correlation']:.6g}%"
+        if jitter["distribution"] != "uniform":
+            words += f" distribution {jitter['distribution']}"
+    elif delay:
+        words += f" delay {_time(delay)}"
+    if way["loss"]:
+        words += f" loss {100 * way['loss']:.9g}%"
+    if jitter is None:
+        words += f" rate {way['rate']}bit" + (f" {beyond}" if beyond else "")
+    return words
+
+
+def _ring_bytes(way: Plan) -> int:
+    ring = way["ring"]
+    return ring.get("bytes", 0) if ring is not None else 0
+
+
+def _time(picoseconds: int) -> str:
+    # tc reads decimals, but knows no unit below a microsecond.
+    return f"{round(picoseconds / 1000) / 1000:.12g}us"

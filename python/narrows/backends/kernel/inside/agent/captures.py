@@ -1,0 +1,129 @@
+"""Packets of links as capture files (pcapng, draft-ietf-opsawg-pcapng), from packet sockets.
+
+A packet is seen as the queue lets it go, with the kernel's stamp of that moment: its transmission
+begins then. (The simulator's captures have the end of the transmission.) A capture of a place sees
+what comes as well, when it comes. Each packet says in which direction it passed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from . import system
+from .loop import READ, Loop
+from .stamps import ROOM, stamp, wants_stamps
+
+__all__ = ["Captures"]
+
+_ALL = 3
+_PACKET_STATISTICS = 6
+_SOL_PACKET = 263
+_SO_ATTACH_FILTER = 26
+_SO_RCVBUFFORCE = 33
+_ROOM_BYTES = 4 << 20
+_LONGEST = 65_535
+# linux/filter.h: the packet's type (SKF_AD_PKTTYPE); all of it where it is outgoing, else nothing.
+_OUTGOING = struct.pack(
+    "=HBBIHBBIHBBIHBBI",
+    *(0x30, 0, 0, 0xFFFFF004),
+    *(0x15, 0, 1, 4),
+    *(0x06, 0, 0, _LONGEST),
+    *(0x06, 0, 0, 0),
+)
+_ETHERNET = 1
+# linux/if_packet.h, and the draft's bits of the direction.
+_PACKET_OUTGOING = 4
+_INBOUND, _OUTBOUND = 0b01, 0b10
+
+
+class Captures:
+    """The captured links of a job."""
+
+    def __init__(
+        self, told: Sequence[Mapping[str, Any]], folder: Path, loop: Loop, realtime_origin: float
+    ) -> None:
+        """Opens a socket and a file for each.
+
+        Args:
+            told: Where each link begins, and its file's name in `folder`.
+            folder: The workspace.
+            loop: Of this process.
+            realtime_origin: CLOCK_REALTIME at the run's start.
+        """
+        self._origin = realtime_origin
+        self._files = [(folder / each["file"]).open("wb", buffering=1 << 16) for each in told]
+        self._snaplens = [each["snaplen"] or _LONGEST for each in told]
+        self._sockets = []
+        for each, file in zip(told, self._files, strict=True):
+            file.write(_head(each["link"], each["snaplen"] or 0))
+            with system.inside(each["namespace"]):
+                # Nothing comes before it is bound.
+                found = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+                found.setblocking(False)
+                if not each["both_ways"]:
+                    _only_outgoing(found)
+                wants_stamps(found)
+                found.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _ROOM_BYTES)
+                found.bind((each["device"], _ALL))
+            self._sockets.append(found)
+            loop.watch(found, READ, partial(self._receive, len(self._sockets) - 1))
+
+    def end(self) -> dict[str, Any]:
+        """Writes what is left, and says how many packets found no room on their way here."""
+        missed = 0
+        for number, found in enumerate(self._sockets):
+            self._receive(number, READ)
+            told = found.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+            missed += struct.unpack("II", told)[1]
+            self._files[number].close()
+        return {"missed": missed}
+
+    def _receive(self, number: int, _events: int) -> None:
+        found, file, snaplen = self._sockets[number], self._files[number], self._snaplens[number]
+        while True:
+            try:
+                data, ancillary, _, sender = found.recvmsg(_LONGEST, ROOM)
+            except OSError:
+                return
+            when = stamp(ancillary, self._origin)
+            flags = _OUTBOUND if sender[2] == _PACKET_OUTGOING else _INBOUND
+            file.write(_packet(data, 0.0 if when is None else when, flags, snaplen))
+
+
+def _only_outgoing(found: socket.socket) -> None:
+    program = bytearray(_OUTGOING)
+    kept = (ctypes.c_char * len(program)).from_buffer(program)
+    told = struct.pack("HP", len(program) // 8, ctypes.addressof(kept))
+    found.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, told)
+
+
+def _head(link: str, snaplen: int) -> bytes:
+    """A section, and an interface whose times are nanoseconds."""
+    section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
+    name = link.encode()
+    options = struct.pack("<HH", 2, len(name)) + _padded(name)
+    options += struct.pack("<HHB3x", 9, 1, 9) + struct.pack("<HH", 0, 0)
+    interface = struct.pack("<HHI", _ETHERNET, 0, snaplen) + options
+    return _block(0x0A0D0D0A, section) + _block(1, interface)
+
+
+def _packet(data: bytes, when: float, flags: int, snaplen: int) -> bytes:
+    time, kept = max(0, round(when * 1e9)), data[:snaplen]
+    head = struct.pack("<IIIII", 0, time >> 32, time & 0xFFFFFFFF, len(kept), len(data))
+    # epb_flags (4.3.1), and the end of options.
+    return _block(6, head + _padded(kept) + struct.pack("<HHIHH", 2, 4, flags, 0, 0))
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    length = struct.pack("<I", len(body) + 12)
+    return struct.pack("<I", kind) + length + body + length
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)

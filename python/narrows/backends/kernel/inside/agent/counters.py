@@ -1,0 +1,38 @@
+"""What a host's TCP has counted: /proc/net/netstat and /proc/net/snmp of its namespace."""
+
+from __future__ import annotations
+
+import os
+
+from . import system
+
+__all__ = ["Counters"]
+
+
+class Counters:
+    """The counters of a namespace."""
+
+    def __init__(self, namespace: str) -> None:
+        with system.inside(namespace):
+            # What is opened here stays the namespace's.
+            self._files = [
+                os.open(f"/proc/thread-self/net/{name}", os.O_RDONLY)
+                for name in ("netstat", "snmp")
+            ]
+
+    def resent(self) -> tuple[int, int]:
+        """Segments that were sent again, and retransmission time-outs, so far."""
+        found = self.read("RetransSegs", "TCPTimeouts")
+        return found["RetransSegs"], found["TCPTimeouts"]
+
+    def read(self, *names: str) -> dict[str, int]:
+        """Counters by their names; 0 where the kernel has none of the name."""
+        found = dict.fromkeys(names, 0)
+        for number in self._files:
+            text = os.pread(number, 1 << 16, 0).decode("ascii", "replace")
+            lines = [line.split() for line in text.splitlines()]
+            for keys, values in zip(lines[::2], lines[1::2], strict=False):
+                if keys[:1] in (["TcpExt:"], ["Tcp:"]):
+                    told = dict(zip(keys, values, strict=False))
+                    found.update({name: int(told[name]) for name in names if name in told})
+        return found

@@ -1,0 +1,65 @@
+"""When DNS queries arrive by themselves: evenly, or as a Poisson process.
+
+They do what the simulator's do (crates/sim, application/dns/client/arrivals.rs). Times are counted
+from the start, so that a loop that is late for one arrival is not late for all that follow: it lets
+those that are due begin together.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from .dns_rows import Told
+from .loop import Loop
+
+__all__ = ["Arrivals"]
+
+
+class Arrivals:
+    """The arrivals of a group."""
+
+    def __init__(
+        self, job: Told, loop: Loop, numbers: random.Random, arrive: Callable[[int], None]
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            job: The group's.
+            loop: Of the process.
+            numbers: Random ones, of arrivals alone.
+            arrive: Begins the query of this number, from 0.
+        """
+        self._loop = loop
+        self._numbers = numbers
+        self._arrive = arrive
+        self._interval_s: float = job["arrivals"]["interval_s"]
+        self._is_even = job["arrivals"]["spacing"] == "even"
+        # None: they go on until the run ends.
+        self._total: int | None = job["queries"] and job["warm_up"] + job["queries"]
+        self._next_s: float = job["start_s"] + numbers.random() * job["spread_s"]
+        self._begun = 0
+
+    @property
+    def are_over(self) -> bool:
+        """Whether no other arrives."""
+        return self._begun == self._total
+
+    def start(self) -> None:
+        """Waits for the first one."""
+        if not self._is_even:
+            self._next_s += self._gap()
+        self._loop.at(self._next_s, self._handle)
+
+    def _handle(self) -> None:
+        index = self._begun
+        self._begun += 1
+        self._next_s += self._gap()
+        if not self.are_over:
+            self._loop.at(self._next_s, self._handle)
+        self._arrive(index)
+
+    def _gap(self) -> float:
+        if self._is_even:
+            return self._interval_s
+        return self._numbers.expovariate(1.0 / self._interval_s)

@@ -1,0 +1,428 @@
+"""The TCP connections of a group of resolver workers: opened for a query, or kept and used again.
+
+It does what the simulator's clients do (crates/sim, application/dns/connections.rs), with sockets.
+Of packets the kernel tells numbers (`TCP_INFO`); their bytes are what TCP carried and its headers,
+without the options of selective acknowledgements. Over TLS they are those of its records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import random
+import socket
+import ssl
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from . import system
+from .dns_messages import padded
+from .dns_rows import Attempt, Told
+from .loop import READ, WRITE, Loop
+from .stamps import ROOM, stamp, wants_stamps
+from .tcp_info import tcp_info
+from .tcp_socket import tcp_socket
+from .tls import End, client_context
+
+__all__ = ["Asker", "Connections"]
+
+_LARGEST = 1 << 17
+_IP_AND_TCP = 40
+_TIMESTAMPS, _SACK, _SCALING, _SYN_DATA = 1, 2, 4, 32
+"""Bits of tcpi_options (linux/tcp.h)."""
+
+_TCP_FASTOPEN_CONNECT = 30
+
+
+class Asker(Protocol):
+    """Who asks over the connections, and is told what becomes of it."""
+
+    def on_written(self, attempt: Attempt) -> None:
+        """Its query has left: the time for its answer begins."""
+
+    def on_reply(self, attempt: Attempt, now: float, first_byte_s: float) -> None:
+        """Its answer is there."""
+
+    def on_failed(self, attempt: Attempt, how: str) -> None:
+        """Its connection is over: `refused`, `closed`, `reset` or `timed-out`."""
+
+
+class _Connection:
+    def __init__(
+        self, found: socket.socket, owner: int | None, opened_s: float, only: Attempt | None
+    ) -> None:
+        self.socket = found
+        self.owner = owner
+        self.opened_s = opened_s
+        self.only = only
+        """The attempt that all of its packets are counted for; None: it serves several queries."""
+        self.established = False
+        """Queries can leave: TCP's handshake is over, and TLS's where there is one."""
+        self.tls: End | None = None
+        # TCP's handshake is over.
+        self.connected = False
+        # The query that left with the SYN (RFC 7413).
+        self.early: int | None = None
+        # It waits for its first data, which go with the SYN.
+        self.takes_data = False
+        # The server's end of it has come.
+        self.ended = False
+        self.closing = False
+        self.queries = 0
+        # What had crossed when packets were last counted for one of several queries.
+        self.counted: _Crossed = _NOTHING
+        # By number: attempts without a reply, with their messages and what had crossed before.
+        self.waiting: dict[int, tuple[Attempt, bytes, _Crossed]] = {}
+        # Those whose time is over.
+        self.left: dict[int, Attempt] = {}
+        self.read = bytearray()
+        self.first_byte_s = 0.0
+        self.unsent = bytearray()
+        # Counts what makes its idle time begin anew.
+        self.turn = 0
+
+
+_Crossed = tuple[int, int, int, int]
+"""IP packets sent, their bytes, IP packets received, their bytes."""
+
+_NOTHING: _Crossed = (0, 0, 0, 0)
+
+
+class Connections:
+    """The connections of a group."""
+
+    def __init__(self, job: Told, loop: Loop, numbers: random.Random, asker: Asker) -> None:
+        self._job = job
+        self._told: Mapping[str, Any] = job["tcp"]
+        self._kept: Mapping[str, Any] | None = job["tcp"]["reuse"]
+        self._loop = loop
+        self._random = numbers
+        self._asker = asker
+        self._tls: Mapping[str, Any] | None = job["tcp"]["tls"]
+        self._context = None if self._tls is None else client_context()
+        self._session: ssl.SSLSession | None = None
+        self._open: dict[int | None, list[_Connection]] = {}
+        # Where each attempt without a reply is, and its number there.
+        self._waiting: dict[Attempt, tuple[_Connection, int]] = {}
+
+    def ask(self, worker: int, attempt: Attempt, message: bytes) -> bool:
+        """Asks on a connection that is there, or a new one; whether it is established already.
+
+        Args:
+            worker: Who asks.
+            attempt: The attempt, whose facts are filled in.
+            message: The query; its number will be another.
+        """
+        owner = None if self._kept is not None and self._kept["shared"] else worker
+        connection = self._usable(owner) or self._dial(owner, attempt)
+        number = self._random.getrandbits(16)
+        while number in connection.waiting or number in connection.left:
+            number = self._random.getrandbits(16)
+        if self._tls is not None and self._tls["padding"] is not None:
+            message = padded(message, self._tls["padding"])
+        written = struct.pack(">HH", len(message), number) + message[2:]
+        before = self._crossed(connection) if connection.queries else _NOTHING
+        connection.queries += 1
+        connection.turn += 1
+        connection.waiting[number] = (attempt, written, before)
+        self._waiting[attempt] = (connection, number)
+        attempt.reused = connection.queries > 1
+        leaves = connection.established or connection.takes_data
+        attempt.handshakes = 0 if leaves else self._round_trips
+        if leaves:
+            if connection.takes_data:
+                connection.takes_data, connection.early = False, number
+            self._write(connection, written)
+        return leaves
+
+    @property
+    def _round_trips(self) -> int:
+        """What a new connection needs before its first query."""
+        return 1 if self._tls is None else 2
+
+    def leave(self, attempt: Attempt) -> None:
+        """An attempt's time is over: its connection is closed, unless others wait there."""
+        found = self._waiting.pop(attempt, None)
+        if found is None:
+            return
+        connection, number = found
+        del connection.waiting[number]
+        connection.left[number] = attempt
+        if connection.established and self._kept is not None and self._kept["after_silence"]:
+            self._release(connection)
+        elif not connection.waiting and connection.established:
+            self._close(connection)
+        elif not connection.waiting:
+            self._forget(connection)
+
+    def _usable(self, owner: int | None) -> _Connection | None:
+        kept = self._kept
+        if kept is None:
+            return None
+        for connection in self._open.get(owner, ()):
+            if (
+                not connection.closing
+                and self._has_turns(connection)
+                and (kept["pipelined"] or not connection.waiting)
+            ):
+                return connection
+        return None
+
+    def _has_turns(self, connection: _Connection) -> bool:
+        """Whether it may have another query."""
+        most = None if self._kept is None else self._kept["queries"]
+        return most is None or connection.queries < most
+
+    def _dial(self, owner: int | None, attempt: Attempt) -> _Connection:
+        told = self._told
+        with system.inside(self._job["client"]):
+            found = tcp_socket(told)
+        wants_stamps(found)
+        # The port is chosen at connect(2), so that one may serve several servers (ip(7)).
+        found.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)
+        found.bind((told["client_address"], 0))
+        only = attempt if self._kept is None else None
+        connection = _Connection(found, owner, self._loop.now(), only)
+        if self._context is not None:
+            connection.tls = End(self._context, session=self._session)
+        self._open.setdefault(owner, []).append(connection)
+        if told["fast_open"]:
+            found.setsockopt(socket.IPPROTO_TCP, _TCP_FASTOPEN_CONNECT, 1)
+        try:
+            found.connect((told["server_address"], self._job["port"]))
+            # Where the server's cookie is known, the kernel waits for data now.
+            connection.takes_data = bool(told["fast_open"])
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if error.errno in (errno.EADDRNOTAVAIL, errno.EADDRINUSE):
+                raise RuntimeError(
+                    f"{self._job['group']}: no port is left; let connections be used again, "
+                    "or ask less often"
+                ) from None
+            # No way there. The time-out of the attempt tells; the socket would be ready for ever.
+            return connection
+        self._loop.watch(found, WRITE, lambda events: self._ready(connection, events))
+        return connection
+
+    def _ready(self, connection: _Connection, events: int) -> None:
+        if not connection.connected and not self._connect(connection):
+            return
+        if connection.unsent and events & WRITE:
+            self._flush(connection)
+            if not connection.unsent:
+                self._watch(connection)
+        if events & READ:
+            self._receive(connection)
+
+    def _connect(self, connection: _Connection) -> bool:
+        """Whether TCP's handshake is over now; TLS's begins, or queries leave."""
+        error = connection.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            self._fail(connection, "refused" if error == errno.ECONNREFUSED else "timed-out")
+            return False
+        try:
+            connection.socket.getpeername()
+        except OSError:
+            # What woke it concerns another socket that had its number.
+            return False
+        connection.connected = True
+        self._watch(connection)
+        if connection.tls is not None:
+            self._write_all(connection, connection.tls.begin())
+        else:
+            self._opened(connection)
+        return True
+
+    def _opened(self, connection: _Connection) -> None:
+        """Queries can leave."""
+        connection.established = True
+        handshake_ms = 1e3 * (self._loop.now() - connection.opened_s)
+        early = connection.early
+        if early is not None:
+            facts = tcp_info(connection.socket)
+            if not facts.get("options", 0) & _SYN_DATA and early in connection.waiting:
+                # The server did not take it with the SYN.
+                attempt, _, _ = connection.waiting[early]
+                attempt.handshakes, attempt.handshake_ms = 1, handshake_ms
+        if connection.unsent:
+            self._flush(connection)
+        for number, (attempt, written, _) in list(connection.waiting.items()):
+            if number == early:
+                continue
+            attempt.handshake_ms = handshake_ms
+            self._write(connection, written)
+            self._asker.on_written(attempt)
+
+    def _write(self, connection: _Connection, written: bytes) -> None:
+        parts = [written[:2], written[2:]] if self._told["length_apart"] else [written]
+        if connection.tls is not None:
+            parts = [connection.tls.give(part) for part in parts]
+        self._write_all(connection, parts)
+
+    def _write_all(self, connection: _Connection, parts: Iterable[bytes]) -> None:
+        for part in parts:
+            waits = bool(connection.unsent)
+            connection.unsent += part
+            if not waits:
+                self._flush(connection)
+                if connection.unsent:
+                    self._watch(connection)
+
+    def _flush(self, connection: _Connection) -> None:
+        try:
+            sent = connection.socket.send(connection.unsent)
+        except OSError:
+            # It has no room, or it is over: then reading says how.
+            return
+        del connection.unsent[:sent]
+
+    def _watch(self, connection: _Connection) -> None:
+        events = READ | WRITE if connection.unsent else READ
+        self._loop.watch(connection.socket, events, lambda ready: self._ready(connection, ready))
+
+    def _receive(self, connection: _Connection) -> None:
+        while connection.socket.fileno() >= 0:
+            try:
+                data, ancillary, _, _ = connection.socket.recvmsg(_LARGEST, ROOM)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                reset = error.errno in (errno.ECONNRESET, errno.EPIPE)
+                self._fail(connection, "reset" if reset else "timed-out")
+                return
+            if not data:
+                connection.ended = True
+                with contextlib.suppress(OSError):
+                    connection.socket.shutdown(socket.SHUT_WR)
+                self._fail(connection, "closed")
+                return
+            came_s = stamp(ancillary, self._job["realtime_origin"])
+            now = self._loop.now() if came_s is None else came_s
+            if connection.tls is not None:
+                data = self._decrypt(connection, connection.tls, data)
+            self._take(connection, data, now)
+
+    def _decrypt(self, connection: _Connection, tls: End, data: bytes) -> bytes:
+        try:
+            data, writes = tls.take(data)
+        except ssl.SSLError:
+            # The other end is none of TLS, or refuses: the connection is worth nothing.
+            self._fail(connection, "closed")
+            return b""
+        self._write_all(connection, writes)
+        if tls.is_open and not connection.established:
+            self._opened(connection)
+        return data
+
+    def _take(self, connection: _Connection, data: bytes, now: float) -> None:
+        if data and not connection.read:
+            connection.first_byte_s = now
+        connection.read += data
+        while len(connection.read) >= 4:
+            length, number = struct.unpack_from(">HH", connection.read)
+            if len(connection.read) < 2 + length:
+                return
+            del connection.read[: 2 + length]
+            first_byte_s, connection.first_byte_s = connection.first_byte_s, now
+            self._answered(connection, number, now, first_byte_s)
+
+    def _answered(
+        self, connection: _Connection, number: int, now: float, first_byte_s: float
+    ) -> None:
+        attempt = connection.left.pop(number, None)
+        if number in connection.waiting:
+            attempt, _, before = connection.waiting.pop(number)
+            del self._waiting[attempt]
+            self._count(connection, attempt, before)
+        if attempt is None:
+            return
+        if connection.tls is not None and self._tls is not None and self._tls["resume"]:
+            self._session = connection.tls.session
+        self._release(connection)
+        self._asker.on_reply(attempt, now, first_byte_s)
+
+    def _release(self, connection: _Connection) -> None:
+        """A reply has come, or is no longer wanted: what happens to the connection next."""
+        if connection.waiting or connection.closing:
+            return
+        kept = self._kept
+        if kept is None or kept["idle_s"] == 0 or not self._has_turns(connection):
+            self._close(connection)
+        elif kept["idle_s"] is not None:
+            connection.turn += 1
+            turn = connection.turn
+
+            def idle() -> None:
+                if connection.turn == turn and not connection.closing:
+                    self._close(connection)
+
+            self._loop.at(self._loop.now() + kept["idle_s"], idle)
+
+    def _close(self, connection: _Connection) -> None:
+        """Nothing more goes there; the server's end of it is awaited."""
+        connection.closing = True
+        with contextlib.suppress(OSError):
+            connection.socket.shutdown(socket.SHUT_WR)
+
+    def _fail(self, connection: _Connection, how: str) -> None:
+        waiting = [attempt for attempt, _, _ in connection.waiting.values()]
+        connection.waiting.clear()
+        self._forget(connection)
+        for attempt in waiting:
+            del self._waiting[attempt]
+        for attempt in waiting:
+            self._asker.on_failed(attempt, how)
+
+    def _forget(self, connection: _Connection) -> None:
+        """The connection is over."""
+        connection.closing = True
+        if connection.only is not None:
+            self._count(connection, connection.only, _NOTHING)
+        self._loop.forget(connection.socket)
+        connection.socket.close()
+        self._open[connection.owner].remove(connection)
+
+    def finish(self) -> None:
+        """Counts the packets of connections that are still there."""
+        for connections in self._open.values():
+            for connection in connections:
+                if connection.only is not None:
+                    self._count(connection, connection.only, _NOTHING)
+
+    def _count(self, connection: _Connection, attempt: Attempt, before: _Crossed) -> None:
+        """Counts what has crossed a connection since then, and for no other query, for an attempt.
+
+        Like the simulator, which counts for a query from where the last count ended.
+        """
+        now = self._crossed(connection)
+        since = [max(pair) for pair in zip(before, connection.counted, strict=True)]
+        attempt.sent = (now[0] - since[0], now[1] - since[1])
+        attempt.received = (now[2] - since[2], now[3] - since[3])
+        if connection.only is None:
+            connection.counted = now
+
+    def _crossed(self, connection: _Connection) -> _Crossed:
+        facts = tcp_info(connection.socket)
+        if not facts:
+            return _NOTHING
+        sent, received = facts["segs_out"], facts["segs_in"]
+        if not connection.connected:
+            # A SYN has all options, and what refuses it none.
+            return sent, sent * (_IP_AND_TCP + 20), received, received * _IP_AND_TCP
+        options = facts["options"]
+        stamped = bool(options & _TIMESTAMPS)
+        segment = _IP_AND_TCP + (12 if stamped else 0)
+        # What a SYN has besides: the MSS; SACK, which has room beside a time stamp; the scale.
+        syn = 4 + (4 if options & _SACK and not stamped else 0) + (4 if options & _SCALING else 0)
+        return (
+            sent,
+            sent * segment + syn + facts["bytes_sent"],
+            received,
+            # The kernel counts the end as a byte.
+            received * segment + syn + facts["bytes_received"] - connection.ended,
+        )
+
+
+_BIND_ADDRESS_NO_PORT = 24

@@ -1,0 +1,144 @@
+"""A DNS server that answers each query after its service time, as the simulator's does.
+
+What a reply is, the name of its query says (`dns_messages`); a name that nobody asks for brings
+NXDOMAIN. Over UDP a reply is truncated where the whole one is longer than the client takes or the
+server sends.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from . import system
+from .dns_messages import (
+    asked_name,
+    asks_for_a_zone,
+    header,
+    is_padded,
+    padded_length,
+    query,
+    reply,
+    transfer_query,
+    truncated,
+    zone_messages,
+)
+from .dns_rows import Told
+from .dns_service import Service
+from .loop import READ, Loop
+
+__all__ = ["Answers", "Server"]
+
+_LARGEST = 65535
+_NXDOMAIN = 0x8003
+
+
+class Answers:
+    """The replies of a server, by the names that are asked."""
+
+    def __init__(self, job: Told) -> None:
+        self._payload: int = job["udp_payload"]
+        self._by_name: dict[bytes, Mapping[str, Any]] = {}
+        self._zones = {
+            asked_name(transfer_query(each["query"], each["mark"])): each for each in job["zones"]
+        }
+        for each in job["exchanges"]:
+            asked = query(0, each["query"], each["payload"], each["mark"], each["longest_name"])
+            self._by_name[asked_name(asked)] = each
+
+    def whole(self, asked: bytes, padding: int | None) -> list[bytes]:
+        """The reply over TCP, which has room for all of it; of a zone, several messages.
+
+        Args:
+            asked: The query.
+            padding: The multiple of bytes to which a reply to a padded query is padded.
+        """
+        zone = self._zones.get(asked_name(asked))
+        if zone is not None and asks_for_a_zone(asked):
+            return zone_messages(asked, zone["zone"], zone["message"])
+        each = self._by_name.get(asked_name(asked))
+        if each is None:
+            return [_unknown(asked)]
+        if padding is not None and is_padded(asked):
+            return [reply(asked, padded_length(each["reply"], padding))]
+        return [reply(asked, each["reply"])]
+
+    def over_udp(self, asked: bytes) -> bytes:
+        """The reply over UDP (RFC 2181, section 9)."""
+        each = self._by_name.get(asked_name(asked))
+        if each is None:
+            return _unknown(asked)
+        most = min(self._payload, each["payload"])
+        if each["reply"] <= most:
+            return reply(asked, each["reply"])
+        shorter = each["over_udp"]
+        if shorter is not None and shorter["bytes"] <= most:
+            made = truncated if shorter["truncated"] else reply
+            return made(asked, shorter["bytes"])
+        return truncated(asked, len(asked))
+
+
+class Server:
+    """Answers queries after a service time, all at once if need be."""
+
+    def __init__(self, job: Told, loop: Loop, seed: str, folder: Path) -> None:
+        """Listens.
+
+        Args:
+            job: The server's.
+            loop: Of the process.
+            seed: Of the service times.
+            folder: Where a file can be written.
+
+        Raises:
+            OSError: A port is taken.
+        """
+        self._job = job
+        self._loop = loop
+        self._random = random.Random(seed)
+        self._answers = Answers(job)
+        for address in job["addresses"]:
+            with system.inside(job["namespace"]):
+                found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+            found.bind((address, job["port"]))
+            loop.watch(found, READ, partial(self._receive, found))
+        if job["tcp"] is not None:
+            self._service = Service(job, loop, self._answers.whole, self._service_s, folder)
+
+    def _service_s(self) -> float:
+        wait: float = self._job["service_s"]
+        if self._job["service_jitter_s"]:
+            wait += self._random.expovariate(1.0 / self._job["service_jitter_s"])
+        return wait
+
+    def _receive(self, found: socket.socket, _events: int) -> None:
+        while True:
+            try:
+                asked, peer = found.recvfrom(_LARGEST)
+            except OSError:
+                return
+            if len(asked) < 12 or asked[2] & 0x80:
+                continue
+            answer = self._answers.over_udp(asked)
+            wait = self._service_s()
+            if wait:
+                self._loop.at(self._loop.now() + wait, partial(self._send, found, answer, peer))
+            else:
+                self._send(found, answer, peer)
+
+    def _send(self, found: socket.socket, answer: bytes, peer: Any) -> None:
+        try:
+            found.sendto(answer, peer)
+        except OSError:
+            # A queue at the host that is full: the reply is lost as on the way.
+            return
+
+
+def _unknown(asked: bytes) -> bytes:
+    name = asked_name(asked)
+    return asked[:2] + header(0, _NXDOMAIN, 0)[2:] + asked[12 : 16 + len(name)]

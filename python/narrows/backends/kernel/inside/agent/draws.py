@@ -1,0 +1,39 @@
+"""Amounts and times that are fixed, listed or drawn, as the simulator has them (`draw.rs`)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["Draw"]
+
+
+class Draw:
+    """What a draw of the plan gives, in turn."""
+
+    def __init__(self, told: Mapping[str, Any], seed: str) -> None:
+        """Reads the plan's form.
+
+        Args:
+            told: `constant`, `list`, `exponential` or `pareto`, in the unit that is wanted.
+            seed: Of what is drawn.
+        """
+        ((self._kind, self._told),) = told.items()
+        self._random = random.Random(seed)
+
+    def next(self, turn: int) -> float:
+        """The amount number `turn`, from 0."""
+        if self._kind == "constant":
+            return float(self._told)
+        if self._kind == "list":
+            return float(self._told[turn % len(self._told)])
+        mean: float = self._told["mean"]
+        if self._kind == "exponential":
+            return self._random.expovariate(1.0 / mean) if mean else 0.0
+        shape: float = self._told["shape"]
+        return mean * (shape - 1) / shape * self._random.paretovariate(shape)
+
+    def whole(self, turn: int) -> int:
+        """The same in whole bytes, at least one."""
+        return max(1, round(self.next(turn)))

@@ -1,0 +1,135 @@
+"""Real DNS servers: started in their namespaces, asked until they answer, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import system
+from .network import ENVIRONMENT, NetworkError
+
+__all__ = ["Programs"]
+
+START_S = 60.0
+"""How long a server may take to answer; a machine with much to do needs more than a second."""
+
+_FOLDER = "@FOLDER@"
+_LOOK_S = 0.05
+_SOA_OF_THE_ROOT = b"\x07\x07\0\0\0\x01\0\0\0\0\0\0\0\0\x06\0\x01"
+
+
+class Programs:
+    """The servers of a job that are programs."""
+
+    def __init__(self, job: Mapping[str, Any], folder: Path) -> None:
+        """Each has a folder of its own below `folder`, where its log stays."""
+        self._folder = folder
+        self._told: Sequence[Mapping[str, Any]] = [
+            told for told in job["dns_servers"] if told["software"] is not None
+        ]
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._logs: list[Path] = []
+
+    def start(self) -> None:
+        """Starts them.
+
+        Raises:
+            NetworkError: One cannot be started.
+        """
+        for number, told in enumerate(self._told):
+            place = self._folder / f"program-{number}"
+            place.mkdir()
+            for name, text in told["software"]["files"].items():
+                (place / name).write_text(text.replace(_FOLDER, str(place)))
+            words = [word.replace(_FOLDER, str(place)) for word in told["software"]["command"]]
+            self._logs.append(place / "log")
+            try:
+                with (place / "log").open("wb") as log, system.inside(told["namespace"]):
+                    self._running.append(
+                        subprocess.Popen(
+                            words,
+                            stdin=subprocess.DEVNULL,
+                            stdout=log,
+                            stderr=log,
+                            cwd=place,
+                            preexec_fn=_in_its_place,
+                            env={**ENVIRONMENT, "PATH": f"/usr/local/sbin:{ENVIRONMENT['PATH']}"},
+                        )
+                    )
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                name = told["software"]["name"]
+                raise NetworkError(f"{name} cannot be started ({why})") from None
+
+    def wait(self) -> None:
+        """Waits until all of them answer.
+
+        Raises:
+            NetworkError: One does not.
+        """
+        until = time.monotonic() + START_S
+        for number, told in enumerate(self._told):
+            for address in told["addresses"]:
+                with system.inside(told["namespace"]):
+                    asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                with asking:
+                    asking.settimeout(_LOOK_S)
+                    while not _answers(asking, (address, told["port"])):
+                        if time.monotonic() > until:
+                            raise NetworkError(f"{self._said(number)} does not answer")
+                        self.check()
+
+    def check(self) -> None:
+        """Sees to it that all are running.
+
+        Raises:
+            NetworkError: One has ended.
+        """
+        for number, process in enumerate(self._running):
+            if process.poll() is not None:
+                raise NetworkError(f"{self._said(number)} has ended")
+
+    def end(self) -> None:
+        """Ends them."""
+        for process in self._running:
+            process.terminate()
+        for process in self._running:
+            try:
+                process.wait(5.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def _said(self, number: int) -> str:
+        name = self._told[number]["software"]["name"]
+        lines = []
+        with contextlib.suppress(OSError):
+            lines = self._logs[number].read_text(errors="replace").split("\n")
+        said = [" ".join(line.split()) for line in lines if line.strip()]
+        return f"{name} ({said[-1][:200]})" if said else name
+
+
+def _in_its_place() -> None:
+    system.die_with_parent(signal.SIGKILL)
+    if not os.access("/tmp", os.W_OK):
+        # A guest's root cannot be written. Knot keeps its configuration there.
+        system.add_scratch("/tmp")
+
+
+def _answers(asking: socket.socket, address: tuple[str, int]) -> bool:
+    try:
+        asking.sendto(_SOA_OF_THE_ROOT, address)
+        return asking.recv(4096)[3] & 15 == 0
+    except TimeoutError:
+        return False
+    except OSError:
+        # Refused: nobody listens yet.
+        time.sleep(_LOOK_S)
+        return False

@@ -1,0 +1,32 @@
+"""When the kernel took a packet from the device: `SO_TIMESTAMPNS` (socket(7)), over UDP and TCP."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+__all__ = ["ROOM", "stamp", "wants_stamps"]
+
+ROOM = 64
+"""Bytes that the control message needs."""
+
+_SO_TIMESTAMPNS = 35
+
+
+def wants_stamps(found: socket.socket) -> None:
+    """Lets a socket's messages come with a stamp."""
+    found.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+
+
+def stamp(ancillary: list[tuple[int, int, bytes]], origin: float) -> float | None:
+    """The time of the last packet of what was received, on the run's clock; None: there is none.
+
+    Args:
+        ancillary: Of `recvmsg`.
+        origin: CLOCK_REALTIME, in which the kernel stamps packets, at the run's start.
+    """
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= 16:
+            seconds, nanoseconds = struct.unpack_from("qq", data)
+            return float((seconds - origin) + nanoseconds * 1e-9)
+    return None

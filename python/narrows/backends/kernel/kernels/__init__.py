@@ -1,0 +1,57 @@
+"""Kernels of other times, by name: what is changed in the source before a guest is built of it.
+
+Each is a TOML file in this folder: a title, the TCP profile that the kernel has then, the version
+of the source that the edits fit, arguments of the kernel's command line, and the edits.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from narrows.backends.backend import BackendError
+from narrows.backends.kernel.kernels.edits import Edit, apply
+
+__all__ = ["Edit", "Kernel", "apply", "find", "names"]
+
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of another time."""
+
+    name: str
+    file: Path
+    title: str
+    profile: str
+    """The TCP profile that it has by itself."""
+    source: str
+    """The version of the source that the edits fit."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """Of the kernel's command line."""
+    edits: Sequence[Edit] = ()
+
+
+@cache
+def names() -> Sequence[str]:
+    """All that there are."""
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+@cache
+def find(name: str) -> Kernel:
+    """The kernel of a name.
+
+    Raises:
+        BackendError: There is none.
+    """
+    if name not in names():
+        raise BackendError(f"{name}: no such kernel; hint: there is {', '.join(names())}")
+    file = _FOLDER / f"{name}.toml"
+    text = tomllib.loads(file.read_text())
+    edits = [Edit(**edit) for edit in text.pop("edit")]
+    return Kernel(name, file, **text, edits=edits)

@@ -1,0 +1,75 @@
+"""Edits of a kernel's source: a definition's value, a function's body, or some words in a function.
+
+They are found by name, so that they fit every 6.1.x, and none quotes more of the kernel than that.
+A source that they do not fit is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from narrows.backends.backend import BackendError
+
+__all__ = ["Edit", "apply"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """One change of a file; with `define` and `value`, or `function` and what becomes of it."""
+
+    file: str
+    define: str | None = None
+    value: str | None = None
+    function: str | None = None
+    body: str | None = None
+    """What takes the place of all between the function's braces."""
+    find: str | None = None
+    by: str | None = None
+    """What takes the place of `find` in the function."""
+
+    def applied(self, text: str) -> str | None:
+        """The file's text with this change; None: it does not fit."""
+        if self.define is not None:
+            name = re.escape(self.define)
+            pattern = rf"(?m)^(#define[ \t]+{name}[ \t]+)[^\n\\]+?(?=\s*(?:/\*|$))"
+            changed, count = re.subn(pattern, rf"\g<1>{self.value}", text)
+            return changed if count == 1 else None
+        if self.function is None:
+            return None
+        # In the kernel's style the braces of a function are alone on their lines.
+        words = rf"^[a-z][^;{{}}\n]*\b{re.escape(self.function)}\([^;{{}}]*\)"
+        found = re.findall(rf"(?ms)({words}\n{{\n)(.*?)(^}}$)", text)
+        if len(found) != 1:
+            return None
+        head, old, foot = found[0]
+        if self.body is not None:
+            new = self.body.lstrip("\n")
+        elif self.find is not None and self.by is not None and old.count(self.find) == 1:
+            new = old.replace(self.find, self.by)
+        else:
+            return None
+        return text.replace(f"{head}{old}{foot}", f"{head}{new}{foot}")
+
+
+def apply(edits: Sequence[Edit], tree: Path) -> None:
+    """Changes a kernel's source.
+
+    Raises:
+        BackendError: The source is not one that an edit fits.
+    """
+    for edit in edits:
+        path = tree / edit.file
+        what = edit.define or edit.function
+        try:
+            changed = edit.applied(path.read_text())
+        except (OSError, UnicodeDecodeError):
+            changed = None
+        if changed is None:
+            raise BackendError(
+                f"the edit of {what} in {edit.file} does not fit this kernel's source; "
+                "hint: give --source a tarball of Linux 6.1"
+            )
+        path.write_text(changed)

@@ -1,0 +1,92 @@
+"""The table from middleboxes of the plan to filters of tc(8), which drop packets before the queue.
+
+Source: tc-u32(8), tc-mirred(8) of iproute2 6.1; net/sched/sch_ingress.c (`clsact`), act_mirred.c of
+Linux 6.1. A filter at `clsact`'s egress sees a packet before the queue, as the simulator's
+middlebox does. What it objects to is redirected to a device that is down: there the kernel drops
+it. So a guest needs neither netfilter nor another action.
+
+u32 compares bits under a mask. A length above a limit is written as blocks whose bits begin alike,
+as address ranges are. Headers of IP have no options here.
+
+Differences from the simulator:
+
+- Of a datagram in fragments `drop_dns_above` drops the first one, with the ports; the others go on,
+  and the receiver gives them up.
+- `block_tcp_53 = "reject"` is refused: an answer needs netfilter, which the guest kernel has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+__all__ = ["SINK", "commands"]
+
+SINK = "sink"
+"""A device that is down, in each namespace with a middlebox."""
+
+_KNOWN = {"drop_dns_above", "drop_fragments", "drop_too_big", "block_tcp_53", "drop_syn_data"}
+_LONGEST = 65_535
+_UDP_HEADER = 8
+_IP_HEADER = 20
+# RFC 791, 3.1: 16 bits at 6 are flags and offset; these are "more fragments" and the offset's.
+_FRAGMENT_BITS = [1 << bit for bit in range(14)]
+
+
+def commands(
+    device: str, told: Mapping[str, Any], refuse: Callable[[str, str], None]
+) -> Iterator[str]:
+    """The commands of tc for a middlebox at the head of a link.
+
+    Args:
+        device: On which device the link's queue is.
+        told: The plan's middlebox.
+        refuse: Called for each key that Linux cannot honour.
+    """
+    for key in told.keys() - _KNOWN:
+        if told[key]:
+            refuse(key, "not supported yet")
+    if told["block_tcp_53"] == "reject":
+        refuse("block_tcp_53", "a reset needs netfilter, which the guest kernel has not")
+        return
+    yield f"qdisc add dev {device} clsact"
+    for match in _matches(told):
+        yield (
+            f"filter add dev {device} egress protocol ip prio 1 u32 {match} "
+            f"action mirred egress redirect dev {SINK}"
+        )
+
+
+def _matches(told: Mapping[str, Any]) -> Iterator[str]:
+    if told["drop_fragments"]:
+        for bit in _FRAGMENT_BITS:
+            yield f"match u16 {bit:#06x} {bit:#06x} at 6"
+    if told["drop_dns_above"] is not None:
+        # The whole datagrams and first fragments: an offset of 0.
+        udp = "match ip protocol 17 0xff match u16 0 0x1fff at 6"
+        for side in ("sport", "dport"):
+            for value, mask in _above(told["drop_dns_above"] + _UDP_HEADER):
+                # UDP's length (RFC 768) is 16 bits at 24.
+                yield f"{udp} match ip {side} 53 0xffff match u16 {value:#06x} {mask:#06x} at 24"
+    if told["drop_too_big"]:
+        # Destination unreachable, fragmentation needed (RFC 792, RFC 1191).
+        yield "match ip protocol 1 0xff match u16 0x0304 0xffff at 20"
+    if told["block_tcp_53"] == "drop":
+        yield "match ip protocol 6 0xff match ip dport 53 0xffff"
+    if told["drop_syn_data"]:
+        for words in range(5, 16):
+            # RFC 9293, 3.1: a header of so many words, a SYN, and more than that in the packet.
+            syn = f"match u8 {words << 4:#04x} 0xf0 at 32 match u8 0x02 0x02 at 33"
+            for value, mask in _above(_IP_HEADER + 4 * words):
+                yield f"match ip protocol 6 0xff {syn} match u16 {value:#06x} {mask:#06x} at 2"
+
+
+def _above(most: int) -> Iterator[tuple[int, int]]:
+    """All 16-bit numbers above `most` as values under masks."""
+    first = most + 1
+    while first <= _LONGEST:
+        size = first & -first
+        while first + size - 1 > _LONGEST:
+            size >>= 1
+        yield first, _LONGEST & ~(size - 1)
+        first += size

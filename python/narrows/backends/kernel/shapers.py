@@ -1,0 +1,59 @@
+"""What stands above a queue and asks it for packets at the link's rate, as tc(8)'s words.
+
+Source: net/sched/sch_htb.c (`htb_class_mode`, `htb_charge_class`), sch_tbf.c (`tbf_dequeue`) of
+Linux 6.1.
+
+A transmitter asks its queue for the next packet when it has sent the last one. That is a class of
+HTB whose bucket holds next to nothing: it may send while it owes nothing, and owes what it sends. A
+token bucket `tbf` would do otherwise: it looks at the next packet first and then waits for tokens.
+CoDel, FQ-CoDel, PIE, SFQ and classes hand a packet out when it is looked at; what comes while it
+waits can no longer pass it, which costs a short packet the time of a long one.
+
+A ring of bytes is such a bucket: its tokens are the ring's free bytes. Below FIFOs and RED,
+which let themselves be looked at, it is `tbf`, exactly. Below the others it is HTB, which lets a
+packet go when there is room for the longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["commands"]
+
+_LOOKED_AT = frozenset({"pfifo", "bfifo", "red"})
+"""Disciplines whose `peek` leaves the packet where it is."""
+
+_QUANTUM = 200_000
+"""There is one class, whose turn never ends."""
+
+
+def commands(
+    device: str, stab: str, way: Mapping[str, Any], ring: int, stall: int
+) -> Sequence[str]:
+    """The commands that make `1:1`, below which the queue comes.
+
+    Args:
+        device: On which device.
+        stab: Words of a size table, or nothing.
+        way: A direction of a link, as in the plan.
+        ring: Bytes of the ring below the queue; 0: none.
+        stall: Bytes that may be sent at once after the machine has stalled.
+    """
+    framing, rate = way["framing"], way["rate"]
+    words = ""
+    beyond = framing["overhead"] - framing["queue_overhead"]
+    if beyond > 0 or framing["min"]:
+        words = f" overhead {max(beyond, 0)} mpu {framing['min']}"
+    frame = max(way["mtu"] + framing["overhead"], framing["min"])
+    start = f"qdisc add dev {device} root handle 1: {stab}"
+    if ring and next(iter(way["queue"])) in _LOOKED_AT:
+        bucket = max(ring, frame) + stall
+        return [f"{start}tbf rate {rate}bit burst {bucket} limit 10000000{words}"]
+    # tc takes no bucket of nothing.
+    bucket = max(1, ring - frame) + stall
+    return [
+        f"{start}htb default 1",
+        f"class add dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit "
+        f"burst {bucket} cburst {bucket} quantum {_QUANTUM}{words}",
+    ]

@@ -1,0 +1,249 @@
+"""Real DNS servers of a job: whether they are installed, their settings, and the zone they serve.
+
+Each has the settings that it has when nobody changes them, and those of the scenario. Settings are
+from named.conf(5) of BIND 9.18, nsd.conf(5) of NSD 4.6, knot.conf(5) of Knot DNS 3.2 and
+unbound.conf(5) of Unbound 1.17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from narrows.backends.backend import BackendError
+from narrows.backends.kernel.certificates import pem
+from narrows.backends.kernel.inside.agent.dns_messages import asked_name, query
+from narrows.lab.needs import LabError
+from narrows.lab.software import SOFTWARE, Setup
+
+__all__ = ["Chosen", "complete", "logs", "longest_name", "named", "settings", "zone"]
+
+FOLDER = "@FOLDER@"
+"""Stands for a server's folder until the agent knows it."""
+
+MOST_LINES = 1000
+"""Of a log, from its beginning."""
+
+_PS = 10**12
+_QUESTION_AND_RECORD = 12 + 4 + 2 + 10
+"""A reply without its name, its data and its EDNS record: RFC 1035, section 4; 2 for a pointer."""
+_OPT = 11
+
+
+class Chosen(NamedTuple):
+    """What a scenario says of a server that is a real one."""
+
+    name: str
+    given: Mapping[str, Any]
+    """The keys of `answers` that are given, beside `software`."""
+    refused: tuple[str, ...]
+    """Keys beside `answers` that are given and that a program decides by itself."""
+    threads: int = 1
+    """With how many threads or processes it answers."""
+
+
+def named(scenario: Any) -> dict[str, Chosen]:
+    """The real servers of a scenario, by the group that they belong to."""
+    found = {}
+    for group in scenario.dns:
+        answers = group.answers
+        if answers.software is not None:
+            given = answers.model_fields_set - {"software", "profile", "threads"}
+            own = [key for key in ("service", "service_jitter_mean") if getattr(group, key)]
+            own += [f"tcp.{key}" for key in ("nagle", "mss") if getattr(group.tcp, key) is not None]
+            found[group.name] = Chosen(
+                answers.software,
+                {key: getattr(answers, key) for key in given},
+                tuple(own),
+                answers.threads or 1,
+            )
+    return found
+
+
+def _whole(unit: float) -> Callable[[int], str | None]:
+    """Writes a span in a unit of seconds, if it is a whole number of them."""
+
+    def write(span: int) -> str | None:
+        count = span / (unit * _PS)
+        return str(round(count)) if count >= 1 and abs(count - round(count)) < 1e-9 else None
+
+    return write
+
+
+def _number(value: int) -> str:
+    return str(int(value))
+
+
+# Of each server: the setting for a key of `answers`, and how its value is written; None: it cannot.
+_Setting = tuple[str, Callable[[Any], str | None]]
+_SETTINGS: Mapping[str, Mapping[str, _Setting]] = {
+    "bind": {
+        "udp_size": ("max-udp-size", _number),
+        "connections": ("tcp-clients", _number),
+        "backlog": ("tcp-listen-queue", _number),
+        "idle_timeout": ("tcp-idle-timeout", _whole(0.1)),
+        "first_query_timeout": ("tcp-initial-timeout", _whole(0.1)),
+    },
+    "nsd": {
+        "udp_size": ("ipv4-edns-size", _number),
+        "connections": ("tcp-count", _number),
+        "idle_timeout": ("tcp-timeout", _whole(1.0)),
+        "queries_per_connection": ("tcp-query-count", _number),
+        "when_full": (
+            "tcp-reject-overflow",
+            lambda how: {"reject": "yes", "wait": "no"}.get(how),
+        ),
+    },
+    "knot": {
+        "udp_size": ("udp-max-payload-ipv4", _number),
+        "connections": ("tcp-max-clients", _number),
+        "idle_timeout": ("tcp-idle-timeout", _whole(1.0)),
+    },
+    "unbound": {
+        "tcp": ("do-tcp", lambda on: "yes" if on else "no"),
+        "udp_size": ("max-udp-size", _number),
+        "connections": ("incoming-num-tcp", _number),
+        "idle_timeout": ("tcp-idle-timeout", _whole(0.001)),
+    },
+}
+_ALWAYS: Mapping[str, Mapping[str, str]] = {
+    # Replies have the records that were asked for, and no others.
+    "bind": {"minimal-responses": "yes"},
+    "nsd": {"minimal-responses": "yes"},
+    "knot": {},
+    "unbound": {"minimal-responses": "yes"},
+}
+_OF_THE_HOST = {"max_syn_backlog", "synack_retries", "syncookies"}
+# Named adjusts what is beyond them without a word (named.conf(5)): times in tenths of a second.
+_LIMITS = {
+    "bind": {
+        "idle_timeout": (1, 1200),
+        "first_query_timeout": (25, 1200),
+        "udp_size": (512, 4096),
+    }
+}
+
+
+def settings(chosen: Chosen, refuse: Callable[[str, str], None]) -> dict[str, str]:
+    """The server's settings.
+
+    Args:
+        chosen: What the scenario says.
+        refuse: Called with each key below `answers` that the server has not.
+    """
+    found = dict(_ALWAYS[chosen.name])
+    known = _SETTINGS[chosen.name]
+    for key, value in chosen.given.items():
+        if key in _OF_THE_HOST or value is None:
+            continue
+        if key == "tls":
+            # Its certificate is made for it.
+            for other in sorted(value.model_fields_set - {"certificates", "key"}):
+                refuse(f"tls.{other}", f"{chosen.name} decides that by itself")
+            continue
+        if key not in known:
+            refuse(key, f"{chosen.name} has no setting for it")
+            continue
+        name, write = known[key]
+        written = write(value)
+        limits = _LIMITS.get(chosen.name, {}).get(key)
+        if written is None or (limits and not limits[0] <= int(written) <= limits[1]):
+            refuse(key, f"{chosen.name}'s {name} cannot have this value")
+        else:
+            found[name] = written
+    return found
+
+
+def longest_name(reply: int) -> int:
+    """The longest name of which a reply of so many bytes can be; 0 or less: there is none."""
+    return min(255, reply - _QUESTION_AND_RECORD - _OPT - 1)
+
+
+def complete(servers: Sequence[dict[str, Any]]) -> None:
+    """Gives servers their certificates, and the real ones their files and commands.
+
+    Raises:
+        BackendError: A program is not installed.
+    """
+    for told in servers:
+        tls = None if told["tcp"] is None else told["tcp"]["tls"]
+        if tls is not None:
+            tls["pem"] = pem(tls["key"], tls["certificate_bytes"])
+        if told["software"] is None:
+            continue
+        software = SOFTWARE[told["software"]["name"]]
+        try:
+            software.need()
+            version = software.version()
+        except LabError as error:
+            raise BackendError(str(error)) from None
+        setup = Setup(
+            FOLDER,
+            f"{FOLDER}/zone",
+            told["addresses"],
+            told["software"]["settings"],
+            None if tls is None else f"{FOLDER}/pem",
+            told["software"]["threads"],
+        )
+        told["software"] |= {
+            "version": version,
+            "command": software.command(FOLDER, told["software"]["threads"]),
+            "files": {
+                "config": software.configure(setup),
+                "zone": zone(told["exchanges"]),
+                **({} if tls is None else {"pem": tls["pem"]}),
+            },
+        }
+
+
+def logs(folder: Path, servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Of each real server, by its group: its version, its settings, and what it wrote to its log.
+
+    Raises:
+        OSError: A log is not there.
+    """
+    programs = [told for told in servers if told["software"] is not None]
+    return {
+        told["group"]: {
+            "version": told["software"]["version"],
+            "settings": told["software"]["settings"],
+            "log": (folder / f"program-{number}" / "log")
+            .read_text(errors="replace")
+            .splitlines()[:MOST_LINES],
+        }
+        for number, told in enumerate(programs)
+    }
+
+
+def zone(exchanges: Iterable[Mapping[str, Any]]) -> str:
+    """A root zone in which each name has a text that makes its reply as long as it has to be."""
+    lines = {
+        "$TTL 86400": None,
+        ". IN SOA ns.example. host.example. 1 1800 900 604800 86400": None,
+        ". IN NS ns.example.": None,
+        "ns.example. IN A 192.0.2.1": None,
+    }
+    for each in exchanges:
+        asked = query(0, each["query"], each["payload"], each["mark"], each["longest_name"])
+        name = asked_name(asked)
+        has_edns = asked[11] > 0
+        # The root's owner is a byte, and no pointer.
+        owner = 1 if len(name) == 1 else 0
+        rest = each["reply"] - _QUESTION_AND_RECORD - len(name) + owner - _OPT * has_edns
+        lines[f"{_text(name)} IN TXT {_strings(rest)}"] = None
+    return "\n".join(lines) + "\n"
+
+
+def _text(name: bytes) -> str:
+    labels, at = [], 0
+    while name[at]:
+        labels.append(name[at + 1 : at + 1 + name[at]].decode())
+        at += 1 + name[at]
+    return ".".join(labels) + "."
+
+
+def _strings(length: int) -> str:
+    """Character strings that take so many bytes, each with its length (RFC 1035, 3.3)."""
+    full, rest = divmod(length, 256)
+    return " ".join(['"' + "x" * 255 + '"'] * full + ['"' + "x" * (rest - 1) + '"'] * (rest > 0))

@@ -1,0 +1,50 @@
+"""How far another machine's clock is from this one's, and how surely that is known.
+
+As in NTP (RFC 5905, section 8): this machine notes when it asks (t1) and when the answer is there
+(t4), the other one when it was asked (t2) and when it answers (t3). The other clock is ahead by
+((t2 - t1) + (t3 - t4)) / 2, and by no more or less than half of the way there and back,
+((t4 - t1) - (t3 - t2)) / 2, whichever way took how much of it. Of several exchanges the one with
+the shortest way counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+__all__ = ["Offset", "measure", "now"]
+
+EXCHANGES = 24
+
+_SINCE = time.time() - time.monotonic()
+
+
+class Offset(NamedTuple):
+    """How far another clock is ahead of this one."""
+
+    offset_s: float
+    uncertainty_s: float
+    """The true offset is no farther than this from `offset_s`."""
+
+
+def now() -> float:
+    """Seconds since 1970 by this machine's clock as it was at the start; it never jumps."""
+    return time.monotonic() + _SINCE
+
+
+def measure(ask: Callable[[], tuple[float, float]], clock: Callable[[], float] = now) -> Offset:
+    """Measures the offset of another clock.
+
+    Args:
+        ask: Asks the other machine: when it was asked, and when it answered, by its clock.
+        clock: This machine's.
+    """
+    found = []
+    for _ in range(EXCHANGES):
+        asked = clock()
+        came, went = ask()
+        answered = clock()
+        offset = ((came - asked) + (went - answered)) / 2.0
+        found.append(Offset(offset, max(0.0, ((answered - asked) - (went - came)) / 2.0)))
+    return min(found, key=lambda each: each.uncertainty_s)

@@ -1,0 +1,7 @@
+"""What can go wrong between machines."""
+
+from narrows.errors import NarrowsError
+
+
+class MachineError(NarrowsError):
+    """A machine, a peer or a record that does not fit; one line, with the mend."""

@@ -1,0 +1,251 @@
+"""One run of several machines' records.
+
+All must be of the same run and scenario, and each part of the scenario must have one. A machine's
+times are those of the clock that counts as far as the two exchanges of time stamps say: the
+difference of both and what each left open together must stay within a bound.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from narrows import _core
+from narrows.backends.kernel.tables import read_tables
+from narrows.machines.errors import MachineError
+from narrows.machines.parts import Part, Parts
+from narrows.machines.record import Record
+from narrows.results import Run
+from narrows.scenario import Scenario
+
+__all__ = ["BOUND_S", "merge"]
+
+BOUND_S = 0.01
+"""How far a machine's times may be off."""
+
+LATE_S = 0.1
+"""A part that began so much after the start has a line in `flags`."""
+
+MOST_GAPS = 0.01
+"""A share of samples that were not taken, above which a run is flagged."""
+
+
+def merge(folders: Sequence[Path], *, bound_s: float = BOUND_S) -> Run:
+    """Makes one run of records.
+
+    Args:
+        folders: Where they are.
+        bound_s: How far a machine's times may be off.
+
+    Raises:
+        MachineError: They do not belong together, one is missing, or a clock is too far off.
+    """
+    records = {folder: Record.load(folder) for folder in folders}
+    if not records:
+        raise MachineError("no record is given; hint: narrows merge records/*")
+    first_folder, first = next(iter(records.items()))
+    for folder, record in records.items():
+        if record.digest != first.digest:
+            raise MachineError(
+                f"{folder}: another scenario or seed than {first_folder}; "
+                "hint: give the records of one run"
+            )
+        if record.run != first.run:
+            raise MachineError(
+                f"{folder}: of run {record.run}, and {first_folder} is of {first.run}; "
+                "hint: give the records of one run"
+            )
+    parts = Parts(Scenario.from_dict(first.scenario), first.seed)
+    if parts.digest != first.digest:
+        raise MachineError(
+            f"{first_folder}: this version of narrows understands its scenario otherwise; "
+            "hint: merge with the version that ran it"
+        )
+    by_part = _by_part(records, parts)
+    _check_clocks(records, bound_s)
+    tables, missed = _tables(by_part, parts)
+    stopped = _stopped(by_part)
+    end_s = max(record.end_s for record in by_part.values())
+    return Run.from_columns(
+        tables,
+        scenario=parts.scenario.resolved(),
+        seed=first.seed,
+        backend="machines",
+        status="partial" if stopped == "interrupted" else "complete",
+        stopped=stopped,
+        end_s=end_s,
+        events=0,
+        narrows=_core.version,
+        wall={"started": min(record.started for record in by_part.values())},
+        host={
+            "machines": {
+                f"{part.role} {part.node}": _facts(record) for part, record in by_part.items()
+            },
+            "clock_bound_s": bound_s,
+            "kernel": {
+                "missed_samples": missed,
+                "flags": _flags(by_part, tables, missed),
+            },
+        },
+        captures={},
+    )
+
+
+def _by_part(records: Mapping[Path, Record], parts: Parts) -> dict[Part, Record]:
+    found: dict[Part, Record] = {}
+    for folder, record in records.items():
+        part = record.part
+        if part in found:
+            raise MachineError(f"{folder}: a second record of {part}; hint: leave one out")
+        if part.role != "monitor" and part not in parts.all:
+            raise MachineError(f"{folder}: the scenario has no {part}")
+        found[part] = record
+    for part in parts.all:
+        if part not in found:
+            raise MachineError(
+                f"the record of {part} is missing; hint: copy its folder from that machine"
+            )
+    return {part: found[part] for part in sorted(found)}
+
+
+def _check_clocks(records: Mapping[Path, Record], bound_s: float) -> None:
+    for folder, record in records.items():
+        clock = record.clock
+        if clock.after is None:
+            raise MachineError(
+                f"{folder}: its clock was not measured after the run, because the connection was "
+                "lost; hint: run again"
+            )
+        if clock.uncertainty_s > bound_s:
+            raise MachineError(
+                f"{folder}: its times may be off by {1e3 * clock.uncertainty_s:.3g} ms, more than "
+                f"{1e3 * bound_s:.3g} ms; hint: synchronise the clocks (chronyd), a path of their "
+                "own for the control connection, or --bound"
+            )
+
+
+def _tables(
+    records: Mapping[Part, Record], parts: Parts
+) -> tuple[dict[str, dict[str, list[Any]]], dict[str, int]]:
+    """The tables, and samples that were not taken, by the monitor's node."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for number, rows in enumerate(_bulk(records, parts)):
+            (folder / f"bulk-{number}.json").write_text(json.dumps(rows))
+        for number, workers in enumerate(_dns(records, parts)):
+            (folder / f"dns-{number}.json").write_text(json.dumps(workers))
+        try:
+            tables = read_tables(folder, parts.plan, parts.job, parts.flows)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            what = " ".join(f"{error}".split())
+            raise MachineError(f"the records' rows are damaged ({what}); hint: run again") from None
+    missed = {}
+    for part, record in records.items():
+        if part.role != "monitor":
+            continue
+        samples = record.files["samples.json"]
+        missed[part.node] = int(samples["missed"])
+        for name in ("queues", "links"):
+            columns = tables.setdefault(name, {})
+            for key, values in samples[name].items():
+                columns.setdefault(key, []).extend(values)
+    return {name: columns for name, columns in tables.items() if columns}, missed
+
+
+def _bulk(records: Mapping[Part, Record], parts: Parts) -> list[list[dict[str, Any]]]:
+    """The agent's rows of each group of connections, both ends of each together."""
+    ends: dict[int, dict[str, dict[str, Any]]] = {}
+    for part, record in records.items():
+        for name, rows in record.files.items():
+            if name.startswith("bulk-"):
+                for row in rows:
+                    ends.setdefault(row["flow"], {})[part.role] = row
+    found = []
+    for group in parts.job["bulk"]:
+        rows = []
+        for flow in group["flows"]:
+            opener = ends.get(flow["flow"], {}).get("drive")
+            acceptor = ends.get(flow["flow"], {}).get("serve")
+            if opener is None or acceptor is None:
+                raise MachineError(f"the records have no flow {flow['flow']}; hint: run again")
+            sender, receiver = (acceptor, opener) if flow["download"] else (opener, acceptor)
+            rows.append(
+                {
+                    "flow": flow["flow"],
+                    "start_s": opener["start_s"],
+                    "established_s": opener["established_s"],
+                    "end_s": receiver["end_s"],
+                    "bytes_received": receiver["bytes_received"],
+                    "sender": sender["sender"],
+                }
+            )
+        found.append(rows)
+    return found
+
+
+def _dns(records: Mapping[Part, Record], parts: Parts) -> list[dict[str, Any]]:
+    """What each group of workers left, in the order of the whole job."""
+    nodes: Sequence[str] = parts.plan["nodes"]
+    found = []
+    turns: dict[str, int] = {}
+    for group in parts.job["dns"]:
+        node = nodes[int(group["client"])]
+        # At a node the groups have the numbers that are theirs among its own.
+        turn = turns.get(node, 0)
+        turns[node] = turn + 1
+        name = f"dns-{turn}.json"
+        files = records[Part("resolve", node)].files
+        if name not in files:
+            raise MachineError(f"the record of resolve at {node} lacks {name}; hint: run again")
+        found.append(files[name])
+    return found
+
+
+def _stopped(records: Mapping[Part, Record]) -> str:
+    """Why it ended: the worst of the parts' reasons."""
+    reasons = {record.stopped for record in records.values()}
+    for reason in ("interrupted", "dns-done"):
+        if reason in reasons:
+            return reason
+    return "end"
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    clock = record.clock
+    assert clock.after is not None, "it has been checked"
+    return {
+        "clock_ahead_ms": {
+            "before": 1e3 * clock.before.offset_s,
+            "after": 1e3 * clock.after.offset_s,
+        },
+        "times_off_at_most_ms": 1e3 * clock.uncertainty_s,
+        "late_s": record.late_s,
+        "stopped": record.stopped,
+        "differs": list(record.differs),
+        **record.host,
+    }
+
+
+def _flags(
+    records: Mapping[Part, Record],
+    tables: Mapping[str, Mapping[str, Sequence[Any]]],
+    missed: Mapping[str, int],
+) -> list[str]:
+    """What would spoil the run as a measurement."""
+    found = []
+    for part, record in records.items():
+        found += [f"{part.node}: {each}" for each in record.differs]
+        if record.late_s > LATE_S:
+            found.append(f"{part.role} at {part.node} began {record.late_s:.1f} s late")
+    established = tables.get("flows", {}).get("established_s", ())
+    never = sum(each is None for each in established)
+    if never:
+        found.append(f"{never} of {len(established)} connections were never established")
+    taken = len(set(tables["queues"]["t_s"])) if "queues" in tables else 0
+    for node, count in missed.items():
+        if count > MOST_GAPS * (taken + count):
+            found.append(f"{count} of {taken + count} samples at {node} were not taken in time")
+    return found

@@ -1,0 +1,280 @@
+"""Who does what of a scenario, and what the agent is told of it on each machine.
+
+The job is the kernel backend's (`backends.kernel.design`), so that programs, ports, times and
+records are the same; namespaces and addresses are those of the machines instead. What lies between
+the machines is theirs: links, queues and routes of the scenario are not made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from narrows import _core
+from narrows.backends.kernel.design import Design
+from narrows.backends.kernel.software import named
+from narrows.machines.errors import MachineError
+from narrows.machines.lab import Lab
+from narrows.scenario import Scenario
+
+__all__ = ["ROLES", "Part", "Parts"]
+
+ROLES = {
+    "serve": "narrows traffic serve",
+    "drive": "narrows traffic drive",
+    "resolve": "narrows resolve",
+    "monitor": "narrows monitor",
+}
+"""What runs each role."""
+
+_KINDS = {"bulk", "dns-client", "dns-server"}
+"""The plan's applications that run between machines."""
+
+_FIRST_PORT = 10_000
+_HERE = ""
+_PLAIN = {
+    "queue": {"pfifo": {"limit": 1000}},
+    "ring": None,
+    "jitter": None,
+    "loss": 0.0,
+    "middlebox": None,
+    "dns_exempt": False,
+    "opportunities_ms": None,
+    "framing": {"overhead": 38, "min": 84, "queue_overhead": 14},
+}
+"""Of every link in the design: the network between machines is not of our making."""
+
+
+class Part(NamedTuple):
+    """A program of the scenario at a node."""
+
+    role: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"{ROLES[self.role]} --node {self.node}"
+
+
+class Parts:
+    """The parts of a scenario."""
+
+    def __init__(self, scenario: Scenario, seed: int | None = None) -> None:
+        """Designs the whole.
+
+        Raises:
+            MachineError: The scenario has traffic that cannot be had between machines.
+        """
+        self.scenario = scenario
+        self.seed = scenario.seed if seed is None else seed
+        self.plan: Mapping[str, Any] = json.loads(json.dumps(scenario.plan(self.seed)))
+        text = json.dumps(self.plan, sort_keys=True)
+        self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        """Of what it means: machines with different ones do not belong together."""
+        design = _design(scenario, self.plan)
+        self.job: Mapping[str, Any] = design.job()
+        """The kernel backend's whole job."""
+        self.flows = design.flows
+        self._check()
+
+    @property
+    def all(self) -> Sequence[Part]:
+        """Every part that the scenario needs; monitors may come besides."""
+        nodes: Sequence[str] = self.plan["nodes"]
+        found = set()
+        for group in self.job["bulk"]:
+            for flow in group["flows"]:
+                found.add(Part("serve", nodes[int(flow["acceptor"])]))
+                found.add(Part("drive", nodes[int(flow["opener"])]))
+        for server in self.job["dns_servers"]:
+            found.add(Part("serve", nodes[int(server["namespace"])]))
+        for group in self.job["dns"]:
+            found.add(Part("resolve", nodes[int(group["client"])]))
+        return sorted(found, key=lambda part: (list(ROLES).index(part.role), part.node))
+
+    def conducting(self, lab: Lab) -> Part:
+        """The part at the machine whose clock counts that the others connect to.
+
+        Raises:
+            MachineError: There is none.
+        """
+        for part in self.all:
+            if part.node == lab.clock:
+                return part
+        raise MachineError(
+            f"clock: {lab.clock} has no traffic in {self.scenario.name}; "
+            f"hint: one of {', '.join(sorted({part.node for part in self.all}))}"
+        )
+
+    def of(self, part: Part, lab: Lab) -> dict[str, Any]:
+        """What the agent is told at a part's machine.
+
+        Raises:
+            MachineError: The scenario has no such part, or a machine is not named.
+        """
+        if part.node not in self.plan["nodes"]:
+            known = ", ".join(self.plan["nodes"])
+            raise MachineError(f"--node {part.node}: no such node; hint: one of {known}")
+        if part not in self.all:
+            known = "; ".join(str(each) for each in self.all)
+            raise MachineError(f"{part}: nothing to do in this scenario; hint: {known}")
+        node = str(self.plan["nodes"].index(part.node))
+        told = self._placed(lab)
+        bulk = []
+        for group in told["bulk"]:
+            end = {"serve": "acceptor", "drive": "opener"}.get(part.role)
+            other = "opener" if end == "acceptor" else "acceptor"
+            flows = [
+                {**flow, end: _HERE, other: None}
+                for flow in group["flows"]
+                if end is not None and flow[end] == node
+            ]
+            bulk.extend([{**group, "flows": flows}] if flows else [])
+        dns = [
+            {**group, "client": _HERE}
+            for group in told["dns"]
+            if part.role == "resolve" and group["client"] == node
+        ]
+        servers = [
+            {**server, "namespace": _HERE}
+            for server in told["dns_servers"]
+            if part.role == "serve" and server["namespace"] == node
+        ]
+        # No namespaces, devices, queues: none of the rest.
+        nothing = {key: type(value)() for key, value in told.items()}
+        return {
+            **nothing,
+            "seed": self.seed,
+            "duration_s": told["duration_s"],
+            "end_with_dns": part.role == "resolve" and told["end_with_dns"],
+            "samples": {"queues": None, "links": None},
+            **{"bulk": bulk, "dns": dns, "dns_servers": servers},
+        }
+
+    def settings(self, part: Part) -> dict[str, str]:
+        """The sysctls of TCP that a part's node has in the scenario, below /proc/sys/net."""
+        found = self.job["settings"].get(str(self.plan["nodes"].index(part.node)), {})
+        return {
+            path: value
+            for path, value in found.items()
+            if path.startswith("ipv4/tcp_") or path == "core/somaxconn"
+        }
+
+    def metrics(self, part: Part, lab: Lab) -> dict[str, Mapping[str, int]]:
+        """What a node's routes to its peers must say, by their addresses.
+
+        Raises:
+            MachineError: Connections to the same peer want different routes.
+        """
+        nodes: Sequence[str] = self.plan["nodes"]
+        node = str(nodes.index(part.node))
+        routes = {route["to"]: route["metrics"] for route in self.job["routes"].get(node, ())}
+        peers: dict[str, Mapping[str, int]] = {}
+        for number, address, key in self._peers(node):
+            wanted = routes[address]
+            if peers.setdefault(lab.address(nodes[number]), wanted) != wanted:
+                raise MachineError(
+                    f"{key}: connections from {part.node} to {nodes[number]} differ in what only "
+                    "routes say (ECN, initial window, least time-out); hint: a node for each"
+                )
+        return peers
+
+    def _peers(self, node: str) -> Sequence[tuple[int, str, str]]:
+        """The other ends of a node's connections: node, address in the design, key."""
+        found = []
+        for group in self.job["bulk"]:
+            for flow in group["flows"]:
+                key = f"traffic.{self.flows[flow['flow']]['group']}.tcp"
+                for here, there in (("opener", "acceptor"), ("acceptor", "opener")):
+                    if flow[here] == node:
+                        found.append((int(flow[there]), flow[f"{there}_address"], key))
+        for group in self.job["dns"]:
+            server = next(
+                each
+                for each in self.job["dns_servers"]
+                if group["udp" if group["tcp"] is None else "tcp"]["server_address"]
+                in each["addresses"]
+            )
+            for transport in ("udp", "tcp"):
+                if group[transport] is not None and group["client"] == node:
+                    address = group[transport]["server_address"]
+                    key = f"dns.{group['group']}.tcp"
+                    found.append((int(server["namespace"]), address, key))
+        return found
+
+    def _placed(self, lab: Lab) -> dict[str, Any]:
+        """The job with the machines' addresses in the place of the namespaces'."""
+        nodes: Sequence[str] = self.plan["nodes"]
+
+        def at(number: str) -> str:
+            return lab.address(nodes[int(number)])
+
+        told: dict[str, Any] = json.loads(json.dumps(self.job))
+        ports: dict[str, int] = {}
+        for group in told["bulk"]:
+            for flow in group["flows"]:
+                # A node has one address here, where it may have had one for each flavour.
+                port = ports.get(flow["opener"], _FIRST_PORT)
+                ports[flow["opener"]] = port + 1
+                flow["opener_address"], flow["opener_port"] = at(flow["opener"]), port
+                flow["acceptor_address"] = at(flow["acceptor"])
+        places: dict[str, str] = {}
+        for server in told["dns_servers"]:
+            places |= dict.fromkeys(server["addresses"], at(server["namespace"]))
+            server["addresses"] = [at(server["namespace"])]
+        for group in told["dns"]:
+            for transport in ("udp", "tcp"):
+                if group[transport] is not None:
+                    ends = group[transport]
+                    ends["client_address"] = at(group["client"])
+                    ends["server_address"] = places[ends["server_address"]]
+        return told
+
+    def _check(self) -> None:
+        """Refuses by name what is not supported.
+
+        Raises:
+            MachineError: There is something.
+        """
+        for application in self.plan["applications"]:
+            ((kind, told),) = application["kind"].items()
+            if kind not in _KINDS or (kind == "bulk" and told.get("bursts") is not None):
+                raise MachineError(
+                    f"traffic.{application['name']}.kind: only bulk traffic and DNS run between "
+                    "machines yet"
+                )
+        held: dict[str, str] = {}
+        for server in self.job["dns_servers"]:
+            name, node = server["group"], server["namespace"]
+            if node in held:
+                raise MachineError(
+                    f"dns.{name}.server: a machine has one DNS server, and {held[node]} has it; "
+                    "hint: another node"
+                )
+            held[node] = name
+        if not self.all:
+            raise MachineError(f"{self.scenario.name}: no traffic; hint: bulk traffic or DNS")
+
+
+def _design(scenario: Scenario, plan: Mapping[str, Any]) -> Design:
+    """The kernel backend's design, over plain links.
+
+    Raises:
+        MachineError: Linux cannot honour the traffic, or a server is a real one.
+    """
+    for name in named(scenario):
+        raise MachineError(
+            f"dns.{name}.answers.software: a real server is not started between machines yet; "
+            "hint: leave it out"
+        )
+    links = [{**link, **_PLAIN, "rate": max(link["rate"], 10**9)} for link in plan["links"]]
+    nothing: dict[str, Any] = {"changes": [], "captures": [], "neighbours": []}
+    nothing |= {"queue_monitors": [], "link_monitors": []}
+    profile = json.loads(_core.tcp_profile("linux-6"))
+    told = {**plan, **nothing, "links": links}
+    design = Design(told, profile, prefix="", stall_s=0.0)
+    if design.refusals:
+        found = design.refusals[0]
+        raise MachineError(f"{scenario.name}: {found.key}: {found.why}")
+    return design

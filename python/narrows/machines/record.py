@@ -1,0 +1,174 @@
+"""What a part leaves: a folder with `record.json` and the agent's files."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from narrows.machines.clocks import Offset
+from narrows.machines.errors import MachineError
+from narrows.machines.parts import ROLES, Part
+
+__all__ = ["Clock", "Record", "check_target"]
+
+FORMAT = "narrows-record 1"
+FILE = "record.json"
+
+_ROWS = re.compile(r"^(bulk|dns)-\d+\.json$")
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "run": str,
+    "role": str,
+    "node": str,
+    "digest": str,
+    "seed": int,
+    "scenario": dict,
+    "started": str,
+    "stopped": str,
+    "end_s": (int, float),
+    "late_s": (int, float),
+    "differs": list,
+    "host": dict,
+    "clock": dict,
+    "files": dict,
+}
+
+
+class Clock(NamedTuple):
+    """How far the clock that counts was ahead of a machine's, before and after the run."""
+
+    before: Offset
+    after: Offset | None
+    """None: the connection was lost."""
+
+    @property
+    def uncertainty_s(self) -> float:
+        """How far the machine's times may be off: what was not known, and the clocks' drift."""
+        if self.after is None:
+            return self.before.uncertainty_s
+        drift = abs(self.after.offset_s - self.before.offset_s)
+        return drift + max(self.before.uncertainty_s, self.after.uncertainty_s)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A part's record."""
+
+    run: str
+    part: Part
+    digest: str
+    seed: int
+    scenario: Mapping[str, Any]
+    """As it was written."""
+    started: str
+    stopped: str
+    end_s: float
+    late_s: float
+    """How long after the start its programs began."""
+    clock: Clock
+    differs: Sequence[str] = ()
+    """What of the machine's TCP is not as the scenario asks."""
+    host: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, Any] = field(default_factory=dict)
+    """What the part's programs left, by the names of their files."""
+
+    def save(self, folder: Path) -> None:
+        """Writes it; `record.json` last."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self.files.items():
+            (folder / name).write_text(json.dumps(content))
+        document = {
+            "format": FORMAT,
+            "run": self.run,
+            **self.part._asdict(),
+            "digest": self.digest,
+            "seed": self.seed,
+            "scenario": self.scenario,
+            "started": self.started,
+            "stopped": self.stopped,
+            "end_s": self.end_s,
+            "late_s": self.late_s,
+            "differs": list(self.differs),
+            "clock": {
+                when: None if offset is None else offset._asdict()
+                for when, offset in self.clock._asdict().items()
+            },
+            "host": self.host,
+            "files": dict.fromkeys(self.files),
+        }
+        (folder / FILE).write_text(json.dumps(document, indent=2))
+
+    @classmethod
+    def load(cls, folder: Path) -> Record:
+        """Reads one.
+
+        Raises:
+            MachineError: There is none, or a part of one.
+        """
+        document = _read(folder / FILE)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise MachineError(
+                f"{folder / FILE}: no record of this version; hint: narrows merge takes the "
+                "folders that traffic serve, traffic drive, resolve and monitor left"
+            )
+        for key, kind in _TYPES.items():
+            if not isinstance(document.get(key), kind):
+                raise MachineError(f"{folder / FILE}: {key}: missing or damaged; hint: run again")
+        if document["role"] not in ROLES:
+            raise MachineError(f"{folder / FILE}: role: {document['role']!r} is not known")
+        names = list(document["files"])
+        if any(not _ROWS.match(name) and name != "samples.json" for name in names):
+            raise MachineError(f"{folder / FILE}: files: damaged; hint: run again")
+        try:
+            before, after = (document["clock"][when] for when in ("before", "after"))
+            clock = Clock(_offset(before), None if after is None else _offset(after))
+        except (LookupError, TypeError, ValueError):
+            raise MachineError(f"{folder / FILE}: clock: damaged; hint: run again") from None
+        return cls(
+            part=Part(document["role"], document["node"]),
+            clock=clock,
+            files={name: _read(folder / name) for name in names},
+            **{key: document[key] for key in _TYPES.keys() - {"role", "node", "clock", "files"}},
+        )
+
+
+def gathered(place: Path) -> dict[str, Any]:
+    """What the agent left in its workspace.
+
+    Raises:
+        OSError: It cannot be read.
+        ValueError: It is no JSON.
+    """
+    found = sorted(path for path in place.iterdir() if _ROWS.match(path.name))
+    return {path.name: json.loads(path.read_text()) for path in found}
+
+
+def check_target(folder: Path) -> None:
+    """Whether a record can be left there.
+
+    Raises:
+        MachineError: Something is there already.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise MachineError(f"{folder}: it is there already; hint: give another --out")
+    free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
+    if free < 1 << 20:
+        raise MachineError(f"{folder}: no room; hint: give another --out")
+
+
+def _offset(found: Mapping[str, Any]) -> Offset:
+    return Offset(float(found["offset_s"]), float(found["uncertainty_s"]))
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise MachineError(f"{path}: {why}; hint: a part's record is a folder") from None
+    except ValueError:
+        raise MachineError(f"{path}: damaged; hint: run again") from None

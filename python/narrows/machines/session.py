@@ -1,0 +1,122 @@
+"""A part's place in the run: the conductor where it has to be, the clocks, the start."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from narrows.machines import clocks
+from narrows.machines.control import LINGER_S, Conductor, Member
+from narrows.machines.errors import MachineError
+from narrows.machines.lab import Lab
+from narrows.machines.parts import Part, Parts
+from narrows.machines.record import Clock
+
+__all__ = ["Session", "Told"]
+
+Told = Callable[[str], object]
+"""Told what is waited for, in a line."""
+
+
+class Session:
+    """From the first connection to the last exchange of clocks."""
+
+    def __init__(self, parts: Parts, part: Part, lab: Lab, *, wait_s: float, told: Told) -> None:
+        """Finds the others.
+
+        Args:
+            parts: Those of the scenario.
+            part: Which one this is.
+            lab: The machines.
+            wait_s: For how long the machine that conducts may not be there.
+            told: Told what is waited for.
+
+        Raises:
+            MachineError: A port is in use, nobody is there, or this part is refused.
+        """
+        self._told = told
+        self._conductor: Conductor | None = None
+        self._lost: str | None = None
+        self._stopped: str | None = None
+        where = (lab.address(lab.clock), lab.control_port)
+        if parts.conducting(lab) == part:
+            monitors = [Part("monitor", node) for node in lab.monitors]
+            self._conductor = Conductor(*where, parts.digest, [*parts.all, *monitors])
+        else:
+            told(f"connecting to {lab.clock} at {where[0]}, whose clock counts")
+        try:
+            self._member = Member(part, where, parts.digest, wait_s=wait_s)
+            self._before = self._member.offset()
+        except BaseException:
+            if self._conductor is not None:
+                self._conductor.close(linger_s=0.0)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._member.tell("interrupted")
+        self._member.close()
+        if self._conductor is not None:
+            self._conductor.close(LINGER_S if kind is None else 0.0)
+
+    @property
+    def run(self) -> str:
+        """What the run is called."""
+        return self._member.run
+
+    def start(self) -> float:
+        """Waits for everybody: when it starts, by this machine's `CLOCK_MONOTONIC`.
+
+        Raises:
+            MachineError: The machine that conducts is gone.
+        """
+        missing: list[Part] | None = None
+
+        def waiting() -> None:
+            nonlocal missing
+            if self._conductor is None:
+                now: list[Part] = []
+            else:
+                now = list(self._conductor.missing)
+            if now != missing:
+                missing = now
+                names = ", ".join(f"{each.role} at {each.node}" for each in now)
+                self._told(f"waiting for {names or 'the others'}")
+
+        begins = self._member.start(waiting) - self._before.offset_s
+        self._told("all are there")
+        return time.monotonic() + (begins - clocks.now())
+
+    def stopped(self) -> str | None:
+        """Why the run is over for everybody; None: it is not."""
+        if self._lost is None and self._stopped is None:
+            try:
+                self._stopped = self._member.stopped()
+            except MachineError as error:
+                # It goes on to its end: what was measured is not to be lost.
+                self._lost = str(error)
+        return self._stopped
+
+    def tell(self, what: str) -> None:
+        """Says `done` or `interrupted`."""
+        self._member.tell(what)
+
+    def clock(self) -> Clock:
+        """Measures again: how the clocks stood before and after."""
+        after = None
+        if self._lost is None:
+            try:
+                after = self._member.offset()
+            except MachineError as error:
+                self._lost = str(error)
+        return Clock(self._before, after)

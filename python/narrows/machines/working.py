@@ -1,0 +1,136 @@
+"""Runs a part's programs here: the kernel backend's agent, without a network of its own."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from narrows.backends import BackendError
+from narrows.backends.interrupts import held
+from narrows.backends.kernel.guest import conduct
+from narrows.backends.kernel.software import complete
+from narrows.backends.kernel.ways import Way
+from narrows.backends.kernel.workspace import workspace
+from narrows.backends.sim import host_facts
+from narrows.machines import tcp
+from narrows.machines.control import listening
+from narrows.machines.errors import MachineError
+from narrows.machines.lab import Lab
+from narrows.machines.parts import Part, Parts
+from narrows.machines.record import Record, check_target, gathered
+from narrows.machines.session import Session, Told
+
+__all__ = ["WAIT_S", "work"]
+
+WAIT_S = 60.0
+"""For how long the machine that conducts may not be there."""
+
+_HERE = Way("host", "this machine", None, virtual=False, hint="see docs/machines.md")
+
+
+def work(
+    parts: Parts,
+    part: Part,
+    lab: Lab,
+    out: Path,
+    *,
+    told: Told,
+    wait_s: float = WAIT_S,
+    setting: tcp.Setting = tcp.Setting.CHECK,
+) -> Record:
+    """Does a part of a scenario, and leaves its record.
+
+    Ctrl-C ends the run for every machine; what was measured until then is kept.
+
+    Args:
+        parts: Those of the scenario.
+        part: Which one: `serve`, `drive` or `resolve` at a node.
+        lab: The machines.
+        out: The record's folder, which must not be there.
+        told: Told what is waited for.
+        wait_s: For how long the machine that conducts may not be there.
+        setting: What becomes of TCP settings that are not as the scenario asks.
+
+    Raises:
+        MachineError: A port is in use, nobody is there, or this part is refused.
+    """
+    job = parts.of(part, lab)
+    check_target(out)
+    _try_ports(job)
+    with (
+        Session(parts, part, lab, wait_s=wait_s, told=told) as session,
+        tcp.held(setting, parts.settings(part), parts.metrics(part, lab)) as differs,
+    ):
+        begins = session.start()
+        started = datetime.now(UTC)
+        done = _conduct({**job, "origin_s": begins}, session)
+        stopped = session.stopped() or done["stopped"]
+        if stopped == "dns-done":
+            session.tell("done")
+        elif stopped == "interrupted":
+            session.tell("interrupted")
+        told("measuring the clocks again")
+        record = Record(
+            run=session.run,
+            part=part,
+            digest=parts.digest,
+            seed=parts.seed,
+            scenario=parts.scenario.written(),
+            started=started.isoformat(timespec="seconds"),
+            stopped=stopped,
+            end_s=float(done["end_s"]),
+            late_s=done["late_s"],
+            clock=session.clock(),
+            differs=differs,
+            host=host_facts(),
+            files=done["files"],
+        )
+    record.save(out)
+    return record
+
+
+def _conduct(job: Mapping[str, Any], session: Session) -> dict[str, Any]:
+    with held() as interrupts, workspace() as place:
+        try:
+            complete(job["dns_servers"])
+        except BackendError as error:
+            raise MachineError(str(error)) from None
+
+        def looking(_share: float) -> None:
+            if session.stopped() is not None:
+                (place.folder / "stop").touch()
+
+        try:
+            done = conduct(_HERE, job, place, progress=looking, interrupts=interrupts)
+            late = max(0.0, float((place.folder / "ready").read_text()))
+            return {**done, "late_s": late, "files": gathered(place.folder)}
+        except BackendError as error:
+            raise MachineError(str(error)) from None
+        except (OSError, ValueError, KeyError) as error:
+            raise MachineError(f"what the agent left cannot be read ({error})") from None
+
+
+def _try_ports(job: Mapping[str, Any]) -> None:
+    """Whether the ports that the agent will listen at are free.
+
+    Raises:
+        MachineError: One of them is not.
+    """
+    wanted = {
+        (flow["acceptor_address"], group["port"], socket.SOCK_STREAM)
+        for group in job["bulk"]
+        for flow in group["flows"]
+        if flow["acceptor"] is not None
+    }
+    for server in job["dns_servers"]:
+        for address in server["addresses"]:
+            wanted.add((address, server["port"], socket.SOCK_DGRAM))
+            if server["tcp"] is not None:
+                wanted.add((address, server["port"], socket.SOCK_STREAM))
+                if server["tcp"]["tls"] is not None:
+                    wanted.add((address, server["tcp"]["tls"]["port"], socket.SOCK_STREAM))
+    for address, port, kind in sorted(wanted):
+        listening(address, port, kind=kind).close()

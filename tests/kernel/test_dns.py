@@ -1,0 +1,143 @@
+"""DNS over TCP on a real kernel: what becomes of each attempt, and what sockets tell of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import polars as pl
+import pytest
+
+from narrows import Run, Scenario, run
+
+pytestmark = pytest.mark.slow
+
+GROUPS = {
+    # A connection for each query.
+    "fresh": 'transport = "tcp"',
+    # The server closes after two queries; the client goes on with a new connection.
+    "kept": 'transport = "tcp"\nconnections = { reuse = true }\nanswers.queries_per_connection = 2',
+    "pipelined": 'transport = "tcp"\nworkers = 3\n'
+    "connections = { reuse = true, pipelining = true, shared = true }",
+    "refused": 'transport = "tcp"\nconnections = { tries = 3 }\nanswers.tcp = false',
+    "reset": 'transport = "tcp"\nconnections = { tries = { reset = 2 } }\n'
+    'answers.on_query = "reset"',
+    "closed": 'transport = "tcp"\nconnections = { tries = { closed = 2 } }\n'
+    'answers.on_query = "close"',
+    # One of two workers has the only connection that the server takes.
+    "rejected": 'transport = "tcp"\nworkers = 2\nspread = "10 ms"\nservice = "200 ms"\n'
+    'answers = { connections = 1, when_full = "reject" }',
+    # RFC 7766, 5: a truncated reply is asked for again over TCP.
+    "truncated": 'edns_size = "512 B"\nmessages = [{ query = "53 B", reply = "1400 B" }]',
+    # The first connection brings a cookie (RFC 7413, 3), with which queries of the others leave.
+    "fast-open": 'transport = "tcp"\nconnections = { fast_open = true }\nanswers.fast_open = true',
+    # A server that gives no cookies.
+    "no-cookie": 'transport = "tcp"\nconnections = { fast_open = true }',
+    # Nothing comes within 1.3 s, which is in the second attempt.
+    "given-up": 'retry = ["1 s", "2 s"]\ngives_up = "1300 ms"\nservice = "3 s"',
+    "silent": 'retry = ["300 ms"]\ntcp_if_silent = true\nservice = "500 ms"\nnew_port = true\n'
+    'connections = { answer_timeout = "2 s" }',
+    # Each length in its turn.
+    "mixed": 'messages = { query = ["40 B", "300 B", "40 B"], reply = ["80 B", "4 kB", "9 kB"] }\n'
+    "queries = 6",
+    "arriving": 'arrivals = { per_second = 20, spacing = "even" }\nqueries = 10',
+    # A reply comes after 220 ms and a little: four of five find the only place taken.
+    "turned-away": 'arrivals = { per_second = 20, spacing = "even", outstanding = 1 }\n'
+    'queries = 10\nservice = "200 ms"',
+}
+
+
+def scenario() -> Scenario:
+    """Every group has a server of its own, at a node of its own behind one link."""
+    text = """
+name = "dns"
+duration = "30 s"
+
+[[links]]
+name = "wan"
+between = ["stub", "r"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+"""
+    for number, (name, keys) in enumerate([*GROUPS.items(), ("endless", "")]):
+        workers = "" if "workers" in keys or "arrivals" in keys else "workers = 1\n"
+        given = "queries = " in keys.replace("queries_per", "") or name == "endless"
+        queries = "" if given else "queries = 3\n"
+        text += f"""
+[[links]]
+name = "{name}"
+between = ["r", "{name}"]
+rate = "1 Gbit/s"
+
+[[dns]]
+name = "{name}"
+client = "stub"
+server = "{name}"
+start = "{1 + number} s"
+{workers}{queries}{keys}
+"""
+    return Scenario.parse(text)
+
+
+@pytest.fixture(scope="module")
+def results(guest: str) -> tuple[Run, Run]:
+    """The same on the kernel and in the simulator."""
+    found = scenario()
+    return run(found, backend=guest), run(found)
+
+
+def attempts(result: Run, name: str) -> pl.DataFrame:
+    queries = result.queries.filter(pl.col("group") == name).select("query", "index", "worker")
+    return result.attempts.join(queries, on="query").sort("query", "attempt")
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_attempts_end_as_in_the_simulator(results: tuple[Run, Run], name: str) -> None:
+    columns = ["transport", "fate", "reused", "handshake_round_trips"]
+    kernel, simulated = (
+        Counter(attempts(result, name).select(columns).iter_rows()) for result in results
+    )
+    assert kernel == simulated
+    answers, expected = (
+        result.queries.filter(pl.col("group") == name).select("attempt", "attempts", "late_answers")
+        for result in results
+    )
+    assert Counter(answers.iter_rows()) == Counter(expected.iter_rows())
+
+
+def test_without_a_number_workers_ask_until_the_end(results: tuple[Run, Run]) -> None:
+    kernel, simulated = (result.queries.filter(pl.col("group") == "endless") for result in results)
+    # Once in a round trip; a millisecond at the end of the run counts for little.
+    assert kernel.height == pytest.approx(simulated.height, rel=0.01)
+    last = kernel.get_column("start_s").max()
+    assert isinstance(last, float) and last > 29.9
+
+
+# Which of its packets the queue has sent when the answer comes is not the same.
+@pytest.mark.parametrize("name", ["fresh", "truncated", "mixed", "given-up"])
+def test_packets_are_those_of_the_simulator(results: tuple[Run, Run], name: str) -> None:
+    columns = ["packets_sent", "bytes_sent", "packets_received", "bytes_received"]
+    kernel, simulated = (attempts(result, name).select(columns).rows() for result in results)
+    assert kernel == simulated
+
+
+def test_times_are_those_of_the_path(results: tuple[Run, Run]) -> None:
+    """The handshake is two SYNs of 60 bytes; 42 and 72 bytes of DNS have 54 of TCP and IP.
+
+    The last query's acknowledgement and end, 52 bytes each, leave before the SYN.
+    """
+    rows = attempts(results[0], "fresh").filter(pl.col("index") > 0)
+    handshake_ms = 2 * 10.0 + 8e3 * (2 * 52 + 60 + 60) / 10e6
+    assert rows.get_column("handshake_ms").to_list() == pytest.approx([handshake_ms] * 2, abs=0.02)
+    took = 1e3 * (rows.get_column("received_s") - rows.get_column("sent_s"))
+    # The acknowledgement of the handshake leaves before the query.
+    expected = handshake_ms + 2 * 10.0 + 8e3 * (52 + 96 + 126) / 10e6
+    assert took.to_list() == pytest.approx([expected] * 2, abs=0.05)
+
+
+def test_queries_leave_with_the_syn(results: tuple[Run, Run]) -> None:
+    """From the second on: a SYN with a cookie and 44 bytes, and a reply: one round trip."""
+    rows = attempts(results[0], "fast-open").filter(pl.col("index") > 0)
+    assert rows.get_column("handshake_round_trips").to_list() == [0, 0]
+    took = 1e3 * (rows.get_column("received_s") - rows.get_column("sent_s"))
+    # Below two round trips, which are 40 ms of delay alone.
+    assert min(took) > 20.0 and max(took) < 21.0

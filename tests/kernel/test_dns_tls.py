@@ -1,0 +1,204 @@
+"""DNS over TLS on a real kernel: OpenSSL at both ends, and servers that speak it."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+
+import polars as pl
+import pytest
+
+from narrows import Run, Scenario, run
+from narrows.backends import get
+from narrows.backends.kernel import certificates
+from narrows.backends.kernel.inside.agent.dns_messages import asked_name, is_padded, padded, query
+from narrows.lab.needs import PATH
+from narrows.lab.software import SOFTWARE
+
+GROUPS = {
+    # A connection for each query; a key of RSA, whose signatures are of one length.
+    "fresh": 'answers.tls = { certificates = "google-rsa" }',
+    "resumed": "connections = { tls = { resume = true } }",
+    "kept": "connections = { reuse = true }",
+    "pipelined": "workers = 3\nconnections = { reuse = true, pipelining = true, shared = true }",
+    "unpadded": 'connections.tls.padding = "0 B"\nanswers.tls = { certificates = "google-rsa" }',
+    # RFC 8446, 2: the answer to a ClientHello takes its time, and the server's flight has parts.
+    "slow": 'answers.tls = { certificates = ["4000 B", "4000 B"], key = "rsa-2048", '
+    'handshake_service = "30 ms", service = "5 ms", tickets = 0 }',
+    "closed": 'answers.on_query = "close"\nconnections = { tries = { closed = 2 } }',
+}
+
+REAL = ("bind", "nsd", "unbound")
+"""Knot DNS 3.2 has no TLS but QUIC's."""
+
+
+def scenario(groups: dict[str, str], *settings: str) -> Scenario:
+    """Every group has a server of its own, at a node of its own behind one link."""
+    text = """
+name = "tls"
+duration = "20 s"
+end = "dns"
+
+[[links]]
+name = "wan"
+between = ["stub", "r"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+"""
+    for number, (name, keys) in enumerate(groups.items()):
+        workers = "" if "workers" in keys else "workers = 1\n"
+        text += f"""
+[[links]]
+name = "{name}"
+between = ["r", "{name}"]
+rate = "1 Gbit/s"
+
+[[dns]]
+name = "{name}"
+client = "stub"
+server = "{name}"
+transport = "tls"
+queries = 3
+start = "{1 + number} s"
+{workers}{keys}
+"""
+    return Scenario.parse(text, set=dict(each.split("=") for each in settings))
+
+
+def attempts(result: Run, name: str) -> pl.DataFrame:
+    queries = result.queries.filter(pl.col("group") == name).select("query", "index", "worker")
+    return result.attempts.join(queries, on="query").sort("query", "attempt")
+
+
+def needs(*programs: str) -> None:
+    for program in programs:
+        if not shutil.which(program, path=PATH):
+            pytest.skip(f"{program} is not installed (SKIP: sh tools/install_test_tools.sh)")
+
+
+@pytest.fixture(scope="module")
+def results(guest: str) -> tuple[Run, Run]:
+    """The same on the kernel and in the simulator."""
+    needs("openssl")
+    found = scenario(GROUPS)
+    return run(found, backend=guest), run(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GROUPS)
+def test_attempts_end_as_in_the_simulator(results: tuple[Run, Run], name: str) -> None:
+    columns = ["transport", "fate", "reused", "handshake_round_trips"]
+    kernel, simulated = (
+        Counter(attempts(result, name).select(columns).iter_rows()) for result in results
+    )
+    assert kernel == simulated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fresh", "unpadded"])
+def test_bytes_are_those_of_the_simulator(results: tuple[Run, Run], name: str) -> None:
+    columns = ["packets_sent", "bytes_sent", "packets_received", "bytes_received"]
+    kernel, simulated = (attempts(result, name).select(columns).rows() for result in results)
+    assert kernel == simulated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fresh", "resumed", "kept", "slow"])
+def test_times_are_those_of_the_simulator(results: tuple[Run, Run], name: str) -> None:
+    for column in ("handshake_ms", "took"):
+        kernel, simulated = (
+            attempts(result, name)
+            # The very first packets wait until ARP has resolved the neighbour.
+            .filter(pl.col("index") > 0)
+            .with_columns(took=1e3 * (pl.col("received_s") - pl.col("sent_s")))
+            .get_column(column)
+            .to_list()
+            for result in results
+        )
+        assert len(kernel) == 2
+        # An ECDSA signature is up to 2 bytes longer or shorter than that of the simulator.
+        assert kernel == pytest.approx(simulated, abs=0.1)
+
+
+@pytest.fixture(scope="module")
+def real(guest: str) -> tuple[Run, Run]:
+    """Servers of each kind, and the simulator's profiles of them."""
+    needs("openssl", *(SOFTWARE[name].program for name in REAL))
+    found = scenario({name: f'answers.software = "{name}"' for name in REAL})
+    return run(found, backend=guest), run(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REAL)
+def test_real_servers_speak_it_as_their_profiles_do(real: tuple[Run, Run], name: str) -> None:
+    """docs/dns-tls.md: another round trip for the first reply, and mostly 40 ms."""
+    # The very first packets wait until ARP has resolved the neighbour.
+    kernel, simulated = (attempts(result, name).filter(pl.col("index") > 0) for result in real)
+    assert kernel.get_column("fate").to_list() == ["answered"] * 2
+    assert kernel.get_column("handshake_round_trips").to_list() == [2] * 2
+    took = [
+        (1e3 * (rows.get_column("received_s") - rows.get_column("sent_s"))).to_list()
+        for rows in (kernel, simulated)
+    ]
+    # The guest's kernel delays an acknowledgement until a tick, of which it has 100 a second.
+    assert took[0] == pytest.approx(took[1], abs=10.0)
+    assert min(took[0]) > 100.0
+    # An ECDSA signature is up to 2 bytes longer or shorter than that of the simulator.
+    carried = [
+        (rows.get_column("bytes_received") - 52 * rows.get_column("packets_received")).to_list()
+        for rows in (kernel, simulated)
+    ]
+    assert carried[0] == pytest.approx(carried[1], abs=2)
+
+
+@pytest.mark.slow
+def test_versions_and_logs_of_real_servers_are_kept(real: tuple[Run, Run]) -> None:
+    assert set(real[0].host["kernel"]["servers"]) == set(REAL)
+
+
+@pytest.mark.parametrize(
+    ("keys", "refused"),
+    {
+        'connections.tls.hello = "300 B"': "connections.tls.hello",
+        'profile = "kdig"': "connections.tls.hello",
+        "connections.tls = { resume = true, early_data = true }\nanswers.tls.early_data = true": (
+            "connections.tls.early_data"
+        ),
+        "connections.fast_open = true": "connections.fast_open",
+        'answers.tls.ticket_size = "300 B"': "answers.tls.ticket_size",
+        'answers.tls.certificates = ["100 B"]': "answers.tls.certificates",
+        'answers.software = "nsd"\nanswers.tls.tickets = 3': "answers.tls.tickets",
+    }.items(),
+)
+def test_what_openssl_cannot_be_made_to_do_is_refused_by_name(keys: str, refused: str) -> None:
+    found = get("kernel").refusals(scenario({"stubs": keys}))
+    assert f"dns.stubs.{refused}" in [each.key for each in found]
+
+
+@pytest.mark.parametrize("transport", ["https", "quic"])
+def test_https_and_quic_are_refused_by_name(transport: str) -> None:
+    found = scenario({"stubs": ""}, f"dns.stubs.transport={transport}")
+    (refused,) = get("kernel").refusals(found)
+    assert refused.key == "dns.stubs.transport" and transport.upper() in refused.why
+
+
+def test_certificates_are_as_long_as_asked_for() -> None:
+    """X.690, 8.1.3: lengths of 128 and 256 bytes and more take more bytes themselves."""
+    needs("openssl")
+    for length in (600, 605, 661, 662, 663, 664, 2377):
+        text = certificates.pem("ecdsa-p256", length)
+        assert certificates._length(text) == length
+        assert text.startswith("-----BEGIN PRIVATE KEY-----")
+
+
+def test_queries_are_padded() -> None:
+    """RFC 8467, 4.1: to a multiple of 128 bytes; RFC 6891, 6.1.2: the option's length."""
+    for length, payload in ((40, 65_507), (60, 65_507), (128, 65_507), (200, 65_507), (40, 512)):
+        plain = query(7, length, payload)
+        found = padded(plain, 128)
+        assert len(found) % 128 == 0 and len(found) - len(plain) < 128 + 15
+        assert is_padded(found) and asked_name(found) == asked_name(plain)
+        at = 12 + len(asked_name(found)) + 4
+        assert found[at : at + 3] == b"\0\0\x29"
+        assert int.from_bytes(found[at + 9 : at + 11], "big") == len(found) - at - 11
+        assert int.from_bytes(found[at + 13 : at + 15], "big") == len(found) - at - 15

@@ -1,0 +1,44 @@
+"""What is not a guest kernel, and what a guest that does not boot says: one line, with the mend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from narrows.backends import BackendError, run
+from narrows.backends.kernel import ways
+from narrows.cli import main
+from tests.kernel.scenarios import dumbbell
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a guest kernel would be, in a cache of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = ways.guest_folder()
+    found.mkdir(parents=True)
+    return found
+
+
+@pytest.mark.parametrize("about", [None, "", "{", "[]", "{}", '{"version": 6}', "\udcff"])
+def test_a_part_of_a_kernel_is_none(
+    folder: Path, about: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "linux").write_bytes(b"")
+    if about is not None:
+        (folder / "about.json").write_bytes(about.encode(errors="surrogateescape"))
+    assert ways.guest_version() is None
+    main(["kernel", "check"])
+    assert "no kernel is built (run narrows kernel prepare)" in capsys.readouterr().out
+    with pytest.raises(BackendError, match="no kernel is built; hint: run narrows kernel prepare"):
+        ways.choose("virtual")
+
+
+def test_a_guest_that_does_not_boot_is_one_line(folder: Path) -> None:
+    kernel = folder / "linux"
+    kernel.write_text("#!/bin/sh\necho no memory; exit 1\n")
+    kernel.chmod(0o755)
+    (folder / "about.json").write_text('{"version": "6.1.192"}')
+    with pytest.raises(BackendError, match=r"ended early \(no memory\); hint: "):
+        run(dumbbell(), backend="kernel-virtual")

@@ -1,0 +1,311 @@
+"""What machines are told, what their clocks are found to be, and what does not belong together."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from narrows.cli import main
+from narrows.machines import Lab, MachineError, Part, Parts, clocks, merge
+from narrows.machines.control import Conductor, Member, listening
+from narrows.machines.record import Clock, Record
+from tests.machines.scenario import SCENARIO, lab
+
+PLACES = {"server": "192.0.2.1", "client": "192.0.2.2", "stubs": "192.0.2.3"}
+LAB = Lab(PLACES, "server")
+
+
+def test_each_machine_is_told_its_part_of_the_job() -> None:
+    parts = Parts(lab())
+    assert parts.all == [
+        Part("serve", "server"),
+        Part("drive", "client"),
+        Part("resolve", "stubs"),
+    ]
+    serve, drive, resolve = (parts.of(part, LAB) for part in parts.all)
+    here, there = (
+        [[flow[key] for flow in group["flows"]] for group in serve["bulk"]]
+        for key in ("acceptor", "opener")
+    )
+    assert here == [4 * [""], [""]]
+    assert there == [4 * [None], [None]]
+    ends = [
+        [
+            (flow["flow"], flow["opener_address"], flow["opener_port"], flow["acceptor_address"])
+            for group in job["bulk"]
+            for flow in group["flows"]
+        ]
+        for job in (serve, drive)
+    ]
+    assert ends[0] == ends[1], "both ends must find each other"
+    assert len({port for _, _, port, _ in ends[0]}) == 5
+    assert {(opener, acceptor) for _, opener, _, acceptor in ends[0]} == {
+        (PLACES["client"], PLACES["server"])
+    }
+    assert [server["addresses"] for server in serve["dns_servers"]] == [[PLACES["server"]]]
+    assert not drive["dns_servers"] and not drive["dns"] and not serve["dns"]
+    assert resolve["dns"][0]["udp"]["server_address"] == PLACES["server"]
+    assert resolve["dns"][0]["udp"]["client_address"] == PLACES["stubs"]
+    assert not resolve["bulk"]
+
+
+def test_links_are_the_machines_own() -> None:
+    """What no kernel has on a link is no matter: nobody makes the link."""
+    queue = '{ kind = "drr", limit = 50 }'
+    assert Parts(lab(links__access__forward__queue=queue)).all == Parts(lab()).all
+    assert Parts(lab(links__access__forward__queue=queue)).digest != Parts(lab()).digest
+
+
+def test_metrics_that_only_routes_have_are_asked_of_the_machine() -> None:
+    part = Part("drive", "client")
+    told = Parts(lab(traffic__downloads__ecn_share=1, traffic__upload__ecn_share=1))
+    assert told.metrics(part, LAB) == {PLACES["server"]: {"features": 1}}
+    with pytest.raises(MachineError, match="differ in what only routes say"):
+        Parts(lab(traffic__downloads__ecn_share=1)).metrics(part, LAB)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"dns__stubs__answers__software": '"bind"'}, "a real server is not started"),
+        ({"traffic__upload__tcp__profile": '"linux-2.6.30"'}, "lab: traffic.upload.tcp."),
+    ],
+)
+def test_what_is_not_supported_is_named(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(MachineError, match=message):
+        Parts(lab(**{key: value.strip('"') for key, value in settings.items()}))
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "message"),
+    [
+        (None, [], "no machine is named; hint: --machines FILE"),
+        (None, ["server"], "--at server: not NODE=ADDRESS"),
+        (None, ["server=here"], "--at: server: 'here' is no IPv4 address"),
+        ("[machines]\nserver = 3", [], "server: 3 is no IPv4 address"),
+        ("machines = 1", [], r"machines: not a table; hint: \[machines\]"),
+        ('clock = "x"\n[machines]\nserver = "192.0.2.1"', [], "clock: 'x' is no machine"),
+        ('control_port = 0\n[machines]\nserver = "192.0.2.1"', [], "control_port: 0 is no port"),
+        ("port = 1", [], "port: no such key"),
+        ('monitors = "r"\n[machines]\na = "192.0.2.1"', [], "monitors: no list of nodes"),
+        ("[machines", [], r"a TOML file with \[machines\]"),
+    ],
+)
+def test_a_lab_that_is_none(tmp_path: Path, text: str | None, at: list[str], message: str) -> None:
+    file = None
+    if text is not None:
+        file = tmp_path / "lab.toml"
+        file.write_text(text)
+    with pytest.raises(MachineError, match=message):
+        Lab.read(file, at)
+
+
+def test_a_part_that_is_not_there_is_named() -> None:
+    parts = Parts(lab())
+    with pytest.raises(MachineError, match="traffic drive --node stubs: nothing to do"):
+        parts.of(Part("drive", "stubs"), LAB)
+    with pytest.raises(MachineError, match="--node nobody: no such node"):
+        parts.of(Part("drive", "nobody"), LAB)
+    with pytest.raises(MachineError, match="client: no machine is named for it"):
+        parts.of(Part("serve", "server"), Lab({"server": "192.0.2.1"}, "server"))
+    with pytest.raises(MachineError, match="clock: router has no traffic"):
+        parts.conducting(Lab({"router": "192.0.2.9"}, "router"))
+
+
+def exchange(ahead: float, ways: Iterator[tuple[float, float]]) -> tuple[Any, Callable[[], float]]:
+    """Another machine whose clock is ahead, over ways there and back that take their times."""
+    time = [100.0]
+
+    def ask() -> tuple[float, float]:
+        there, back = next(ways)
+        time[0] += there
+        came = time[0] + ahead
+        time[0] += 0.001
+        went = time[0] + ahead
+        time[0] += back
+        return came, went
+
+    return ask, lambda: time[0]
+
+
+def test_an_offset_is_as_sure_as_the_shortest_way_is_short() -> None:
+    """RFC 5905, section 8: offset and delay of an exchange; the shortest of several counts."""
+    ways = iter([(0.3, 0.01), *[(0.02, 0.02)] * 10, (0.002, 0.004), *[(0.01, 0.2)] * 12])
+    ask, clock = exchange(-7.5, ways)
+    found = clocks.measure(ask, clock)
+    assert found.uncertainty_s == pytest.approx(0.003)
+    assert found.offset_s == pytest.approx(-7.5 - 0.001)
+    assert abs(found.offset_s + 7.5) <= found.uncertainty_s
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        number: int = found.getsockname()[1]
+        return number
+
+
+def test_parts_meet_start_and_stop_together(port: int) -> None:
+    first, second = Part("serve", "server"), Part("resolve", "stubs")
+    conductor = Conductor("127.0.0.1", port, "d", [first, second])
+    members = [Member(part, ("127.0.0.1", port), "d", wait_s=30.0) for part in (first, second)]
+    assert {member.run for member in members} == {conductor.run}
+    starts: list[float] = []
+    threads = [
+        threading.Thread(target=lambda each=member: starts.append(each.start(lambda: None)))
+        for member in members
+    ]
+    threads[0].start()
+    while conductor.missing != [second]:
+        threads[0].join(0.01)
+    assert not starts, "one is missing"
+    threads[1].start()
+    for thread in threads:
+        thread.join(30.0)
+    assert starts[0] == starts[1] > clocks.now()
+    with pytest.raises(MachineError, match="the run has begun without it"):
+        Member(Part("monitor", "router"), ("127.0.0.1", port), "d", wait_s=30.0)
+    # Time stamps of one clock: the offset is nothing within what it leaves open.
+    offset = members[0].offset()
+    assert abs(offset.offset_s) <= offset.uncertainty_s
+    members[1].tell("done")
+    while (why := members[0].stopped()) is None:
+        threads[0].join(0.01)
+    assert why == "dns-done"
+    for member in members:
+        member.close()
+    conductor.close()
+
+
+def test_who_does_not_belong_is_refused(port: int) -> None:
+    part = Part("serve", "server")
+    conductor = Conductor("127.0.0.1", port, "d", [part])
+    where = ("127.0.0.1", port)
+    with pytest.raises(MachineError, match="another scenario or seed; hint: copy the same file"):
+        Member(part, where, "other", wait_s=30.0)
+    with pytest.raises(MachineError, match="nobody waits for drive at client"):
+        Member(Part("drive", "client"), where, "d", wait_s=30.0)
+    there = Member(part, where, "d", wait_s=30.0)
+    with pytest.raises(MachineError, match="serve at server is there already"):
+        Member(part, where, "d", wait_s=30.0)
+    for said in (b"\xff\n", b"[1]\n", b'{"hello": 3}\n', b"x" * 100_000):
+        with socket.create_connection(where) as found, contextlib.suppress(OSError):
+            found.sendall(said)
+            found.shutdown(socket.SHUT_WR)
+            assert not found.recv(100)
+    assert there.offset().uncertainty_s >= 0.0, "it is still there"
+    there.close()
+    conductor.close()
+
+
+def test_a_port_in_use_and_a_peer_that_is_away_are_one_line(port: int, tmp_path: Path) -> None:
+    with pytest.raises(MachineError, match=f"nobody is at port {port} .*; hint: start the command"):
+        Member(Part("serve", "server"), ("127.0.0.1", port), "d", wait_s=0.0)
+    held = listening("127.0.0.1", port)
+    with pytest.raises(MachineError, match=f"127.0.0.1 port {port}: address already in use; hint"):
+        listening("127.0.0.1", port)
+    held.close()
+    with pytest.raises(MachineError, match=r"192.0.2.1 port 5001: .*; hint: give this machine's"):
+        listening("192.0.2.1", 5001)
+
+
+def record(part: Part, **changed: Any) -> Record:
+    parts = Parts(lab())
+    offset = clocks.Offset(0.25, 0.001)
+    facts: dict[str, Any] = {
+        "run": "r1",
+        "part": part,
+        "digest": parts.digest,
+        "seed": 1,
+        "scenario": parts.scenario.written(),
+        "started": "2026-01-01T00:00:00+00:00",
+        "stopped": "end",
+        "end_s": 5.0,
+        "late_s": 0.0,
+        "clock": Clock(offset, clocks.Offset(0.253, 0.002)),
+    }
+    return Record(**{**facts, **changed})
+
+
+def saved(folder: Path, *records: Record) -> list[Path]:
+    places = [folder / f"{number}-{each.part.role}" for number, each in enumerate(records)]
+    for place, each in zip(places, records, strict=True):
+        each.save(place)
+    return places
+
+
+def test_records_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
+    serve, drive, resolve = Parts(lab()).all
+    lost = Clock(clocks.Offset(0.0, 0.001), None)
+    cases: dict[str, list[Record]] = {
+        "of run r2, and .* is of r1": [record(serve), record(drive, run="r2")],
+        "another scenario or seed than": [record(serve), record(drive, digest="x")],
+        "a second record of narrows traffic serve --node server": [record(serve), record(serve)],
+        "the record of narrows resolve --node stubs is missing": [record(serve), record(drive)],
+        # The clocks drifted by 3 ms, and 2 ms were not known.
+        "off by 5 ms, more than 4 ms; hint: synchronise": [
+            record(p) for p in (serve, drive, resolve)
+        ],
+        "not measured after the run": [record(serve, clock=lost), record(drive), record(resolve)],
+        "understands its scenario otherwise": [record(serve, digest="x")],
+        "the records have no flow 0": [record(p) for p in (serve, drive, resolve)],
+    }
+    for number, (message, records) in enumerate(cases.items()):
+        bound_s = 1.0 if message.startswith("the records") else 0.004
+        with pytest.raises(MachineError, match=message):
+            merge(saved(tmp_path / str(number), *records), bound_s=bound_s)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "no such file"),
+        ("{", "damaged"),
+        ("[]", "no record of this version"),
+        ('{"format": "narrows-record 1"}', "run: missing or damaged"),
+    ],
+)
+def test_a_folder_that_is_no_record(
+    tmp_path: Path, text: str | None, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (tmp_path / "record.json").write_text(text)
+    assert main(["merge", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
+
+
+def test_a_record_names_no_file_outside(tmp_path: Path) -> None:
+    record(Part("serve", "server")).save(tmp_path)
+    document = json.loads((tmp_path / "record.json").read_text())
+    document["files"] = {"../other.json": None}
+    (tmp_path / "record.json").write_text(json.dumps(document))
+    with pytest.raises(MachineError, match="files: damaged"):
+        Record.load(tmp_path)
+
+
+def test_commands_refuse_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(SCENARIO)
+    at = [f"--at={node}={address}" for node, address in PLACES.items()]
+    for words, message in (
+        (["traffic", "serve", str(file), "--node", "server"], "no machine is named"),
+        (["traffic", "drive", str(file), "--node", "stubs", *at], "nothing to do"),
+        (["traffic", "drive", str(file), "--node", "client", *at, "--tcp", "x"], "--tcp x"),
+        (["traffic", "serve", str(file), "--node", "server", *at], "192.0.2.1 port"),
+        (["monitor", "--scenario", str(file), *at], "needs --link LINK=QUEUE"),
+        (["monitor", "--scenario", str(file), *at, "--link", "x"], "not LINK=QUEUE"),
+        (["monitor", "--scenario", str(file), *at, "--link", "x=y"], "no such link"),
+        (["monitor", "eth0", "--scenario", str(file), *at], "give --link"),
+    ):
+        assert main(words) == 2, words
+        said = capsys.readouterr().err
+        assert message in said and said.count("\n") == 1, said
