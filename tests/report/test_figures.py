@@ -305,3 +305,55 @@ def test_marks_are_drawn_beside_drops_where_there_are_any(run: Run) -> None:
     marks = np.asarray(figure.axes[0].get_lines()[1].get_ydata())
     assert np.mean(marks[200:]) == pytest.approx(30.0, rel=0.01)
     style.svg(figure)
+
+
+TWO_GROUPS = """
+name = "two-groups"
+duration = "20 s"
+[[links]]
+name = "wan"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+[[traffic]]
+kind = "on-off"
+name = "web"
+sender = "a"
+receiver = "b"
+connections = 2
+burst = "125 kB"
+idle = "2 s"
+[[traffic]]
+kind = "bulk"
+name = "download"
+sender = "a"
+receiver = "b"
+start = "10 s"
+"""
+
+
+def test_goodput_of_groups_adds_up_to_what_they_carried() -> None:
+    run = narrows.run(narrows.Scenario.parse(TWO_GROUPS))
+    series = figures.goodput_series(run)
+    assert list(series) == ["web", "download"]
+    carried = {
+        group: float(np.sum(rates * np.diff(edges)) / 8e-6)
+        for group, (edges, rates) in series.items()
+    }
+    completed = run.bursts.filter(pl.col("end_s").is_not_null())
+    assert carried["web"] == pytest.approx(125_000 * completed.height)
+    (received,) = run.flows.filter(pl.col("group") == "download").get_column("bytes_received")
+    assert carried["download"] == pytest.approx(received)
+    # Nothing before it starts.
+    edges, rates = series["download"]
+    assert rates[edges[1:] <= 10.0].max() == 0.0
+    shown = {each.name: each for each in run_figures(run)}
+    assert {"web", "download"} <= set(texts(shown["goodput"].figure))
+    assert "endless" in shown["goodput"].caption and "unfinished" in shown["goodput"].caption
+
+
+def test_completion_times_are_drawn_for_each_group() -> None:
+    changed = TWO_GROUPS.replace('"bulk"', '"once"').replace("start =", 'size = "1 MB"\nstart =')
+    run = narrows.run(narrows.Scenario.parse(changed))
+    (shown,) = (each for each in run_figures(run) if each.name.startswith("burst"))
+    assert {"web", "download"} <= set(texts(shown.figure))

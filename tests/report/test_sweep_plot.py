@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from narrows.errors import NarrowsError
 from narrows.report import SweepPlot, plot_sweep
 from narrows.results import Axis, Sweep, SweepRun
+from narrows.results.intervals import within
 from narrows.results.student import t_half_width
 from narrows.results.sweep_means import figure_named, figures_of, points
 from narrows.results.sweep_text import sweep_text
@@ -57,13 +58,12 @@ def figure(plot: SweepPlot) -> Figure:
     return plot.shown.figure
 
 
-def test_points_are_means_with_students_interval() -> None:
+def test_points_are_means_with_intervals() -> None:
     plot = plot_sweep(made((LIMITS,)), "loss_percent", "limit")
     assert plot.metric.key == "queues.wan.forward.run.loss_percent"
     first = plot.points[0]
     assert first.mean == pytest.approx(0.2)
-    assert first.high is not None
-    assert first.high - first.mean == pytest.approx(t_half_width([0.1, 0.2, 0.3]))
+    assert (first.low, first.high) == pytest.approx(within([0.1, 0.2, 0.3], 0.0, 100.0))
     (line,) = figure(plot).axes[0].containers
     drawn = line.lines[0].get_xydata()  # type: ignore[attr-defined]
     # Sorted along the axis, whatever the order of the values.
@@ -71,21 +71,52 @@ def test_points_are_means_with_students_interval() -> None:
                               [1000.0, pytest.approx(0.5)]]  # fmt: skip
 
 
-def test_the_interval_of_a_percentage_ends_where_percentages_do() -> None:
+def test_the_interval_of_a_percentage_stays_where_percentages_are() -> None:
     sweep = made((LIMITS,))
     runs = tuple(
         replace(run, summary=summary(loss, 50.0 * loss))
         for run, loss in zip(
-            sweep.runs, (0.0, 0.0, 9.0, 99.0, 90.0, 99.9, 50.0, 51.0, 52.0), strict=True
+            sweep.runs, (0.0, 1.0, 9.0, 99.0, 90.0, 99.9, 50.0, 51.0, 52.0), strict=True
         )
     )
     plot = plot_sweep(replace(sweep, runs=runs), "loss_percent", "limit")
-    assert (plot.points[0].low, plot.points[1].high) == (0.0, 100.0)
+    low, high = plot.points[0].low, plot.points[1].high
+    assert low is not None
+    assert high is not None
+    assert 0.0 < low < 3.0
+    assert 96.3 < high < 100.0
+    # Far from both ends it is Student's.
     half = t_half_width([50.0, 51.0, 52.0])
-    assert (plot.points[2].low, plot.points[2].high) == pytest.approx((51.0 - half, 51.0 + half))
+    ends = (51.0 - half, 51.0 + half)
+    assert (plot.points[2].low, plot.points[2].high) == pytest.approx(ends, abs=0.01)
     other = plot_sweep(replace(sweep, runs=runs), "flows.goodput_mbit_per_s", "limit").points[1]
     assert other.high is not None
     assert other.high > 100.0
+
+
+def test_what_most_seeds_have_none_of_has_no_interval() -> None:
+    # Late packets of five calls: one seed says little of how rare they are.
+    sweep = made((LIMITS,), seeds=(1, 2, 3, 4, 5))
+    values = (0.0, 0.0, 0.0, 0.0, 0.1845)
+    runs = tuple(
+        replace(run, summary=summary(values[at % 5], 1.0)) for at, run in enumerate(sweep.runs)
+    )
+    point = plot_sweep(replace(sweep, runs=runs), "loss_percent", "limit").points[0]
+    assert (point.low, point.high, sorted(point.values)) == (None, None, sorted(values))
+    assert "0 to 0.1845" in str(sweep_text(replace(sweep, runs=runs), ["loss_percent"]))
+
+
+def test_each_seed_is_a_dot_and_the_legend_says_what_lines_are() -> None:
+    ecn = [Axis(f"traffic.{name}.tcp.ecn", (False, True)) for name in ("web", "downloads")]
+    plot = plot_sweep(made((LIMITS, *ecn)), "loss_percent", "limit", [axis.key for axis in ecn])
+    drawn = figure(plot)
+    (legend,) = drawn.legends
+    assert legend.get_title().get_text() == "web.tcp.ecn, downloads.tcp.ecn"
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels == ["false, false", "false, true", "true, false", "true, true"]
+    dots = [line for line in drawn.axes[0].lines if line.get_label() == "_seeds"]
+    assert len(dots) == len(plot.points)
+    assert [len(line.get_ydata()) for line in dots] == [3] * len(dots)  # type: ignore[arg-type]
 
 
 def test_axes_that_span_decades_are_logarithmic() -> None:
@@ -152,7 +183,9 @@ def test_where_fixes_a_key() -> None:
     )
     assert [point.settings["queue.limit"] for point in plot.points] == [100, 1000, 10]
     texts = [text.get_text() for text in figure(plot).axes[0].texts]
-    assert "means of 3 seeds with 95 % intervals; links.wan.rate=1 Mbit/s" in texts
+    assert (
+        "means of 3 seeds with 95 % intervals; dots: single seeds; links.wan.rate=1 Mbit/s"
+    ) in texts
 
 
 def test_files_and_numbers(tmp_path: Path) -> None:
@@ -179,7 +212,7 @@ def test_units_are_those_of_the_figure() -> None:
         "flows.groups.a.goodput_mbit_per_s",
     }
     # The text has the table's units, which its names say.
-    assert "5000 ± 0" in str(sweep_text(sweep, ["backlog_mean_bytes"]))
+    assert "5000  " in str(sweep_text(sweep, ["backlog_mean_bytes"]))
 
 
 def test_seeds_that_all_give_the_same_give_no_interval() -> None:
@@ -197,3 +230,20 @@ def test_every_line_can_be_told_apart() -> None:
         plot_sweep(many, "loss_percent", "limit", ["duration"])
     few = plot_sweep(many, "loss_percent", "limit", where={"duration": "3 s"})
     assert math.isfinite(few.points[0].mean)
+
+
+def test_what_is_possible_is_the_same_for_all_points() -> None:
+    sweep = made((LIMITS,))
+    at = {str(run.settings): [0.1, 0.9, 0.1] for run in sweep.runs}
+    at[str(sweep.runs[0].settings)] = [-1.0, 1.0, 3.0]
+    changed = tuple(
+        replace(run, summary={"flows": {"goodput_mbit_per_s": at[str(run.settings)].pop()}})
+        for run in sweep.runs
+    )
+    sweep = replace(sweep, runs=changed)
+    first, *others = points(sweep, figure_named(sweep, "flows.goodput_mbit_per_s"))
+    assert first.mean == 1.0
+    # The figure may be negative, so Student's t interval of the others is not cut at zero:
+    # 4.303 is the quantile for two degrees of freedom, 0.8 / 3 the mean's standard error.
+    for point in others:
+        assert point.low == pytest.approx(1.1 / 3 - 4.303 * 0.8 / 3, abs=1e-3)

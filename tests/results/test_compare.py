@@ -133,7 +133,8 @@ def test_what_goes_both_ways_is_no_difference() -> None:
     changes = [r.differences[1] for r in found.rows if r.differences[1]]
     unclear = [change for change in changes if change.verdict == "unclear"]
     assert len(unclear) > len(changes) / 2
-    assert any("no difference seen with 3 paired seeds" in text for text in found.sentences)
+    words = ("no difference seen between b and", "with 3 paired seeds")
+    assert any(all(part in text for part in words) for text in found.sentences)
 
 
 def test_a_comparison_can_be_of_some_figures() -> None:
@@ -200,9 +201,27 @@ def test_groups_of_one_name_are_called_after_what_differs() -> None:
         f"{name}, kind bfifo",
         f"{name}, kind red",
     ]
+    # Keys of the same name are told apart, as the ECN of two traffic groups.
+    ecn = [{"name": name, "tcp": {"ecn": True}} for name in ("web", "downloads")]
+    plain = [{**group, "tcp": {"ecn": False}} for group in ecn]
+    both = [one("red", scenario={**base.scenario, "traffic": it}) for it in (plain, ecn)]  # type: ignore[arg-type]
+    assert [group.label for group in compare(both).groups] == [
+        f"{name}, web.tcp.ecn false, downloads.tcp.ecn false",
+        f"{name}, web.tcp.ecn true, downloads.tcp.ecn true",
+    ]
     # Many settings would make a long name.
     many = with_queue(limit="1 kB", min="2 kB", max="3 kB", avpkt="1400 B", burst=77)
-    assert compare([base, many]).groups[1].label == f"{name} (2)"
+    found = compare([base, many])
+    assert found.groups[1].label == f"{name} (2)"
+    assert any(
+        note.startswith(f"{name} (1) and {name} (2) differ in links.") for note in found.notes
+    )
+
+
+def test_other_seeds_are_said() -> None:
+    other = {**one("red").scenario, "name": "other"}
+    found = compare([one("red", 1), one("red", 8, scenario=other)])  # type: ignore[arg-type]
+    assert any("other has other seeds than" in note for note in found.notes)
 
 
 def test_the_same_run_twice_is_refused() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,9 +91,69 @@ def test_seeds_stay_paired_where_a_run_failed() -> None:
 
 def test_of_one_sweep_its_combinations_are_compared() -> None:
     (found,) = compare_sweeps([sweep_of("a", "red", (0.03, 0.1, 0.2))])
-    assert [group.label for group in found.groups] == ["loss=0.03", "loss=0.1", "loss=0.2"]
+    assert [group.label for group in found.groups] == ["loss 0.03", "loss 0.1", "loss 0.2"]
     (row,) = found.only(["dns.first_attempt_percent"]).rows
     assert [change and change.verdict for change in row.differences] == [None, "lower", "lower"]
+
+
+def test_many_combinations_are_rows_and_every_sentence_names_its_groups() -> None:
+    (found,) = compare_sweeps([sweep_of("a", "red", (0.03, 0.031, 0.2))])
+    lines = str(found.table()).splitlines()
+    assert max(map(len, lines)) < 200
+    at = lines.index("DNS: measured queries")
+    assert [line.split()[:2] for line in lines[at + 1 : at + 4]] == [
+        ["loss", "0.03"],
+        ["loss", "0.031"],
+        ["loss", "0.2"],
+    ]
+    unclear = [text for text in found.sentences if "no difference seen" in text]
+    assert unclear
+    assert all("between loss 0." in text and "and loss 0.03 " in text for text in unclear)
+    assert "Seed by seed:" in lines
+
+
+def crossed() -> Sweep:
+    """Two losses, each with two queues; what the runs give is of the loss alone."""
+    plain = sweep_of("a", "red", (0.03, 0.2))
+    kinds = ({"kind": "red"}, {"kind": "codel"})
+    runs = tuple(
+        replace(run, settings={**run.settings, "queue": kind})
+        for run in plain.runs
+        for kind in kinds
+    )
+    return replace(plain, axes=(*plain.axes, Axis("queue", kinds)), runs=runs)
+
+
+@pytest.mark.parametrize(
+    ("against", "settings", "labels"),
+    [
+        ({"loss": 0.2}, ["red", "codel"], ["loss 0.2", "loss 0.03"]),
+        ({"queue": "codel"}, ["loss 0.03", "loss 0.2"], ["codel", "red"]),
+        (
+            {"queue": {"kind": "codel"}, "loss": 0.2},
+            [""],
+            ["loss 0.2, codel", "loss 0.03, red", "loss 0.03, codel", "loss 0.2, red"],
+        ),
+    ],
+)
+def test_the_others_are_compared_with_the_value_that_is_named(
+    against: dict[str, Any], settings: list[str], labels: list[str]
+) -> None:
+    found = compare_sweeps([crossed()], against)
+    assert [comparison.setting for comparison in found] == settings
+    assert [group.label for group in found[0].groups] == labels
+
+
+def test_what_nothing_can_be_compared_with_is_refused() -> None:
+    sweep = crossed()
+    for against, message in (
+        ({"queue": "pie"}, "queue=pie was not run; hint: one of red, codel"),
+        ({"limit": 3}, "limit was not varied"),
+    ):
+        with pytest.raises(NarrowsError, match=message):
+            compare_sweeps([sweep], against)
+    with pytest.raises(NarrowsError, match="hint: name one sweep"):
+        compare_sweeps([sweep, sweep], {"loss": 0.2})
 
 
 def test_sweeps_of_one_name_are_called_after_what_differs() -> None:

@@ -22,7 +22,12 @@ class _FakeScenario:
         if seed < 0:
             raise ValueError("the seed must be 0 to 18446744073709551615")
         links = [{"name": "a.forward"}, {"name": "a.backward"}]
-        return {"seed": seed, "event_limit": event_limit, "links": links, "captures": [1]}
+        return {
+            "seed": seed,
+            "event_limit": event_limit,
+            "links": links,
+            "captures": [{"name": "a.backward"}],
+        }
 
     def resolved(self) -> dict[str, Any]:
         return {"name": self.name}
@@ -67,8 +72,8 @@ class _FakeEngine:
             for name, frame in made.items()
         }
 
-    def capture(self, link: int) -> bytes:
-        return b"capture of %d" % link
+    def capture(self, number: int) -> bytes:
+        return b"capture %d" % number
 
 
 def simulate(**options: Any) -> Run:
@@ -84,7 +89,7 @@ def test_a_run_has_the_engines_tables_and_facts() -> None:
     assert (result.status, result.stopped, result.seed) == ("complete", "end", 7)
     assert (result.events, result.end_s) == (1_000_000, 60.0)
     assert result.scenario == {"name": "fake"}
-    assert result.capture("a.backward") == b"capture of 1"
+    assert result.capture("a.backward") == b"capture 0"
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
     assert result.host["machine"]

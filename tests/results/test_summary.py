@@ -1,5 +1,6 @@
 import json
 import math
+import pickle
 from html import escape
 from typing import Any
 
@@ -8,7 +9,9 @@ import pytest
 from synthetic_run import LINK, synthetic_run
 
 from narrows.results import Run, summary_table
+from narrows.results.extras import records
 from narrows.results.intervals import newcombe, wilson
+from narrows.results.left_out import left_out
 from narrows.results.metrics import metrics, value_text
 from narrows.results.summarise import jain, summarise
 
@@ -173,3 +176,88 @@ def test_units_of_a_summary_stand_below_each_other(run: Run) -> None:
     lines = str(summary_table(run)).splitlines()
     units = {line.rindex(unit) for line in lines for unit in (" ms", " 1/s") if line.endswith(unit)}
     assert len(units) == 1
+
+
+def test_answers_within_a_second_and_their_packets() -> None:
+    run = synthetic_run(duration_s=100.0, workers=5)
+    dns = run.summary["dns"]
+    measured = run.queries.filter(pl.col("measured"))
+    assert not measured.get_column("end_s").null_count()
+    waited = measured.get_column("response_ms").fill_null(math.inf).to_list()
+    share = 100 * sum(ms <= 1000.0 for ms in waited) / len(waited)
+    assert dns["within_1s_percent"] == pytest.approx(share)
+    attempts = run.attempts.join(measured, on="query", how="semi")
+    packets = sum(attempts.get_column(f"packets_{way}").sum() for way in ("sent", "received"))
+    answered = dns["queries"] - dns["unanswered"]
+    assert dns["packets_per_answer"] == pytest.approx(packets / answered)
+
+
+def test_what_began_in_the_last_second_of_an_open_run_does_not_count() -> None:
+    tables = dict(synthetic_run(duration_s=10.0, workers=1).tables)
+    facts = {
+        "start_s": [0.0, 1.0, 9.5, 9.6],
+        "end_s": [0.1, 3.0, 9.55, None],
+        "attempt": [1, 2, 1, 0],
+        "attempts": [1, 2, 1, 1],
+        "response_ms": [100.0, 2000.0, 50.0, None],
+    }
+    queries = tables["queries"][:4].with_columns(
+        pl.Series(name, values, dtype=tables["queries"].schema[name])
+        for name, values in {**facts, "measured": [True] * 4, "query": [0, 1, 2, 3]}.items()
+    )
+    # Of the two that a second was left for, one took longer.
+    assert summarise({**tables, "queries": queries}, 10.0)["dns"]["within_1s_percent"] == 50.0
+    done = {**tables, "queries": queries[:3]}
+    assert summarise(done, 10.0)["dns"]["within_1s_percent"] == pytest.approx(200 / 3)
+
+
+def test_truncated_replies_are_between_first_and_clean_answers() -> None:
+    tables = dict(synthetic_run(duration_s=60.0, workers=2).tables)
+    first = tables["queries"].filter(pl.col("measured")).get_column("query")[0]
+    fate = pl.when(pl.col("query") == first).then(pl.lit("truncated")).otherwise("fate")
+    attempts = tables["attempts"].with_columns(fate.alias("fate"))
+    dns = summarise({**tables, "attempts": attempts}, 60.0)["dns"]
+    assert dns["truncated_percent"] == pytest.approx(100 / dns["queries"])
+
+
+def test_tables_are_attributes_whatever_kind_brings_them(run: Run) -> None:
+    assert run.voip.height == 0  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="a run has no vioces; hint: its tables are flows"):
+        run.vioces  # type: ignore[attr-defined]  # noqa: B018
+    assert pickle.loads(pickle.dumps(run)).seed == run.seed
+
+
+def test_times_say_what_they_leave_out() -> None:
+    tables = dict(synthetic_run(duration_s=10.0, workers=1).tables)
+    record = records()["pages"]
+    rows = [("web", 0, n, 0.0, 1.0, 5.0 + n, False, 1000, 6) for n in range(4)]
+    pages = pl.DataFrame(rows, schema=record.table.schema, orient="row")
+    late = pl.when(pl.col("load") == 3).then(None).otherwise("end_s")
+    found = summarise({**tables, "pages": pages.with_columns(end_s=late)}, 10.0)
+    shown = {metric.key: metric for metric in metrics(found)}
+    assert shown["pages.load_mean_s"].of == "3 of 4 loads"
+    assert shown["pages.first_object_mean_s"].of == ""
+    assert left_out([found]) == [
+        "pages: only 3 of 4 loads came to their end; times leave out the others, which took "
+        "longer; hint: a longer duration"
+    ]
+    whole = summarise({**tables, "pages": pages}, 10.0)
+    assert left_out([whole]) == []
+    # Of both runs together: 7 of 8.
+    assert "only 7 of 8 loads" in left_out([found, whole])[0]
+
+
+def test_a_calls_directions_have_figures_of_their_own() -> None:
+    tables = dict(synthetic_run(duration_s=10.0, workers=1).tables)
+    table = records()["voip"].table
+    empty = dict.fromkeys(table.schema.names())
+    rows = [
+        {**empty, "group": "call", "call": 0, "direction": way, "mos": mos, "late_packets": 0,
+         "sent_packets": 9, "received_packets": 9, "lost_packets": 0}
+        for way, mos in (("there", 4.4), ("back", 2.0))
+    ]  # fmt: skip
+    found = summarise({**tables, "voip": pl.DataFrame(rows, schema=table.schema)}, 10.0)
+    shown = {metric.key: (metric.section, metric.value) for metric in metrics(found)}
+    assert shown["voip.mos_mean"] == ("calls, both directions", pytest.approx(3.2))
+    assert shown["voip.there.mos_mean"] == ("calls, there", 4.4)
+    assert shown["voip.back.mos_mean"] == ("calls, back", 2.0)

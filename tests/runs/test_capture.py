@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from narrows import Run, Scenario, run
+from narrows import Run, Scenario, ScenarioError, run
 
 
 def tshark(capture: Path, *arguments: str) -> list[str]:
@@ -229,3 +229,104 @@ def test_tshark_puts_a_length_to_its_message(tmp_path: Path) -> None:
     assert len(tshark(capture, "-Y", "tcp.len==2 and tcp.srcport==53")) == 60
     put_together = ("-T", "fields", "-e", "tcp.len", "-e", "tcp.reassembled.length")
     assert tshark(capture, "-Y", "dns.flags.response==1", *put_together) == ["100\t102"] * 60
+
+
+PLACE = """
+name = "place"
+duration = "20 s"
+[[links]]
+name = "wan"
+between = ["server", "client"]
+rate = "10 Mbit/s"
+delay = "20 ms"
+[[dns]]
+name = "stub"
+client = "client"
+server = "server"
+queries = 3
+[[traffic]]
+kind = "once"
+name = "download"
+sender = "server"
+receiver = "client"
+start = "1 s"
+size = "200 kB"
+[monitor]
+capture = [
+    "wan", { link = "wan", at = "client", snaplen = "60 B" }, { link = "wan", at = "server" }
+]
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    if shutil.which("tshark") is None:
+        pytest.skip("tshark is not installed: apt-get install tshark")
+    folder = run(Scenario.parse(PLACE), out=tmp_path / "run").folder
+    assert folder is not None
+    return folder / "captures"
+
+
+def fields(capture: Path, *names: str) -> list[list[str]]:
+    words = [word for name in names for word in ("-e", name)]
+    lines = tshark(capture, "-T", "fields", *words)
+    return [line.split("\t") for line in lines]
+
+
+def test_a_place_sees_both_directions_when_they_pass(place: Path) -> None:
+    assert {path.name for path in place.iterdir()} == {
+        *("wan.forward.pcapng", "wan.backward.pcapng"),
+        *("wan@client.pcapng", "wan@server.pcapng"),
+    }
+    sent = {
+        way: [float(time) for (time,) in fields(place / f"wan.{way}.pcapng", "frame.time_epoch")]
+        for way in ("forward", "backward")
+    }
+    rows = fields(place / "wan@client.pcapng", "frame.time_epoch", "frame.packet_flags_direction")
+    times = [float(time) for time, _ in rows]
+    assert times == sorted(times)
+    # Directions are 1, inbound, and 2, outbound.
+    came = [float(time) for time, way in rows if int(way, 0) == 1]
+    left = [float(time) for time, way in rows if int(way, 0) == 2]
+    assert left == sent["backward"]
+    assert came == pytest.approx([time + 0.020 for time in sent["forward"]], abs=2e-9)
+
+
+def test_frames_are_cut_to_the_snap_length(place: Path) -> None:
+    rows = fields(place / "wan@client.pcapng", "frame.cap_len", "frame.len", "ip.len")
+    assert max(int(length) for _, length, _ in rows) == 1514
+    for kept, length, ip in rows:
+        assert int(kept) == min(60, int(length)) and int(length) == int(ip) + 14
+
+
+def test_long_writes_are_pushed_at_half_of_the_largest_window(place: Path) -> None:
+    """Linux: once more than 65,535 / 2 bytes lie behind the last PSH, and at the end.
+
+    Segments carry 1448 bytes, so every 23rd is pushed.
+    """
+    capture = place / "wan@server.pcapng"
+    data = [
+        (int(seq), int(length), push)
+        for seq, length, push in fields(capture, "tcp.seq", "tcp.len", "tcp.flags.push")
+        if length not in ("", "0")
+    ]
+    pushed = sorted({seq + length - 1 for seq, length, push in data if push in ("1", "True")})
+    step = 23 * 1448
+    assert pushed == [*range(step, 200_000, step), 200_000]
+
+
+@pytest.mark.parametrize(
+    ("capture", "said"),
+    [
+        ('[{ link = "wna", at = "client" }]', 'monitor.capture[0].link: "wna" is no link'),
+        ('[{ link = "wan", at = "nobody" }]', 'monitor.capture[0].at: "nobody" is no end of wan'),
+        ('[{ link = "wan.forward", at = "client" }]', "monitor.capture[0].link"),
+        ('[{ link = "wan", snaplen = "1 B" }]', "monitor.capture[0].snaplen"),
+        ('["wan", { link = "wan", snaplen = "60 B" }]', "monitor.capture[1]"),
+    ],
+)
+def test_captures_that_are_impossible_are_refused(capture: str, said: str) -> None:
+    before, _, _ = PLACE.partition("[monitor]")
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.parse(f"{before}[monitor]\ncapture = {capture}\n")
+    assert said in str(caught.value)

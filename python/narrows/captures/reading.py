@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from narrows import _core
-from narrows.errors import NarrowsError, one_line
+from narrows.errors import HintedError
 from narrows.results import Measurement
 from narrows.results.exchanges import MEASUREMENT_TABLES
 from narrows.results.intake import Chunks, to_frame
@@ -28,23 +28,13 @@ _CHUNK = 200_000
 _EXTRA: Mapping[str, pl.DataType] = {"file": pl.UInt32()}
 
 
-class CaptureError(NarrowsError):
+class CaptureError(HintedError):
     """A file that cannot be used; its text is one line.
 
     Examples:
         >>> str(CaptureError("a.pcap", "holds no DNS", "name its port"))
         'a.pcap: holds no DNS; hint: name its port'
     """
-
-    def __init__(self, path: str | Path, message: str, hint: str = "") -> None:
-        super().__init__(path, message, hint)
-        self.path = Path(path)
-        self.message = one_line(message)
-        self.hint = one_line(hint)
-
-    def __str__(self) -> str:
-        text = f"{one_line(str(self.path))}: {self.message}"
-        return f"{text}; hint: {self.hint}" if self.hint else text
 
 
 def read_captures(
@@ -191,7 +181,7 @@ class _Reading:
         return pl.DataFrame(self.skipped, schema=schema, orient="row", infer_schema_length=None)
 
     def nothing(self, files: int) -> tuple[str, str]:
-        """Why there are no rows, and the mend."""
+        """Why there are no rows, and the remedy."""
         where = "it holds" if files == 1 else f"these {files} files hold"
         ports = ", ".join(map(str, self.ports))
         said = f"{where} no DNS on port {ports} in {self.records} packets"

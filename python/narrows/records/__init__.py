@@ -7,7 +7,17 @@ summarises what was declared, and `narrows.report` draws it. This package knows 
 
 from __future__ import annotations
 
-from narrows.records.record import Figure, Headline, Pen, Picture, Record
+from narrows.records.record import Completed, Figure, Headline, Parts, Pen, Picture, Record
 from narrows.records.table import Column, Table
 
-__all__ = ["Column", "Figure", "Headline", "Pen", "Picture", "Record", "Table"]
+__all__ = [
+    "Column",
+    "Completed",
+    "Figure",
+    "Headline",
+    "Parts",
+    "Pen",
+    "Picture",
+    "Record",
+    "Table",
+]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-__all__ = ["Figure", "Headline", "Pen", "Picture", "Record"]
+__all__ = ["Completed", "Figure", "Headline", "Parts", "Pen", "Picture", "Record"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Figure:
     """A figure of a summary."""
 
     key: str
-    """In the summary; it carries the unit, as `rtt_median_ms`."""
+    """Its name in the summary, with the unit, as in `rtt_median_ms`."""
     name: str
     """For people."""
     unit: str = ""
@@ -29,11 +29,35 @@ class Figure:
     """From the summary's unit to this one."""
     doc: str = ""
     """One sentence for docs/run-folder.md, where the name does not say it all."""
+    range: tuple[float, float] | None = None
+    """Of a score: its lowest and highest possible value, which axes show in full."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """Figures of what came to its end alone: without the slowest, where the run ended before."""
+
+    begun: str
+    """The key of how many were begun; `completed` is that of how many came to their end."""
+    figures: tuple[str, ...]
+    """Keys of the figures that leave out the others."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Figures that the parts of a table have too, as the directions of calls."""
+
+    column: str
+    """Tells the parts: each of its values is a key in the summary's section."""
+    figures: tuple[str, ...]
+    """Keys of the figures that people are shown of each part."""
+    whole: str
+    """What the section of all parts together says, as `both directions`."""
 
 
 @dataclass(frozen=True)
 class Headline:
-    """A figure that a reader of the report wants first."""
+    """A figure that readers of the report look for first."""
 
     key: str
     """In the summary."""
@@ -96,4 +120,6 @@ class Record:
     has a column `group`, each group's too. Keys that are not in `figures` are in the summary alone.
     None stands for a figure that the rows do not give."""
     headline: Headline | None = None
+    completed: Completed | None = None
+    parts: Parts | None = None
     pictures: tuple[Picture, ...] = ()

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from narrows.report import figures
 from narrows.report.extras import extra_figures
 from narrows.report.figures import Bar, Change
-from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
+from narrows.report.page import Shown, live, render, shown_on_page, write_figures, write_page
 from narrows.report.run_report import FIGURES, REPORT_FILE
 from narrows.report.source import monitored_links, monitored_queues
 from narrows.results import Run
-from narrows.results.compare import Comparison, Group, interval_text, signed
-from narrows.results.intervals import wilson
-from narrows.results.metrics import value_text
-from narrows.results.student import t_half_width
+from narrows.results.compare import Comparison, Group
+from narrows.results.intervals import wilson, within
 
 __all__ = ["comparison_figures", "write_comparison"]
 
 RESULT_FILE = "comparison.json"
+
+_HEAD = "first-attempt"
 
 
 def write_comparison(comparison: Comparison | Sequence[Comparison], out: str | Path) -> Path:
@@ -50,11 +51,13 @@ def write_comparison(comparison: Comparison | Sequence[Comparison], out: str | P
     document = documents[0] if isinstance(comparison, Comparison) else {"comparisons": documents}
     write_page(folder / RESULT_FILE, json.dumps(document, indent=2) + "\n")
     parts = [_part(one, of_one) for one, of_one in zip(several, shown, strict=True)]
-    return write_page(folder / REPORT_FILE, render("comparison.html", parts=parts))
+    on_page = [figure for part in parts for figure in (*part["head"], *part["figures"])]
+    page = render("comparison.html", parts=parts, live=live(on_page))
+    return write_page(folder / REPORT_FILE, page)
 
 
 def comparison_figures(comparison: Comparison) -> list[Shown]:
-    """The figures that the groups allow; of each group, its first run is drawn.
+    """The figures that the groups allow: of each group its first run, and faintly the other seeds.
 
     A sweep's runs have no tables, and of these the differences alone are drawn.
     """
@@ -72,6 +75,10 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
     runs = {label: run for label, run in firsts.items() if isinstance(run, Run)}
     if len(runs) < len(firsts):
         return shown
+    others = {
+        group.label: [run for run in group.runs[1:] if isinstance(run, Run)]
+        for group in comparison.groups
+    }
     bars = [bar for bar in map(_bar, comparison.groups) if bar is not None]
     if len(bars) == len(comparison.groups):
         values = ", ".join(f"{bar.label} {bar.percent:.2f} %" for bar in bars)
@@ -87,18 +94,18 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
         shown.append(
             Shown(
                 "response-cdf",
-                figures.response_cdf(runs),
+                figures.response_cdf(runs, others),
                 "Curves: response time of DNS queries in each case.",
                 "Steps far to the right are lost packets: each costs a timer.",
             )
         )
     for link in _common([monitored_queues(run) for run in runs.values()]):
-        shown += _queue_figures(runs, link)
+        shown += _queue_figures(runs, link, others)
     for link in _common([monitored_links(run) for run in runs.values()]):
         shown.append(
             Shown(
                 f"throughput-{link}",
-                figures.utilisation(runs, link),
+                figures.utilisation(runs, link, others),
                 f"Curves: throughput of {link} in each case.",
                 "What the link carried, framing included.",
             )
@@ -106,23 +113,25 @@ def comparison_figures(comparison: Comparison) -> list[Shown]:
     return shown + extra_figures(runs)
 
 
-def _queue_figures(runs: dict[str, Run], link: str) -> list[Shown]:
+def _queue_figures(
+    runs: dict[str, Run], link: str, others: Mapping[str, Sequence[Run]]
+) -> list[Shown]:
     return [
         Shown(
             f"backlog-{link}",
-            figures.backlogs(runs, link),
+            figures.backlogs(runs, link, others),
             f"Curves: backlog at {link} in each case.",
             "What waits in the queue, without the card's ring.",
         ),
         Shown(
             f"sojourn-{link}",
-            figures.sojourn(runs, link),
+            figures.sojourn(runs, link, others),
             f"Curves: time in queue and ring at {link} in each case.",
             "Mean over the packets that left since the last sample.",
         ),
         Shown(
             f"drops-{link}",
-            figures.drop_rate(runs, link),
+            figures.drop_rate(runs, link, others),
             f"Curves: drops at {link} in each case.",
             "Counted in slots of 100 ms and smoothed as V(n) = 0.9 V(n-1) + 0.1 P(n).",
         ),
@@ -132,9 +141,11 @@ def _queue_figures(runs: dict[str, Run], link: str) -> list[Shown]:
 def _changes(comparison: Comparison, number: int) -> list[Change]:
     """What a group's figures have changed by, in percent; those that have an interval."""
     found = []
-    for row in comparison.rows:
+    for row in comparison.telling:
         difference, first = row.differences[number], row.values[0]
         if difference is None or difference.low is None or difference.high is None or not first:
+            continue
+        if row.is_score:
             continue
         if difference.verdict != "same":
             each = 100.0 / abs(first)
@@ -150,21 +161,19 @@ def _changes(comparison: Comparison, number: int) -> list[Change]:
     return found
 
 
-def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, object]:
+def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
     """What the page says of a comparison."""
-    sections: dict[str, list[list[str]]] = {}
-    for row in comparison.rows:
-        cells = [row.name + (f" ({row.unit})" if row.unit else "")]
-        for n, (value, difference) in enumerate(zip(row.values, row.differences, strict=True)):
-            cells.append(value_text(value))
-            if n and difference is not None:
-                cells += [signed(difference.value), interval_text(difference)]
-            elif n:
-                cells += ["-", "-"]
-        sections.setdefault(row.section, []).append(cells)
+    sections: dict[str, list[Sequence[str]]] = {}
+    for row in comparison.telling:
+        sections.setdefault(row.section, []).append(row.cells)
+    # The picture at the head: first attempts, where there are any.
+    head = next((n for n, each in enumerate(shown) if each.name.endswith(_HEAD)), 0)
+    on_page = shown_on_page(shown)
     return {
         "comparison": comparison,
-        "figures": shown_on_page(shown),
+        "leading": [row.cells for row in comparison.leading],
+        "head": on_page[head : head + 1],
+        "figures": on_page[:head] + on_page[head + 1 :],
         "sections": sections,
     }
 
@@ -177,8 +186,7 @@ def _bar(group: Group) -> Bar | None:
     shares = [dns["first_attempt_percent"] for dns in of_runs if dns]
     mean = sum(shares) / len(shares)
     if len(shares) > 1:
-        half = t_half_width(shares)
-        return Bar(group.label, mean, max(0.0, mean - half), min(100.0, mean + half))
+        return Bar(group.label, mean, *within(shares, 0.0, 100.0))
     total = sum(dns["queries"] for dns in of_runs if dns)
     first = sum(dns["answered_at_attempt"][0] for dns in of_runs if dns)
     low, high = wilson(first, total)

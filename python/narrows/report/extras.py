@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import polars as pl
 from matplotlib.figure import Figure
 
 from narrows.records import Picture, Record
@@ -36,13 +37,29 @@ def picture(drawn: Picture, record: Record, runs: Mapping[str, Run]) -> Figure:
     """A figure of one run, or of several, by what they are called."""
     figure, axes = style.new_figure(height=3.2)
     pen = FigurePen(axes)
-    drawn.draw(pen, {label: run.table(record.table.name) for label, run in runs.items()})
+    drawn.draw(pen, _rows(record, runs))
     axes.set_title(drawn.title)
     axes.set_xlabel(drawn.x)
     axes.set_ylabel(drawn.y)
     if pen.labels > 1:
         style.below(figure, 3)
     return figure
+
+
+def _rows(record: Record, runs: Mapping[str, Run]) -> dict[str, pl.DataFrame]:
+    """The rows that each curve shows: of each run, or of each TCP group of a single one."""
+    name = record.table.name
+    tables = {label: run.table(name) for label, run in runs.items()}
+    if len(runs) > 1:
+        return tables
+    ((label, rows),) = tables.items()
+    if "flow" not in rows.columns or "group" in rows.columns:
+        return tables
+    joined = rows.join(runs[label].flows.select("flow", "group"), on="flow", how="left")
+    groups = joined.partition_by("group", as_dict=True, maintain_order=True, include_key=False)
+    if not 1 < len(groups) <= len(style.CYCLE):
+        return tables
+    return {str(group): part for (group,), part in groups.items()}
 
 
 def headlines(run: Run) -> list[tuple[str, str]]:

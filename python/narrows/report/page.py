@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.figure import Figure
 
 from narrows.report import style
+from narrows.report.live import curves, script, style_sheet
 from narrows.results.errors import RunFolderError
 
-__all__ = ["Shown", "render", "shown_on_page", "write_bytes", "write_figures", "write_page"]
+__all__ = [
+    "Shown",
+    "html_of",
+    "live",
+    "render",
+    "shown_on_page",
+    "write_bytes",
+    "write_figures",
+    "write_page",
+]
 
 
 @dataclass(frozen=True)
@@ -46,29 +59,61 @@ def render(template: str, **values: object) -> str:
     return environment.get_template(template).render(**values)
 
 
-def shown_on_page(figures: Sequence[Shown]) -> list[dict[str, str]]:
-    """Figures as inline SVG with alternative text and caption."""
+def shown_on_page(figures: Sequence[Shown]) -> list[dict[str, Any]]:
+    """Figures as inline SVG with alternative text and caption, and their curves."""
     return [
         {
             "svg": style.svg_inline(shown.svg, shown.name.replace(".", "-"), shown.alt),
             "caption": shown.caption,
+            "curves": curves(shown.figure),
         }
         for shown in figures
     ]
 
 
-def write_figures(figures: Sequence[Shown], folder: Path) -> list[Path]:
-    """Writes each figure as PNG and SVG.
+def live(figures: Sequence[dict[str, Any]]) -> dict[str, str] | None:
+    """What a page needs for plots of its figures' curves; None where no figure has any."""
+    if not any(figure["curves"] for figure in figures):
+        return None
+    return {"script": script(), "style_sheet": style_sheet()}
+
+
+def html_of(figures: Sequence[Shown]) -> str:
+    """Figures side by side for a notebook, each with what to look for."""
+    parts = []
+    for shown in figures:
+        data = base64.b64encode(shown.svg.encode()).decode()
+        parts.append(
+            '<figure style="margin:0;max-width:36em">'
+            f'<img alt="{escape(shown.alt)}" src="data:image/svg+xml;base64,{data}" '
+            'style="max-width:100%">'
+            f"<figcaption>{escape(shown.caption)}</figcaption></figure>"
+        )
+    return f'<div style="display:flex;flex-wrap:wrap;gap:1em">{"".join(parts)}</div>'
+
+
+def write_figures(
+    figures: Sequence[Shown], folder: Path, kinds: Sequence[str] = ("png", "svg")
+) -> list[Path]:
+    """Writes each figure as PNG and SVG, or as these kinds of file; `pdf` is another.
 
     Raises:
         RunFolderError: They cannot be written.
     """
     written = []
     for shown in figures:
-        # Not with_suffix: names of links have dots.
-        for suffix, data in (("png", style.png(shown.figure)), ("svg", shown.svg.encode())):
-            written.append(write_bytes(folder / f"{shown.name}.{suffix}", data))
+        for kind in kinds:
+            # Not with_suffix: names of links have dots.
+            written.append(write_bytes(folder / f"{shown.name}.{kind}", _KINDS[kind](shown)))
     return written
+
+
+_KINDS: dict[str, Callable[[Shown], bytes]] = {
+    "png": lambda shown: style.png(shown.figure),
+    "svg": lambda shown: shown.svg.encode(),
+    "pdf": lambda shown: style.pdf(shown.figure),
+}
+"""How a figure becomes a file, by the file's suffix."""
 
 
 def write_page(path: Path, text: str) -> Path:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from narrows.report import figures
 from narrows.report.extras import extra_figures, headlines
-from narrows.report.page import Shown, render, shown_on_page, write_figures, write_page
+from narrows.report.page import Shown, live, render, shown_on_page, write_figures, write_page
 from narrows.report.source import monitored_links, monitored_queues, queue_facts
 from narrows.report.toml_text import toml_text
 from narrows.results import Run
-from narrows.results.metrics import metrics, value_text
-from narrows.results.text import summary_table
+from narrows.results.metrics import value_text
+from narrows.results.text import shown_metrics, summary_table
 
 __all__ = ["REPORT_FILE", "run_figures", "write_run_report"]
 
@@ -24,6 +26,7 @@ ENDED = {
     "end": "after the scenario's duration",
     "dns-done": "when all resolver workers were done",
     "event-limit": "at the limit of events",
+    "query-limit": "at the limit of recorded queries",
     "interrupted": "because it was interrupted",
 }
 """Why a run ended, in words."""
@@ -107,7 +110,30 @@ def run_figures(run: Run) -> list[Shown]:
                 "carry. A bottleneck that is always busy is not the worse for a shorter queue.",
             )
         )
+    flows = run.summary.get("flows")
+    if flows and flows["goodput_mbit_per_s"]:
+        shown.append(_goodput(run, flows))
     return shown + extra_figures({run.name: run})
+
+
+def _goodput(run: Run, flows: Mapping[str, Any]) -> Shown:
+    groups = flows["groups"]
+    most = max(groups, key=lambda group: groups[group]["goodput_mbit_per_s"] or 0.0)
+    goodput = value_text(groups[most]["goodput_mbit_per_s"])
+    caption = "Bytes that reached the receiving applications in each hundredth of the run."
+    if len(run.bursts):
+        caption += (
+            " Those of a burst spread evenly over the time that it took, so short peaks may be "
+            "above what the link carries. Bursts that were unfinished at the end are left out."
+        )
+    if len(run.flows) > run.bursts.get_column("flow").n_unique():
+        caption += " Those of an endless connection spread over its lifetime."
+    return Shown(
+        "goodput",
+        figures.goodput(run),
+        f"Lines over time: {most} carried {goodput} Mbit/s on average.",
+        caption,
+    )
 
 
 def _queue_figures(run: Run, link: str) -> list[Shown]:
@@ -143,15 +169,17 @@ def _queue_figures(run: Run, link: str) -> list[Shown]:
 
 def _page(run: Run, shown: list[Shown]) -> str:
     sections: dict[str, list[tuple[str, str, str]]] = {}
-    for metric in metrics(run.summary):
+    for metric in shown_metrics(run):
         row = (metric.name, value_text(metric.value), metric.unit)
         sections.setdefault(metric.section, []).append(row)
+    on_page = shown_on_page(shown)
     return render(
         "run.html",
+        live=live(on_page),
         run=run,
         ended=ENDED.get(run.stopped, f"by {run.stopped}"),
         cards=_cards(run),
-        figures=shown_on_page(shown),
+        figures=on_page,
         sections=sections,
         notes=summary_table(run).notes,
         scenario=toml_text(run.scenario),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from narrows.scenario import Change, Direction, Dns, Link
 from narrows.scenario.checks import matches
 
 __all__ = [
+    "NONE",
     "QueueFacts",
     "Threshold",
     "column",
@@ -28,6 +30,10 @@ __all__ = [
     "queue_facts",
     "retry_moments_s",
 ]
+
+
+NONE: Mapping[str, Sequence[Run]] = MappingProxyType({})
+"""No other runs."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -34,10 +35,12 @@ __all__ = [
     "VERMILION",
     "Floats",
     "below",
+    "faint",
     "from_zero",
     "label_line",
     "label_steps",
     "new_figure",
+    "pdf",
     "png",
     "styled",
     "svg",
@@ -63,7 +66,9 @@ CYCLE = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY)
 
 # Any: the stubs want every key as a literal.
 _STYLE: Any = {
-    "font.family": ["DejaVu Sans"],
+    # Text stays text in SVG and PDF files; without the font, a reader's own takes its place.
+    "font.family": ["DejaVu Sans", "sans-serif"],
+    "pdf.fonttype": 42,
     "font.size": 10.5,
     "text.color": INK,
     "axes.labelcolor": INK,
@@ -86,7 +91,7 @@ _STYLE: Any = {
     "ytick.labelcolor": INK,
     "lines.linewidth": 1.4,
     "legend.frameon": False,
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",
     "svg.hashsalt": "narrows",
     "path.simplify": True,
     "figure.dpi": 100.0,
@@ -130,9 +135,12 @@ def new_figure(height: float = 3.4, width: float = 7.6) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def below(figure: Figure, columns: int = 4, markers: float = 1.0) -> None:
+def below(figure: Figure, columns: int = 4, markers: float = 1.0, title: str = "") -> None:
     """Puts the legend below the axes, where it covers nothing; markers so many times as large."""
     figure.legend(
+        title=title or None,
+        title_fontsize=9.5,
+        alignment="left",
         loc="outside lower left",
         ncols=columns,
         handlelength=1.6,
@@ -186,6 +194,13 @@ def _in_margin(axes: Axes, level: float, text: str, color: str) -> None:
     )
 
 
+def faint(axes: Axes, x: Floats, y: Floats, color: str, drawstyle: Any = "default") -> None:
+    """A curve of another seed, behind the one that has a name."""
+    axes.plot(
+        x, y, color=color, linewidth=0.6, alpha=0.35, zorder=1.8, label="_seed", drawstyle=drawstyle
+    )
+
+
 def thin(times: Floats, values: Floats, most: int = 3_000) -> tuple[Floats, Floats]:
     """A series of at most ``most`` points that keeps every bin's smallest and largest value.
 
@@ -220,6 +235,15 @@ def svg(figure: Figure) -> str:
         buffer = io.StringIO()
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
         FigureCanvasSVG(figure).print_figure(buffer, format="svg", metadata=nothing)
+        return buffer.getvalue()
+
+
+def pdf(figure: Figure) -> bytes:
+    """The figure as PDF with text as text, without a date."""
+    with mpl.rc_context(_STYLE):
+        buffer = io.BytesIO()
+        nothing = {"CreationDate": None, "Creator": None, "Producer": None}
+        FigureCanvasPdf(figure).print_figure(buffer, format="pdf", metadata=nothing)
         return buffer.getvalue()
 
 

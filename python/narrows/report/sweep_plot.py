@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from narrows.errors import NarrowsError
 from narrows.report import figures
 from narrows.report.figures import Mean, Series, Ticks
-from narrows.report.page import Shown, write_figures
+from narrows.report.page import Shown, html_of, write_figures
 from narrows.results import Axis, Sweep
+from narrows.results.group_names import short_keys
 from narrows.results.metrics import value_text
-from narrows.results.sweep import canonical, setting_text
+from narrows.results.setting_names import are_kinds, axis_named, value_names
 from narrows.results.sweep_means import Figure, Point, figure_named, points
+from narrows.results.sweep_run import canonical, setting_text
+from narrows.results.sweep_text import range_text
 from narrows.results.text import TextTable
-from narrows.scenario.faults import nearest
 from narrows.scenario.quantities import base_value
 
 __all__ = ["SweepPlot", "plot_sweep"]
@@ -43,11 +45,15 @@ class SweepPlot:
         """
         return write_figures([self.shown], Path(folder))
 
+    def _repr_html_(self) -> str:
+        """The figure and the numbers, for notebooks."""
+        return html_of([self.shown]) + self.table()._repr_html_()
+
     def table(self) -> TextTable:
         """The numbers, for people."""
         keys = list(self.points[0].settings)
         unit = f" ({self.metric.unit})" if self.metric.unit else ""
-        head = (*keys, "runs", f"mean{unit}", "95 % interval")
+        head = (*keys, "runs", f"mean{unit}", "95 % interval", "least to most")
         rows = [
             (
                 *(_text(value) for value in point.settings.values()),
@@ -56,6 +62,7 @@ class SweepPlot:
                 "-"
                 if point.low is None or point.high is None
                 else f"{value_text(point.low)} to {value_text(point.high)}",
+                range_text(point.values),
             )
             for point in self.points
         ]
@@ -75,6 +82,7 @@ class SweepPlot:
                     "mean": point.mean,
                     "ci_low": point.low,
                     "ci_high": point.high,
+                    "values": list(point.values),
                 }
                 for point in self.points
             ],
@@ -110,13 +118,13 @@ def plot_sweep(
     for scale in (x_scale, y_scale):
         if scale not in ("auto", "linear", "log"):
             raise NarrowsError(f"scale {scale}: is not known; hint: one of auto, linear, log")
-    axis = _axis(sweep, against)
-    lines = [_axis(sweep, key) for key in by]
+    axis = axis_named(sweep, against)
+    lines = [axis_named(sweep, key) for key in by]
     if axis in lines or len({line.key for line in lines}) < len(lines):
         raise NarrowsError(f"{_where(sweep)}: a key is there twice; hint: other keys for --by")
-    fixed = {_axis(sweep, key).key: value for key, value in (where or {}).items()}
+    fixed = {axis_named(sweep, key).key: value for key, value in (where or {}).items()}
     for key, value in fixed.items():
-        known = _axis(sweep, key).places
+        known = axis_named(sweep, key).places
         if canonical(value) not in known:
             raise NarrowsError(
                 f"{_where(sweep)}: {setting_text(key, value)} was not run; hint: one of "
@@ -125,7 +133,7 @@ def plot_sweep(
     _refuse_mixing(sweep, [axis.key, *(line.key for line in lines), *fixed])
     chosen = [
         point
-        for point in _possible(points(sweep, figure), figure.unit)
+        for point in points(sweep, figure)
         if all(canonical(point.settings[key]) == canonical(v) for key, v in fixed.items())
     ]
     if not chosen:
@@ -141,6 +149,8 @@ def plot_sweep(
         ticks,
         title=figure.name,
         subtitle=_subtitle(chosen, fixed),
+        y_range=figure.range,
+        legend=", ".join(short_keys([line.key for line in lines]).values()),
         y_label=figure.name.rpartition(": ")[2] + (f" ({figure.unit})" if figure.unit else ""),
         x_scale=x_scale,
         y_scale=y_scale,
@@ -152,18 +162,6 @@ def plot_sweep(
     )
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{figure.key}-against-{axis.key}")
     return SweepPlot(Shown(name, drawn, alt, ""), figure, axis.key, tuple(chosen))
-
-
-def _possible(found: Sequence[Point], unit: str) -> list[Point]:
-    """Points whose intervals end at 0 and 100, where the figure is a percentage."""
-    if unit != "%":
-        return list(found)
-    return [
-        point
-        if point.low is None or point.high is None
-        else replace(point, low=max(point.low, 0.0), high=min(point.high, 100.0))
-        for point in found
-    ]
 
 
 def _refuse_mixing(sweep: Sweep, used: Sequence[str]) -> None:
@@ -184,7 +182,7 @@ def _refuse_mixing(sweep: Sweep, used: Sequence[str]) -> None:
 def _series(
     chosen: Sequence[Point], axis: Axis, lines: Sequence[Axis], place: Mapping[str, float]
 ) -> list[Series]:
-    names = [_short_names(line) for line in lines]
+    names = [value_names(line) for line in lines]
     found: dict[str, list[Mean]] = {}
     for point in chosen:
         words = [
@@ -192,7 +190,7 @@ def _series(
             for of_line, line in zip(names, lines, strict=True)
         ]
         at = place[canonical(point.settings[axis.key])]
-        mean = Mean(at, point.mean, point.low, point.high)
+        mean = Mean(at, point.mean, point.low, point.high, point.values)
         found.setdefault(", ".join(words), []).append(mean)
     if len(found) > MOST_SERIES:
         raise NarrowsError(
@@ -207,21 +205,8 @@ def _subtitle(chosen: Sequence[Point], fixed: Mapping[str, Any]) -> str:
         text = "single runs: more seeds would give intervals"
     else:
         seeds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        text = f"means of {seeds} seeds with 95 % intervals"
+        text = f"means of {seeds} seeds with 95 % intervals; dots: single seeds"
     return "; ".join([text, *(setting_text(key, value) for key, value in fixed.items())])
-
-
-def _axis(sweep: Sweep, key: str) -> Axis:
-    """A varied key by its name, or by the end of its name."""
-    for axis in sweep.axes:
-        if axis.key == key:
-            return axis
-    ending = [axis for axis in sweep.axes if axis.key.endswith(f".{key}")]
-    if len(ending) == 1:
-        return ending[0]
-    ends = [known.rpartition(".")[2] for known in sweep.keys]
-    hint = nearest(key, [*sweep.keys, *ends]) or "nothing was"
-    raise NarrowsError(f"{_where(sweep)}: {key[:100]} was not varied; hint: {hint}")
 
 
 _SCALES: dict[str, list[tuple[str, float]]] = {
@@ -240,11 +225,11 @@ def _ticks(axis: Axis) -> tuple[Ticks, dict[str, float]]:
         found = [base_value(value) if isinstance(value, str) else None for value in values]
         kinds = {quantity[0] for quantity in found if quantity}
         if None in found or len(kinds) != 1:
-            names = _short_names(axis)
+            names = value_names(axis)
             places = {text: float(place) for text, place in axis.places.items()}
             label = axis.key
             if all(isinstance(value, Mapping) for value in values):
-                label = f"{axis.key} (kind)" if _are_kinds(axis) else axis.key
+                label = f"{axis.key} (kind)" if are_kinds(axis) else axis.key
             shown = Ticks(label, list(places.values()), [names[text] for text in places])
             return shown, places
         bases = [float(quantity[1]) for quantity in found if quantity]
@@ -254,32 +239,6 @@ def _ticks(axis: Axis) -> tuple[Ticks, dict[str, float]]:
         numbers, label = [base / scale for base in bases], f"{axis.key} ({unit})"
     places = dict(zip(axis.places, numbers, strict=True))
     return Ticks(label, numbers, None), places
-
-
-def _are_kinds(axis: Axis) -> bool:
-    kinds = [value.get("kind") for value in axis.values if isinstance(value, Mapping)]
-    return len(set(map(str, kinds))) == len(axis.values) and None not in kinds
-
-
-def _short_names(axis: Axis) -> dict[str, str]:
-    """What each value is called: a table by its kind, or by the settings in which it differs."""
-    tables = [value for value in axis.values if isinstance(value, Mapping)]
-    names = {}
-    for text, value in zip(axis.places, axis.values, strict=True):
-        if isinstance(value, str):
-            names[text] = value
-        elif isinstance(value, Mapping) and _are_kinds(axis):
-            names[text] = str(value["kind"])
-        elif isinstance(value, Mapping):
-            keys = [k for k in value if any(other.get(k) != value[k] for other in tables)]
-            names[text] = ", ".join(
-                str(value[k]) if k == "kind" else f"{k} {_text(value[k])}" for k in keys
-            )
-        elif isinstance(value, bool) or len(axis.values) == len(tables):
-            names[text] = text
-        else:
-            names[text] = f"{axis.key.rpartition('.')[2]} {text}"
-    return names
 
 
 def _text(value: object) -> str:

@@ -12,7 +12,8 @@ from narrows.results.folder import RUN_FILE
 from narrows.results.measurement import Measurement
 from narrows.results.run import Run
 from narrows.results.schema import FORMAT, TABLES
-from narrows.results.sweep import SWEEP_FILE, Axis, Sweep, SweepRun
+from narrows.results.sweep import SWEEP_FILE, Sweep
+from narrows.results.sweep_run import Axis, SweepRun
 from narrows.results.text import TextTable, summary_table
 
 __all__ = [

@@ -20,17 +20,21 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import polars as pl
 
 from narrows.errors import NarrowsError
-from narrows.results.group_names import Named, distinct_labels
+from narrows.results.compare_rows import Difference, Group, Row, Sample
+from narrows.results.compare_text import comparison_table
+from narrows.results.drawing import drawn
+from narrows.results.emphasis import leading, telling
+from narrows.results.group_names import Named, differing, distinct_labels
 from narrows.results.intervals import newcombe, paired, welch
-from narrows.results.metrics import Metric, metrics, value_text
+from narrows.results.left_out import left_out
+from narrows.results.metrics import Metric, metrics
 from narrows.results.run import Run
 from narrows.results.text import TextTable
 
@@ -38,129 +42,6 @@ __all__ = ["Comparison", "Difference", "Group", "Row", "Sample", "compare", "com
 
 MANY = 20
 """Intervals from which on one is expected to mislead."""
-
-
-class Sample(Protocol):
-    """What is compared of a run: a `Run`, or a sweep's record of one."""
-
-    @property
-    def name(self) -> str:
-        """What it is a run of."""
-
-    @property
-    def seed(self) -> int:
-        """What its random streams come from."""
-
-    @property
-    def summary(self) -> Mapping[str, Any]:
-        """Its figures."""
-
-    @property
-    def status(self) -> str:
-        """`complete` or `partial`."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether it went as far as its scenario says."""
-
-    @property
-    def stopped(self) -> str:
-        """Why it ended."""
-
-    @property
-    def flags(self) -> Sequence[str]:
-        """What a reader has to know before trusting a figure."""
-
-    @property
-    def folder(self) -> Path | None:
-        """Its run folder, where there is one."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Runs that differ in their seeds alone."""
-
-    label: str
-    runs: tuple[Sample, ...]
-
-    @property
-    def seeds(self) -> list[int]:
-        """The runs' seeds, in their order."""
-        return [run.seed for run in self.runs]
-
-    @property
-    def is_seedless(self) -> bool:
-        """Whether there are several seeds and all gave the same.
-
-        Then nothing in the scenario is random, and the seeds say nothing of how sure a figure is.
-        """
-        first, *others = self.runs
-        return bool(others) and all(run.summary == first.summary for run in others)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A group's figure less the first group's, in the figure's unit."""
-
-    value: float
-    low: float | None
-    """Lower end of the 95 % interval; None where there is none."""
-    high: float | None
-    method: str
-    """How the interval was computed; empty where there is none."""
-    relative: float | None = None
-    """The difference as a share of the first group's mean; None where that is zero."""
-    seeds: int = 0
-    """Seeds that both groups have, where the differences are taken seed by seed; else 0."""
-
-    @property
-    def verdict(self) -> Literal["higher", "lower", "unclear", "same", ""]:
-        """What the interval says: `unclear` where it has zero in it, empty where there is none."""
-        if self.low is None or self.high is None:
-            return ""
-        if self.low == 0.0 == self.high:
-            return "same"
-        return "higher" if self.low > 0.0 else "lower" if self.high < 0.0 else "unclear"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One figure of every group."""
-
-    key: str
-    section: str
-    name: str
-    unit: str
-    values: tuple[float | None, ...]
-    """Mean over each group's runs; None where a run has no such figure."""
-    differences: tuple[Difference | None, ...]
-    """To the first group; the first is None."""
-
-    def sentence(self, number: int, groups: Sequence[Group]) -> str:
-        """What there is to say of a group's difference; empty where it has no interval."""
-        difference = self.differences[number]
-        if difference is None or not difference.verdict:
-            return ""
-        first, other = groups[0].label, groups[number].label
-        runs = (
-            f"{difference.seeds} paired seeds"
-            if difference.seeds
-            else f"{len(groups[0].runs)} and {len(groups[number].runs)} runs"
-        )
-        what = f"{self.section}, {self.name}"
-        if difference.verdict == "same":
-            return f"{what}: {other} and {first} are the same with {runs}."
-        size = f"{value_text(abs(difference.value))}{_unit(self.unit)}"
-        interval = f"95 % interval {interval_text(difference)}{_unit(self.unit)}"
-        if difference.verdict == "unclear":
-            return f"{what}: no difference seen with {runs} ({interval})."
-        if difference.relative is not None and self.unit != "%":
-            interval = f"{signed(difference.value)}{_unit(self.unit)}, {interval}"
-            size = f"{100.0 * abs(difference.relative):.3g} %"
-        return (
-            f"{what}: {other} is {size} {difference.verdict} than {first} ({interval}); "
-            f"significant with {runs}."
-        )
 
 
 @dataclass(frozen=True)
@@ -181,6 +62,11 @@ class Comparison:
         notes = list(self.remarks)
         notes += [f"{_run_name(run)} is partial: {run.stopped}" for run in partial]
         notes += [note for group in self.groups if (note := _flagged(group))]
+        notes += [
+            f"take care: {group.label}: {words}"
+            for group in self.groups
+            for words in left_out([run.summary for run in group.runs])
+        ]
         notes += [
             f"{group.label}: every seed gives the same, because nothing in the scenario is random; "
             "no interval; hint: such as spread with stagger, jitter, service_jitter_mean"
@@ -203,9 +89,33 @@ class Comparison:
         return [
             row.sentence(number, self.groups)
             for number in range(1, len(self.groups))
-            for row in self.rows
+            for row in self.telling
             if (difference := row.differences[number]) and difference.verdict not in ("", "same")
         ]
+
+    @property
+    def leading(self) -> list[Row]:
+        """The figures that matter most, three at most."""
+        known = {row.key: row for row in self.rows}
+        return [known[key] for key in leading({row.key: row.values for row in self.rows})]
+
+    @property
+    def telling(self) -> list[Row]:
+        """The figures that say something of at least one group: what is shown."""
+        shown = set(telling({row.key: row.values for row in self.rows}))
+        return [row for row in self.rows if row.key in shown]
+
+    def plot(self, *names: str) -> Any:
+        """The figures of the report: all of them, or those whose names begin so.
+
+        Raises:
+            NarrowsError: No figure's name begins so.
+        """
+        return drawn("of_comparison", self, names)
+
+    def _repr_html_(self) -> str:
+        """Figures and the table, for notebooks."""
+        return f"{self.plot()._repr_html_()}{self.table()._repr_html_()}"
 
     def only(self, keys: Sequence[str]) -> Comparison:
         """The comparison of some figures, by their path or its end.
@@ -238,6 +148,8 @@ class Comparison:
                     "ci_method": difference.method if difference else "",
                     "relative_percent": difference
                     and (None if difference.relative is None else 100.0 * difference.relative),
+                    "seed_values": list(row.samples[number]) if row.samples else [],
+                    "correlation": difference and difference.correlation,
                     "verdict": difference.verdict if difference else "",
                     "sentence": row.sentence(number, self.groups),
                 }
@@ -258,6 +170,8 @@ class Comparison:
                 "ci_high": pl.Float64,
                 "ci_method": pl.String,
                 "relative_percent": pl.Float64,
+                "seed_values": pl.List(pl.Float64),
+                "correlation": pl.Float64,
                 "verdict": pl.String,
                 "sentence": pl.String,
             },
@@ -280,24 +194,8 @@ class Comparison:
         }
 
     def table(self) -> TextTable:
-        """The comparison for people."""
-        header = ["", *(group.label for group in self.groups[:1])]
-        for group in self.groups[1:]:
-            header += [group.label, "difference", "95 % interval"]
-        sections: dict[str, list[tuple[str, ...]]] = {}
-        for row in self.rows:
-            cells = [row.name + (f" ({row.unit})" if row.unit else "")]
-            for value, difference in zip(row.values, row.differences, strict=True):
-                cells.append(value_text(value))
-                if difference is not None:
-                    cells += [signed(difference.value), interval_text(difference)]
-                elif len(cells) > 2:
-                    cells += ["-", "-"]
-            sections.setdefault(row.section, []).append(tuple(cells))
-        sentences = self.sentences
-        words = ["In words:", *(f"  {sentence}" for sentence in sentences), ""] if sentences else []
-        notes = [*words, *self.notes]
-        return TextTable(self.title, tuple(header), list(sections.items()), notes)
+        """The comparison for people: the figures that matter first, then all that say something."""
+        return comparison_table(self)
 
     @property
     def title(self) -> str:
@@ -320,7 +218,8 @@ def compare(runs: Sequence[Run]) -> Comparison:
     """
     if not runs:
         raise NarrowsError("nothing to compare; hint: name two runs")
-    return compare_groups(_groups(runs))
+    groups = _groups(runs)
+    return compare_groups(groups, remarks=[*_mixed(groups), *_unsaid(groups)])
 
 
 def compare_groups(
@@ -342,21 +241,10 @@ def compare_groups(
             None if n == 0 else _difference(metric.key, groups[0], group, samples[0], samples[n])
             for n, group in enumerate(groups)
         )
-        rows.append(Row(metric.key, metric.section, metric.name, metric.unit, means, differences))
+        each = tuple(map(tuple, samples))
+        facts = (metric.key, metric.section, metric.name, metric.unit)
+        rows.append(Row(*facts, means, differences, each, is_score=metric.range is not None))
     return Comparison(tuple(groups), tuple(rows), setting, tuple(remarks))
-
-
-def signed(value: float) -> str:
-    """A difference with its sign."""
-    text = value_text(value)
-    return text if text.startswith("-") or value == 0 else f"+{text}"
-
-
-def interval_text(difference: Difference) -> str:
-    """The interval of a difference in words; `-` where there is none."""
-    if difference.low is None or difference.high is None:
-        return "-"
-    return f"{signed(difference.low)} to {signed(difference.high)}"
 
 
 def _groups(runs: Sequence[Run]) -> list[Group]:
@@ -377,6 +265,50 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
     return [
         Group(label, tuple(group)) for label, group in zip(labels, members.values(), strict=True)
     ]
+
+
+def _mixed(groups: Sequence[Group]) -> list[str]:
+    """What to say of groups of several runs beside others of the same name.
+
+    Most likely a pattern took in more runs than its user thinks.
+    """
+    found = []
+    for name in dict.fromkeys(group.runs[0].name for group in groups):
+        mixed = [group for group in groups if group.runs[0].name == name]
+        if len(mixed) < 2 or max(len(group.runs) for group in mixed) < 2:
+            continue
+        first, second = mixed[0].runs[0], mixed[1].runs[0]
+        assert isinstance(first, Run) and isinstance(second, Run), "`compare` takes runs"
+        keys = differing(first.scenario, second.scenario) or ["backend"]
+        words = ", ".join(keys[:3]) + (f" and {len(keys) - 3} more keys" if len(keys) > 3 else "")
+        found.append(
+            f"{name}: these runs are of {len(mixed)} scenarios with this name, and no repetitions "
+            f"of one: {_run_name(first)} and {_run_name(second)} differ in {words}"
+        )
+    return found
+
+
+def _unsaid(groups: Sequence[Group]) -> list[str]:
+    """What the groups' names do not say of how they differ from the first."""
+    found = []
+    first, *others = groups
+    one = first.runs[0]
+    for group in others:
+        other = group.runs[0]
+        assert isinstance(one, Run) and isinstance(other, Run), "`compare` takes runs"
+        keys = differing(one.scenario, other.scenario)
+        unnamed = [key for key in keys if key.rpartition(".")[2] not in group.label]
+        if one.name == other.name and unnamed and len(groups) == 2:
+            more = f" and {len(unnamed) - 4} more keys" if len(unnamed) > 4 else ""
+            found.append(
+                f"{first.label} and {group.label} differ in {', '.join(unnamed[:4])}{more}"
+            )
+        if sorted(first.seeds) != sorted(group.seeds):
+            found.append(
+                f"{group.label} has other seeds than {first.label}, so that what a seed draws "
+                "differs too; hint: the same seeds, which are paired"
+            )
+    return found
 
 
 def _identity(run: Run) -> str:
@@ -409,12 +341,18 @@ def _difference(
             low, high = (0.0, 0.0) if partners == list(before) else paired(before, partners)
             method = "Student's t over the differences of paired seeds"
             seeds = len(before)
+            each = [after - before for before, after in zip(before, partners, strict=True)]
+            single = {
+                "least": min(each),
+                "most": max(each),
+                "correlation": _correlation(before, partners),
+            }
         else:
             low, high = welch(before, after) if len({*before, *after}) > 1 else (0.0, 0.0)
-            method, seeds = "Welch's t over the seeds", 0
+            method, seeds, single = "Welch's t over the seeds", 0, {}
         if value and high - low <= 1e-9 * abs(value):
             return Difference(value, None, None, "", relative, seeds)
-        return Difference(value, low, high, method, relative, seeds)
+        return Difference(value, low, high, method, relative, seeds, **single)
     if key == "dns.first_attempt_percent":
         counts, totals = zip(_first_attempts(first), _first_attempts(group), strict=True)
         low, high = newcombe(counts, totals)
@@ -429,6 +367,13 @@ def _difference(
     return Difference(value, None, None, "", relative)
 
 
+def _correlation(before: Sequence[float], after: Sequence[float]) -> float | None:
+    """Pearson's; None where there are fewer than three pairs, or one side does not vary."""
+    if len(before) < 3 or len(set(before)) < 2 or len(set(after)) < 2:
+        return None
+    return statistics.correlation(before, after)
+
+
 def _first_attempts(group: Group) -> tuple[int, int]:
     """Answers at the first attempt, and queries, of all runs together."""
     of_runs = [run.summary["dns"] for run in group.runs]
@@ -438,11 +383,6 @@ def _first_attempts(group: Group) -> tuple[int, int]:
 
 def _is_named(row: Row, key: str) -> bool:
     return row.key == key or row.key.endswith(f".{key}")
-
-
-def _unit(unit: str) -> str:
-    """A difference's unit, after its number; of shares these are points."""
-    return " points" if unit == "%" else f" {unit}" if unit else ""
 
 
 def _flagged(group: Group) -> str:

@@ -1,6 +1,7 @@
 """Sweeps side by side: each combination of values with the same combination of the first sweep.
 
-Of one sweep alone, its combinations are set side by side. Runs that failed or ended early are left
+Of one sweep alone, its combinations are set side by side, or the values of some keys for each
+combination of the others. Runs that failed or ended early are left
 out, and the seeds that a sweep then lacks are left out of the others, so that seeds stay paired.
 """
 
@@ -12,7 +13,9 @@ from typing import Any
 from narrows.errors import NarrowsError
 from narrows.results.compare import Comparison, Group, compare_groups
 from narrows.results.group_names import Named, distinct_labels
-from narrows.results.sweep import Sweep, SweepRun, canonical
+from narrows.results.setting_names import axis_named, combination_names, value_names
+from narrows.results.sweep import Sweep
+from narrows.results.sweep_run import Axis, SweepRun, canonical, setting_text
 
 __all__ = ["compare_sweeps"]
 
@@ -20,8 +23,15 @@ MOST_GROUPS = 50
 """Combinations of one sweep that can be set side by side."""
 
 
-def compare_sweeps(sweeps: Sequence[Sweep]) -> list[Comparison]:
+def compare_sweeps(
+    sweeps: Sequence[Sweep], against: Mapping[str, Any] | None = None
+) -> list[Comparison]:
     """A comparison for each combination of values that all sweeps have.
+
+    Args:
+        sweeps: Several, or one, whose combinations are set side by side.
+        against: Of one sweep: varied keys, or the ends of their names, and the values that the
+            others are compared with; a comparison for each combination of the other keys.
 
     Raises:
         NarrowsError: There is nothing to compare: other keys are varied, no combination is common,
@@ -30,7 +40,12 @@ def compare_sweeps(sweeps: Sequence[Sweep]) -> list[Comparison]:
     if not sweeps:
         raise NarrowsError("nothing to compare; hint: name two sweeps")
     if len(sweeps) == 1:
-        return [_within(sweeps[0])]
+        return _against(sweeps[0], against) if against else [_within(sweeps[0])]
+    if against:
+        raise NarrowsError(
+            "several sweeps are compared with the first, and --against is for the combinations of "
+            "one; hint: name one sweep, or leave it out"
+        )
     first = sweeps[0]
     for other in sweeps[1:]:
         if sorted(other.keys) != sorted(first.keys):
@@ -65,9 +80,56 @@ def _within(sweep: Sweep) -> Comparison:
             f"{_where(sweep)}: has {len(found)} combination{'' if len(found) == 1 else 's'} with "
             "complete runs; hint: name a second sweep"
         )
-    labels = [runs[0].name for runs in found.values()]
+    labels = combination_names(sweep.axes, [runs[0] for runs in found.values()])
     groups, remarks = _paired(labels, list(found.values()))
     return compare_groups(groups, "", remarks)
+
+
+def _against(sweep: Sweep, against: Mapping[str, Any]) -> list[Comparison]:
+    """For each combination of the other keys: those of these keys, with the one named as first."""
+    axes = [axis_named(sweep, key) for key in against]
+    fixed = {
+        axis.key: _value_of(sweep, axis, value)
+        for axis, value in zip(axes, against.values(), strict=True)
+    }
+    parts: dict[str, list[list[SweepRun]]] = {}
+    for runs in _combinations(sweep).values():
+        others = {key: value for key, value in runs[0].settings.items() if key not in fixed}
+        parts.setdefault(canonical(others), []).append(runs)
+    chosen = []
+    for part in parts.values():
+        first = [runs for runs in part if _has(runs[0], fixed)]
+        rest = [runs for runs in part if not _has(runs[0], fixed)]
+        if first and rest:
+            chosen.append([*first, *rest])
+    if not chosen:
+        raise NarrowsError(
+            f"{_where(sweep)}: no combination has complete runs of these and of other values"
+        )
+    settings = combination_names(
+        [axis for axis in sweep.axes if axis.key not in fixed], [part[0][0] for part in chosen]
+    )
+    comparisons = []
+    for setting, part in zip(settings, chosen, strict=True):
+        groups, remarks = _paired(combination_names(sweep.axes, [of[0] for of in part]), part)
+        comparisons.append(compare_groups(groups, setting, remarks))
+    return comparisons
+
+
+def _value_of(sweep: Sweep, axis: Axis, value: Any) -> Any:
+    """A value that was run: the same one, or the one that is called so."""
+    names = value_names(axis)
+    for place, (text, known) in enumerate(zip(axis.places, axis.values, strict=True)):
+        if value in (known, names[text]) and list(names.values()).index(names[text]) == place:
+            return known
+    raise NarrowsError(
+        f"{_where(sweep)}: {setting_text(axis.key, value)} was not run; hint: one of "
+        + ", ".join(list(names.values())[:8])
+    )
+
+
+def _has(run: SweepRun, fixed: Mapping[str, Any]) -> bool:
+    return all(canonical(run.settings[key]) == canonical(value) for key, value in fixed.items())
 
 
 def _combinations(sweep: Sweep) -> Mapping[str, list[SweepRun]]:

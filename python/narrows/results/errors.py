@@ -5,39 +5,24 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from narrows.errors import NarrowsError, one_line
+from narrows.errors import HintedError
 
 __all__ = ["RunFolderError"]
 
 
-class RunFolderError(NarrowsError):
+class RunFolderError(HintedError):
     """A run folder that cannot be read or written; its text is one line.
-
-    Attributes:
-        path: The folder or file.
-        message: What is wrong.
-        hint: The mend; empty where there is none to offer.
 
     Examples:
         >>> str(RunFolderError("runs/a", "holds a run already", "choose another folder"))
         'runs/a: holds a run already; hint: choose another folder'
     """
 
-    def __init__(self, path: str | Path, message: str, hint: str = "") -> None:
-        super().__init__(path, message, hint)
-        self.path = Path(path)
-        self.message = one_line(message)
-        self.hint = one_line(hint)
-
     @classmethod
     def of_system(cls, path: str | Path, error: OSError) -> RunFolderError:
-        """What the operating system refused at ``path``, with the mend where there is one."""
+        """What the operating system refused at ``path``."""
         what = (error.strerror or str(error)).lower()
         return cls(path, what, _HINTS.get(error.errno or 0, ""))
-
-    def __str__(self) -> str:
-        text = f"{one_line(str(self.path))}: {self.message}"
-        return f"{text}; hint: {self.hint}" if self.hint else text
 
 
 _HINTS = {

@@ -140,7 +140,7 @@ _TABLES: Sequence[Table] = (
             _null("attempts", _U8, "", "Times that the client asked; times are the last one's."),
             _null("qname", _TEXT, "", "The name asked for, with its last dot."),
             _null("qtype", _TEXT, "", "The type asked for, such as `SOA`."),
-            _null("rcode", _TEXT, "", "The reply's code, such as `NOERROR`; `RCODE23` unnamed."),
+            _null("rcode", _TEXT, "", "The reply's code, such as `REFUSED`; `RCODE3000` unnamed."),
             _null("truncated", _BOOL, "", "Whether the reply has TC set."),
             _null("answers", _U16, "", "Records in the reply's answer section, as it says."),
             _null("query_bytes", _U32, "bytes", "The query's message, without TCP's length."),

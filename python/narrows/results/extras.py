@@ -60,6 +60,10 @@ def summaries(tables: Mapping[str, pl.DataFrame], end_s: float) -> dict[str, Any
             found[name] = None
             continue
         found[name] = dict(record.summarise(rows, end_s))
+        if record.parts is not None:
+            for part in rows.get_column(record.parts.column).unique(maintain_order=True):
+                of_part = rows.filter(pl.col(record.parts.column) == part)
+                found[name][part] = dict(record.summarise(of_part, end_s))
         if "group" in rows.columns:
             groups = rows.get_column("group").unique(maintain_order=True).to_list()
             if len(groups) > 1:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Named", "distinct_labels"]
+__all__ = ["Named", "differing", "distinct_labels", "short_keys"]
 
-LONGEST_WORDS = 32
+LONGEST_WORDS = 48
 """Characters that settings may take in a group's name; it heads a column."""
 
 
@@ -50,17 +50,45 @@ def distinct_labels(things: Sequence[Named]) -> list[str]:
     ]
 
 
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """The dotted keys in which two scenarios differ.
+
+    Examples:
+        >>> link = {"name": "wan", "rate": "2 Mbit/s"}
+        >>> differing({"links": [link]}, {"links": [{**link, "rate": "4 Mbit/s"}]})
+        ['links.wan.rate']
+    """
+    mine, others = _settings(one), _settings(other)
+    return [key for key in {**mine, **others} if mine.get(key) != others.get(key)]
+
+
+def short_keys(keys: Sequence[str]) -> dict[str, str]:
+    """Each key's shortest end that no other key has.
+
+    Examples:
+        >>> short_keys(["queue.limit", "traffic.web.tcp.ecn", "traffic.downloads.tcp.ecn"])
+        {'queue.limit': 'limit', 'traffic.web.tcp.ecn': 'web.tcp.ecn', \
+'traffic.downloads.tcp.ecn': 'downloads.tcp.ecn'}
+    """
+    found = {}
+    for key in keys:
+        parts = key.split(".")
+        ends = [".".join(parts[-count:]) for count in range(1, len(parts) + 1)]
+        others = [other for other in keys if other != key]
+        alone = (e for e in ends if not any(f".{other}".endswith(f".{e}") for other in others))
+        found[key] = next(alone, key)
+    return found
+
+
 def _words(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     """The settings that differ, in words; empty where they are long or tell too little."""
-    found = []
-    for mine in settings:
-        keys = [key for key in mine if any(other.get(key) != mine[key] for other in settings)]
-        last = [key.rpartition(".")[2] for key in keys]
-        if len(set(last)) < len(last):
-            return []
-        found.append(
-            ", ".join(f"{word} {_json(mine[k])}" for word, k in zip(last, keys, strict=True))
-        )
+    every = dict.fromkeys(key for one in settings for key in one)
+    differ = [key for key in every if any(one.get(key) != settings[0].get(key) for one in settings)]
+    short_of = short_keys(differ)
+    found = [
+        ", ".join(f"{short_of[key]} {_json(mine[key])}" for key in differ if key in mine)
+        for mine in settings
+    ]
     short = len(set(found)) == len(found) and max(map(len, found)) <= LONGEST_WORDS
     return found if short else []
 

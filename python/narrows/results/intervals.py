@@ -2,7 +2,8 @@
 
 Sources: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927;
 R. G. Newcombe, "Interval estimation for the difference between independent proportions", 1998,
-method 10; B. L. Welch, "The generalization of Student's problem", 1947.
+method 10; B. L. Welch, "The generalization of Student's problem", 1947; the transformations of
+`within`: A. W. van der Vaart, "Asymptotic Statistics", 1998, chapter 3 (the delta method).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from statistics import NormalDist, fmean, variance
 
 from narrows.results.student import t_half_width, t_quantile
 
-__all__ = ["newcombe", "paired", "welch", "wilson"]
+__all__ = ["newcombe", "paired", "welch", "wilson", "within"]
 
 
 def wilson(successes: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -57,6 +58,53 @@ def newcombe(
     low = difference - math.hypot(share_1 - low_1, high_0 - share_0)
     high = difference + math.hypot(high_1 - share_1, share_0 - low_0)
     return low, high
+
+
+def within(
+    values: Sequence[float], low: float = 0.0, high: float = math.inf, confidence: float = 0.95
+) -> tuple[float, float]:
+    """Interval of the mean of values that lie between two bounds; it lies between them, too.
+
+    Student's t on another scale, to which the delta method carries the standard error. Between two
+    bounds that is the artanh of the place between them (for shares half of their logit), on which
+    the bounds are infinitely far. Above one bound it is the square root of the distance, as for
+    counts; no root is below zero. Far from the bounds this is Student's interval; close to one it
+    reaches less far towards it, and further away from it.
+
+    Args:
+        values: Two or more.
+        low: The least possible value; minus infinity for none, which gives Student's interval.
+        high: The largest possible value, or infinity.
+        confidence: Between 0 and 1.
+
+    Raises:
+        ValueError: There are fewer than two values, or one is out of bounds.
+
+    Examples:
+        >>> low, high = within([97.0, 99.0, 99.5], 0.0, 100.0)
+        >>> round(low, 1), round(high, 1)
+        (87.7, 99.8)
+    """
+    half = t_half_width(values, confidence)
+    if not all(low <= value <= high for value in values):
+        raise ValueError(f"a value is not within {low} and {high}")
+    mean = fmean(values)
+    if half == 0.0 or mean in (low, high):
+        return mean, mean
+    if math.isinf(low):
+        return mean - half, mean + half
+    if math.isinf(high):
+        root = math.sqrt(mean - low)
+        half /= 2.0 * root
+        return low + max(0.0, root - half) ** 2, low + (root + half) ** 2
+    above, below = mean - low, high - mean
+    centre = 0.5 * math.log(above / below)
+    # The artanh of the place has this derivative.
+    half *= (high - low) / (2.0 * above * below)
+    ends = (math.tanh(centre - half), math.tanh(centre + half))
+    least, most = (low + (high - low) * (1.0 + end) / 2.0 for end in ends)
+    # Rounding must not put an end on the wrong side of the mean.
+    return min(mean, least), max(mean, most)
 
 
 def paired(

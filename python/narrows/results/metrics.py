@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from narrows.records import Record
 from narrows.results.extras import records
 
-__all__ = ["Metric", "metrics", "value_text"]
+__all__ = ["Metric", "completed_text", "metrics", "value_text"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,10 @@ class Metric:
     value: float
     scale: float = 1.0
     """From the summary's unit to this one."""
+    of: str = ""
+    """Of what, where it leaves out much: `3 of 4 loads`."""
+    range: tuple[float, float] | None = None
+    """Of a score: its lowest and highest possible value."""
 
 
 def metrics(summary: Mapping[str, Any]) -> list[Metric]:
@@ -72,12 +76,45 @@ def _metrics(summary: Mapping[str, Any]) -> Iterator[Metric]:
 
 
 def _extra(figures: Mapping[str, Any] | None, record: Record) -> Iterator[Metric]:
-    """What a kind of traffic brings, and that of each of its groups."""
-    name = record.table.name
-    known = {figure.key: (figure.name, figure.unit, figure.scale) for figure in record.figures}
-    yield from _section(figures, name, record.title, known)
-    for group, part in ((figures or {}).get("groups") or {}).items():
-        yield from _section(part, f"{name}.groups.{group}", f"{record.title}, group {group}", known)
+    """What a kind of traffic brings, that of its parts, and that of each of its groups."""
+    name, title, parts = record.table.name, record.title, record.parts
+    of = completed_text(figures, record)
+    known = {figure.key: figure for figure in record.figures}
+
+    def section(values: Mapping[str, Any] | None, prefix: str, words: str) -> Iterator[Metric]:
+        texts = {key: (figure.name, figure.unit, figure.scale) for key, figure in known.items()}
+        for metric in _section(values, prefix, words, texts):
+            figure = known[metric.key.rpartition(".")[2]]
+            yield replace(metric, range=figure.range)
+
+    for metric in section(figures, name, f"{title}, {parts.whole}" if parts else title):
+        is_partial = metric.key.rpartition(".")[2] in _partial(record)
+        yield replace(metric, of=of) if is_partial else metric
+    for part, inner in (figures or {}).items():
+        if parts is not None and isinstance(inner, Mapping) and part != "groups":
+            for metric in section(inner, f"{name}.{part}", f"{title}, {part}"):
+                if metric.key.rpartition(".")[2] in parts.figures:
+                    yield metric
+    for group, inner in ((figures or {}).get("groups") or {}).items():
+        yield from section(inner, f"{name}.groups.{group}", f"{title}, group {group}")
+
+
+def completed_text(figures: Mapping[str, Any] | None, record: Record) -> str:
+    """How many of what was begun came to its end: `3 of 4 loads`; empty where nearly all did."""
+    if not figures or record.completed is None:
+        return ""
+    begun, done = figures.get(record.completed.begun), figures.get("completed")
+    if not begun or done is None or done > (1.0 - LEFT_OUT) * begun:
+        return ""
+    return f"{done} of {begun} {record.completed.begun}"
+
+
+LEFT_OUT = 0.05
+"""The share of what was begun that may miss in a mean without a word."""
+
+
+def _partial(record: Record) -> tuple[str, ...]:
+    return () if record.completed is None else record.completed.figures
 
 
 def _section(
@@ -97,12 +134,16 @@ _DNS: _Known = {
     "queries": ("measured queries", "", 1),
     "unfinished": ("queries open at the end", "", 1),
     "first_attempt_percent": ("answered at the first attempt", "%", 1),
+    "truncated_percent": ("truncated, asked again over TCP", "%", 1),
     "without_retry_percent": ("answered, and no attempt had failed", "%", 1),
+    "within_1s_percent": ("answered within a second", "%", 1),
     "unanswered_percent": ("unanswered", "%", 1),
+    "turned_away": ("arrivals that were not asked", "", 1),
     "response_median_ms": ("response time, median", "ms", 1),
     "response_p95_ms": ("response time, 95 % within", "ms", 1),
     "response_p99_ms": ("response time, 99 % within", "ms", 1),
     "rtt_median_ms": ("round trip of the answered attempt, median", "ms", 1),
+    "packets_per_answer": ("packets for an answer, both ways", "", 1),
     "late_answers": ("late answers", "", 1),
     "queries_per_s": ("queries per second", "1/s", 1),
 }
@@ -125,14 +166,19 @@ _LINK: _Known = {
     "lost_per_s": ("lost on the wire", "1/s", 1),
 }
 _FLOWS: _Known = {
-    "flows": ("connections", "", 1),
-    "ecn_flows": ("connections with ECN", "", 1),
-    "goodput_mbit_per_s": ("goodput, all connections", "Mbit/s", 1),
+    "flows": ("bulk, once, on-off and ftp connections", "", 1),
+    "ecn_flows": ("of these, with ECN", "", 1),
+    "goodput_mbit_per_s": ("goodput of these", "Mbit/s", 1),
     "jain_fairness": ("Jain's fairness index", "", 1),
     "retransmitted_percent": ("segments sent again", "%", 1),
     "timeouts": ("retransmission timeouts", "", 1),
     "srtt_median_ms": ("smoothed round-trip time, median", "ms", 1),
 }
-_GROUP: _Known = {**_FLOWS, "goodput_mbit_per_s": ("goodput", "Mbit/s", 1)}
+_GROUP: _Known = {
+    **_FLOWS,
+    "flows": ("connections", "", 1),
+    "ecn_flows": ("connections with ECN", "", 1),
+    "goodput_mbit_per_s": ("goodput", "Mbit/s", 1),
+}
 
 _OF_EVERY_RUN = frozenset({"dns", "dns_groups", "queues", "links", "flows", "flags"})

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from narrows.errors import NarrowsError
 from narrows.records import Table
 from narrows.results import folder as run_folder
+from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
 from narrows.results.extras import extra_table, records, wanted
 from narrows.results.foreign import declared
@@ -52,7 +54,8 @@ class Run:
         seed: What the run's random streams come from.
         backend: What ran it: `sim`, `kernel`, or `program:` and a command.
         status: `partial` when the run ended before the scenario says.
-        stopped: Why it ended: `end`, `dns-done`, `event-limit` or `interrupted`.
+        stopped: Why it ended: `end`, `dns-done`, `event-limit`, `query-limit` or
+            `interrupted`.
         end_s: The run's time when it ended, in seconds.
         events: Events that the simulator handled.
         tables: Tables by name: those of every run, which `narrows.results.schema.TABLES` explains,
@@ -184,8 +187,18 @@ class Run:
             f"{queries} quer{'y' if queries == 1 else 'ies'}>"
         )
 
+    def plot(self, *names: str) -> Any:
+        """The figures of the report: all of them, or those whose names begin so.
+
+        A notebook shows them; `narrows.report.session.Figures` says what else can be done.
+
+        Raises:
+            NarrowsError: No figure's name begins so.
+        """
+        return drawn("of_run", self, names)
+
     def _repr_html_(self) -> str:
-        """The summary as a table, for notebooks."""
+        """The summary as a table beside the figures, for notebooks."""
         rows, section = [], ""
         for metric in metrics(self.summary):
             if metric.section != section:
@@ -198,7 +211,13 @@ class Run:
                 f'<tr><td style="text-align:left">{escape(metric.name)}</td>'
                 f"<td>{escape(value)}</td></tr>"
             )
-        return f"<p>{escape(repr(self))}</p><table>{''.join(rows)}</table>"
+        table = f"<table>{''.join(rows)}</table>"
+        try:
+            figures = self.plot()._repr_html_()
+        except NarrowsError:
+            # The tables of an old run may lack what a figure needs.
+            figures = ""
+        return f"<p>{escape(repr(self))}</p>{figures}{table}"
 
     @property
     def name(self) -> str:
@@ -243,6 +262,20 @@ class Run:
         if found is None:
             raise KeyError(name)
         return pl.DataFrame(schema=found.schema)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> pl.DataFrame:
+            """A table that a kind of traffic brings, as `run.voip`; typed code says `table`."""
+            if not name.startswith("_"):
+                try:
+                    return self.table(name)
+                except KeyError:
+                    known = ", ".join(self.tables)
+                    raise AttributeError(
+                        f"a run has no {name}; hint: its tables are {known}"
+                    ) from None
+            raise AttributeError(name)
 
     @property
     def flows(self) -> pl.DataFrame:

@@ -210,17 +210,22 @@ _TABLES: Sequence[Table] = (
         (
             _QUERY,
             Column("group", _TEXT, "", "The group of resolver workers that asked."),
-            Column("worker", _U32, "", "The worker that asked."),
-            Column("index", _U32, "", "Number of the query within its worker, from 0."),
+            Column("worker", _U32, "", "The worker that asked; of arrivals, the place they took."),
+            Column(
+                "index",
+                _U32,
+                "",
+                "Number of the query within its worker, or among the arrivals, from 0.",
+            ),
             Column("measured", _BOOL, "", "False for warm-up queries, which no summary counts."),
-            Column("start_s", _F64, "s", "When the first attempt was sent."),
+            Column("start_s", _F64, "s", "When it began: its first attempt was sent."),
             _null(
                 "end_s", "s", "When it was answered or given up; null: not by the end of the run."
             ),
             Column(
                 "attempt", _U8, "", "The attempt that was answered in time, from 1; 0: none was."
             ),
-            Column("attempts", _U8, "", "Attempts made."),
+            Column("attempts", _U8, "", "Attempts made; 0: an arrival that found no place."),
             _null(
                 "response_ms",
                 "ms",
@@ -285,7 +290,8 @@ _TABLES: Sequence[Table] = (
                 _U32,
                 "packets",
                 "IP packets that the client sent for it: all of a connection for one query; of a "
-                "kept connection those between query and answer; over UDP each fragment.",
+                "kept connection those between query and answer that no answer has counted yet; "
+                "over UDP each fragment.",
             ),
             Column("bytes_sent", _U32, "bytes", "Their lengths, without framing."),
             Column(

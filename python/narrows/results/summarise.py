@@ -98,6 +98,24 @@ def _without_retry(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
     return answered.join(failed.select("query").unique(), on="query", how="anti").height
 
 
+def _truncated(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
+    """Queries that got a truncated reply, and were asked again over TCP."""
+    truncated = attempts.filter(pl.col("fate") == "truncated")
+    return done.join(truncated.select("query").unique(), on="query", how="semi").height
+
+
+def _within_1s_percent(measured: pl.DataFrame, end_s: float) -> float | None:
+    """The share of queries that were answered within a second of being asked.
+
+    Of a run that left queries open, only those count that began a second before its end or earlier:
+    of later ones the quick would count, and the slow not.
+    """
+    if measured.get_column("end_s").null_count():
+        measured = measured.filter(pl.col("start_s") <= end_s - 1.0)
+    answered = measured.filter((pl.col("attempt") > 0) & (pl.col("response_ms") <= 1000.0))
+    return percent(answered.height, measured.height)
+
+
 def _transports(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, Any]:
     """What the attempts at these queries took, by transport; sums over all attempts."""
     made = attempts.join(done.select("query"), on="query", how="semi")
@@ -116,6 +134,12 @@ def _transports(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, Any]:
             },
         }
     return figures
+
+
+def _packets_per_answer(transports: Mapping[str, Any], answered: int) -> float | None:
+    """Packets in both directions for an answered query; those of unanswered ones count too."""
+    packets = sum(one["packets_sent"] + one["packets_received"] for one in transports.values())
+    return ratio(packets, answered)
 
 
 def _dns(queries: pl.DataFrame, attempts_made: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
@@ -137,6 +161,7 @@ def _dns(queries: pl.DataFrame, attempts_made: pl.DataFrame, end_s: float) -> di
         low, high = wilson(first, total, CONFIDENCE)
         interval = [100.0 * low, 100.0 * high]
     finished = queries.get_column("end_s").drop_nulls().len()
+    transports = _transports(done, attempts_made)
     return {
         "queries": total,
         "unfinished": measured.height - total,
@@ -144,9 +169,13 @@ def _dns(queries: pl.DataFrame, attempts_made: pl.DataFrame, end_s: float) -> di
         "answered_at_attempt_percent": [percent(count, total) for count in counts],
         "unanswered": unanswered,
         "unanswered_percent": percent(unanswered, total),
+        "turned_away": int(np.count_nonzero(done.get_column("attempts").to_numpy() == 0)),
         "first_attempt_percent": percent(first, total),
         "without_retry_percent": percent(_without_retry(done, attempts_made), total),
-        "transports": _transports(done, attempts_made),
+        "truncated_percent": percent(_truncated(done, attempts_made), total),
+        "within_1s_percent": _within_1s_percent(measured, end_s),
+        "packets_per_answer": _packets_per_answer(transports, total - unanswered),
+        "transports": transports,
         "first_attempt_interval_percent": interval,
         "interval": f"Wilson score, {CONFIDENCE:.0%}, queries taken as independent",
         "response_median_ms": percentile(response, 0.5),

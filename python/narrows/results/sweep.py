@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -22,19 +22,19 @@ from typing import Any, Literal
 
 import polars as pl
 
+from narrows.errors import NarrowsError
+from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
+from narrows.results.sweep_run import Axis, SweepRun, canonical
 from narrows.results.sweep_table import sweep_table
 
 __all__ = [
     "ROWS_FILE",
     "SWEEP_FILE",
     "SWEEP_FORMAT",
-    "Axis",
     "Sweep",
-    "SweepRun",
     "read_document",
     "read_rows",
-    "setting_text",
 ]
 
 SWEEP_FILE = "sweep.json"
@@ -46,56 +46,6 @@ SWEEP_FORMAT = 1
 _LARGEST_JSON = 64 * 2**20
 
 Status = Literal["complete", "failed", "partial", "running"]
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A key of the scenario, and the values that it takes."""
-
-    key: str
-    values: tuple[Any, ...]
-    """As TOML has them."""
-
-    @cached_property
-    def places(self) -> Mapping[str, int]:
-        """Each value's place, by its JSON text."""
-        return {canonical(value): place for place, value in enumerate(self.values)}
-
-
-@dataclass(frozen=True)
-class SweepRun:
-    """One run of a sweep: where in it, how it ended, and its figures."""
-
-    run: str
-    """Digest of the resolved scenario, the seed and the version."""
-    settings: Mapping[str, Any]
-    """The varied keys' values."""
-    seed: int
-    status: Literal["complete", "partial", "failed"]
-    stopped: str
-    """Why it ended, as in run.json; empty where it failed."""
-    message: str
-    """What went wrong; empty where nothing did."""
-    end_s: float | None
-    events: int | None
-    summary: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    folder: Path | None = None
-    """Its run folder, if it was kept."""
-
-    @property
-    def name(self) -> str:
-        """Its settings in words."""
-        return ", ".join(setting_text(key, value) for key, value in self.settings.items())
-
-    @property
-    def complete(self) -> bool:
-        """Whether it went as far as its scenario says."""
-        return self.status == "complete"
-
-    @property
-    def flags(self) -> list[str]:
-        """What a reader has to know before trusting a figure."""
-        return list(self.summary.get("flags", ()))
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,24 +171,38 @@ class Sweep:
             f"seed{'' if len(self.seeds) == 1 else 's'}>"
         )
 
+    def plot(
+        self,
+        metric: str | None = None,
+        against: str | None = None,
+        *,
+        by: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """A figure's means over the seeds, with 95 % intervals, against a varied key.
+
+        Args:
+            metric: A column of the table, or its end; answers at the first attempt by default, or
+                what the sweep has instead.
+            against: The horizontal axis; the first varied key by default.
+            by: Keys that tell lines apart; all other varied keys by default.
+            where: Only these values of varied keys.
+
+        Returns:
+            A `narrows.report.SweepPlot`, which a notebook shows.
+
+        Raises:
+            NarrowsError: There is no such figure or key, or nothing to draw.
+        """
+        return drawn("of_sweep", self, metric, against, by, where or {})
+
     def _repr_html_(self) -> str:
-        """The head of the table, for notebooks."""
-        return f"<p>{escape(repr(self))}</p>{self.table.head(20)._repr_html_()}"
-
-
-def setting_text(key: str, value: Any) -> str:
-    """A key and its value in words: text as it is, anything else as JSON.
-
-    Examples:
-        >>> setting_text("links.wan.rate", "2 Mbit/s"), setting_text("queue", {"kind": "red"})
-        ('links.wan.rate=2 Mbit/s', 'queue={"kind":"red"}')
-    """
-    return f"{key}={value if isinstance(value, str) else canonical(value)}"
-
-
-def canonical(value: Any) -> str:
-    """A value as JSON without spaces; what JSON has no form for, as text."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+        """A figure and the head of the table, for notebooks."""
+        try:
+            figure = self.plot()._repr_html_()
+        except NarrowsError:
+            figure = ""
+        return f"<p>{escape(repr(self))}</p>{figure}{self.table.head(20)._repr_html_()}"
 
 
 def in_order(

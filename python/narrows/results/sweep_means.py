@@ -1,22 +1,26 @@
 """Figures of a sweep over its seeds: which there are, what they are called, means with intervals.
 
-A combination's mean has Student's t interval (95 %) over its seeds. There is none with one seed,
-nor where all seeds give the same in everything: then nothing in the scenario is random. Runs that
-failed or ended early do not count.
+A combination's mean has a 95 % interval over its seeds: Student's, on a scale that keeps it within
+0 and 100 for percentages and above 0 for what is never negative. There is none with one seed, nor
+where all seeds give the same: they do not say how far another would be from them. Nor is there one
+where more than half of the seeds give 0 % or 100 %: what is so rare needs more seeds, and the
+single ones say more. Runs that failed or ended early do not count.
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from narrows.errors import NarrowsError
+from narrows.results.intervals import within
 from narrows.results.metrics import metrics
-from narrows.results.student import t_half_width
-from narrows.results.sweep import Sweep, SweepRun, canonical
+from narrows.results.sweep import Sweep
+from narrows.results.sweep_run import SweepRun, canonical
 from narrows.results.sweep_table import figures
 
 __all__ = ["Figure", "Point", "figure_named", "figures_of", "is_seedless", "points"]
@@ -33,6 +37,8 @@ class Figure:
     unit: str
     scale: float
     """From the summary's unit to this one."""
+    range: tuple[float, float] | None = None
+    """Of a score: its lowest and highest possible value."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class Point:
     low: float | None
     """Lower end of the 95 % interval; None where there is none."""
     high: float | None
+    values: tuple[float, ...] = ()
+    """What each seed gave."""
 
 
 def figures_of(sweep: Sweep) -> dict[str, Figure]:
@@ -59,7 +67,9 @@ def figures_of(sweep: Sweep) -> dict[str, Figure]:
                 keys.update(dict.fromkeys(found))
                 for metric in metrics(run.summary):
                     name = f"{metric.section}: {metric.name}"
-                    named[metric.key] = Figure(metric.key, name, metric.unit, metric.scale)
+                    named[metric.key] = Figure(
+                        metric.key, name, metric.unit, metric.scale, metric.range
+                    )
     return {key: named.get(key) or _unnamed(key) for key in keys}
 
 
@@ -101,12 +111,19 @@ def points(sweep: Sweep, figure: Figure) -> list[Point]:
     for run in sweep.runs:
         if run.complete:
             groups.setdefault(canonical(list(run.settings.values())), []).append(run)
-    found = []
-    for runs in groups.values():
-        values = [value for run in runs if (value := _value(run, figure)) is not None]
-        if values:
-            found.append(_point(runs[0].settings, values, is_seedless(runs)))
-    return found
+    of_groups = [
+        (runs, [value for run in runs if (value := _value(run, figure)) is not None])
+        for runs in groups.values()
+    ]
+    known = [value for _, values in of_groups for value in values]
+    # What is possible is the same for all points, whatever each one's seeds gave.
+    low = 0.0 if known and min(known) >= 0.0 else -math.inf
+    high = 100.0 if figure.unit == "%" and known and max(known) <= 100.0 else math.inf
+    return [
+        _point(runs[0].settings, values, is_seedless(runs), (low, high))
+        for runs, values in of_groups
+        if values
+    ]
 
 
 def is_seedless(runs: Sequence[SweepRun]) -> bool:
@@ -115,12 +132,17 @@ def is_seedless(runs: Sequence[SweepRun]) -> bool:
     return bool(others) and all(run.summary == first.summary for run in others)
 
 
-def _point(settings: Mapping[str, Any], values: Sequence[float], seedless: bool) -> Point:
-    mean = statistics.fmean(values)
-    if len(values) < 2 or seedless:
-        return Point(settings, len(values), mean, None, None)
-    half = t_half_width(values)
-    return Point(settings, len(values), mean, mean - half, mean + half)
+def _point(
+    settings: Mapping[str, Any],
+    values: Sequence[float],
+    seedless: bool,
+    bounds: tuple[float, float],
+) -> Point:
+    mean, each = statistics.fmean(values), tuple(values)
+    at_an_end = max(values.count(end) for end in bounds) if math.isfinite(bounds[1]) else 0
+    if len(set(values)) < 2 or seedless or 2 * at_an_end > len(values):
+        return Point(settings, len(values), mean, None, None, each)
+    return Point(settings, len(values), mean, *within(values, *bounds), each)
 
 
 def _value(run: SweepRun, figure: Figure) -> float | None:
@@ -128,7 +150,7 @@ def _value(run: SweepRun, figure: Figure) -> float | None:
     return None if raw is None else raw * figure.scale
 
 
-_PARTS = frozenset({"groups", "dns_groups", "dns_phase"})
+_PARTS = frozenset({"groups", "dns_groups", "dns_phase", "there", "back"})
 
 _UNITS = {
     "mbit_per_s": "Mbit/s",

@@ -8,14 +8,12 @@ name of a varied key has `summary.` before it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
-if TYPE_CHECKING:
-    from narrows.results.sweep import Axis, SweepRun
+from narrows.results.sweep_run import Axis, SweepRun, canonical
 
 __all__ = ["FACTS", "figures", "sweep_table"]
 
@@ -82,10 +80,5 @@ def _varied(key: str, values: list[Any], of_axis: Sequence[Any]) -> pl.Series:
         return pl.Series(key, values, dtype=pl.Int64)
     if all(type(value) in (int, float) for value in of_axis):
         return pl.Series(key, [float(value) for value in values], dtype=pl.Float64)
-    texts = [
-        value
-        if isinstance(value, str)
-        else json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
-        for value in values
-    ]
+    texts = [value if isinstance(value, str) else canonical(value) for value in values]
     return pl.Series(key, texts, dtype=pl.String)

@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from narrows.results.left_out import left_out
 from narrows.results.metrics import value_text
-from narrows.results.sweep import Sweep, SweepRun, canonical
+from narrows.results.setting_names import combination_names
+from narrows.results.sweep import Sweep
 from narrows.results.sweep_means import Point, figure_named, figures_of, is_seedless, points
+from narrows.results.sweep_run import SweepRun, canonical
 from narrows.results.text import TextTable
 
 __all__ = ["sweep_text"]
+
+MOST_NOTES = 3
+"""Combinations that are named where their means leave something out."""
 
 MOST_ROWS = 60
 """Combinations that are printed; the others are in the table."""
 
 # The first four that a sweep has are printed where none are asked for; the ends of paths.
 _LIKELY = (
+    "dns.within_1s_percent",
     "dns.first_attempt_percent",
     "dns.response_median_ms",
     "bursts.completion_mean_s",
+    "pages.load_mean_s",
+    "voip.mos_mean",
     "flows.goodput_mbit_per_s",
     ".run.loss_percent",
     ".run.sojourn_mean_ms",
@@ -43,12 +52,19 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
             for end in _LIKELY
             if any(key.endswith(end) for key in known)
         ][:_MOST_COLUMNS]
+    # Of few figures, the single seeds have room beside the mean.
+    ranges = bool(names) and len(sweep.seeds) > 1
+    per_figure = 2 if ranges else 1
+    blank = ["-"] * (per_figure * len(chosen))
     cells: dict[str, list[str]] = {}
     for column, figure in enumerate(chosen):
         # In the units that the names say.
         for point in points(sweep, replace(figure, scale=1.0)):
             at = canonical(list(point.settings.values()))
-            cells.setdefault(at, ["-"] * len(chosen))[column] = point_text(point)
+            row = cells.setdefault(at, list(blank))
+            row[per_figure * column] = point_text(point)
+            if ranges:
+                row[per_figure * column + 1] = range_text(point.values)
     rows: dict[str, tuple[str, ...]] = {}
     complete: dict[str, list[SweepRun]] = {}
     for run in sweep.runs:
@@ -57,10 +73,10 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
         rows.setdefault(at, tuple(_text(value) for value in run.settings.values()))
     counts = {at: len(runs) for at, runs in complete.items()}
     shown = [
-        (*settings, str(counts[at]), *cells.get(at, ["-"] * len(chosen)))
+        (*settings, str(counts[at]), *cells.get(at, blank))
         for at, settings in list(rows.items())[:MOST_ROWS]
     ]
-    notes = ["means ± 95 % (Student's t over the seeds)"] if len(sweep.seeds) > 1 else []
+    notes = ["means and 95 % intervals over the seeds"] if len(sweep.seeds) > 1 else []
     if len(rows) > MOST_ROWS:
         notes.append(f"{len(rows) - MOST_ROWS} more combinations are in the table")
     seedless = sum(bool(runs) and is_seedless(runs) for runs in complete.values())
@@ -69,19 +85,44 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
             f"{seedless} of {len(rows)} combinations give the same with every seed, because "
             "nothing in them is random; no interval; hint: such as spread with stagger, jitter"
         )
+    notes += _left_out(sweep, [runs for runs in complete.values() if runs])
     missing = sweep.total - sum(counts.values())
     if missing:
         notes.append(f"{missing} of {sweep.total} runs are not complete, and do not count")
-    head = (*sweep.keys, "runs", *(figure.key for figure in chosen))
+    columns = [text for each in chosen for text in (each.key, "least to most")[:per_figure]]
+    head = (*sweep.keys, "runs", *columns)
     title = f"{sweep.name}: {sum(counts.values())} of {sweep.total} runs"
     return TextTable(title, head, [("", shown)], notes)
 
 
+def _left_out(sweep: Sweep, combinations: Sequence[Sequence[SweepRun]]) -> list[str]:
+    """What the means of combinations leave out; of many, the first few."""
+    names = combination_names(sweep.axes, [runs[0] for runs in combinations])
+    notes = [
+        f"{name}: {words}" if name else words
+        for name, runs in zip(names, combinations, strict=True)
+        for words in left_out([run.summary for run in runs])
+    ]
+    more = len(notes) - MOST_NOTES
+    tail = [f"so do {more} more combinations"] if more > 0 else []
+    return notes[:MOST_NOTES] + tail
+
+
 def point_text(point: Point) -> str:
-    """A mean and half its interval's width."""
+    """A mean and half its interval's width; both ends where it is lopsided by more than a tenth."""
     if point.low is None or point.high is None:
         return value_text(point.mean)
-    return f"{value_text(point.mean)} ± {value_text((point.high - point.low) / 2)}"
+    below, above = point.mean - point.low, point.high - point.mean
+    if max(below, above) > 1.1 * min(below, above):
+        return f"{value_text(point.mean)} ({value_text(point.low)} to {value_text(point.high)})"
+    return f"{value_text(point.mean)} ± {value_text(max(below, above))}"
+
+
+def range_text(values: Sequence[float]) -> str:
+    """The least and the largest of what the seeds gave; `-` where they gave the same."""
+    if len(set(values)) < 2:
+        return "-"
+    return f"{value_text(min(values))} to {value_text(max(values))}"
 
 
 def _text(value: object) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TextIO
 
-from narrows.results.metrics import metrics, value_text
+from narrows.results.emphasis import telling
+from narrows.results.left_out import left_out
+from narrows.results.metrics import Metric, metrics, value_text
 from narrows.results.run import Run
 
-__all__ = ["TextTable", "summary_table"]
+__all__ = ["TextTable", "bars", "shown_metrics", "summary_table"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,8 @@ class TextTable:
     """Empty for none."""
     sections: Sequence[tuple[str, Sequence[tuple[str, ...]]]]
     notes: Sequence[str] = ()
+    picture: Sequence[str] = ()
+    """Lines below the title, before everything else."""
 
     def __str__(self) -> str:
         rows = [row for _, part in self.sections for row in part]
@@ -30,6 +35,7 @@ class TextTable:
             max((len(row[i]) for row in shown if i < len(row)), default=0) for i in range(count)
         ]
         lines = [self.title] if self.title else []
+        lines += ["", *self.picture] if self.picture else []
         if self.header:
             lines += ["", _line("", self.header, widths)]
         for name, part in self.sections:
@@ -39,27 +45,90 @@ class TextTable:
             lines += ["", *self.notes]
         return "\n".join(lines)
 
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        width = max((len(row) for _, part in self.sections for row in part), default=1)
+        rows = [_html_row("th", self.header)] if self.header else []
+        for name, part in self.sections:
+            if name:
+                cell = f'<th colspan="{width}" style="text-align:left">{escape(name)}</th>'
+                rows.append(f"<tr>{cell}</tr>")
+            rows += [_html_row("td", row) for row in part]
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes if note)
+        return f"<p>{escape(self.title)}</p><table>{''.join(rows)}</table>{notes}"
+
     def print(self, to: TextIO) -> None:
         """Writes the table and a line's end."""
         to.write(f"{self}\n")
 
 
 def summary_table(run: Run) -> TextTable:
-    """A run's figures for people."""
+    """A run's figures for people: those that say something."""
     sections: dict[str, list[tuple[str, ...]]] = {}
-    for metric in metrics(run.summary):
-        row = (metric.name, value_text(metric.value), metric.unit)
+    for metric in shown_metrics(run):
+        row = (
+            metric.name,
+            value_text(metric.value),
+            metric.unit,
+            *([f"({metric.of})"] * bool(metric.of)),
+        )
         sections.setdefault(metric.section, []).append(row)
     dns = run.summary.get("dns")
     notes = []
     if dns and dns["first_attempt_interval_percent"]:
         low, high = dns["first_attempt_interval_percent"]
         notes.append(f"first attempt: {low:.2f} to {high:.2f} % ({dns['interval']})")
-    notes += [f"take care: {flag}" for flag in run.flags]
+    notes += [f"take care: {flag}" for flag in [*run.flags, *left_out([run.summary])]]
     if not run.complete:
         notes.append(f"this run is partial: {run.stopped}")
     title = f"{run.name}, seed {run.seed}: {run.end_s:.4g} s simulated, {run.events} events"
     return TextTable(title, (), list(sections.items()), notes)
+
+
+def shown_metrics(run: Run) -> list[Metric]:
+    """A run's figures that say something.
+
+    Where connections carry data both ways between two nodes, uploads and downloads are groups of
+    their own, and a sum of both says nothing.
+    """
+    known = {metric.key: metric for metric in metrics(run.summary)}
+    shown = telling({key: [metric.value] for key, metric in known.items()})
+    if _both_ways(run):
+        shown = [key for key in shown if key not in _SUMS]
+    return [known[key] for key in shown]
+
+
+_SUMS = ("flows.goodput_mbit_per_s", "flows.jain_fairness")
+
+
+def _both_ways(run: Run) -> bool:
+    ways = set(run.flows.select("sender", "receiver").unique().iter_rows())
+    return any((receiver, sender) in ways for sender, receiver in ways)
+
+
+def bars(title: str, values: Sequence[tuple[str, float]], width: int = 50) -> list[str]:
+    """Horizontal bars from zero for a terminal, as long as the largest value is wide.
+
+    Examples:
+        >>> for line in bars("drops (1/s)", [("fifo", 4.0), ("red", 2.0)], width=8):
+        ...     print(line)
+        drops (1/s)
+          fifo  ########  4
+          red   ####      2
+    """
+    longest = max((value for _, value in values), default=0.0)
+    label = max((len(name) for name, _ in values), default=0)
+    lines = [title]
+    for name, value in values:
+        bar = "#" * (round(width * value / longest) if longest > 0.0 else 0)
+        lines.append(f"  {name:<{label}}  {bar:<{width}}  {value_text(value)}")
+    return lines
+
+
+def _html_row(tag: str, row: Sequence[str]) -> str:
+    first, *others = row or ("",)
+    cells = "".join(f'<{tag} style="text-align:right">{escape(cell)}</{tag}>' for cell in others)
+    return f'<tr><{tag} style="text-align:left">{escape(first)}</{tag}>{cells}</tr>'
 
 
 def _line(indent: str, row: tuple[str, ...], widths: Sequence[int]) -> str:

@@ -24,8 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import ScenarioError
-from narrows.results.sweep import Axis, canonical
+from narrows.results.sweep_run import Axis, canonical
 from narrows.scenario.faults import nearest
+from narrows.scenario.overrides import plain
 from narrows.scenario.reading import read, value_of
 from narrows.sweeps.errors import SweepError
 
@@ -109,6 +110,11 @@ def axes_of(vary: Mapping[str, Iterable[Any]]) -> tuple[Axis, ...]:
 
     Raises:
         SweepError: A key has no values, one twice, or more than a sweep can have.
+
+    Examples:
+        >>> from narrows.scenario.amounts import Duration
+        >>> axes_of({"links.wan.delay": ["5 ms", Duration("10 ms")]})[0].values
+        ('5 ms', '10 ms')
     """
     axes = []
     for key, given in vary.items():
@@ -118,7 +124,7 @@ def axes_of(vary: Mapping[str, Iterable[Any]]) -> tuple[Axis, ...]:
         for value in given:
             if len(values) >= MOST_RUNS:
                 raise SweepError(key, f"has more than {MOST_RUNS:,} values", "give fewer")
-            values.append(value_of(value) if isinstance(value, str) else value)
+            values.append(value_of(value) if isinstance(value, str) else plain(value))
         if not values:
             raise SweepError(key, "has no values", f"such as {key}=1,2")
         axis = Axis(key, tuple(values))

@@ -14,9 +14,11 @@ from typing import Any, Protocol, Self
 from narrows.backends import DEFAULT
 from narrows.backends.interrupts import held
 from narrows.errors import NarrowsError
-from narrows.results.sweep import Status, Sweep, canonical
+from narrows.progress import shown
+from narrows.results.sweep import Status, Sweep
+from narrows.results.sweep_run import canonical
 from narrows.scenario import Scenario
-from narrows.scenario.overrides import override, set_value
+from narrows.scenario.overrides import override, plain, set_value
 from narrows.scenario.reading import read
 from narrows.sweeps.axes import axes_of, seeds_of
 from narrows.sweeps.errors import SweepError
@@ -39,6 +41,17 @@ class Progress:
     """Runs that were there when it started: these took no time now."""
     label: str
     """What is being done, in a few words."""
+
+    @property
+    def share(self) -> float:
+        """What is done of what was left to do, so that the time left is that of runs."""
+        left = self.total - self.before
+        return (self.done - self.before) / left if left else 1.0
+
+    @property
+    def words(self) -> str:
+        """How many runs there are, and what is being done."""
+        return ", ".join(filter(None, (f"{int(self.done)} of {self.total} runs", self.label)))
 
 
 class Executor(Protocol):
@@ -68,7 +81,7 @@ def sweep(
     csv: bool = False,
     only: Callable[[tuple[int, ...]], bool] | None = None,
     measure: str | None = None,
-    progress: Callable[[Progress], object] | None = None,
+    progress: Callable[[Progress], object] | bool | None = None,
 ) -> Sweep:
     """Runs a scenario with every combination of values and every seed.
 
@@ -92,7 +105,8 @@ def sweep(
             default.
         measure: `MODULE:FUNCTION` that gives sections of figures for a run, by name; they stand in
             the row's summary beside the run's own.
-        progress: Told now and then how far the sweep is.
+        progress: Told now and then how far the sweep is; True shows it on a terminal or in a
+            notebook, and elsewhere writes a line every ten seconds.
 
     Raises:
         ScenarioError: A key or value, or a combination of values, is not possible.
@@ -116,6 +130,23 @@ def sweep(
     axes, numbers = axes_of(vary or {}), seeds_of(seeds)
     base, file = base_values(scenario, set or {})
     folder = None if out is None else Path(out)
+    if progress is True:
+        with shown(str(base.get("name", "sweep")), quiet=False) as update:
+            return sweep(
+                scenario,
+                vary=vary,
+                seeds=numbers,
+                set=set,
+                out=out,
+                backend=backend,
+                workers=workers,
+                dask=dask,
+                keep_runs=keep_runs,
+                csv=csv,
+                only=only,
+                measure=measure,
+                progress=lambda at: update(at.share, at.words),
+            )
     tell = progress or (lambda _: None)
 
     def checked(done: int, total: int) -> None:
@@ -162,7 +193,7 @@ def base_values(
         SweepError: The seed is set.
     """
     if isinstance(scenario, Scenario):
-        values, file = scenario.resolved(), scenario.name
+        values, file = scenario.written(), scenario.name
     elif isinstance(scenario, Mapping):
         values, file = copy.deepcopy(dict(scenario)), "<dict>"
     else:
@@ -173,7 +204,7 @@ def base_values(
         if isinstance(value, str):
             override(values, key, value, file)
         else:
-            set_value(values, key, value, file)
+            set_value(values, key, plain(value), file)
     return values, file
 
 

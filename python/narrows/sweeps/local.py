@@ -46,14 +46,14 @@ _START = (
 
 @dataclass(frozen=True)
 class Event:
-    """Something that an executor has to tell; nothing in it: time has passed."""
+    """A report from an executor. An empty one means that time has passed."""
 
     row: Mapping[str, Any] | None = None
     """A run has ended."""
     running: float = 0.0
-    """How many runs' worth is done of those under way."""
+    """Progress of the runs under way, in runs."""
     label: str = ""
-    """What there is to say beside."""
+    """A text to show next to the progress."""
 
 
 @dataclass(eq=False)
@@ -62,14 +62,14 @@ class _Process:
     errors: IO[bytes]
     ready: bool = False
     waiting: deque[Item] = field(default_factory=deque)
-    """What it has been given and has not done; it works at the first."""
+    """Items that it was given and has not finished; it works on the first."""
     progress: float = 0.0
     heard: bytes = b""
     """The beginning of a line."""
 
 
 class LocalWorkers:
-    """So many processes, for one sweep; leaving the context ends them."""
+    """A number of processes for one sweep. Leaving the context ends them."""
 
     def __init__(self, count: int) -> None:
         self._count = count

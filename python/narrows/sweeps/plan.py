@@ -20,7 +20,7 @@ from typing import Any
 from narrows import _core
 from narrows.backends import DEFAULT, get
 from narrows.errors import ScenarioError
-from narrows.results.sweep import Axis, canonical, setting_text
+from narrows.results.sweep_run import Axis, canonical, setting_text
 from narrows.scenario import Scenario
 from narrows.scenario.overrides import set_value
 from narrows.sweeps.axes import MOST_RUNS

@@ -25,11 +25,11 @@ from narrows.results.sweep import (
     SWEEP_FORMAT,
     Status,
     Sweep,
-    canonical,
     in_order,
     read_document,
     read_rows,
 )
+from narrows.results.sweep_run import canonical
 from narrows.sweeps.plan import Plan, identity
 
 __all__ = ["TABLE_FILE", "Store"]

@@ -16,7 +16,7 @@ from narrows import _core
 from narrows.backends import run
 from narrows.errors import NarrowsError, one_line
 from narrows.results import Run, RunFolderError
-from narrows.results.sweep import Axis
+from narrows.results.sweep_run import Axis
 from narrows.scenario import Scenario
 from narrows.sweeps.plan import Item, Plan, combined
 

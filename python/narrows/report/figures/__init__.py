@@ -9,6 +9,7 @@ from narrows.report.figures.backlogs import backlogs
 from narrows.report.figures.differences import Change, differences
 from narrows.report.figures.drop_rate import drop_rate, ewma
 from narrows.report.figures.first_attempt import Bar, first_attempt
+from narrows.report.figures.goodput import goodput, goodput_series
 from narrows.report.figures.response_cdf import response_cdf
 from narrows.report.figures.sojourn import sojourn
 from narrows.report.figures.utilisation import utilisation
@@ -27,6 +28,8 @@ __all__ = [
     "drop_rate",
     "ewma",
     "first_attempt",
+    "goodput",
+    "goodput_series",
     "response_cdf",
     "sojourn",
     "utilisation",

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.transforms import offset_copy
 
 from narrows.report import style
 from narrows.report.style import CYCLE, MUTED
@@ -38,6 +39,8 @@ class Mean:
     low: float | None
     """Lower end of the interval; None for a single run."""
     high: float | None
+    values: Sequence[float] = ()
+    """What the single runs gave."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,15 @@ def against(
     title: str,
     subtitle: str,
     y_label: str,
+    legend: str = "",
+    y_range: tuple[float, float] | None = None,
     x_scale: Scale = "auto",
     y_scale: Scale = "auto",
 ) -> Figure:
-    """Means with their intervals, a line a series.
+    """Means with their intervals, a line a series, and a faint dot for each run behind them.
+
+    ``legend`` heads the legend: what tells the series apart. ``y_range`` is the scale of a figure
+    that has one, such as scores from 1 to 4.5; cut, it would exaggerate differences.
 
     An axis is logarithmic where all of it is above zero and its values span decades; the vertical
     one starts at zero unless the values are close together.
@@ -79,16 +87,18 @@ def against(
     names = [one.label for one in series if one.label]
     figure, axes = style.new_figure(height=3.9 + 0.2 * math.ceil(len(names) / 3))
     for number, one in enumerate(series):
-        _draw(axes, one, number, len(series), named=ticks.names is not None)
+        _draw(figure, axes, one, number, len(series), named=ticks.names is not None)
     ends = [
         end
         for one in series
         for point in one.points
-        for end in (point.mean, point.low, point.high)
+        for end in (point.mean, point.low, point.high, *point.values)
         if end is not None
     ]
     _horizontal(axes, ticks, x_scale)
-    if _is_log(ends, y_scale):
+    if y_range is not None and y_scale == "auto":
+        axes.set_ylim(min(y_range[0], *ends), max(y_range[1], *ends))
+    elif _is_log(ends, y_scale):
         axes.set_yscale("log")
         _plain(axes.yaxis, min(ends), max(ends))
     elif min(ends) >= 0.0 and min(ends) < 0.6 * max(ends):
@@ -108,11 +118,11 @@ def against(
     axes.set_xlabel(ticks.label)
     axes.set_ylabel(y_label)
     if names:
-        style.below(figure, 3)
+        style.below(figure, 3, title=legend)
     return figure
 
 
-def _draw(axes: Axes, one: Series, number: int, count: int, *, named: bool) -> None:
+def _draw(figure: Figure, axes: Axes, one: Series, number: int, count: int, *, named: bool) -> None:
     # Beside each other where places are names, and nothing lies between them.
     aside = (number - (count - 1) / 2) * min(0.12, 0.6 / count) if named else 0.0
     points = sorted(one.points, key=lambda point: point.at)
@@ -120,6 +130,22 @@ def _draw(axes: Axes, one: Series, number: int, count: int, *, named: bool) -> N
     places = [point.at + aside for point in points]
     below = [point.mean - (point.mean if point.low is None else point.low) for point in points]
     above = [(point.mean if point.high is None else point.high) - point.mean for point in points]
+    # Beside the interval, which would hide them; in points, so that it holds for any axis.
+    aside_of_bar = offset_copy(axes.transData, figure, x=7.0, units="points")
+    for place, point in zip(places, points, strict=True):
+        if len(point.values) > 1:
+            axes.plot(
+                [place] * len(point.values),
+                point.values,
+                color=color,
+                marker=".",
+                markersize=6.0,
+                markeredgewidth=0.0,
+                linewidth=0.0,
+                alpha=0.6,
+                transform=aside_of_bar,
+                label="_seeds",
+            )
     axes.errorbar(
         places,
         [point.mean for point in points],

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
 from narrows.report import style
 from narrows.report.figures.marks import mark_dns
-from narrows.report.source import column, dns_start
+from narrows.report.source import NONE, column, dns_start
 from narrows.report.style import CYCLE
 from narrows.results import Run
 
@@ -16,12 +16,15 @@ __all__ = ["backlogs"]
 
 
 @style.styled
-def backlogs(runs: Mapping[str, Run], link: str) -> Figure:
+def backlogs(
+    runs: Mapping[str, Run], link: str, others: Mapping[str, Sequence[Run]] = NONE
+) -> Figure:
     """Backlog in kB of each run, without the ring.
 
     Args:
         runs: Runs by label.
         link: A link whose queue each of them sampled.
+        others: More seeds of them, which are drawn faintly.
     """
     figure, axes = style.new_figure()
     top = 0.0
@@ -30,6 +33,10 @@ def backlogs(runs: Mapping[str, Run], link: str) -> Figure:
         color = CYCLE[index % len(CYCLE)]
         axes.plot(*style.thin(times, values * 1e-3), color=color, linewidth=0.9, label=label)
         top = max(top, float(values.max()) * 1e-3 if len(values) else 0.0)
+        for other in others.get(label, ()):
+            times, values = column(other.queues, link, "backlog_bytes")
+            style.faint(axes, *style.thin(times, values * 1e-3), color)
+            top = max(top, float(values.max()) * 1e-3 if len(values) else 0.0)
     axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
     style.from_zero(axes, top)
     mark_dns(axes, dns_start(next(iter(runs.values()))))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from narrows.report import style
 from narrows.report.figures.marks import mark_dns
-from narrows.report.source import counter, dns_start
+from narrows.report.source import NONE, counter, dns_start
 from narrows.report.style import BLUE, CYCLE, VERMILION, Floats
 from narrows.results import Run
 
@@ -55,12 +55,15 @@ def ewma(times: Floats, total: Floats) -> tuple[Floats, Floats]:
 
 
 @style.styled
-def drop_rate(runs: Mapping[str, Run], link: str) -> Figure:
+def drop_rate(
+    runs: Mapping[str, Run], link: str, others: Mapping[str, Sequence[Run]] = NONE
+) -> Figure:
     """Smoothed drops per second of each run; of one run alone, its marks too.
 
     Args:
         runs: Runs by label.
         link: A link whose queue each of them sampled.
+        others: More seeds of them, which are drawn faintly.
     """
     figure, axes = style.new_figure(height=3.2)
     top = 0.0
@@ -80,6 +83,10 @@ def drop_rate(runs: Mapping[str, Run], link: str) -> Figure:
                 *style.thin(times, values), color=color, label=what if len(runs) == 1 else label
             )
             top = max(top, float(values.max()) if len(values) else 0.0)
+            for other in others.get(label, ()):
+                times, values = ewma(*counter(other.queues, link, *names))
+                style.faint(axes, *style.thin(times, values), color)
+                top = max(top, float(values.max()) if len(values) else 0.0)
     axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
     style.from_zero(axes, top)
     mark_dns(axes, dns_start(first))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from narrows.report import style
-from narrows.report.source import retry_moments_s
+from narrows.report.source import NONE, retry_moments_s
 from narrows.report.style import CYCLE, MUTED
 from narrows.results import Run
 
@@ -18,27 +18,26 @@ __all__ = ["response_cdf"]
 
 
 @style.styled
-def response_cdf(runs: Mapping[str, Run]) -> Figure:
+def response_cdf(runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = NONE) -> Figure:
     """Share of the measured queries that were answered within a time.
 
     Unanswered queries count as never answered, so that a curve ends below 100 % where there are
     any. A single run has a curve for each DNS group. Thin lines stand where the first run's retry
-    schedule sends attempts 2, 3, ...
+    schedule sends attempts 2, 3, ... More seeds of the runs (`others`) are drawn faintly.
     """
     figure, axes = style.new_figure(height=3.6)
     lowest, highest = np.inf, 1.0
     curves = _by_run(runs)
     for index, (label, measured) in enumerate(curves):
-        times = np.sort(measured.get_column("response_ms").drop_nulls().to_numpy())
-        if len(times) == 0:
+        x, y = _shares(measured)
+        if len(x) == 0:
             continue
-        shares = 100.0 * np.arange(1, len(times) + 1) / measured.height
-        x = np.concatenate([times[:1], times])
-        y = np.concatenate([[0.0], shares])
         again, color = divmod(index, len(CYCLE))
         dashes = "--" if again else "-"
         axes.step(*_few(x, y), where="post", color=CYCLE[color], linestyle=dashes, label=label)
-        lowest, highest = min(lowest, float(times[0])), max(highest, float(times[-1]))
+        for other in others.get(label, ()):
+            style.faint(axes, *_few(*_shares(_done(other))), CYCLE[color], "steps-post")
+        lowest, highest = min(lowest, float(x[0])), max(highest, float(x[-1]))
     axes.set_xscale("log")
     if np.isfinite(lowest):
         axes.set_xlim(0.7 * max(lowest, 1e-3), 1.4 * highest)
@@ -72,16 +71,25 @@ def response_cdf(runs: Mapping[str, Run]) -> Figure:
 
 def _by_run(runs: Mapping[str, Run]) -> list[tuple[str, pl.DataFrame]]:
     """The queries that each curve shows, and its name."""
-    named = [
-        (label, run.queries.filter(pl.col("measured") & pl.col("end_s").is_not_null()))
-        for label, run in runs.items()
-    ]
+    named = [(label, _done(run)) for label, run in runs.items()]
     if len(named) > 1:
         return named
     groups = named[0][1].partition_by("group", as_dict=True, maintain_order=True)
     if not 1 < len(groups) <= 2 * len(CYCLE):
         return named
     return [(str(group), measured) for (group,), measured in groups.items()]
+
+
+def _done(run: Run) -> pl.DataFrame:
+    """The measured queries that came to an end."""
+    return run.queries.filter(pl.col("measured") & pl.col("end_s").is_not_null())
+
+
+def _shares(measured: pl.DataFrame) -> tuple[style.Floats, style.Floats]:
+    """Response times in order, and the share of the queries that were answered by then."""
+    times = np.sort(measured.get_column("response_ms").drop_nulls().to_numpy())
+    shares = 100.0 * np.arange(1, len(times) + 1) / max(1, measured.height)
+    return np.concatenate([times[:1], times]), np.concatenate([np.zeros(len(times[:1])), shares])
 
 
 def _few(x: style.Floats, y: style.Floats, most: int = 2_000) -> tuple[style.Floats, style.Floats]:

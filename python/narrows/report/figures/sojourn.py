@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from narrows.report import style
 from narrows.report.figures.marks import mark_dns
-from narrows.report.source import column, dns_start, queue_facts
+from narrows.report.source import NONE, column, dns_start, queue_facts
 from narrows.results import Run
 
 __all__ = ["sojourn"]
 
 
 @style.styled
-def sojourn(runs: Mapping[str, Run], link: str) -> Figure:
+def sojourn(
+    runs: Mapping[str, Run], link: str, others: Mapping[str, Sequence[Run]] = NONE
+) -> Figure:
     """Mean sojourn of each sampling interval; of one run alone, the longest and the target too.
 
     Args:
         runs: Runs by label.
         link: A link whose queue each of them sampled.
+        others: More seeds of them, which are drawn faintly.
     """
     figure, axes = style.new_figure(height=3.2)
     top = 0.0
@@ -39,6 +42,10 @@ def sojourn(runs: Mapping[str, Run], link: str) -> Figure:
         name = "mean of the packets that left" if len(runs) == 1 else label
         axes.plot(*style.thin(times, mean), color=color, linewidth=1.1, label=name)
         top = max(top, _largest(mean))
+        for other in others.get(label, ()):
+            times, mean = column(other.queues, link, "sojourn_mean_ms")
+            style.faint(axes, *style.thin(times, mean), color)
+            top = max(top, _largest(mean))
     first = next(iter(runs.values()))
     axes.set_xlim(0.0, max(run.end_s for run in runs.values()))
     facts = queue_facts(first, link) if len(runs) == 1 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from narrows.report import style
 from narrows.report.figures.marks import mark_dns
-from narrows.report.source import counter, dns_start, queue_facts
+from narrows.report.source import NONE, counter, dns_start, queue_facts
 from narrows.report.style import CYCLE, DASHES, INK, Floats
 from narrows.results import Run
 
@@ -19,7 +19,9 @@ __all__ = ["utilisation"]
 
 
 @style.styled
-def utilisation(runs: Mapping[str, Run], link: str) -> Figure:
+def utilisation(
+    runs: Mapping[str, Run], link: str, others: Mapping[str, Sequence[Run]] = NONE
+) -> Figure:
     """Throughput of a link between samples, framing included, and what the link could carry.
 
     That is its rate with its changes, or what its trace offered between samples.
@@ -27,6 +29,7 @@ def utilisation(runs: Mapping[str, Run], link: str) -> Figure:
     Args:
         runs: Runs by label.
         link: A link that each of them sampled.
+        others: More seeds of them, which are drawn faintly.
     """
     figure, axes = style.new_figure(height=3.0)
     first = next(iter(runs.values()))
@@ -37,7 +40,12 @@ def utilisation(runs: Mapping[str, Run], link: str) -> Figure:
         share = run.summary["links"][link]["run"]["utilisation_percent"]
         busy = "carried" if share is None else f"{share:.1f} % busy"
         name = busy if len(runs) == 1 else f"{label}: {busy}"
-        top = max(top, _between(axes, times, total, name, CYCLE[index % len(CYCLE)]))
+        color = CYCLE[index % len(CYCLE)]
+        top = max(top, _between(axes, times, total, name, color))
+        for other in others.get(label, ()):
+            times, total = counter(other.links, link, "bytes")
+            rates = np.diff(total) * 8e-6 / np.diff(times)
+            style.faint(axes, *style.thin(times[1:], rates), color, "steps-pre")
     if facts is not None and facts.opportunities_ms is not None:
         times, _ = counter(first.links, link, "bytes")
         offered = facts.offered(times)

@@ -1,0 +1,182 @@
+"""What a comparison consists of: groups of runs, and the rows of its figures with differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from narrows.results.metrics import value_text
+
+__all__ = ["Difference", "Group", "Row", "Sample", "interval_text", "signed"]
+
+
+class Sample(Protocol):
+    """What is compared of a run: a `Run`, or a sweep's record of one."""
+
+    @property
+    def name(self) -> str:
+        """What it is a run of."""
+
+    @property
+    def seed(self) -> int:
+        """What its random streams come from."""
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """Its figures."""
+
+    @property
+    def status(self) -> str:
+        """`complete` or `partial`."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it went as far as its scenario says."""
+
+    @property
+    def stopped(self) -> str:
+        """Why it ended."""
+
+    @property
+    def flags(self) -> Sequence[str]:
+        """What a reader has to know before trusting a figure."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Its run folder, where there is one."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seeds alone."""
+
+    label: str
+    runs: tuple[Sample, ...]
+
+    @property
+    def seeds(self) -> list[int]:
+        """The runs' seeds, in their order."""
+        return [run.seed for run in self.runs]
+
+    @property
+    def is_seedless(self) -> bool:
+        """Whether there are several seeds and all gave the same.
+
+        Then nothing in the scenario is random, and the seeds say nothing of how sure a figure is.
+        """
+        first, *others = self.runs
+        return bool(others) and all(run.summary == first.summary for run in others)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A group's figure less the first group's, in the figure's unit."""
+
+    value: float
+    low: float | None
+    """Lower end of the 95 % interval; None where there is none."""
+    high: float | None
+    method: str
+    """How the interval was computed; empty where there is none."""
+    relative: float | None = None
+    """The difference as a share of the first group's mean; None where that is zero."""
+    seeds: int = 0
+    """Seeds that both groups have, where the differences are taken seed by seed; else 0."""
+    least: float | None = None
+    """The least difference of a seed, where they are paired."""
+    most: float | None = None
+    correlation: float | None = None
+    """Of what the seeds gave in both groups (Pearson's), where three or more are paired: pairing
+    narrows the interval if it is clearly above zero."""
+
+    @property
+    def verdict(self) -> Literal["higher", "lower", "unclear", "same", ""]:
+        """What the interval says: `unclear` where it has zero in it, empty where there is none."""
+        if self.low is None or self.high is None:
+            return ""
+        if self.low == 0.0 == self.high:
+            return "same"
+        return "higher" if self.low > 0.0 else "lower" if self.high < 0.0 else "unclear"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of every group."""
+
+    key: str
+    section: str
+    name: str
+    unit: str
+    values: tuple[float | None, ...]
+    """Mean over each group's runs; None where a run has no such figure."""
+    differences: tuple[Difference | None, ...]
+    """To the first group; the first is None."""
+    samples: tuple[tuple[float, ...], ...] = ()
+    """What each run of each group gave; empty where a run has no such figure."""
+    is_score: bool = False
+    """Whether it is on a scale that begins elsewhere than at zero, so that shares mean nothing."""
+
+    @property
+    def title(self) -> str:
+        """The figure's name with its unit."""
+        return self.name + (f" ({self.unit})" if self.unit else "")
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Its row in tables: the title; of each group value, difference and interval."""
+        cells = [self.title]
+        for n, (value, difference) in enumerate(zip(self.values, self.differences, strict=True)):
+            cells.append(value_text(value))
+            if n and difference is not None:
+                cells += [signed(difference.value), interval_text(difference)]
+            elif n:
+                cells += ["-", "-"]
+        return tuple(cells)
+
+    def sentence(self, number: int, groups: Sequence[Group]) -> str:
+        """What there is to say of a group's difference; empty where it has no interval."""
+        difference = self.differences[number]
+        if difference is None or not difference.verdict:
+            return ""
+        first, other = groups[0].label, groups[number].label
+        runs = (
+            f"{difference.seeds} paired seeds"
+            if difference.seeds
+            else f"{len(groups[0].runs)} and {len(groups[number].runs)} runs"
+        )
+        what = f"{self.section}, {self.name}"
+        if difference.verdict == "same":
+            return f"{what}: {other} and {first} are the same with {runs}."
+        size = f"{value_text(abs(difference.value))}{_unit(self.unit)}"
+        interval = f"95 % interval {interval_text(difference)}{_unit(self.unit)}"
+        if difference.verdict == "unclear":
+            return (
+                f"{what}: no difference seen between {other} and {first} with {runs} ({interval})."
+            )
+        if difference.relative is not None and self.unit != "%" and not self.is_score:
+            interval = f"{signed(difference.value)}{_unit(self.unit)}, {interval}"
+            size = f"{100.0 * abs(difference.relative):.3g} %"
+        return (
+            f"{what}: {other} is {size} {difference.verdict} than {first} ({interval}); "
+            f"significant with {runs}."
+        )
+
+
+def signed(value: float) -> str:
+    """A difference with its sign."""
+    text = value_text(value)
+    return text if text.startswith("-") or value == 0 else f"+{text}"
+
+
+def interval_text(difference: Difference) -> str:
+    """The interval of a difference in words; `-` where there is none."""
+    if difference.low is None or difference.high is None or difference.low == difference.high:
+        return "-"
+    return f"{signed(difference.low)} to {signed(difference.high)}"
+
+
+def _unit(unit: str) -> str:
+    """A difference's unit, after its number; of shares these are points."""
+    return " points" if unit == "%" else f" {unit}" if unit else ""

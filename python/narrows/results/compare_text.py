@@ -1,0 +1,147 @@
+"""A comparison as plain text: two groups side by side, or of more a row each below every figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from narrows.results.compare_rows import Difference, Group, Row, interval_text, signed
+from narrows.results.metrics import value_text
+from narrows.results.sweep_text import range_text
+from narrows.results.text import TextTable, bars
+
+__all__ = ["comparison_table"]
+
+
+class Compared(Protocol):
+    """What is printed: a `Comparison`."""
+
+    @property
+    def groups(self) -> Sequence[Group]:
+        """What is compared."""
+
+    @property
+    def title(self) -> str:
+        """Of what."""
+
+    @property
+    def leading(self) -> Sequence[Row]:
+        """The figures that matter most."""
+
+    @property
+    def telling(self) -> Sequence[Row]:
+        """The figures that say something."""
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """The verdicts."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a reader has to know."""
+
+
+Sections = list[tuple[str, Sequence[tuple[str, ...]]]]
+
+
+def comparison_table(comparison: Compared) -> TextTable:
+    """The figures that matter first, then all that say something, then the verdicts in words."""
+    header, sections = _beside(comparison) if len(comparison.groups) <= 2 else _below(comparison)
+    sentences = comparison.sentences
+    notes = ["In words:", *(f"  {sentence}" for sentence in sentences), ""] if sentences else []
+    single = _single_seeds(comparison)
+    notes += ["Seed by seed:", *(f"  {line}" for line in single), ""] if single else []
+    notes += comparison.notes
+    return TextTable(comparison.title, header, sections, notes, _picture(comparison))
+
+
+def _beside(comparison: Compared) -> tuple[tuple[str, ...], Sections]:
+    """A column for each group: of two, that is what is easiest to read."""
+    header = ["", *(group.label for group in comparison.groups[:1])]
+    for group in comparison.groups[1:]:
+        header += [group.label, "difference", "95 % interval"]
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for section, rows in _chosen(comparison):
+        found.setdefault(section, []).extend(row.cells for row in rows)
+    return tuple(header), list(found.items())
+
+
+def _below(comparison: Compared) -> tuple[tuple[str, ...], Sections]:
+    """A row for each group, below the figure's name: many columns would fit no window."""
+    several = max(len(group.runs) for group in comparison.groups) > 1
+    header = ("", "mean" if several else "value", *(["least to most"] if several else []))
+    header = (*header, "difference", "95 % interval")
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for section, rows in _chosen(comparison):
+        for row in rows:
+            name = row.title if section == _FIRST else f"{section}: {row.title}"
+            lines = found.setdefault(name, [])
+            if not lines:
+                lines += [_line(comparison, row, number, several=several) for number in _of(row)]
+    return header, list(found.items())
+
+
+def _of(row: Row) -> range:
+    return range(len(row.values))
+
+
+def _line(comparison: Compared, row: Row, number: int, *, several: bool) -> tuple[str, ...]:
+    difference = row.differences[number]
+    seeds = [range_text(row.samples[number])] if several else []
+    first = ("", "") if number == 0 else ("-", "-")
+    changes = first if difference is None else (signed(difference.value), interval_text(difference))
+    label = comparison.groups[number].label
+    return (label, value_text(row.values[number]), *seeds, *changes)
+
+
+_FIRST = "What matters most"
+
+
+def _chosen(comparison: Compared) -> list[tuple[str, list[Row]]]:
+    """The rows of each section, in order; first those that matter most, if others follow."""
+    first, rows = list(comparison.leading), list(comparison.telling)
+    sections: dict[str, list[Row]] = {}
+    # Of few figures, none has to stand for the others.
+    if len(rows) > 2 * len(first):
+        sections[_FIRST] = first
+        if len(comparison.groups) > 2:
+            # Each figure takes as many lines as there are groups: once is enough.
+            rows = [row for row in rows if row not in first]
+    for row in rows:
+        sections.setdefault(row.section, []).append(row)
+    return list(sections.items())
+
+
+def _single_seeds(comparison: Compared) -> list[str]:
+    """How far single seeds are apart, of the figures that matter most.
+
+    A mean over few seeds hides two kinds of runs, as of calls that begin in a full queue or not.
+    """
+    found = []
+    few = len(comparison.telling) <= len(comparison.leading) + 1
+    for row in comparison.telling if few else comparison.leading:
+        for number, difference in enumerate(row.differences):
+            if difference is not None and (words := _spread(difference)):
+                label = comparison.groups[number].label
+                first = comparison.groups[0].label
+                found.append(f"{row.title}: {label} less {first}: {words}")
+    return found
+
+
+def _spread(difference: Difference) -> str:
+    if difference.least is None or difference.most is None:
+        return ""
+    words = f"{signed(difference.least)} to {signed(difference.most)}"
+    if difference.correlation is not None:
+        words += f", correlation of pairs {difference.correlation:.2f}"
+    return words
+
+
+def _picture(comparison: Compared) -> list[str]:
+    """Bars of the figure that matters most, where every group has it and none is negative."""
+    for row in comparison.leading[:1]:
+        values = [value for value in row.values if value is not None and value >= 0.0]
+        if len(values) == len(comparison.groups):
+            labels = [group.label for group in comparison.groups]
+            return bars(row.title, list(zip(labels, values, strict=True)))
+    return []

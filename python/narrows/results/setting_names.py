@@ -1,0 +1,85 @@
+"""Short names for varied keys, their values, and combinations of them: for tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from narrows.errors import NarrowsError
+from narrows.results.group_names import short_keys
+from narrows.results.sweep import Sweep
+from narrows.results.sweep_run import Axis, SweepRun, canonical
+
+__all__ = ["are_kinds", "axis_named", "combination_names", "value_names"]
+
+
+def axis_named(sweep: Sweep, key: str) -> Axis:
+    """A varied key by its name, or by the end of its name.
+
+    Raises:
+        NarrowsError: None was varied that is called so, or several are.
+    """
+    # Loaded for the message alone.
+    from narrows.scenario.faults import nearest
+
+    for axis in sweep.axes:
+        if axis.key == key:
+            return axis
+    ending = [axis for axis in sweep.axes if axis.key.endswith(f".{key}")]
+    if len(ending) == 1:
+        return ending[0]
+    ends = [known.rpartition(".")[2] for known in sweep.keys]
+    hint = nearest(key, [*sweep.keys, *ends]) or "nothing was"
+    where = str(sweep.folder) if sweep.folder else sweep.name
+    raise NarrowsError(f"{where}: {key[:100]} was not varied; hint: {hint}")
+
+
+def are_kinds(axis: Axis) -> bool:
+    """Whether the values are tables of different kinds."""
+    kinds = [value.get("kind") for value in axis.values if isinstance(value, Mapping)]
+    return len(set(map(str, kinds))) == len(axis.values) and None not in kinds
+
+
+def value_names(axis: Axis) -> dict[str, str]:
+    """What each value is called, by its JSON: a table by its kind, or by what differs in it."""
+    tables = [value for value in axis.values if isinstance(value, Mapping)]
+    names = {}
+    for text, value in zip(axis.places, axis.values, strict=True):
+        if isinstance(value, str):
+            names[text] = value
+        elif isinstance(value, Mapping) and are_kinds(axis):
+            names[text] = str(value["kind"])
+        elif isinstance(value, Mapping):
+            keys = [k for k in value if any(other.get(k) != value[k] for other in tables)]
+            names[text] = ", ".join(
+                str(value[k]) if k == "kind" else f"{k} {_text(value[k])}" for k in keys
+            )
+        elif isinstance(value, bool) or len(axis.values) == len(tables):
+            names[text] = text
+        else:
+            names[text] = f"{axis.key.rpartition('.')[2]} {text}"
+    return names
+
+
+def combination_names(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> list[str]:
+    """What to call the combination of each run: the values that differ between the runs.
+
+    A table goes by its kind, another value by its key's end and itself: `fq-codel, tcp.ecn true`.
+    """
+    varied = [axis for axis in axes if len({canonical(run.settings[axis.key]) for run in runs}) > 1]
+    short = short_keys([axis.key for axis in varied])
+    names = []
+    for run in runs:
+        words = []
+        for axis in varied:
+            value = run.settings[axis.key]
+            named = value_names(axis)[canonical(value)]
+            words.append(
+                named if isinstance(value, Mapping) else f"{short[axis.key]} {_text(value)}"
+            )
+        names.append(", ".join(words))
+    # Values that differ may have the same name where they are tables within tables.
+    return names if len(set(names)) == len(names) else [run.name for run in runs]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else canonical(value)

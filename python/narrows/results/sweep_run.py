@@ -1,0 +1,77 @@
+"""One run of a sweep, and the keys that a sweep varies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+__all__ = ["Axis", "SweepRun", "canonical", "setting_text"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A key of the scenario, and the values that it takes."""
+
+    key: str
+    values: tuple[Any, ...]
+    """As TOML has them."""
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Each value's place, by its JSON text."""
+        return {canonical(value): place for place, value in enumerate(self.values)}
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """One run of a sweep: where in it, how it ended, and its figures."""
+
+    run: str
+    """Digest of the resolved scenario, the seed and the version."""
+    settings: Mapping[str, Any]
+    """The varied keys' values."""
+    seed: int
+    status: Literal["complete", "partial", "failed"]
+    stopped: str
+    """Why it ended, as in run.json; empty where it failed."""
+    message: str
+    """What went wrong; empty where nothing did."""
+    end_s: float | None
+    events: int | None
+    summary: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    folder: Path | None = None
+    """Its run folder, if it was kept."""
+
+    @property
+    def name(self) -> str:
+        """Its settings in words."""
+        return ", ".join(setting_text(key, value) for key, value in self.settings.items())
+
+    @property
+    def complete(self) -> bool:
+        """Whether it went as far as its scenario says."""
+        return self.status == "complete"
+
+    @property
+    def flags(self) -> list[str]:
+        """What a reader has to know before trusting a figure."""
+        return list(self.summary.get("flags", ()))
+
+
+def setting_text(key: str, value: Any) -> str:
+    """A key and its value in words: text as it is, anything else as JSON.
+
+    Examples:
+        >>> setting_text("links.wan.rate", "2 Mbit/s"), setting_text("queue", {"kind": "red"})
+        ('links.wan.rate=2 Mbit/s', 'queue={"kind":"red"}')
+    """
+    return f"{key}={value if isinstance(value, str) else canonical(value)}"
+
+
+def canonical(value: Any) -> str:
+    """A value as JSON without spaces; what JSON has no form for, as text."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
