@@ -147,9 +147,7 @@ def test_the_paper_end_to_end() -> None:
     assert full is not None
     assert 120.0 < full.mean < 190.0
     assert {table.title for table in paper.tables(outcome)} == {"Figures 3 to 8 in numbers"}
-    assert [shown.name for shown in paper.figures(outcome)] == [
-        f"dana-2010-figure-{n}" for n in range(3, 9)
-    ]
+    assert [shown.name for shown in paper.figures(outcome)] == [f"figure-{n}" for n in range(3, 9)]
 
 
 def test_a_run_of_a_cell_is_measured() -> None:

@@ -205,7 +205,7 @@ def test_tables_and_figures_show_both(as_published: Path) -> None:
     assert stateless[1:3] == ["48 %", "+48 %"]
     assert [row[0] for row in curves.rows] == [str(rate) for rate in published.RATES]
     assert [shown.name for shown in PAPER.figures(outcome)] == [
-        f"hayes-2010-figure-{number}" for number in (4, 5, 6)
+        f"figure-{number}" for number in (4, 5, 6)
     ]
 
 

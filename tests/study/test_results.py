@@ -51,12 +51,20 @@ def test_shares_are_shares_and_add_up() -> None:
 def test_a_part_is_filled_by_what_it_names() -> None:
     result = {
         "sentences": [
-            {"for": "dns operator", "text": "One.", "headline": False},
-            {"for": "network operator", "text": "Two.", "headline": True},
-        ]
+            {"for": "dns operator", "advice": "", "text": "One.", "headline": False},
+            {"for": "network operator", "advice": "Do.", "text": "Two.", "headline": True},
+        ],
+        "tables": [
+            {"for": "dns operator", "title": "T", "columns": ["a", "b"], "rows": [["x", "1"]]},
+        ],
     }
     text = "a\n<!-- from the study: {} -->\nold\n<!-- end -->\nb\n"
-    for what, told in (("dns operator", "- One.\n"), ("headlines", "- Two.\n")):
+    for what, told in (
+        ("dns operator", "- One.\n"),
+        ("headlines", "- **Do.** Two.\n"),
+        ("tables: dns operator", "T:\n\n| a | b |\n| --- | ---: |\n| x | 1 |\n"),
+        ("tables: network operator", ""),
+    ):
         part = text.format(what)
         assert filled(part, result) == part.replace("old\n", told)
 

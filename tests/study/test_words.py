@@ -9,11 +9,13 @@ from itertools import product
 import polars as pl
 import pytest
 
+from narrows.reproduce.statistics import Interval
 from narrows.study.dns_transport.factors import QUEUES
+from narrows.study.dns_transport.figures import figures
 from narrows.study.dns_transport.phrases import SECOND, percent, points
 from narrows.study.dns_transport.pooled import difference, mean
 from narrows.study.dns_transport.surprises import surprises
-from narrows.study.dns_transport.words import sentences
+from narrows.study.dns_transport.words import sentences, tables
 
 PLANE = {"path": "clean", "round_trip": "20ms", "reply": "100B", "neighbours": "arp"}
 
@@ -51,7 +53,11 @@ def runs(shares: dict[str, dict[str, float]], **figures: float) -> pl.DataFrame:
 
 
 def told(table: pl.DataFrame) -> str:
-    return "\n".join(each.text for each in sentences(table))
+    return "\n".join(f"{each.advice} {each.text}" for each in sentences(table))
+
+
+def advice(table: pl.DataFrame) -> list[str]:
+    return [each.advice for each in sentences(table)]
 
 
 def test_a_mean_over_cells_has_students_interval_over_seeds() -> None:
@@ -86,20 +92,20 @@ def test_seeds_that_lack_a_cell_do_not_count() -> None:
     [
         (60.0, "Keep connections open"),
         (40.0, "Do not keep connections for speed"),
-        (50.5, "No sure difference of a point or more was seen between kept and new connections"),
+        (50.5, "Kept and new connections show no sure difference of a point or more"),
     ],
 )
 def test_the_advice_on_connections_follows_the_numbers(kept: float, words: str) -> None:
     table = runs({"fifo": {"tcp-new": 50.0, "tcp-kept": kept}})
-    assert words in told(table)
+    assert f"{words}." in advice(table)
 
 
 @pytest.mark.parametrize(
     ("tcp", "tls", "words"),
     [
         (60.0, 60.0, "Keep connections open"),
-        (60.0, 50.0, "Keeping connections helps some transports, within"),
-        (40.0, 50.0, "Keeping connections costs some transports, within"),
+        (60.0, 50.0, "Keeping connections helps some transports"),
+        (40.0, 50.0, "Keeping connections costs some transports"),
         (60.0, 40.0, "Keeping connections helps some transports and costs others"),
     ],
 )
@@ -107,15 +113,15 @@ def test_advice_holds_for_all_transports_or_says_for_some(
     tcp: float, tls: float, words: str
 ) -> None:
     cells = {"tcp-new": 50.0, "tcp-kept": tcp, "tls-new": 50.0, "tls-kept": tls}
-    assert words in told(runs({"fifo": cells}))
+    assert f"{words}." in advice(runs({"fifo": cells}))
 
 
 def test_sentences_name_what_was_pooled() -> None:
     text = told(
         runs({"fifo": {"udp": 50.0, "tcp-new": 60.0}, "drr": {"udp": 70.0, "tcp-new": 80.0}})
     )
-    assert "Over FIFO and DRR under 120 downloads with ECN, TCP new has most" in text
-    assert "Over UDP and TCP new under 120 downloads with ECN, DRR lets most DNS" in text
+    assert "TCP new gets most answers through. Over FIFO and DRR under 120 downloads with" in text
+    assert "DRR lets most DNS through. Over UDP and TCP new under 120 downloads with ECN" in text
     assert "all queues" not in text
     everything = {level.name: {"udp": 50.0} for level in QUEUES}
     both = {name: {**cells, "tcp-new": 60.0} for name, cells in everything.items()}
@@ -125,17 +131,17 @@ def test_sentences_name_what_was_pooled() -> None:
 @pytest.mark.parametrize(
     ("first", "words"),
     [
-        (90.0, "DNS first is worth it"),
-        (50.2, "No sure difference of a point or more between DNS first and the same FIFO"),
-        (20.0, "DNS first costs"),
+        (90.0, "Give DNS priority if the queue is a FIFO."),
+        (50.2, "Priority for DNS makes no sure difference of a point or more."),
+        (20.0, "Priority for DNS costs answers."),
     ],
 )
 def test_dns_first_is_judged_without_https(first: float, words: str) -> None:
     queues = {"fifo": {"udp": 50.0, "https-new": 50.0}, "prio": {"udp": first, "https-new": 50.0}}
     text = told(runs(queues))
-    assert words in text
-    assert "under 120 downloads with ECN over the transports that it knows by their ports" in text
-    (unseen,) = re.findall(r"It does not know DNS over HTTPS.*: (\S+) points", text)
+    assert words in advice(runs(queues))
+    assert "under 120 downloads with ECN, over the transports that it knows by their ports" in text
+    (unseen,) = re.findall(r"It cannot recognise DNS over HTTPS.*: (\S+) points", text)
     assert float(unseen) == 0.0
 
 
@@ -149,26 +155,76 @@ def test_what_lacks_cells_is_not_ranked() -> None:
             }
         )
     )
-    assert "UDP has most answers within a second: 50.2 %" in text
-    assert "TCP new has" not in text
+    assert "UDP gets most answers through. Over FIFO and RED" in text
+    assert "it answers 50.2 %" in text
+    assert "TCP new gets" not in text
     assert "Left out under load, as cells are missing that others have: TCP new." in text
 
 
-@pytest.mark.parametrize(("udp", "tcp"), [(45.0, 0.0), (0.0, 0.0)])
-def test_nobody_is_answered_over_udp_only_if_so(udp: float, tcp: float) -> None:
-    table = runs({"red-ecn": {"udp": udp, "tcp-new": tcp}}).with_columns(
+@pytest.mark.parametrize("ecn", [0.0, 95.0])
+@pytest.mark.parametrize("udp", [45.0, 0.0])
+def test_nothing_gets_through_only_where_it_does_not(udp: float, ecn: float) -> None:
+    cells = {"udp": udp, "tcp-new": 0.0, "quic-new": 0.0, "quic-new-ecn": ecn}
+    table = runs({"red-ecn": cells}).with_columns(
         pl.col(SECOND) - 0.1 * pl.col("seed"), load=pl.lit("paper-h"), neighbours=pl.lit("known")
     )
-    sentence = "almost nobody is answered within a second, over UDP either"
-    assert (sentence in told(table)) == (udp == 0.0)
-    # One seed has no interval, so it may be above.
-    assert sentence not in told(table.filter(seed=1))
+    some = "Without ARP, some transports get nothing through."
+    unmarked = "Without ARP, nothing gets through without ECN."
+    assert (some in advice(table)) == (udp > 0.0)
+    assert (unmarked in advice(table)) == (udp == 0.0)
+    assert ("nor over QUIC new + ECN" in told(table)) == (udp == ecn == 0.0)
+    assert ("Queries are answered over QUIC new + ECN (95.0 %)" in told(table)) == (
+        udp == 0.0 and ecn > 0.0
+    )
+    # One seed has no interval, so any may be above.
+    assert not {some, unmarked} & set(advice(table.filter(seed=1)))
+
+
+def test_moving_is_said_to_cost_where_it_does() -> None:
+    cells = {"udp": 50.0, "tcp-new": 20.0, "tcp-stateless": 22.0, "quic-new": 60.0}
+    table = runs({"red-ecn": cells}).with_columns(load=pl.lit("paper-h"), neighbours=pl.lit("arp"))
+    said = "Moving all of DNS to TCP new or TCP stateless costs answers in that cell."
+    assert said in advice(table)
+    as_good = table.with_columns(pl.lit(50.0).alias(SECOND) + 0.1 * pl.col("seed"))
+    assert "Moving all of DNS to connections makes no sure difference in that cell." in advice(
+        as_good
+    )
+
+
+def test_tables_hold_every_line_and_its_difference() -> None:
+    cells = {"udp": 50.0, "tcp-kept": 70.0, "tcp-kept-ecn": 90.0}
+    made = {each.title.split(",")[0]: each for each in tables(runs({"red-ecn": cells}))}
+    (ecn,) = made["ECN on DNS behind RED that marks"].rows
+    assert (ecn[0], ecn[3]) == ("TCP kept + ECN", "+20.0")
+    assert [cell.split()[0] for cell in ecn[1:3]] == ["70.2", "90.2"]
+    under_load = next(each for each in made.values() if each.columns[0] == "transport")
+    assert [row[0] for row in under_load.rows] == ["TCP kept + ECN", "TCP kept", "UDP"]
+    for each in made.values():
+        assert all(len(row) == len(each.columns) for row in each.rows)
+
+
+def test_costs_are_those_of_what_was_run() -> None:
+    cells = {"udp": 50.0, "tcp-kept": 70.0}
+    table = runs({"red-ecn": cells})
+    (shown,) = (each for each in tables(table) if each.columns[0] == "transport")
+    assert "and what an answer costs there" in shown.title
+    assert [row[3:6] for row in shown.rows] == [("20.0", "2.0", "1.0")] * 2
+    quiet = table.with_columns(load=pl.lit("none"), packets_per_answer=pl.lit(3.0))
+    (shown,) = (e for e in tables(pl.concat([table, quiet])) if e.columns[0] == "transport")
+    assert "behind RED with ECN without other load" in shown.title
+    assert [row[4] for row in shown.rows] == ["3.0"] * 2
+
+
+def test_the_ranking_says_whose_it_is() -> None:
+    text = told(runs({"fifo": {"udp": 50.0, "tcp-kept": 70.0}}))
+    assert "For stubs with Windows' timers, TCP kept gets most answers through." in text
+    assert "100 stubs that ask again over UDP after 1 s, each with connections of its own" in text
 
 
 def test_queues_that_may_be_as_good_in_their_worst_case_are_named() -> None:
     text = told(runs({"fifo": {"udp": 50.0}, "drr": {"udp": 50.3}, "red": {"udp": 20.0}}))
     assert "DRR has the best worst case" in text
-    (close,) = re.findall("not surely worse by a point or more: (.*)", text)
+    (close,) = re.findall(r"no sure difference of a point or more to (.*)\.", text)
     assert "FIFO" in close
     assert "RED" not in close
 
@@ -176,7 +232,7 @@ def test_queues_that_may_be_as_good_in_their_worst_case_are_named() -> None:
 @pytest.mark.parametrize(("stateless", "told_why"), [(60.0, False), (40.0, True)])
 def test_why_stateless_tcp_is_worse_is_said_where_it_is(stateless: float, told_why: bool) -> None:
     text = told(runs({"fifo": {"tcp-new": 50.0, "tcp-stateless": stateless}}))
-    assert "Stateless TCP against new TCP" in text
+    assert ("Stateless TCP costs answers." in text) == told_why
     assert ("the server has no timers" in text) == told_why
 
 
@@ -192,25 +248,22 @@ def test_the_best_queue_is_the_one_with_most_answers(best: str, words: str) -> N
 @pytest.mark.parametrize(
     ("ecn", "words"),
     [
-        (90.0, "Turn ECN on where DNS uses connections: behind RED that marks"),
-        (
-            50.2,
-            "No sure difference of a point or more by ECN on DNS was seen behind RED that marks",
-        ),
-        (20.0, "ECN on DNS costs behind RED that marks"),
+        (90.0, "Turn ECN on where DNS uses connections."),
+        (50.2, "ECN on DNS makes no sure difference of a point or more."),
+        (20.0, "ECN on DNS costs."),
     ],
 )
 def test_ecn_is_advised_where_it_helps(ecn: float, words: str) -> None:
     table = runs({"red-ecn": {"tcp-kept": 50.0, "tcp-kept-ecn": ecn}})
-    assert words in told(table)
+    assert words in advice(table)
 
 
 def test_ecn_is_not_advised_for_all_where_it_costs_some() -> None:
     cells = {"tcp-kept": 50.0, "tcp-kept-ecn": 90.0, "tls-kept": 50.0, "tls-kept-ecn": 20.0}
     text = told(runs({"red-ecn": cells}))
-    assert "Turn ECN on" not in text
-    assert "ECN on DNS helps some transports: behind RED that marks" in text
-    assert "ECN on DNS costs behind RED that marks, among downloads with ECN (TLS kept" in text
+    assert "Turn ECN on for TCP kept. Behind RED that marks" in text
+    assert "ECN on DNS raises the share answered within a second by 40.0 points" in text
+    assert "it lowers the share that TLS kept + ECN answer by 30.0 points" in text
 
 
 def test_one_seed_gives_no_interval_and_no_advice_on_differences() -> None:
@@ -218,7 +271,7 @@ def test_one_seed_gives_no_interval_and_no_advice_on_differences() -> None:
     text = told(table)
     assert "One seed only" in text
     assert "Keep" not in text
-    assert "was seen between kept and new connections" in text
+    assert "Kept and new connections show no sure difference" in text
 
 
 def test_what_contradicts_expectation_is_listed() -> None:
@@ -260,9 +313,50 @@ def test_seeds_that_agree_leave_the_width_that_the_queries_give(share: float) ->
     )
 
 
-def test_percentages_stay_between_0_and_100() -> None:
-    table = runs({"fifo": {"udp": 99.95}})
-    found = mean(table.with_columns(pl.col(SECOND).clip(0.0, 100.0)), SECOND, {})
-    assert found is not None
-    assert percent(found) == "100.0 % (100.0 to 100.0)"
-    assert points(found).startswith("+100.0 points (+")
+def test_intervals_stay_within_what_is_possible() -> None:
+    shares = {1: 99.9, 2: 100.0, 3: 96.0}
+    table = runs({"fifo": {"udp": 50.0, "tcp-new": 50.0}}).with_columns(
+        pl.when(pl.col("transport") == "udp")
+        .then(pl.col("seed").replace_strict(shares, return_dtype=pl.Float64))
+        .otherwise(100.0 - pl.col("seed").replace_strict(shares, return_dtype=pl.Float64))
+        .alias(SECOND),
+        outages=pl.when(pl.col("seed") == 3).then(5.0).otherwise(0.0),
+    )
+    share = mean(table, SECOND, {"transport": "udp"})
+    gap = difference(table, SECOND, {"transport": "udp"}, {"transport": "tcp-new"})
+    outages = mean(table, "outages", {"transport": "udp"})
+    assert share is not None
+    assert gap is not None
+    assert outages is not None
+    assert 50.0 < share.low < 98.0 < share.high < 100.0
+    assert 0.0 < gap.low < 97.0 < gap.high < 100.0
+    assert 0.0 <= outages.low < 5.0 / 3.0 < outages.high
+
+
+def test_figures_are_written_as_they_are_rounded() -> None:
+    assert percent(Interval(99.96, 99.94, 99.99, 3)) == "100.0 % (99.9 to 100.0)"
+    assert percent(Interval(99.98, 99.97, 99.99, 3)) == "100.0 %"
+    assert points(Interval(-0.04, -0.5, 0.4, 3)) == "0.0 points (-0.5 to +0.4)"
+    assert percent(Interval(50.0, -math.inf, math.inf, 1)) == "50.0 %"
+
+
+def test_heat_maps_round_as_tables_do() -> None:
+    # The mean over seeds 1 to 3 is the share plus 0.2.
+    table = runs({"fifo": {"udp": 99.76, "tcp-new": 61.09}}, response_p95_ms=20.0)
+    shown = next(each for each in figures(table) if each.name == "within-1s-downloads-ecn")
+    cells = [text.get_text() for text in shown.figure.axes[0].texts]
+    assert cells == ["100.0", "61.3"]
+
+
+def test_seeds_that_lack_a_cell_do_not_count_in_a_difference() -> None:
+    table = runs({"fifo": {"udp": 50.0, "tcp-new": 70.0}, "red": {"udp": 50.0, "tcp-new": 70.0}})
+    table = table.with_columns(queries=pl.lit(100.0))
+    # The third seed's queries behind RED are not there yet; what it has behind FIFO is odd.
+    partial = table.filter(~((pl.col("seed") == 3) & (pl.col("queue") == "red"))).with_columns(
+        pl.when(pl.col("seed") == 3).then(10_000.0).otherwise(pl.col("queries")).alias("queries")
+    )
+    found = difference(partial, SECOND, {"transport": "tcp-new"}, {"transport": "udp"})
+    without = difference(
+        table.filter(pl.col("seed") < 3), SECOND, {"transport": "tcp-new"}, {"transport": "udp"}
+    )
+    assert found == without

@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from functools import cache
 
 from narrows.errors import NarrowsError
+from narrows.reproduce.cells import Cell, Row
 from narrows.reproduce.claims import Claim, Judged, Measured, Verdict, Worded, judge
-from narrows.reproduce.outcome import Agreement, Outcome, Table, document
-from narrows.reproduce.paper import Cell, Paper, Recorded, Row
+from narrows.reproduce.measurements import Agreement, Table
+from narrows.reproduce.outcome import Outcome, document
+from narrows.reproduce.paper import Paper, Recorded
 from narrows.reproduce.runner import Progress, reproduce
 
 __all__ = [

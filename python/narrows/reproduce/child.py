@@ -1,4 +1,4 @@
-"""One run of a paper's cell, as a process of its own: what the runner starts to measure a run.
+"""One run of a paper's cell as a separate process, which the runner starts to measure a run.
 
     python -m narrows.reproduce.child SLUG SCENARIO SEED SETTINGS BACKEND
 

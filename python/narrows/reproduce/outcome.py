@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from narrows.reproduce.claims import Claim, Judged, Measured, Series, Verdict, judge
-from narrows.reproduce.paper import Cell, Paper, Row
-from narrows.reproduce.statistics import Interval, t_interval
+from narrows.reproduce.cells import Cell, Row
+from narrows.reproduce.claims import Claim, Judged, Measured, Verdict, judge
+from narrows.reproduce.measurements import Agreement, Measurements
+from narrows.reproduce.paper import Paper
+from narrows.reproduce.statistics import Interval
 
 FORMAT = 1
 """Version of the JSON document."""
@@ -17,88 +19,24 @@ FORMAT = 1
 DIFFERS = frozenset({Verdict.FAILS, Verdict.DEPENDS, Verdict.UNDECIDED})
 """Verdicts that show a claim's reason."""
 
-BASE = "base"
-"""Name of the runs without any sensitivity row."""
 
-
-@dataclass(frozen=True)
-class Agreement:
-    """One figure of ours beside somebody else's measurement of the same test bed."""
-
-    cell: str
-    metric: str
-    unit: str
-    reference: tuple[float, ...]
-    """Theirs, one value a run."""
-    low: float
-    high: float
-    """Where our mean has to lie."""
-    interval: Interval | None
-    """Ours, 95 %."""
-
-    @property
-    def agrees(self) -> bool | None:
-        """Whether our mean lies between `low` and `high`; `None` without runs."""
-        return None if self.interval is None else self.low <= self.interval.mean <= self.high
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of a paper with ours beside it; cells are text, ready to print."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    note: str = ""
-
-
-@dataclass
-class Outcome:
+@dataclass(kw_only=True)
+class Outcome(Measurements):
     """All that `narrows reproduce` measured for one paper."""
 
     paper: Paper
     claims: Sequence[Claim]
-    seeds: Sequence[int]
     backend: str
-    measured: dict[tuple[str, str], dict[int, Measured]] = field(default_factory=dict)
-    """Runs by (sensitivity row or `base`, cell) and seed."""
-    rows: Sequence[Row] = ()
-    """Sensitivity rows that were asked for."""
     source: str = ""
     """Where the runs come from, if they were not made now."""
     quick: bool = False
-    """Whether runs are shorter, as `--quick` asks."""
+    """Whether runs are shorter, with `--quick`."""
     complete: bool = True
     """False when the reproduction was interrupted or a run failed."""
     interrupted: bool = False
     """True when it was ended by Ctrl-C."""
     failures: list[str] = field(default_factory=list)
     """One line for each run that failed."""
-
-    def runs(self, cell: str, row: str = BASE) -> dict[int, Measured]:
-        """The runs of `cell` by seed; empty when there are none."""
-        return self.measured.get((row, cell), {})
-
-    def values(self, cell: str, figure: str, row: str = BASE) -> list[float]:
-        """One figure of a cell, one value a seed; runs in which it is not finite are left out."""
-        found = [run[figure] for _, run in sorted(self.runs(cell, row).items())]
-        return [value for value in found if math.isfinite(value)]
-
-    def values_at(self, cell: str, figure: str) -> list[float]:
-        """The same of runs that need not all have the figure."""
-        found = [run.values.get(figure, math.nan) for _, run in sorted(self.runs(cell).items())]
-        return [value for value in found if math.isfinite(value)]
-
-    def interval(self, cell: str, figure: str, row: str = BASE) -> Interval | None:
-        """The 95 % interval of one figure of a cell over the seeds."""
-        values = self.values(cell, figure, row)
-        return t_interval(values) if values else None
-
-    def curves(self, cell: str, name: str) -> list[Series]:
-        """One curve of a cell, one a seed."""
-        return [
-            run.curves[name] for _, run in sorted(self.runs(cell).items()) if name in run.curves
-        ]
 
     def claim_values(
         self, claim: Claim, row: Row | None = None, like: Row | None = None
@@ -147,7 +85,7 @@ class Outcome:
             )
 
     def _source(self, cell: str, row: Row | None) -> Mapping[int, Measured]:
-        """The runs of a cell under a row, or the base runs where it leaves the cell alone."""
+        """The runs of a cell under a row, or the base runs if the row does not change the cell."""
         if row is None or not row.touches(cell):
             return self.runs(cell)
         if row.runs_again:

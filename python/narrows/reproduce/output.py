@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -15,7 +16,8 @@ from rich.text import Text
 from narrows.errors import NarrowsError
 from narrows.report.page import shown_on_page, write_figures, write_page
 from narrows.reproduce.claims import MOST_SEEDS, Judged, Verdict
-from narrows.reproduce.outcome import Agreement, Outcome, Table, document, reason
+from narrows.reproduce.measurements import Agreement, Table
+from narrows.reproduce.outcome import Outcome, document, reason
 from narrows.reproduce.statistics import Interval
 from narrows.results import RUN_FILE
 
@@ -99,7 +101,10 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> None:
     write_page(folder / RESULT_FILE, json.dumps(document(outcomes), indent=2) + "\n")
     papers = []
     for outcome in outcomes:
-        figures = outcome.paper.figures(outcome)
+        slug = outcome.paper.slug
+        figures = [
+            replace(shown, name=f"{slug}-{shown.name}") for shown in outcome.paper.figures(outcome)
+        ]
         write_figures(figures, folder / "figures")
         papers.append(
             {
@@ -151,7 +156,7 @@ def span_text(values: Sequence[float], text: Callable[[float], str]) -> str:
 
 
 def agreement_table(entries: Sequence[Agreement], title: str) -> Table:
-    """Ours beside the reference's measurements."""
+    """Our figures next to the reference's measurements."""
     rows = []
     for entry in entries:
         rows.append(

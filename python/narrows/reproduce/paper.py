@@ -1,4 +1,8 @@
-"""A paper's reproduction: its cells, claims, sensitivity rows, and how a run is measured."""
+"""A paper's reproduction: its cells, claims, sensitivity rows, and how a run is measured.
+
+Each paper's folder declares its `Paper` in a file `paper.py`. These files look alike because a
+declaration names the same things for each paper; they share no logic.
+"""
 
 from __future__ import annotations
 
@@ -7,64 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from narrows.reproduce.cells import Cell, Row
 from narrows.reproduce.claims import Claim, Measured
+from narrows.reproduce.measurements import Agreement, Measurements, Table
 
 if TYPE_CHECKING:
     import threading
 
     from narrows.report.page import Shown
-    from narrows.reproduce.outcome import Agreement, Outcome, Table
     from narrows.results import Run
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One experiment of a paper: a scenario file with settings on top."""
-
-    name: str
-    title: str
-    scenario: str
-    """File name in the paper's `scenarios` folder."""
-    set: Mapping[str, str] = field(default_factory=dict)
-    """Settings as `narrows run --set` takes them."""
-    seeds: int | None = None
-    """Runs of it at most, where more would take too long; `None`: as many as asked for."""
-    quick: Mapping[str, str] = field(default_factory=dict)
-    """Settings on top of all with `--quick`, after the paper's own."""
-    own_process: bool = False
-    """Runs in a process of its own, whose time and memory become the figures `cpu_s` and
-    `peak_mb`."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A sensitivity row: another choice for something that the paper leaves open."""
-
-    name: str
-    reason: str
-    set: Mapping[str, str]
-    """Settings on top of the cell's; empty where nothing runs again but `reads` says more."""
-    cells: frozenset[str] | None = None
-    """Cells that it touches; `None`: all."""
-    alone: bool = False
-    """Claims are judged under it from the cells that it touches, without the others."""
-    reads: Mapping[str, str] = field(default_factory=dict)
-    """Figures that claims read instead, by the usual one's name: another definition of it."""
-    of_cell: Callable[[Cell], Mapping[str, str]] | None = None
-    """Further settings, where keys have other names in other cells' scenarios."""
-
-    @property
-    def runs_again(self) -> bool:
-        """Whether cells are run under it, rather than read otherwise."""
-        return bool(self.set) or self.of_cell is not None
-
-    def settings(self, cell: Cell) -> dict[str, str]:
-        """What it sets in a cell."""
-        return {**self.set, **(self.of_cell(cell) if self.of_cell else {})}
-
-    def touches(self, cell: str) -> bool:
-        """Whether `cell` has to be run again under this row."""
-        return self.cells is None or cell in self.cells
 
 
 @dataclass(frozen=True)
@@ -103,11 +58,11 @@ class Paper:
     claims: Sequence[Claim]
     rows: Sequence[Row]
     measure: Callable[[Run], Measured]
-    tables: Callable[[Outcome], list[Table]]
-    """The paper's own tables with ours beside them."""
-    figures: Callable[[Outcome], list[Shown]]
+    tables: Callable[[Measurements], list[Table]]
+    """The paper's own tables, next to our values."""
+    figures: Callable[[Measurements], list[Shown]]
     """What can be drawn of the runs."""
-    agreement: Callable[[Outcome], list[Agreement]] = lambda _: []
+    agreement: Callable[[Measurements], list[Agreement]] = lambda _: []
     """Ours against other people's measurements of the same test bed."""
     agreement_title: str = (
         "Agreement with Linux 6.1 in the same test bed (User-Mode Linux, mostly in virtual time)"

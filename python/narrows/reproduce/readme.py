@@ -1,13 +1,13 @@
 """The generated parts of a reproduction's README, from the `result.json` beside it.
 
-A part stands between two comments, of which the first says what it is:
+Each part is between two comments. The first says which part it is:
 
     <!-- from result.json: summary -->
     <!-- from result.json: verdicts -->
     <!-- from result.json: table TITLE -->
     <!-- end -->
 
-`make results` runs the reproductions and writes both; a test holds them against each other.
+`make results` runs the reproductions and writes both. A test checks that they agree.
 """
 
 from __future__ import annotations

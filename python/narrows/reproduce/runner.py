@@ -1,8 +1,8 @@
 """Runs the cells of a paper: each (cell, sensitivity row, seed) once, spread over the cores.
 
-Threads suffice: the simulator releases the interpreter lock while it runs. Cells whose time and
-memory count run in a process of their own. What is kept of a run is what the paper measures; the
-run's tables go as soon as they are measured, so memory does not grow with seeds.
+Threads suffice, because the simulator releases the interpreter lock while it runs. Cells whose time
+and memory are measured run in a separate process. Only what the paper measures is kept of a run.
+The run's tables are dropped after that, so memory does not grow with seeds.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from pathlib import Path
 
 from narrows.backends import DEFAULT, get
 from narrows.errors import NarrowsError
+from narrows.reproduce.cells import Cell, Row
 from narrows.reproduce.claims import Claim, Measured
-from narrows.reproduce.outcome import BASE, Outcome, cells_to_run
-from narrows.reproduce.paper import Cell, Execute, Paper, Row
+from narrows.reproduce.measurements import BASE
+from narrows.reproduce.outcome import Outcome, cells_to_run
+from narrows.reproduce.paper import Execute, Paper
 
 
 @dataclass(frozen=True)
@@ -106,9 +108,11 @@ def reproduce(
         return from_record(paper, chosen, rows, recorded)
     numbers = list(range(1, (seeds or paper.seeds) + 1))
     if paper.execute is not None:
-        # The paper measures real programs by itself.
+        # The paper's own code measures real programs.
         backend = "kernel"
-    outcome = Outcome(paper, chosen, numbers, backend, rows=list(rows), quick=quick)
+    outcome = Outcome(
+        paper=paper, claims=chosen, seeds=numbers, backend=backend, rows=list(rows), quick=quick
+    )
     pairs = cells_to_run(paper, chosen, rows, against)
     lacking = {cell.name: paper.lacks(cell) for _, cell in pairs}
     pairs = [(row, cell) for row, cell in pairs if lacking[cell.name] is None]
@@ -164,7 +168,14 @@ def from_record(
     assert paper.recorded is not None, "only of papers that have a record"
     record = paper.recorded(folder)
     rounds = sorted({number for runs in record.runs.values() for number in runs})
-    outcome = Outcome(paper, claims, rounds, "kernel", rows=list(rows), source=record.source)
+    outcome = Outcome(
+        paper=paper,
+        claims=claims,
+        seeds=rounds,
+        backend="kernel",
+        rows=list(rows),
+        source=record.source,
+    )
     outcome.measured = {(BASE, cell): dict(runs) for cell, runs in record.runs.items()}
     outcome.complete = record.complete
     return outcome
@@ -179,7 +190,7 @@ def run_one(
     *,
     backend: str = DEFAULT,
 ) -> Measured:
-    """One run, measured; in a process of its own where the cell wants that.
+    """One run, measured, in a separate process if the cell asks for that.
 
     Raises:
         RuntimeError: The run stopped before its end, or its process did.

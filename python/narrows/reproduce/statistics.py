@@ -1,7 +1,7 @@
 """Intervals over repeated runs: Student's t, the normal approximation, and chi-square for spread.
 
 Source: chi-square quantiles by bisection on the regularised incomplete gamma function (Abramowitz
-and Stegun, 6.5.29). The tests hold them against printed tables.
+and Stegun, 6.5.29). The tests compare them with printed tables.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from narrows.reproduce.claims import Series
-    from narrows.reproduce.outcome import Outcome
+    from narrows.reproduce.measurements import Measurements
 
 _COLOURS = {"tail": VERMILION, "red": BLUE, "ecn": ORANGE}
 
@@ -66,18 +66,18 @@ _SMOOTHED = {"drops": 10, "utilisation": 10, "cpu": 10, "buffer": 1}
 
 
 @styled
-def figures(outcome: Outcome) -> list[Shown]:
+def figures(outcome: Measurements) -> list[Shown]:
     """What the runs allow."""
     shown = []
     for name, curve, label, caption in _FIGURES:
         figure = _against_time(outcome, curve, label)
         if figure is not None:
             alt = caption.split(". ")[0]
-            shown.append(Shown(f"{outcome.paper.slug}-{name}", figure, alt, caption))
+            shown.append(Shown(name, figure, alt, caption))
     return shown
 
 
-def _against_time(outcome: Outcome, curve: str, label: str) -> Figure | None:
+def _against_time(outcome: Measurements, curve: str, label: str) -> Figure | None:
     curves = {queue: outcome.curves(queue, curve) for queue in QUEUES}
     if not any(curves.values()):
         return None
@@ -101,7 +101,7 @@ def _against_time(outcome: Outcome, curve: str, label: str) -> Figure | None:
 
 
 def _smooth(series: Series, width: int) -> Series:
-    """Means over so many seconds."""
+    """Means over this many seconds."""
     times, values = series
     if width == 1:
         return series

@@ -28,11 +28,11 @@ PAPER = Paper(
     summary=(
         "The paper says that RED has shorter queues, less delay, less delay variation and fewer "
         "drops than Drop Tail, and that ECN raises RED's buffer and utilisation.",
-        "The orders of buffer and delay are found with every load that was tried.",
-        "The order of drops is not: TCP answers a shorter queue with smaller windows, which need "
-        "more drops, not fewer. Utilisation is the same for all three, because the queue never "
-        "runs empty.",
-        "The load is not printed. The moments at which sessions open were fitted to the 156 s of "
-        "Figure 3; everything else follows.",
+        "We find the same order of buffer and delay with every load that we tried, but not the "
+        "same order of drops. TCP reacts to a shorter queue with smaller windows, and those need "
+        "more drops, not fewer.",
+        "Utilisation is the same for all three, because the queue never runs empty.",
+        "The paper does not print the load. We fitted the times at which sessions open to the "
+        "156 s of Figure 3; everything else follows.",
     ),
 )

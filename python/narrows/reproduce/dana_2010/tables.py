@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from narrows.reproduce.dana_2010.cells import CELLS, QUEUES
-from narrows.reproduce.outcome import Table
+from narrows.reproduce.measurements import Measurements, Table
 
 if TYPE_CHECKING:
-    from narrows.reproduce.outcome import Outcome
     from narrows.reproduce.statistics import Interval
 
 _FIGURES = (
@@ -30,13 +29,13 @@ _SHOWN = ("delay", "variation", "drops", "utilisation")
 """Of the sensitivity table."""
 
 
-def tables(outcome: Outcome) -> list[Table]:
+def tables(outcome: Measurements) -> list[Table]:
     """The tables of whose cells something was run."""
     built = [_overview(outcome), _loads(outcome)]
     return [table for table in built if table is not None]
 
 
-def _overview(outcome: Outcome) -> Table | None:
+def _overview(outcome: Measurements) -> Table | None:
     cells = [cell for cell in CELLS if outcome.runs(cell.name)]
     if not cells:
         return None
@@ -53,7 +52,7 @@ def _overview(outcome: Outcome) -> Table | None:
     )
 
 
-def _loads(outcome: Outcome) -> Table | None:
+def _loads(outcome: Measurements) -> Table | None:
     if not outcome.rows or not all(outcome.runs(queue) for queue in QUEUES):
         return None
     rows = [["ours", *_four(outcome, None)]]
@@ -67,7 +66,7 @@ def _loads(outcome: Outcome) -> Table | None:
     )
 
 
-def _four(outcome: Outcome, row: str | None) -> list[str]:
+def _four(outcome: Measurements, row: str | None) -> list[str]:
     cells = []
     for figure in _SHOWN:
         values = []
@@ -83,7 +82,7 @@ def _digits(figure: str) -> int:
     return 2 if figure == "utilisation" else 0
 
 
-def _cell(outcome: Outcome, cell: str, figure: str, digits: int) -> str:
+def _cell(outcome: Measurements, cell: str, figure: str, digits: int) -> str:
     """A figure's mean and interval; where not all seeds have one, in how many it was seen."""
     interval, seeds = outcome.interval(cell, figure), len(outcome.runs(cell))
     if interval is not None and interval.count < seeds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.reproduce.paper import Cell, Row
+from narrows.reproduce.cells import Cell, Row
 
 SCENARIO = "testbed.toml"
 

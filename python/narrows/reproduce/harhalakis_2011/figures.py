@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from narrows.reproduce.claims import Series
-    from narrows.reproduce.outcome import Outcome
+    from narrows.reproduce.measurements import Measurements
 
 _PUBLISHED, _OURS, _KERNEL = "#b3bac3", BLUE, VERMILION
 _QUEUES = {"fifo-300": ("FIFO", BLUE), "red-300-none": ("RED", VERMILION)}
@@ -29,7 +29,7 @@ _RESPONSES = {
 
 
 @styled
-def figures(outcome: Outcome) -> list[Shown]:
+def figures(outcome: Measurements) -> list[Shown]:
     """What the runs allow."""
     drawn = (
         ("first-attempt", _success(outcome), _SUCCESS_CAPTION),
@@ -37,7 +37,7 @@ def figures(outcome: Outcome) -> list[Shown]:
         ("response-time", _responses(outcome), _RESPONSE_CAPTION),
     )
     return [
-        Shown(f"{outcome.paper.slug}-{name}", figure, caption.split(". ")[0], caption)
+        Shown(name, figure, caption.split(". ")[0], caption)
         for name, figure, caption in drawn
         if figure is not None
     ]
@@ -60,7 +60,7 @@ _RESPONSE_CAPTION = (
 )
 
 
-def _success(outcome: Outcome) -> Figure | None:
+def _success(outcome: Measurements) -> Figure | None:
     cells = [cell for cell in published.FIRST_ATTEMPT_PERCENT if outcome.runs(cell)]
     if not cells:
         return None
@@ -138,7 +138,7 @@ def _tick(cell: str) -> str:
     return f"RED\n{ECN_TITLES[share]}\n{delay[place]}"
 
 
-def _drop_rate(outcome: Outcome) -> Figure | None:
+def _drop_rate(outcome: Measurements) -> Figure | None:
     curves = {cell: outcome.curves(cell, "ewma") for cell in _QUEUES}
     if not any(curves.values()):
         return None
@@ -175,7 +175,7 @@ def _mean(curves: list[Series]) -> Series:
     return curves[0][0][:length], [statistics.fmean(column) for column in columns]
 
 
-def _responses(outcome: Outcome) -> Figure | None:
+def _responses(outcome: Measurements) -> Figure | None:
     curves = {cell: outcome.curves(cell, "cdf") for cell in _RESPONSES}
     if not any(curves.values()):
         return None

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from narrows.reproduce.outcome import Agreement
+from narrows.reproduce.measurements import Agreement
 
 if TYPE_CHECKING:
-    from narrows.reproduce.outcome import Outcome
+    from narrows.reproduce.measurements import Measurements
 
 
 def _virtual(cell: str, *runs: str) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def attempts(cell: str, attempt: int | None) -> list[float]:
     return [100.0 * float(row[column]) / float(row["queries"]) for row in rows]
 
 
-def agreement(outcome: Outcome) -> list[Agreement]:
+def agreement(outcome: Measurements) -> list[Agreement]:
     """Every figure of every cell that the reference has."""
     rows = reference()
     entries = []

@@ -28,17 +28,18 @@ PAPER = Paper(
     agreement=agreement,
     agreement_cells=frozenset(CASES),
     summary=(
-        "The paper says that RED at a full link costs DNS 8 to 11 of 100 first attempts, and that "
-        "ECN on everybody else's connections costs it more, up to half of all attempts.",
-        "Both are found. With 300 ms, where the queue's settings are printed, the tables agree "
+        "The paper says that RED on a full link costs DNS 8 to 11 of 100 first attempts, and that "
+        "ECN on all other connections raises this cost to up to half of all attempts.",
+        "We find both. At 300 ms, where the paper prints the queue's settings, the tables agree "
         "within two points.",
-        "With 200 ms the FIFO does better here than in the paper, whose queue size is not printed; "
-        "so RED's cost is higher.",
-        "With only ECN and 20 ms narrows gives 50 % where the paper has 41 % and Linux 39 to 52 %. "
-        "ARP decides it: RED drops its own routers' ARP packets, the link fails for a second about "
-        "twice a minute, and that lets DNS through. Without ARP no query is ever answered.",
-        "With only ECN and 50 ms today's TCP gives 65 %, the paper's TCP of 2009 gave 46 %.",
-        "Netem's delay at both ends was chosen because Linux then agrees with the paper, and the "
-        "simulator was mended against the same runs of Linux: that agreement is partly calibrated.",
+        "At 200 ms the FIFO does better here than in the paper, which does not print the queue's "
+        "size; RED therefore costs more in comparison.",
+        "With only ECN and 20 ms, narrows gives 50 %, the paper 41 %, and Linux 39 to 52 %. "
+        "ARP decides this cell: RED drops the ARP packets of its own routers, the link fails for "
+        "a second about twice a minute, and that lets DNS through. Without ARP no query is ever "
+        "answered.",
+        "With only ECN and 50 ms, today's TCP gives 65 %; the paper's TCP of 2009 gave 46 %.",
+        "The agreement is partly calibrated. Netem's delay was put at both ends because Linux then "
+        "agrees with the paper, and the simulator was corrected against the same runs of Linux.",
     ),
 )

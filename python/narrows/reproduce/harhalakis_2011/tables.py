@@ -1,21 +1,17 @@
-"""The paper's Tables I to IV and the numbers behind Figure 2, with ours beside them."""
+"""The paper's Tables I to IV and the numbers behind Figure 2, next to ours."""
 
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
 
 from narrows.reproduce.harhalakis_2011 import kernel, published
-from narrows.reproduce.harhalakis_2011.cells import ECN_TITLES
-from narrows.reproduce.outcome import Table
+from narrows.reproduce.harhalakis_2011.cells import CELLS, ECN_TITLES
+from narrows.reproduce.measurements import Measurements, Table
 from narrows.reproduce.output import span_text
 from narrows.reproduce.statistics import Interval, normal_interval, t_interval
 
-if TYPE_CHECKING:
-    from narrows.reproduce.outcome import Outcome
 
-
-def tables(outcome: Outcome) -> list[Table]:
+def tables(outcome: Measurements) -> list[Table]:
     """The tables of whose cells something was run."""
     built = [
         _attempts(
@@ -36,7 +32,7 @@ def tables(outcome: Outcome) -> list[Table]:
     return [table for table in built if table is not None]
 
 
-def _attempts(outcome: Outcome, title: str, cells: dict[str, str]) -> Table | None:
+def _attempts(outcome: Measurements, title: str, cells: dict[str, str]) -> Table | None:
     rows = []
     for name, cell in cells.items():
         if not outcome.runs(cell):
@@ -74,7 +70,7 @@ def _kernel(cell: str, attempt: int | None) -> str:
     return span_text(kernel.attempts(cell, attempt), "{:.2f}".format)
 
 
-def _confidence(outcome: Outcome) -> Table | None:
+def _confidence(outcome: Measurements) -> Table | None:
     rows = []
     for cell, row in published.CONFIDENCE.items():
         values = outcome.values(cell, "first_attempt")
@@ -122,7 +118,8 @@ def _confidence(outcome: Outcome) -> Table | None:
     )
 
 
-def _success(outcome: Outcome) -> Table | None:
+def _success(outcome: Measurements) -> Table | None:
+    titles = {cell.name: cell.title for cell in CELLS}
     rows = []
     for cell, printed in published.FIRST_ATTEMPT_PERCENT.items():
         ours = outcome.interval(cell, "first_attempt")
@@ -131,7 +128,7 @@ def _success(outcome: Outcome) -> Table | None:
         measured = kernel.first_attempt(cell)
         rows.append(
             [
-                outcome.paper.cell(cell).title,
+                titles[cell],
                 f"{published.FIRST_ATTEMPT[cell]}",
                 f"{printed:.2f}",
                 span_text(measured, "{:.2f}".format),
@@ -149,7 +146,7 @@ def _success(outcome: Outcome) -> Table | None:
     )
 
 
-def _drop_rates(outcome: Outcome) -> Table | None:
+def _drop_rates(outcome: Measurements) -> Table | None:
     rows = []
     for name, cell in (("FIFO", "fifo-300"), ("RED", "red-300-none")):
         before = outcome.interval(cell, "drops_before")
@@ -175,7 +172,7 @@ def _drop_rates(outcome: Outcome) -> Table | None:
     )
 
 
-def _sensitivity(outcome: Outcome) -> Table | None:
+def _sensitivity(outcome: Measurements) -> Table | None:
     cells = [cell for cell in published.FIRST_ATTEMPT if outcome.runs(cell)]
     if not outcome.rows or not cells:
         return None

@@ -14,7 +14,7 @@ from narrows.reproduce.statistics import t_interval
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from narrows.reproduce.outcome import Outcome
+    from narrows.reproduce.measurements import Measurements
 
 COLOURS = {"udp": BLUE, "tcp": VERMILION, "gateway": GREEN, "gateway-axfr": ORANGE}
 
@@ -26,7 +26,7 @@ _FIGURES: tuple[tuple[int, str, str, dict[str, float]], ...] = (
 
 
 @styled
-def figures(outcome: Outcome) -> list[Shown]:
+def figures(outcome: Measurements) -> list[Shown]:
     """What the measurements allow."""
     shown = []
     for number, part, whose, printed in _FIGURES:
@@ -38,12 +38,14 @@ def figures(outcome: Outcome) -> list[Shown]:
             )
             if printed:
                 caption += f" Open marks: what the paper prints for {TOP} queries a second."
-            name = f"{outcome.paper.slug}-figure-{number}"
+            name = f"figure-{number}"
             shown.append(Shown(name, figure, caption.split(". ")[0], caption))
     return shown
 
 
-def _curves(outcome: Outcome, part: str, whose: str, printed: dict[str, float]) -> Figure | None:
+def _curves(
+    outcome: Measurements, part: str, whose: str, printed: dict[str, float]
+) -> Figure | None:
     figure, axes = new_figure(4.2, 7.0)
     drawn = False
     for cell, title in TITLES.items():

@@ -26,13 +26,11 @@ PAPER = Paper(
     seeds=20,
     recorded=recorded,
     summary=(
-        "The paper says that a DNS server that answers TCP without state in the kernel needs 48 % "
-        "more processor time than over UDP, where the kernel's TCP needs nearly four times as "
-        "much.",
-        "Measured here with BIND on Linux, stateless TCP costs about half more than UDP as well, "
-        "and the kernel's TCP two and a half times as much: the order holds, today's TCP is "
-        "cheaper.",
-        "What the gateway does differs in a few places on purpose, and seconds of processor time "
+        "The paper says that a DNS server needs 48 % more processor time for stateless TCP than "
+        "for UDP, and nearly four times as much for the kernel's TCP.",
+        "We measured BIND on Linux. Stateless TCP also costs about half more than UDP, and the "
+        "kernel's TCP two and a half times as much: the order holds, but today's TCP is cheaper.",
+        "The gateway deliberately behaves differently in a few places. Seconds of processor time "
         "differ because machines and kernels are 16 years apart.",
         "The measurement that comes with narrows is a short one on a shared machine, so several "
         "claims are undecided.",

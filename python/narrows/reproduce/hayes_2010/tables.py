@@ -1,19 +1,14 @@
-"""Table I and what Figures 4 to 6 say in numbers, with ours beside them."""
+"""Table I, and Figures 4 to 6 in numbers, next to ours."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from narrows.reproduce.hayes_2010 import published
 from narrows.reproduce.hayes_2010.cells import TITLES
 from narrows.reproduce.hayes_2010.published import RATES, TOP
-from narrows.reproduce.outcome import Table
-
-if TYPE_CHECKING:
-    from narrows.reproduce.outcome import Outcome
+from narrows.reproduce.measurements import Measurements, Table
 
 
-def tables(outcome: Outcome) -> list[Table]:
+def tables(outcome: Measurements) -> list[Table]:
     """The tables of whose cells something was measured."""
     cells = [cell for cell in TITLES if outcome.runs(cell)]
     if not cells:
@@ -21,7 +16,7 @@ def tables(outcome: Outcome) -> list[Table]:
     return [_summary(outcome, cells), _curves(outcome, cells)]
 
 
-def _summary(outcome: Outcome, cells: list[str]) -> Table:
+def _summary(outcome: Measurements, cells: list[str]) -> Table:
     rows = []
     for cell in cells:
         over = _over_udp(outcome, cell)
@@ -55,7 +50,7 @@ def _summary(outcome: Outcome, cells: list[str]) -> Table:
     )
 
 
-def _curves(outcome: Outcome, cells: list[str]) -> Table:
+def _curves(outcome: Measurements, cells: list[str]) -> Table:
     rows = [
         [str(rate), *(_mean(outcome, cell, f"total_{rate}") for cell in cells)]
         for rate in RATES
@@ -68,7 +63,7 @@ def _curves(outcome: Outcome, cells: list[str]) -> Table:
     )
 
 
-def _over_udp(outcome: Outcome, cell: str) -> float | None:
+def _over_udp(outcome: Measurements, cell: str) -> float | None:
     own = outcome.values_at(cell, f"total_{TOP}")
     base = outcome.values_at("udp", f"total_{TOP}")
     if not own or not base:
@@ -76,13 +71,13 @@ def _over_udp(outcome: Outcome, cell: str) -> float | None:
     return 100.0 * ((sum(own) / len(own)) / (sum(base) / len(base)) - 1.0)
 
 
-def _bytes(outcome: Outcome, cell: str) -> str:
+def _bytes(outcome: Measurements, cell: str) -> str:
     printed = published.BYTES.get(cell)
     figure = "bytes_idle_kernel" if cell == "tcp" else "bytes_asked_entry"
     return f"{'-' if printed is None else f'{printed:.0f}'} / {_mean(outcome, cell, figure, 0)}"
 
 
-def _mean(outcome: Outcome, cell: str, figure: str, digits: int = 3) -> str:
+def _mean(outcome: Measurements, cell: str, figure: str, digits: int = 3) -> str:
     values = outcome.values_at(cell, figure)
     return f"{sum(values) / len(values):.{digits}f}" if values else "-"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from narrows.reproduce.cells import Cell
 from narrows.reproduce.kantawala_2002.queues import QUEUES, TITLES, queue
 from narrows.reproduce.kantawala_2002.scaling import BIG, POINTS, Big, Point
-from narrows.reproduce.paper import Cell
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ HOSTS = 500
 
 
 def _size(sources: int, rate_bps: float) -> dict[str, str]:
-    """So many sources behind a bottleneck of such a rate."""
+    """A number of sources behind a bottleneck of a given rate."""
     hosts = sources if sources <= HOSTS else _hosts(sources)
     each = sources // hosts
     return {

@@ -31,7 +31,7 @@ from narrows.reproduce.kantawala_2002.scaling import (
 )
 
 if TYPE_CHECKING:
-    from narrows.reproduce.outcome import Outcome
+    from narrows.reproduce.measurements import Measurements
     from narrows.reproduce.statistics import Interval
 
 _LOOKS = {
@@ -46,7 +46,7 @@ _LOOKS = {
 
 
 @styled
-def figures(outcome: Outcome) -> list[Shown]:
+def figures(outcome: Measurements) -> list[Shown]:
     """What the runs allow."""
     pairs = (
         (
@@ -98,14 +98,14 @@ def figures(outcome: Outcome) -> list[Shown]:
         )
     )
     return [
-        Shown(f"{outcome.paper.slug}-{name_}", figure, caption.split(". ")[0], caption)
+        Shown(name_, figure, caption.split(". ")[0], caption)
         for name_, figure, caption in drawn
         if figure is not None
     ]
 
 
 def _against_buffer(
-    outcome: Outcome, topology: Topology, sides: list[tuple[str, str, float | None]]
+    outcome: Measurements, topology: Topology, sides: list[tuple[str, str, float | None]]
 ) -> Figure | None:
     if not any(outcome.runs(name(topology.name, q, n)) for q in QUEUES for n in topology.limits):
         return None
@@ -185,7 +185,7 @@ def _short(value: float) -> str:
 _WINDOW_LOOKS = {2: (BLUE, "o"), 10: (VERMILION, "s"), 50: (GREEN, "^"), 100: (PURPLE, "D")}
 
 
-def _scaling(outcome: Outcome) -> Figure | None:
+def _scaling(outcome: Measurements) -> Figure | None:
     if not any(outcome.runs(point.cell(which)) for point in POINTS for which in SCALED):
         return None
     figure = Figure(figsize=(9.6, 6.2), layout="constrained")
@@ -231,7 +231,7 @@ _BIG_LOOKS = {
 }
 
 
-def _large(outcome: Outcome) -> Figure | None:
+def _large(outcome: Measurements) -> Figure | None:
     if not any(outcome.runs(big.cell(which)) for big in BIG for which in SCALED):
         return None
     figure = Figure(figsize=(9.4, 6.4), layout="constrained")

@@ -1,4 +1,4 @@
-"""The paper as the framework takes it."""
+"""The paper, as the framework needs it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ PAPER = Paper(
     quick={"duration": "40 s"},
     summary=(
         "The paper says that a queue for each flow, with drops from the longest or fastest one, "
-        "gives short TCP flows more goodput, quicker transfers and a fairer share than RED, Blue "
+        "gives short TCP flows more goodput, faster transfers and a fairer share than RED, Blue "
         "and Tail Drop.",
-        "Fairness is found as it says in kind: TDRR gives flows with long round trips the most, "
-        "Blue the least, and over three bottlenecks the order is the same.",
-        "The gain in goodput is not found: several hundred flows keep every queue busy, so that "
-        "from 5000 packets on all of them carry about 95 % of the link.",
+        "We find the fairness that it describes: TDRR gives flows with long round trips the most, "
+        "Blue the least, and the order is the same over three bottlenecks.",
+        "We do not find the gain in goodput: several hundred flows keep every queue busy, so from "
+        "5000 packets on all queues carry about 95 % of the link.",
         "Factors depend on what TCP does between bursts and on its loss recovery, which the paper "
         "does not print.",
-        "The small network's results carry over to 20,000 sources on 10 Gbit/s where the buffer "
-        "is the bandwidth-delay product, which the authors could not test.",
+        "The authors could not test whether the small network's results carry over to 20,000 "
+        "sources on 10 Gbit/s. They do if the buffer is the bandwidth-delay product.",
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from narrows.reproduce.cells import Cell, Row
 from narrows.reproduce.kantawala_2002.cells import (
     HOPS,
     ROUND_TRIPS,
@@ -17,7 +18,6 @@ from narrows.reproduce.kantawala_2002.cells import (
 )
 from narrows.reproduce.kantawala_2002.queues import FAMILY, QUEUES
 from narrows.reproduce.kantawala_2002.scaling import POINTS
-from narrows.reproduce.paper import Cell, Row
 
 _ALL = (SINGLE, ROUND_TRIPS, HOPS)
 _SCALING = frozenset(point.cell(which) for point in POINTS for which in SCALED)

@@ -14,14 +14,13 @@ from narrows.reproduce.kantawala_2002.cells import (
 )
 from narrows.reproduce.kantawala_2002.queues import QUEUES, TITLES
 from narrows.reproduce.kantawala_2002.scaling import BIG, LARGE, POINTS, SMALL, WINDOWS
-from narrows.reproduce.outcome import Table
+from narrows.reproduce.measurements import Measurements, Table
 
 if TYPE_CHECKING:
-    from narrows.reproduce.outcome import Outcome
     from narrows.reproduce.statistics import Interval
 
 
-def tables(outcome: Outcome) -> list[Table]:
+def tables(outcome: Measurements) -> list[Table]:
     """The tables of whose cells something was run."""
     built = [
         _against_buffer(outcome, SINGLE, "goodput.all", "Figure 5(a): mean goodput, Mbit/s"),
@@ -40,7 +39,9 @@ def tables(outcome: Outcome) -> list[Table]:
     return [table for table in built if table is not None]
 
 
-def _against_buffer(outcome: Outcome, topology: Topology, figure: str, title: str) -> Table | None:
+def _against_buffer(
+    outcome: Measurements, topology: Topology, figure: str, title: str
+) -> Table | None:
     rows = []
     for limit in topology.limits:
         found = [outcome.interval(name(topology.name, which, limit), figure) for which in QUEUES]
@@ -51,7 +52,7 @@ def _against_buffer(outcome: Outcome, topology: Topology, figure: str, title: st
     return Table(title, ["buffer, packets", *(TITLES[which] for which in QUEUES)], rows)
 
 
-def _scaling(outcome: Outcome) -> Table | None:
+def _scaling(outcome: Measurements) -> Table | None:
     rows = []
     for panel in ("rate", "sources", "rtt"):
         for window in WINDOWS:
@@ -83,7 +84,7 @@ def _scaling(outcome: Outcome) -> Table | None:
     )
 
 
-def _large(outcome: Outcome) -> Table | None:
+def _large(outcome: Measurements) -> Table | None:
     rows = []
     for big in BIG:
         for which in SCALED:
@@ -123,7 +124,7 @@ def _large(outcome: Outcome) -> Table | None:
     )
 
 
-def _answer(outcome: Outcome) -> str:
+def _answer(outcome: Measurements) -> str:
     """The open question's answer in words, from the runs."""
     words = []
     for share, buffer in ((1.0, "of the bandwidth-delay product"), (0.1, "of a tenth of it")):

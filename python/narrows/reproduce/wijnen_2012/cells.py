@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.reproduce.paper import Cell, Row
+from narrows.reproduce.cells import Cell, Row
 
 TODAY = {"named": "BIND", "nsd": "NSD", "knotd": "Knot", "unbound": "Unbound"}
 """Servers of today by their programs."""

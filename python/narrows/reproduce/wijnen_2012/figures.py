@@ -25,7 +25,7 @@ from narrows.reproduce.wijnen_2012.cells import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from narrows.reproduce.outcome import Outcome
+    from narrows.reproduce.measurements import Measurements
 
 WIDER = 5
 """Bins of the histogram that are drawn as one: the lab has hundreds of pairs, the paper tens of
@@ -33,7 +33,7 @@ thousands."""
 
 
 @styled
-def figures(outcome: Outcome) -> list[Shown]:
+def figures(outcome: Measurements) -> list[Shown]:
     """What the measurements allow."""
     wanted = (
         (
@@ -70,14 +70,14 @@ def figures(outcome: Outcome) -> list[Shown]:
         for name, (cells, says) in CAUSES.items()
     )
     return [
-        Shown(f"{outcome.paper.slug}-{name}", figure, caption, caption)
+        Shown(name, figure, caption, caption)
         for name, caption, figure in (*wanted, *causes)
         if figure is not None
     ]
 
 
 def _histograms(
-    outcome: Outcome, groups: dict[str, tuple[tuple[str, ...], str]], most: float
+    outcome: Measurements, groups: dict[str, tuple[tuple[str, ...], str]], most: float
 ) -> Figure | None:
     figure, axes = new_figure(3.8, 7.0)
     drawn = False
@@ -125,7 +125,7 @@ CAUSES = {
 """By letter: the cells, and what tells the cause from the others."""
 
 
-def _cause(outcome: Outcome, cells: tuple[str, ...]) -> Figure | None:
+def _cause(outcome: Measurements, cells: tuple[str, ...]) -> Figure | None:
     """How often each ratio comes, and TCP's time against UDP's at each vantage point."""
     measured = [curve for cell in cells for curve in outcome.curves(cell, "histogram")]
     points = [curve for cell in cells for curve in outcome.curves(cell, "udp_tcp")]
@@ -160,7 +160,7 @@ def _cause(outcome: Outcome, cells: tuple[str, ...]) -> Figure | None:
     return figure
 
 
-def _lines(outcome: Outcome) -> Figure | None:
+def _lines(outcome: Measurements) -> Figure | None:
     figure, axes = new_figure(4.2, 7.0)
     drawn = False
     for cell, label, colour in (

@@ -28,7 +28,8 @@ from narrows.reproduce.wijnen_2012.settings import (
 )
 
 if TYPE_CHECKING:
-    from narrows.reproduce.paper import Cell, Paper
+    from narrows.reproduce.cells import Cell
+    from narrows.reproduce.paper import Paper
     from narrows.results import Run
 
 __all__ = ["execute", "figures_of", "lacks", "not_a_scenario", "peak"]

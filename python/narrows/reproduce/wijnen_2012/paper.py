@@ -1,4 +1,4 @@
-"""The paper as the framework takes it."""
+"""The paper, as the framework needs it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from narrows.reproduce.wijnen_2012.tables import tables
 
 SUMMARY = (
     "The paper found that DNS over TCP took twice as long as over UDP at most root servers, three "
-    "times at those that wrote the length apart, and much longer at one that took ten connections "
-    "at most.",
-    "Real servers of today and an emulated one of 2012 stand in network namespaces here, behind a "
-    "path of chosen delay, and all three are found. Three takes a third thing that the paper does "
-    "not mention: a client that acknowledges the length at once. The load that fills ten slots was "
-    "chosen after a look at a first result; other loads are rows of their own.",
-    "R4 and R6 need RIPE Atlas results of a day, and are not tested; samples/figures shows R4's "
-    "figures of a small sample, and what four causes of C-root's ratios would look like.",
+    "times as long at servers that wrote the length separately, and much longer at one that "
+    "accepted at most ten connections.",
+    "Here, today's servers and an emulated one of 2012 run in network namespaces, behind a path "
+    "with a chosen delay. We find all three. A ratio of three needs a third condition that the "
+    "paper does not mention: a client that acknowledges the length at once. We chose the load "
+    "that fills ten connections after seeing a first result; other loads are separate rows.",
+    "R4 and R6 need a day of RIPE Atlas results and are not tested. samples/figures shows R4's "
+    "figures for a small sample, and what four causes of C-root's ratios would look like.",
 )
 
 PAPER = Paper(

@@ -1,4 +1,4 @@
-"""What real old servers gave, and ours beside it."""
+"""Results of real old servers, next to ours."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows.reproduce.claims import Measured
-from narrows.reproduce.outcome import Agreement
+from narrows.reproduce.measurements import Agreement
 from narrows.reproduce.wijnen_2012.cells import NEW, OLD, OLD_10, OLD_100
 from narrows.reproduce.wijnen_2012.measure import figures_of
 
 if TYPE_CHECKING:
-    from narrows.reproduce.outcome import Outcome
+    from narrows.reproduce.measurements import Measurements
 
 FOLDER = Path(__file__).parent / "reference"
 
@@ -59,7 +59,7 @@ def reference(name: str) -> Measured:
     return figures_of(rows)
 
 
-def agreement(outcome: Outcome) -> list[Agreement]:
+def agreement(outcome: Measurements) -> list[Agreement]:
     """Ours against the real NSD 3.2.13 and 3.2.14."""
     found = []
     for cell, (row, file, _) in FILES.items():

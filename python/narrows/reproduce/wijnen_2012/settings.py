@@ -1,4 +1,4 @@
-"""What a cell sets: a server, a load, a way of asking. All as text, as sensitivity rows set it."""
+"""What a cell sets: a server, a load, a way of asking. All are text, as in sensitivity rows."""
 
 from __future__ import annotations
 

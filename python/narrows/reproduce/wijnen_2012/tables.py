@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from narrows.reproduce.outcome import Table
+from narrows.reproduce.measurements import Measurements, Table
 from narrows.reproduce.wijnen_2012.cells import (
     CELLS,
     FARTHER,
@@ -19,13 +17,10 @@ from narrows.reproduce.wijnen_2012.cells import (
     TODAY,
 )
 
-if TYPE_CHECKING:
-    from narrows.reproduce.outcome import Outcome
-
 _TITLES = {cell.name: cell.title for cell in CELLS}
 
 
-def tables(outcome: Outcome) -> list[Table]:
+def tables(outcome: Measurements) -> list[Table]:
     """The tables of whose cells something was measured."""
     made = [
         _table(
@@ -66,7 +61,7 @@ def tables(outcome: Outcome) -> list[Table]:
 
 
 def _table(
-    outcome: Outcome,
+    outcome: Measurements,
     title: str,
     cells: tuple[str, ...],
     figures: tuple[tuple[str, int], ...],

@@ -1,11 +1,12 @@
 """Which part of the product of all factors is run.
 
-The whole product would be tens of thousands of cells, most of which say what their neighbours say.
-The *base plane* has every transport behind every queue under every load, on a clean path of 20 ms
-with replies of 100 bytes. The *variations* take that plane with one longer round trip or one longer
-reply, and, for two queues and two loads, each path that drops something together with each longer
-reply (with short replies, such a path drops nothing). `paper-h` is the worst cell of paper H in its
-own test bed, with every transport, and with its routers' neighbours found by ARP or known.
+The full product would have tens of thousands of cells, most of which say the same as their
+neighbours. The *base plane* has every transport behind every queue under every load, on a clean
+path of 20 ms with replies of 100 bytes. The *variations* take that plane with one longer round trip
+or one longer reply, and, for two queues and two loads, each path that drops something together with
+each longer reply (with short replies, such a path drops nothing). `paper-h` is the worst cell of
+paper H in its own test bed, with every transport, and with its routers' neighbours found by ARP or
+known.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from narrows.study.dns_transport.network import network, testbed
 __all__ = ["PAPER_H", "Block", "EmptyChoiceError", "UnknownLevel", "blocks", "load_names"]
 
 PAPER_H = "paper-h"
-"""The load of paper H's worst cell: a name beside the levels of the factor `load`."""
+"""The load of paper H's worst cell: a name in addition to the levels of the factor `load`."""
 
 _PATH_QUEUES = ("fifo", "fq-codel")
 _PATH_LOADS = ("downloads", "none")

@@ -22,7 +22,7 @@ class Level:
     name: str
     title: str
     value: Any
-    """What the factor's key is set to, as TOML has it."""
+    """The value of the factor's key, as in TOML."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ QUEUES: tuple[Level, ...] = (
     Level("pie", "PIE", {"kind": "pie"}),
     Level("fq-codel", "FQ-CoDel", {"kind": "fq-codel"}),
     Level("drr", "DRR", {"kind": "drr", "limit": 91}),
-    Level("prio", "DNS first", _DNS_FIRST),
+    Level("prio", "Priority for DNS", _DNS_FIRST),
 )
 
 _DOWNLOADS: dict[str, Any] = {

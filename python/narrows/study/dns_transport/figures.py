@@ -13,7 +13,7 @@ from narrows.report.page import Shown
 from narrows.report.style import INK, new_figure, styled
 from narrows.study.dns_transport.design import PAPER_H
 from narrows.study.dns_transport.factors import factors
-from narrows.study.dns_transport.phrases import SECOND, base, title
+from narrows.study.dns_transport.phrases import SECOND, base, rounded, title
 from narrows.study.dns_transport.pooled import Where, mean, select
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _heat(
     axes.set_xticks(range(len(columns)), [text for _, text in columns], rotation=50, ha="right")
     axes.set_yticks(range(len(rows)), [title(factor, name) for factor, name in rows])
     axes.set_title(heading)
-    text: Callable[[float], str] = _time if times else _share
+    text: Callable[[float], str] = _time if times else rounded
     for y in range(len(rows)):
         for x in range(len(columns)):
             value = float(values[y, x])
@@ -208,11 +208,6 @@ def _heat(
             )
     figure.colorbar(image, ax=axes, shrink=0.8, pad=0.02)
     return figure
-
-
-def _share(value: float) -> str:
-    # 99.96 is not 100.
-    return "100" if value == 100.0 else f"{math.floor(10.0 * value) / 10.0:.1f}"
 
 
 def _time(value: float) -> str:

@@ -19,11 +19,11 @@ TESTBED = Path(__file__).parents[2] / "reproduce/harhalakis_2011/scenarios/testb
 
 @cache
 def network() -> dict[str, Any]:
-    """The study's own network, as TOML has it."""
+    """The study's own network, as read from TOML."""
     return read(NETWORK)
 
 
 @cache
 def testbed() -> dict[str, Any]:
-    """Paper H's test bed, as TOML has it."""
+    """Paper H's test bed, as read from TOML."""
     return read(TESTBED)

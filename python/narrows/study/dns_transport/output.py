@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import Any, TextIO
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -22,11 +22,14 @@ __all__ = ["REPORT_FILE", "print_study", "write"]
 
 REPORT_FILE = "report.html"
 
+WIDTH = 100
+"""Columns of the terminal for sentences."""
+
 _HEADINGS = {
     "dns operator": "For those who run DNS",
     "network operator": "For those who run the line",
     "paper H's worst cell": "Paper H's worst cell",
-    "limits": "What this does not say",
+    "limits": "What the figures are",
 }
 
 _COLUMNS = {
@@ -49,15 +52,41 @@ _COLUMNS = {
 
 
 def print_study(study: Study, to: TextIO) -> None:
-    """The sentences, by whom they are for."""
-    width = 100
+    """The sentences and their tables, by reader."""
     to.write(f"{study.cells.height} cells, {study.runs.height} runs, {study.status}\n")
     for audience, heading in _HEADINGS.items():
-        texts = [each.text for each in study.sentences if each.audience == audience]
-        if texts:
+        told = [each for each in study.sentences if each.audience == audience]
+        if told:
             to.write(f"\n{heading}\n")
-            for text in texts:
-                to.write(fill(text, width, initial_indent="- ", subsequent_indent="  ") + "\n")
+        for each in told:
+            text = f"{each.advice} {each.text}".strip()
+            to.write(fill(text, WIDTH, initial_indent="- ", subsequent_indent="  ") + "\n")
+        for table in study.tables:
+            if table.audience == audience:
+                to.write("\n" + fill(f"{table.title}:", WIDTH) + "\n\n")
+                to.write(_aligned([table.columns, *table.rows]))
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their cells, the heads above them in lines of their words."""
+    head, *body = rows
+    widths = [
+        max(map(len, (*column, *words)))
+        for column, words in zip(
+            zip(*body, strict=True), (name.split() for name in head), strict=True
+        )
+    ]
+    heads = [wrap(name, width) for name, width in zip(head, widths, strict=True)]
+    lines = max(map(len, heads))
+    above = zip(*([""] * (lines - len(each)) + each for each in heads), strict=True)
+    return "".join(
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        + "\n"
+        for row in (*above, *body)
+    )
 
 
 def write(study: Study, folder: Path) -> None:
@@ -84,16 +113,15 @@ def write(study: Study, folder: Path) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    by: dict[str, list[str]] = {audience: [] for audience in _HEADINGS}
-    for each in study.sentences:
-        by[each.audience].append(each.text)
     html = environment.get_template("study.html").render(
         version=_core.version,
         status=study.status,
         failures=study.failures,
         runs=study.runs.height,
         seeds=len(study.seeds),
-        by=by,
+        headings=_HEADINGS,
+        sentences=study.sentences,
+        tables=study.tables,
         figures=shown_on_page(drawn),
         surprises=[_surprise(each) for each in study.surprises.found],
         comparisons=study.surprises.comparisons,

@@ -15,6 +15,9 @@ from narrows.study.dns_transport.pooled import FACTORS, Where, mean, select
 MATTERS = 1.0
 """Percentage points below which a difference is not worth a change."""
 
+LOADED = "under load"
+"""Of a mean over every load but none."""
+
 SECOND = "within_1s_percent"
 """The figure by which transports and queues are compared."""
 
@@ -78,8 +81,10 @@ def pooled_over(runs: pl.DataFrame, factor: str) -> str:
 
 
 def under_loads(runs: pl.DataFrame) -> str:
-    """Which loads a mean under load is taken over."""
-    return f"under {listed(_pooled(runs, 'load')[0])}"
+    """Which loads a mean under load is taken over; `LOADED` where it is all that there are."""
+    names, count = _pooled(runs, "load")
+    # One level is no load.
+    return LOADED if len(names) == count - 1 else f"under {listed(names)}"
 
 
 def _pooled(runs: pl.DataFrame, factor: str) -> tuple[list[str], int]:
@@ -132,30 +137,52 @@ def queue_title(name: str) -> str:
 
 def listed(names: Sequence[str], word: str = "and") -> str:
     """Names in a row."""
-    return f" {word} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return f" {word} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def percent(value: Interval) -> str:
-    """`98.2 % (97.9 to 98.5)`, within 0 and 100."""
-    if not math.isfinite(value.low):
-        return f"{value.mean:.1f} %"
-    low, high = max(0.0, value.low), min(100.0, value.high)
-    return f"{value.mean:.1f} % ({low:.1f} to {high:.1f})"
+    """`98.2 % (97.9 to 98.5)`."""
+    return f"{value.mean:.1f} %{_ends(value)}"
 
 
 def points(value: Interval) -> str:
-    """`+3.1 points (2.0 to 4.2)`."""
-    if not math.isfinite(value.low):
-        return f"{value.mean:+.1f} points"
-    return f"{value.mean:+.1f} points ({value.low:+.1f} to {value.high:+.1f})"
+    """`+3.1 points (+2.0 to +4.2)`."""
+    return f"{rounded(value.mean, '+')} points{_ends(value, '+')}"
 
 
 def number(value: Interval, unit: str = "", *, signed: bool = False) -> str:
-    """`20.7 ms (20.6 to 20.8)`."""
-    mean_text = f"{value.mean:+.2f}" if signed else f"{value.mean:.1f}"
-    text = f"{mean_text} {unit}".strip()
-    if not math.isfinite(value.low):
-        return text
+    """`20.7 ms (20.6 to 20.8)`; with a sign, two places."""
     if signed:
-        return f"{text} ({value.low:+.2f} to {value.high:+.2f})"
-    return f"{text} ({value.low:.1f} to {value.high:.1f})"
+        return f"{rounded(value.mean, '+', 2)} {unit}{_ends(value, '+', 2)}"
+    return f"{value.mean:.1f} {unit}".strip() + _ends(value)
+
+
+def bare(value: Interval) -> str:
+    """`98.2 (97.9 to 98.5)`: for a column that has the unit in its name."""
+    return f"{value.mean:.1f}{_ends(value)}"
+
+
+def spread(value: Interval, *, signed: bool = False) -> str:
+    """`3.1 (2.0 to 4.2)`: a difference's size, or the difference with its sign.
+
+    One that is not sure has its sign in any case.
+    """
+    if signed or value.low < 0.0 < value.high:
+        return f"{rounded(value.mean, '+')}{_ends(value, '+')}"
+    ends = sorted((abs(value.low), abs(value.high)))
+    return bare(Interval(abs(value.mean), ends[0], ends[1], value.count))
+
+
+def _ends(value: Interval, sign: str = "", places: int = 1) -> str:
+    """An interval behind its mean; empty where there is none, or none that the places show."""
+    if not math.isfinite(value.low):
+        return ""
+    low, high = (rounded(end, sign, places) for end in (value.low, value.high))
+    return "" if low == high else f" ({low} to {high})"
+
+
+def rounded(value: float, sign: str = "", places: int = 1) -> str:
+    """A number with this many places. Values that round to zero have no sign."""
+    # Adding zero makes of minus zero zero.
+    nearest = round(value, places) + 0.0
+    return f"{nearest:{sign if nearest else ''}.{places}f}"

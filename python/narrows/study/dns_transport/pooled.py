@@ -3,9 +3,10 @@
 Each seed gives one value: the mean over the cells. Cells of two groups are paired by everything
 that they have in common, and seeds are paired too, as equal seeds draw the same starts in both.
 
-Seeds that agree, as all do at 100 %, would have an interval of no width. So intervals of shares of
-queries are at least as wide as those that the number of queries alone gives: Wilson's for a share,
-Newcombe's for a difference of two.
+Intervals stay within what is possible (`within`): percentages between 0 and 100, their differences
+between -100 and 100, other figures above 0. Seeds that agree, as all do at 100 %, would have an
+interval of no width. So intervals of shares of queries are at least as wide as those that the
+number of queries alone gives: Wilson's for a share, Newcombe's for a difference of two.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from statistics import fmean
 
 import polars as pl
 
-from narrows.reproduce.statistics import Interval, t_interval
-from narrows.results.intervals import newcombe, wilson
+from narrows.reproduce.statistics import Interval
+from narrows.results.intervals import newcombe, wilson, within
 
-__all__ = ["FACTORS", "SHARES", "Where", "difference", "mean", "over_queries", "select"]
+__all__ = ["FACTORS", "Where", "difference", "mean", "over_seeds", "select"]
 
 Where = Mapping[str, str | Sequence[str]]
 """Names of levels by factor."""
@@ -30,6 +31,8 @@ FACTORS = ("transport", "queue", "load", "path", "round_trip", "reply", "neighbo
 
 SHARES = ("without_retry_percent", "within_1s_percent", "failed_percent")
 """The figures that are shares of the queries."""
+
+_ANYTHING = (-math.inf, math.inf)
 
 
 def select(runs: pl.DataFrame, where: Where) -> pl.DataFrame:
@@ -47,20 +50,24 @@ def mean(runs: pl.DataFrame, figure: str, where: Where) -> Interval | None:
     count.
     """
     there = select(runs, where)
-    found = _over_seeds(there.select(*FACTORS, "seed", value=figure))
-    if found is None or figure not in SHARES:
+    means = _means(there.select(*FACTORS, "seed", value=figure))
+    return over_seeds(figure, means, int(there["queries"].sum())) if means else None
+
+
+def over_seeds(figure: str, values: Sequence[float], queries: int) -> Interval:
+    """Mean of a figure's values, one or more of each seed, with its 95 % interval.
+
+    Args:
+        figure: Its name, which says what is possible.
+        values: At least one.
+        queries: How many queries they are of, together.
+    """
+    bounds = (0.0, 100.0) if figure.endswith("_percent") else (0.0, math.inf)
+    found = _interval(values, bounds)
+    if figure not in SHARES or queries == 0 or not math.isfinite(found.low):
         return found
-    return over_queries(found, _queries(there))
-
-
-def over_queries(interval: Interval, queries: int) -> Interval:
-    """An interval of a share in percent, widened to what so many queries give; none stays none."""
-    if queries == 0 or not math.isfinite(interval.low):
-        return interval
-    low, high = wilson(_of(interval.mean, queries), queries)
-    return replace(
-        interval, low=min(interval.low, 100.0 * low), high=max(interval.high, 100.0 * high)
-    )
+    low, high = wilson(_of(found.mean, queries), queries)
+    return replace(found, low=min(found.low, 100.0 * low), high=max(found.high, 100.0 * high))
 
 
 def difference(
@@ -79,9 +86,12 @@ def difference(
     both = select(runs, where or {})
     first = select(both, one).select(*common, "seed", "queries", first=figure)
     second = select(both, other).select(*common, "seed", others="queries", second=figure)
-    pairs = first.join(second, on=[*common, "seed"], how="inner")
-    found = _over_seeds(pairs.select(*common, "seed", value=pl.col("first") - pl.col("second")))
-    if found is None or figure not in SHARES or not math.isfinite(found.low):
+    pairs = _whole(first.join(second, on=[*common, "seed"], how="inner"))
+    means = _means(pairs.select(*common, "seed", value=pl.col("first") - pl.col("second")))
+    if not means:
+        return None
+    found = _interval(means, (-100.0, 100.0) if figure.endswith("_percent") else _ANYTHING)
+    if figure not in SHARES or not math.isfinite(found.low):
         return found
     totals = int(pairs["others"].sum()), int(pairs["queries"].sum())
     if not all(totals):
@@ -94,8 +104,13 @@ def difference(
     return replace(found, low=min(found.low, 100.0 * low), high=max(found.high, 100.0 * high))
 
 
-def _queries(runs: pl.DataFrame) -> int:
-    return int(runs["queries"].sum())
+def _interval(values: Sequence[float], bounds: tuple[float, float]) -> Interval:
+    if len(values) < 2:
+        return Interval(fmean(values), -math.inf, math.inf, len(values))
+    low, high = bounds
+    # A quotient of two sums can be beyond by its last bit.
+    inside = [min(high, max(low, value)) for value in values]
+    return Interval(fmean(values), *within(inside, low, high), len(values))
 
 
 def _of(percent: object, total: int) -> int:
@@ -103,13 +118,19 @@ def _of(percent: object, total: int) -> int:
     return min(total, max(0, round(share / 100.0 * total)))
 
 
-def _over_seeds(rows: pl.DataFrame) -> Interval | None:
+def _whole(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of those seeds that have all cells: a partial study lacks some."""
+    cells = pl.len().over("seed")
+    return rows.filter(cells == cells.max())
+
+
+def _means(rows: pl.DataFrame) -> list[float]:
+    """A mean over the cells for each seed that has them all; none if a value is missing."""
     if rows.is_empty() or rows.get_column("value").null_count():
-        return None
+        return []
     values: dict[int, list[float]] = {}
     for seed, value in rows.select("seed", "value").iter_rows():
         values.setdefault(seed, []).append(value)
     most = max(map(len, values.values()))
     # Exactly rounded sums: no order of rows shows in the result.
-    means = [fmean(of) for _, of in sorted(values.items()) if len(of) == most]
-    return t_interval(means)
+    return [fmean(of) for _, of in sorted(values.items()) if len(of) == most]

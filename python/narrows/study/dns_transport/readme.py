@@ -1,14 +1,15 @@
 """The generated parts of documents about the study, from the `result.json` beside this file.
 
-A part stands between two comments, of which the first says what it is: the sentences for somebody,
-those that stand for the whole, or how large the study was.
+Each part is between two comments. The first says which part it is: the sentences for a reader,
+their tables, the headlines of the whole study, or the size of the study.
 
     <!-- from the study: dns operator -->
+    <!-- from the study: tables: dns operator -->
     <!-- from the study: headlines -->
     <!-- from the study: size -->
     <!-- end -->
 
-`tools/study_results.py FOLDER` writes them; a test holds them against each other.
+`tools/study_results.py FOLDER` writes them. A test checks that they agree.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ from collections.abc import Mapping
 from typing import Any
 
 __all__ = ["filled"]
+
+TABLES = "tables: "
+
+WIDTH = 100
+"""Columns of prose."""
 
 _PART = re.compile(r"(<!-- from the study: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
@@ -36,13 +42,37 @@ def _part(what: str, result: Mapping[str, Any]) -> str:
             f"{quick}{result['cell_count']:,} cells, {seeds} seeds, {result['runs']:,} runs; "
             f"narrows {result['narrows']}."
         )
-        return textwrap.fill(text, 120) + "\n"
-    texts = [
-        each["text"]
+        return _lines(text) + "\n"
+    if what.startswith(TABLES):
+        return "\n".join(
+            _table(each) for each in result["tables"] if each["for"] == what.removeprefix(TABLES)
+        )
+    return "".join(
+        _lines(_text(each), "- ") + "\n"
         for each in result["sentences"]
         if each["for"] == what or (what == "headlines" and each["headline"])
-    ]
-    return "".join(
-        textwrap.fill(text, 120, initial_indent="- ", subsequent_indent="  ") + "\n"
-        for text in texts
     )
+
+
+def _lines(text: str, mark: str = "") -> str:
+    """Text in lines. Names with hyphens stay whole, because a break would look like a space."""
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=mark,
+        subsequent_indent=" " * len(mark),
+        break_on_hyphens=False,
+    )
+
+
+def _text(sentence: Mapping[str, Any]) -> str:
+    advice = sentence["advice"]
+    return f"**{advice}** {sentence['text']}" if advice else str(sentence["text"])
+
+
+def _table(table: Mapping[str, Any]) -> str:
+    """A table in Markdown, its numbers to the right."""
+    columns = table["columns"]
+    rows = [columns, ["---", *(["---:"] * (len(columns) - 1))], *table["rows"]]
+    lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return _lines(f"{table['title']}:") + f"\n\n{lines}"

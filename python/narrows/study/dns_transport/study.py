@@ -18,15 +18,14 @@ from typing import Any
 import polars as pl
 
 from narrows import _core
-from narrows.reproduce.statistics import t_interval
 from narrows.results import RunFolderError, Sweep
-from narrows.results.sweep import SweepRun, canonical
+from narrows.results.sweep_run import SweepRun, canonical
 from narrows.study.dns_transport import cpu
 from narrows.study.dns_transport.design import Block, blocks
 from narrows.study.dns_transport.measure import MEASURED, SECTION
-from narrows.study.dns_transport.pooled import FACTORS, SHARES, over_queries
+from narrows.study.dns_transport.pooled import FACTORS, over_seeds
 from narrows.study.dns_transport.surprises import Surprises, surprises
-from narrows.study.dns_transport.words import Sentence, sentences
+from narrows.study.dns_transport.words import Sentence, Table, sentences, tables
 from narrows.sweeps import Progress, sweep
 
 __all__ = ["QUICK_SEEDS", "SEEDS", "STUDY_FILE", "Study", "dns_transport"]
@@ -95,18 +94,18 @@ class Study:
     def cells(self) -> pl.DataFrame:
         """A row a cell: each figure's mean over seeds, and the ends of its 95 % interval.
 
-        The interval is Student's t over seeds, and for shares of queries at least Wilson's over the
-        queries; percentages end at 0 and 100. With one seed there is none. The figures are those of
-        `runs`, with `_low` and `_high` beside them.
+        The interval is Student's over seeds, on a scale on which it stays within what is possible,
+        and for shares of queries at least as wide as Wilson's over the queries. With one seed there
+        is none. The figures are those of `runs`, with `_low` and `_high` beside them.
         """
         rows = []
         for key, part in self.runs.group_by(FACTORS, maintain_order=True):
             row: dict[str, Any] = dict(zip(FACTORS, key, strict=True))
             row["seeds"] = part.height
+            queries = int(part["queries"].sum())
             for name in self.figures:
                 values = part.get_column(name).drop_nulls().to_list()
                 all_there = len(values) == part.height
-                queries = int(part["queries"].sum()) if name in SHARES else 0
                 row |= _figure(name, values if all_there else [], queries)
             rows.append(row)
         return pl.DataFrame(rows, infer_schema_length=None)
@@ -115,6 +114,11 @@ class Study:
     def sentences(self) -> list[Sentence]:
         """What it says, in words that the numbers choose."""
         return sentences(self.runs)
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        """The figures behind the sentences, for people."""
+        return tables(self.runs)
 
     @cached_property
     def surprises(self) -> Surprises:
@@ -133,8 +137,22 @@ class Study:
             "failures": list(self.failures),
             "runs": self.runs.height,
             "sentences": [
-                {"for": each.audience, "text": each.text, "headline": each.headline}
+                {
+                    "for": each.audience,
+                    "advice": each.advice,
+                    "text": each.text,
+                    "headline": each.headline,
+                }
                 for each in self.sentences
+            ],
+            "tables": [
+                {
+                    "for": each.audience,
+                    "title": each.title,
+                    "columns": list(each.columns),
+                    "rows": [list(row) for row in each.rows],
+                }
+                for each in self.tables
             ],
             "surprises": self.surprises.found,
             "comparisons": self.surprises.comparisons,
@@ -187,7 +205,7 @@ def dns_transport(
         _check(folder)
     total = sum(part.combinations for part in parts) * count
     done: list[Sweep] = []
-    tables: list[pl.DataFrame] = []
+    rows: list[pl.DataFrame] = []
     before = 0
     for part in parts:
         ended, known = sum(len(each.runs) for each in done), before
@@ -207,7 +225,7 @@ def dns_transport(
             progress=tell,
         )
         done.append(found)
-        tables.append(_table(part, found.runs))
+        rows.append(_table(part, found.runs))
         if found.status == "partial":
             break
     status = "complete"
@@ -221,7 +239,7 @@ def dns_transport(
         for part, each in zip(parts, done, strict=False)
         for run in each.failures
     )
-    ended_well = [table for table in tables if table.width]
+    ended_well = [table for table in rows if table.width]
     return Study(
         # Nothing but names where no run came to its end.
         runs=pl.concat(ended_well, how="diagonal_relaxed")
@@ -284,10 +302,7 @@ def _names(part: Block, run: SweepRun) -> str:
 def _figure(name: str, values: list[float], queries: int) -> dict[str, float | None]:
     if not values:
         return {name: None, f"{name}_low": None, f"{name}_high": None}
-    interval = over_queries(t_interval(values), queries)
+    interval = over_seeds(name, values, queries)
     if interval.count < 2:
         return {name: interval.mean, f"{name}_low": None, f"{name}_high": None}
-    low, high = interval.low, interval.high
-    if name.endswith("_percent"):
-        low, high = max(0.0, low), min(100.0, high)
-    return {name: interval.mean, f"{name}_low": low, f"{name}_high": high}
+    return {name: interval.mean, f"{name}_low": interval.low, f"{name}_high": interval.high}

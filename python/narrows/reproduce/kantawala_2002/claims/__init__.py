@@ -1,0 +1,47 @@
+"""K1 to K13 with what the paper prints and the tolerances; reasons in README.md, "Tolerances"."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from narrows.reproduce.kantawala_2002.claims.comparing import FAIRNESS, THROUGHPUT
+from narrows.reproduce.kantawala_2002.claims.ratios import hops, round_trips
+from narrows.reproduce.kantawala_2002.claims.scale import large, scaling
+from narrows.reproduce.kantawala_2002.claims.sensitivity import tahoe, weights
+from narrows.reproduce.kantawala_2002.claims.single import single_bottleneck, small_buffers
+from narrows.reproduce.kantawala_2002.claims.variation import hysteresis, variance
+
+_SCALE = (
+    "With pauses of 2 s a source whose fair share is above about 1 Mbit/s cannot use it. Without "
+    "pauses one of the six lines is flat."
+)
+
+_REASONS = {
+    "K1": THROUGHPUT,
+    "K2": FAIRNESS,
+    "K3": FAIRNESS,
+    "K4": FAIRNESS,
+    "K5": FAIRNESS,
+    "K6": "With buffers this small no queue comes above 86 % of the best goodput, and one queue "
+    "for all flows comes nearly as far.",
+    "K7": _SCALE,
+    "K10": "With 0.5 an idle flow is forgotten within a second; with 1e-6 the average hardly "
+    "follows what a flow sends.",
+    "K12": _SCALE,
+}
+"""Of claims that have none of their own."""
+
+CLAIMS = [
+    *single_bottleneck(),
+    *round_trips(),
+    *hops(),
+    *small_buffers(),
+    *scaling(),
+    *tahoe(),
+    *large(),
+    *weights(),
+    *variance(),
+    *hysteresis(),
+]
+CLAIMS = [replace(claim, reason=claim.reason or _REASONS.get(claim.id, "")) for claim in CLAIMS]
+CLAIMS.sort(key=lambda claim: int(claim.id[1:]))

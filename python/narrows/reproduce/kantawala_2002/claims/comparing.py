@@ -1,0 +1,133 @@
+"""How a claim compares queues over buffers, and what several of the claims share.
+
+Gains are of one queue over another at the same buffer, in percent, paired by seed. Where the paper
+says "below 2000 packets" or "for all buffer sizes", the gain is averaged over the buffers that were
+run, or its worst value is taken.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from narrows.reproduce.claims import Claim, Measured, Worded
+from narrows.reproduce.kantawala_2002.cells import Topology, name
+
+PERCENT = "%"
+
+ALIKE = 5.0
+"""Percent within which "almost exactly the same", "similar" and "does not change" are."""
+NEAR_OPTIMAL = 90.0
+"""Percent of the best goodput, and of perfect fairness, from which "near optimal" is said."""
+BETTER = 20.0
+"""Percent from which "significantly better" is said."""
+
+OURS = ("tdrr", "qsdrr")
+"""The paper's own: "our policies"."""
+
+THROUGHPUT = (
+    "Several hundred flows keep every queue busy: all carry 95 % of the link or more from 5000 "
+    "packets on, so there is little left to gain."
+)
+FAIRNESS = (
+    "The order is the paper's, the factor is not: it depends on what TCP does between bursts and "
+    "on its loss recovery, which the paper does not print."
+)
+
+
+Runs: TypeAlias = Mapping[str, Measured]
+Figures: TypeAlias = Mapping[str, float]
+"""One figure of each queue, at one buffer."""
+
+
+def _at_each(
+    topology: Topology,
+    limits: Iterable[int],
+    queues: Sequence[str],
+    figure: str,
+    of: Callable[[Figures], float],
+    over: Callable[[list[float]], float],
+    variant: str = "",
+) -> Callable[[Runs], float]:
+    """`of` the queues' figures at each buffer, and `over` the buffers.
+
+    Only buffers that were run count: a sensitivity row has some of them.
+    """
+    kept = tuple(limits)
+
+    def measure(runs: Runs) -> float:
+        values = []
+        for limit in kept:
+            cells = {which: name(topology.name, which, limit, variant) for which in queues}
+            if all(cell in runs for cell in cells.values()):
+                values.append(of({which: runs[cell][figure] for which, cell in cells.items()}))
+        return over(values) if values else math.nan
+
+    return measure
+
+
+def cells_of(topology: Topology, limits: Iterable[int], queues: Iterable[str]) -> tuple[str, ...]:
+    """The cells of these queues at those of these buffers that the network is run with."""
+    wanted = set(limits)
+    return tuple(
+        name(topology.name, which, limit)
+        for which in queues
+        for limit in topology.limits
+        if limit in wanted
+    )
+
+
+def compared(
+    id: str,
+    metric: str,
+    unit: str,
+    topology: Topology,
+    limits: Sequence[int],
+    queues: Sequence[str],
+    figure: str,
+    of: Callable[[Figures], float],
+    over: Callable[[list[float]], float] = statistics.fmean,
+    *,
+    published: float | None = None,
+    tolerance: float | None = None,
+    worded: Worded | None = None,
+    note: str = "",
+    reason: str = "",
+) -> Claim:
+    """A claim about a figure of several queues at the same buffers."""
+    return Claim(
+        id,
+        metric,
+        unit,
+        cells_of(topology, limits, queues),
+        _at_each(topology, limits, queues, figure, of, over),
+        published,
+        tolerance,
+        worded,
+        note=note,
+        reason=reason,
+    )
+
+
+def below(topology: Topology, bound: int) -> tuple[int, ...]:
+    """The buffers that are smaller than the bound, in packets."""
+    return tuple(limit for limit in topology.limits if limit < bound)
+
+
+def gain_over(which: str, others: Sequence[str], sign: int = 1) -> Callable[[Figures], float]:
+    """Percent by which a queue is above the others' mean; below it with `sign` -1."""
+
+    def of(figures: Figures) -> float:
+        mean = statistics.fmean(figures[other] for other in others)
+        ratio = figures[which] / mean if sign > 0 else mean / figures[which]
+        return 100.0 * (ratio - 1.0)
+
+    return of
+
+
+def spread(figures: Figures) -> float:
+    """Largest less smallest, in percent of the mean."""
+    values = list(figures.values())
+    return 100.0 * (max(values) - min(values)) / statistics.fmean(values)

@@ -1,0 +1,114 @@
+"""K8 and K10: whether Tahoe, and the weights of TDRR's averages, change the results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from narrows.reproduce.claims import Claim, Worded
+from narrows.reproduce.kantawala_2002.cells import (
+    ROUND_TRIPS,
+    SINGLE,
+    TAHOE_LIMITS,
+    WEIGHT_LIMITS,
+    WEIGHTS,
+    name,
+    weighted,
+)
+from narrows.reproduce.kantawala_2002.claims.comparing import ALIKE, PERCENT, Runs
+from narrows.reproduce.kantawala_2002.queues import QUEUES, TITLES
+
+_TAHOE = (
+    "Tahoe answers each loss with slow start, where Reno without SACK often waits for its timer: "
+    "the two differ most where several packets of a window are lost."
+)
+
+_TAHOE_FIGURES = {
+    "single": (("goodput.all", "mean goodput"), ("completion.all", "burst completion time")),
+    "rtt": (
+        ("ratio", "goodput ratio 200 ms / 40 ms"),
+        ("ratio_completion", "completion ratio 200 ms / 40 ms"),
+    ),
+    "hops": (
+        ("ratio", "goodput ratio end-to-end / cross"),
+        ("ratio_completion", "completion ratio end-to-end / cross"),
+    ),
+}
+"""What the paper compares in each network: all of it is similar with Tahoe."""
+
+
+def tahoe() -> list[Claim]:
+    """K8: every configuration with Tahoe in place of Reno."""
+    claims = []
+    for network, figures in _TAHOE_FIGURES.items():
+        limits = TAHOE_LIMITS[network]
+        for figure, words in figures:
+            for which in QUEUES:
+                pairs = [
+                    (name(network, which, limit), name(network, which, limit, "tahoe"))
+                    for limit in limits
+                ]
+                claims.append(
+                    Claim(
+                        "K8",
+                        f"{TITLES[which]}: {words} with Tahoe against Reno, largest change",
+                        PERCENT,
+                        tuple(cell for pair in pairs for cell in pair),
+                        _largest_change(pairs, figure),
+                        worded=Worded(f"similar: at most {ALIKE:g} %", "at most", ALIKE),
+                        reason=_TAHOE,
+                    )
+                )
+    return claims
+
+
+def _largest_change(pairs: Sequence[tuple[str, str]], figure: str) -> Callable[[Runs], float]:
+    def worst(runs: Runs) -> float:
+        changes = [
+            abs(runs[tahoe][figure] / runs[reno][figure] - 1.0)
+            for reno, tahoe in pairs
+            if reno in runs and tahoe in runs
+        ]
+        return 100.0 * max(changes, default=math.nan)
+
+    return worst
+
+
+def weights() -> list[Claim]:
+    """K10: TDRR's averages with other weights."""
+    claims = []
+    for topology, figure, words in (
+        (SINGLE, "goodput.all", "mean goodput"),
+        (ROUND_TRIPS, "ratio", "goodput ratio 200 ms / 40 ms"),
+    ):
+        pairs = [
+            (name(topology.name, "tdrr", limit), weighted(topology.name, limit, weight))
+            for limit in WEIGHT_LIMITS
+            for weight in WEIGHTS
+        ]
+
+        def worst(
+            runs: Runs,
+            pairs: Sequence[tuple[str, str]] = tuple(pairs),
+            figure: str = figure,
+        ) -> float:
+            return max(
+                (
+                    100.0 * abs(runs[other][figure] / runs[usual][figure] - 1.0)
+                    for usual, other in pairs
+                    if usual in runs and other in runs
+                ),
+                default=math.nan,
+            )
+
+        claims.append(
+            Claim(
+                "K10",
+                f"TDRR, weights 0.5, 0.001 and 1e-6 against 0.03125: {words}, largest change",
+                PERCENT,
+                tuple(dict.fromkeys(cell for pair in pairs for cell in pair)),
+                worst,
+                worded=Worded(f"not very sensitive: at most {ALIKE:g} %", "at most", ALIKE),
+            )
+        )
+    return claims

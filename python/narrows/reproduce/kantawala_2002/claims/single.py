@@ -1,0 +1,172 @@
+"""K1 and K6: the single bottleneck, with buffers of all sizes and with small ones."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from narrows.reproduce.claims import Claim, Worded
+from narrows.reproduce.kantawala_2002.cells import SINGLE, name
+from narrows.reproduce.kantawala_2002.claims.comparing import (
+    ALIKE,
+    BETTER,
+    NEAR_OPTIMAL,
+    OURS,
+    PERCENT,
+    THROUGHPUT,
+    Figures,
+    Runs,
+    below,
+    cells_of,
+    compared,
+    gain_over,
+    spread,
+)
+from narrows.reproduce.kantawala_2002.queues import FAMILY, QUEUES, SHARED, TITLES
+
+GAIN_TOLERANCE = 5.0
+"""Of "about 10 %" and of "almost 30 %" times 1.5: percent."""
+
+TENTH = (200, 400)
+"""Buffers of 5 and 10 % of the single bottleneck's bandwidth-delay product, 4167 packets."""
+
+
+def single_bottleneck() -> list[Claim]:
+    """K1: goodput and completion time of each queue at the single bottleneck."""
+    claims = []
+    goodput = ("mean goodput", "goodput.all", 1)
+    completion = ("burst completion time", "completion.all", -1)
+    for words, figure, sign in (goodput, completion):
+        claims.append(
+            compared(
+                "K1",
+                f"{words}: spread of Tail Drop, RED and Blue, worst buffer",
+                PERCENT,
+                SINGLE,
+                SINGLE.limits,
+                SHARED,
+                figure,
+                spread,
+                max,
+                worded=Worded(
+                    f"almost exactly the same at every buffer: at most {ALIKE:g} % apart",
+                    "at most",
+                    ALIKE,
+                ),
+            )
+        )
+
+        def worst_gain(figures: Figures, sign: int = sign) -> float:
+            family = [figures[which] for which in FAMILY]
+            shared = [figures[which] for which in SHARED]
+            ratio = min(family) / max(shared) if sign > 0 else min(shared) / max(family)
+            return 100.0 * (ratio - 1.0)
+
+        claims.append(
+            compared(
+                "K1",
+                f"{words}: worst of the DRR family against best of the others, worst buffer",
+                PERCENT,
+                SINGLE,
+                SINGLE.limits,
+                QUEUES,
+                figure,
+                worst_gain,
+                min,
+                worded=Worded(
+                    "the DRR family is uniformly better, at every buffer", "at least", 0.0
+                ),
+            )
+        )
+        for which in ("tdrr", "qsdrr"):
+            claims.append(
+                compared(
+                    "K1",
+                    f"{words}: gain of {TITLES[which]} below 2000 packets",
+                    PERCENT,
+                    SINGLE,
+                    below(SINGLE, 2000),
+                    (which, *SHARED),
+                    figure,
+                    gain_over(which, SHARED, sign),
+                    published=10.0,
+                    tolerance=GAIN_TOLERANCE,
+                )
+            )
+        claims.append(
+            compared(
+                "K1",
+                f"{words}: gain of QSDRR at 5000 packets",
+                PERCENT,
+                SINGLE,
+                (5000,),
+                ("qsdrr", *SHARED),
+                figure,
+                gain_over("qsdrr", SHARED, sign),
+                published=30.0,
+                tolerance=1.5 * GAIN_TOLERANCE,
+            )
+        )
+    return claims
+
+
+def small_buffers() -> list[Claim]:
+    """K6: goodput and fairness with 5 and 10 % of the bandwidth-delay product."""
+    claims = []
+    for which in OURS:
+        claims.append(
+            compared(
+                "K6",
+                f"{TITLES[which]}: goodput with 5 and 10 % of the bandwidth-delay product, gain "
+                "over the best of Tail Drop, RED and Blue",
+                PERCENT,
+                SINGLE,
+                TENTH,
+                (which, *SHARED),
+                "goodput.all",
+                lambda figures, which=which: (  # type: ignore[misc]
+                    100.0 * (figures[which] / max(figures[w] for w in SHARED) - 1.0)
+                ),
+                worded=Worded(
+                    f"significantly outperforms them: at least {BETTER:g} %", "at least", BETTER
+                ),
+                reason=THROUGHPUT,
+            )
+        )
+
+        def of_best(runs: Runs, which: str = which) -> float:
+            goodput = {cell: run["goodput.all"] for cell, run in runs.items()}
+            small = [name("single", which, limit) for limit in TENTH]
+            if not all(cell in goodput for cell in small):
+                return math.nan
+            return 100.0 * statistics.fmean(goodput[cell] for cell in small) / max(goodput.values())
+
+        claims.append(
+            Claim(
+                "K6",
+                f"{TITLES[which]}: goodput with 5 and 10 % of the bandwidth-delay product, of the "
+                "best that any queue had with any buffer",
+                PERCENT,
+                cells_of(SINGLE, SINGLE.limits, QUEUES),
+                of_best,
+                worded=Worded(
+                    f"near optimal: at least {NEAR_OPTIMAL:g} %", "at least", NEAR_OPTIMAL
+                ),
+            )
+        )
+        claims.append(
+            compared(
+                "K6",
+                f"{TITLES[which]}: Jain's fairness of the flows' goodput with such buffers",
+                PERCENT,
+                SINGLE,
+                TENTH,
+                (which,),
+                "jain.all",
+                lambda figures: 100.0 * next(iter(figures.values())),
+                worded=Worded(
+                    f"near optimal: at least {NEAR_OPTIMAL:g} %", "at least", NEAR_OPTIMAL
+                ),
+            )
+        )
+    return claims

@@ -1,0 +1,57 @@
+"""The study's sentences: the numbers choose which of several sentences is written.
+
+Intervals are 95 % intervals over seeds (`pooled`). A sentence mentions a difference if its interval
+excludes zero and it is above `MATTERS`, because a difference of a tenth of a point can be sure and
+yet help nobody.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from narrows.study.dns_transport import cpu
+from narrows.study.dns_transport.phrases import (
+    LOADED,
+    listed,
+    loaded,
+    title,
+    transport_title,
+    under_loads,
+    whole,
+)
+from narrows.study.dns_transport.words import paper_h, queues, transports
+from narrows.study.dns_transport.words.told import Audience, Sentence, Table
+
+__all__ = ["Audience", "Sentence", "Table", "sentences", "tables"]
+
+_PARTS = (transports, queues, paper_h)
+
+
+def sentences(runs: pl.DataFrame) -> list[Sentence]:
+    """Everything that the runs allow to say in sentences."""
+    if runs.is_empty():
+        return []
+    runs, short = whole(runs)
+    return [each for part in _PARTS for each in part.sentences(runs)] + _limits(runs, short)
+
+
+def tables(runs: pl.DataFrame) -> list[Table]:
+    """Their tables; none is empty."""
+    if runs.is_empty():
+        return []
+    runs, _ = whole(runs)
+    return [table for part in _PARTS for table in part.tables(runs) if table.rows]
+
+
+def _limits(runs: pl.DataFrame, short: list[str]) -> list[Sentence]:
+    texts = []
+    loads = [title("load", name) for name in loaded(runs)["load"]]
+    if loads and under_loads(runs) == LOADED:
+        texts.append(f"{LOADED.capitalize()} is the mean over {listed(loads)}.")
+    texts.append(cpu.source())
+    if runs["seed"].n_unique() < 2:
+        texts.append("One seed only: no figure has an interval, and no difference is told.")
+    if short:
+        names = listed([transport_title(name) for name in short])
+        texts.append(f"Left out under load, as cells are missing that others have: {names}.")
+    return [Sentence("limits", "", text) for text in texts]
