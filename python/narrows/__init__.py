@@ -11,7 +11,9 @@ Examples:
     ... rate = "2 Mbit/s"
     ... ''')
     >>> scenario.duration
-    10000000000000
+    '10 s'
+    >>> scenario.duration.s
+    10.0
 """
 
 from __future__ import annotations

@@ -1,14 +1,36 @@
-"""Errors that a user can cause; each prints as one line that names the thing and the mend."""
+"""Errors that a user can cause. Each prints as one line that names the cause and the remedy."""
 
 from __future__ import annotations
 
-__all__ = ["NarrowsError", "ScenarioError"]
+from pathlib import Path
+
+__all__ = ["HintedError", "NarrowsError", "ScenarioError"]
 
 _LONGEST_PART = 300
 
 
 class NarrowsError(Exception):
     """What the user, a file or the machine caused; its text is one line."""
+
+
+class HintedError(NarrowsError):
+    """An error in a file, a server, an option or the like; its text is one line.
+
+    Attributes:
+        what: What the error is in; empty where the message says it.
+        message: What is wrong.
+        hint: The remedy; empty if none is known.
+    """
+
+    def __init__(self, what: str | Path, message: str, hint: str = "") -> None:
+        super().__init__(what, message, hint)
+        self.what = one_line(str(what))
+        self.message = one_line(message)
+        self.hint = one_line(hint)
+
+    def __str__(self) -> str:
+        text = ": ".join(part for part in (self.what, self.message) if part)
+        return f"{text}; hint: {self.hint}" if self.hint else text
 
 
 class ScenarioError(NarrowsError):
@@ -18,7 +40,8 @@ class ScenarioError(NarrowsError):
         file: The file, or `<text>` for a scenario that came from none.
         key: The key as TOML path, such as `links[0].queue.min`; empty where it is the whole file.
         message: What is wrong.
-        hint: The mend; empty where there is none to offer.
+        hint: The remedy; empty if none is known.
+        others: What else was found wrong with the same scenario.
 
     Examples:
         >>> str(ScenarioError("a.toml", "links[0].rate", "has no unit", "use Mbit/s"))
@@ -31,6 +54,7 @@ class ScenarioError(NarrowsError):
         self.key = one_line(key)
         self.message = one_line(message)
         self.hint = one_line(hint)
+        self.others: tuple[ScenarioError, ...] = ()
 
     def __str__(self) -> str:
         parts = [self.file, self.key, self.message]

@@ -1,9 +1,9 @@
-"""RED's and FIFO's settings for a link whose longest delay is given, by Harhalakis et al.
+"""RED's and FIFO's settings for a given maximum delay of a link, after Harhalakis et al.
 
-A full queue and a full ring of the network card together delay a packet by the given time. The
-ring comes out of what the queue may hold: RED's thresholds and the FIFO's size are lower by the
-ring's bytes, RED's limit is not (Harhalakis 2011, section IV: 300 ms at 10 Mbit/s give a limit of
-375000 bytes and a FIFO of 262500).
+A full queue and a full ring of the network card together delay a packet by the given time. RED's
+thresholds and the FIFO's size are therefore lower by the ring's bytes; RED's limit is not
+(Harhalakis 2011, section IV: 300 ms at 10 Mbit/s give a limit of 375000 bytes and a FIFO of
+262500).
 
 Differences: the paper prints thresholds of 74874 and 262374 bytes, 126 less than its own rule
 gives, and does not say why.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -52,6 +53,25 @@ def used(package: Any) -> set[str]:
 
 def test_every_crate_has_a_rule() -> None:
     assert packages().keys() == MAY_USE.keys()
+
+
+@pytest.mark.parametrize("name", ["narrows-units", "narrows-qdisc"])
+def test_crates_for_other_programs_can_be_packaged(name: str) -> None:
+    """Their documents are in the package and point at nothing outside; `make package` builds it."""
+    command = ["cargo", "package", "--list", "--allow-dirty", "--offline", "--locked", "-p", name]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    listed = done.stdout.split()
+    assert {"README.md", "Cargo.toml", "src/lib.rs"} <= set(listed)
+    folder = ROOT / "crates" / name.removeprefix("narrows-")
+    page = (folder / "README.md").read_text()
+    for target in re.findall(r"\]\(([^)#]+)", page):
+        assert target.startswith("https://") or target in listed
+    for path in listed:
+        if path.endswith(".rs"):
+            text = (folder / path).read_text()
+            assert "../../" not in text, f"{path} reads what is not in the package"
+    assert packages()[name]["readme"] == "README.md"
 
 
 @pytest.mark.parametrize("name", MAY_USE)

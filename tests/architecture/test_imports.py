@@ -15,6 +15,8 @@ PACKAGE = Path(__file__).parents[2] / "python" / "narrows"
 # What each part may import of narrows, itself apart. A part that is not listed fails the test.
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    # Tells people how far something is, whatever it is.
+    "progress": set(),
     # Values with their sources, for the language to name.
     "dns_profiles": {"errors"},
     # The words for what is recorded; others say what it is.
@@ -31,11 +33,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "captures": {"_core", "errors", "results"},
     # Judges measurements, whoever made them.
     "ratio": {"errors", "results", "report"},
-    "backends": {"_core", "errors", "scenario", "results"},
+    # A kernel's DNS servers are those of the laboratory.
+    "backends": {"_core", "errors", "progress", "scenario", "results", "lab"},
     # Reads run folders only. The language is there to understand the scenario that they hold.
     "report": {"errors", "records", "results", "scenario"},
     # Makes run folders' figures into one table, in many processes.
-    "sweeps": {"_core", "errors", "scenario", "results", "backends"},
+    "sweeps": {"_core", "errors", "progress", "scenario", "results", "backends"},
     # Asks real servers; writes what a run folder holds.
     "probe": {"_core", "errors", "results"},
     # Servers and paths to ask; knows nobody who asks.
@@ -44,6 +47,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agreement": {"_core", "errors", "scenario", "results", "backends", "report"},
     # Reads a machine's queues as the kernel backend does.
     "monitor": {"_core", "errors", "results", "backends"},
+    # One scenario on several machines: the kernel backend's programs, and the monitor.
+    "machines": {"_core", "errors", "scenario", "results", "backends", "monitor"},
     "reproduce": {
         "errors",
         "scenario",
@@ -77,12 +82,14 @@ MAY_IMPORT: dict[str, set[str]] = {
         "study",
         "probe",
         "monitor",
+        "machines",
         "agreement",
         "sweeps",
         "atlas",
         "captures",
         "ratio",
         "sizing",
+        "progress",
         "__init__",
     },
     "__init__": {"_core", "errors", "scenario", "results", "backends", "sweeps"},
@@ -142,3 +149,31 @@ def test_the_language_loads_no_library_for_tables_or_figures(module: str) -> Non
     words = f"import sys, {module}; print(*{{'matplotlib', 'polars'}} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+NOT_TO_START = "polars matplotlib numpy scipy rich jinja2"
+SMALL = """
+name = "small"
+duration = "1 s"
+links = [{ name = "wan", between = ["a", "b"], rate = "2 Mbit/s" }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "heavy"),
+    [
+        *((words, f"{NOT_TO_START} pydantic") for words in ("--version", "--help")),
+        *((words, NOT_TO_START) for words in ("run --help", "sweep plot --help", "study --help")),
+        *((words, NOT_TO_START) for words in ("check small.toml", "schema")),
+    ],
+)
+def test_commands_load_what_they_need(arguments: str, heavy: str, tmp_path: Path) -> None:
+    """Nobody waits for libraries that a command has no use for."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    words = (
+        "import sys; from narrows.cli import main; code = main(sys.argv[1:]); "
+        f"print(*(set({heavy.split()}) & sys.modules.keys()), file=sys.stderr); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", words, *arguments.split()]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stderr.split()) == (0, [])

@@ -28,8 +28,8 @@ def one_line(narrows: Narrows, *arguments: str) -> str:
         (["run", "x.toml", "--sed", "3"], "--sed", "narrows run --help"),
         (["run", "x.toml", "--seed", "three"], "--seed", "narrows run --help"),
         (["run", "x.toml", "--seed", "-3"], "--seed", "narrows run --help"),
-        (["run", "x.toml", "--seed", str(2**64)], "--seed", "narrows run --help"),
-        (["run", "x.toml", "--event-limit", str(2**64)], "--event-limit", "narrows run --help"),
+        (["run", "x.toml", "--seed", str(2**63)], "--seed", "narrows run --help"),
+        (["run", "x.toml", "--event-limit", str(2**63)], "--event-limit", "narrows run --help"),
         (["run", "x.toml", "--event-limit", "0"], "--event-limit", "narrows run --help"),
         (["run", "nowhere.toml"], "nowhere.toml", "check the path"),
         (["run", "nowhere.toml", "--set", "seed"], "--set seed", "KEY=VALUE"),
@@ -41,7 +41,7 @@ def one_line(narrows: Narrows, *arguments: str) -> str:
         (["reproduce", "H", "--jobs", "0"], "--jobs", "narrows reproduce --help"),
         (["reproduce", "H", "--against", "ns-3"], "ns-3", "kernel"),
         (["reproduce", "H1", "--backend", "moon"], "'moon'", "one of kernel,"),
-        (["compare", "one"], "one", "name a second"),
+        (["compare", "one"], "one", "leave folders in runs/"),
         (["schema", "surplus"], "surplus", "narrows schema --help"),
     ],
 )
@@ -73,11 +73,14 @@ def test_a_backend_that_is_not_known(narrows: Narrows, small: Path, command: str
         ("seed=-1", "seed"),
         ("seed=" + "9" * 5000, "seed"),
         ("monitor.queues.rate=1e-9", "monitor.queues.rate"),
-        ("traffic.background.tcp.min_rto=130 s", "traffic[0].tcp.min_rto"),
-        ("traffic.background.tcp.max_rto=300 ms", "traffic[0].tcp.max_rto"),
-        ("traffic.background.tcp.timer_granularity=1 s", "traffic[0].tcp.timer_granularity"),
-        ("traffic.background.tcp.receive_buffer=2 kB", "traffic[0].tcp.receive_buffer"),
-        ("traffic.background.tcp.reduction=at-once", "traffic[0].tcp.reduction"),
+        ("traffic.background.tcp.min_rto=130 s", "traffic.background.tcp.min_rto"),
+        ("traffic.background.tcp.max_rto=300 ms", "traffic.background.tcp.max_rto"),
+        (
+            "traffic.background.tcp.timer_granularity=1 s",
+            "traffic.background.tcp.timer_granularity",
+        ),
+        ("traffic.background.tcp.receive_buffer=2 kB", "traffic.background.tcp.receive_buffer"),
+        ("traffic.background.tcp.reduction=at-once", "traffic.background.tcp.reduction"),
     ],
 )
 def test_a_wrong_setting(narrows: Narrows, small: Path, setting: str, named: str) -> None:
@@ -91,12 +94,21 @@ def test_a_wrong_setting(narrows: Narrows, small: Path, setting: str, named: str
 def test_a_file_that_is_no_scenario(narrows: Narrows, tmp_path: Path) -> None:
     for name, content in (
         ("binary.toml", bytes(range(256))),
-        ("empty.toml", b""),
         ("broken.toml", b"name = "),
         ("deep.toml", b"a = " + b"[" * 100_000),
     ):
         (tmp_path / name).write_bytes(content)
         assert name in one_line(narrows, "check", name)
+
+
+def test_an_empty_file_lacks_several_keys(narrows: Narrows, tmp_path: Path) -> None:
+    (tmp_path / "empty.toml").write_bytes(b"")
+    done = narrows("check", "empty.toml")
+    assert done.returncode == 2
+    lines = done.stderr.splitlines()
+    assert lines == [
+        f"error: empty.toml: {key}: is missing" for key in ("name", "duration", "links")
+    ]
 
 
 def test_a_folder_that_cannot_be_written(narrows: Narrows, small: Path) -> None:
@@ -145,7 +157,7 @@ def test_dns_that_a_capture_could_not_show(narrows: Narrows, small: Path) -> Non
         arguments = (str(small), "--set", f"dns.dns.{key}=41 B")
         for command in ("check", "run"):
             line = one_line(narrows, command, *arguments)
-            assert f"dns[0].{key}" in line
+            assert f"dns.dns.{key}" in line
             assert least in line
 
 

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from narrows import backends
+from narrows.cli.options import DEFAULT_BACKEND
+
 from .conftest import Narrows
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("run", "sweep", "compare", "reproduce", "check", "schema", "profiles")
+COMMANDS = ("run", "sweep", "compare", "reproduce", "check", "schema", "profiles", "examples")
 
 
 def test_without_arguments_it_explains_itself(narrows: Narrows) -> None:
@@ -29,6 +32,11 @@ def test_every_help_has_an_example(narrows: Narrows, command: str) -> None:
     assert len(re.findall(rf"narrows {command}\b", done.stdout)) >= 2
     for name in re.findall(r"\bscenarios/[\w.-]+", done.stdout):
         assert (ROOT / name).is_file(), f"the example names {name}, which is not there"
+
+
+def test_the_default_backend_is_the_one_of_the_library() -> None:
+    # Options name it without loading what runs scenarios.
+    assert DEFAULT_BACKEND == backends.DEFAULT
 
 
 def test_version(narrows: Narrows) -> None:
@@ -60,6 +68,66 @@ def test_completion_of_ids_and_scenarios(narrows: Narrows, small: Path) -> None:
     assert "reproduce" in complete(narrows, "re")
 
 
+def test_completion_of_keys_to_set(narrows: Narrows, small: Path) -> None:
+    assert complete(narrows, "run small.toml --set queue.l") == ["queue.limit="]
+    assert sorted(complete(narrows, "run small.toml --set dns.dns.w")) == [
+        "dns.dns.warm_up=",
+        "dns.dns.workers=",
+    ]
+    assert {"dns.", "duration=", "description="} <= set(complete(narrows, "run small.toml --set d"))
+    assert complete(narrows, "run missing.toml --set d") == []
+
+
+def test_examples_of_help_can_be_copied_at_any_width(narrows: Narrows) -> None:
+    told = narrows("sweep", "plot", "--help", COLUMNS="40").stdout
+    assert "  narrows sweep plot runs/buffers --metric bursts.completion_mean_s \\\n" in told
+
+
+def test_check_names_all_errors(narrows: Narrows, small: Path) -> None:
+    text = small.read_text().replace("delay =", "dealy =").replace("workers =", "wrkers =")
+    small.write_text(text.replace('kind = "bulk"', 'kind = "blk"') + "rte = 3\n")
+    done = narrows("check", "small.toml", "--set", "queue.limt=3")
+    assert done.returncode == 2
+    told = done.stderr.splitlines()
+    assert all(line.startswith("error: small.toml: ") for line in told)
+    for words in (
+        'links[0].dealy: is no known key; hint: did you mean "delay"?',
+        'dns[0].wrkers: is no known key; hint: did you mean "workers"?',
+        'traffic[0].kind: "blk" is not known here; hint: did you mean "bulk"?',
+        # As it was written on the command line.
+        'queue.limt: is no known key; hint: did you mean "limit"?',
+        "monitor.rte: is no known key",
+    ):
+        assert any(words in line for line in told), words
+    # What is missing because it was mistyped is no error of its own.
+    assert len(told) == 5
+
+
+def test_check_looks_behind_the_first_wrong_entry(narrows: Narrows, small: Path) -> None:
+    second = '[[links]]\nname = "b"\nbetween = ["client", "c"]\nrate = 3\n'
+    small.write_text(small.read_text().replace('"10 ms"', '"10"') + second)
+    told = narrows("check", "small.toml").stderr
+    assert "links[0].delay" in told
+    assert "links[1].rate: is a number without a unit" in told
+
+
+def test_compare_names_what_is_not_there_or_does_not_belong_together(
+    narrows: Narrows, small: Path
+) -> None:
+    for out, seed, limit in (("a-1", "1", "30 kB"), ("a-2", "2", "30 kB"), ("a-3", "3", "9 kB")):
+        settings = ("--seed", seed, "--set", f"queue.limit={limit}", "--no-report")
+        assert narrows("run", "small.toml", "--out", out, *settings).returncode == 0
+    done = narrows("compare", "a-1", "a-22")
+    assert done.returncode == 2
+    assert 'error: a-22: does not exist; hint: did you mean "a-2"' in done.stderr
+    told = narrows("compare", "a-1", "a-2", "a-3").stdout
+    assert (
+        "small: these runs are of 2 scenarios with this name, and no repetitions of one: "
+        "a-1 and a-3 differ in links.bottleneck.queue.limit"
+    ) in told
+    assert "no repetitions" not in narrows("compare", "a-1", "a-3").stdout
+
+
 def test_schema_is_json(narrows: Narrows) -> None:
     schema = json.loads(narrows("schema").stdout)
     assert {"links", "dns", "traffic"} <= schema["properties"].keys()
@@ -82,7 +150,10 @@ def test_check_prints_the_size(narrows: Narrows, small: Path) -> None:
     assert found["resolver_workers"] == 7
     assert found["queries"] == 21
     assert found["longest_s"] == 3.0
-    assert "connections" in narrows("check", str(small)).stdout
+    said = narrows("check", str(small)).stdout
+    assert "connections" in said
+    # Harhalakis et al. 2011, section V: Windows' time-outs.
+    assert "dns: over UDP it waits 1 s, 2 s, 2 s, 4 s, 8 s (Windows' schedule" in said
 
 
 def test_a_run_prints_its_summary_and_leaves_a_folder(narrows: Narrows, small: Path) -> None:

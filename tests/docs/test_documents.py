@@ -150,7 +150,7 @@ def shell(command: str, folder: Path) -> str:
         env={**os.environ, "PATH": binaries},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, f"{command}\n{done.stderr}"

@@ -1,35 +1,22 @@
-"""The Typer application and its entry point."""
+"""The Typer application and its entry point.
+
+A command is a module beside this file with a function `command`, whose docstring is its help, and
+`EXAMPLES`. It is imported when it is called, so that `narrows --help` takes no time; so what a
+module needs beyond its options it imports in `command`.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from narrows.cli import (
-    agreement,
-    check,
-    compare,
-    import_atlas,
-    import_capture,
-    kernel_check,
-    kernel_prepare,
-    monitor,
-    probe,
-    profiles,
-    ratio,
-    reproduce,
-    run,
-    schema,
-    size,
-    study,
-    sweep,
-    sweep_plot,
-)
 from narrows.cli.failure import (
     Exit,
     open_standard_streams,
@@ -37,6 +24,34 @@ from narrows.cli.failure import (
     say,
     terminations_as_interrupts,
 )
+
+COMMANDS = {
+    "run": "run",
+    "sweep": "sweep",
+    "sweep plot": "sweep_plot",
+    "compare": "compare",
+    "import atlas": "import_atlas",
+    "import capture": "import_capture",
+    "ratio": "ratio",
+    "reproduce": "reproduce",
+    "study": "study",
+    "probe": "probe",
+    "agreement": "agreement",
+    "monitor": "monitor",
+    "traffic serve": "traffic_serve",
+    "traffic drive": "traffic_drive",
+    "resolve": "resolve",
+    "merge": "merge",
+    "kernel check": "kernel_check",
+    "kernel prepare": "kernel_prepare",
+    "examples": "examples",
+    "examples copy": "examples_copy",
+    "check": "check",
+    "schema": "schema",
+    "profiles": "profiles",
+    "size": "size",
+}
+"""The module of each command, in the order of `narrows --help`."""
 
 EPILOG = """\
 Data goes to stdout, everything else to stderr.
@@ -51,47 +66,84 @@ def _prose(text: str) -> str:
     return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))
 
 
+def _examples(text: str) -> str:
+    r"""Paragraphs of commands and their comments as they stand (`\b`), others as prose."""
+    parts = text.strip().split("\n\n")
+    return "\n\n".join(
+        f"\b\n{part}" if part.startswith(("#", "narrows ")) else _prose(part) for part in parts
+    )
+
+
+def _module(name: str) -> Any:
+    return import_module(f"narrows.cli.{COMMANDS[name]}")
+
+
+def _help(name: str) -> str:
+    return _prose(_module(name).command.__doc__ or "")
+
+
+class _OnDemand(Mapping[str, Any]):
+    """The commands by name, each made when it is looked up."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            module = _module(name)
+            alone = typer.Typer(
+                add_completion=False,
+                rich_markup_mode=None,
+                context_settings=_SETTINGS,
+                pretty_exceptions_enable=False,
+            )
+            epilog = _examples(module.EXAMPLES)
+            alone.command(name, help=_help(name), epilog=epilog)(module.command)
+            self._made[name] = typer.main.get_command(alone)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
 class _Commands(TyperGroup):
     """Commands of one word or two."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _OnDemand()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names."""
+        return list(COMMANDS)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Names and first sentences: for these, no command has to be made."""
+        with formatter.section("Commands"):
+            firsts = (re.split(r"\.\s", f"{_help(name)} ")[0] for name in COMMANDS)
+            formatter.write_dl(list(zip(COMMANDS, firsts, strict=True)))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """`sweep plot DIR` is the command `sweep plot`; `sweep FILE` is `sweep`."""
         two = " ".join(args[:2])
-        return super().resolve_command(ctx, [two, *args[2:]] if two in self.commands else args)
+        return super().resolve_command(ctx, [two, *args[2:]] if two in COMMANDS else args)
 
+
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 app = typer.Typer(
     name="narrows",
     cls=_Commands,
     help="A bottleneck laboratory for DNS and short flows.",
     epilog=_prose(EPILOG),
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_SETTINGS,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    # Rich would break the examples at the terminal's width, cut keys, and take half a second.
+    rich_markup_mode=None,
 )
-
-for _name, _module in (
-    ("run", run),
-    ("sweep", sweep),
-    ("sweep plot", sweep_plot),
-    ("compare", compare),
-    ("import atlas", import_atlas),
-    ("import capture", import_capture),
-    ("ratio", ratio),
-    ("reproduce", reproduce),
-    ("study", study),
-    ("probe", probe),
-    ("agreement", agreement),
-    ("monitor", monitor),
-    ("kernel check", kernel_check),
-    ("kernel prepare", kernel_prepare),
-    ("check", check),
-    ("schema", schema),
-    ("profiles", profiles),
-    ("size", size),
-):
-    _help = _prose(_module.command.__doc__ or "")
-    app.command(_name, help=_help, epilog=_prose(_module.EXAMPLES))(_module.command)
 
 # Typer brings its own copy of Click from some version on; this is the base of both one's errors.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]

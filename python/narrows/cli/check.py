@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 
-from narrows.cli.failure import UserError
+from narrows.cli.failure import Exit, UserError, report
 from narrows.cli.options import DEFAULT_BACKEND, Backend, Json, ScenarioFile, Settings, settings
 
 EXAMPLES = """\
-[bold]narrows check scenarios/dns-behind-red.toml[/bold] # says whether a run would start, and how
-large it is.
+# Says whether a run would start, and how large it is.
+narrows check scenarios/dns-behind-red.toml
 
-[bold]narrows check scenarios/dns-behind-red.toml --set dns.stubs.workers=1000 --json[/bold]
+narrows check scenarios/dns-behind-red.toml --set dns.stubs.workers=1000 \\
+    --json
 """
 
 
@@ -20,11 +21,20 @@ def command(
     set: Settings = None,
     backend: Backend = DEFAULT_BACKEND,
     json_output: Json = False,
-) -> None:
-    """Validate a scenario without running it and print the size of what it describes."""
-    from narrows import Scenario, _core, backends
+) -> Exit:
+    """Validate a scenario without running it and print the size of what it describes.
 
-    loaded = Scenario.load(scenario, set=settings(set))
+    Of a scenario that is not valid it prints all errors that can be seen, a line each.
+    """
+    from narrows import Scenario, ScenarioError, _core, backends
+    from narrows.cli.schedules import schedules
+
+    try:
+        loaded = Scenario.load(scenario, set=settings(set))
+    except ScenarioError as error:
+        for each in (error, *error.others):
+            report(each)
+        return Exit.BAD_INPUT
     backends.get(backend).check(loaded)
     plan = loaded.plan()
     try:
@@ -40,9 +50,12 @@ def command(
     }
     if json_output:
         print(json.dumps({"file": str(scenario), "valid": True, **size}, indent=2))
-        return
+        return Exit.DONE
     print(f"{scenario}: valid")
     for name, value in size.items():
         if value:
             words = "seconds, at most" if name == "longest_s" else name.replace("_", " ")
             print(f"  {words:<18} {value:,}")
+    for line in schedules(loaded):
+        print(line)
+    return Exit.DONE

@@ -11,22 +11,30 @@ import typer
 
 from narrows.cli.complete import runs_and_sweeps
 from narrows.cli.failure import UserError, say
-from narrows.cli.options import Json, Quiet
+from narrows.cli.options import Json, Quiet, key_values
 
 EXAMPLES = """\
-[bold]narrows compare runs/dns-behind-fifo-1 runs/dns-behind-red-1[/bold] # prints their figures and
-the difference to the first, with confidence intervals.
+# Prints their figures and the difference to the first, with confidence
+# intervals.
+narrows compare runs/dns-behind-fifo-1 runs/dns-behind-red-1
 
-[bold]narrows compare runs/fifo-* runs/red-* --out comparison[/bold] # writes report.html with the
-curves drawn over each other. Runs of one scenario with different seeds count as repetitions; where
-all have the same seeds, these are paired.
+# Writes report.html with the curves drawn over each other. Runs of one
+# scenario with different seeds count as repetitions; where all have the
+# same seeds, these are paired.
+narrows compare runs/fifo-* runs/red-* --out comparison
 
-[bold]narrows compare runs/fifo-sweep runs/red-sweep --metric dns.first_attempt_percent[/bold]
-# each combination of values with the same one of the other sweep; of one sweep alone, its
-combinations.
+# Each combination of values with the same one of the other sweep; of one
+# sweep alone, its combinations.
+narrows compare runs/fifo-sweep runs/red-sweep \\
+    --metric dns.first_attempt_percent
 
-[bold]narrows compare runs/ratio-1 runs/ratio-2[/bold] # two analyses of [bold]narrows ratio[/bold],
-or two measurements: before and after a change, two servers, IPv4 and IPv6.
+# Of one sweep: every queue with this one, for each combination of the other
+# keys.
+narrows compare runs/queues --against queue=fq-codel
+
+# Two analyses of narrows ratio, or two measurements: before and after a
+# change, two servers, IPv4 and IPv6.
+narrows compare runs/ratio-1 runs/ratio-2
 """
 
 
@@ -44,8 +52,17 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only these figures, such as [bold]dns.first_attempt_percent[/bold] or "
-            "[bold]loss_percent[/bold]; may be repeated.",
+            help="Only these figures, such as dns.first_attempt_percent or "
+            "loss_percent; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Of one sweep: compare the other values of KEY with this one, for each "
+            "combination of the other keys; may be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -60,6 +77,9 @@ def command(
     from narrows.cli.compare_ratios import are_ratios, compare_ratios
     from narrows.results import RUN_FILE, SWEEP_FILE, Run, Sweep, compare, compare_sweeps
 
+    for folder in runs:
+        if not folder.exists():
+            raise UserError(f"{folder}: does not exist; hint: {_near(folder)}")
     if are_ratios(runs):
         compare_ratios(runs, json_output=json_output, out=out, quiet=quiet)
         return
@@ -72,7 +92,10 @@ def command(
             "sweeps with sweeps"
         )
     if of_sweeps:
-        several = compare_sweeps([Sweep.load(folder) for folder in runs])
+        fixed = key_values("--against", against)
+        several = compare_sweeps([Sweep.load(folder) for folder in runs], fixed)
+    elif against:
+        raise UserError("--against: is for a sweep; hint: name the run to compare with first")
     elif len(runs) < 2:
         raise UserError(f"{runs[0]}: one run has nothing to be compared with; hint: name a second")
     else:
@@ -94,3 +117,13 @@ def command(
         write_comparison(comparisons, out)
         if not quiet:
             say(f"wrote {out}")
+
+
+def _near(folder: Path) -> str:
+    """What the user may have meant."""
+    from narrows.scenario.faults import nearest
+
+    if not folder.parent.is_dir():
+        return f"{folder.parent} does not exist either"
+    known = sorted(entry.name for entry in folder.parent.iterdir() if entry.is_dir())
+    return nearest(folder.name, known) or "narrows run and narrows sweep leave folders in runs/"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 
 def scenarios(incomplete: str) -> list[str]:
@@ -57,8 +59,57 @@ def studies(incomplete: str) -> list[str]:
     return [name for name in names() if name.startswith(incomplete)]
 
 
+def examples(incomplete: str) -> list[str]:
+    """Names of example scenarios."""
+    from narrows.scenario import examples as known
+
+    return [each.name for each in known() if each.name.startswith(incomplete)]
+
+
 def backends(incomplete: str) -> list[str]:
     """Names of backends."""
     from narrows.backends import BACKENDS
 
     return [name for name in BACKENDS if name.startswith(incomplete)]
+
+
+def keys(incomplete: str, args: list[str]) -> list[str]:
+    """Keys of the scenario on the command line for `--set`, each with `=`.
+
+    Those that the file gives, and those that its tables may have; `queue` is the monitored one.
+    """
+    from narrows import Scenario, ScenarioError
+
+    path = next((word for word in args if word.endswith(".toml")), None)
+    if path is None or "=" in incomplete:
+        return []
+    try:
+        scenario = Scenario.load(path)
+    except ScenarioError:
+        return []
+    found = dict.fromkeys(key for key in _keys_of(scenario, "") if key.startswith(incomplete))
+    # So many that nobody reads them: as far as the next dot.
+    if len(found) > MOST_COMPLETIONS:
+        ends = (key.find(".", len(incomplete)) for key in found)
+        found = dict.fromkeys(
+            key if end < 0 else key[: end + 1] for key, end in zip(found, ends, strict=True)
+        )
+    return list(found)
+
+
+MOST_COMPLETIONS = 60
+
+
+def _keys_of(value: Any, key: str) -> Iterator[str]:
+    """The dotted keys of a table of the language, with those of tables inside."""
+    for name in type(value).model_fields:
+        inner, whole = getattr(value, name), f"{key}.{name}" if key else name
+        if isinstance(inner, tuple) and any(hasattr(entry, "name") for entry in inner):
+            for entry in inner:
+                yield from _keys_of(entry, f"{whole}.{entry.name}")
+        elif hasattr(type(inner), "model_fields"):
+            yield from _keys_of(inner, whole)
+            if name == "queue":
+                yield from _keys_of(inner, "queue")
+        elif name not in ("kind", "name"):
+            yield f"{whole}="

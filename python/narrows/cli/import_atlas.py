@@ -11,14 +11,16 @@ import typer
 from narrows.cli.failure import Exit, UserError
 from narrows.cli.folders import free_folder
 from narrows.cli.options import Json, Quiet
-from narrows.cli.progress import shown
+from narrows.progress import shown
 
 EXAMPLES = """\
-[bold]narrows import atlas --download k --day 2026-11-01[/bold] # prints the commands that fetch a
-day of K-root's results, and where the probes were.
+# Prints the commands that fetch a day of K-root's results, and where the
+# probes were.
+narrows import atlas --download k --day 2026-11-01
 
-[bold]narrows import atlas atlas-k-*.jsonl --probes probes-2026-11-01.json --out runs/k[/bold] #
-reads them; [bold]narrows ratio runs/k[/bold] compares TCP with UDP.
+# Reads them; narrows ratio runs/k compares TCP with UDP.
+narrows import atlas atlas-k-*.jsonl --probes probes-2026-11-01.json \\
+    --out runs/k
 """
 
 
@@ -48,7 +50,7 @@ def command(
         typer.Option(
             metavar="LETTER",
             help="Print how to download a day of this root server's results instead; "
-            "[bold]all[/bold] for every one; may be repeated.",
+            "all for every one; may be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -10,13 +10,15 @@ import typer
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
 from narrows.cli.options import Json, Quiet
-from narrows.cli.progress import shown
+from narrows.progress import shown
 
 EXAMPLES = """\
-[bold]narrows import capture dns.pcapng --out runs/dns[/bold] # a row for each DNS exchange and each
-connection: handshake, segments, how the length was cut, retransmissions, who closed.
+# A row for each DNS exchange and each connection: handshake, segments,
+# how the length was cut, retransmissions, who closed.
+narrows import capture dns.pcapng --out runs/dns
 
-[bold]narrows import capture *.pcap.gz --port 53 --port 8053[/bold] # servers on other ports too.
+# Servers on other ports too.
+narrows import capture *.pcap.gz --port 53 --port 8053
 """
 
 

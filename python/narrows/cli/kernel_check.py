@@ -8,9 +8,10 @@ from narrows.cli.failure import Exit
 from narrows.cli.options import Json
 
 EXAMPLES = """\
-[bold]narrows kernel check[/bold] # the kernels of this machine, and which one a run would take.
+# The kernels of this machine, and which one a run would take.
+narrows kernel check
 
-[bold]narrows kernel check --json[/bold]
+narrows kernel check --json
 """
 
 

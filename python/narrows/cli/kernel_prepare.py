@@ -9,12 +9,17 @@ import typer
 
 from narrows.cli.failure import say
 from narrows.cli.options import Quiet
-from narrows.cli.progress import shown
+from narrows.progress import shown
 
 EXAMPLES = """\
-[bold]narrows kernel prepare[/bold] # builds a guest kernel into the user's cache, once.
+# Builds a guest kernel into the user's cache, once.
+narrows kernel prepare
 
-[bold]narrows kernel prepare --source linux-6.1.tar.xz[/bold] # from a source of one's own.
+# One with the TCP and the RED of 2010, which --backend kernel-2010 takes.
+narrows kernel prepare --kernel 2010
+
+# From a source of one's own.
+narrows kernel prepare --source linux-6.1.tar.xz
 """
 
 
@@ -28,17 +33,26 @@ def command(
             exists=True,
         ),
     ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A kernel of another time (2010), instead of the source as it is.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Build the guest kernel that runs in virtual time, into the user's cache.
 
     Nothing is built where it is there already.
     """
+    from narrows.backends.kernel import kernels
     from narrows.backends.kernel import prepare as build
     from narrows.backends.kernel.ways import guest_folder
 
-    if not quiet and not (guest_folder() / "about.json").exists():
+    chosen = None if kernel is None else kernels.find(kernel)
+    if not quiet and not (guest_folder(chosen) / "about.json").exists():
         say(f"building a guest kernel: about {build.estimate_s() / 60.0:.0f} minutes")
     with shown("prepare", quiet=quiet) as update:
-        kernel = build.prepare(lambda what, done: update(done, what), source)
-    print(kernel)
+        print(build.prepare(lambda what, done: update(done, what), source, chosen))

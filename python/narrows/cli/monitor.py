@@ -6,20 +6,31 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from narrows.cli import machines as shared
 from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.folders import free_folder
-from narrows.cli.options import Json, Quiet
+from narrows.cli.machines import At, Clock, Machines, Seed, Wait
+from narrows.cli.options import Json, Quiet, Settings, settings
+
+if TYPE_CHECKING:
+    from narrows.machines import Lab, Parts
 
 EXAMPLES = """\
-[bold]narrows monitor eth0[/bold] # until Ctrl-C: ten samples a second of backlog, drops and marks.
+# Until Ctrl-C: ten samples a second of backlog, drops and marks.
+narrows monitor eth0
 
-[bold]narrows monitor eth0 --duration 60 --out runs/before[/bold] # to compare with runs/after.
+# To compare with runs/after.
+narrows monitor eth0 --duration 60 --out runs/before
 
-[bold]narrows monitor --json --duration 5 | jq .summary.queues[/bold]
+narrows monitor --json --duration 5 | jq .summary.queues
+
+# On the router of a run on several machines: eth0 is a link of its scenario.
+narrows monitor --scenario lab-scenario.toml --node router --machines lab.toml \\
+    --link wan.forward=eth0
 """
 
 
@@ -48,7 +59,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The run folder. [dim]default: runs/monitor-INTERFACE-1, -2, ..[/dim]",
+            help="The run folder. [default: runs/monitor-INTERFACE-1, -2, ..]",
             show_default=False,
         ),
     ] = None,
@@ -56,9 +67,44 @@ def command(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write figures and report.html too.")
     ] = True,
+    scenario: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SCENARIO",
+            help="Watch for a run of this scenario on several machines, and leave a record "
+            "(docs/machines.md).",
+            show_default=False,
+        ),
+    ] = None,
+    link: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LINK=QUEUE",
+            help="With --scenario: the queue here that is a link of it, such as "
+            "wan.forward=eth0; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    node: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="With --scenario: what this machine is called."),
+    ] = "router",
+    machines: Machines = None,
+    at: At = None,
+    clock: Clock = None,
+    wait: Wait = shared.WAIT_S,
+    set: Settings = None,
+    seed: Seed = None,
     quiet: Quiet = False,
 ) -> Exit:
     """Watch the queues of this machine and leave a run folder; it reads only."""
+    if scenario is not None:
+        if interface is not None or duration is not None:
+            raise UserError("--scenario says what and how long; hint: give --link LINK=QUEUE alone")
+        parts = shared.parts_of(scenario, settings(set), seed)
+        lab = shared.lab_of(machines, at, clock)
+        target = out or free_folder(Path("records"), f"{parts.scenario.name}-monitor-{node}")
+        return _record(parts, lab, node, link, target, rate=rate, wait=wait, quiet=quiet)
     from narrows.errors import NarrowsError
     from narrows.monitor import Watch
     from narrows.results import summary_table
@@ -94,6 +140,33 @@ def command(
             say(f"{watch.neighbours_failed} neighbours could not be resolved: see docs/monitor.md")
         say(f"wrote {folder}")
     return Exit.INTERRUPTED if result.status == "partial" else Exit.DONE
+
+
+def _record(
+    parts: Parts,
+    lab: Lab,
+    node: str,
+    given: list[str] | None,
+    folder: Path,
+    *,
+    rate: float,
+    wait: float,
+    quiet: bool,
+) -> Exit:
+    """Watches as one of several machines."""
+    from narrows.machines import watch
+
+    links: dict[str, str] = {}
+    for text in given or ():
+        name, equals, queue = text.partition("=")
+        if not equals or not name or not queue:
+            raise UserError(f"--link {text}: not LINK=QUEUE; hint: such as wan.forward=eth0")
+        links[name] = queue
+    if not links:
+        raise UserError("--scenario needs --link LINK=QUEUE; hint: such as wan.forward=eth0")
+    told = (lambda _line: None) if quiet else say
+    record = watch(parts, node, links, lab, folder, told=told, rate=rate, wait_s=wait)
+    return shared.ended(record, folder, quiet=quiet)
 
 
 def _show(watch: object, duration: float | None, *, live: bool) -> None:

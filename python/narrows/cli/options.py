@@ -8,9 +8,14 @@ from typing import Annotated
 
 import typer
 
-from narrows.backends import DEFAULT
-from narrows.cli.complete import backends, scenarios
+from narrows.cli.complete import backends, keys, scenarios
 from narrows.cli.failure import UserError
+
+
+def set_keys(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Keys of the scenario that stands before on the command line."""
+    return keys(incomplete, [str(ctx.params.get("scenario") or ""), *ctx.args])
+
 
 ScenarioFile = Annotated[
     Path,
@@ -28,22 +33,36 @@ Settings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Change a key of the scenario, such as "
-        "[bold]queue.probability=0.2[/bold] (the monitored queue) or "
-        "[bold]links.bottleneck.rate='5 Mbit/s'[/bold]; may be repeated.",
+        "queue.probability=0.2 (the monitored queue) or "
+        "links.bottleneck.rate='5 Mbit/s'; may be repeated. "
+        "For another queue, set the whole table: queue='{kind=\"codel\"}'.",
+        autocompletion=set_keys,
         show_default=False,
     ),
 ]
 
-DEFAULT_BACKEND = DEFAULT
+DEFAULT_BACKEND = "sim"
+"""`narrows.backends.DEFAULT`, without loading what runs scenarios."""
 
 Backend = Annotated[
     str,
     typer.Option(
         "--backend",
         metavar="NAME",
-        help="What runs scenarios: [bold]sim[/bold], [bold]kernel[/bold], or "
-        "[bold]program:COMMAND[/bold], a simulator with parts of your own.",
+        help="What runs scenarios: sim, kernel, or "
+        "program:COMMAND, a simulator with parts of your own.",
         autocompletion=backends,
+    ),
+]
+
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=4096,
+        metavar="N",
+        help="Processes. [default: the number of cores]",
+        show_default=False,
     ),
 ]
 
@@ -58,13 +77,29 @@ def settings(given: Sequence[str] | None) -> dict[str, str]:
     Raises:
         UserError: A text has no `=`, no key, or the key comes twice.
     """
+    return _pairs("--set", given, "seed=2")
+
+
+def key_values(option: str, given: Sequence[str] | None) -> dict[str, object]:
+    """The same with the values as TOML has them, for the keys of a sweep.
+
+    Raises:
+        UserError: A text has no `=`, no key, or the key comes twice.
+    """
+    from narrows.scenario.reading import value_of
+
+    pairs = _pairs(option, given, "queue.limit=100")
+    return {key: value_of(text) for key, text in pairs.items()}
+
+
+def _pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in given or []:
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise UserError(f"--set {text}: not KEY=VALUE; hint: such as --set seed=2")
+            raise UserError(f"{option} {text}: not KEY=VALUE; hint: such as {option} {example}")
         if key in found:
-            raise UserError(f"--set {key}: given twice; hint: keep one")
+            raise UserError(f"{option} {key}: given twice; hint: keep one")
         found[key] = value.strip()
     return found

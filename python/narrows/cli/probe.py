@@ -13,11 +13,13 @@ from narrows.cli.failure import Exit, UserError, say
 from narrows.cli.options import Json, Quiet
 
 EXAMPLES = """\
-[bold]narrows probe 192.0.2.53[/bold] # ten pairs of the root's SOA over UDP and TCP, 5 s apart.
+# Ten pairs of the root's SOA over UDP and TCP, 5 s apart.
+narrows probe 192.0.2.53
 
-[bold]narrows probe ns1.example ns2.example --name example. --count 100 --interval 10s[/bold]
+narrows probe ns1.example ns2.example --name example. --count 100 \\
+    --interval 10s
 
-[bold]narrows probe 192.0.2.53 --transport tcp --reuse --json | jq .findings[/bold]
+narrows probe 192.0.2.53 --transport tcp --reuse --json | jq .findings
 
 Exit codes: 0 asked, whatever the answers; 1 nothing was answered; 2 bad input; 130 interrupted. A
 probe that ended early leaves a folder whose run.json says "status": "partial".
@@ -41,7 +43,7 @@ def command(
     ] = "udp,tcp",
     count: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Rounds. [dim]default: 10[/dim]", show_default=False),
+        typer.Option(min=1, metavar="N", help="Rounds. [default: 10]", show_default=False),
     ] = None,
     interval: Annotated[str, typer.Option(metavar="TIME", help="From round to round.")] = "5s",
     timeout: Annotated[
@@ -90,8 +92,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The run folder; must not hold a run yet. "
-            "[dim]default: runs/probe-1, -2, ..[/dim]",
+            help="The run folder; must not hold a run yet. [default: runs/probe-1, -2, ..]",
             show_default=False,
         ),
     ] = None,

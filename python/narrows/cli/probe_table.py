@@ -14,11 +14,18 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from narrows.probe.whole_ratio import whole_ratio
+
 if TYPE_CHECKING:
     from narrows.probe import Plan, Progress
     from narrows.results import Measurement
 
 __all__ = ["live", "print_measurement"]
+
+LEGEND = (
+    "medians in ms; ratio: of whole times, to UDP's in the same round; bytes by segment: as most "
+    "replies came"
+)
 
 Key = tuple[str, str, str]
 
@@ -42,7 +49,7 @@ class _Board:
         table.add_column("over")
         for title in ("asked", "answered", "connect", "query", "whole", "ratio"):
             table.add_column(title, justify="right")
-        table.add_column("segments")
+        table.add_column("bytes by segment")
         table.add_column("else")
         for (target, vantage, transport), rows in self.rows.items():
             cells = [target, *([vantage] if self.several else []), transport]
@@ -55,8 +62,7 @@ class _Board:
         answered = [row for row in rows if row["outcome"] == "answered"]
         whole = _median(answered, "total_ms")
         udp = self.rows.get((key[0], key[1], "udp"), [])
-        base = _median([row for row in udp if row["outcome"] == "answered"], "query_ms")
-        ratio = whole / base if whole is not None and base and key[2] != "udp" else None
+        ratio = None if key[2] == "udp" else whole_ratio(udp, rows)
         cut = [row["segment_bytes"] for row in answered if row.get("segment_bytes")]
         usual = statistics.mode([tuple(sizes) for sizes in cut]) if cut else ()
         return [
@@ -98,7 +104,7 @@ def print_measurement(measurement: Measurement, file: TextIO) -> None:
     width = None if file.isatty() else 160
     console = Console(file=file, width=width, highlight=False)
     console.print(board.table())
-    console.print("medians in ms; ratio: whole exchange over UDP's", style="dim")
+    console.print(LEGEND, style="dim", soft_wrap=True)
     for verdict in measurement.findings.get("verdicts", []):
         where = f" from {verdict['vantage']}" if board.several else ""
         over = "" if verdict["transport"] == "tcp" else f" over {verdict['transport'].upper()}"

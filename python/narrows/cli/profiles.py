@@ -7,15 +7,14 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from narrows.cli.options import Json
 
 EXAMPLES = """\
-[bold]narrows profiles[/bold] # sets all of them side by side.
+# Sets all of them side by side.
+narrows profiles
 
-[bold]narrows profiles --json | jq '."linux-6"'[/bold]
+narrows profiles --json | jq '."linux-6"'
 """
 
 
@@ -26,6 +25,9 @@ def command(
     ] = False,
 ) -> None:
     """Print the named TCP profiles with all their settings."""
+    from rich.console import Console
+    from rich.table import Table
+
     from narrows import _core
 
     found: dict[str, dict[str, Any]] = {

@@ -12,17 +12,19 @@ import typer
 from narrows.cli.failure import UserError, say
 from narrows.cli.folders import free_folder
 from narrows.cli.options import Json, Quiet
-from narrows.cli.progress import shown
+from narrows.progress import shown
 
 EXAMPLES = """\
-[bold]narrows ratio runs/k[/bold] # prints where the ratios gather and what that says about the
-server, and writes a report with figures and a map.
+# Prints where the ratios gather and what that says about the server, and
+# writes a report with figures and a map.
+narrows ratio runs/k
 
-[bold]narrows ratio runs/k runs/f runs/l --out roots[/bold] # several servers and days: a page for
-each server, and all of them in one figure.
+# Several servers and days: a page for each server, and all of them in one
+# figure.
+narrows ratio runs/k runs/f runs/l --out roots
 
-[bold]narrows ratio runs/k --family 6 --out k6[/bold] # and [bold]narrows compare k4 k6[/bold] sets
-two of them side by side.
+# And narrows compare k4 k6 sets two of them side by side.
+narrows ratio runs/k --family 6 --out k6
 """
 
 
@@ -37,9 +39,7 @@ def command(
     ],
     window: Annotated[
         str,
-        typer.Option(
-            metavar="SECONDS", help="How far apart a pair may be; [bold]any[/bold] for no bound."
-        ),
+        typer.Option(metavar="SECONDS", help="How far apart a pair may be; any for no bound."),
     ] = "150",
     family: Annotated[
         int | None, typer.Option(metavar="4|6", help="Only IPv4 or only IPv6.", show_default=False)
@@ -51,7 +51,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Only this server, by address or as in [bold]K-root[/bold]; may be repeated.",
+            help="Only this server, by address or as in K-root; may be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -12,17 +12,20 @@ import typer
 from narrows.cli.complete import ids as known_ids
 from narrows.cli.failure import Exit, say
 from narrows.cli.options import DEFAULT_BACKEND, Backend, Json, Quiet
-from narrows.cli.progress import shown
+from narrows.progress import shown
 
 EXAMPLES = """\
-[bold]narrows reproduce[/bold] # everything: each claim's published value, ours, and the verdict.
+# Everything: each claim's published value, ours, and the verdict.
+narrows reproduce
 
-[bold]narrows reproduce H1 H2[/bold] # Table I of Harhalakis et al. 2011.
+# Table I of Harhalakis et al. 2011.
+narrows reproduce H1 H2
 
-[bold]narrows reproduce H --quick --json | jq '.claims[] | select(.verdict == "fails")'[/bold]
+narrows reproduce H --quick --json | jq '.claims[] \\
+    | select(.verdict == "fails")'
 
-[bold]narrows reproduce K --seeds 5 --no-sensitivity --out runs/k[/bold] # without other choices for
-what the paper leaves open.
+# Without other choices for what the paper leaves open.
+narrows reproduce K --seeds 5 --no-sensitivity --out runs/k
 
 Exit codes: 0 it ran, whatever the verdicts; 1 a run failed; 2 bad input; 130 interrupted. After 1
 and 130 the claims that could be judged are printed and written all the same, "status": "partial".
@@ -57,7 +60,7 @@ def command(
         typer.Option(
             min=2,
             max=10_000,
-            help="Runs of each experiment. [dim]default: what the paper's README says[/dim]",
+            help="Runs of each experiment. [default: what the paper's README says]",
             show_default=False,
         ),
     ] = None,
@@ -66,13 +69,13 @@ def command(
         typer.Option(
             "--sensitivity/--no-sensitivity",
             help="Also run other choices for what a paper leaves open, which the verdict "
-            "[bold]depends[/bold] needs and which take most of the time.",
+            "depends needs and which take most of the time.",
         ),
     ] = True,
     against: Annotated[
         str | None,
         typer.Option(
-            help="Also run what only that reference has: [bold]kernel[/bold].",
+            help="Also run what only that reference has: kernel.",
             show_default=False,
         ),
     ] = None,
@@ -80,8 +83,8 @@ def command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="S alone: a folder of [bold]make bench-gateway[/bold], which measures and needs "
-            "root. [dim]default: the one that comes with narrows[/dim]",
+            help="S alone: a folder of make bench-gateway, which measures and needs "
+            "root. [default: the one that comes with narrows]",
             show_default=False,
         ),
     ] = None,
@@ -90,7 +93,7 @@ def command(
         typer.Option(
             metavar="DIR",
             help="Where report.html, figures and result.json go. "
-            "[dim]default: runs/reproduce-1, -2, ..[/dim]",
+            "[default: runs/reproduce-1, -2, ..]",
             show_default=False,
         ),
     ] = None,
@@ -99,18 +102,18 @@ def command(
     jobs: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Runs at once. [dim]default: the number of cores[/dim]", show_default=False
+            min=1, help="Runs at once. [default: the number of cores]", show_default=False
         ),
     ] = None,
     quiet: Quiet = False,
 ) -> Exit:
     """Reproduce published experiments: published value, ours with its interval, and a verdict.
 
-    A number [bold]holds[/bold] when the 95 % interval of ours (Student's t over seeds) lies inside
-    the claim's tolerance; a worded claim when its inequality holds at 95 %. It [bold]fails[/bold]
-    when ours lies wholly on the other side, and is [bold]undecided[/bold] when it overlaps both. It
-    [bold]depends[/bold] when a listed sensitivity row turns one into the other, and is
-    [bold]fitted[/bold] when the published value chose a setting.
+    A number holds when the 95 % interval of ours (Student's t over seeds) lies inside
+    the claim's tolerance; a worded claim when its inequality holds at 95 %. It fails
+    when ours lies wholly on the other side, and is undecided when it overlaps both. It
+    depends when a listed sensitivity row turns one into the other, and is
+    fitted when the published value chose a setting.
     """
     from narrows import backends
     from narrows.reproduce import Progress, document, reproduce, select

@@ -20,18 +20,18 @@ from narrows.cli.options import (
     Settings,
     settings,
 )
-from narrows.cli.progress import shown
+from narrows.progress import shown
 
 EXAMPLES = """\
-[bold]narrows run scenarios/dns-behind-red.toml[/bold] # leaves runs/dns-behind-red-1 with tables,
-figures and report.html.
+# Leaves runs/dns-behind-red-1 with tables, figures and report.html.
+narrows run scenarios/dns-behind-red.toml
 
-[bold]narrows run scenarios/dns-behind-red.toml --set queue.probability=0.2 --seed 7 --out
-runs/p20[/bold]
+narrows run scenarios/dns-behind-red.toml --set queue.probability=0.2 \\
+    --seed 7 --out runs/p20
 
-[bold]narrows run scenarios/dns-behind-red.toml --json --no-report | jq .summary[/bold]
+narrows run scenarios/dns-behind-red.toml --json --no-report | jq .summary
 
-Exit codes: 0 complete; 1 stopped early by --event-limit; 2 bad input; 130 interrupted. A run that
+Exit codes: 0 complete; 1 stopped early by a limit; 2 bad input; 130 interrupted. A run that
 ended early leaves a folder whose run.json says "status": "partial".
 """
 
@@ -43,14 +43,14 @@ def command(
     seed: Annotated[
         int | None,
         typer.Option(
-            min=0, max=2**64 - 1, metavar="N", help="Instead of the scenario's.", show_default=False
+            min=0, max=2**63 - 1, metavar="N", help="Instead of the scenario's.", show_default=False
         ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The run folder; must not hold a run yet. [dim]default: runs/NAME-1, -2, ..[/dim]",
+            help="The run folder; must not hold a run yet. [default: runs/NAME-1, -2, ..]",
             show_default=False,
         ),
     ] = None,
@@ -62,7 +62,7 @@ def command(
         int | None,
         typer.Option(
             min=1,
-            max=2**64 - 1,
+            max=2**63 - 1,
             metavar="N",
             help="Stop after this many events.",
             show_default=False,
@@ -72,6 +72,7 @@ def command(
 ) -> Exit:
     """Run a scenario and leave a run folder; print its summary."""
     import narrows
+    from narrows.cli.schedules import schedules
     from narrows.errors import NarrowsError
     from narrows.results import RUN_FILE, summary_table
 
@@ -108,6 +109,8 @@ def command(
         else:
             summary_table(result).print(sys.stdout)
     if not quiet:
+        for line in schedules(loaded):
+            say(line)
         say(f"wrote {folder}")
     return _exit(result.status, result.stopped)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 EXAMPLES = """\
-[bold]narrows schema > narrows.schema.json[/bold] # for an editor; put [bold]#:schema
-narrows.schema.json[/bold] at the head of a scenario file.
+# For an editor; put #:schema narrows.schema.json at the head of a
+# scenario file.
+narrows schema > narrows.schema.json
 """
 
 

@@ -12,9 +12,10 @@ from narrows.cli.failure import UserError
 from narrows.cli.options import Json
 
 EXAMPLES = """\
-[bold]narrows size --rate 10mbit --max-delay 300ms --ring 80[/bold] # the paper's test bed
+# The paper's test bed.
+narrows size --rate 10mbit --max-delay 300ms --ring 80
 
-[bold]narrows size --rate "50 Mbit/s" --max-delay "40 ms" --json[/bold]
+narrows size --rate "50 Mbit/s" --max-delay "40 ms" --json
 """
 
 

@@ -11,18 +11,21 @@ import typer
 
 from narrows.cli.complete import studies
 from narrows.cli.failure import Exit, UserError, say
-from narrows.cli.options import Json, Quiet
-from narrows.cli.progress import shown
+from narrows.cli.options import Json, Quiet, Workers
+from narrows.progress import shown
 
 EXAMPLES = """\
-[bold]narrows study dns-transport --quick[/bold] # every transport behind every queue under every
-load, and paper H's worst cell, 3 seeds.
+# Every transport behind every queue under every load, and paper H's worst
+# cell, 3 seeds.
+narrows study dns-transport --quick
 
-[bold]narrows study dns-transport[/bold] # also longer round trips and replies, and paths that drop,
-5 seeds; the same command again does what is missing.
+# Also longer round trips and replies, and paths that drop, 5 seeds; the
+# same command again does what is missing.
+narrows study dns-transport
 
-[bold]narrows study dns-transport --transport udp --transport tcp-kept --queue red-ecn --json[/bold]
-# a part of it.
+# A part of it.
+narrows study dns-transport --transport udp --transport tcp-kept \\
+    --queue red-ecn --json
 
 Exit codes: 0 every run is complete; 1 runs failed, the others are kept; 2 bad input; 130
 interrupted. After 1 and 130 there is a report of what there is, and the same command does what is
@@ -36,7 +39,7 @@ SHOWN_FAILURES = 3
 def _levels(what: str, names: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
         metavar="NAME",
-        help=f"{what} that are run, by name; may be repeated. [dim]default: all[/dim]{names}",
+        help=f"{what} that are run, by name; may be repeated. [default: all]{names}",
         show_default=False,
     )
     return option
@@ -45,9 +48,7 @@ def _levels(what: str, names: str) -> typer.models.OptionInfo:
 def command(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="STUDY", help="Which: [bold]dns-transport[/bold].", autocompletion=studies
-        ),
+        typer.Argument(metavar="STUDY", help="Which: dns-transport.", autocompletion=studies),
     ],
     quick: Annotated[
         bool,
@@ -60,7 +61,7 @@ def command(
         typer.Option(
             min=1,
             max=1000,
-            help="Runs of each cell. [dim]default: 5, with --quick 3[/dim]",
+            help="Runs of each cell. [default: 5, with --quick 3]",
             show_default=False,
         ),
     ] = None,
@@ -75,20 +76,11 @@ def command(
         typer.Option(
             metavar="DIR",
             help="The study's folder; one that holds a part of it is gone on with. "
-            "[dim]default: runs/study-STUDY[/dim]",
+            "[default: runs/study-STUDY]",
             show_default=False,
         ),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=4096,
-            metavar="N",
-            help="Processes. [dim]default: the number of cores[/dim]",
-            show_default=False,
-        ),
-    ] = None,
+    workers: Workers = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> Exit:

@@ -17,23 +17,27 @@ from narrows.cli.options import (
     Quiet,
     ScenarioFile,
     Settings,
+    Workers,
     settings,
 )
-from narrows.cli.progress import shown
+from narrows.progress import shown
 
 EXAMPLES = """\
-[bold]narrows sweep scenarios/short-flows.toml --vary queue.limit=100,500,1000 --vary
-traffic.connections=100,200 --seeds 5 --out runs/buffers[/bold] # 30 runs on all cores; again: what
-is missing.
+# 30 runs on all cores; again: what is missing.
+narrows sweep scenarios/short-flows.toml --vary queue.limit=100,500,1000 \\
+    --vary traffic.connections=100,200 --seeds 5 --out runs/buffers
 
-[bold]narrows sweep scenarios/dns-behind-fifo.toml --vary 'queue={kind="pfifo",
-limit=100},{kind="bfifo", limit="250 kB"}' --seeds 3[/bold] # whole tables; or --plan FILE.
+# Whole tables; or --plan FILE.
+narrows sweep scenarios/dns-behind-fifo.toml \\
+    --vary 'queue={kind="pfifo", limit=100},{kind="bfifo", limit="250 kB"}' \\
+    --seeds 3
 
-[bold]narrows sweep plot runs/buffers --metric bursts.completion_mean_s --against queue.limit --by
-traffic.connections[/bold] # a figure; see narrows sweep plot --help.
+# A figure; see narrows sweep plot --help.
+narrows sweep plot runs/buffers --metric bursts.completion_mean_s \\
+    --against queue.limit --by traffic.connections
 
-Exit codes: 0 every run is complete; 1 runs failed or ended early, the others are kept; 2 bad input;
-130 interrupted. After 1 and 130 the same command does what is missing.
+Exit codes: 0 every run is complete; 1 runs failed or ended early, the others are kept; 2 bad
+input; 130 interrupted. After 1 and 130 the same command does what is missing.
 """
 
 SHOWN_FAILURES = 3
@@ -58,8 +62,7 @@ def command(
         str | None,
         typer.Option(
             metavar="N",
-            help="How many seeds (1 to N), or which: [bold]3,7[/bold] or [bold]11-20[/bold]. "
-            "[dim]default: 1[/dim]",
+            help="How many seeds (1 to N), or which: 3,7 or 11-20. [default: 1]",
             show_default=False,
         ),
     ] = None,
@@ -69,8 +72,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A TOML file with tables [bold]vary[/bold] and [bold]set[/bold], and "
-            "[bold]seeds[/bold]; options add to it.",
+            help="A TOML file with tables vary and set, and seeds; options add to it.",
             show_default=False,
         ),
     ] = None,
@@ -79,25 +81,16 @@ def command(
         typer.Option(
             metavar="DIR",
             help="The sweep's folder; one that holds the same sweep is gone on with. "
-            "[dim]default: runs/NAME-sweep-DIGEST[/dim]",
+            "[default: runs/NAME-sweep-DIGEST]",
             show_default=False,
         ),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=4096,
-            metavar="N",
-            help="Processes. [dim]default: the number of cores[/dim]",
-            show_default=False,
-        ),
-    ] = None,
+    workers: Workers = None,
     dask: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Run on a Dask cluster: its scheduler, such as [bold]tcp://host:8786[/bold].",
+            help="Run on a Dask cluster: its scheduler, such as tcp://host:8786.",
             show_default=False,
         ),
     ] = None,
@@ -136,10 +129,7 @@ def command(
     with shown(scenario.stem, quiet=quiet) as update:
 
         def progress(at: Progress) -> None:
-            label = ", ".join(filter(None, (f"{int(at.done)} of {at.total} runs", at.label)))
-            # Of what is left to do, so that the time left is that of runs and not of files.
-            left = at.total - at.before
-            update((at.done - at.before) / left if left else 1.0, label)
+            update(at.share, at.words)
 
         found = sweep(
             scenario,

@@ -10,15 +10,17 @@ from typing import Annotated
 import typer
 
 from narrows.cli.complete import sweeps
-from narrows.cli.failure import UserError, say
-from narrows.cli.options import Json, Quiet
+from narrows.cli.failure import say
+from narrows.cli.options import Json, Quiet, key_values
 
 EXAMPLES = """\
-[bold]narrows sweep plot runs/buffers --metric bursts.completion_mean_s --against queue.limit --by
-traffic.connections[/bold] # writes plots/bursts.completion_mean_s-against-queue.limit.png and .svg.
+# Writes plots/bursts.completion_mean_s-against-queue.limit.png and .svg.
+narrows sweep plot runs/buffers --metric bursts.completion_mean_s \\
+    --against queue.limit --by traffic.connections
 
-[bold]narrows sweep plot runs/buffers --metric loss_percent --against connections --where
-queue.limit=100[/bold] # the end of a name is enough where no other ends so.
+# The end of a name is enough where no other ends so.
+narrows sweep plot runs/buffers --metric loss_percent \\
+    --against connections --where queue.limit=100
 """
 
 PLOTS = "plots"
@@ -65,7 +67,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where the files go. [dim]default: plots/ in the sweep's folder[/dim]",
+            help="Where the files go. [default: plots/ in the sweep's folder]",
             show_default=False,
         ),
     ] = None,
@@ -75,14 +77,8 @@ def command(
     """Draw a figure of a sweep against a key: means over the seeds with 95 % intervals."""
     from narrows.report import plot_sweep
     from narrows.results import Sweep
-    from narrows.scenario.reading import value_of
 
-    fixed: dict[str, object] = {}
-    for text in where or []:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise UserError(f"--where {text}: not KEY=VALUE; hint: such as queue.limit=100")
-        fixed[key.strip()] = value_of(value.strip())
+    fixed = key_values("--where", where)
     plot = plot_sweep(
         Sweep.load(folder),
         metric,

@@ -1,0 +1,44 @@
+"""`narrows examples copy`: an example scenario to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.complete import examples
+from narrows.cli.failure import say
+
+EXAMPLES = """\
+# Copies dns-behind-red.toml into this folder.
+narrows examples copy dns-behind-red
+
+narrows examples copy camera --into lines
+"""
+
+
+def command(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The example, as `narrows examples` lists it.",
+            autocompletion=examples,
+            show_default=False,
+        ),
+    ],
+    into: Annotated[
+        Path, typer.Option("--into", metavar="DIR", help="The folder; it is made where needed.")
+    ] = Path(),
+) -> None:
+    """Copy an example scenario, with the files that it needs; nothing is overwritten.
+
+    The names of the copies go to stdout.
+    """
+    from narrows.scenario import copy_example
+
+    copies = copy_example(name, into)
+    for copy in copies:
+        print(copy)
+    say(f"narrows run {copies[0]} runs it")

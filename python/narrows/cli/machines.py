@@ -1,0 +1,173 @@
+"""What the commands that run on machines of their own share: options, and the work itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.folders import free_folder
+from narrows.cli.options import Quiet, ScenarioFile, Settings, settings
+
+if TYPE_CHECKING:
+    from narrows.machines import Lab, Parts
+    from narrows.machines.record import Record
+
+Node = Annotated[
+    str,
+    typer.Option("--node", metavar="NAME", help="The scenario's node that this machine is."),
+]
+
+Machines = Annotated[
+    Path | None,
+    typer.Option(
+        "--machines",
+        metavar="FILE",
+        help="A TOML file whose table [machines] has the address of each node's machine.",
+        show_default=False,
+    ),
+]
+
+At = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--at",
+        metavar="NODE=ADDRESS",
+        help="The IPv4 address of a node's machine; once for each, instead of --machines.",
+        show_default=False,
+    ),
+]
+
+Clock = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NODE",
+        help="Whose clock counts, and to whom the others connect. [default: the first machine]",
+        show_default=False,
+    ),
+]
+
+Wait = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        max=86400.0,
+        metavar="SECONDS",
+        help="For how long the machine whose clock counts may be away.",
+    ),
+]
+
+Tcp = Annotated[
+    str,
+    typer.Option(
+        metavar="check|set|as-is",
+        help="Where this machine's TCP is not as the scenario asks: an error; sysctls are set "
+        "for the run; it is noted.",
+    ),
+]
+
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        min=0, max=2**63 - 1, metavar="N", help="Instead of the scenario's.", show_default=False
+    ),
+]
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="The record's folder. [default: records/NAME-ROLE-NODE-1, -2, ..]",
+        show_default=False,
+    ),
+]
+
+WAIT_S = 60.0
+"""`narrows.machines.working.WAIT_S`, without loading what runs scenarios."""
+
+
+def parts_of(scenario: Path, given: dict[str, str], seed: int | None) -> Parts:
+    """The parts of a scenario file."""
+    from narrows.machines import Parts
+    from narrows.scenario import Scenario
+
+    return Parts(Scenario.load(scenario, set=given), seed)
+
+
+def lab_of(machines: Path | None, at: Sequence[str] | None, clock: str | None) -> Lab:
+    """The machines that the options name."""
+    from narrows.machines import Lab
+
+    return Lab.read(machines, at or (), clock=clock)
+
+
+def part(role: str, what: str) -> Callable[..., Exit]:
+    """The command of a part of a run on several machines; `what` begins its help."""
+
+    def command(
+        scenario: ScenarioFile,
+        node: Node,
+        machines: Machines = None,
+        at: At = None,
+        clock: Clock = None,
+        wait: Wait = WAIT_S,
+        tcp: Tcp = "check",
+        set: Settings = None,
+        seed: Seed = None,
+        out: Out = None,
+        quiet: Quiet = False,
+    ) -> Exit:
+        parts = parts_of(scenario, settings(set), seed)
+        lab = lab_of(machines, at, clock)
+        return work(role, parts, lab, node=node, out=out, wait=wait, tcp=tcp, quiet=quiet)
+
+    command.__doc__ = (
+        f"{what}\n\nIt waits until the machines of all other parts are there (docs/machines.md)."
+    )
+    return command
+
+
+def work(
+    role: str,
+    parts: Parts,
+    lab: Lab,
+    *,
+    node: str,
+    out: Path | None,
+    wait: float,
+    tcp: str,
+    quiet: bool,
+) -> Exit:
+    """Does a part here, and says where its record is."""
+    from narrows.machines import Part
+    from narrows.machines import work as begin
+    from narrows.machines.tcp import Setting
+
+    if tcp not in list(Setting):
+        raise UserError(f"--tcp {tcp}: not known; hint: one of {', '.join(Setting)}")
+    folder = out or free_folder(Path("records"), f"{parts.scenario.name}-{role}-{node}")
+    record = begin(
+        parts,
+        Part(role, node),
+        lab,
+        folder,
+        told=(lambda _line: None) if quiet else say,
+        wait_s=wait,
+        setting=Setting(tcp),
+    )
+    return ended(record, folder, quiet=quiet)
+
+
+def ended(record: Record, folder: Path, *, quiet: bool) -> Exit:
+    """Says what became of a part."""
+    if not quiet:
+        for each in record.differs:
+            say(f"not as the scenario asks: {each}")
+        off_ms = 1e3 * record.clock.uncertainty_s
+        say(f"ran for {record.end_s:.1f} s ({record.stopped}); times off at most {off_ms:.3g} ms")
+    print(folder, file=sys.stdout)
+    return Exit.INTERRUPTED if record.stopped == "interrupted" else Exit.DONE

@@ -1,0 +1,76 @@
+"""`narrows merge`: one run folder of several machines' records."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.folders import free_folder
+from narrows.cli.options import Json, Quiet
+
+EXAMPLES = """\
+# The records of one run, copied to one machine.
+narrows merge records/* --out runs/lab
+
+narrows compare runs/simulated runs/lab
+"""
+
+
+def command(
+    records: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RECORD...",
+            help="Folders that traffic serve, traffic drive, resolve and monitor left.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The run folder. [default: runs/NAME-1, -2, ..]", show_default=False
+        ),
+    ] = None,
+    bound: Annotated[
+        float,
+        typer.Option(
+            min=0.0, metavar="MS", help="How far a machine's times may be off; more is refused."
+        ),
+    ] = 10.0,
+    json_output: Json = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write figures and report.html too.")
+    ] = True,
+    quiet: Quiet = False,
+) -> Exit:
+    """Make one run folder of the records that several machines left."""
+    from narrows.errors import NarrowsError
+    from narrows.machines import merge
+    from narrows.results import summary_table
+    from narrows.results.folder import check_target
+
+    result = merge(records, bound_s=bound / 1e3)
+    folder = out or free_folder(Path("runs"), str(result.scenario["name"]))
+    check_target(folder)
+    result = result.save(folder)
+    try:
+        if report:
+            from narrows.report import write_report
+
+            write_report(result, folder)
+    except (NarrowsError, OSError) as error:
+        raise UserError(f"{error}; the run itself is whole, in {folder}") from None
+    if json_output:
+        print(json.dumps(result.document(), indent=2))
+    else:
+        summary_table(result).print(sys.stdout)
+    if not quiet:
+        for flag in result.host["kernel"]["flags"]:
+            say(f"flag: {flag}")
+        say(f"wrote {folder}")
+    return Exit.DONE
