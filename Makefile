@@ -13,7 +13,12 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup run check test lint gateway wheel results study docs agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe clean
+# CI builds once: what makes the next build faster would only take time and gigabytes.
+ifdef CI
+export CARGO_INCREMENTAL := 0
+endif
+
+.PHONY: help setup run check test lint gateway deb gateway-kernels wheel wheels package results study docs guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +29,7 @@ run: setup ## The main job: Table I of the first paper, in the simulator, with a
 	$(BIN)/narrows reproduce H1 H2 --no-sensitivity
 
 check: setup lint ## Fast checks: linters and the tests that take seconds
-	$(BIN)/pytest -q -n auto -m "not slow"
+	$(BIN)/pytest -q -n auto -m "not slow and not alone"
 
 test: setup lint ## Everything that CI runs (with CI set: installs what tests need, none may skip)
 	@test -z "$$CI" || sh tools/install_test_tools.sh
@@ -43,13 +48,25 @@ lint: setup
 gateway: ## Builds narrows-gateway with the in-kernel data path (needs clang and libelf-dev)
 	cargo build --locked --release -p narrows-gateway --features ebpf
 
+deb: gateway ## Makes a Debian package of narrows-gateway in target/ (needs dpkg-dev)
+	sh crates/gateway/packaging/deb.sh
+
+gateway-kernels: ## Runs the gateway's tests on other kernels, as guests of QEMU (KERNELS="6.1 6.12"; an hour or so)
+	sh crates/gateway/tests/kernels/run.sh $(KERNELS)
+
 wheel: setup ## Builds a wheel in dist/
 	$(BIN)/maturin build --release --locked --out dist
+
+wheels: setup ## Builds wheels for other machines in dist/: manylinux with zig, or on a Mac for macOS
+	sh tools/build_wheels.sh $(BIN)/maturin
+
+package: ## Packages and builds the crates for other programs: narrows-units and narrows-qdisc
+	cargo package --locked -p narrows-units -p narrows-qdisc
 
 results: setup ## Runs the reproductions and writes their result.json and READMEs (RESULTS=H: one paper)
 	$(BIN)/python tools/reproduction_results.py $(RESULTS)
 
-study: setup ## Runs the study of DNS transports, up to an hour, and takes it into its documents (QUICK=1: minutes)
+study: setup ## Runs the study of DNS transports (up to an hour) and updates its documents (QUICK=1: minutes)
 	$(BIN)/narrows study dns-transport $(if $(QUICK),--quick,) --out runs/study-dns-transport
 	$(BIN)/python tools/study_results.py runs/study-dns-transport
 
@@ -58,8 +75,11 @@ docs: setup ## Generates the scenario reference, the JSON schema, and the tables
 	$(BIN)/python tools/table_reference.py
 	$(BIN)/python tools/dns_profile_tables.py
 
-agreement: setup ## The simulator against a real kernel on 60 scenarios drawn at random (SEED=1000)
-	$(BIN)/narrows agreement --draws 60 --seed $(or $(SEED),1000)
+guest-2010: setup ## Builds the guest kernel with the TCP of 2010, for --backend kernel-2010 (4 to 9 minutes of a core)
+	$(BIN)/narrows kernel prepare --kernel 2010
+
+agreement: setup ## Compares the simulator with a real kernel on 60 random scenarios (SEED=1001)
+	$(BIN)/narrows agreement --draws 60 --seed $(or $(SEED),1001)
 
 bench-sim: setup ## Speed against ns-3 and ns-2 (QUICK=1: under 5 minutes)
 	$(BIN)/python benchmarks/bench_sim.py
@@ -91,7 +111,10 @@ bench-sweep: setup ## A sweep of 1000 small runs on two workers against one
 bench-probe: setup ## Whether narrows probe's verdicts and times are right (root; ten minutes, QUICK=1: one)
 	$(BIN)/python benchmarks/bench_probe.py
 
-clean: ## Removes what was built; runs/ stays
+bench-kernel: setup ## Time of a run on a kernel in virtual time: set-up, and 30 s at 10 Mbit/s (QUICK=1: one round)
+	$(BIN)/python benchmarks/bench_kernel.py
+
+clean: ## Removes what was built, but keeps runs/
 	rm -rf $(VENV) target dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	rm -f python/narrows/_core*.so
 	find python tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Builds a wheel, installs it into an empty environment, and runs a scenario from there."""
+"""Builds a wheel, installs it into an empty environment, and runs an example from there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SCENARIO = ROOT / "scenarios" / "lossy-link.toml"
+COPY_EXAMPLES = """
+from narrows.scenario import copy_example, examples
+for each in examples():
+    copy_example(each.name, "examples")
+"""
 
 
 def main() -> int:
@@ -29,9 +33,15 @@ def main() -> int:
         call(bin_ / "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=folder)
         # From another folder, so that nothing of the checkout can be imported by chance.
         call(bin_ / "narrows", "--version", cwd=folder)
+        # Every example is in the wheel, with the files that it names.
+        call(bin_ / "python", "-c", COPY_EXAMPLES, cwd=folder)
+        copied = {path.name for path in (folder / "examples").iterdir()}
+        if missing := {path.name for path in (ROOT / "scenarios").iterdir()} - copied:
+            print(f"the wheel lacks examples: {', '.join(sorted(missing))}", file=sys.stderr)
+            return 1
         call(
             bin_ / "narrows",
-            *("run", SCENARIO, "--set", "dns.queries=5", "--out", folder / "run"),
+            *("run", "examples/lossy-link.toml", "--set", "dns.queries=5", "--out", folder / "run"),
             cwd=folder,
         )
         if not (folder / "run" / "run.json").is_file():

@@ -6,6 +6,7 @@ With --check: writes nothing, and exits with 1 where a document is out of date.
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -14,6 +15,8 @@ from narrows import dns_profiles
 from narrows.dns_profiles.models import DESCRIPTION, Profile
 
 ROOT = Path(__file__).parent.parent
+WIDTH = 100
+"""Columns at which prose wraps."""
 
 
 def shown(value: object, absent: str = "-") -> str:
@@ -57,7 +60,8 @@ def sources(profiles: list[Profile]) -> list[str]:
     for profile in profiles:
         lines += ["", f"### {profile.name}", "", f"{profile.program}; version {profile.version}."]
         lines += [""] if profile.notes else []
-        lines += [f"- {note}" for note in profile.notes]
+        for note in profile.notes:
+            lines += textwrap.wrap(f"- {note}", WIDTH, subsequent_indent="  ")
         lines += ["", "| value | | shown by |", "|---|---|---|"]
         for key in type(profile).model_fields:
             if key in profile.sources:

@@ -63,9 +63,14 @@ resolved=yes
 for place in /usr/lib/systemd /lib/systemd $ours; do
     [ ! -x $place/systemd-resolved ] || resolved=""
 done
-# Its man page and its systemd unit.
+# Reports in a browser.
+need chromium chromium
+# Its man page, its systemd unit and its package.
 need man man-db
 need systemd-analyze systemd
+need dpkg-shlibdeps dpkg-dev
+need strip binutils
+need rpmbuild rpm
 [ -n "$missing$resolved" ] || exit 0
 
 as_root=""

@@ -16,5 +16,8 @@ fi
 
 cargo test --locked -q
 sh tools/test_gateway.sh
-"$bin/pytest" -q -n auto
+failed=0
+"$bin/pytest" -q -n auto -m "not alone" || failed=1
+"$bin/pytest" -q -m alone || failed=1
 "$bin/python" tools/check_wheel.py
+exit $failed

@@ -15,11 +15,14 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from narrows import _core
 from narrows.scenario import (
     DISCIPLINES,
     KINDS,
     SCHEDULES,
     Answers,
+    Arrivals,
+    Capture,
     Change,
     ConnectionUse,
     Discipline,
@@ -40,11 +43,13 @@ from narrows.scenario import (
     Way,
     json_schema,
 )
+from narrows.scenario.amounts import Quantity
 from narrows.scenario.base import Table
 from narrows.scenario.dns_quic import Quic
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.quantities import bytes_text, span_text
 from narrows.scenario.reading import MOST_BYTES
+from narrows.scenario.tcp import Tcp
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
 
@@ -94,6 +99,7 @@ BEFORE_TRAFFIC: list[Section] = [
 ]
 BEHIND_TRAFFIC: list[Section] = [
     ("`[[dns]]`", Dns, ""),
+    ("`dns.arrivals`", Arrivals, ""),
     ("`dns.connections`", ConnectionUse, ""),
     ("`dns.connections.tries`", Tries, ""),
     ("`dns.connections.tls`", TlsUse, ""),
@@ -104,6 +110,7 @@ BEHIND_TRAFFIC: list[Section] = [
     ("`dns.messages`, lengths by themselves", Lengths, ""),
     ("`[monitor]`", Monitor, ""),
     ("`monitor.queues`, `monitor.links`", Sampler, ""),
+    ("`monitor.capture`, a list of names or of these", Capture, ""),
 ]
 
 
@@ -126,7 +133,8 @@ def _section(heading: str, table: type[Table], note: str, keys: Mapping[str, Fie
         lines += [note, ""]
     lines += ["| key | value | default | meaning |", "|---|---|---|---|"]
     kind_first = sorted(keys.items(), key=lambda item: item[0] != "kind")
-    lines += [_row(key, field) for key, field in kind_first]
+    profile = _profile_defaults(table)
+    lines += [_row(key, field, profile.get(key, "")) for key, field in kind_first]
     return "\n".join(lines) + "\n"
 
 
@@ -210,10 +218,29 @@ def _tables_in(annotation: Any) -> Iterator[type[Table]]:
         yield from _tables_in(part)
 
 
-def _row(key: str, field: FieldInfo) -> str:
+def _profile_defaults(table: type[Table]) -> Mapping[str, str]:
+    """TCP's settings where the default profile gives them, by key."""
+    if table is not Tcp:
+        return {}
+    settings = Tcp().config(_core.tcp_profile)
+    found = {}
+    for key, field in Tcp.model_fields.items():
+        value = settings.get(key)
+        title = next(iter(_kinds(field.annotation, field.metadata)), "")
+        if key == "initial_ssthresh" and value is None:
+            value = "unbounded"
+        if title.startswith("duration"):
+            value = span_text(value)
+        elif title.startswith("size"):
+            value = bytes_text(value)
+        found[key] = f"`{json.dumps(value)}`"
+    return found
+
+
+def _row(key: str, field: FieldInfo, of_profile: str = "") -> str:
     meaning = " ".join((field.description or "").split())
     # In Python a class says its kind; in a file the key does.
-    default = "**required**" if key == "kind" else _default(field)
+    default = "**required**" if key == "kind" else _default(field) or of_profile
     return f"| `{key}` | {_kind(field)} | {default} | {_cell(meaning)} |"
 
 
@@ -289,6 +316,8 @@ def _default(field: FieldInfo) -> str:
         return "its defaults"
     if value == ():
         return "`[]`"
+    if isinstance(value, Quantity):
+        return f'`"{value}"`'
     title = next(iter(_kinds(field.annotation, field.metadata)), "")
     if title.startswith("duration"):
         return f'`"{span_text(value)}"`'
