@@ -30,6 +30,12 @@ GROUPS = {
 `machine` watch real servers and kernels, and mostly wait; those of `guest` share a guest kernel."""
 
 
+TRIES_AGAIN = 2
+"""How often a failed test of real servers and kernels runs again. Other programs of the machine
+can take a processor from them for longer than their bounds allow. A fault fails every time, and
+pytest lists each test that ran again."""
+
+
 class Scheduling(LoadScopeScheduling):
     """Gives each group to one process, and other tests to whichever is free.
 
@@ -58,9 +64,13 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what is slow because of what it does."""
+    """Marks what is slow because of what it does, and what may run again."""
     folders = {Path(__file__).parent / name for name in SLOW_FOLDERS}
+    grouped = {Path(__file__).parent.parent / name for name in GROUPS}
     for item in items:
+        live = grouped.intersection([item.path, *item.path.parents])
+        if live or item.get_closest_marker("alone"):
+            item.add_marker(pytest.mark.flaky(reruns=TRIES_AGAIN))
         if folders.intersection(item.path.parents):
             item.add_marker(pytest.mark.slow)
 

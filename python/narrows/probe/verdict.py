@@ -275,11 +275,12 @@ class _Seen:
             return None
         assert self.wait is not None, "there are waits"
         slow = self.wait > max(PLAIN_MS, 0.04 * self.round_trip)
-        # Who waits for a free slot waits longer or shorter than the one before.
+        # Who waits for a free slot waits much longer or shorter than the one before.
+        noise = max(PLAIN_MS, 0.1 * self.wait)
         steady = (
             math.isfinite(self.wait)
-            and _spread(self.waits) <= max(2.0, 0.05 * self.wait)
-            and self.wait - min(self.waits) <= max(3.0, 0.1 * self.wait)
+            and _spread(self.waits) <= noise
+            and self.wait - min(self.waits) <= noise
         )
         if slow and steady:
             return self._steady()
