@@ -21,7 +21,7 @@ import measure
 import narrows
 from gateway import checks, memory, plan, servers
 from gateway.beds import Bed, Beds
-from gateway.lab import Lab, LabError, missing_programs
+from gateway.lab import Lab, LabError, require
 from gateway.load import Generator, build
 from gateway.recording import Recording, host
 from gateway.switches import Switches
@@ -52,7 +52,7 @@ def main() -> int:
     folder = options.out or free_folder(Path("runs"))
     try:
         check_target(folder)
-        require()
+        require("make bench-gateway", [*servers.SERVERS.values(), "kxdpgun", "dig"])
         bench = run(form, options.servers)
         bench = bench.save(folder)
         outcome = reproduce(PAPER, recorded=folder)
@@ -86,21 +86,6 @@ def arguments() -> argparse.Namespace:
     if options.rounds < 0 or not 0 <= options.interval < 3600:
         parser.error("rounds and seconds of an interval (below 3600) must not be negative")
     return options
-
-
-def require() -> None:
-    """Makes sure, before anything is built, that it can be run.
-
-    Raises:
-        LabError: Something is missing; it says what installs it.
-    """
-    if os.geteuid() != 0:
-        raise LabError("needs root, for network namespaces; hint: sudo make bench-gateway")
-    if (os.cpu_count() or 1) < 2:
-        raise LabError("needs two cores: one for the generator, one for the server")
-    packages = [*servers.missing_programs(), *missing_programs()]
-    if packages:
-        raise LabError(f"programs are missing; hint: apt-get install {' '.join(packages)}")
 
 
 def run(form: plan.Form, names: list[str]) -> GatewayBench:

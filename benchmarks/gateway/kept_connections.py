@@ -1,6 +1,5 @@
 """What a query on a kept connection costs the server's side, with and without the gateway.
 
-    cargo build --release -p narrows-gateway --features ebpf --bins --example dnsload
     sudo python benchmarks/gateway/kept_connections.py --rounds 20 --seconds 1.5
     sudo python benchmarks/gateway/kept_connections.py --load in-turn --rounds 20 --seconds 1.5
 
@@ -22,8 +21,10 @@ Printed are its median and the interval that has the true median with 95 % (orde
 Conover, Practical Nonparametric Statistics, 3.2).
 
 On a machine that is busy with other work a ratio comes again within a tenth at best. What the
-programs take themselves the kernel says (`kernel.bpf_stats_enabled`, with 20 to 30 ns a run of its
-own): `programs` has it for each, in microseconds and runs a query, as medians.
+programs take themselves the kernel says (`kernel.bpf_stats_enabled`): `programs` has it for each,
+in microseconds and runs a query, as medians. The counting costs time of its own. So each round has
+a second turn of the gateway for it, `counted`, which no ratio is made of; and with `--load passed`
+`inactive_programs` has what is counted of programs that do nothing.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from gateway.beds import Bed, Beds
 from gateway.cpu import Meter
-from gateway.lab import Lab, LabError, napi_threads, run
-from gateway.load import ROOT, Generator
+from gateway.lab import Lab, LabError, napi_threads, require, run
+from gateway.load import Generator, build, built
 from gateway.servers import NAMES, ZONE
 from gateway.switches import Switches
 
@@ -140,18 +141,26 @@ def main() -> int:
     parser.add_argument(
         "--rate", type=int, default=0, help="queries a second; 0: what it takes, or in turn 5000"
     )
-    parser.add_argument("--target", type=Path, default=ROOT / "target/release", help="the builds")
+    parser.add_argument(
+        "--target", type=Path, help="cargo's folder of builds; without it, they are made first"
+    )
     words = parser.parse_args()
-    generator = Generator(words.target / "examples/dnsload")
+    if words.rounds < 1 or not 0 < words.seconds < 3600 or words.rate < 0:
+        parser.error("rounds must be at least 1, seconds above 0 and below 3600, a rate at least 0")
+    client = [] if words.load == "in-turn" else ["dnsperf"]
+    require(f"python {sys.argv[0]}", ["nsd", *client])
+    programs = build() if words.target is None else built(words.target)
+    if programs.gateway is None:
+        raise LabError("narrows-gateway does not build with eBPF; hint: make gateway says why")
+    generator = Generator(programs.dnsload)
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         names = folder / "names"
         names.write_text("".join(f"h{n:07}.{ZONE} A\n" for n in range(NAMES)))
         with (
             Lab(folder) as lab,
-            Beds(lab, folder, generator, words.target / "narrows-gateway") as beds,
+            Beds(lab, folder, generator, programs.gateway) as beds,
             Switches(folder) as switches,
-            counted(),
         ):
             passed = words.load == "passed"
             changed = {"several_queries": False} if passed else {}
@@ -159,33 +168,36 @@ def main() -> int:
             arms: dict[str, tuple[Bed | None, Load]]
             load = in_turn if words.load == "in-turn" else at_once
             tcp, udp = functools.partial(load, "tcp"), functools.partial(load, "udp")
-            arms = {"kernel": (plain, tcp), "gateway": (front, tcp)}
+            arms = {"kernel": (plain, tcp), "gateway": (front, tcp), "counted": (front, tcp)}
             if passed:
-                arms["inactive"] = (beds.behind("nsd", "inactive", active=False), tcp)
+                inactive = beds.behind("nsd", "inactive", active=False)
+                arms |= {"inactive": (inactive, tcp), "inactive counted": (inactive, tcp)}
             else:
                 arms["udp"] = (plain, udp)
-            if front is None or beds.failed:
+            if beds.failed:
                 raise LabError(beds.failed[0])
             rounds: list[dict[str, float]] = []
-            programs: dict[str, list[tuple[float, float]]] = {}
+            taken: dict[str, dict[str, list[tuple[float, float]]]] = {}
             for _ in range(words.rounds):
                 rounds.append({})
                 for arm in random.sample(sorted(arms), len(arms)):
                     bed, ask = arms[arm]
-                    assert bed is not None
-                    before = run_times(front)
-                    cost, queries = measure(bed, ask, names, switches, words.rate, words.seconds)
+                    assert bed is not None, "none has failed"
+                    with counted() if "counted" in arm else contextlib.nullcontext():
+                        before = run_times(bed) if "counted" in arm else {}
+                        cost, queries = measure(
+                            bed, ask, names, switches, words.rate, words.seconds
+                        )
+                        after = run_times(bed) if "counted" in arm else {}
                     rounds[-1][arm] = cost
-                    if bed is not front:
-                        continue
-                    for name, (spent, runs) in run_times(front).items():
+                    for name, (spent, runs) in after.items():
                         more = (spent - before[name][0], runs - before[name][1])
-                        programs.setdefault(name, []).append(
+                        taken.setdefault(arm, {}).setdefault(name, []).append(
                             (more[0] / queries / 1e3, more[1] / queries)
                         )
     # What is compared with the kernel's TCP; and what the gateway serves with UDP, too.
-    pairs = [(arm, "kernel") for arm in arms if arm != "kernel"]
-    pairs += [("gateway", "udp")] * ("udp" in arms)
+    pairs = [(arm, "kernel") for arm in arms if arm != "kernel" and "counted" not in arm]
+    pairs += [("gateway", arm) for arm in ("udp", "inactive") if arm in arms]
     ratios = {pair: [one[pair[0]] / one[pair[1]] for one in rounds] for pair in pairs}
     print(
         json.dumps(
@@ -200,11 +212,15 @@ def main() -> int:
                     }
                     for (arm, other), values in ratios.items()
                 },
-                "programs": {
-                    name: [
-                        round(statistics.median(column), 3) for column in zip(*values, strict=True)
-                    ]
-                    for name, values in programs.items()
+                **{
+                    arm.replace("counted", "programs").replace(" ", "_"): {
+                        name: [
+                            round(statistics.median(column), 3)
+                            for column in zip(*values, strict=True)
+                        ]
+                        for name, values in of_arm.items()
+                    }
+                    for arm, of_arm in taken.items()
                 },
                 "rounds": words.rounds,
             }

@@ -55,19 +55,49 @@ def run(*command: str, check: bool = True) -> str:
     return done.stdout
 
 
-def missing_programs() -> list[str]:
-    """Debian's packages of the programs that this file calls, where they are not there."""
-    packages = {
-        "ip": "iproute2",
-        "ethtool": "ethtool",
-        "nsenter": "util-linux",
-        "sysctl": "procps",
-        "bpftool": "bpftool",
-        "clang": "clang",
-        "kxdpgun": "knot-dnsutils",
-        "dig": "bind9-dnsutils",
-    }
-    return [package for program, package in packages.items() if shutil.which(program) is None]
+PACKAGES = {
+    "ip": "iproute2",
+    "ethtool": "ethtool",
+    "nsenter": "util-linux",
+    "sysctl": "procps",
+    "bpftool": "bpftool",
+    "clang": "clang",
+    "kxdpgun": "knot-dnsutils",
+    "dig": "bind9-dnsutils",
+    "dnsperf": "dnsperf",
+    "named": "bind9",
+    "nsd": "nsd",
+    "knotd": "knot",
+}
+"""Debian's packages of the programs that benches call."""
+
+MAKES_LABS = ("ip", "ethtool", "nsenter", "sysctl", "bpftool", "clang")
+"""What a lab needs, and the counting of processor time (switches.py)."""
+
+
+def program(name: str) -> str | None:
+    """Where a program is; daemons are not on everybody's path."""
+    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
+
+
+def require(command: str, programs: Sequence[str]) -> None:
+    """Makes sure that a bench can run, before it builds or starts anything.
+
+    Args:
+        command: What runs it, for a message.
+        programs: What it needs besides `MAKES_LABS`, of `PACKAGES`.
+
+    Raises:
+        LabError: Something is missing; it says what installs it.
+    """
+    if os.geteuid() != 0:
+        raise LabError(f"needs root, for network namespaces; hint: sudo {command}")
+    if (os.cpu_count() or 1) < 2:
+        raise LabError("needs two cores: one for the generator, one for the server")
+    missing = [name for name in (*MAKES_LABS, *programs) if program(name) is None]
+    if missing:
+        packages = " ".join(PACKAGES[name] for name in missing)
+        raise LabError(f"no {', '.join(missing)}; hint: apt-get install {packages}")
 
 
 @dataclass(frozen=True)

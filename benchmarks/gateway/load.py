@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import resource
 import subprocess
@@ -40,6 +41,20 @@ def build() -> Programs:
     if "dnsload" not in found:
         raise LabError("crates/gateway/examples/dnsload does not build; hint: see what cargo said")
     return Programs(found["dnsload"], found.get("narrows-gateway"))
+
+
+def built(folder: Path) -> Programs:
+    """What cargo built into a folder before.
+
+    Raises:
+        LabError: Something is not there.
+    """
+    found = Programs(folder / "examples/dnsload", folder / "narrows-gateway")
+    for program in (found.dnsload, found.gateway):
+        if program is None or not os.access(program, os.X_OK):
+            command = "cargo build --release -p narrows-gateway --features ebpf --bins"
+            raise LabError(f"no program {program}; hint: {command} --example dnsload")
+    return found
 
 
 def _cargo(*what: str) -> dict[str, Path]:

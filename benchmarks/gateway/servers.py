@@ -8,7 +8,6 @@ the interface and TCP in it.
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gateway import cpu
-from gateway.lab import SERVER_CORE, LabError, Link, run
+from gateway.lab import PACKAGES, SERVER_CORE, LabError, Link, program, run
 
 ZONE = "example.net"
 NAMES = 1000
@@ -24,8 +23,6 @@ NAMES = 1000
 
 SERVERS = {"bind": "named", "nsd": "nsd", "knot": "knotd"}
 """Programs by server."""
-
-PACKAGES = {"named": "bind9", "nsd": "nsd", "knotd": "knot"}
 
 CONNECTIONS = 30_000
 """TCP connections that every server may have open."""
@@ -72,16 +69,6 @@ class Server:
     def log(self) -> str:
         """What it said."""
         return (self.folder / "log").read_text(errors="replace")
-
-
-def missing_programs() -> list[str]:
-    """Debian's packages that are not there."""
-    return [PACKAGES[name] for name in PACKAGES if program(name) is None]
-
-
-def program(name: str) -> str | None:
-    """Where a program is; daemons are not on everybody's path."""
-    return shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
 
 
 def versions() -> dict[str, str]:

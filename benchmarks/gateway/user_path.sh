@@ -14,6 +14,10 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 TARGET=${CARGO_TARGET_DIR:-target}/release
 RATE=${RATE:-5000} SECONDS_EACH=${SECONDS_EACH:-5} ROUNDS=${ROUNDS:-3} ARMS=${ARMS:-udp kernel-tcp tun packet} BEFORE=${BEFORE:-}
+[ "$(id -u)" = 0 ] || { echo "error: needs root, for network namespaces; hint: sudo $0" >&2; exit 2; }
+for program in nsd:nsd ip:iproute2 ethtool:ethtool nsenter:util-linux sysctl:procps taskset:util-linux pgrep:procps python3:python3; do
+    command -v "${program%:*}" > /dev/null || { echo "error: no ${program%:*}; hint: apt-get install ${program#*:}" >&2; exit 2; }
+done
 for program in "$TARGET/narrows-gateway" ${BEFORE:+"$BEFORE"} "$TARGET/examples/dnsload"; do
     [ -x "$program" ] || { echo "error: $program is not there; hint: see the head of $0" >&2; exit 2; }
 done
