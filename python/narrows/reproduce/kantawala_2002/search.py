@@ -3,90 +3,212 @@
     python -m narrows.reproduce.kantawala_2002.search red
     python -m narrows.reproduce.kantawala_2002.search blue
 
-Every combination of a small grid in the single bottleneck with buffers of 200, 1000 and 5000
-packets; best is the highest goodput, averaged over the three as a share of the best at each. Seeds
-are other ones than the reproduction's.
+It runs in the single bottleneck with buffers of 200, 1000 and 5000 packets. A setting's score is
+its goodput as a share of Tail Drop's, averaged over the three buffers. Seeds are other ones than
+the reproduction's.
+
+The search begins with a coarse grid. From the best setting there it tries the next value of each
+parameter in both directions, goes to the best of these, and ends where none of them is better. So
+the best lies inside of what was tried: each parameter has values on both sides that are no better,
+or has no value beyond.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 import os
 import statistics
 import sys
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeAlias
 
 from narrows import Scenario, run
 from narrows.reproduce.kantawala_2002.cells import SINGLE, queue_settings
 from narrows.reproduce.kantawala_2002.queues import queue
 
 LIMITS = (200, 1000, 5000)
+"""Buffers, in packets."""
 SEEDS = (101, 102)
 
-THRESHOLDS = ((0.1, 0.3), (0.25, 0.75), (0.5, 1.0))
-"""RED's `min` and `max` as shares of the buffer."""
-RED_WEIGHTS = (0.002, 0.0002)
-RED_MAX_PS = (0.02, 0.1, 0.5)
-
-INCREMENTS = (0.0025, 0.02, 0.1)
-DECREMENT_SHARES = (0.1, 0.5)
-"""Blue's decrement as a share of its increment."""
-FREEZES = ("10 ms", "100 ms")
+Place: TypeAlias = tuple[int, ...]
+"""Which value each parameter has, in the order of `Space.values`."""
 
 
-def grid(which: str, limit: int) -> Iterator[tuple[str, dict[str, object]]]:
-    """Every combination of parameters, with a name."""
-    if which == "red":
-        for (low, high), weight, max_p in itertools.product(THRESHOLDS, RED_WEIGHTS, RED_MAX_PS):
-            yield (
-                f"min {low:g}, max {high:g} of the buffer, weight {weight:g}, max_p {max_p:g}",
-                {"min": low * limit, "max": high * limit, "weight": weight, "max_p": max_p},
-            )
-    else:
-        for step, share, freeze in itertools.product(INCREMENTS, DECREMENT_SHARES, FREEZES):
-            yield (
-                f"increment {step:g}, decrement {step * share:g}, freeze {freeze}",
-                {"increment": step, "decrement": step * share, "freeze": freeze},
-            )
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """What can be chosen for a queue."""
+
+    values: Mapping[str, Sequence[float]]
+    """What each parameter may be, in rising order."""
+    coarse: Mapping[str, Sequence[float]]
+    """The values of the first grid."""
+    settings: Callable[[Mapping[str, float], int], dict[str, object]]
+    """The queue's keys of chosen values and a buffer in packets."""
+    allowed: Callable[[Mapping[str, float]], bool] = lambda _: True
+
+    def at(self, place: Place) -> dict[str, float]:
+        """The values at a place."""
+        return {
+            name: steps[at] for (name, steps), at in zip(self.values.items(), place, strict=True)
+        }
+
+    def grid(self) -> Iterator[Place]:
+        """The places of the first grid."""
+        places = (
+            [steps.index(value) for value in self.coarse[name]]
+            for name, steps in self.values.items()
+        )
+        return (place for place in itertools.product(*places) if self.allowed(self.at(place)))
+
+    def around(self, place: Place) -> Iterator[Place]:
+        """One parameter a step further, or a step back."""
+        for number, steps in enumerate(self.values.values()):
+            for at in (place[number] - 1, place[number] + 1):
+                near = (*place[:number], at, *place[number + 1 :])
+                if 0 <= at < len(steps) and self.allowed(self.at(near)):
+                    yield near
+
+    def title(self, place: Place) -> str:
+        """Such as `min 0.25, max 0.75, weight 2e-05, max_p 0.02`."""
+        return ", ".join(f"{name} {value:g}" for name, value in self.at(place).items())
 
 
-def goodput(which: str, limit: int, settings: dict[str, object], seed: int) -> float:
+def _red(chosen: Mapping[str, float], limit: int) -> dict[str, object]:
+    return {
+        "min": chosen["min"] * limit,
+        "max": chosen["max"] * limit,
+        "weight": chosen["weight"],
+        "max_p": chosen["max_p"],
+    }
+
+
+def _blue(chosen: Mapping[str, float], _: int) -> dict[str, object]:
+    return {
+        "increment": chosen["increment"],
+        "decrement": chosen["increment"] * chosen["decrement/increment"],
+        "freeze": f"{chosen['freeze in ms']:g} ms",
+    }
+
+
+SPACES = {
+    # A threshold above the buffer is never reached.
+    "red": Space(
+        values={
+            "min": (0.05, 0.1, 0.25, 0.5, 0.75),
+            "max": (0.15, 0.3, 0.5, 0.75, 1.0),
+            "weight": (2e-7, 2e-6, 2e-5, 0.0002, 0.002, 0.02),
+            "max_p": (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+        },
+        coarse={
+            "min": (0.1, 0.25, 0.5),
+            "max": (0.3, 0.75, 1.0),
+            "weight": (0.0002, 0.002),
+            "max_p": (0.02, 0.1, 0.5),
+        },
+        settings=_red,
+        allowed=lambda chosen: chosen["min"] < chosen["max"],
+    ),
+    "blue": Space(
+        values={
+            "increment": (1e-5, 2e-5, 5e-5, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.02, 0.1, 0.5),
+            "decrement/increment": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
+            "freeze in ms": (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0),
+        },
+        coarse={
+            "increment": (0.0025, 0.02, 0.1),
+            "decrement/increment": (0.1, 0.5),
+            "freeze in ms": (10.0, 100.0),
+        },
+        settings=_blue,
+    ),
+}
+
+
+def goodput(kind: str, limit: int, settings: Mapping[str, object], seed: int) -> float:
     """The goodput of all flows, in Mbit/s."""
     path = Path(__file__).parent / "scenarios" / SINGLE.scenario
-    text = queue(which, limit, **settings)
+    text = queue(kind, limit, **settings)
     result = run(Scenario.load(path, set=queue_settings(SINGLE, text)), seed=seed)
     return float(result.summary["flows"]["goodput_mbit_per_s"])
 
 
-def main(which: str) -> None:
-    """Runs the grid and prints it, best first."""
-    jobs = [
-        (name, limit, settings, seed)
+Goodputs: TypeAlias = dict[Place, list[float]]
+"""For each setting, the goodput with each buffer, averaged over seeds, in Mbit/s."""
+
+
+def measured(pool: Executor, kind: str, space: Space, places: Iterable[Place]) -> Goodputs:
+    """Runs settings."""
+    jobs = {
+        (place, limit): [
+            pool.submit(goodput, kind, limit, space.settings(space.at(place), limit), seed)
+            for seed in SEEDS
+        ]
+        for place in places
         for limit in LIMITS
-        for name, settings in grid(which, limit)
-        for seed in SEEDS
-    ]
+    }
+    found: Goodputs = {}
+    for (place, _), runs in jobs.items():
+        found.setdefault(place, []).append(statistics.fmean(one.result() for one in runs))
+    return found
+
+
+def searched(
+    space: Space,
+    measure: Callable[[Iterable[Place]], Goodputs],
+    score: Callable[[Sequence[float]], float],
+) -> tuple[Place, Goodputs]:
+    """The best place, and all that were tried.
+
+    Raises:
+        LookupError: The best lies at the end of a parameter's values, which is not its limit.
+    """
+    found = measure(space.grid())
+    while True:
+        best = max(found, key=lambda place: score(found[place]))
+        untried = [place for place in space.around(best) if place not in found]
+        if not untried:
+            break
+        found |= measure(untried)
+    for name, at in zip(space.values, best, strict=True):
+        if at in (0, len(space.values[name]) - 1) and (name, at) not in _limits(space):
+            raise LookupError(f"the best {name} is the last that can be tried; hint: add values")
+    return best, found
+
+
+def _limits(space: Space) -> set[tuple[str, int]]:
+    """Ends beyond which nothing changes, or nothing exists."""
+    return {
+        (name, len(steps) - 1) for name, steps in space.values.items() if name in ("max", "max_p")
+    }
+
+
+def main(kind: str) -> None:
+    """Searches, and prints all settings, best first."""
+    space = SPACES[kind]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        values = list(pool.map(lambda job: goodput(which, job[1], job[2], job[3]), jobs))
-    found: dict[str, dict[int, list[float]]] = {}
-    for (name, limit, _, _), value in zip(jobs, values, strict=True):
-        found.setdefault(name, {}).setdefault(limit, []).append(value)
-    means = {
-        name: {limit: statistics.fmean(by_limit[limit]) for limit in LIMITS}
-        for name, by_limit in found.items()
-    }
-    best = {limit: max(mean[limit] for mean in means.values()) for limit in LIMITS}
-    score = {
-        name: statistics.fmean(mean[limit] / best[limit] for limit in LIMITS)
-        for name, mean in means.items()
-    }
-    print(f"| {which} | " + " | ".join(f"{n} packets" for n in LIMITS) + " | of the best |")
+        tail_drop = [
+            statistics.fmean(goodput("droptail", limit, {}, seed) for seed in SEEDS)
+            for limit in LIMITS
+        ]
+
+        def score(values: Sequence[float]) -> float:
+            return statistics.fmean(
+                value / most for value, most in zip(values, tail_drop, strict=True)
+            )
+
+        best, found = searched(space, functools.partial(measured, pool, kind, space), score)
+    print(f"| {kind} | " + " | ".join(f"{n} packets" for n in LIMITS) + " | of Tail Drop |")
     print("| --- |" + " --- |" * (len(LIMITS) + 1))
-    for name in sorted(score, key=lambda name: -score[name]):
-        cells = " | ".join(f"{means[name][limit]:.1f}" for limit in LIMITS)
-        print(f"| {name} | {cells} | {100 * score[name]:.2f} % |")
+    print("| Tail Drop | " + " | ".join(f"{value:.1f}" for value in tail_drop) + " | 100 % |")
+    for place in sorted(found, key=lambda place: -score(found[place])):
+        cells = " | ".join(f"{value:.1f}" for value in found[place])
+        mark = "**" if place == best else ""
+        title = f"{mark}{space.title(place)}{mark}"
+        print(f"| {title} | {cells} | {100 * score(found[place]):.2f} % |")
 
 
 if __name__ == "__main__":
