@@ -108,7 +108,7 @@ def test_without_cookies_clients_wait_and_with_them_they_do_not() -> None:
     starved, without = first_attempts("never")
     assert served == 1.0
     assert starved < 0.7
-    assert with_cookies["half_open_max"] == without["half_open_max"] == 64
+    assert with_cookies["half_open_max"] == without["half_open_max"] == 65
     assert with_cookies["dropped_percent"] == 0.0
     assert without["cookies_percent"] == 0.0
 

@@ -295,7 +295,8 @@ class Answers(Table):
     `tls.service` is left out."""
     max_syn_backlog: Count | None = None
     """Linux's `tcp_max_syn_backlog`, 4096 by default. Without cookies, SYNs are dropped when less
-    than a quarter of it is left. Half-open connections are never more than `backlog`."""
+    than a quarter of it is left. There are never more half-open connections
+    than `backlog` + 1."""
     synack_retries: Annotated[int, Field(strict=True, ge=0, le=20)] | None = None
     """Linux's `tcp_synack_retries`, 5 by default: how often a SYN-ACK to an address of a flood is
     repeated before its half-open connection is given up."""

@@ -1,9 +1,10 @@
 //! The half-open connections of a listener: SYNs that were answered but whose handshake is not
 //! complete.
 //!
-//! Source: Linux 6.1, `tcp_conn_request` (net/ipv4/tcp_input.c), `inet_csk_reqsk_queue_is_full` and
-//! `reqsk_timer_handler` (net/ipv4/inet_connection_sock.c); RFC 4987. The queue is full when it
-//! holds as many entries as listen(2)'s backlog. A SYN is then answered with a cookie, or dropped
+//! Source: Linux 6.1.192, `tcp_conn_request` (net/ipv4/tcp_input.c), `inet_csk_reqsk_queue_is_full`
+//! (include/net/inet_connection_sock.h) and `reqsk_timer_handler` (net/ipv4/inet_connection_sock.c);
+//! RFC 4987. The queue is full when it holds more entries than listen(2)'s backlog: it has room for
+//! one more than that, as the queue of connections to accept has. A SYN is then answered with a cookie, or dropped
 //! if cookies are off. Without cookies, the last quarter of `tcp_max_syn_backlog` is reserved for
 //! known addresses, and all addresses here are unknown. A SYN-ACK is repeated after 1, 2, 4, ...
 //! seconds, `tcp_synack_retries` times. It is repeated fewer times when more than half of the queue
@@ -136,7 +137,7 @@ impl HalfOpen {
         let Limits { max_syn_backlog, cookies, .. } = self.limits;
         let len = self.len();
         self.counts.syns += 1;
-        let full = len >= self.backlog;
+        let full = len > self.backlog;
         let by_cookie = match cookies {
             Cookies::Always => true,
             Cookies::WhenFull => full,
@@ -259,9 +260,9 @@ mod tests {
             [(Cookies::Never, Admission::Dropped), (Cookies::WhenFull, Admission::Cookie)]
         {
             let mut queue = HalfOpen::new(10, limits(cookies));
-            let admissions = fill(&mut queue, 12);
-            assert_eq!(admissions[..10], [Admission::Entry; 10]);
-            assert_eq!(admissions[10..], [beyond; 2]);
+            let admissions = fill(&mut queue, 13);
+            assert_eq!(admissions[..11], [Admission::Entry; 11]);
+            assert_eq!(admissions[11..], [beyond; 2]);
         }
         let mut queue = HalfOpen::new(10, limits(Cookies::Always));
         assert_eq!(fill(&mut queue, 2), [Admission::Cookie; 2]);
