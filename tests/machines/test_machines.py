@@ -309,3 +309,16 @@ def test_commands_refuse_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert main(words) == 2, words
         said = capsys.readouterr().err
         assert message in said and said.count("\n") == 1, said
+
+
+def test_a_port_in_use_ends_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "lab.toml"
+    file.write_text(SCENARIO)
+    at = [f"--at={node}={address}" for node, address in {**PLACES, "server": "127.0.0.7"}.items()]
+    with socket.create_server(("127.0.0.7", LAB.control_port)):
+        words = ["traffic", "serve", str(file), "--node", "server", *at]
+        assert main([*words, "--out", str(tmp_path / "record")]) == 2
+    said = capsys.readouterr().err
+    assert f"127.0.0.7 port {LAB.control_port}: address already in use; hint: " in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "record").exists()
