@@ -42,7 +42,9 @@ def scenario() -> Scenario:
     text = """
 name = "middleboxes"
 duration = "30 s"
-monitor = { capture = ["wan.forward", "wan.backward"] }
+
+[monitor]
+capture = ["wan.forward", "wan.backward", { link = "wan", at = "stub", snaplen = "60 B" }]
 
 [[links]]
 name = "wan"
@@ -91,17 +93,38 @@ def test_the_same_packets_are_dropped(results: tuple[Run, Run]) -> None:
 def test_captures_are_those_of_the_simulator(
     results: tuple[Run, Run], link: str, tmp_path: Path
 ) -> None:
-    kernel, simulated = (_seen(result.capture(link), tmp_path) for result in results)
-    assert Counter(row[1:] for row in kernel) == Counter(row[1:] for row in simulated)
+    kernel, simulated = (_seen(result.capture(link), tmp_path, PACKET) for result in results)
+    assert Counter(kernel) == Counter(simulated)
     assert results[0].host["kernel"]["flags"] == []
 
 
-def _seen(capture: bytes, folder: Path) -> list[tuple[str, ...]]:
-    """What tshark reads of each IP packet: time, length, protocol, offset, TCP's flags."""
+@NEEDS_TSHARK
+def test_a_place_sees_both_directions(results: tuple[Run, Run], tmp_path: Path) -> None:
+    kernel, simulated = (
+        _seen(result.capture("wan@stub"), tmp_path, [*DIRECTION, *PACKET]) for result in results
+    )
+    assert Counter(kernel) == Counter(simulated)
+    # 1 is inbound, 2 outbound; frames are cut to 60 bytes.
+    for way, link in ((1, "wan.backward"), (2, "wan.forward")):
+        passed = _seen(results[0].capture(link), tmp_path, ["ip.len"])
+        here = [row for row in kernel if int(row[0], 0) == way]
+        assert [(row[3],) for row in here] == passed
+    for _, kept, length, *_ in kernel:
+        assert int(kept) == min(60, int(length))
+    times = [float(at) for (at,) in _seen(results[0].capture("wan@stub"), tmp_path, TIME)]
+    assert times == sorted(times)
+
+
+# What the simulator fills in, as the flags of answers, is not compared.
+PACKET = ["ip.len", "ip.proto", "ip.frag_offset", "tcp.flags"]
+DIRECTION = ["frame.packet_flags_direction", "frame.cap_len", "frame.len"]
+TIME = ["frame.time_epoch"]
+
+
+def _seen(capture: bytes, folder: Path, fields: list[str]) -> list[tuple[str, ...]]:
+    """What tshark reads of each IP packet."""
     path = folder / "capture.pcapng"
     path.write_bytes(capture)
-    # What the simulator fills in, as the flags of answers, is not compared.
-    fields = ["frame.time_epoch", "ip.len", "ip.proto", "ip.frag_offset", "tcp.flags"]
     words = ["tshark", "-r", str(path), "-Y", "ip", "-T", "fields"]
     words += [word for field in fields for word in ("-e", field)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
