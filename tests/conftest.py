@@ -22,6 +22,7 @@ GROUPS = {
     "tests/dns_behaviour": "machine",
     "tests/gateway": "machine",
     "tests/lab": "machine",
+    "tests/machines": "machine",
     "tests/probe": "machine",
     "tests/reproduce/test_wijnen.py": "machine",
     "tests/kernel": "guest",

@@ -17,7 +17,21 @@ __all__ = ["Offset", "measure", "now"]
 
 EXCHANGES = 24
 
-_SINCE = time.time() - time.monotonic()
+
+def _since() -> float:
+    """Seconds from 1970 to the monotonic clock's zero.
+
+    The clocks are read one after the other, and a busy machine may take milliseconds in between. Of
+    several readings the one that took the shortest time counts.
+    """
+    readings = []
+    for _ in range(EXCHANGES):
+        before, wall, after = time.monotonic(), time.time(), time.monotonic()
+        readings.append((after - before, wall - (before + after) / 2.0))
+    return min(readings)[1]
+
+
+_SINCE = _since()
 
 
 class Offset(NamedTuple):
