@@ -357,3 +357,17 @@ def test_completion_times_are_drawn_for_each_group() -> None:
     run = narrows.run(narrows.Scenario.parse(changed))
     (shown,) = (each for each in run_figures(run) if each.name.startswith("burst"))
     assert {"web", "download"} <= set(texts(shown.figure))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 7])
+@pytest.mark.parametrize("name", ["codel", "home-line, kind fq-codel", 3 * "a long name "])
+def test_legends_fit_into_the_figure(count: int, name: str) -> None:
+    figure, axes = style.new_figure()
+    for number in range(count):
+        axes.plot([0, 1], [0, number], label=f"{name} {number}")
+    style.below(figure)
+    figure.draw_without_rendering()
+    legend = figure.legends[0].get_window_extent()
+    assert legend.x0 >= 0 and legend.x1 <= figure.bbox.x1
+    widest = max(text.get_window_extent().x1 for text in figure.legends[0].get_texts())
+    assert widest <= figure.bbox.x1

@@ -156,6 +156,15 @@ def test_toml_reads_back(values: dict[str, object]) -> None:
     assert tomllib.loads(toml_text(values)) == values
 
 
+def test_a_page_of_many_groups_has_a_line_for_each(tmp_path: Path) -> None:
+    kinds = ("bfifo", "red", "pfifo")
+    runs = [synthetic_run(kind=kind, duration_s=60.0, workers=5) for kind in kinds]
+    text = write_comparison(compare(runs), tmp_path).read_text(encoding="utf-8")
+    header = re.search(r"<tr><th scope=\"col\"></th>.*?</tr>", text)
+    assert header is not None
+    assert re.findall(r">([^<>]+)</th>", header[0]) == ["value", "difference", "95 % interval"]
+
+
 def test_several_comparisons_share_a_page(tmp_path: Path) -> None:
     runs = [
         synthetic_run(kind=kind, seed=seed, duration_s=60.0, workers=5)

@@ -16,6 +16,8 @@ from narrows.report.run_report import FIGURES, REPORT_FILE
 from narrows.report.source import monitored_links, monitored_queues
 from narrows.results import Run
 from narrows.results.compare import Comparison, Group
+from narrows.results.compare_rows import Row
+from narrows.results.compare_text import FIRST, arranged
 from narrows.results.intervals import wilson, within
 
 __all__ = ["comparison_figures", "write_comparison"]
@@ -163,15 +165,18 @@ def _changes(comparison: Comparison, number: int) -> list[Change]:
 
 def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
     """What the page says of a comparison."""
-    sections: dict[str, list[Sequence[str]]] = {}
+    telling: dict[str, list[Row]] = {}
     for row in comparison.telling:
-        sections.setdefault(row.section, []).append(row.cells)
+        telling.setdefault(row.section, []).append(row)
+    header, leading = arranged(comparison, [(FIRST, comparison.leading)])
+    _, sections = arranged(comparison, telling.items())
     # The picture at the head: first attempts, where there are any.
     head = next((n for n, each in enumerate(shown) if each.name.endswith(_HEAD)), 0)
     on_page = shown_on_page(shown)
     return {
         "comparison": comparison,
-        "leading": [row.cells for row in comparison.leading],
+        "header": header,
+        "leading": leading,
         "head": on_page[head : head + 1],
         "figures": on_page[:head] + on_page[head + 1 :],
         "sections": sections,

@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
+from itertools import islice
 from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
@@ -21,6 +22,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
 
 __all__ = [
     "BLUE",
@@ -136,17 +138,46 @@ def new_figure(height: float = 3.4, width: float = 7.6) -> tuple[Figure, Axes]:
 
 
 def below(figure: Figure, columns: int = 4, markers: float = 1.0, title: str = "") -> None:
-    """Puts the legend below the axes, where it covers nothing; markers so many times as large."""
+    """Puts the legend below the axes, where it covers nothing; markers so many times as large.
+
+    It has as many columns as fit into the figure's width, and `columns` at most.
+    """
+    labels = [label for axes in figure.axes for label in axes.get_legend_handles_labels()[1]]
+    room = 72.0 * figure.get_figwidth()
     figure.legend(
         title=title or None,
-        title_fontsize=9.5,
+        title_fontsize=_LEGEND_SIZE,
         alignment="left",
         loc="outside lower left",
-        ncols=columns,
-        handlelength=1.6,
-        fontsize=9.5,
+        ncols=next(
+            (number for number in range(columns, 1, -1) if _legend_width(labels, number) <= room), 1
+        ),
+        handlelength=_HANDLE,
+        fontsize=_LEGEND_SIZE,
         markerscale=markers,
     )
+
+
+_LEGEND_SIZE = 9.5
+"""Of the legend's text, in points."""
+_HANDLE = 1.6
+"""Length of a line in the legend, in units of the text's size."""
+
+
+def _legend_width(labels: Sequence[str], columns: int) -> float:
+    """How wide a legend is, in points: Matplotlib gives the first columns the labels left over."""
+    rows, longer = divmod(len(labels), columns)
+    spaces = _HANDLE + mpl.rcParams["legend.handletextpad"] + mpl.rcParams["legend.columnspacing"]
+    widths = iter([_text_width(label) for label in labels])
+    wide = 0.0
+    for column in range(columns):
+        wide += max(islice(widths, rows + (column < longer)), default=0.0) + spaces * _LEGEND_SIZE
+    return wide
+
+
+def _text_width(text: str) -> float:
+    path = TextPath((0.0, 0.0), text, size=_LEGEND_SIZE)
+    return float(path.get_extents().width) if text else 0.0
 
 
 def from_zero(axes: Axes, top: float | None = None) -> None:

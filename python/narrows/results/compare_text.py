@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from narrows.results.compare_rows import Difference, Group, Row, interval_text, signed
@@ -10,7 +10,7 @@ from narrows.results.metrics import value_text
 from narrows.results.sweep_text import range_text
 from narrows.results.text import TextTable, bars
 
-__all__ = ["comparison_table"]
+__all__ = ["FIRST", "Sections", "arranged", "comparison_table"]
 
 
 class Compared(Protocol):
@@ -42,11 +42,16 @@ class Compared(Protocol):
 
 
 Sections = list[tuple[str, Sequence[tuple[str, ...]]]]
+"""Titles, and the lines below them."""
+Chosen = Iterable[tuple[str, Sequence[Row]]]
+"""Titles, and the figures below them."""
+
+FIRST = "What matters most"
 
 
 def comparison_table(comparison: Compared) -> TextTable:
     """The figures that matter first, then all that say something, then the verdicts in words."""
-    header, sections = _beside(comparison) if len(comparison.groups) <= 2 else _below(comparison)
+    header, sections = arranged(comparison, _chosen(comparison))
     sentences = comparison.sentences
     notes = ["In words:", *(f"  {sentence}" for sentence in sentences), ""] if sentences else []
     single = _single_seeds(comparison)
@@ -55,26 +60,32 @@ def comparison_table(comparison: Compared) -> TextTable:
     return TextTable(comparison.title, header, sections, notes, _picture(comparison))
 
 
-def _beside(comparison: Compared) -> tuple[tuple[str, ...], Sections]:
+def arranged(comparison: Compared, chosen: Chosen) -> tuple[tuple[str, ...], Sections]:
+    """The header and the lines of figures: as columns of two groups, as lines of more."""
+    arrange = _beside if len(comparison.groups) <= 2 else _below
+    return arrange(comparison, chosen)
+
+
+def _beside(comparison: Compared, chosen: Chosen) -> tuple[tuple[str, ...], Sections]:
     """A column for each group: of two, that is what is easiest to read."""
     header = ["", *(group.label for group in comparison.groups[:1])]
     for group in comparison.groups[1:]:
         header += [group.label, "difference", "95 % interval"]
     found: dict[str, list[tuple[str, ...]]] = {}
-    for section, rows in _chosen(comparison):
+    for section, rows in chosen:
         found.setdefault(section, []).extend(row.cells for row in rows)
     return tuple(header), list(found.items())
 
 
-def _below(comparison: Compared) -> tuple[tuple[str, ...], Sections]:
+def _below(comparison: Compared, chosen: Chosen) -> tuple[tuple[str, ...], Sections]:
     """A row for each group, below the figure's name: many columns would fit no window."""
     several = max(len(group.runs) for group in comparison.groups) > 1
     header = ("", "mean" if several else "value", *(["least to most"] if several else []))
     header = (*header, "difference", "95 % interval")
     found: dict[str, list[tuple[str, ...]]] = {}
-    for section, rows in _chosen(comparison):
+    for section, rows in chosen:
         for row in rows:
-            name = row.title if section == _FIRST else f"{section}: {row.title}"
+            name = row.title if section == FIRST else f"{section}: {row.title}"
             lines = found.setdefault(name, [])
             if not lines:
                 lines += [_line(comparison, row, number, several=several) for number in _of(row)]
@@ -94,16 +105,13 @@ def _line(comparison: Compared, row: Row, number: int, *, several: bool) -> tupl
     return (label, value_text(row.values[number]), *seeds, *changes)
 
 
-_FIRST = "What matters most"
-
-
 def _chosen(comparison: Compared) -> list[tuple[str, list[Row]]]:
     """The rows of each section, in order; first those that matter most, if others follow."""
     first, rows = list(comparison.leading), list(comparison.telling)
     sections: dict[str, list[Row]] = {}
     # Of few figures, none has to stand for the others.
     if len(rows) > 2 * len(first):
-        sections[_FIRST] = first
+        sections[FIRST] = first
         if len(comparison.groups) > 2:
             # Each figure takes as many lines as there are groups: once is enough.
             rows = [row for row in rows if row not in first]
