@@ -93,6 +93,10 @@ class Tcp(Table):
     """Upper bound of the retransmission time-out (Linux: 120 s)."""
     timer_granularity: Annotated[PositiveSpan, at_most(10**12, "1 s")] | None = None
     """Granularity of the retransmission timer, 1 us to 1 s."""
+    timer_rounding: Literal["exact", "jiffy", "wheel"] | None = None
+    """When a timer fires: exactly when its time is over (ns-2), at a tick of the host's clock
+    (Linux before 4.8), or at a slot of the timer wheel, one tick later and coarser for long timers
+    (Linux since 4.8)."""
     restart_after_idle: Literal["keep", "decay", "slow-start", "fresh"] | None = None
     """The window after an idle time: stays, decays (RFC 2861, Linux), goes back to the initial
     window (RFC 5681, 4.1), or starts as on a new connection."""

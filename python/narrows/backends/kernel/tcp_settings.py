@@ -20,7 +20,7 @@ _TIMER = (10**9, 4 * 10**9, 10**10)
 
 _FIXED = {
     *("initial_ssthresh", "reduction", "undo", "limited_transmit", "acks", "ecn_response"),
-    *("initial_rto", "max_rto", "skip_handshake"),
+    *("initial_rto", "max_rto", "skip_handshake", "timer_rounding"),
 }
 """What Linux does and no switch changes."""
 

@@ -6,7 +6,7 @@
 
 use narrows_units::{Span, Time};
 
-use super::{Config, Reduction};
+use super::{Config, TimerRounding};
 
 /// The settings and the time, which every step of the state machine needs.
 #[derive(Clone, Copy)]
@@ -85,23 +85,21 @@ impl<'a> Context<'a> {
     /// Returns when a timer fires that is armed now for `jiffies`.
     ///
     /// Linux's timer wheel fires at the jiffy *after* the one asked for. From 63 jiffies on it
-    /// rounds up to a multiple of 8, from 504 on to a multiple of 64, and so forth. Kernels before
-    /// 4.8 fired at exactly the jiffy, and classic simulators at exactly the time.
+    /// rounds up to a multiple of 8, from 504 on to a multiple of 64, and so forth.
     #[inline]
     pub(crate) fn deadline(&self, jiffies: u32) -> Time {
         let tick = u64::from(self.tick_us());
-        if self.config.reduction == Reduction::AtOnce {
-            return self.now + Span::from_us(u64::from(jiffies) * tick);
-        }
-        let expires = (self.now.as_ps() / PS_PER_US) / tick + u64::from(jiffies);
-        let fires = if self.config.reduction == Reduction::RateHalving {
-            expires
-        } else {
-            let mut shift = 0;
-            while u64::from(jiffies) >= 63 << shift && shift < 24 {
-                shift += 3;
+        let expires = || (self.now.as_ps() / PS_PER_US) / tick + u64::from(jiffies);
+        let fires = match self.config.timer_rounding {
+            TimerRounding::Exact => return self.now + Span::from_us(u64::from(jiffies) * tick),
+            TimerRounding::Jiffy => expires(),
+            TimerRounding::Wheel => {
+                let mut shift = 0;
+                while u64::from(jiffies) >= 63 << shift && shift < 24 {
+                    shift += 3;
+                }
+                ((expires() >> shift) + 1) << shift
             }
-            ((expires >> shift) + 1) << shift
         };
         Time::ZERO + Span::from_us(fires * tick)
     }
@@ -126,10 +124,15 @@ pub(crate) fn elapsed_us(later: u32, earlier: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Reduction;
     use super::*;
 
     fn fires_after(at: Span, jiffies: u32) -> Span {
-        let config = Config::profile("linux-6").expect("a known profile");
+        fires("linux-6", at, jiffies)
+    }
+
+    fn fires(profile: &str, at: Span, jiffies: u32) -> Span {
+        let config = Config::profile(profile).expect("a known profile");
         let now = Time::ZERO + at;
         Context::new(&config, now).deadline(jiffies).since(now)
     }
@@ -142,5 +145,22 @@ mod tests {
         assert_eq!(fires_after(Span::ZERO, 100), Span::from_ms(416));
         // 600 jiffies lie in level 2: 640 is the next multiple of 64.
         assert_eq!(fires_after(Span::ZERO, 600), Span::from_ms(2560));
+    }
+
+    #[test]
+    fn older_kernels_fire_at_the_jiffy_and_ns_2_exactly() {
+        assert_eq!(fires("linux-2.6.30", Span::from_ms(3), 50), Span::from_ms(197));
+        assert_eq!(fires("linux-2.6.30", Span::ZERO, 600), Span::from_ms(2400));
+        assert_eq!(fires("ns-2", Span::from_ms(3), 50), Span::from_ms(500));
+    }
+
+    #[test]
+    fn the_kind_of_reduction_does_not_move_a_timer() {
+        let config = Config::profile("linux-6").expect("a known profile");
+        let halving = Config { reduction: Reduction::RateHalving, ..config };
+        assert_eq!(
+            Context::new(&halving, Time::ZERO).deadline(50),
+            Time::ZERO + Span::from_ms(204)
+        );
     }
 }

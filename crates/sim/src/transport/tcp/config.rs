@@ -67,6 +67,8 @@ pub struct Config {
     pub max_rto: Span,
     /// The granularity of the retransmission timer (ns-2: 10 ms ticks; Linux: a jiffy).
     pub timer_granularity: Span,
+    /// How the end of a timer is rounded to that granularity.
+    pub timer_rounding: TimerRounding,
     /// What happens to the window after an idle time.
     pub restart_after_idle: RestartAfterIdle,
     /// How often one segment is retransmitted by time-out before the connection is given up (Linux:
@@ -187,6 +189,25 @@ pub enum EcnControl {
     SynAck,
     /// SYN, SYN-ACK, FIN and retransmissions (ECN++: draft-ietf-tcpm-generalized-ecn).
     PlusPlus,
+}
+
+/// When a timer fires whose duration is a number of ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(rename_all = "kebab-case")
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum TimerRounding {
+    /// Exactly that long after it was armed (ns-2).
+    Exact,
+    /// At a tick of the host's clock, counted from the tick in which it was armed (Linux before
+    /// 4.8).
+    Jiffy,
+    /// At the next slot of the timer wheel: one tick later, and coarser for long timers (Linux
+    /// since 4.8).
+    Wheel,
 }
 
 /// What happens to the congestion window after an idle time longer than the RTO.

@@ -18,6 +18,7 @@ mod seq;
 pub(crate) use clock::{Context, tick_us};
 pub use config::{
     AckPolicy, Config, Congestion, EcnControl, EcnResponse, Recovery, Reduction, RestartAfterIdle,
+    TimerRounding,
 };
 pub use congestion::{CloneControl, CongestionControl, Custom, Signal, Window};
 pub use counters::Counters;

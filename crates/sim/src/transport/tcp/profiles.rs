@@ -2,7 +2,8 @@
 //!
 //! `linux-6`: a current kernel with its defaults. `legacy`: the same with `tcp_recovery = 0`,
 //! `tcp_early_retrans = 0` and initial window 3. `linux-2.6.30`: Linux in 2009, before proportional
-//! rate reduction (3.2), an initial window of 10 (2.6.39) and an initial RTO of 1 s (3.1). `ns-2`:
+//! rate reduction (3.2), an initial window of 10 (2.6.39), an initial RTO of 1 s (3.1) and today's
+//! timer wheel (4.8). `ns-2`:
 //! `Agent/TCP/Reno` with the defaults that ns-2.35 prints, including limited transmit
 //! (`singledup_`).
 
@@ -12,6 +13,7 @@ use narrows_units::{Bytes, Span};
 
 use super::{
     AckPolicy, Config, Congestion, EcnControl, EcnResponse, Recovery, Reduction, RestartAfterIdle,
+    TimerRounding,
 };
 
 impl Config {
@@ -46,6 +48,7 @@ impl Config {
             min_rto: Span::from_ms(200),
             max_rto: Span::from_secs(120),
             timer_granularity: Span::from_ms(4),
+            timer_rounding: TimerRounding::Wheel,
             restart_after_idle: RestartAfterIdle::Decay,
             max_retries: 15,
             skip_handshake: false,
@@ -61,6 +64,7 @@ impl Config {
                 reduction: Reduction::RateHalving,
                 acks: AckPolicy::Linux26,
                 initial_rto: Span::from_secs(3),
+                timer_rounding: TimerRounding::Jiffy,
                 ..linux_6
             },
             "ns-2" => Self {
@@ -80,6 +84,7 @@ impl Config {
                 initial_rto: Span::from_secs(3),
                 max_rto: Span::from_secs(60),
                 timer_granularity: Span::from_ms(10),
+                timer_rounding: TimerRounding::Exact,
                 restart_after_idle: RestartAfterIdle::Fresh,
                 max_retries: u8::MAX,
                 skip_handshake: true,
