@@ -96,7 +96,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
             in_order: false,
             length_apart: false,
             extra_service: Span::ZERO,
-            half_open: server::Limits::LINUX,
+            half_open: server::HalfOpenLimits::LINUX,
             stateless: true,
             tls: None,
         }),

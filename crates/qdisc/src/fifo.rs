@@ -120,7 +120,7 @@ struct Fifo<P, L> {
     counters: Counters,
 }
 
-impl<P: Packet, L: Limit> Fifo<P, L> {
+impl<P: Packet, L: Capacity> Fifo<P, L> {
     #[inline]
     fn enqueue(&mut self, packet: P, dropped: &mut Dropped<P>) -> Verdict {
         let bytes = packet.bytes();
@@ -145,8 +145,8 @@ impl<P: Packet, L: Limit> Fifo<P, L> {
     }
 }
 
-/// The limit of the queue.
-trait Limit {
+/// How much fits into the queue.
+trait Capacity {
     fn admits<P: Packet>(&self, storage: &Storage<P>, bytes: u32) -> bool;
 }
 
@@ -158,14 +158,14 @@ struct Packets(u32);
 #[derive(Clone, Copy, Debug)]
 struct Octets(Bytes);
 
-impl Limit for Packets {
+impl Capacity for Packets {
     #[inline]
     fn admits<P: Packet>(&self, storage: &Storage<P>, _bytes: u32) -> bool {
         (storage.packets() as u64) < u64::from(self.0)
     }
 }
 
-impl Limit for Octets {
+impl Capacity for Octets {
     #[inline]
     fn admits<P: Packet>(&self, storage: &Storage<P>, bytes: u32) -> bool {
         storage.bytes() + u64::from(bytes) <= self.0.get()

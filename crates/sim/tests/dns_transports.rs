@@ -91,7 +91,7 @@ fn listening() -> server::Tcp {
         in_order: false,
         length_apart: false,
         extra_service: Span::ZERO,
-        half_open: server::Limits::LINUX,
+        half_open: server::HalfOpenLimits::LINUX,
         stateless: false,
         tls: None,
     }

@@ -6,7 +6,7 @@ mod common;
 use common::{fingerprint, link, numbers, pfifo, profile, run, table};
 use narrows_sim::plan::dns::client::{Attempts, Client, Reuse, Tcp};
 use narrows_sim::plan::dns::exchange::Sizes;
-use narrows_sim::plan::dns::server::{self, Cookies, Limits, Server, WhenFull};
+use narrows_sim::plan::dns::server::{self, Cookies, HalfOpenLimits, Server, WhenFull};
 use narrows_sim::plan::flood::{Flood, Of};
 use narrows_sim::plan::{Application, Kind, Path, Plan, udp::Spacing};
 use narrows_sim::{Simulation, tcp};
@@ -30,7 +30,7 @@ fn syns(per_second: u64) -> Flood {
 }
 
 /// A client at 20 ms from a server with a queue of `backlog`, and a flood that comes beside it.
-fn plan(flood: Flood, backlog: u32, limits: Limits, seconds: u64) -> Plan {
+fn plan(flood: Flood, backlog: u32, limits: HalfOpenLimits, seconds: u64) -> Plan {
     let near = Span::from_ms(20);
     let two_way = |name: &str, from, to| {
         [(from, to, "forward"), (to, from, "backward")].map(|(from, to, way)| {
@@ -119,8 +119,8 @@ fn plan(flood: Flood, backlog: u32, limits: Limits, seconds: u64) -> Plan {
     }
 }
 
-fn limits(cookies: Cookies) -> Limits {
-    Limits { cookies, ..Limits::LINUX }
+fn limits(cookies: Cookies) -> HalfOpenLimits {
+    HalfOpenLimits { cookies, ..HalfOpenLimits::LINUX }
 }
 
 fn column(simulation: &Simulation, name: &str) -> Vec<f64> {
@@ -135,7 +135,7 @@ fn responses(simulation: &Simulation) -> Vec<f64> {
 /// repeated five times.
 #[test]
 fn entries_are_as_many_as_come_in_their_lifetime() {
-    let simulation = run(plan(syns(20), 4096, Limits::LINUX, 100));
+    let simulation = run(plan(syns(20), 4096, HalfOpenLimits::LINUX, 100));
     let entries = column(&simulation, "half_open");
     for held in &entries[70..] {
         assert!((held - 20.0 * 63.0).abs() <= 2.0, "{held}");
@@ -210,7 +210,7 @@ fn queries_bring_replies_to_others() {
         let of = Of::Queries { query: QUERY, reply, payload: 1232 };
         let mut flood = Flood { of, ..syns(1000) };
         flood.stop = Some(Time::ZERO + Span::from_secs(5));
-        let simulation = run(plan(flood, 128, Limits::LINUX, 10));
+        let simulation = run(plan(flood, 128, HalfOpenLimits::LINUX, 10));
         let sum = |name: &str| column(&simulation, name).iter().sum::<f64>();
         assert_eq!((sum("sent"), sum("replies"), sum("lost")), (5000.0, 5000.0, 0.0));
         assert_eq!(sum("reply_bytes"), 5000.0 * expected);
@@ -225,7 +225,7 @@ fn a_link_that_is_flooded_loses_the_rest() {
     let of = Of::Queries { query: 32, reply: 32, payload: 1232 };
     let mut flood = Flood { of, ..syns(20_000) };
     flood.stop = Some(Time::ZERO + Span::from_secs(5));
-    let mut plan = plan(flood, 128, Limits::LINUX, 10);
+    let mut plan = plan(flood, 128, HalfOpenLimits::LINUX, 10);
     plan.links[2] = link("attacker.forward", 2, 1, 1, Span::from_ms(20), pfifo(50));
     let simulation = run(plan);
     let sum = |name: &str| column(&simulation, name).iter().sum::<f64>();
@@ -238,7 +238,7 @@ fn a_link_that_is_flooded_loses_the_rest() {
 
 #[test]
 fn a_server_without_tcp_refuses_and_keeps_nothing() {
-    let mut plan = plan(syns(100), 128, Limits::LINUX, 5);
+    let mut plan = plan(syns(100), 128, HalfOpenLimits::LINUX, 5);
     if let Kind::DnsServer(server) = &mut plan.applications[1].kind {
         server.tcp = None;
     }
@@ -260,7 +260,7 @@ fn floods_that_contradict_themselves_are_refused() {
     let refusal = |change: fn(&mut Flood)| {
         let mut flood = syns(100);
         change(&mut flood);
-        let plan = plan(flood, 128, Limits::LINUX, 5);
+        let plan = plan(flood, 128, HalfOpenLimits::LINUX, 5);
         Simulation::new(plan).expect_err("the plan is not sound").to_string()
     };
     assert_eq!(refusal(|f| f.addresses = 0), "flood: addresses: must be 1 to 65536");

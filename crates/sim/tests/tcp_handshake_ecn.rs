@@ -188,7 +188,7 @@ fn handshakes(control: EcnControl, to_server: bool) -> (Vec<f64>, Simulation) {
                 in_order: false,
                 length_apart: false,
                 extra_service: Span::ZERO,
-                half_open: server::Limits::LINUX,
+                half_open: server::HalfOpenLimits::LINUX,
                 stateless: false,
                 tls: None,
             });

@@ -78,7 +78,7 @@ pub struct Sweeper {
 
 /// What becomes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum EntryAction {
     Keep,
     Remove,
     Close,
@@ -132,9 +132,9 @@ impl Sweeper {
                     waiting.push((client(key), *server));
                 }
             }
-            let fate = judge(flow, times);
-            if fate != Fate::Keep {
-                due.push((*key, *flow, fate));
+            let action = judge(flow, times);
+            if action != EntryAction::Keep {
+                due.push((*key, *flow, action));
             } else if flow.state == state::SYN {
                 let size = buckets.len().max(1);
                 if let Some(count) = buckets.get_mut(bucket(key) as usize % size) {
@@ -143,14 +143,14 @@ impl Sweeper {
             }
         })?;
         let mut fins = 0;
-        for (key, seen, fate) in due {
+        for (key, seen, action) in due {
             let Ok(Some(now)) = maps.flows.lookup(key.bytes(), MapFlags::ANY) else { continue };
             if now != seen.bytes() {
                 continue;
             }
-            match fate {
-                Fate::Keep => {}
-                Fate::Remove => {
+            match action {
+                EntryAction::Keep => {}
+                EntryAction::Remove => {
                     if maps.flows.delete(key.bytes()).is_ok() {
                         swept.expired += 1;
                     }
@@ -159,12 +159,12 @@ impl Sweeper {
                         let _ = opens.delete(key.bytes());
                     }
                 }
-                Fate::Leave => {
+                EntryAction::Leave => {
                     let slow = flow { state: state::SLOW, seen_ms: times.now_ms, ..seen };
                     // It may have gone meanwhile, and then needs nothing.
                     let _ = maps.flows.update(key.bytes(), slow.bytes(), MapFlags::EXIST);
                 }
-                Fate::Close if fins < FINS => {
+                EntryAction::Close if fins < FINS => {
                     fins += 1;
                     let closing = flow { state: state::CLOSING, seen_ms: times.now_ms, ..seen };
                     let Some(Some(server)) = servers.get(usize::from(key.server)) else {
@@ -178,7 +178,7 @@ impl Sweeper {
                         swept.closed += 1;
                     }
                 }
-                Fate::Close => {}
+                EntryAction::Close => {}
             }
         }
         if let Some(opens) = maps.opens {
@@ -235,20 +235,20 @@ fn unused(flow: &flow, times: Times) -> u32 {
     if unused > u32::MAX / 2 { 0 } else { unused }
 }
 
-fn judge(flow: &flow, times: Times) -> Fate {
+fn judge(flow: &flow, times: Times) -> EntryAction {
     let unused = unused(flow, times);
     match flow.state {
-        state::SYN | state::KERNEL if unused >= times.timeout_ms => Fate::Remove,
+        state::SYN | state::KERNEL if unused >= times.timeout_ms => EntryAction::Remove,
         // A client whose query was acknowledged does not send it again.
         state::QUERY if unused >= times.timeout_ms && flow.flags & flag::AT_ONCE != 0 => {
-            Fate::Close
+            EntryAction::Close
         }
-        state::QUERY if unused >= times.timeout_ms => Fate::Leave,
-        state::REPLIED | state::IDLE if unused >= times.idle_ms => Fate::Close,
+        state::QUERY if unused >= times.timeout_ms => EntryAction::Leave,
+        state::REPLIED | state::IDLE if unused >= times.idle_ms => EntryAction::Close,
         // Its client has sent nothing again for so long: it is gone.
-        state::OPEN if unused >= times.idle_ms => Fate::Remove,
-        state::SLOW | state::CLOSING if unused >= LINGER_MS => Fate::Remove,
-        _ => Fate::Keep,
+        state::OPEN if unused >= times.idle_ms => EntryAction::Remove,
+        state::SLOW | state::CLOSING if unused >= LINGER_MS => EntryAction::Remove,
+        _ => EntryAction::Keep,
     }
 }
 
@@ -348,34 +348,34 @@ mod tests {
     #[test]
     fn queries_are_the_kernels_after_the_timeout() {
         let after = [
-            (state::SYN, Fate::Remove),
-            (state::QUERY, Fate::Leave),
-            (state::KERNEL, Fate::Remove),
+            (state::SYN, EntryAction::Remove),
+            (state::QUERY, EntryAction::Leave),
+            (state::KERNEL, EntryAction::Remove),
         ];
-        for (state, fate) in after {
+        for (state, action) in after {
             // Across the wrap of the 32 bits, too: the moment is 2000 ms.
-            assert_eq!(judge(&of(state, 2_999), TIMES), Fate::Keep);
-            assert_eq!(judge(&of(state, 3_000), TIMES), fate);
+            assert_eq!(judge(&of(state, 2_999), TIMES), EntryAction::Keep);
+            assert_eq!(judge(&of(state, 3_000), TIMES), action);
         }
-        assert_eq!(judge(&of(state::SLOW, LINGER_MS - 1), TIMES), Fate::Keep);
-        assert_eq!(judge(&of(state::SLOW, LINGER_MS), TIMES), Fate::Remove);
+        assert_eq!(judge(&of(state::SLOW, LINGER_MS - 1), TIMES), EntryAction::Keep);
+        assert_eq!(judge(&of(state::SLOW, LINGER_MS), TIMES), EntryAction::Remove);
     }
 
     #[test]
     fn silent_connections_are_closed_and_forgotten_then() {
-        assert_eq!(judge(&of(state::IDLE, 9_999), TIMES), Fate::Keep);
-        assert_eq!(judge(&of(state::IDLE, 10_000), TIMES), Fate::Close);
-        assert_eq!(judge(&of(state::REPLIED, 10_000), TIMES), Fate::Close);
-        assert_eq!(judge(&of(state::OPEN, 9_999), TIMES), Fate::Keep);
-        assert_eq!(judge(&of(state::OPEN, 10_000), TIMES), Fate::Remove);
-        assert_eq!(judge(&of(state::CLOSING, LINGER_MS - 1), TIMES), Fate::Keep);
-        assert_eq!(judge(&of(state::CLOSING, LINGER_MS), TIMES), Fate::Remove);
+        assert_eq!(judge(&of(state::IDLE, 9_999), TIMES), EntryAction::Keep);
+        assert_eq!(judge(&of(state::IDLE, 10_000), TIMES), EntryAction::Close);
+        assert_eq!(judge(&of(state::REPLIED, 10_000), TIMES), EntryAction::Close);
+        assert_eq!(judge(&of(state::OPEN, 9_999), TIMES), EntryAction::Keep);
+        assert_eq!(judge(&of(state::OPEN, 10_000), TIMES), EntryAction::Remove);
+        assert_eq!(judge(&of(state::CLOSING, LINGER_MS - 1), TIMES), EntryAction::Keep);
+        assert_eq!(judge(&of(state::CLOSING, LINGER_MS), TIMES), EntryAction::Remove);
     }
 
     #[test]
     fn an_entry_seen_meanwhile_is_fresh() {
         let later = flow { state: state::QUERY, seen_ms: TIMES.now_ms + 5, ..flow::default() };
-        assert_eq!(judge(&later, TIMES), Fate::Keep);
+        assert_eq!(judge(&later, TIMES), EntryAction::Keep);
         assert!(!waits(&later, TIMES));
     }
 

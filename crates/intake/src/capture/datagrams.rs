@@ -15,7 +15,7 @@ type Key = (End, End, u16);
 
 /// Queries without replies so far.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct PendingQueries {
     queries: HashMap<Key, Query, RandomState>,
     /// Keys in the order of their queries; a query asked again stands here again.
     order: VecDeque<(i64, Key)>,
@@ -34,7 +34,7 @@ struct Query {
     answered: bool,
 }
 
-impl Waiting {
+impl PendingQueries {
     /// A message from a client.
     pub(super) fn query(
         &mut self,

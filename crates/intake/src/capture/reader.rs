@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use narrows_wire::brief::Brief;
 
 use super::connection::Connection;
-use super::datagrams::Waiting;
+use super::datagrams::PendingQueries;
 use super::file::{FileError, Packets};
 use super::ip::{Datagram, Fragments, NoDatagram};
 use super::link::{NoIp, ip_of};
@@ -26,7 +26,7 @@ pub struct CaptureReader<R> {
     over: VecDeque<(i64, Key)>,
     opened: u32,
     held: usize,
-    waiting: Waiting,
+    waiting: PendingQueries,
     /// How many packets each other port had, for the hint where nothing was DNS.
     other_ports: BTreeMap<u16, u64>,
     count: u64,
@@ -52,7 +52,7 @@ impl<R: Read> CaptureReader<R> {
             over: VecDeque::new(),
             opened: 0,
             held: 0,
-            waiting: Waiting::default(),
+            waiting: PendingQueries::default(),
             other_ports: BTreeMap::new(),
             count: 0,
             now_ns: 0,
@@ -196,7 +196,7 @@ struct Parts<'a> {
     over: &'a mut VecDeque<(i64, Key)>,
     opened: &'a mut u32,
     held: &'a mut usize,
-    waiting: &'a mut Waiting,
+    waiting: &'a mut PendingQueries,
     other_ports: &'a mut BTreeMap<u16, u64>,
     number: u64,
     rows: &'a mut CaptureChunk,

@@ -69,7 +69,7 @@ impl Message {
 pub(super) struct Stream {
     /// The sequence number of the next byte; `None` before the first segment.
     next: Option<u32>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<OutOfOrder>,
     /// Bytes that the waiting segments take.
     waiting_bytes: usize,
     /// The end of what has been seen, and when that was.
@@ -85,7 +85,7 @@ pub(super) struct Stream {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct OutOfOrder {
     seq: u32,
     time_ns: i64,
     bytes: Vec<u8>,
@@ -156,7 +156,7 @@ impl Stream {
                 let (seq, time_ns, length) = (segment.seq, segment.time_ns, segment.length);
                 let bytes = segment.payload.to_vec();
                 self.waiting_bytes += bytes.len() + WAITING_BYTES;
-                self.waiting.insert(place, Waiting { seq, time_ns, bytes, length });
+                self.waiting.insert(place, OutOfOrder { seq, time_ns, bytes, length });
             }
             return;
         }
@@ -195,7 +195,7 @@ impl Stream {
             if distance(next, first.seq) > 0 {
                 break;
             }
-            let Waiting { seq, time_ns, bytes, length } = self.waiting.remove(0);
+            let OutOfOrder { seq, time_ns, bytes, length } = self.waiting.remove(0);
             self.waiting_bytes -= bytes.len() + WAITING_BYTES;
             if distance(next, seq.wrapping_add(length as u32)) > 0 {
                 self.take(Segment { time_ns, seq, payload: &bytes, length }, reply, whole);

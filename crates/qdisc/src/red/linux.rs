@@ -250,14 +250,14 @@ impl<P: Packet> Red<P> {
     /// Does what `red_enqueue` does with an action: marks `packet`, or returns why it has to be
     /// dropped.
     #[inline]
-    fn act(&mut self, action: Action, packet: &mut P) -> Fate {
+    fn act(&mut self, action: Action, packet: &mut P) -> Disposition {
         let (reason, may_mark) = match action {
-            Action::Pass => return Fate::Pass,
+            Action::Pass => return Disposition::Pass,
             Action::Prob => (DropReason::Early, self.config.ecn),
             Action::Hard => (DropReason::Forced, self.config.ecn && !self.config.harddrop),
         };
         if !may_mark {
-            return Fate::Drop(reason);
+            return Disposition::Drop(reason);
         }
         if packet.ecn().is_capable() {
             packet.mark();
@@ -265,9 +265,9 @@ impl<P: Packet> Red<P> {
                 DropReason::Forced => self.counters.marked_forced += 1,
                 _ => self.counters.marked_early += 1,
             }
-            return Fate::Mark;
+            return Disposition::Mark;
         }
-        if self.config.nodrop { Fate::Pass } else { Fate::Drop(reason) }
+        if self.config.nodrop { Disposition::Pass } else { Disposition::Drop(reason) }
     }
 
     /// Returns the child's backlog, which its limit keeps within 32 bits.
@@ -307,18 +307,22 @@ impl<P: Packet> Qdisc<P> for Red<P> {
         self.vars.qavg = self.parms.calc_qavg(&self.vars, self.child_backlog(), now);
         self.vars.qidlestart = None;
         let action = self.vars.action(&self.parms, &mut self.random);
-        let fate = self.act(action, &mut packet);
+        let disposition = self.act(action, &mut packet);
 
         let fits = self.child_backlog() + u64::from(bytes) <= self.config.limit.get();
-        let reason = match fate {
-            Fate::Drop(reason) => reason,
-            Fate::Pass | Fate::Mark if !fits => {
-                self.counters.marked_then_dropped += u64::from(fate == Fate::Mark);
+        let reason = match disposition {
+            Disposition::Drop(reason) => reason,
+            Disposition::Pass | Disposition::Mark if !fits => {
+                self.counters.marked_then_dropped += u64::from(disposition == Disposition::Mark);
                 DropReason::Overflow
             }
-            Fate::Pass | Fate::Mark => {
+            Disposition::Pass | Disposition::Mark => {
                 self.storage.push(packet);
-                return if fate == Fate::Mark { Verdict::Marked } else { Verdict::Queued };
+                return if disposition == Disposition::Mark {
+                    Verdict::Marked
+                } else {
+                    Verdict::Queued
+                };
             }
         };
         self.counters.on_drop(bytes, reason);
@@ -379,7 +383,7 @@ enum Action {
 
 /// The consequence of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Disposition {
     Pass,
     Mark,
     Drop(DropReason),

@@ -11,7 +11,7 @@ use crate::packet::Packet;
 use crate::random::Random;
 use crate::record::Records;
 use crate::transport::Connection;
-use crate::transport::half_open::{Counts, Limits};
+use crate::transport::half_open::{Counts, HalfOpenLimits};
 use crate::transport::tcp::{Endpoint, Flags, Segment, Seq, SynOptions};
 use crate::transport::{quic, tls};
 use crate::wakes::{Wake, Wakes};
@@ -122,11 +122,11 @@ impl Host<'_> {
     ///
     /// Half-open connections have the limits of Linux.
     pub fn listen(&mut self, tcp: usize, backlog: u32) {
-        self.listen_within(tcp, backlog, Limits::LINUX);
+        self.listen_within(tcp, backlog, HalfOpenLimits::LINUX);
     }
 
     /// Does the same with other limits for half-open connections.
-    pub fn listen_within(&mut self, tcp: usize, backlog: u32, limits: Limits) {
+    pub fn listen_within(&mut self, tcp: usize, backlog: u32, limits: HalfOpenLimits) {
         self.flows.listen(self.application, tcp as u16, backlog, limits);
     }
 

@@ -108,11 +108,11 @@ struct Probe {
     prober: u32,
     number: u32,
     sent_at: Time,
-    fate: Fate,
+    fate: ProbeFate,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum ProbeFate {
     /// It is on its way there.
     Pending,
     /// It is on its way back. It took this long to get there.
@@ -153,7 +153,7 @@ impl Application for Probers {
                 prober: number,
                 number: prober.sent,
                 sent_at: host.now(),
-                fate: Fate::Pending,
+                fate: ProbeFate::Pending,
             });
             prober.sent += 1;
             host.send_datagram(prober.association, self.first_socket + number, false, &message);
@@ -175,11 +175,11 @@ impl Application for Probers {
         let took = host.now().since(join(datagram.message.notes));
         let probe = &mut self.probes[datagram.message.tag as usize];
         if datagram.goes_back {
-            if let Fate::There(there) = probe.fate {
-                probe.fate = Fate::Answered(there, took);
+            if let ProbeFate::There(there) = probe.fate {
+                probe.fate = ProbeFate::Answered(there, took);
             }
         } else {
-            probe.fate = Fate::There(took);
+            probe.fate = ProbeFate::There(took);
             host.send_datagram(datagram.association, datagram.socket, true, &datagram.message);
         }
     }
@@ -187,8 +187,8 @@ impl Application for Probers {
     fn lost(&mut self, _host: &mut Host<'_>, datagram: Datagram, lost: Lost) {
         let probe = &mut self.probes[datagram.message.tag as usize];
         probe.fate = match probe.fate {
-            Fate::There(there) => Fate::AnswerLost(there, lost),
-            _ => Fate::ProbeLost(lost),
+            ProbeFate::There(there) => ProbeFate::AnswerLost(there, lost),
+            _ => ProbeFate::ProbeLost(lost),
         };
     }
 
@@ -203,7 +203,7 @@ impl Application for Probers {
             "fate": Text = |row| row.fate.name().to_owned(),
             "there_ms": F64 = |row| row.fate.there().map_or(f64::NAN, ms),
             "rtt_ms": F64 = |row| match row.fate {
-                Fate::Answered(_, rtt) => ms(rtt),
+                ProbeFate::Answered(_, rtt) => ms(rtt),
                 _ => f64::NAN,
             },
             "lost_at": Text = |row| row.fate.lost().map_or_else(String::new, |lost| {
@@ -217,7 +217,7 @@ impl Application for Probers {
     }
 }
 
-impl Fate {
+impl ProbeFate {
     /// Returns its name in the table `pings`.
     const fn name(self) -> &'static str {
         match self {

@@ -9,7 +9,7 @@ use crate::agenda::Event;
 use crate::application::Socket;
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::transport::half_open::{Admission, Counts, HalfOpen, Limits};
+use crate::transport::half_open::{Admission, Counts, HalfOpen, HalfOpenLimits};
 use crate::transport::tcp::{Config, Flags, Segment, Seq, SynOptions};
 use crate::transport::{quic, tls};
 
@@ -36,7 +36,13 @@ pub(super) struct Listener {
 
 impl Flows {
     /// Lets an application listen for connections.
-    pub(crate) fn listen(&mut self, application: u32, config: u16, backlog: u32, limits: Limits) {
+    pub(crate) fn listen(
+        &mut self,
+        application: u32,
+        config: u16,
+        backlog: u32,
+        limits: HalfOpenLimits,
+    ) {
         let half_open = HalfOpen::new(backlog, limits);
         let queue = VecDeque::new();
         self.listeners.push(Listener {

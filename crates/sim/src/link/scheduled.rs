@@ -1,7 +1,7 @@
 //! Scheduled mode: links whose discipline decides at dequeue. What leaves next, or is dropped
 //! instead, is not known before.
 //!
-//! The discipline holds the packets themselves, as [`Waiting`]. The transmitter, or the ring above
+//! The discipline holds the packets themselves, as [`QueuedPacket`]. The transmitter, or the ring above
 //! it, takes one whenever it has room. An event ([`Event::Departure`](crate::agenda::Event)) marks
 //! when the next packet is due: one for each packet that finds the link busy, none for a packet
 //! that does not. Everything else is as in clock mode ([`super`]): when the ring takes a packet,
@@ -36,7 +36,7 @@ use crate::random::stream_seed;
 
 /// A packet in a discipline.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct QueuedPacket {
     pub(crate) packet: Packet,
     arrived_at: Time,
     /// The field of [`Framing`](crate::plan::Framing) of the same name.
@@ -47,9 +47,9 @@ pub(crate) struct Waiting {
     ports: (u16, u16),
 }
 
-const _: () = assert!(size_of::<Waiting>() == 48);
+const _: () = assert!(size_of::<QueuedPacket>() == 48);
 
-impl narrows_qdisc::Packet for Waiting {
+impl narrows_qdisc::Packet for QueuedPacket {
     #[inline]
     fn bytes(&self) -> u32 {
         u32::from(self.packet.bytes) + u32::from(self.queue_overhead)
@@ -88,7 +88,7 @@ impl narrows_qdisc::Packet for Waiting {
 /// The state that a link has only in this mode.
 #[derive(Debug)]
 pub(super) struct Scheduled {
-    queue: AnyQdisc<Waiting>,
+    queue: AnyQdisc<QueuedPacket>,
     /// When to ask the queue for a packet; none: when one arrives.
     ask_at: MaybeTime,
     /// Whether `ask_at` comes from a shaper. A packet that arrives may then leave sooner.
@@ -122,7 +122,7 @@ pub(crate) struct Gone {
 #[derive(Debug, Default)]
 pub(crate) struct Released {
     pub(crate) gone: Vec<Gone>,
-    dropped: Dropped<Waiting>,
+    dropped: Dropped<QueuedPacket>,
 }
 
 impl Scheduled {
@@ -149,7 +149,7 @@ impl Scheduled {
     }
 
     #[cfg(test)]
-    pub(super) fn replace_queue(&mut self, queue: AnyQdisc<Waiting>) {
+    pub(super) fn replace_queue(&mut self, queue: AnyQdisc<QueuedPacket>) {
         self.queue = queue;
     }
 
@@ -235,7 +235,7 @@ impl Link {
             observed.arrived_packets += 1;
             observed.arrived_bytes += u64::from(packet.bytes) + u64::from(queue_overhead);
         }
-        let waiting = Waiting { packet, arrived_at: at, queue_overhead, lost, ports };
+        let waiting = QueuedPacket { packet, arrived_at: at, queue_overhead, lost, ports };
         scheduled.queue.enqueue(at, waiting, &mut released.dropped);
         if !released.dropped.is_empty() {
             scheduled.report(at, index, released);
@@ -265,7 +265,7 @@ impl Link {
 
     /// Returns the discipline, if the link is in this mode.
     #[inline]
-    pub(crate) fn scheduled_queue(&self) -> Option<&AnyQdisc<Waiting>> {
+    pub(crate) fn scheduled_queue(&self) -> Option<&AnyQdisc<QueuedPacket>> {
         match &self.mode {
             Mode::Scheduled(scheduled) => Some(&scheduled.queue),
             Mode::Short(_) | Mode::Clock(_) => None,
@@ -305,8 +305,8 @@ impl Link {
 
     /// Sends a packet to the ring at `at`.
     #[inline]
-    fn transmit(&mut self, at: Time, waiting: Waiting, index: u32, released: &mut Released) {
-        let Waiting { packet, arrived_at, lost, .. } = waiting;
+    fn transmit(&mut self, at: Time, waiting: QueuedPacket, index: u32, released: &mut Released) {
+        let QueuedPacket { packet, arrived_at, lost, .. } = waiting;
         let framed = self.framed(packet.bytes);
         let starts_at = self.free_at.max(at);
         let (pace, delay) = (self.pace, self.delay);

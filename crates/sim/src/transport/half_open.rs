@@ -28,7 +28,7 @@ use crate::maybe_time::MaybeTime;
     serde(deny_unknown_fields)
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Limits {
+pub struct HalfOpenLimits {
     /// `net.ipv4.tcp_max_syn_backlog`.
     pub max_syn_backlog: u32,
     /// `net.ipv4.tcp_synack_retries`.
@@ -54,7 +54,7 @@ pub enum Cookies {
     Always,
 }
 
-impl Limits {
+impl HalfOpenLimits {
     /// The defaults of Linux on a host with a few gigabytes of memory.
     pub const LINUX: Self =
         Self { max_syn_backlog: 4096, synack_retries: 5, cookies: Cookies::WhenFull };
@@ -97,7 +97,7 @@ pub(crate) struct Request {
 /// The queue of a listener.
 #[derive(Debug)]
 pub(crate) struct HalfOpen {
-    limits: Limits,
+    limits: HalfOpenLimits,
     /// The backlog of listen(2).
     backlog: u32,
     /// The number of entries of connections.
@@ -111,7 +111,7 @@ pub(crate) struct HalfOpen {
 }
 
 impl HalfOpen {
-    pub(crate) fn new(backlog: u32, limits: Limits) -> Self {
+    pub(crate) fn new(backlog: u32, limits: HalfOpenLimits) -> Self {
         Self {
             limits,
             backlog,
@@ -134,7 +134,7 @@ impl HalfOpen {
     /// Decides about a SYN. `acceptable`: there is room in the queue of connections that wait to be
     /// accepted.
     pub(crate) fn admit(&mut self, acceptable: bool) -> Admission {
-        let Limits { max_syn_backlog, cookies, .. } = self.limits;
+        let HalfOpenLimits { max_syn_backlog, cookies, .. } = self.limits;
         let len = self.len();
         self.counts.syns += 1;
         let full = len > self.backlog;
@@ -239,8 +239,8 @@ const LONGEST_TIMEOUT: Span = Span::from_secs(120);
 mod tests {
     use super::*;
 
-    fn limits(cookies: Cookies) -> Limits {
-        Limits { cookies, ..Limits::LINUX }
+    fn limits(cookies: Cookies) -> HalfOpenLimits {
+        HalfOpenLimits { cookies, ..HalfOpenLimits::LINUX }
     }
 
     fn fill(queue: &mut HalfOpen, syns: u32) -> Vec<Admission> {
@@ -271,7 +271,7 @@ mod tests {
     /// `max_syn_backlog - len < max_syn_backlog >> 2`: of 256, the entries beyond 192.
     #[test]
     fn without_cookies_the_last_quarter_is_for_known_addresses() {
-        let few = Limits { max_syn_backlog: 256, ..limits(Cookies::Never) };
+        let few = HalfOpenLimits { max_syn_backlog: 256, ..limits(Cookies::Never) };
         let mut queue = HalfOpen::new(4096, few);
         let admitted = fill(&mut queue, 300).iter().filter(|&&a| a == Admission::Entry).count();
         assert_eq!(admitted, 193);
@@ -280,7 +280,7 @@ mod tests {
     /// 1 + 2 + 4 + 8 + 16 seconds between five repetitions, and 32 until the entry is given up.
     #[test]
     fn syn_acks_are_repeated_with_doubled_time_outs() {
-        let mut queue = HalfOpen::new(4096, Limits::LINUX);
+        let mut queue = HalfOpen::new(4096, HalfOpenLimits::LINUX);
         fill(&mut queue, 1);
         let mut at = Vec::new();
         while let Some(due) = queue.arm() {
@@ -297,7 +297,7 @@ mod tests {
     /// A queue that is more than half full of old entries allows two repetitions, not five.
     #[test]
     fn old_entries_of_a_crowded_queue_go_early() {
-        let mut queue = HalfOpen::new(100, Limits::LINUX);
+        let mut queue = HalfOpen::new(100, HalfOpenLimits::LINUX);
         fill(&mut queue, 60);
         for second in [1, 3] {
             queue.handle_timeouts(Time::ZERO + Span::from_secs(second), |_| {});

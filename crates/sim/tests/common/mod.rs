@@ -380,7 +380,7 @@ impl Dialogue {
             in_order: false,
             length_apart: false,
             extra_service: Span::ZERO,
-            half_open: dns::server::Limits::LINUX,
+            half_open: dns::server::HalfOpenLimits::LINUX,
             stateless: false,
             tls: None,
         };

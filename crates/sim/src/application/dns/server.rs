@@ -20,7 +20,7 @@ use crate::application::{
 use crate::maybe_time::MaybeTime;
 use crate::plan::Plan;
 use crate::random::Random;
-pub use crate::transport::half_open::{Cookies, Limits};
+pub use crate::transport::half_open::{Cookies, HalfOpenLimits};
 use crate::transport::{quic, tls};
 
 /// The settings of a server.
@@ -87,7 +87,7 @@ pub struct Tcp {
     pub extra_service: Span,
     /// The limits of half-open connections.
     #[cfg_attr(feature = "serde", serde(default = "linux"))]
-    pub half_open: Limits,
+    pub half_open: HalfOpenLimits,
     /// Whether queries over TCP come without a connection, as behind narrows-gateway.
     pub stateless: bool,
     /// How it serves TLS, on a port of its own; `None`: it does not.
@@ -156,8 +156,8 @@ impl Server {
 }
 
 #[cfg(feature = "serde")]
-fn linux() -> Limits {
-    Limits::LINUX
+fn linux() -> HalfOpenLimits {
+    HalfOpenLimits::LINUX
 }
 
 /// What happens to a connection beyond a server's limit.
@@ -310,7 +310,7 @@ impl Application for Serving {
         self.random = Some(host.random(&format!("{}/service", self.name)));
         if let Some(tcp) = &self.settings.tcp {
             let cookies = if tcp.stateless { Cookies::Always } else { tcp.half_open.cookies };
-            let limits = Limits { cookies, ..tcp.half_open };
+            let limits = HalfOpenLimits { cookies, ..tcp.half_open };
             host.listen_within(tcp.tcp, tcp.backlog, limits);
             if tcp.stateless {
                 host.serve_without_state();

@@ -15,7 +15,7 @@ use crate::transport::tcp::{Flags, SackBlocks, Segment, Seq};
 
 /// A discipline that releases a packet every 3 ms, and none sooner than `hold` after its arrival.
 struct Paced {
-    queue: Pfifo<Waiting>,
+    queue: Pfifo<QueuedPacket>,
     hold: Span,
     next_at: Time,
 }
@@ -29,12 +29,17 @@ impl Paced {
     }
 }
 
-impl Qdisc<Waiting> for Paced {
-    fn enqueue(&mut self, now: Time, packet: Waiting, dropped: &mut Dropped<Waiting>) -> Verdict {
+impl Qdisc<QueuedPacket> for Paced {
+    fn enqueue(
+        &mut self,
+        now: Time,
+        packet: QueuedPacket,
+        dropped: &mut Dropped<QueuedPacket>,
+    ) -> Verdict {
         self.queue.enqueue(now, packet, dropped)
     }
 
-    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<Waiting>) -> Option<Waiting> {
+    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<QueuedPacket>) -> Option<QueuedPacket> {
         if self.head_at().is_none_or(|at| at > now) {
             return None;
         }
@@ -62,7 +67,7 @@ fn ms(ms: u64) -> Time {
 }
 
 /// Creates a link that takes 1 ms for 1000 bytes and has a delay of 10 ms. Nobody observes it.
-fn link(queue: impl Qdisc<Waiting> + Send + Sync + 'static, ring: Option<Ring>) -> Link {
+fn link(queue: impl Qdisc<QueuedPacket> + Send + Sync + 'static, ring: Option<Ring>) -> Link {
     let plan = LinkPlan {
         name: "bottleneck".into(),
         from: 0,
@@ -85,7 +90,7 @@ fn link(queue: impl Qdisc<Waiting> + Send + Sync + 'static, ring: Option<Ring>) 
     link
 }
 
-fn pfifo() -> Pfifo<Waiting> {
+fn pfifo() -> Pfifo<QueuedPacket> {
     Pfifo::new(PfifoConfig::default())
 }
 
@@ -145,19 +150,23 @@ fn a_shaper_is_asked_when_it_said() {
 #[test]
 fn a_packet_that_comes_may_go_before_what_a_shaper_said() {
     /// A discipline that sends short packets first.
-    struct ShortFirst(Paced, Pfifo<Waiting>);
-    impl Qdisc<Waiting> for ShortFirst {
+    struct ShortFirst(Paced, Pfifo<QueuedPacket>);
+    impl Qdisc<QueuedPacket> for ShortFirst {
         fn enqueue(
             &mut self,
             now: Time,
-            packet: Waiting,
-            dropped: &mut Dropped<Waiting>,
+            packet: QueuedPacket,
+            dropped: &mut Dropped<QueuedPacket>,
         ) -> Verdict {
             let short = packet.packet.bytes < 100;
             let queue = if short { &mut self.1 } else { &mut self.0.queue };
             queue.enqueue(now, packet, dropped)
         }
-        fn dequeue(&mut self, now: Time, dropped: &mut Dropped<Waiting>) -> Option<Waiting> {
+        fn dequeue(
+            &mut self,
+            now: Time,
+            dropped: &mut Dropped<QueuedPacket>,
+        ) -> Option<QueuedPacket> {
             self.1.dequeue(now, dropped).or_else(|| self.0.dequeue(now, dropped))
         }
         fn ready_at(&self, now: Time) -> Option<Time> {
