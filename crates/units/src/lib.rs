@@ -8,6 +8,7 @@
 
 mod bytes;
 mod parse;
+mod print;
 mod rate;
 mod time;
 

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::print::write_in_largest;
 use crate::{Bytes, Span};
 
 /// A rate in bits per second; never zero.
@@ -75,12 +76,8 @@ impl Pace {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(&str, u64); 4] =
-            [("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000), ("bit/s", 1)];
-        let bps = self.as_bps();
-        let (unit, scale) =
-            UNITS.into_iter().find(|&(_, scale)| bps >= scale).unwrap_or(("bit/s", 1));
-        write!(f, "{} {unit}", bps as f64 / scale as f64)
+        const UNITS: [(&str, u32); 4] = [("Gbit/s", 9), ("Mbit/s", 6), ("kbit/s", 3), ("bit/s", 0)];
+        write_in_largest(f, self.as_bps(), &UNITS)
     }
 }
 

@@ -6,6 +6,8 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub};
 
+use crate::print::write_in_largest;
+
 /// An instant of simulated time: picoseconds since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
@@ -180,13 +182,10 @@ impl Div<u64> for Span {
 }
 
 impl fmt::Display for Span {
-    /// Prints the largest unit that keeps the value at or above one: `50 ms`, `1.2 us`.
+    /// Prints the exact value in the largest unit that it reaches: `50 ms`, `1.2 us`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(&str, u64); 5] =
-            [("s", PS_PER_S), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];
-        let (unit, scale) =
-            UNITS.into_iter().find(|&(_, scale)| self.0 >= scale).unwrap_or(("s", PS_PER_S));
-        write!(f, "{} {unit}", self.0 as f64 / scale as f64)
+        const UNITS: [(&str, u32); 5] = [("s", 12), ("ms", 9), ("us", 6), ("ns", 3), ("ps", 0)];
+        if self.0 == 0 { f.write_str("0 s") } else { write_in_largest(f, self.0, &UNITS) }
     }
 }
 
@@ -212,6 +211,11 @@ mod tests {
         assert_eq!(Span::from_ns(1_200).to_string(), "1.2 us");
         assert_eq!(Span::from_secs(90).to_string(), "90 s");
         assert_eq!(Span::ZERO.to_string(), "0 s");
+        // More digits than a floating-point number has.
+        assert_eq!(
+            Span::from_ps(12_345_678_901_234_567_801).to_string(),
+            "12345678.901234567801 s"
+        );
     }
 
     #[test]

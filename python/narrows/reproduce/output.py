@@ -148,7 +148,7 @@ def verdict_text(judged: Judged) -> str:
     return f"{judged.verdict}{flips}"
 
 
-def span_text(values: Sequence[float], text: Callable[[float], str]) -> str:
+def range_text(values: Sequence[float], text: Callable[[float], str]) -> str:
     """Up to two values; of more, the smallest and the largest, and how many there are."""
     if len(values) <= 2:
         return ", ".join(map(text, values)) or "-"
@@ -163,7 +163,7 @@ def agreement_table(entries: Sequence[Agreement], title: str) -> Table:
             [
                 entry.cell,
                 f"{entry.metric}, {entry.unit}".removesuffix(", "),
-                span_text(entry.reference, number),
+                range_text(entry.reference, number),
                 f"{number(entry.low)} to {number(entry.high)}",
                 plus_minus(entry.interval),
                 _share(entry),

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import operator
 from abc import ABCMeta, abstractmethod
-from typing import ClassVar, Self
+from typing import Self
 
 from narrows import _core
 
 __all__ = ["DataRate", "DataSize", "Duration", "Quantity"]
+
+
+_MOST = 2**64 - 1
+"""What a plan can hold."""
 
 
 class Quantity(int, metaclass=ABCMeta):
@@ -24,7 +28,7 @@ class Quantity(int, metaclass=ABCMeta):
         """From base units, or from text.
 
         Raises:
-            ValueError: The text is no such quantity, or the number is negative.
+            ValueError: The text is no such quantity, or the number is negative or above 2^64 - 1.
             TypeError: The number is not whole, or the class is `Quantity` itself.
         """
         if cls is Quantity:
@@ -32,6 +36,8 @@ class Quantity(int, metaclass=ABCMeta):
         count = cls._parsed(value) if isinstance(value, str) else operator.index(value)
         if count < 0:
             raise ValueError(f"a {cls.__name__} is not negative: {count}")
+        if count > _MOST:
+            raise ValueError(f"a {cls.__name__} has at most 64 bits: {count}")
         return super().__new__(cls, count)
 
     def __repr__(self) -> str:
@@ -54,10 +60,8 @@ class Duration(Quantity):
 
     __slots__ = ()
 
-    _UNITS: ClassVar = [("s", 10**12), ("ms", 10**9), ("us", 10**6), ("ns", 10**3), ("ps", 1)]
-
     def __str__(self) -> str:
-        return _in_largest_unit(int(self), self._UNITS) if self else "0 s"
+        return _core.format_span(self)
 
     @property
     def s(self) -> float:
@@ -90,10 +94,8 @@ class DataRate(Quantity):
 
     __slots__ = ()
 
-    _UNITS: ClassVar = [("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3), ("bit/s", 1)]
-
     def __str__(self) -> str:
-        return _in_largest_unit(int(self), self._UNITS) if self else "0 bit/s"
+        return _core.format_rate(self) if self else "0 bit/s"
 
     @property
     def bit_per_s(self) -> int:
@@ -137,12 +139,3 @@ class DataSize(Quantity):
     @classmethod
     def _parsed(cls, text: str) -> int:
         return _core.parse_bytes(text)
-
-
-def _in_largest_unit(value: int, units: list[tuple[str, int]]) -> str:
-    unit, scale = next(entry for entry in units if value >= entry[1])
-    whole, rest = divmod(value, scale)
-    if not rest:
-        return f"{whole} {unit}"
-    decimals = len(str(scale)) - 1
-    return f"{whole}.{rest:0{decimals}d}".rstrip("0") + f" {unit}"

@@ -144,7 +144,7 @@ class Scenario(Tables):
         ]
         return (
             f"<Scenario {self.name}: {', '.join(counts)}, "
-            f"at most {_core.format_span(self.duration)}>"
+            f"at most {self.duration!s}>"
         )
 
     def _repr_html_(self) -> str:

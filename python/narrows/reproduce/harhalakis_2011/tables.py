@@ -7,7 +7,7 @@ import statistics
 from narrows.reproduce.harhalakis_2011 import kernel, published
 from narrows.reproduce.harhalakis_2011.cells import CELLS, ECN_TITLES
 from narrows.reproduce.measurements import Measurements, Table
-from narrows.reproduce.output import span_text
+from narrows.reproduce.output import range_text
 from narrows.reproduce.statistics import Interval, normal_interval, t_interval
 
 
@@ -67,7 +67,7 @@ def _attempts(outcome: Measurements, title: str, cells: dict[str, str]) -> Table
 
 
 def _kernel(cell: str, attempt: int | None) -> str:
-    return span_text(kernel.attempts(cell, attempt), "{:.2f}".format)
+    return range_text(kernel.attempts(cell, attempt), "{:.2f}".format)
 
 
 def _confidence(outcome: Measurements) -> Table | None:
@@ -131,7 +131,7 @@ def _success(outcome: Measurements) -> Table | None:
                 titles[cell],
                 f"{published.FIRST_ATTEMPT[cell]}",
                 f"{printed:.2f}",
-                span_text(measured, "{:.2f}".format),
+                range_text(measured, "{:.2f}".format),
                 _scaled(ours),
                 _plus_minus(ours),
                 _difference(ours, printed),
