@@ -10,11 +10,10 @@ use core::fmt;
 use narrows_units::{Rate, Time};
 
 use crate::custom::{Custom, Outside};
-use crate::drr::mix;
 use crate::settings::{Declared, Table};
 use crate::{
     Backlog, Coming, ConfigError, Counters, Dropped, Packet, Qdisc, Verdict, blue, classes, codel,
-    drr, fifo, fq_codel, pie, prio, red, sfq,
+    drr, fifo, fq_codel, mix, pie, prio, red, sfq,
 };
 
 /// The properties of a discipline, attached to its settings.

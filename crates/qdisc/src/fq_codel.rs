@@ -38,11 +38,12 @@ use narrows_units::{Bytes, Span, Time};
 pub use crate::codel::WhenEmpty;
 use crate::codel::{Books, Control, Controlled, Params};
 use crate::drr::heap::Heap;
-use crate::drr::mix;
 use crate::drr::slab::{List, NIL, Slab};
 use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, positive, settings, size, whole};
 use crate::stamped::Stamped;
-use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
+use crate::{
+    Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict, mix,
+};
 
 settings! {
     /// FQ-CoDel: tc-fq_codel(8), RFC 8290.

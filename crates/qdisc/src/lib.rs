@@ -17,6 +17,7 @@ pub mod drr;
 pub mod fifo;
 pub mod filter;
 pub mod fq_codel;
+mod hash;
 pub mod laws;
 mod packet;
 pub mod pie;
@@ -34,6 +35,7 @@ pub use counters::Counters;
 pub use custom::{Custom, Item, Outside};
 pub use disciplines::{AnyConfig, AnyQdisc, AtEnqueue, Discipline, Levels, Listed, Visit};
 pub use filter::Filter;
+pub use hash::mix;
 pub use packet::{DropReason, Dropped, Ecn, Packet, Protocol, Verdict};
 
 use narrows_units::{Bytes, Time};

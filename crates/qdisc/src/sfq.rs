@@ -23,10 +23,11 @@ use narrows_units::{Bytes, Span, Time};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
 
-use crate::drr::{By, Flows, Lengths, Ties, mix};
+use crate::drr::{By, Flows, Lengths, Ties};
 use crate::settings::{MOST_PACKETS, Settings, any, settings, size, whole};
 use crate::{
-    Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict,
+    Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc,
+    Verdict, mix,
 };
 
 settings! {

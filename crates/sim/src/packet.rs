@@ -9,7 +9,7 @@ mod segments;
 #[cfg(test)]
 mod tests;
 
-use narrows_qdisc::Ecn;
+use narrows_qdisc::{Ecn, mix};
 pub(crate) use segments::SackPool;
 
 use crate::ports;
@@ -181,7 +181,7 @@ impl Packet {
     #[inline]
     pub(crate) fn flow_hash(&self) -> u64 {
         let part = if self.is_tcp() { u32::from(self.generation) } else { self.hashed_part() };
-        mix(u64::from(self.way) << 32 | u64::from(part))
+        mix(u64::from(self.way) << 32 | u64::from(part), 0)
     }
 
     /// Returns the part of `flow_hash` for packets other than TCP. Linux's flow dissector reads no
@@ -234,14 +234,4 @@ impl Packet {
     pub(crate) fn set_ce(&mut self) {
         self.meta |= Ecn::Ce as u8;
     }
-}
-
-/// Mixes bits one-to-one so that every bit depends on all others (the last step of SplitMix64:
-/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; constants:
-/// variant 13 of D. Stafford).
-#[inline]
-const fn mix(value: u64) -> u64 {
-    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
 }

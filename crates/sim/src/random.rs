@@ -2,6 +2,7 @@
 //!
 //! Adding a component changes no other component's random numbers.
 
+use narrows_qdisc::mix;
 use narrows_units::Span;
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -55,12 +56,9 @@ pub(crate) fn stream_seed(seed: u64, name: &str) -> u64 {
     split_mix(split_mix(seed) ^ hash)
 }
 
-/// Applies the finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+/// Returns the first number of SplitMix64 with the state `x` (Steele, Lea, Flood 2014).
 fn split_mix(x: u64) -> u64 {
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    mix(x.wrapping_add(0x9e37_79b9_7f4a_7c15), 0)
 }
 
 #[cfg(test)]

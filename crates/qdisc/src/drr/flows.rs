@@ -9,8 +9,8 @@ use core::hint::black_box;
 use narrows_units::Bytes;
 
 use super::slab::{List, NIL, Slab};
-use super::table::{Table, mix};
-use crate::{Backlog, Packet};
+use super::table::Table;
+use crate::{Backlog, Packet, mix};
 
 /// Queues by flow, in one store.
 #[derive(Clone, Debug)]

@@ -80,7 +80,6 @@ use crate::settings::words;
 
 pub(crate) use self::flows::Flows;
 pub(crate) use self::length::Lengths;
-pub(crate) use self::table::mix;
 
 words! {
     /// Which end of a queue loses a packet.

@@ -5,6 +5,8 @@
 //! with a seed, so nobody can forge flow hashes that collide without knowing it. Nothing depends on
 //! the order of entries.
 
+use crate::mix;
+
 /// The index that belongs to each key.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
@@ -110,19 +112,6 @@ impl Table {
             }
         }
     }
-}
-
-/// Returns a value that looks random and differs for each seed.
-///
-/// It is the finaliser of MurmurHash3 with Stafford's constants (mix 13), as in SplitMix64 (Steele,
-/// Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014), with the seed mixed
-/// in before it and after its first multiplication.
-#[inline]
-pub(crate) const fn mix(key: u64, seed: u64) -> u64 {
-    let mut z = key ^ seed;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9).wrapping_add(seed);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]
