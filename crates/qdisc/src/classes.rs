@@ -22,9 +22,8 @@
 use narrows_units::{Bytes, Pace, Rate, Span, Time};
 
 use crate::disciplines::inner_seed;
-use crate::fifo::PfifoConfig;
-use crate::filter::{Entry, Filter, MOST_ENTRIES, check_entries, classify, inner};
-use crate::settings::{MOST_BYTES, Settings, any, entries, name, settings, size};
+use crate::filter::{Filter, MOST_ENTRIES, check_entries, classify, entry, inner};
+use crate::settings::{MOST_BYTES, Settings, any, entries, settings, size};
 use crate::{
     AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels,
     Packet, Qdisc, Verdict,
@@ -40,16 +39,9 @@ settings! {
     }
 }
 
-settings! {
+entry! {
     /// A class of `classes`.
     pub struct Class {
-        /// Unique in its queue.
-        name: String = String::new(), name().required();
-        /// Packets that are like one of these go here, unless an entry before has taken them; the last
-        /// entry takes what none matches.
-        filters as "match": Vec<Filter> = Vec::new(), entries(0, MOST_ENTRIES);
-        /// Its queue discipline; by default a pfifo of 1000 packets.
-        queue: AnyConfig = PfifoConfig::default().into(), any();
         /// The rate that the class is held to, with `framing.queue_overhead` counted; without it, the
         /// class may send what the line takes.
         rate: Option<Rate> = None, any();
@@ -76,20 +68,6 @@ impl Settings for Class {
 impl Settings for Config {
     fn check_together(&self) -> Result<(), ConfigError> {
         check_entries("classes", &self.classes)
-    }
-}
-
-impl Entry for Class {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn filters(&self) -> &[Filter] {
-        &self.filters
-    }
-
-    fn queue(&self) -> &AnyConfig {
-        &self.queue
     }
 }
 

@@ -74,6 +74,44 @@ pub(crate) trait Entry {
     fn queue(&self) -> &AnyConfig;
 }
 
+/// Declares an entry of a classful discipline: the settings that every entry has, and those that
+/// follow.
+macro_rules! entry {
+    ($(#[doc = $about:literal])+ pub struct $name:ident { $($more:tt)* }) => {
+        $crate::settings::settings! {
+            $(#[doc = $about])+
+            pub struct $name {
+                /// Unique in its queue.
+                name: String = String::new(), $crate::settings::name().required();
+                /// Packets that are like one of these go here, unless an entry before has taken
+                /// them; the last entry takes what none matches.
+                filters as "match": Vec<$crate::Filter> = Vec::new(),
+                    $crate::settings::entries(0, $crate::filter::MOST_ENTRIES);
+                /// Its queue discipline; by default a pfifo of 1000 packets.
+                queue: $crate::AnyConfig = $crate::fifo::PfifoConfig::default().into(),
+                    $crate::settings::any();
+                $($more)*
+            }
+        }
+
+        impl $crate::filter::Entry for $name {
+            fn name(&self) -> &str {
+                &self.name
+            }
+
+            fn filters(&self) -> &[$crate::Filter] {
+                &self.filters
+            }
+
+            fn queue(&self) -> &$crate::AnyConfig {
+                &self.queue
+            }
+        }
+    };
+}
+
+pub(crate) use entry;
+
 /// Checks that the entries of the list `key` have distinct names and can be reached.
 pub(crate) fn check_entries(key: &str, entries: &[impl Entry]) -> Result<(), ConfigError> {
     for (index, entry) in entries.iter().enumerate() {

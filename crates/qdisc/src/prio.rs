@@ -16,9 +16,8 @@
 use narrows_units::{Rate, Time};
 
 use crate::disciplines::inner_seed;
-use crate::fifo::PfifoConfig;
-use crate::filter::{Entry, Filter, MOST_ENTRIES, check_entries, classify, inner};
-use crate::settings::{Settings, any, entries, name, settings};
+use crate::filter::{Filter, MOST_ENTRIES, check_entries, classify, entry, inner};
+use crate::settings::{Settings, entries, settings};
 use crate::{
     AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Discipline, Dropped, Levels, Packet,
     Qdisc, Verdict,
@@ -32,17 +31,9 @@ settings! {
     }
 }
 
-settings! {
+entry! {
     /// A band of `prio`.
-    pub struct Band {
-        /// Unique in its queue.
-        name: String = String::new(), name().required();
-        /// Packets that are like one of these go here, unless an entry before has taken them; the last
-        /// entry takes what none matches.
-        filters as "match": Vec<Filter> = Vec::new(), entries(0, MOST_ENTRIES);
-        /// Its queue discipline; by default a pfifo of 1000 packets.
-        queue: AnyConfig = PfifoConfig::default().into(), any();
-    }
+    pub struct Band {}
 }
 
 impl Settings for Band {}
@@ -50,20 +41,6 @@ impl Settings for Band {}
 impl Settings for Config {
     fn check_together(&self) -> Result<(), ConfigError> {
         check_entries("bands", &self.bands)
-    }
-}
-
-impl Entry for Band {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn filters(&self) -> &[Filter] {
-        &self.filters
-    }
-
-    fn queue(&self) -> &AnyConfig {
-        &self.queue
     }
 }
 
