@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from narrows import Run, Scenario, run
+from tests.kernel.own_servers import attempts, own_servers
 
 pytestmark = pytest.mark.slow
 
@@ -47,35 +48,12 @@ GROUPS = {
 
 
 def scenario() -> Scenario:
-    """Every group has a server of its own, at a node of its own behind one link."""
-    text = """
-name = "dns"
-duration = "30 s"
-
-[[links]]
-name = "wan"
-between = ["stub", "r"]
-rate = "10 Mbit/s"
-delay = "10 ms"
-"""
-    for number, (name, keys) in enumerate([*GROUPS.items(), ("endless", "")]):
-        workers = "" if "workers" in keys or "arrivals" in keys else "workers = 1\n"
-        given = "queries = " in keys.replace("queries_per", "") or name == "endless"
-        queries = "" if given else "queries = 3\n"
-        text += f"""
-[[links]]
-name = "{name}"
-between = ["r", "{name}"]
-rate = "1 Gbit/s"
-
-[[dns]]
-name = "{name}"
-client = "stub"
-server = "{name}"
-start = "{1 + number} s"
-{workers}{queries}{keys}
-"""
-    return Scenario.parse(text)
+    """The groups, with three queries each unless they say otherwise, and one without an end."""
+    groups = {
+        name: keys if "\nqueries = " in f"\n{keys}" else f"queries = 3\n{keys}"
+        for name, keys in GROUPS.items()
+    }
+    return own_servers('name = "dns"\nduration = "30 s"', {**groups, "endless": ""})
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +61,6 @@ def results(guest: str) -> tuple[Run, Run]:
     """The same on the kernel and in the simulator."""
     found = scenario()
     return run(found, backend=guest), run(found)
-
-
-def attempts(result: Run, name: str) -> pl.DataFrame:
-    queries = result.queries.filter(pl.col("group") == name).select("query", "index", "worker")
-    return result.attempts.join(queries, on="query").sort("query", "attempt")
 
 
 @pytest.mark.parametrize("name", GROUPS)

@@ -14,6 +14,7 @@ from narrows.backends.kernel import certificates
 from narrows.backends.kernel.inside.agent.dns_messages import asked_name, is_padded, padded, query
 from narrows.lab.needs import PATH
 from narrows.lab.software import SOFTWARE
+from tests.kernel.own_servers import attempts, own_servers
 
 GROUPS = {
     # A connection for each query; a key of RSA, whose signatures are of one length.
@@ -32,42 +33,10 @@ REAL = ("bind", "nsd", "unbound")
 """Knot DNS 3.2 has no TLS but QUIC's."""
 
 
-def scenario(groups: dict[str, str], *settings: str) -> Scenario:
-    """Every group has a server of its own, at a node of its own behind one link."""
-    text = """
-name = "tls"
-duration = "20 s"
-end = "dns"
-
-[[links]]
-name = "wan"
-between = ["stub", "r"]
-rate = "10 Mbit/s"
-delay = "10 ms"
-"""
-    for number, (name, keys) in enumerate(groups.items()):
-        workers = "" if "workers" in keys else "workers = 1\n"
-        text += f"""
-[[links]]
-name = "{name}"
-between = ["r", "{name}"]
-rate = "1 Gbit/s"
-
-[[dns]]
-name = "{name}"
-client = "stub"
-server = "{name}"
-transport = "tls"
-queries = 3
-start = "{1 + number} s"
-{workers}{keys}
-"""
-    return Scenario.parse(text, set=dict(each.split("=") for each in settings))
-
-
-def attempts(result: Run, name: str) -> pl.DataFrame:
-    queries = result.queries.filter(pl.col("group") == name).select("query", "index", "worker")
-    return result.attempts.join(queries, on="query").sort("query", "attempt")
+def scenario(groups: dict[str, str], **settings: str) -> Scenario:
+    """The groups over TLS, with three queries each."""
+    groups = {name: f'transport = "tls"\nqueries = 3\n{keys}' for name, keys in groups.items()}
+    return own_servers('name = "tls"\nduration = "20 s"\nend = "dns"', groups, **settings)
 
 
 def needs(*programs: str) -> None:
@@ -177,7 +146,7 @@ def test_what_openssl_cannot_be_made_to_do_is_refused_by_name(keys: str, refused
 
 @pytest.mark.parametrize("transport", ["https", "quic"])
 def test_https_and_quic_are_refused_by_name(transport: str) -> None:
-    found = scenario({"stubs": ""}, f"dns.stubs.transport={transport}")
+    found = scenario({"stubs": ""}, dns__stubs__transport=transport)
     (refused,) = get("kernel").refusals(found)
     assert refused.key == "dns.stubs.transport" and transport.upper() in refused.why
 

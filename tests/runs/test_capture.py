@@ -20,18 +20,24 @@ def tshark(capture: Path, *arguments: str) -> list[str]:
     return result.stdout.splitlines()
 
 
-@pytest.fixture
-def finished(scenario_file: Path, tmp_path: Path) -> Run:
+def finished_run(scenario: Scenario, tmp_path: Path) -> tuple[Run, Path]:
+    """A run of the scenario, and the folder of its captures."""
     if shutil.which("tshark") is None:
         pytest.skip("tshark is not installed: apt-get install tshark")
-    return run(Scenario.load(scenario_file), out=tmp_path / "run")
+    result = run(scenario, out=tmp_path / "run")
+    assert result.folder is not None
+    return result, result.folder / "captures"
 
 
-def test_tshark_reads_a_run_without_complaint(finished: Run) -> None:
-    folder = finished.folder
-    assert folder is not None
-    forward = folder / "captures" / "bottleneck.forward.pcapng"
-    backward = folder / "captures" / "bottleneck.backward.pcapng"
+@pytest.fixture
+def finished(scenario_file: Path, tmp_path: Path) -> tuple[Run, Path]:
+    return finished_run(Scenario.load(scenario_file), tmp_path)
+
+
+def test_tshark_reads_a_run_without_complaint(finished: tuple[Run, Path]) -> None:
+    result, captures = finished
+    forward = captures / "bottleneck.forward.pcapng"
+    backward = captures / "bottleneck.backward.pcapng"
     bad = (
         "_ws.malformed or ip.checksum.status==0 or tcp.checksum.status==0 or udp.checksum.status==0"
     )
@@ -39,18 +45,17 @@ def test_tshark_reads_a_run_without_complaint(finished: Run) -> None:
         assert tshark(capture, "-Y", bad) == []
     # As many packets as the link counted as transmitted, but for the time after the last sample.
     count = len(tshark(forward, "-T", "fields", "-e", "frame.number"))
-    assert count >= finished.links["packets"].max()
+    assert count >= result.links["packets"].max()
     marked = len(tshark(forward, "-Y", "ip.dsfield.ecn==3"))
-    marks = finished.queues.select("marked_early", "marked_forced").tail(1).row(0)
+    marks = result.queues.select("marked_early", "marked_forced").tail(1).row(0)
     assert 0 < marked <= sum(marks)
 
 
-def test_every_answer_is_in_the_capture(finished: Run) -> None:
-    folder = finished.folder
-    assert folder is not None
-    forward = folder / "captures" / "bottleneck.forward.pcapng"
+def test_every_answer_is_in_the_capture(finished: tuple[Run, Path]) -> None:
+    result, captures = finished
+    forward = captures / "bottleneck.forward.pcapng"
     replies = tshark(forward, "-Y", "dns.flags.response==1", "-T", "fields", "-e", "dns.id")
-    attempts = finished.attempts
+    attempts = result.attempts
     received = attempts["received_s"].drop_nulls().len()
     assert received > 100
     assert len(replies) >= received
@@ -100,11 +105,7 @@ BROKEN = (
 
 @pytest.fixture
 def tunnel(tmp_path: Path) -> Path:
-    if shutil.which("tshark") is None:
-        pytest.skip("tshark is not installed: apt-get install tshark")
-    folder = run(Scenario.parse(TUNNEL), out=tmp_path / "run").folder
-    assert folder is not None
-    return folder / "captures"
+    return finished_run(Scenario.parse(TUNNEL), tmp_path)[1]
 
 
 def test_tshark_puts_fragments_together(tunnel: Path) -> None:
@@ -166,10 +167,10 @@ capture = ["wan"]
 """
 
 
-def both_ways(folder: Path) -> Path:
+def both_ways(captures: Path) -> Path:
     """Both directions in one file: tshark tells connections with the same ports by their SYNs."""
-    ways = [str(folder / "captures" / f"wan.{way}.pcapng") for way in ("forward", "backward")]
-    merged = folder / "both.pcapng"
+    ways = [str(captures / f"wan.{way}.pcapng") for way in ("forward", "backward")]
+    merged = captures / "both.pcapng"
     subprocess.run(["mergecap", "-w", str(merged), *ways], check=True, capture_output=True)
     return merged
 
@@ -193,12 +194,8 @@ STATELESS = "answers = { stateless = true }"
     ids=["one", "lossy", "apart", "pipelined", "fast-open", "stateless"],
 )
 def test_tshark_reads_dns_over_tcp(keys: str, loss: float, reply: int, tmp_path: Path) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("tshark is not installed: apt-get install tshark")
     scenario = Scenario.parse(OVER_TCP.format(keys=keys, loss=loss, reply=reply))
-    folder = run(scenario, out=tmp_path / "run").folder
-    assert folder is not None
-    capture = both_ways(folder)
+    capture = both_ways(finished_run(scenario, tmp_path)[1])
     assert tshark(capture, "-Y", BROKEN) == []
     fields = ("dns.flags.response", "dns.length", "dns.qry.type", "dns.qry.name", "dns.id")
     columns = [word for field in fields for word in ("-e", field)]
@@ -218,12 +215,8 @@ def test_tshark_reads_dns_over_tcp(keys: str, loss: float, reply: int, tmp_path:
 
 
 def test_tshark_puts_a_length_to_its_message(tmp_path: Path) -> None:
-    if shutil.which("tshark") is None:
-        pytest.skip("tshark is not installed: apt-get install tshark")
     scenario = Scenario.parse(OVER_TCP.format(keys=APART, loss=0.0, reply=100))
-    folder = run(scenario, out=tmp_path / "run").folder
-    assert folder is not None
-    capture = both_ways(folder)
+    capture = both_ways(finished_run(scenario, tmp_path)[1])
     # The server writes twice: the segment with the length has no message yet.
     assert tshark(capture, "-Y", "tcp.len==2 and dns") == []
     assert len(tshark(capture, "-Y", "tcp.len==2 and tcp.srcport==53")) == 60
@@ -260,11 +253,7 @@ capture = [
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    if shutil.which("tshark") is None:
-        pytest.skip("tshark is not installed: apt-get install tshark")
-    folder = run(Scenario.parse(PLACE), out=tmp_path / "run").folder
-    assert folder is not None
-    return folder / "captures"
+    return finished_run(Scenario.parse(PLACE), tmp_path)[1]
 
 
 def fields(capture: Path, *names: str) -> list[list[str]]:

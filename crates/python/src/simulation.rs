@@ -21,7 +21,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dns_sizes, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profiles, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profile, module)?)?;
-    module.add_function(wrap_pyfunction!(rate_call, module)?)
+    module.add_function(wrap_pyfunction!(rate_call, module)?)?;
+    module.add_function(wrap_pyfunction!(call_packet_bytes, module)?)
 }
 
 /// A run of the simulator.
@@ -214,6 +215,13 @@ fn rate_call<'py>(
         found.set_item(name, (!value.is_nan()).then_some(value))?;
     }
     Ok(found)
+}
+
+/// Returns the length of the IP packets of a call with these settings (a `Voip` as JSON).
+#[pyfunction]
+fn call_packet_bytes(settings_json: &str) -> PyResult<u16> {
+    let settings: Voip = serde_json::from_str(settings_json).map_err(refused)?;
+    Ok(settings.ip_bytes())
 }
 
 const MOST_DELAY_S: f64 = 1e6;

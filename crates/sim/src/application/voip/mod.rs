@@ -166,7 +166,8 @@ impl Settings for Voip {
 }
 
 impl Voip {
-    fn ip_bytes(&self) -> u16 {
+    /// Returns the length of a packet: IP, UDP, RTP and the speech.
+    pub fn ip_bytes(&self) -> u16 {
         HEADERS + RTP_HEADER + self.codec.payload(self.packet_time.as_ms())
     }
 

@@ -235,6 +235,24 @@ class Network:
             elif is_first:
                 self._routes[name, target] = route
 
+    def stream(self, told: Plan, way: Plan, key: str) -> dict[str, Any]:
+        """Datagrams along a path of the plan, to which it then has routes.
+
+        Args:
+            told: What the plan says of them: when they begin and stop.
+            way: The path.
+            key: The key in the scenario that chooses the path.
+        """
+        self.route(way, 0, key)
+        return {
+            "sender": self.spaces[way["from"]],
+            "sender_address": self.address(way["from"], 0),
+            "receiver": self.spaces[way["to"]],
+            "receiver_address": self.address(way["to"], 0),
+            "start_s": told["start"] / PS,
+            "stop_s": None if told["stop"] is None else told["stop"] / PS,
+        }
+
     def _addresses_of_link(self, number: int) -> str:
         """The address at the far end of a directed link."""
         base = int(ipaddress.IPv4Address("10.0.0.0")) + 4 * (number // 2)

@@ -45,18 +45,8 @@ class StreamDesign:
         for stream in told["streams"]:
             network.unknown(key, stream, {"name", "there", "back", "start", "stop"})
             there, back = (network.plan["paths"][stream[way]] for way in ("there", "back"))
-            network.route(there, 0, f"{key}route")
+            streams.append(network.stream(stream, there, f"{key}route"))
             network.route(back, 0, f"{key}route_back")
-            streams.append(
-                {
-                    "sender": network.spaces[there["from"]],
-                    "sender_address": network.address(there["from"], 0),
-                    "receiver": network.spaces[there["to"]],
-                    "receiver_address": network.address(there["to"], 0),
-                    "start_s": stream["start"] / PS,
-                    "stop_s": None if stream["stop"] is None else stream["stop"] / PS,
-                }
-            )
         on_off = told.get("on_off")
         packet = 0 if is_trace else told["packet_bytes"]
         gap_s = None
