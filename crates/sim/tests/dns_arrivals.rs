@@ -4,12 +4,12 @@
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
-use common::{ETHERNET, link, numbers, pfifo, run, table, udp};
+use common::{client_and_server, numbers, run, table, udp};
+use narrows_sim::plan::Plan;
 use narrows_sim::plan::dns::client::{Arrivals, Client};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::Server;
 use narrows_sim::plan::udp::Spacing;
-use narrows_sim::plan::{Application, Kind, Link, Path, Plan};
 use narrows_sim::{Simulation, Stopped};
 use narrows_units::{Span, Time};
 
@@ -42,34 +42,8 @@ fn arriving(workers: u32, spacing: Spacing) -> Client {
 
 /// A client and a server behind a link that is hardly used.
 fn plan(client: Client, service: Span, end: Span) -> Plan {
-    let link = |name, from, to| Link {
-        framing: ETHERNET,
-        ..link(name, from, to, 1000, Span::from_ms(ROUND_TRIP_MS / 2), pfifo(1000))
-    };
     let server = Server { service, service_jitter_mean: Span::ZERO, udp_payload: 1232, tcp: None };
-    Plan {
-        seed: 1,
-        end: Time::ZERO + end,
-        end_with_dns: true,
-        event_limit: 10_000_000,
-        nodes: ["client", "server"].map(str::to_owned).to_vec(),
-        links: vec![link("wan.forward", 0, 1), link("wan.backward", 1, 0)],
-        tcp: Vec::new(),
-        paths: vec![
-            Path { from: 0, to: 1, links: vec![0] },
-            Path { from: 1, to: 0, links: vec![1] },
-        ],
-        applications: vec![
-            Application { name: "dns".into(), kind: Kind::DnsClient(client) },
-            Application { name: "dns".into(), kind: Kind::DnsServer(server) },
-        ],
-        queue_monitors: Vec::new(),
-        link_monitors: Vec::new(),
-        captures: Vec::new(),
-        changes: Vec::new(),
-        neighbours: Vec::new(),
-        collapse: true,
-    }
+    client_and_server(client, server, Span::from_ms(ROUND_TRIP_MS / 2), end)
 }
 
 fn column(simulation: &Simulation, name: &str) -> Vec<f64> {

@@ -404,30 +404,46 @@ impl Dialogue {
     }
 
     pub(crate) fn plan(&self) -> Plan {
-        let link =
-            |name: &str, from, to| link(name, from, to, 1000, Span::from_ms(20), pfifo(1000));
         let mut of_server = profile("linux-6");
         of_server.nagle = false;
-        let kinds = [Kind::DnsClient(self.client.clone()), Kind::DnsServer(self.server.clone())];
+        let (one_way, end) = (Span::from_ms(20), Span::from_secs(400));
         Plan {
-            seed: 1,
-            end: Time::ZERO + Span::from_secs(400),
             end_with_dns: false,
-            event_limit: 10_000_000,
-            nodes: ["client", "server"].map(str::to_owned).to_vec(),
-            links: vec![link("wan.forward", 0, 1), link("wan.backward", 1, 0)],
             tcp: vec![profile("linux-6"), of_server],
-            paths: vec![
-                Path { from: 0, to: 1, links: vec![0] },
-                Path { from: 1, to: 0, links: vec![1] },
-            ],
-            applications: kinds.map(|kind| Application { name: "dns".into(), kind }).to_vec(),
-            queue_monitors: Vec::new(),
-            link_monitors: Vec::new(),
-            captures: Vec::new(),
-            changes: Vec::new(),
-            neighbours: Vec::new(),
-            collapse: true,
+            ..client_and_server(self.client.clone(), self.server.clone(), one_way, end)
         }
+    }
+}
+
+/// A DNS client and its server, behind a link of 1 Gbit/s with this delay.
+pub(crate) fn client_and_server(
+    client: dns::client::Client,
+    server: dns::server::Server,
+    one_way: Span,
+    end: Span,
+) -> Plan {
+    let link = |name: &str, from, to| link(name, from, to, 1000, one_way, pfifo(1000));
+    Plan {
+        seed: 1,
+        end: Time::ZERO + end,
+        end_with_dns: true,
+        event_limit: 10_000_000,
+        nodes: ["client", "server"].map(str::to_owned).to_vec(),
+        links: vec![link("wan.forward", 0, 1), link("wan.backward", 1, 0)],
+        tcp: Vec::new(),
+        paths: vec![
+            Path { from: 0, to: 1, links: vec![0] },
+            Path { from: 1, to: 0, links: vec![1] },
+        ],
+        applications: vec![
+            Application { name: "dns".into(), kind: Kind::DnsClient(client) },
+            Application { name: "dns".into(), kind: Kind::DnsServer(server) },
+        ],
+        queue_monitors: Vec::new(),
+        link_monitors: Vec::new(),
+        captures: Vec::new(),
+        changes: Vec::new(),
+        neighbours: Vec::new(),
+        collapse: true,
     }
 }

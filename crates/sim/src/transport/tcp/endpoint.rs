@@ -5,27 +5,20 @@
 //! end still acknowledges a repeated FIN). The passive end closes when it has read the other's FIN.
 //! Without a handshake (`skip_handshake`), both ends start at sequence number 1.
 //!
-//! Fast Open (RFC 7413; Linux 6.1 `tcp_send_syn_data`, `tcp_rcv_fastopen_synack`,
-//! `tcp_fastopen_create_child`, `tcp_rcv_synrecv_state_fastopen`): the first SYN asks for a cookie,
-//! or shows one and carries data; a repeated SYN does neither. A listener that accepts the data may
-//! send its own before the handshake is complete. As in Linux 6.1 with its defaults, the loss of a
-//! SYN with data does not keep the next connection from trying again
-//! (`tcp_fastopen_blackhole_timeout_sec = 0`). Linux's limit of such connections per listener, and
-//! its second attempt with the experimental option, are not modelled.
-//!
-//! ECN on SYN and SYN-ACK is in `handshake_ecn.rs`.
+//! The handshake and Fast Open are in `endpoint/handshake.rs`, ECN on SYN and SYN-ACK in
+//! `handshake_ecn.rs`.
 
-use std::num::NonZeroU32;
+mod handshake;
 
 use narrows_qdisc::Ecn;
 use narrows_units::{Span, Time};
 
-use super::clock::{Context, elapsed_us};
+use super::clock::Context;
 use super::handshake_ecn::HandshakeEcn;
 use super::receiver::{Decision, Receiver, Verdict};
 use super::segment::Header;
-use super::sender::{Half, Outgoing, Silent, Start};
-use super::{Config, Counters, FastOpenOption, Flags, SackBlocks, Segment, Seq, SynOptions};
+use super::sender::{Half, Outgoing, Start};
+use super::{Config, Counters, Flags, SackBlocks, Segment, Seq};
 use crate::application::Closed;
 use crate::foresight::{Step, Touch};
 use crate::transport::stateless::Adopted;
@@ -619,256 +612,6 @@ impl Endpoint {
         self.segments_sent += 1;
         header
     }
-
-    #[cold]
-    fn handle_handshake(&mut self, cx: &Context, segment: &Segment) {
-        let flags = segment.flags;
-        if segment.ecn == Ecn::Ce && flags.contains(Flags::SYN) {
-            self.marks_received += 1;
-        }
-        let acceptable = flags.contains(Flags::ACK) && self.may_acknowledge(cx, segment.ack);
-        match self.phase {
-            Phase::Listen | Phase::SynReceived | Phase::FastOpened
-                if flags.contains(Flags::SYN) =>
-            {
-                if flags.contains(Flags::ACK) {
-                    return;
-                }
-                if self.phase == Phase::Listen {
-                    self.take_syn(cx, segment);
-                    self.phase = Phase::SynReceived;
-                    self.take_cookie_option(cx, segment);
-                    self.send_syn(cx);
-                } else {
-                    self.syn_due = true;
-                }
-            }
-            Phase::SynSent if flags.contains(Flags::SYN) && acceptable => {
-                self.take_syn(cx, segment);
-                if self.refuses_mark(cx, segment) {
-                    return;
-                }
-                let data_refused = self.take_fast_syn_ack(segment);
-                self.establish(cx, segment);
-                self.receiver.acknowledge_now();
-                // `tcp_rcv_fastopen_synack`: data that were not accepted are sent again, and
-                // acknowledge the SYN-ACK.
-                self.receiver.first = !data_refused;
-                if !data_refused {
-                    self.echo_marked_syn_ack(cx, segment);
-                }
-            }
-            Phase::SynReceived if acceptable => {
-                if self.repeats_marked_syn_ack(cx, segment) {
-                    return;
-                }
-                let header = self.take_syn_ack_echo(cx, segment);
-                self.establish(cx, segment);
-                self.handle_established(cx, &header, segment.sack.as_slice());
-            }
-            Phase::FastOpened if acceptable && !flags.contains(Flags::RST) => {
-                self.phase = Phase::Established;
-                let rtt_us = self.handshake_rtt(cx, segment);
-                self.sender.confirm(cx, rtt_us);
-                self.handle_established(cx, &segment.header(), segment.sack.as_slice());
-            }
-            Phase::SynSent | Phase::SynReceived | Phase::FastOpened
-                if flags.contains(Flags::RST) && (acceptable || self.phase != Phase::SynSent) =>
-            {
-                let refused = self.phase == Phase::SynSent;
-                self.fail_by(if refused { Closed::Refused } else { Closed::Reset });
-            }
-            _ => {}
-        }
-    }
-
-    /// Returns whether an acknowledgement during the handshake covers something that this end has
-    /// sent.
-    fn may_acknowledge(&self, cx: &Context, ack: Seq) -> bool {
-        let first = self.sender.snd_una();
-        match self.phase {
-            Phase::FastOpened => !ack.before(first) && !ack.after(self.sender.snd_nxt()),
-            Phase::SynSent if self.fast_open == FastOpen::Shows => {
-                !ack.before(first) && !ack.after(first + u32::from(self.syn_data(cx.config)))
-            }
-            _ => ack == first,
-        }
-    }
-
-    /// Returns the payload bytes of the first SYN (`tcp_send_syn_data`): what was written, as far
-    /// as it fits beside all options.
-    fn syn_data(&self, config: &Config) -> u16 {
-        match &self.sender {
-            Half::Silent(silent) if self.fast_open == FastOpen::Shows => {
-                silent.unsent().min(u64::from(config.mss.saturating_sub(MOST_OPTIONS))) as u16
-            }
-            _ => 0,
-        }
-    }
-
-    /// Takes the Fast Open option of the other end's SYN, and data that came with it.
-    fn take_cookie_option(&mut self, cx: &Context, segment: &Segment) {
-        let option = segment.syn.and_then(|syn| syn.fast_open).filter(|_| cx.config.fast_open);
-        match option {
-            None => {}
-            Some(FastOpenOption::Request) => self.fast_open = FastOpen::Gives,
-            Some(FastOpenOption::Cookie) => {
-                self.receiver.take_syn_data(segment.len);
-                let start = self.start_of(cx, segment, None);
-                self.sender.start_unconfirmed(cx, start);
-                self.phase = Phase::FastOpened;
-            }
-        }
-    }
-
-    /// Takes what a SYN-ACK says about Fast Open. Returns whether it refused data that the SYN
-    /// carried.
-    fn take_fast_syn_ack(&mut self, segment: &Segment) -> bool {
-        // A cookie that this end has not asked for is ignored.
-        let asked = matches!(self.fast_open, FastOpen::Asks | FastOpen::Shows);
-        let given = segment.syn.is_some_and(|syn| syn.fast_open == Some(FastOpenOption::Cookie));
-        self.cookie_given = asked && given;
-        if self.fast_open != FastOpen::Shows {
-            return false;
-        }
-        let taken = segment.ack.distance(self.sender.snd_una());
-        let opening = self.opening();
-        let refused = taken == 0 && opening.unsent() > 0;
-        opening.take_early_ack(taken);
-        self.fast_open = if taken > 0 { FastOpen::Taken } else { FastOpen::Off };
-        refused
-    }
-
-    /// Takes the options of the other end's SYN or SYN-ACK.
-    fn take_syn(&mut self, cx: &Context, segment: &Segment) {
-        let config = cx.config;
-        let options = segment.syn.unwrap_or_default();
-        let scaled = config.window_scaling && options.window_scale.is_some();
-        let receiver = &mut self.receiver;
-        receiver.timestamps = config.timestamps && segment.timestamps.is_some();
-        receiver.ts_recent = segment.timestamps.map_or(0, |(stamp, _)| stamp);
-        receiver.sack = config.sack && options.sack_permitted;
-        receiver.start(segment.seq + 1, scaled);
-        let offered = if options.mss == 0 { DEFAULT_MSS } else { options.mss };
-        let mss = payload(config.mss.min(offered), self.receiver.timestamps);
-        let start = &mut self.opening().start;
-        start.mss = mss;
-        start.peer_scale = if scaled { options.window_scale.unwrap_or(0).min(14) } else { 0 };
-        self.take_syn_ecn(cx, segment);
-    }
-
-    fn establish(&mut self, cx: &Context, segment: &Segment) {
-        self.phase = Phase::Established;
-        let rtt_us = self.handshake_rtt(cx, segment);
-        let start = self.start_of(cx, segment, rtt_us);
-        self.sender.start(cx, start);
-    }
-
-    /// Returns the round trip from the SYN or SYN-ACK to the segment that acknowledges it; at least
-    /// a microsecond.
-    fn handshake_rtt(&self, cx: &Context, segment: &Segment) -> Option<NonZeroU32> {
-        let rtt_us = if self.syn_retries == 0 {
-            Some(elapsed_us(cx.us, self.syn_sent_us))
-        } else {
-            // RFC 7323: the echo tells which SYN was answered.
-            let stamps =
-                segment.timestamps.filter(|&(_, echo)| self.receiver.timestamps && echo != 0);
-            stamps.map(|(_, echo)| cx.timestamp().wrapping_sub(echo).max(1).saturating_mul(1000))
-        };
-        rtt_us.map(|rtt_us| NonZeroU32::new(rtt_us).unwrap_or(NonZeroU32::MIN))
-    }
-
-    /// Returns what the sending half learns from the handshake's last segment.
-    fn start_of(&mut self, cx: &Context, segment: &Segment, rtt_us: Option<NonZeroU32>) -> Start {
-        let Start { mss, peer_scale, restart_window, .. } = self.opening().start;
-        let scale = if segment.flags.contains(Flags::SYN) { 0 } else { peer_scale };
-        Start {
-            at_us: cx.us,
-            mss,
-            peer_scale,
-            sack: self.receiver.sack,
-            ecn: self.receiver.ecn,
-            window: u32::from(segment.window) << scale,
-            peer_seq: segment.seq,
-            rtt_us,
-            handshake_lost: self.syn_retries > 0,
-            // `tcp_init_transfer`: repeating the SYN a second time costs the initial window.
-            restart_window: restart_window || self.syn_retries > 1,
-        }
-    }
-
-    /// Returns the sending half before the connection is established.
-    pub(super) fn opening(&mut self) -> &mut Silent {
-        self.sender.silent_mut().expect("nothing is sent before the handshake is over")
-    }
-
-    fn send_syn(&mut self, cx: &Context) {
-        self.syn_due = true;
-        if self.syn_retries == 0 {
-            self.syn_sent_us = cx.us.min(NEVER_SENT - 1);
-        }
-        let timeout = cx.span_to_jiffies(cx.config.initial_rto);
-        let timeout = timeout.saturating_mul(1 << self.syn_retries.min(16));
-        self.sender.repeat_syn_at(cx.deadline(cx.bounded_timeout(timeout)));
-    }
-
-    #[cold]
-    fn handle_syn_timeout(&mut self, cx: &Context) {
-        if cx.now < self.sender.deadline() {
-            return;
-        }
-        if self.syn_retries >= cx.config.max_retries.min(MOST_SYN_RETRIES) {
-            self.sender.fail();
-            return;
-        }
-        self.syn_retries += 1;
-        self.sender.count_syn_timeout();
-        self.send_syn(cx);
-    }
-
-    #[cold]
-    fn poll_syn(&mut self, cx: &Context) -> Option<Segment> {
-        if !core::mem::take(&mut self.syn_due) {
-            return None;
-        }
-        self.segments_sent += 1;
-        if self.syn_retries > 0 {
-            self.sender.count_syn_repeated();
-        }
-        let config = cx.config;
-        if self.handshake_ecn == HandshakeEcn::Refuse {
-            return Some(self.mark_refusal(cx));
-        }
-        let answer = self.phase != Phase::SynSent;
-        let (flags, ecn) = self.syn_ecn(config);
-        let receiver = &self.receiver;
-        let stamps = if answer { receiver.timestamps } else { config.timestamps };
-        let scales = config.window_scaling && (!answer || receiver.scaled);
-        let fast_open = match self.fast_open {
-            // Repeated SYNs do not (`tcp_send_syn_data`).
-            FastOpen::Asks if self.syn_retries == 0 => Some(FastOpenOption::Request),
-            FastOpen::Shows if self.syn_retries == 0 => Some(FastOpenOption::Cookie),
-            FastOpen::Gives => Some(FastOpenOption::Cookie),
-            _ => None,
-        };
-        let len = if fast_open.is_some() { self.syn_data(config) } else { 0 };
-        Some(Segment {
-            seq: Seq(self.sender.snd_una().0.wrapping_sub(1)),
-            ack: if answer { receiver.rcv_nxt } else { Seq(0) },
-            window: receiver.window_field(true),
-            len,
-            flags,
-            ecn,
-            timestamps: stamps.then(|| (cx.timestamp(), receiver.ts_recent)),
-            syn: Some(SynOptions {
-                mss: config.mss,
-                window_scale: scales.then(|| receiver.scale()),
-                sack_permitted: if answer { receiver.sack } else { config.sack },
-                fast_open,
-            }),
-            ..Segment::default()
-        })
-    }
 }
 
 /// Returns the payload of a full segment: the timestamps option takes 12 bytes.
@@ -878,14 +621,8 @@ fn payload(mss: u16, timestamps: bool) -> u16 {
 
 /// The IPv4 and TCP headers without options.
 const IP_TCP_HEADERS: u16 = 40;
-/// `MAX_TCP_OPTION_SPACE`.
-const MOST_OPTIONS: u16 = 40;
 /// The value of `syn_sent_us` on a connection without a handshake.
 const NEVER_SENT: u32 = u32::MAX;
-/// The MSS that a SYN without the option implies (RFC 9293, 3.7.1).
-const DEFAULT_MSS: u16 = 536;
-/// `tcp_syn_retries`.
-const MOST_SYN_RETRIES: u8 = 6;
 
 /// Reads ahead what a segment needs.
 impl Touch for Endpoint {
