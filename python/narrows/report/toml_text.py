@@ -1,7 +1,8 @@
 """A resolved scenario as TOML text, so that a report can hand out what it shows.
 
 The standard library reads TOML and does not write it; a scenario needs tables, arrays of tables and
-inline tables, and no more.
+inline tables, and no more. tomli-w would give every inline table, such as a queue, a section of its
+own (`[links.forward.queue]`), and refuses None.
 """
 
 from __future__ import annotations

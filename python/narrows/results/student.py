@@ -1,7 +1,7 @@
 """Student's t.
 
-Written out here because it is nearly all the statistics that narrows needs: a dependency on a
-scientific library would cost more than these lines.
+Written out here because it is nearly all the statistics that narrows needs: SciPy takes 114 MB,
+installed, for these lines and the chi-square quantiles of `narrows.reproduce.statistics`.
 
 Source: the regularised incomplete beta function (Abramowitz and Stegun, 26.7.1), evaluated as the
 continued fraction 26.5.8 by Lentz's method. The tests hold it against printed tables.

@@ -142,10 +142,7 @@ class Scenario(Tables):
             for of, number in self.amounts().items()
             if of in consists_of
         ]
-        return (
-            f"<Scenario {self.name}: {', '.join(counts)}, "
-            f"at most {self.duration!s}>"
-        )
+        return f"<Scenario {self.name}: {', '.join(counts)}, at most {self.duration!s}>"
 
     def _repr_html_(self) -> str:
         """What it says, as a table for notebooks: its groups by name, and their settings."""

