@@ -190,6 +190,8 @@ def test_what_is_left_of_a_choice_has_its_levels() -> None:
         (["dns-transprot"], ["'dns-transprot' is no study", "dns-transport"]),
         (["dns-transport", "--transport", "upd"], ["'upd' is no transport", "udp"]),
         (["dns-transport", "--queue", "fq_codel"], ["'fq_codel' is no queue", "fq-codel"]),
+        # It names all of them.
+        (["dns-transport", "--transport", "?"], ["one of udp, ", "quic-kept, quic-kept-ecn"]),
         (["dns-transport", "--out", "full"], ["full", "holds other files", "--out"]),
         (["dns-transport", "--seeds", "0"], ["--seeds"]),
     ],

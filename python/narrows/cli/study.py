@@ -27,6 +27,9 @@ narrows study dns-transport
 narrows study dns-transport --transport udp --transport tcp-kept \\
     --queue red-ecn --json
 
+# Names all transports; the other options do the same.
+narrows study dns-transport --transport "?"
+
 Exit codes: 0 every run is complete; 1 runs failed, the others are kept; 2 bad input; 130
 interrupted. After 1 and 130 there is a report of what there is, and the same command does what is
 missing.
@@ -36,10 +39,10 @@ SHOWN_FAILURES = 3
 """Failed runs that are named on the terminal."""
 
 
-def _levels(what: str, names: str) -> typer.models.OptionInfo:
+def _levels(what: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
         metavar="NAME",
-        help=f"{what} that are run, by name; may be repeated. [default: all]{names}",
+        help=f"{what} that are run, by name; may be repeated. [default: all]",
         show_default=False,
     )
     return option
@@ -65,12 +68,12 @@ def command(
             show_default=False,
         ),
     ] = None,
-    transport: Annotated[list[str] | None, _levels("Transports", "")] = None,
-    queue: Annotated[list[str] | None, _levels("Queues", "")] = None,
-    load: Annotated[list[str] | None, _levels("Loads", "")] = None,
-    path: Annotated[list[str] | None, _levels("Paths", "")] = None,
-    round_trip: Annotated[list[str] | None, _levels("Round trips", "")] = None,
-    reply: Annotated[list[str] | None, _levels("Lengths of replies", "")] = None,
+    transport: Annotated[list[str] | None, _levels("Transports")] = None,
+    queue: Annotated[list[str] | None, _levels("Queues")] = None,
+    load: Annotated[list[str] | None, _levels("Loads")] = None,
+    path: Annotated[list[str] | None, _levels("Paths")] = None,
+    round_trip: Annotated[list[str] | None, _levels("Round trips")] = None,
+    reply: Annotated[list[str] | None, _levels("Lengths of replies")] = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -137,9 +137,8 @@ def _chosen(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         given = list(wanted.get(factor.name) or known)
         for name in given:
             if name not in known:
-                hint = nearest(name, known)
-                more = hint or f"one of {', '.join(known)}"
-                raise UnknownLevel(f"{name!r} is no {factor.title} of this study; hint: {more}")
+                hint = nearest(name, known, many=len(known))
+                raise UnknownLevel(f"{name!r} is no {factor.title} of this study; hint: {hint}")
         chosen[factor.name] = given
     return chosen
 
