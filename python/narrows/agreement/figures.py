@@ -15,24 +15,36 @@ __all__ = ["scatter", "write_scatter"]
 
 @style.styled
 def scatter(result: Agreement) -> Figure:
-    """All metrics; on the diagonal both say the same."""
+    """All metrics; on the diagonal both say the same, and rings are figures that do not count."""
     figure = Figure(figsize=(9.6, 6.0), layout="constrained")
     axes = figure.subplots(2, 3)
     for place, metric in zip(axes.flat, METRICS, strict=True):
-        pairs = [
-            (each.kernel[metric.name], each.sim[metric.name])
-            for each in result.counted
-            if metric.name in each.kernel and metric.name in each.sim
-        ]
+        known = [each for each in result.counted if metric.name in each.differences()]
+        pairs, others = (
+            [
+                (each.kernel[metric.name], each.sim[metric.name])
+                for each in known
+                if (metric.name in each.judged()) is counts
+            ]
+            for counts in (True, False)
+        )
         place.set_title(metric.name, fontsize=10.5)
         place.set_xlabel(f"kernel ({metric.unit})")
         place.set_ylabel(f"narrows ({metric.unit})")
-        if not pairs:
+        if not known:
             continue
-        values = [value for pair in pairs for value in pair]
+        values = [value for pair in (*pairs, *others) for value in pair]
         ends = (min(values), max(values))
         place.plot(ends, ends, color=style.MUTED, linewidth=0.8)
-        place.plot(*zip(*pairs, strict=True), "o", color=style.BLUE, markersize=3.5)
+        for drawn, inside in ((pairs, style.BLUE), (others, "none")):
+            if drawn:
+                place.plot(
+                    *zip(*drawn, strict=True),
+                    "o",
+                    color=style.BLUE,
+                    markerfacecolor=inside,
+                    markersize=3.5,
+                )
         if metric.name != "first-attempt success":
             place.set_xscale("symlog", linthresh=max(metric.floor, 1e-3))
             place.set_yscale("symlog", linthresh=max(metric.floor, 1e-3))
