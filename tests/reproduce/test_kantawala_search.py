@@ -53,7 +53,7 @@ def test_steps_go_both_ways() -> None:
         return {}
 
     space = Space(
-        {"a": (1.0, 2.0, 3.0), "b": (1.0, 2.0)}, {"a": (2.0,), "b": (1.0,)}, nothing, frozenset()
+        {"a": (1.0, 2.0, 3.0), "b": (1.0, 2.0)}, [{"a": (2.0,), "b": (1.0,)}], nothing, frozenset()
     )
     assert sorted(space.around((1, 0))) == [(0, 0), (1, 1), (2, 0)]
     assert space.title((1, 0)) == "a 2, b 1"
