@@ -365,6 +365,26 @@ static __always_inline void latency_note(__u32 us)
 		*value += us;
 }
 
+/* Makes a message in the ring one of TCP's: `length` bytes (at least a DNS header) behind room for its length. An OPT record that was
+ * added to the query has to be its last record, and goes. Gives its length with those two bytes; 0 if it is another record. */
+static __always_inline __u32 message_end(__u8 *ring, __u32 offset, __u32 length, bool added)
+{
+	if (added) {
+		__u8 *opt = ring + offset + DNS_PREFIX + length - DNS_OPT, *additional = ring + offset + DNS_PREFIX + 10;
+		__u16 records = additional[0] << 8 | additional[1];
+
+		if (length < DNS_HEADER + DNS_OPT || !records || opt[0] || opt[1] || opt[2] != 41 || opt[9] || opt[10])
+			return 0;
+		records--;
+		additional[0] = records >> 8;
+		additional[1] = records;
+		length -= DNS_OPT;
+	}
+	ring[offset] = length >> 8;
+	ring[offset + 1] = length;
+	return length + DNS_PREFIX;
+}
+
 /* Sends the reply whose message of `length` bytes (at least a DNS header) is in the ring, behind room for its length. */
 static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d, struct flow *flow,
 				 __u8 *ring, __u32 position, __u32 length, bool partial)
@@ -376,21 +396,9 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 
 	if (!WITHIN(length, DNS_HEADER, 65535))
 		return swallow();
-	if (flow->flags & FLOW_EDNS_ADDED) {
-		__u8 *opt = ring + offset + 2 + length - DNS_OPT;
-		__u8 *additional = ring + offset + 2 + 10;
-		__u16 records = additional[0] << 8 | additional[1];
-
-		if (length < DNS_HEADER + DNS_OPT || !records || opt[0] || opt[1] || opt[2] != 41 || opt[9] || opt[10])
-			return to_kernel(ctx, s, d, flow, false);
-		records--;
-		additional[0] = records >> 8;
-		additional[1] = records;
-		length -= DNS_OPT;
-	}
-	ring[offset] = length >> 8;
-	ring[offset + 1] = length;
-	length += 2;
+	length = message_end(ring, offset, length, flow->flags & FLOW_EDNS_ADDED);
+	if (!length)
+		return to_kernel(ctx, s, d, flow, false);
 	one = length <= mss;
 
 	if (!flow_leave_query(flow, s->close_fin ? FLOW_CLOSING : FLOW_REPLIED, FLOW_CLOSING,

@@ -102,20 +102,9 @@ __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
 		count(COUNT_REPLY_FAILED);
 		return swallow();
 	}
-	if (added) {
-		__u8 *opt = ring + offset + DNS_PREFIX + length - DNS_OPT, *additional = ring + offset + DNS_PREFIX + 10;
-		__u16 records = additional[0] << 8 | additional[1];
-
-		if (length < DNS_HEADER + DNS_OPT || !records || opt[0] || opt[1] || opt[2] != 41 || opt[9] || opt[10])
-			goto refuse;
-		records--;
-		additional[0] = records >> 8;
-		additional[1] = records;
-		length -= DNS_OPT;
-	}
-	ring[offset] = length >> 8;
-	ring[offset + 1] = length;
-	length += DNS_PREFIX;
+	length = message_end(ring, offset, length, added);
+	if (!length)
+		goto refuse;
 	now = bpf_ktime_get_boot_ns();
 
 	bpf_spin_lock(&o->lock);
