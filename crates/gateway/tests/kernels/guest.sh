@@ -21,7 +21,7 @@ ip netns del look
 
 QUICK=1 timeout 1200 sh tests/smoke.sh "$gateway" native >"$results/smoke" 2>&1 </dev/null
 say "  smoke.sh: $(grep -m 1 -E '^(PASS|FAIL|SKIP)' "$results/smoke")"
-for name in xdp_frames xdp_limits xdp_verdicts xdp_entries tc_verdicts control user_network differential; do
+for name in $(cat "$results/wanted"); do
 	program=$(sed -n "s/^$name //p" "$results/tests")
 	[ -n "$program" ] || continue
 	timeout 1200 "$program" --test-threads 2 >"$results/$name" 2>&1 </dev/null

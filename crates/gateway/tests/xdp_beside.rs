@@ -1,0 +1,101 @@
+//! The XDP program's verdicts where the machine's own sockets decide, by `bpf_prog_run`: PROTOCOL.md, "What the machine has". Needs
+//! root; says SKIP otherwise.
+
+#![cfg(feature = "ebpf")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::net::{TcpListener, TcpStream};
+
+use common::frames::*;
+use common::packets::{RST, Segment};
+use common::programs::{Programs, counted, programs};
+use narrows_gateway::core::Counter;
+use narrows_gateway::kernel::types::settings;
+
+/// No process reads datagrams: what connects is refused by the kernel, and what is open is its to answer or reset.
+#[test]
+fn without_a_server_all_is_the_kernels() {
+    let programs = programs!("without_a_server_all_is_the_kernels");
+    for client in Client::kinds(&programs) {
+        let mut client = client.open();
+        programs.stop_server();
+        let data = client.saying.data();
+        assert_eq!(counted(&programs, &[Counter::ToKernelDown], || client.say(&data)), Came::Pass);
+        assert!(client.flow().is_none());
+        let syn = client.saying.syn();
+        assert_eq!(counted(&programs, &[Counter::SynPassed], || client.say(&syn)), Came::Pass);
+        programs.start_server();
+        assert!(matches!(client.say(&syn), Came::Segment(_)));
+    }
+}
+
+/// Linux takes over nothing for such a listener (every server in Go has one): its own TCP serves all.
+#[test]
+fn the_connections_of_a_listener_with_mptcp_are_the_kernels() {
+    let programs = programs!("the_connections_of_a_listener_with_mptcp_are_the_kernels");
+    // IPPROTO_MPTCP, include/uapi/linux/in.h.
+    let Some(_listener) = common::programs::listen(262) else {
+        return eprintln!("SKIP: this kernel has no MPTCP");
+    };
+    for client in Client::kinds(&programs) {
+        let mut client = client;
+        let syn = client.saying.syn();
+        assert_eq!(counted(&programs, &[Counter::SynPassed], || client.say(&syn)), Came::Pass);
+    }
+    drop(_listener);
+    let _listener = common::programs::listen(6).unwrap();
+    for client in Client::kinds(&programs) {
+        let mut client = client;
+        let syn = client.saying.syn();
+        assert!(matches!(client.say(&syn), Came::Segment(_)));
+    }
+}
+
+#[test]
+fn what_the_kernel_has_is_the_kernels() {
+    let programs = programs!("what_the_kernel_has_is_the_kernels");
+    for address in ["127.0.0.1", "::1"] {
+        let Ok(listener) = TcpListener::bind((address, 0)) else {
+            assert!(address == "::1", "no loopback");
+            continue; // a machine without IPv6
+        };
+        let server = listener.local_addr().unwrap();
+        let stream = TcpStream::connect(server).unwrap();
+        programs.set(settings { port: server.port(), ..Programs::settings() });
+        programs.add_server(server.ip(), server.is_ipv6().into());
+        let mut client = Client::new(&programs, address == "::1", false);
+        client.saying.server = server;
+        client.saying.client = stream.local_addr().unwrap();
+        for segment in
+            [client.saying.ack(9, 9), client.saying.fin(9, 9), client.saying.data_at(9, 9, b"more")]
+        {
+            let came = counted(&programs, &[Counter::KernelHasIt], || client.say(&segment));
+            assert_eq!(came, Came::Pass);
+        }
+        // A late copy of the first query makes an entry, whose state says nothing of the rest.
+        let entry = Client::new(&programs, address == "::1", false);
+        programs.set(Programs::settings());
+        let entry = entry.asked().flow().unwrap();
+        programs.set(settings { port: server.port(), ..Programs::settings() });
+        let mut late = client.clone();
+        programs.set_flow(&late.key(), &entry);
+        for segment in [
+            late.saying.ack(5000, 700),
+            late.saying.fin(5000, 700),
+            late.saying.data_at(5000, 700, b"more"),
+            Segment { flags: RST, ..late.saying.ack(5000, 700) },
+        ] {
+            let came = counted(&programs, &[Counter::KernelHasIt], || late.say(&segment));
+            assert_eq!(came, Came::Pass);
+            assert!(late.flow().is_some());
+        }
+        programs.remove_flows();
+        // A listener is no connection.
+        let mut other = client.clone();
+        other.saying.client.set_port(server.port() ^ 1);
+        let ack = other.saying.ack(9, 9);
+        assert_eq!(counted(&programs, &[Counter::UnknownAck], || other.say(&ack)), Came::Drop);
+    }
+}
