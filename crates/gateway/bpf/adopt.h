@@ -405,7 +405,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 	__u32 before = 0, place = 0; /* what goes before the segment, and its first byte */
 	__u16 least;
 
-	if (!in)
+	if (!in || socket_marked(ctx))
 		return TC_ACT_UNSPEC;
 	__builtin_memset(in, 0, sizeof(*in));
 	if (unsent_find(ctx, &unsent))
@@ -432,7 +432,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (parsed != PARSED_SEGMENT || (in->flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK)
 		return TC_ACT_UNSPEC;
 
-	/* The socket first: most segments of connections that stay are the kernel's, and nothing else of them matters. */
+	/* The socket first: nothing else matters of a segment of the kernel's. */
 	if (in->ipv6) {
 		__builtin_memcpy(tuple.ipv6.saddr, in->who.client, 16);
 		__builtin_memcpy(tuple.ipv6.daddr, in->who.server, 16);

@@ -6,8 +6,8 @@
 
 #include <bpf/bpf_core_read.h>
 
+#include "answer.h"
 #include "parse.h"
-#include "payload.h"
 
 /* The fields of the kernel's struct that tell a listener whose connections nobody else can begin: the kernel refuses to
  * (bpf_sk_assign_tcp_reqsk, kernel 6.18, net/core/filter.c). */
@@ -69,4 +69,17 @@ __noinline int beside(struct xdp_md *ctx, int server)
 		return BESIDE_NO_SERVER;
 	bpf_sk_release(sock);
 	return BESIDE_SERVER;
+}
+
+/* Tells tc ingress that the kernel has the connection, so that it need not look for the socket, too. A driver without room before
+ * the frame cannot: then it looks. */
+static __always_inline void socket_mark(struct xdp_md *ctx)
+{
+	__u32 *mark;
+
+	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*mark)))
+		return;
+	mark = CONTEXT_FIELD(struct xdp_md, ctx, data_meta);
+	if ((void *)(mark + 1) <= CONTEXT_FIELD(struct xdp_md, ctx, data))
+		*mark = SOCKET_MARK;
 }

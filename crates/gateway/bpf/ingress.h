@@ -244,6 +244,30 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 	return FATE_DATAGRAM;
 }
 
+/* What parse_frame left of the options. */
+static __always_inline void options_rest(struct xdp_md *ctx, struct incoming *in)
+{
+	struct option_bytes bytes = {};
+	struct options options = { .offer = in->offer };
+	__u32 length = in->header - sizeof(struct tcp_header);
+
+	if (!WITHIN(length, 1, OPTIONS_MAX) ||
+	    bpf_xdp_load_bytes(ctx, in->transport + sizeof(struct tcp_header), bytes.at, length))
+		return;
+	options_read(&bytes, length, &options);
+	in->offer = options.offer;
+	in->tsval = options.tsval;
+	in->tsecr = options.tsecr;
+}
+
+/* What only those segments need that are not the kernel's. */
+static __always_inline void look_closer(struct xdp_md *ctx, struct verdict *v)
+{
+	v->now = bpf_ktime_get_boot_ns();
+	if (v->w->in.unread)
+		options_rest(ctx, &v->w->in);
+}
+
 /* A segment of a client to a server address and port, as far as we know of its connection. */
 static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 {
@@ -253,16 +277,21 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 	int pure_ack, right = 0;
 	bool later;
 
-	if (in->flags & FLAG_SYN)
+	if (in->flags & FLAG_SYN) {
+		look_closer(ctx, v);
 		return on_syn(ctx, v);
+	}
 	if (in->flags & FLAG_RST)
 		return on_rst(ctx, v);
 	/* Every segment but a SYN or RST has ACK (RFC 9293 section 3.10.7.4). */
 	if (!(in->flags & FLAG_ACK))
 		return drop(COUNT_ODD_FLAGS);
 	/* Most segments of connections that stay are the kernel's: it looks at all else of them. */
-	if ((!flow || flow_left(flow)) && beside(ctx, 0) == BESIDE_CONNECTION)
+	if ((!flow || flow_left(flow)) && beside(ctx, 0) == BESIDE_CONNECTION) {
+		socket_mark(ctx);
 		return pass(COUNT_KERNEL_HAS_IT);
+	}
+	look_closer(ctx, v);
 	pure_ack = !in->length && !(in->flags & FLAG_FIN);
 	/* Without an entry a bare ACK changes nothing. */
 	if ((flow || !pure_ack) && !payload_take(ctx, v->w))
@@ -363,22 +392,6 @@ static __always_inline enum fate on_icmp(struct xdp_md *ctx, struct verdict *v)
 	return answer_again(v, flow, flow->acked - flow->server_seq) ? FATE_ANSWER : FATE_PASS;
 }
 
-/* What parse_frame left of the options. */
-static __always_inline void options_rest(struct xdp_md *ctx, struct incoming *in)
-{
-	struct option_bytes bytes = {};
-	struct options options = { .offer = in->offer };
-	__u32 length = in->header - sizeof(struct tcp_header);
-
-	if (!WITHIN(length, 1, OPTIONS_MAX) ||
-	    bpf_xdp_load_bytes(ctx, in->transport + sizeof(struct tcp_header), bytes.at, length))
-		return;
-	options_read(&bytes, length, &options);
-	in->offer = options.offer;
-	in->tsval = options.tsval;
-	in->tsecr = options.tsecr;
-}
-
 SEC("xdp.frags")
 int gateway_xdp(struct xdp_md *ctx)
 {
@@ -407,19 +420,15 @@ int gateway_xdp(struct xdp_md *ctx)
 		break;
 	}
 	forget();
-	if (parsed == PARSED_SEGMENT) {
-		if (!flow_key_of(&w->key, w->in.who.client, w->in.who.client_port, w->in.who.server))
-			return XDP_PASS;
-		if (w->in.unread)
-			options_rest(ctx, &w->in);
-	}
+	if (parsed == PARSED_SEGMENT && !flow_key_of(&w->key, w->in.who.client, w->in.who.client_port, w->in.who.server))
+		return XDP_PASS;
 	w->answer.ack = 0;
 	w->answer.window = 0;
 	w->answer.words = 0;
 	w->answer.payload = 0;
 	w->split.count = 0;
-	v.now = bpf_ktime_get_boot_ns();
 	if (parsed == PARSED_ICMP) {
+		v.now = bpf_ktime_get_boot_ns();
 		fate = on_icmp(ctx, &v);
 	} else {
 		v.flow = flow_find(&w->key);

@@ -22,9 +22,10 @@ struct answer {
 };
 
 /* What XDP leaves to tc ingress, before a frame: of UNSENT_MARK one that has its headers alone, of SPLIT_MARK one that has the
- * first query alone of several. */
+ * first query alone of several. SOCKET_MARK stands alone before a segment whose socket XDP has seen: it is none of ours. */
 #define UNSENT_MARK 0x6e617772
 #define SPLIT_MARK 0x6e617370
+#define SOCKET_MARK 0x6e61736b
 struct unsent {
 	__u32 mark;
 	__u32 position; /* in the ring, of the whole reply, or of the segment's queries */

@@ -23,6 +23,15 @@ static __always_inline bool unsent_find(struct __sk_buff *ctx, struct unsent *un
 	       (unsent->mark == UNSENT_MARK || unsent->mark == SPLIT_MARK);
 }
 
+/* Whether XDP has seen the segment's socket. Where the link header is missing, the last bytes of that stand there, which are a type of
+ * Ethernet and not the mark: then the socket is looked for again. */
+static __always_inline bool socket_marked(struct __sk_buff *ctx)
+{
+	__u32 *mark = CONTEXT_FIELD(struct __sk_buff, ctx, data_meta);
+
+	return (void *)(mark + 1) <= packet_start(ctx) && *mark == SOCKET_MARK;
+}
+
 /* Where the IP header is; adopt.h says why the link header may be missing. */
 static __always_inline __u32 unsent_network(const struct sk_buff *skb)
 {

@@ -10,9 +10,12 @@ use std::net::{TcpListener, TcpStream};
 
 use common::frames::*;
 use common::packets::{RST, Segment};
-use common::programs::{Programs, counted, programs};
+use common::programs::{Programs, XDP_PASS, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
+
+/// `SOCKET_MARK` of `bpf/payload.h`.
+const SOCKET_MARK: u32 = 0x6e61_736b;
 
 /// No process reads datagrams: what connects is refused by the kernel, and what is open is its to answer or reset.
 #[test]
@@ -71,8 +74,12 @@ fn what_the_kernel_has_is_the_kernels() {
         for segment in
             [client.saying.ack(9, 9), client.saying.fin(9, 9), client.saying.data_at(9, 9, b"more")]
         {
-            let came = counted(&programs, &[Counter::KernelHasIt], || client.say(&segment));
-            assert_eq!(came, Came::Pass);
+            // Before it stands the mark, by which tc ingress knows that it need not look.
+            let frame = client.frame(&segment.packet());
+            let (verdict, after) =
+                counted(&programs, &[Counter::KernelHasIt], || programs.xdp(&frame));
+            assert_eq!((verdict, &after[..4]), (XDP_PASS, &SOCKET_MARK.to_ne_bytes()[..]));
+            assert_eq!(after[4..], frame);
         }
         // A late copy of the first query makes an entry, whose state says nothing of the rest.
         let entry = Client::new(&programs, address == "::1", false);
