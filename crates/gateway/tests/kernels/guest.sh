@@ -19,9 +19,12 @@ nsenter --net=/run/netns/look "$gateway" check --interface v0 >"$results/check" 
 sed -n 's/^\(BTF\|TCX\|bpf_[a-z_]*\|problem:\) /  \1 /p' "$results/check" | while read -r line; do say "  $line"; done
 ip netns del look
 
-QUICK=1 timeout 1200 sh tests/smoke.sh "$gateway" native >"$results/smoke" 2>&1 </dev/null
-say "  smoke.sh: $(grep -m 1 -E '^(PASS|FAIL|SKIP)' "$results/smoke")"
 for name in $(cat "$results/wanted"); do
+	if [ "$name" = smoke ]; then
+		QUICK=1 timeout 1200 sh tests/smoke.sh "$gateway" native >"$results/smoke" 2>&1 </dev/null
+		say "  smoke.sh: $(grep -m 1 -E '^(PASS|FAIL|SKIP)' "$results/smoke")"
+		continue
+	fi
 	program=$(sed -n "s/^$name //p" "$results/tests")
 	[ -n "$program" ] || continue
 	timeout 1200 "$program" --test-threads 2 >"$results/$name" 2>&1 </dev/null

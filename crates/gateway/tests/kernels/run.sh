@@ -1,7 +1,7 @@
 #!/bin/sh
 # What does each kernel do? Boots kernels as guests of QEMU, with this machine's files (read-only; what the guest writes is
 # in its memory), and runs there the crate's tests with eBPF programs and sockets, and smoke.sh with NSD and dig. QEMU
-# computes each instruction, which is slow; with KVM=1 it uses /dev/kvm. TESTS="xdp_several" runs these alone.
+# computes each instruction, which is slow; with KVM=1 it uses /dev/kvm. TESTS="smoke xdp_several" runs these alone.
 #
 #   crates/gateway/tests/kernels/run.sh [KERNEL...]       # default: 6.1 6.12
 #
@@ -13,7 +13,7 @@ here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../../../..")
 work=$root/target/kernels
 [ $# -gt 0 ] || set -- 6.1 6.12
-tests=${TESTS:-xdp_frames xdp_limits xdp_verdicts xdp_cookies xdp_several xdp_entries xdp_beside tc_verdicts control user_network differential}
+tests=${TESTS:-smoke xdp_frames xdp_limits xdp_verdicts xdp_cookies xdp_several several_model xdp_entries xdp_beside tc_verdicts control user_network differential}
 
 for tool in qemu-system-x86_64:qemu-system-x86 cpio:cpio modprobe:kmod dpkg-deb:dpkg busybox:busybox-static \
 	nsd:nsd dig:bind9-dnsutils kdig:knot-dnsutils ip:iproute2 bpftool:bpftool clang:clang python3:python3; do
