@@ -55,15 +55,20 @@ impl Programs {
     /// thread, with a server that reads datagrams. `None`, and a line that says
     /// what is missing, where this process may not; with CI set it must.
     pub fn load(name: &str) -> Option<Self> {
-        Self::load_some(name, false)
+        Self::load_some(name, true, false)
     }
 
     /// The same with the programs on tc: what they send themselves goes to the loopback interface.
     pub fn load_with_tc(name: &str) -> Option<Self> {
-        Self::load_some(name, true)
+        Self::load_some(name, false, true)
     }
 
-    fn load_some(name: &str, tc: bool) -> Option<Self> {
+    /// All of them.
+    pub fn load_all(name: &str) -> Option<Self> {
+        Self::load_some(name, true, true)
+    }
+
+    fn load_some(name: &str, xdp: bool, tc: bool) -> Option<Self> {
         if !may_run(name) {
             return None;
         }
@@ -76,7 +81,7 @@ impl Programs {
             GatewaySkelBuilder::default().open(place).expect("the object is well-formed");
         open.progs.gateway_adopt.set_autoload(tc);
         open.progs.gateway_egress.set_autoload(tc);
-        open.progs.gateway_xdp.set_autoload(!tc);
+        open.progs.gateway_xdp.set_autoload(xdp);
         let rodata = open.maps.rodata_data.as_deref_mut().expect("read-only data");
         let margin = open.maps.ring.value_size() - rodata.RING_SIZE;
         rodata.RING_SIZE = RING_SIZE;

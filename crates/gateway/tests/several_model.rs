@@ -1,0 +1,343 @@
+//! Several open queries of a connection against a model: PROTOCOL.md, "Several queries at once".
+//!
+//! The engine in `src/core/` serves one query at a time, so `differential.rs` cannot hold it against the programs here. Instead, a client,
+//! a server and a network are made up from a seed. The client sends queries, alone or several in a segment, before it has the replies to
+//! others. The server answers them in any order, now and then twice. The network loses, repeats and delays segments both ways. At the
+//! end nothing is lost any more, and the client sends again what is not acknowledged, as TCP does. It must then have each reply once:
+//!
+//! - a byte of our stream is the same whenever it is sent;
+//! - nothing is acknowledged but whole queries that the server has answered;
+//! - the stream is the server's first replies, one behind the other, in the order in which they left;
+//! - the server is asked each query of an open connection once, unless the client lacks its only reply;
+//! - all is served here: no segment is left to the kernel's TCP.
+//!
+//! `SEVERAL_SEEDS=500` takes so many seeds instead of 25. Needs root; says SKIP otherwise.
+
+#![cfg(feature = "ebpf")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::frames::*;
+use common::packets::{Datagram, RST, SYN, Segment, prefixed, query, reply};
+use common::programs::{Programs, XDP_DROP, XDP_PASS, XDP_TX};
+use narrows_gateway::kernel::types::settings;
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg32;
+
+/// `SPLIT_MARK` of `bpf/payload.h`, and how long what it begins is.
+const SPLIT_MARK: u32 = 0x6e61_7370;
+const SPLIT_BYTES: usize = 20;
+/// The next program, as if there were none.
+const NEXT: i32 = -1;
+/// Swallowed.
+const REDIRECT: i32 = 7;
+/// Queries that may be open at once: fewer than the programs serve, so that nothing is the kernel's.
+const OPEN_AT_ONCE: usize = 12;
+const STEPS: usize = 400;
+
+/// A query as the client sent it.
+struct Asked {
+    /// The first byte behind it in the client's stream.
+    end: u32,
+    /// With its two bytes of length.
+    bytes: Vec<u8>,
+    /// How often the server was asked.
+    times: u32,
+    /// The server's first answer, which the gateway has given a place in its stream.
+    reply: Option<Vec<u8>>,
+}
+
+struct Model<'a> {
+    client: Client<'a>,
+    random: Pcg32,
+    asked: Vec<Asked>,
+    /// Segments of the client: where they begin, and their bytes.
+    sent: Vec<(u32, Vec<u8>)>,
+    /// The next byte of the client's stream.
+    next: u32,
+    /// Up to where the gateway acknowledged it, as far as the client heard.
+    acked: u32,
+    /// Queries that are with the server.
+    waiting: Vec<usize>,
+    /// In the order in which their replies left.
+    answered: Vec<usize>,
+    /// The gateway's stream as the client has it, with holes.
+    stream: BTreeMap<u32, u8>,
+    /// Up to where it has all.
+    have: u32,
+    /// Segments of the gateway that are on their way.
+    late: Vec<Segment>,
+    what: String,
+}
+
+impl<'a> Model<'a> {
+    fn new(client: Client<'a>, seed: u64, what: String) -> Self {
+        Self {
+            client: client.open(),
+            random: Pcg32::seed_from_u64(seed),
+            asked: Vec::new(),
+            sent: Vec::new(),
+            next: 0,
+            acked: 0,
+            waiting: Vec::new(),
+            answered: Vec::new(),
+            stream: BTreeMap::new(),
+            have: 0,
+            late: Vec::new(),
+            what,
+        }
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        ((u64::from(self.random.next_u32()) * n as u64) >> 32) as usize
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    fn run(mut self) {
+        for _ in 0..STEPS {
+            match self.below(10) {
+                0..=2 => self.ask(),
+                3..=5 => self.answer(25),
+                6 => self.send_again(25),
+                7 => self.acknowledge(),
+                8 => self.deliver_late(),
+                _ => self.repeat(),
+            }
+        }
+        self.finish();
+    }
+
+    /// New queries in one segment, which may be lost.
+    fn ask(&mut self) {
+        let count = 1 + self.below(3);
+        let lacking = self.asked.iter().filter(|one| one.reply.is_none()).count();
+        let unacked = self.sent.iter().filter(|(at, bytes)| at + bytes.len() as u32 > self.acked);
+        if lacking + count > OPEN_AT_ONCE || unacked.count() >= OPEN_AT_ONCE {
+            return;
+        }
+        let (at, mut bytes) = (self.next, Vec::new());
+        for _ in 0..count {
+            let number = self.asked.len() as u16;
+            let query = query(number, &format!("n{number}.example.com"), 1, Some(1232));
+            bytes.extend(&query);
+            self.next += query.len() as u32;
+            self.asked.push(Asked { end: self.next, bytes: query, times: 0, reply: None });
+        }
+        self.sent.push((at, bytes));
+        if !self.chance(20) {
+            self.say(self.sent.len() - 1, self.have);
+        }
+    }
+
+    /// The client sends its first segment again that is not acknowledged, from the first byte that is not.
+    fn send_again(&mut self, lost: usize) {
+        let end = |(at, bytes): &(u32, Vec<u8>)| at + bytes.len() as u32;
+        if let Some((at, bytes)) = self.sent.iter().find(|one| end(one) > self.acked) {
+            let from = self.acked.max(*at);
+            let rest = &bytes[(from - at) as usize..];
+            let segment = self.client.saying.data_at(from, self.have, rest);
+            self.hear(&segment, lost);
+        }
+    }
+
+    /// The network brings a copy of any segment, with the acknowledgement that it may have had.
+    fn repeat(&mut self) {
+        if !self.sent.is_empty() {
+            let which = self.below(self.sent.len());
+            let ends = self.ends();
+            let ack = ends[self.below(ends.len())];
+            let ack = if self.chance(50) { self.have } else { ack.min(self.have) };
+            self.say(which, ack);
+        }
+    }
+
+    /// Ends of replies in our stream, from its begin on.
+    fn ends(&self) -> Vec<u32> {
+        let mut ends = vec![0];
+        for &which in &self.answered {
+            let reply = self.asked[which].reply.as_ref().unwrap();
+            ends.push(ends.last().unwrap() + reply.len() as u32);
+        }
+        ends
+    }
+
+    fn acknowledge(&mut self) {
+        let segment = self.client.saying.ack(self.next, self.have);
+        self.hear(&segment, 25);
+    }
+
+    fn deliver_late(&mut self) {
+        if !self.late.is_empty() {
+            let which = self.below(self.late.len());
+            let segment = self.late.swap_remove(which);
+            self.receive(&segment);
+        }
+    }
+
+    /// Sends a segment of the client as it was.
+    fn say(&mut self, which: usize, ack: u32) {
+        let (at, bytes) = &self.sent[which];
+        let segment = self.client.saying.data_at(*at, ack, bytes);
+        self.hear(&segment, 25);
+    }
+
+    /// What XDP makes of a segment; so many of its answers in a hundred are lost, or late.
+    fn hear(&mut self, segment: &Segment, lost: usize) {
+        let frame = self.client.frame(&segment.packet());
+        let tsval = &mut self.client.saying.tsval;
+        *tsval = tsval.map(|tsval| tsval.wrapping_add(1));
+        let (verdict, after) = self.client.programs.xdp(&frame);
+        match verdict {
+            XDP_DROP => {}
+            XDP_TX => self.on_the_way(Segment::read(&after[14..]), lost),
+            XDP_PASS => {
+                assert_ne!(after, frame, "left to the kernel: {segment:?}, {}", self.what);
+                let split = after[..4] == SPLIT_MARK.to_ne_bytes();
+                let link = if split { SPLIT_BYTES } else { 0 };
+                let word = |at: usize| u32::from_ne_bytes(after[at..at + 4].try_into().unwrap());
+                let first = Datagram::read(&after[link + 14..]).message;
+                let first = usize::from(u16::from_be_bytes([first[0], first[1]]));
+                // tc ingress makes the datagrams of those behind it (tc_verdicts).
+                let count = if split { word(16) as usize } else { 1 };
+                for which in first..first + count {
+                    self.asked[which].times += 1;
+                    self.waiting.push(which);
+                }
+            }
+            other => panic!("verdict {other}, {}", self.what),
+        }
+    }
+
+    /// The server answers any query that it has.
+    fn answer(&mut self, lost: usize) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let at = self.below(self.waiting.len());
+        let which = self.waiting.swap_remove(at);
+        // What is sent again and again is taken to be too long for the path if it is above 1024 bytes.
+        let most = if self.chance(50) { 100 } else { 900 };
+        let size = 60 + self.below(most);
+        let message = reply(&self.asked[which].bytes[2..], size, which as u8);
+        self.reply(which, &message, lost);
+        if self.chance(10) {
+            self.reply(which, &message, lost);
+        }
+    }
+
+    /// What egress makes of the server's datagram.
+    fn reply(&mut self, which: usize, message: &[u8], lost: usize) {
+        let (from, to) = (self.client.saying.server, self.client.saying.client);
+        let packet = Datagram { from, to, message: message.to_vec() }.packet();
+        let frame = self.client.frame(&packet);
+        let (verdict, after) = self.client.programs.egress(&frame);
+        match verdict {
+            // A second reply is nobody's; or, to a query before the open ones, a datagram as to any UDP client.
+            REDIRECT => assert!(self.asked[which].reply.is_some(), "{which}, {}", self.what),
+            NEXT if after == frame => {
+                assert!(self.asked[which].reply.is_some(), "{which}, {}", self.what);
+            }
+            NEXT => {
+                if self.asked[which].reply.is_none() {
+                    self.asked[which].reply = Some(prefixed(message));
+                    self.answered.push(which);
+                }
+                self.on_the_way(Segment::read(&after[14..]), lost);
+            }
+            other => panic!("verdict {other}, {}", self.what),
+        }
+    }
+
+    fn on_the_way(&mut self, segment: Segment, lost: usize) {
+        if self.chance(lost) {
+            // Some only come later.
+            if self.chance(50) {
+                self.late.push(segment);
+            }
+        } else {
+            self.receive(&segment);
+        }
+    }
+
+    /// The client gets a segment: what it says must be true.
+    fn receive(&mut self, segment: &Segment) {
+        let what = &self.what;
+        assert_eq!(segment.flags & (RST | SYN), 0, "{segment:?}, {what}");
+        let (client, ours) = self.client.starts();
+        let (seq, ack) = (segment.seq.wrapping_sub(ours), segment.ack.wrapping_sub(client));
+        assert!(ack <= self.next, "acknowledges what was never sent: {segment:?}, {what}");
+        for (which, one) in self.asked.iter().enumerate().filter(|(_, one)| one.end <= ack) {
+            assert!(one.reply.is_some(), "acknowledges query {which}: {segment:?}, {what}");
+        }
+        assert!(
+            ack == 0 || self.asked.iter().any(|one| one.end == ack),
+            "acknowledges a part: {segment:?}, {what}"
+        );
+        self.acked = self.acked.max(ack);
+        for (at, &byte) in (seq..).zip(&segment.payload) {
+            let before = self.stream.insert(at, byte);
+            assert!(before.is_none_or(|before| before == byte), "byte {at} changed, {what}");
+        }
+        while self.stream.contains_key(&self.have) {
+            self.have += 1;
+        }
+    }
+
+    /// Nothing is lost any more, and the client asks as TCP does for what it lacks.
+    fn finish(mut self) {
+        for _ in 0..10 * STEPS {
+            while !self.waiting.is_empty() {
+                self.answer(0);
+            }
+            if self.acked == self.next && self.asked.iter().all(|one| one.reply.is_some()) {
+                break;
+            }
+            let ack = self.client.saying.ack(self.next, self.have);
+            self.hear(&ack, 0);
+            self.send_again(0);
+        }
+        let ack = self.client.saying.ack(self.next, self.have);
+        self.hear(&ack, 0);
+        let what = &self.what;
+        assert_eq!(self.acked, self.next, "all is acknowledged, {what}");
+        let which: BTreeSet<_> = self.answered.iter().collect();
+        assert_eq!(which.len(), self.asked.len(), "each is answered once, {what}");
+        let expected: Vec<u8> =
+            self.answered.iter().flat_map(|&at| self.asked[at].reply.clone().unwrap()).collect();
+        let stream: Vec<u8> = self.stream.values().copied().collect();
+        assert_eq!(self.have as usize, stream.len(), "a hole, {what}");
+        assert!(stream == expected, "the replies in the order in which they left, {what}");
+        // As a single one may come again for what is missing of its reply, but not while others are open.
+        let again = self.asked.iter().filter(|one| one.times > 1).count();
+        assert!(again * 4 <= self.asked.len(), "{again} of {}, {what}", self.asked.len());
+        let entry = self.client.flow().expect("the connection stays");
+        assert!([REPLIED, IDLE].contains(&entry.state), "state {}, {what}", entry.state);
+        assert!(self.client.programs.opens(&self.client.key()).is_none(), "{what}");
+    }
+}
+
+#[test]
+fn the_client_gets_each_reply_once_whatever_the_network_does() {
+    let name = "the_client_gets_each_reply_once_whatever_the_network_does";
+    let Some(programs) = Programs::load_all(name) else { return };
+    programs.set(settings {
+        several_queries: 1,
+        // The server always answers: nothing is the kernel's because it is slow.
+        patience_us: u32::MAX,
+        ..Programs::settings()
+    });
+    let seeds = std::env::var("SEVERAL_SEEDS").map_or(25, |text| text.parse().unwrap());
+    for seed in 0..seeds {
+        for (kind, client) in Client::kinds(&programs).enumerate() {
+            let mut client = client;
+            client.saying.isn = (seed as u32).wrapping_mul(0x9e37_79b9);
+            Model::new(client, seed * 4 + kind as u64, format!("seed {seed}, kind {kind}")).run();
+        }
+    }
+}
