@@ -19,7 +19,7 @@ pub struct Adoption {
     pub sack: bool,
     /// Our timestamp and the client's.
     pub timestamps: Option<(u32, u32)>,
-    /// The IP packet to begin with in the other's place: with the connection's first query before its payload.
+    /// The IP packet to begin with instead of the one that came: with the connection's first query before its payload.
     pub joined: Option<Vec<u8>>,
 }
 
@@ -62,7 +62,7 @@ impl Core {
                 let offer =
                     self.cookie(now, &segment).filter(|_| others && !segment.payload.is_empty());
                 let Some(offer) = offer else {
-                    // It comes behind something that the kernel must have first.
+                    // The kernel must have something else first.
                     if entry.is_some_and(|flow| flow.state == State::Slow) {
                         self.count(Counter::Strange);
                     }
@@ -103,7 +103,7 @@ impl Core {
     }
 }
 
-/// Where a segment is that the kernel's TCP takes over from.
+/// Where the segment lies that the kernel's TCP takes the connection over from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// It begins what the kernel is to answer.
@@ -114,7 +114,7 @@ enum Part {
     Ahead,
 }
 
-/// Which part of what the kernel is to have the segment is, if it may begin with it.
+/// Which part of the client's stream the segment is, if the kernel may begin with it.
 fn part_for_kernel(flow: &Flow, segment: &Segment<'_>) -> Option<Part> {
     let next = segment.seq == flow.client_next;
     match flow.state {

@@ -1,4 +1,4 @@
-//! What clients send, but for SYNs (`syn.rs`) and what comes on an entry (`entry.rs`): the tables of PROTOCOL.md, "The
+//! What clients send, except SYNs (`syn.rs`) and what comes on an entry (`entry.rs`): the tables of PROTOCOL.md, "The
 //! verdicts", row by row.
 
 use narrows_wire::tcp::{Flags, Options};
@@ -51,7 +51,7 @@ impl Core {
         packet: &'a [u8],
     ) -> Result<Option<(FlowKey, Segment<'a>)>, Malformed> {
         let Some(ip) = Ip::read(packet)? else { return Ok(None) };
-        // RFC 791: of whom it is, and for whom, is not sure.
+        // RFC 791: nobody knows from whom it is and for whom.
         if matches!(ip.protocol, packet::TCP | packet::ICMP) && ip.fragment.is_none() && !ip.holds {
             return Err(Malformed);
         }
@@ -104,7 +104,7 @@ pub(super) struct Client<'a> {
     pub(super) segment: &'a Segment<'a>,
     pub(super) out: &'a mut Vec<Vec<u8>>,
     beside: &'a dyn Fn(Connection) -> Beside,
-    /// It fits nothing that is known of its connection.
+    /// It fits nothing that we know of its connection.
     strange: bool,
 }
 
@@ -149,8 +149,8 @@ impl<'a> Client<'a> {
         Verdict::Drop
     }
 
-    /// What fits nothing: of a connection that the kernel has, that is over, or that never was. There may be an entry too
-    /// where the kernel has it, as a late copy of the first query makes one.
+    /// What fits nothing: a segment of a connection that the kernel has, that is over, or that never was. Even if the
+    /// kernel has it there may be an entry, because a late copy of the first query makes one.
     fn beyond(&mut self) -> Verdict {
         let segment = self.segment;
         let fin = segment.payload.is_empty();
@@ -165,7 +165,7 @@ impl<'a> Client<'a> {
         if fin && !segment.has(Flags::FIN) {
             return self.drop(Counter::UnknownAck);
         }
-        // Of a connection that is over, if the client has heard of us, and otherwise perhaps of a new one,
+        // It belongs to a connection that is over, if the client has heard of us; otherwise perhaps to a new one,
         // whose first data was lost or overtaken.
         let heard = segment.options.timestamps.is_some_and(|(_, tsecr)| tsecr & HEARD != 0);
         let counter = if fin { Counter::UnknownFin } else { Counter::UnknownData };
@@ -238,7 +238,7 @@ impl<'a> Client<'a> {
             }
             _ => {}
         }
-        // What a busy connection takes more the kernel's TCP serves, as far as it can; new connections have the other half.
+        // The kernel's TCP serves what a busy connection asks beyond that; the other half is for new connections.
         if before.is_some() {
             if !self.query_conforms_within(self.core.settings.query_burst_ns / 2) {
                 return self.hand_off(Reason::Second);

@@ -67,8 +67,8 @@ pub(super) fn make(key: CookieKey, handshake: Handshake, offer: Offer, wall: Dur
 }
 
 /// What the SYN offered, if `isn` and `tsecr` (the segment's, if it has timestamps) are a cookie that was
-/// made with one of `keys` in this slot or the one before. The key before is worth guessing for as long as its last cookies
-/// live alone.
+/// made with one of `keys` in this slot or the one before. The previous key counts only as long as its last cookies live:
+/// longer, it would only be worth guessing.
 pub(super) fn check(
     keys: Keys<'_>,
     handshake: Handshake,
@@ -125,9 +125,9 @@ pub(super) struct Keys<'a> {
     pub(super) previous_until: Duration,
 }
 
-/// How long after a change the key before is accepted: as long as a cookie lives, and clocks that differ by a slot.
+/// How long the previous key is accepted after a change: as long as a cookie lives, and a slot more, by which clocks may differ.
 const PREVIOUS: Duration = Duration::from_secs(3 * SLOT_SECONDS);
-/// How many slots back, in twos, a cookie that is too old is still told.
+/// How many slots back, in twos, we still recognise a cookie that is too old.
 const OLD: u32 = 8;
 
 impl Offer {

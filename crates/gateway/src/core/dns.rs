@@ -155,8 +155,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Whether it says no more than that the server does not tell over UDP: cut off without a record, as rate limits do
-    /// it, or BADCOOKIE; or not what was asked.
+    /// Whether it says only that the server does not answer this over UDP: truncated without a record, as rate limits
+    /// send it, BADCOOKIE, or without the question.
     pub(super) fn is_refusal(&self) -> bool {
         let bare = u16_at(self.message, ANCOUNT) == 0 && u16_at(self.message, ANCOUNT + 2) == 0;
         u16_at(self.message, QDCOUNT) == 0

@@ -107,7 +107,7 @@ impl<'a> Client<'a> {
             }
             State::Replied | State::Idle if next && at_end => {
                 flow.state = State::Closing;
-                // Who acknowledges our FIN has the acknowledgement that comes with it.
+                // A client that acknowledges our FIN has the acknowledgement that came with it.
                 flow.query_unacked = false;
                 self.on_fin(flow)
             }
@@ -119,7 +119,7 @@ impl<'a> Client<'a> {
                     false => self.strange(),
                 }
             }
-            // Its FIN is all that it can ask with where its query was acknowledged at once.
+            // If its query was acknowledged at once, its FIN is all that it can ask with.
             State::Closing
                 if !data
                     && flow.at_once
@@ -184,7 +184,7 @@ impl<'a> Client<'a> {
         self.hand_off(why)
     }
 
-    /// What the client sends behind its query when the reply has left, but has not come to it.
+    /// What the client sends behind its query when the reply has left but has not reached it.
     fn keep_ahead(&mut self, mut flow: Flow) -> Verdict {
         let segment = self.segment;
         let payload = segment.payload;
@@ -223,7 +223,7 @@ impl<'a> Client<'a> {
             return self.strange();
         }
         // Over UDP a server may leave a query without an answer, as its rate limit does, or the datagram may be lost. Who
-        // has proven his address gets one: over TCP.
+        // has proven its address gets one: over TCP.
         if microseconds(self.now).wrapping_sub(flow.asked_us) >= self.core.settings.patience_us {
             return self.leave_to_kernel(flow, Reason::Silent);
         }
@@ -287,7 +287,7 @@ impl<'a> Client<'a> {
     /// An ACK of all that the client has sent, for a query that is in doubt.
     fn acknowledge_query(&mut self, mut flow: Flow) -> Verdict {
         flow.note(self.segment);
-        // Of the client's FIN too: that this is lost nothing would say, so it is sent as often as it is missed.
+        // It acknowledges the client's FIN too. Nothing would say that this ACK is lost, so it is sent as often as it is missed.
         flow.query_unacked &= flow.state == State::Closing && flow.client_fin;
         self.core.keep(self.now, self.key, flow);
         let header =

@@ -40,7 +40,7 @@ pub enum State {
 pub struct Flow {
     /// Milliseconds of the boot clock when a packet of it last came or went; modulo 2^32.
     pub seen_ms: u32,
-    /// The query's first byte. In state SYN: the client's initial sequence number and one.
+    /// The query's first byte. In state SYN: the client's initial sequence number plus one.
     pub query_seq: u32,
     /// What we expect and acknowledge next.
     pub client_next: u32,
@@ -98,7 +98,7 @@ pub struct Flow {
     pub earlier: u16,
 }
 
-/// Bytes that are kept at most of what came behind the query before the client had the reply.
+/// The most bytes kept of what came behind the query before the client had the reply.
 pub(super) const AHEAD_MAX: usize = 4096;
 
 /// How far behind the reply's end a copy of an earlier query may acknowledge: its odds to be the first of a new connection
