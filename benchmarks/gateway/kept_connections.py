@@ -64,7 +64,7 @@ def at_once(transport: str, bed: Bed, names: Path, rate: int, seconds: float) ->
         *("-c", str(CONNECTIONS), "-q", str(IN_FLIGHT), "-l", str(seconds)),
         *(("-Q", str(rate)) if rate else ()),
     )
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = _finished("dnsperf", command, seconds)
     found = re.search(r"Queries completed:\s+(\d+)", done.stdout)
     if done.returncode or found is None or not int(found[1]):
         raise LabError(f"dnsperf: {done.stderr.strip() or done.stdout.strip()}")
@@ -78,11 +78,26 @@ def in_turn(transport: str, bed: Bed, names: Path, rate: int, seconds: float) ->
         *("--names", str(names), "--transport", transport, "--connections", str(CONNECTIONS)),
         *("--rate", str(rate or 5000), "--seconds", str(seconds)),
     )
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = _finished("in_turn.py", command, seconds)
     if done.returncode or not int(done.stdout):
         raise LabError(f"in_turn.py: {done.stderr.strip() or done.stdout.strip()}")
     return int(done.stdout)
 
+
+def _finished(name: str, command: list[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """A load that has ended.
+
+    Raises:
+        LabError: It goes on long after its time: a connection waits for an answer.
+    """
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=seconds + GRACE_S)
+    except subprocess.TimeoutExpired:
+        raise LabError(f"{name} does not end, {GRACE_S:g} s after its time") from None
+
+
+GRACE_S = 60.0
+"""For a load to end in, after its time."""
 
 Load = Callable[[Bed, Path, int, float], int]
 
