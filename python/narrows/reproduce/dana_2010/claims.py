@@ -310,9 +310,7 @@ _REASONS = {
     "the reasons of D4 and D5.",
 }
 
-_PROPORTION = (
-    "With few sessions, or with SACK, retransmissions differ too little or come for other reasons."
-)
+_PROPORTION = "With few sessions, retransmissions differ too little or come for other reasons."
 
 CLAIMS = [
     replace(claim, reason=_PROPORTION if "correlation" in claim.metric else _REASONS[claim.id])
