@@ -29,8 +29,11 @@ WATCH, CROWD_WATCH = 11.5, 3.0
 
 
 def about(shown: float, expected: float) -> bool:
-    """Late is fine: dnsdist looks at its time-outs once a second."""
-    return expected - 0.05 <= shown <= expected + 1.6
+    """Late is fine: dnsdist looks at its time-outs once a second.
+
+    A twentieth early is a client that had to wait for a processor before it noted the beginning.
+    """
+    return 0.95 * expected - 0.05 <= shown <= expected + 1.6
 
 
 @pytest.fixture(scope="module")
