@@ -23,12 +23,12 @@ SHARED = ("droptail", "red", "blue")
 FAMILY = ("drr", "tdrr", "qsdrr")
 """The DRR family."""
 
-RED_MIN, RED_MAX = 0.5, 1.0
+RED_MIN, RED_MAX = 0.25, 0.75
 """RED's thresholds as shares of the buffer."""
-RED_WEIGHT = 0.0002
-RED_MAX_P = 0.02
+RED_WEIGHT = 2e-5
+RED_MAX_P = 0.01
 
-BLUE_INCREMENT, BLUE_DECREMENT = 0.0025, 0.00125
+BLUE_INCREMENT, BLUE_DECREMENT = 0.0005, 0.00025
 BLUE_FREEZE = "100 ms"
 
 WEIGHT = 0.03125
