@@ -32,6 +32,10 @@ narrows sweep scenarios/dns-behind-fifo.toml \\
     --vary 'queue={kind="pfifo", limit=100},{kind="bfifo", limit="250 kB"}' \\
     --seeds 3
 
+# Named variants: the scenario as it stands, and with two keys changed.
+narrows sweep scenarios/dns-behind-red.toml --seeds 3 --variant red \\
+    --variant red-ecn:queue.ecn=true,traffic.ecn_share=1.0
+
 # A figure; see narrows sweep plot --help.
 narrows sweep plot runs/buffers --metric bursts.completion_mean_s \\
     --against queue.limit --by traffic.connections
@@ -55,9 +59,22 @@ Vary = Annotated[
 ]
 
 
+Variants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variant",
+        metavar="NAME:K=V,K=V,..",
+        help="A named variant: keys that change together. NAME alone is the scenario as it "
+        "stands; may be repeated, for other variants or for more keys of the same.",
+        show_default=False,
+    ),
+]
+
+
 def command(
     scenario: ScenarioFile,
     vary: Vary = None,
+    variant: Variants = None,
     seeds: Annotated[
         str | None,
         typer.Option(
@@ -72,7 +89,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A TOML file with tables vary and set, and seeds; options add to it.",
+            help="A TOML file with tables vary, variants and set, and seeds; options add to it.",
             show_default=False,
         ),
     ] = None,
@@ -111,21 +128,29 @@ def command(
 ) -> Exit:
     """Run a scenario with all combinations of values and seeds; leave one table of all runs."""
     from narrows.results.sweep_text import sweep_text
-    from narrows.sweeps import Progress, default_folder, parse_vary, read_plan, sweep
+    from narrows.sweeps import (
+        Progress,
+        default_folder,
+        parse_variants,
+        parse_vary,
+        read_plan,
+        sweep,
+    )
 
-    values = parse_vary(vary or [])
+    values, variants = parse_vary(vary or []), parse_variants(variant or [])
     fixed: dict[str, object] = dict(settings(set))
     chosen: int | list[int] = 1
     if plan is not None:
         told = read_plan(plan)
         values = {**told.vary, **values}
+        variants = {**told.variants, **variants}
         fixed = {**told.set, **fixed}
         chosen = 1 if told.seeds is None else told.seeds
     if seeds is not None:
         chosen = _seeds(seeds)
     if dask is not None and workers is not None:
         raise UserError("--workers: a Dask cluster has its own; hint: leave one of the two out")
-    folder = out or default_folder(scenario, fixed, values, backend)
+    folder = out or default_folder(scenario, fixed, values, backend, variants)
     with shown(scenario.stem, quiet=quiet) as update:
 
         def progress(at: Progress) -> None:
@@ -134,6 +159,7 @@ def command(
         found = sweep(
             scenario,
             vary=values,
+            variants=variants,
             seeds=chosen,
             set=fixed,
             out=folder,

@@ -54,7 +54,11 @@ def compare_sweeps(
                 f"{_list(first.keys)}; hint: compare sweeps that vary the same keys"
             )
     named = [
-        Named(sweep.name, {"backend": sweep.backend, **sweep.scenario}, sweep.folder)
+        Named(
+            sweep.name,
+            {"backend": sweep.backend, **sweep.scenario, "variants": sweep.variants},
+            sweep.folder,
+        )
         for sweep in sweeps
     ]
     labels = distinct_labels(named)

@@ -63,7 +63,8 @@ def value_names(axis: Axis) -> dict[str, str]:
 def combination_names(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> list[str]:
     """What to call the combination of each run: the values that differ between the runs.
 
-    A table goes by its kind, another value by its key's end and itself: `fq-codel, tcp.ecn true`.
+    A table goes by its kind, a variant by its name, another value by its key's end and itself:
+    `fq-codel, tcp.ecn true`.
     """
     varied = [axis for axis in axes if len({canonical(run.settings[axis.key]) for run in runs}) > 1]
     short = short_keys([axis.key for axis in varied])
@@ -73,9 +74,8 @@ def combination_names(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> list[st
         for axis in varied:
             value = run.settings[axis.key]
             named = value_names(axis)[canonical(value)]
-            words.append(
-                named if isinstance(value, Mapping) else f"{short[axis.key]} {_text(value)}"
-            )
+            speaks_for_itself = isinstance(value, Mapping) or axis.sets is not None
+            words.append(named if speaks_for_itself else f"{short[axis.key]} {_text(value)}")
         names.append(", ".join(words))
     # Values that differ may have the same name where they are tables within tables.
     return names if len(set(names)) == len(names) else [run.name for run in runs]

@@ -86,7 +86,7 @@ class Sweep:
         """
         path = Path(folder)
         document = read_document(path)
-        axes = tuple(Axis(axis["key"], tuple(axis["values"])) for axis in document["vary"])
+        axes = tuple(map(Axis.of_document, document["vary"]))
         seeds = tuple(document["seeds"])
         rows = read_rows(path / ROWS_FILE)
         if document["only"] is not None:
@@ -114,6 +114,11 @@ class Sweep:
     def keys(self) -> list[str]:
         """The varied keys."""
         return [axis.key for axis in self.axes]
+
+    @property
+    def variants(self) -> dict[str, Mapping[str, Any]]:
+        """What each variant sets, by its name; empty where there are none."""
+        return {name: sets for axis in self.axes for name, sets in (axis.sets or {}).items()}
 
     @property
     def total(self) -> int:
@@ -151,6 +156,7 @@ class Sweep:
             "backend": self.backend,
             "runs": self.counts(),
             "vary": {axis.key: list(axis.values) for axis in self.axes},
+            "variants": self.variants,
             "seeds": list(self.seeds),
             "failures": [
                 {
@@ -291,6 +297,7 @@ def read_document(folder: Path) -> dict[str, Any]:
         isinstance(axis, dict)
         and isinstance(axis.get("key"), str)
         and isinstance(axis.get("values"), list)
+        and _is_sets(axis.get("sets"), axis["values"])
         for axis in document["vary"]
     ) or not all(type(seed) is int for seed in document["seeds"]):
         raise RunFolderError(path, "is damaged (vary or seeds)", _AGAIN)
@@ -323,6 +330,15 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
             raise RunFolderError(path, f"is damaged (line {number})", _AGAIN)
         rows.append(row)
     return rows
+
+
+def _is_sets(sets: Any, names: Sequence[Any]) -> bool:
+    """Whether it is what variants of these names set; nothing, where there are none."""
+    return sets is None or (
+        isinstance(sets, dict)
+        and all(isinstance(keys, dict) for keys in sets.values())
+        and list(sets) == names
+    )
 
 
 def _is_row(row: Mapping[str, Any]) -> bool:

@@ -9,16 +9,37 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["Axis", "SweepRun", "canonical", "setting_text"]
+__all__ = ["VARIANT", "Axis", "SweepRun", "canonical", "setting_text"]
+
+VARIANT = "variant"
+"""The key of the axis of named variants."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A key of the scenario, and the values that it takes."""
+    """A key of the scenario and the values that it takes, or variants that set several keys."""
 
     key: str
+    """`variant` for variants."""
     values: tuple[Any, ...]
-    """As TOML has them."""
+    """As TOML has them; the names of variants."""
+    sets: Mapping[str, Mapping[str, Any]] | None = None
+    """What each variant sets, by its name and the keys; None for the values of a key."""
+
+    @classmethod
+    def of_document(cls, axis: Mapping[str, Any]) -> Axis:
+        """From what `document` gave."""
+        return cls(axis["key"], tuple(axis["values"]), axis.get("sets"))
+
+    def document(self) -> dict[str, Any]:
+        """As JSON values."""
+        sets = {} if self.sets is None else {"sets": self.sets}
+        return {"key": self.key, "values": list(self.values), **sets}
+
+    def settings(self, place: int) -> Mapping[str, Any]:
+        """The keys of the scenario that a value sets, and what it sets them to."""
+        value = self.values[place]
+        return {self.key: value} if self.sets is None else self.sets[value]
 
     @cached_property
     def places(self) -> Mapping[str, int]:

@@ -1,6 +1,7 @@
 """Many runs of one scenario: any keys times any values times seeds, on all cores or a cluster.
 
     axes.py      what is varied, from the command line, a plan file or Python
+    variants.py  named variants, each of which sets several keys
     plan.py      every combination, checked before anything runs, and its digest
     work.py      one run, in whatever process: a plan's item in, a row out
     local.py     processes of this machine;  worker.py is what they run
@@ -16,6 +17,7 @@ from __future__ import annotations
 from narrows.sweeps.axes import SweepPlanFile, axes_of, parse_vary, read_plan
 from narrows.sweeps.conduct import Progress, default_folder, sweep
 from narrows.sweeps.errors import SweepError
+from narrows.sweeps.variants import parse_variants
 
 __all__ = [
     "Progress",
@@ -23,6 +25,7 @@ __all__ = [
     "SweepPlanFile",
     "axes_of",
     "default_folder",
+    "parse_variants",
     "parse_vary",
     "read_plan",
     "sweep",

@@ -13,6 +13,10 @@ A plan file is TOML:
         { kind = "pfifo", limit = 100 },
         { kind = "red", limit = "150 kB", min = "30 kB", max = "90 kB", avpkt = "1400 B" },
     ]
+
+    [variants.short]                    # several keys at once: see variants.py
+    traffic.connections = 5
+    duration = "10 s"
 """
 
 from __future__ import annotations
@@ -24,17 +28,18 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import ScenarioError
-from narrows.results.sweep_run import Axis, canonical
+from narrows.results.sweep_run import VARIANT, Axis, canonical
 from narrows.scenario.faults import nearest
 from narrows.scenario.overrides import plain
 from narrows.scenario.reading import read, value_of
 from narrows.sweeps.errors import SweepError
 
-__all__ = ["SweepPlanFile", "axes_of", "parse_vary", "read_plan", "seeds_of"]
+__all__ = ["SweepPlanFile", "axes_of", "parse_vary", "read_plan", "seeds_of", "split_values"]
 
 MOST_RUNS = 100_000
 """Runs of a sweep. More would take days to check and to read; several sweeps can share them."""
 
+_PLAN_KEYS = ["vary", "set", "variants", "seeds"]
 _OPENING, _CLOSING = "[{(", "]})"
 
 
@@ -44,6 +49,7 @@ class SweepPlanFile:
 
     vary: dict[str, list[Any]] = field(default_factory=dict)
     set: dict[str, Any] = field(default_factory=dict)
+    variants: dict[str, dict[str, Any]] = field(default_factory=dict)
     seeds: int | list[int] | None = None
 
 
@@ -67,7 +73,7 @@ def parse_vary(given: Sequence[str]) -> dict[str, list[Any]]:
             raise SweepError(
                 f"--vary {text}", "not KEY=VALUE,VALUE", "such as --vary queue.limit=100,500"
             )
-        parts = [part.strip() for part in _split(values)]
+        parts = [part.strip() for part in split_values(values)]
         if "" in parts:
             raise SweepError(f"--vary {key}", "has an empty value", "write KEY=VALUE,VALUE")
         found.setdefault(key, []).extend(parts)
@@ -83,10 +89,9 @@ def read_plan(path: Path) -> SweepPlanFile:
     file = str(path)
     values = read(path)
     for key in values:
-        if key not in ("vary", "set", "seeds"):
-            hint = nearest(key, ["vary", "set", "seeds"])
-            raise ScenarioError(file, key, "is no key of a plan", hint)
-    for key in ("vary", "set"):
+        if key not in _PLAN_KEYS:
+            raise ScenarioError(file, key, "is no key of a plan", nearest(key, _PLAN_KEYS))
+    for key in ("vary", "set", "variants"):
         if not isinstance(values.get(key, {}), dict):
             raise ScenarioError(file, key, "is not a table", f"write [{key}]")
     vary: dict[str, list[Any]] = {}
@@ -102,7 +107,14 @@ def read_plan(path: Path) -> SweepPlanFile:
     ):
         raise ScenarioError(file, "seeds", "is neither a number nor a list of seeds")
     fixed = {key: _as_text(v) for key, v in _leaves(values.get("set", {}), file, "set")}
-    return SweepPlanFile(vary, fixed, seeds)
+    variants: dict[str, dict[str, Any]] = {}
+    for name, keys in values.get("variants", {}).items():
+        if not isinstance(keys, dict):
+            raise ScenarioError(
+                file, f"variants.{name}", "is no table of keys", f"write [variants.{name}]"
+            )
+        variants[name] = {k: _as_text(v) for k, v in _leaves(keys, file, "variants")}
+    return SweepPlanFile(vary, fixed, variants, seeds)
 
 
 def axes_of(vary: Mapping[str, Iterable[Any]]) -> tuple[Axis, ...]:
@@ -134,6 +146,10 @@ def axes_of(vary: Mapping[str, Iterable[Any]]) -> tuple[Axis, ...]:
             raise SweepError(key, f"has the value {twice} twice", "keep one")
         if key == "seed":
             raise SweepError(key, "is not varied like other keys", "use --seeds")
+        if key == VARIANT:
+            raise SweepError(
+                key, "is not varied like other keys", "use --variant, or [variants.NAME] in a plan"
+            )
         axes.append(axis)
     return tuple(axes)
 
@@ -163,8 +179,8 @@ def seeds_of(seeds: int | Iterable[int]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _split(text: str) -> list[str]:
-    """At the commas outside quotes and brackets."""
+def split_values(text: str) -> list[str]:
+    """A text split at the commas outside quotes and brackets."""
     parts, start, depth, quote = [], 0, 0, ""
     skip = False
     for place, letter in enumerate(text):

@@ -16,7 +16,7 @@ from narrows.backends.interrupts import held
 from narrows.errors import NarrowsError
 from narrows.progress import shown
 from narrows.results.sweep import Status, Sweep
-from narrows.results.sweep_run import canonical
+from narrows.results.sweep_run import Axis, canonical
 from narrows.scenario import Scenario
 from narrows.scenario.overrides import override, plain, set_value
 from narrows.scenario.reading import read
@@ -25,6 +25,7 @@ from narrows.sweeps.errors import SweepError
 from narrows.sweeps.local import Event, LocalWorkers
 from narrows.sweeps.plan import Item, Plan, make_plan
 from narrows.sweeps.store import Store
+from narrows.sweeps.variants import variant_axis
 from narrows.sweeps.work import job_of
 
 __all__ = ["Executor", "Progress", "default_folder", "sweep"]
@@ -71,6 +72,7 @@ def sweep(
     scenario: str | Path | Scenario | Mapping[str, Any],
     *,
     vary: Mapping[str, Iterable[Any]] | None = None,
+    variants: Mapping[str, Mapping[str, Any]] | None = None,
     seeds: int | Iterable[int] = 1,
     set: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
@@ -93,6 +95,9 @@ def sweep(
         scenario: A scenario file, a scenario, or its values as TOML has them.
         vary: Values by dotted key: `{"queue.limit": [100, 500]}`. As with `Scenario.load`, a text
             is TOML, and stands for itself where it is none; a value may be a whole table.
+        variants: Several keys that change together, by the name of the variant:
+            `{"fifo": {}, "red": {"queue.kind": "red", "traffic.tcp.ecn": True}}`. One that
+            gives a table's `kind` gives the whole table.
         seeds: How many (1, 2, ...), or which.
         set: Values that all runs have, by dotted key.
         out: The sweep's folder; in memory only by default.
@@ -127,7 +132,7 @@ def sweep(
         raise SweepError("workers", "must be at least 1")
     if keep_runs and out is None:
         raise SweepError("keep_runs", "needs a folder", "give out as well")
-    axes, numbers = axes_of(vary or {}), seeds_of(seeds)
+    axes, numbers = all_axes(vary or {}, variants or {}), seeds_of(seeds)
     base, file = base_values(scenario, set or {})
     folder = None if out is None else Path(out)
     if progress is True:
@@ -135,6 +140,7 @@ def sweep(
             return sweep(
                 scenario,
                 vary=vary,
+                variants=variants,
                 seeds=numbers,
                 set=set,
                 out=out,
@@ -183,6 +189,17 @@ def sweep(
         return store.finish(_status(plan, store, interrupted), csv=csv)
 
 
+def all_axes(
+    vary: Mapping[str, Iterable[Any]], variants: Mapping[str, Mapping[str, Any]]
+) -> tuple[Axis, ...]:
+    """The variants, and then the varied keys, which may change what a variant leaves open.
+
+    Raises:
+        SweepError: A key has no values, or one twice; a variant is none.
+    """
+    return (*((variant_axis(variants),) if variants else ()), *axes_of(vary))
+
+
 def base_values(
     scenario: str | Path | Scenario | Mapping[str, Any], set: Mapping[str, Any]
 ) -> tuple[dict[str, Any], str]:
@@ -213,6 +230,7 @@ def default_folder(
     set: Mapping[str, Any],
     vary: Mapping[str, Iterable[Any]],
     backend: str = DEFAULT,
+    variants: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Path:
     """Where a sweep goes that was given no folder: the same for the same backend and values.
 
@@ -220,11 +238,12 @@ def default_folder(
 
     Raises:
         ScenarioError: The file cannot be read, or a key leads nowhere.
-        SweepError: A key has no values, or one twice.
+        SweepError: A key has no values, or one twice; a variant is none.
     """
-    axes = axes_of(vary)
+    axes = all_axes(vary, variants or {})
     base, _ = base_values(scenario, set)
-    text = canonical([backend, base, [[axis.key, list(axis.values)] for axis in axes]])
+    varied = [[axis.key, list(axis.values), *filter(None, [axis.sets])] for axis in axes]
+    text = canonical([backend, base, varied])
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     name = base.get("name")
     return Path("runs") / f"{name if isinstance(name, str) else 'sweep'}-sweep-{digest}"

@@ -25,6 +25,7 @@ from narrows.scenario import Scenario
 from narrows.scenario.overrides import set_value
 from narrows.sweeps.axes import MOST_RUNS
 from narrows.sweeps.errors import SweepError
+from narrows.sweeps.variants import refuse_overlaps
 
 __all__ = ["Item", "Plan", "combined", "make_plan"]
 
@@ -107,7 +108,8 @@ def make_plan(
     Raises:
         ScenarioError: A combination is no scenario that can be meant.
         BackendError: There is no such backend, or it cannot honour a key of a combination.
-        SweepError: The sweep is too large, or two combinations are the same.
+        SweepError: The sweep is too large, two combinations are the same, or a key is varied that
+            a variant sets.
     """
     wanted: Iterable[tuple[int, ...]]
     wanted = itertools.product(*(range(len(axis.values)) for axis in axes))
@@ -132,6 +134,7 @@ def make_plan(
             places = tuple(place if other == number else 0 for other in range(len(axes)))
             chosen.check(_scenario(base, file, axes, places))
             checked += 1
+    refuse_overlaps(base, axes, file)
     expected_s = (time.perf_counter() - started) / checked * combinations
     if expected_s > MOST_CHECK_S:
         raise SweepError(
@@ -167,7 +170,8 @@ def combined(
     """
     values = copy.deepcopy(dict(base))
     for axis, place in zip(axes, places, strict=True):
-        set_value(values, axis.key, axis.values[place], file)
+        for key, value in axis.settings(place).items():
+            set_value(values, key, value, file)
     return Scenario.from_dict(values, file=file)
 
 

@@ -187,6 +187,15 @@ class Store:
             raise RunFolderError(
                 folder, f"holds another sweep ({what})", "choose another folder with --out"
             )
+        for old, axis in zip(before["vary"], plan.axes, strict=True):
+            for name, sets in (old.get("sets") or {}).items():
+                now = (axis.sets or {}).get(name, sets)
+                if canonical(sets) != canonical(now):
+                    raise RunFolderError(
+                        folder,
+                        f"holds a sweep whose variant {name} sets other keys or values",
+                        "give it another name, or choose another folder with --out",
+                    )
         lacking = [
             f"{axis.key}={value}"
             for old, axis in zip(before["vary"], plan.axes, strict=True)
@@ -220,7 +229,7 @@ class Store:
             "name": plan.name,
             "status": status,
             "runs": counts,
-            "vary": [{"key": axis.key, "values": list(axis.values)} for axis in plan.axes],
+            "vary": [axis.document() for axis in plan.axes],
             "seeds": list(plan.seeds),
             "combinations": None if plan.whole else len(plan.digests),
             # The folder may hold runs of other parts of the same product.

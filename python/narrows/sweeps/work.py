@@ -45,7 +45,7 @@ def job_of(plan: Plan, keep: Path | None, measure: str | None = None) -> dict[st
         "base": dict(plan.base),
         "file": plan.file,
         "backend": plan.backend,
-        "axes": [[axis.key, list(axis.values)] for axis in plan.axes],
+        "axes": [axis.document() for axis in plan.axes],
         "keep": None if keep is None else str(keep.absolute()),
         "measure": measure,
     }
@@ -60,7 +60,7 @@ class Worker:
         self._base: Mapping[str, Any] = job["base"]
         self._file: str = job["file"]
         self._backend: str = job["backend"]
-        self._axes = tuple(Axis(key, tuple(values)) for key, values in job["axes"])
+        self._axes = tuple(map(Axis.of_document, job["axes"]))
         self._keep = None if job["keep"] is None else Path(job["keep"])
         self._measure = _function(job["measure"])
         self._measure_name: str = job["measure"] or ""
