@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from narrows.errors import NarrowsError
-from narrows.scenario.quantities import bytes_text, rate_text, span_text
+from narrows.scenario.quantities import MOST_SPAN, bytes_text, rate_text, span_text
 
 __all__ = ["AVERAGE_PACKET", "RING_PACKET", "Sizes", "size"]
 
@@ -84,17 +84,21 @@ def size(rate: int, max_delay: int, ring: int = 0) -> Sizes:
     ring_bytes = round(ring * RING_PACKET)
     if limit > _MOST:
         raise NarrowsError(
-            f"--max-delay {span_text(max_delay)}: makes {bytes_text(limit)} at {rate_text(rate)}, "
+            f"--max-delay {span_text(max_delay)}: makes {limit} B at {rate_text(rate)}, "
             f"and Linux counts to {bytes_text(_MOST)}; hint: a shorter delay"
         )
     low, high = limit // 2 - ring_bytes, limit - ring_bytes
     if low < AVERAGE_PACKET:
         least = 2 * (ring_bytes + AVERAGE_PACKET) * 8 * 10**12 // rate + 10**9
-        shorter = "a shorter ring or " if ring else ""
+        remedies = ["a shorter ring"] if ring else []
+        # A delay that no scenario takes is no remedy.
+        at_least = least // 10**9 * 10**9
+        longer = f"at least {span_text(at_least)}" if at_least <= MOST_SPAN else "a higher rate"
+        remedies.append(longer)
         raise NarrowsError(
             f"--max-delay {span_text(max_delay)}: leaves RED no lower threshold at "
             f"{rate_text(rate)} with a ring of {ring} packets; "
-            f"hint: {shorter}at least {span_text(least // 10**9 * 10**9)}"
+            f"hint: {' or '.join(remedies)}"
         )
     # tc-red(8): (min + min + max) / (3 * avpkt).
     burst = max(1, (2 * low + high) // (3 * AVERAGE_PACKET))

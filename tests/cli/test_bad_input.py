@@ -91,6 +91,20 @@ def test_a_wrong_setting(narrows: Narrows, small: Path, setting: str, named: str
     assert not (small.parent / "runs").exists()
 
 
+@pytest.mark.parametrize("command", ["check", "run", "sweep"])
+@pytest.mark.parametrize(
+    ("key", "unit"),
+    [("duration", "ps"), ("links.bottleneck.rate", "bit/s"), ("queue.limit", "B")],
+)
+def test_a_quantity_of_more_than_64_bits(
+    narrows: Narrows, small: Path, command: str, key: str, unit: str
+) -> None:
+    for number in (2**64 - 1, 2**64, 10**40):
+        line = one_line(narrows, command, str(small), "--set", f"{key}={number} {unit}")
+        assert f'{key.rpartition(".")[2]}: "{number} {unit}" is too large' in line
+        assert "hint: " in line
+
+
 def test_a_file_that_is_no_scenario(narrows: Narrows, tmp_path: Path) -> None:
     for name, content in (
         ("binary.toml", bytes(range(256))),

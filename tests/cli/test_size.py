@@ -41,6 +41,20 @@ def test_what_it_prints_goes_into_a_scenario(narrows: Narrows) -> None:
         ("10", "300ms", "0", "--rate"),
         ("10mbit", "0 s", "0", "above zero"),
         ("10Gbit/s", "1 h", "0", "a shorter delay"),
+        ("10mbit", "1 ms", "65536", "hint: a shorter ring or at least 147.459 s"),
+        # 2 (65536 x 1406.25 + 1400) bytes take 17 days at 1 kbit/s, and 46 years at 1 bit/s.
+        ("1 kbit/s", "1 ms", "65536", "hint: a shorter ring or a higher rate"),
+        ("1 bit/s", "1 ms", "65536", "hint: a shorter ring or a higher rate"),
+        ("1 bit/s", "1 ms", "0", "hint: at least 22400.001 s"),
+        ("100 Tbit/s", "240 h", "0", "makes 10800000000000000000 B at"),
+        ("101 Tbit/s", "1 ms", "0", 'hint: at most "100000 Gbit/s"'),
+        ("10mbit", "241 h", "0", 'hint: at most "864000 s"'),
+        # 2^64 - 1 and 2^64, and what has even more digits.
+        ("18446744073709551615 bit/s", "1 ms", "0", "too large; hint: "),
+        ("18446744073709551616 bit/s", "1 ms", "0", "too large; hint: "),
+        ("9" * 5000 + " bit/s", "1 ms", "0", '...": is too large; hint: '),
+        ("10mbit", "18446744073709551616 ps", "0", "too large; hint: "),
+        ("10mbit", "300ms", "18446744073709551616", "--ring"),
     ],
 )
 def test_what_cannot_be_sized(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from narrows.cli.failure import UserError
 from narrows.cli.options import Json
+
+if TYPE_CHECKING:
+    from narrows.scenario.amounts import Quantity
 
 EXAMPLES = """\
 # The paper's test bed.
@@ -53,12 +55,13 @@ def command(
     The rule is that of Harhalakis et al. (2011): queue and ring together hold what the link sends
     in the given time.
     """
-    from narrows import _core
+    from narrows.scenario.amounts import DataRate, Duration
+    from narrows.scenario.quantities import MOST_RATE, MOST_SPAN
     from narrows.sizing import size
 
     found = size(
-        _quantity("--rate", rate, _core.parse_rate, "10mbit"),
-        _quantity("--max-delay", max_delay, _core.parse_span, "300ms"),
+        _quantity("--rate", rate, DataRate, MOST_RATE, "10mbit"),
+        _quantity("--max-delay", max_delay, Duration, MOST_SPAN, "300ms"),
         ring,
     )
     red, fifo = found.tc(interface)
@@ -79,11 +82,17 @@ def command(
     print(f"# In a scenario, for a link:\n{found.toml()}\n# On a machine, one of:\n{red}\n{fifo}")
 
 
-def _quantity(option: str, text: str, parse: Callable[[str], int], example: str) -> int:
+_LONGEST_TEXT = 100
+
+
+def _quantity(option: str, text: str, kind: type[Quantity], most: int, example: str) -> int:
+    shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
     try:
-        value = parse(text)
+        value = kind(text)
     except ValueError as error:
-        raise UserError(f'{option} "{text}": {error}; hint: such as {example}') from None
+        raise UserError(f'{option} "{shown}": {error}; hint: such as {example}') from None
     if value == 0:
-        raise UserError(f'{option} "{text}": must be above zero; hint: such as {example}')
+        raise UserError(f'{option} "{shown}": must be above zero; hint: such as {example}')
+    if value > most:
+        raise UserError(f'{option} "{shown}": is too large; hint: at most "{kind(most)}"')
     return value

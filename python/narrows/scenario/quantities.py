@@ -17,6 +17,8 @@ from narrows import _core
 from narrows.scenario.amounts import DataRate, DataSize, Duration, Quantity
 
 __all__ = [
+    "MOST_RATE",
+    "MOST_SPAN",
     "DatagramSize",
     "DnsReplySize",
     "DnsSize",
@@ -123,7 +125,7 @@ def _reader(kind: type[Q], example: str, most: int) -> Callable[[Any], Q]:
         except ValueError as error:
             raise refuse(f'"{shown}" {error}', f'such as "{example}"') from None
         if quantity > most:
-            raise refuse(f'"{shown}" is too large')
+            raise refuse(f'"{shown}" is too large', f'at most "{kind(most)}"')
         return quantity
 
     return read
@@ -174,14 +176,14 @@ def _schema(what: str, example: str) -> JsonSchema:
 
 
 # A longer run than 240 hours is a slip; the simulator's clock ends at 213 days.
-_MOST_SPAN = 240 * 3600 * 10**12
+MOST_SPAN = 240 * 3600 * 10**12
 # Linux holds RED's thresholds and a FIFO's limit in 32 bits.
 _MOST_BYTES = 2**32 - 1
-_MOST_RATE = 10**14
+MOST_RATE = 10**14
 
 Span = Annotated[
     Duration,
-    PlainValidator(_reader(Duration, "50 ms", _MOST_SPAN)),
+    PlainValidator(_reader(Duration, "50 ms", MOST_SPAN)),
     PlainSerializer(str, return_type=str, when_used="json"),
     _schema("duration", "50 ms"),
 ]
@@ -197,7 +199,7 @@ PositiveSpan = Annotated[
 
 Rate = Annotated[
     DataRate,
-    PlainValidator(_reader(DataRate, "10 Mbit/s", _MOST_RATE)),
+    PlainValidator(_reader(DataRate, "10 Mbit/s", MOST_RATE)),
     PlainSerializer(str, return_type=str, when_used="json"),
     _schema("rate", "10 Mbit/s"),
 ]
@@ -263,6 +265,6 @@ LinkPattern = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_.*-]{1,80}
 Path = Annotated[tuple[Name, ...], Field(min_length=1, max_length=65, fail_fast=True)]
 """Nodes in the order in which packets pass them."""
 
-read_span = _reader(Duration, "50 ms", _MOST_SPAN)
+read_span = _reader(Duration, "50 ms", MOST_SPAN)
 read_size = _reader(DataSize, "1500 B", _MOST_BYTES)
 _read_transfer = _reader(DataSize, "384 kB", 10**15)
