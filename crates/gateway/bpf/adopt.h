@@ -271,8 +271,8 @@ static __always_inline void adopt_entry(struct flow *flow, const struct flow_key
 	}
 }
 
-/* Puts what the ring has at `position` (`first` bytes, which begin at `seq`) before the payload. Both are put
- * together in the ring, so that the packet's headers stay where they are. */
+/* Puts what the ring has at `position` (`first` bytes; 0: nothing) before the payload, of which the bytes go that were received before.
+ * The whole begins at `seq`. It is put together in the ring, so that the packet's headers stay where they are. */
 __noinline int adopt_join(struct __sk_buff *ctx, const struct incoming *in, __u32 position, __u32 first, __u32 seq)
 {
 	struct ring_head *head = ring_top();
@@ -289,13 +289,15 @@ __noinline int adopt_join(struct __sk_buff *ctx, const struct incoming *in, __u3
 	transport = in->transport;
 	bytes = in->header;
 	length = in->length;
-	if (!WITHIN(first, 1, AHEAD_MAX) || !WITHIN(length, 0, SUM_MAX - AHEAD_MAX) ||
+	if (!WITHIN(first, 0, AHEAD_MAX) || !WITHIN(length, 0, SUM_MAX - AHEAD_MAX) ||
 	    !WITHIN(bytes, sizeof(struct tcp_header), TCP_HEADER_MAX))
 		return 0;
 	at = ring_offset(ring_take(head, first + length));
-	if (bpf_probe_read_kernel(ring + at, first, ring + ring_offset(position)) || !ring_holds(head, position))
+	if (WITHIN(first, 1, AHEAD_MAX) &&
+	    (bpf_probe_read_kernel(ring + at, first, ring + ring_offset(position)) || !ring_holds(head, position)))
 		return 0;
-	if (WITHIN(length, 1, SUM_MAX - AHEAD_MAX) && bpf_skb_load_bytes(ctx, transport + bytes, ring + at + first, length))
+	if (WITHIN(length, 1, SUM_MAX - AHEAD_MAX) &&
+	    bpf_skb_load_bytes(ctx, transport + bytes + in->trimmed, ring + at + first, length))
 		return 0;
 	joined = first + length;
 	/* This makes a checksum of the whole packet by the interface (CHECKSUM_COMPLETE) none. */
@@ -454,6 +456,11 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (!flow_key_of(&key, in->who.client, in->who.client_port, in->who.server))
 		goto release;
 	flow = flow_find(&key);
+	if (flow) {
+		in->trimmed = flow_received(flow, in->seq, in->ack, in->length, in->flags & FLAG_FIN);
+		in->seq += in->trimmed;
+		in->length -= in->trimmed;
+	}
 	/* Bare ACKs and FINs start nothing but what was kept: the data before them did. A FIN may come before that. */
 	if (!in->length && !(in->flags & FLAG_FIN) && !(flow && (flow->ahead_length || flow->state == FLOW_OPEN)))
 		goto release;
@@ -525,7 +532,8 @@ int gateway_adopt(struct __sk_buff *ctx)
 		bool from_query = flow_left(flow) && in->ack == flow->server_seq;
 
 		if ((adoption == ADOPT_JOINED && !adopt_join(ctx, in, flow->stored, flow->query_length, flow->query_seq)) ||
-		    (adoption == ADOPT_AHEAD && !adopt_join(ctx, in, flow->ahead, flow->ahead_length, flow->client_next))) {
+		    (adoption == ADOPT_AHEAD && !adopt_join(ctx, in, flow->ahead, flow->ahead_length, flow->client_next)) ||
+		    (adoption == ADOPT_IT && in->trimmed && !adopt_join(ctx, in, 0, 0, in->seq))) {
 			count(COUNT_XDP_ERROR);
 			verdict = TC_ACT_SHOT;
 			goto release;

@@ -159,9 +159,9 @@ static __always_inline enum fate on_data(struct verdict *v)
 			if (v->w->in.flags & FLAG_FIN)
 				flow_note_fin(flow);
 			count(COUNT_QUERY_WAITS);
-			if (!(flow->flags & FLOW_AT_ONCE))
+			/* Our ACK was lost: of this query, or of one before it in the same segment. */
+			if (!(flow->flags & FLOW_AT_ONCE) && !v->w->in.trimmed)
 				return FATE_DROP;
-			/* Our ACK was lost. */
 			return answer_from(v, flow, flow->server_seq, flow_acknowledged(flow));
 		}
 		/* Nothing comes behind a FIN. */

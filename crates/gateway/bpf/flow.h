@@ -85,6 +85,22 @@ static __always_inline bool flow_is_earlier(const struct flow *flow, __u32 seq, 
 	return flow->query_seq - seq - 1 < flow->earlier && flow_end(flow) + 1 - ack <= EARLIER_REPLIES;
 }
 
+/* How many bytes of a segment's front were received before, in a segment that also has something new. RFC 9293 section 3.10.7.4 cuts
+ * them off. What is new begins at client_next if the client has the whole reply, else at query_seq. */
+static __always_inline __u32 flow_received(const struct flow *flow, __u32 seq, __u32 ack, __u32 length, bool fin)
+{
+	__u32 offset = ack - flow->server_seq, query = flow->query_seq - seq, next = flow->client_next - seq;
+	__u8 state = flow->state;
+
+	if (!length || state == FLOW_SYN || state == FLOW_OPEN || offset > flow->reply_length + 1U)
+		return 0;
+	if ((state == FLOW_CLOSING ? offset >= flow->reply_length :
+				     (state == FLOW_REPLIED || state == FLOW_IDLE) && offset == flow->reply_length) &&
+	    next - 1 < flow->client_next - flow->query_seq + flow->earlier && next < length + fin)
+		return next;
+	return query - 1 < flow->earlier && query < length ? query : 0;
+}
+
 /* Bytes that are kept at most of what came behind the query before the client had the reply. */
 #define AHEAD_MAX 4096
 

@@ -307,8 +307,14 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 	}
 	if (flow && pure_ack)
 		return on_ack(v);
-	if (flow && flow->state != FLOW_OPEN && in->length && flow_is_earlier(flow, in->seq, in->ack))
-		return on_earlier(v, flow);
+	if (flow && flow->state != FLOW_OPEN && in->length) {
+		__u32 received = flow_received(flow, in->seq, in->ack, in->length, in->flags & FLAG_FIN);
+
+		if (!received && flow_is_earlier(flow, in->seq, in->ack))
+			return on_earlier(v, flow);
+		if (received && !payload_trim(ctx, received))
+			return drop(COUNT_XDP_ERROR);
+	}
 	later = flow && is_later(v, flow);
 	if (later || (flow && flow->state == FLOW_SYN && in->seq == flow->query_seq && in->ack == flow->server_seq)) {
 		offer = (struct offer){ .mss = flow->mss,

@@ -49,6 +49,7 @@ struct incoming {
 	__u32 tsval; /* these two if offer.timestamps */
 	__u32 tsecr;
 	__u32 length;	    /* of the payload */
+	__u32 trimmed;	    /* bytes cut off the payload's front: flow_received */
 	struct offer offer; /* a SYN's options; of others timestamps alone */
 	__u16 window;	    /* not scaled */
 	__u16 network;	    /* where the IP header begins */
@@ -237,6 +238,7 @@ static __always_inline enum parsed parse_frame(void *data, void *end, __u32 fram
 	if (s->header < sizeof(*tcp) || s->header > rest || !cursor_take(&cursor, s->header - sizeof(*tcp)))
 		return PARSED_MALFORMED_TCP;
 	s->length = rest - s->header;
+	s->trimmed = 0;
 	s->who.client_port = tcp->source;
 	s->who.server_port = tcp->destination;
 	s->seq = bpf_ntohl(tcp->seq);

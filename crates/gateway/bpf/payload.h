@@ -150,3 +150,20 @@ static __always_inline int payload_take(struct xdp_md *ctx, struct scratch *scra
 	scratch_pad(scratch, SCRATCH_PAYLOAD + length);
 	return sum_fold(sum + scratch_sum(scratch, at, size)) == 0xffff;
 }
+
+/* Cuts `bytes` bytes off the front of a segment's payload; 0 if the rest cannot be read. A function of its own, so that the verifier
+ * looks at it once. */
+__noinline int payload_trim(struct xdp_md *ctx, __u32 bytes)
+{
+	struct scratch *scratch = scratch_own();
+	__u32 length;
+
+	if (!scratch || bytes > scratch->in.length)
+		return 0;
+	length = scratch->in.length - bytes;
+	scratch->in.seq += bytes;
+	scratch->in.length = length;
+	scratch->in.trimmed = bytes;
+	return !WITHIN(length, 1, QUERY_MAX) ||
+	       !bpf_xdp_load_bytes(ctx, scratch->in.transport + scratch->in.header + bytes, &scratch->bytes[SCRATCH_PAYLOAD], length);
+}

@@ -282,7 +282,13 @@ impl Pair {
             82..=83 => saying.data_at(length + 10, acked, b"and more"),
             77..=83 => saying.data_at(length, acked, b"\0\x20and more"),
             84 if odd & 1 == 0 => saying.data_at(0, 0, &saying.query.clone()[..7]),
-            84 => saying.data_at(0, 0, &[&saying.query[..], b"\0\x20and more"].concat()),
+            84 => {
+                let more = if odd & 2 == 0 { b"\0\x20and more".to_vec() } else { any_query(odd) };
+                let payload = [&saying.query[..], &more].concat();
+                let fin = if odd & 4 == 0 { FIN } else { 0 };
+                let segment = saying.data_at(0, if odd & 24 == 0 { 0 } else { acked }, &payload);
+                Segment { flags: segment.flags | fin, ..segment }
+            }
             85..=86 => {
                 Segment { flags: RST | (ACK * (part as u8 & 1)), ..saying.ack(length - part, 0) }
             }

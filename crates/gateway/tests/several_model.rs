@@ -70,11 +70,13 @@ struct Model<'a> {
     have: u32,
     /// Segments of the gateway that are on their way.
     late: Vec<Segment>,
+    /// The client sends again whole segments, also where their first bytes are acknowledged.
+    whole: bool,
     what: String,
 }
 
 impl<'a> Model<'a> {
-    fn new(client: Client<'a>, seed: u64, what: String) -> Self {
+    fn new(client: Client<'a>, seed: u64, whole: bool, what: String) -> Self {
         Self {
             client: client.open(),
             random: Pcg32::seed_from_u64(seed),
@@ -87,6 +89,7 @@ impl<'a> Model<'a> {
             stream: BTreeMap::new(),
             have: 0,
             late: Vec::new(),
+            whole,
             what,
         }
     }
@@ -135,11 +138,11 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The client sends its first segment again that is not acknowledged, from the first byte that is not.
+    /// The client sends its first segment again that is not acknowledged: as it was, or from the first byte that is not.
     fn send_again(&mut self, lost: usize) {
         let end = |(at, bytes): &(u32, Vec<u8>)| at + bytes.len() as u32;
         if let Some((at, bytes)) = self.sent.iter().find(|one| end(one) > self.acked) {
-            let from = self.acked.max(*at);
+            let from = if self.whole { *at } else { self.acked.max(*at) };
             let rest = &bytes[(from - at) as usize..];
             let segment = self.client.saying.data_at(from, self.have, rest);
             self.hear(&segment, lost);
@@ -335,9 +338,13 @@ fn the_client_gets_each_reply_once_whatever_the_network_does() {
     let seeds = std::env::var("SEVERAL_SEEDS").map_or(25, |text| text.parse().unwrap());
     for seed in 0..seeds {
         for (kind, client) in Client::kinds(&programs).enumerate() {
-            let mut client = client;
-            client.saying.isn = (seed as u32).wrapping_mul(0x9e37_79b9);
-            Model::new(client, seed * 4 + kind as u64, format!("seed {seed}, kind {kind}")).run();
+            for (port, whole) in [(50_000, false), (51_000, true)] {
+                let mut client = client.clone();
+                client.saying.client.set_port(port + kind as u16);
+                client.saying.isn = (seed as u32).wrapping_mul(0x9e37_79b9);
+                let what = format!("seed {seed}, kind {kind}, whole segments: {whole}");
+                Model::new(client, seed * 4 + kind as u64, whole, what).run();
+            }
         }
     }
 }

@@ -220,6 +220,51 @@ fn what_the_client_misses_is_sent_again() {
     }
 }
 
+/// A client that knows nothing of parts sends a whole segment again, though its first query is acknowledged.
+#[test]
+fn what_was_received_before_is_cut_off() {
+    let programs = programs!("what_was_received_before_is_cut_off");
+    several(&programs);
+    let (both, third) = ([nth(0), nth(1)].concat(), nth(2));
+    let (length, held) = (both.len() as u32, nth(0).len() as u32);
+    for client in Client::kinds(&programs) {
+        let mut client = client.open();
+        let segment = client.saying.data_at(0, 0, &both);
+        assert_eq!(programs.xdp(&client.frame(&segment.packet())).0, XDP_PASS);
+        answer(&client, 0, &reply_bytes(60));
+        answer(&client, 1, &reply_bytes(40));
+        // The reply that left last acknowledged the first query, and our ACK of both is lost.
+        let all = client.saying.ack(length, 100);
+        assert!(matches!(client.say(&all), Came::Segment(_)));
+        assert_eq!(client.flow().unwrap().state, IDLE);
+        for _ in 0..2 {
+            let again = client.saying.data_at(0, 100, &both);
+            let came = counted(&programs, &[Counter::Ack], || client.say(&again));
+            let Came::Segment(ack) = came else { panic!("{came:?}") };
+            let expected = client.segment(100, length);
+            assert_eq!((ack.seq, ack.ack, ack.flags), (expected.seq, expected.ack, ACK));
+        }
+        // From its second query on, with the next one behind it.
+        let begun = [&both[held as usize..], &third].concat();
+        let again = client.saying.data_at(held, 100, &begun);
+        let Came::Query(datagram) = client.say(&again) else { panic!("not a query") };
+        assert_eq!(datagram.message[..2], 2u16.to_be_bytes());
+        let entry = client.flow().unwrap();
+        assert_eq!((entry.state, entry.query_seq), (QUERY, client.starts().0.wrapping_add(length)));
+        assert_eq!(programs.ring(entry.stored, third.len()), third);
+        // The server has time, and then the kernel's TCP has the connection.
+        let whole = [&both[..], &third].concat();
+        let again = client.saying.data_at(0, 100, &whole);
+        let came = counted(&programs, &[Counter::QueryWaits], || client.say(&again));
+        let Came::Segment(ack) = came else { panic!("{came:?}") };
+        assert_eq!((ack.ack, ack.flags), (client.segment(100, length).ack, ACK));
+        programs.set(settings { patience_us: 0, several_queries: 1, ..Programs::settings() });
+        let came = counted(&programs, &[Counter::ToKernelSilent], || client.say(&again));
+        assert_eq!(came, Came::Pass);
+        several(&programs);
+    }
+}
+
 #[test]
 fn what_is_not_served_waits_for_the_kernel() {
     let programs = programs!("what_is_not_served_waits_for_the_kernel");

@@ -19,7 +19,8 @@ pub struct Adoption {
     pub sack: bool,
     /// Our timestamp and the client's.
     pub timestamps: Option<(u32, u32)>,
-    /// The IP packet to begin with instead of the one that came: with the connection's first query before its payload.
+    /// The IP packet to begin with instead of the one that came: with the query that the ring has before its payload, or
+    /// without the bytes that were received before.
     pub joined: Option<Vec<u8>>,
 }
 
@@ -34,10 +35,12 @@ impl Core {
             return None;
         }
         let entry = self.flows.get(&key);
+        let received = entry.map_or(0, |flow| flow.received(&segment));
+        let segment = segment.trimmed(received);
         let mut joined = None;
         let offer = match entry.and_then(|flow| Some((flow, part_for_kernel(&flow, &segment)?))) {
             Some((mut flow, part)) => {
-                if part != Part::Whole {
+                if part != Part::Whole || received > 0 {
                     let Some(packet) = self.join(&flow, &segment, part) else {
                         self.count(Counter::XdpError);
                         return None;
@@ -83,11 +86,12 @@ impl Core {
         })
     }
 
-    /// The segment with the query that the ring has before its payload; `None` where that is gone.
+    /// The segment with what the ring has before its payload, if anything; `None` where that is gone.
     fn join(&self, flow: &Flow, segment: &Segment<'_>, part: Part) -> Option<Vec<u8>> {
         let (seq, stored) = match part {
             Part::Ahead => (flow.client_next, self.ring.at(flow.ahead, flow.ahead_length.into())?),
-            Part::Whole | Part::Second => (flow.query_seq, self.stored(flow)?),
+            Part::Second => (flow.query_seq, self.stored(flow)?),
+            Part::Whole => (segment.seq, &[][..]),
         };
         let payload = [stored, segment.payload].concat();
         let header = Outgoing {

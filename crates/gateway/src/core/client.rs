@@ -38,9 +38,17 @@ impl Core {
                 return Verdict::Pass;
             }
         };
-        let beside = &beside;
-        let mut client =
-            Client { core: self, now, key, segment: &segment, out, beside, strange: false };
+        let received = self.flows.get(&key).map_or(0, |flow| flow.received(&segment));
+        let mut client = Client {
+            core: self,
+            now,
+            key,
+            segment: &segment.trimmed(received),
+            trimmed: received > 0,
+            out,
+            beside: &beside,
+            strange: false,
+        };
         let verdict = client.verdict();
         if client.strange { client.beyond() } else { verdict }
     }
@@ -102,6 +110,8 @@ pub(super) struct Client<'a> {
     pub(super) now: Now,
     pub(super) key: FlowKey,
     pub(super) segment: &'a Segment<'a>,
+    /// What was received before is cut off: [`Flow::received`].
+    pub(super) trimmed: bool,
     pub(super) out: &'a mut Vec<Vec<u8>>,
     beside: &'a dyn Fn(Connection) -> Beside,
     /// It fits nothing that we know of its connection.

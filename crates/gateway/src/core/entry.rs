@@ -232,10 +232,10 @@ impl<'a> Client<'a> {
             flow.note_fin();
         }
         self.core.keep(self.now, self.key, flow);
-        if !flow.at_once {
+        // Our ACK was lost: of this query, or of one before it in the same segment.
+        if !flow.at_once && !self.trimmed {
             return self.drop(Counter::QueryWaits);
         }
-        // Our ACK was lost.
         self.core.count(Counter::QueryWaits);
         let header = Outgoing {
             seq: flow.server_seq,

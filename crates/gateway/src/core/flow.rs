@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use narrows_wire::tcp::Flags;
+
 use super::cookie::{NO_SCALE, Offer};
 use super::packet::Segment;
 
@@ -198,6 +200,32 @@ impl Flow {
         let behind = self.query_seq.wrapping_sub(seq);
         let last = self.end().wrapping_add(1);
         (1..=u32::from(self.earlier)).contains(&behind) && last.wrapping_sub(ack) <= EARLIER_REPLIES
+    }
+
+    /// How many bytes of a segment's front were received before, in a segment that also has something new. RFC 9293,
+    /// section 3.10.7.4, cuts them off. What is new begins at `client_next` if the client has the whole reply, else at
+    /// `query_seq`.
+    pub(super) fn received(&self, segment: &Segment<'_>) -> usize {
+        let (offset, reply) = (self.offset(segment.ack), usize::from(self.reply_length));
+        let length = segment.payload.len() as u32;
+        let flags = segment.has(Flags::ACK) && !segment.has(Flags::SYN) && !segment.has(Flags::RST);
+        if !flags || length == 0 || self.state == State::Syn || offset > reply + 1 {
+            return 0;
+        }
+        let has_reply = match self.state {
+            State::Replied | State::Idle => offset == reply,
+            State::Closing => offset >= reply,
+            _ => false,
+        };
+        let query = self.query_seq.wrapping_sub(segment.seq);
+        let next = self.client_next.wrapping_sub(segment.seq);
+        let known = u32::from(self.earlier) + self.client_next.wrapping_sub(self.query_seq);
+        let end = length + u32::from(segment.has(Flags::FIN));
+        if has_reply && (1..=known).contains(&next) && next < end {
+            return next as usize;
+        }
+        let earlier = (1..=u32::from(self.earlier)).contains(&query) && query < length;
+        if earlier { query as usize } else { 0 }
     }
 
     /// Notes the client's window, and its timestamp if it is later.

@@ -179,6 +179,11 @@ impl<'a> Segment<'a> {
         self.flags.has(flags)
     }
 
+    /// The segment without the first bytes of its payload.
+    pub(crate) fn trimmed(self, bytes: usize) -> Self {
+        Self { seq: self.seq.wrapping_add(bytes as u32), payload: &self.payload[bytes..], ..self }
+    }
+
     /// Whether the checksum is right, or is left for an offload to finish.
     pub(crate) fn checksum_holds(&self) -> bool {
         let bytes = self.ip.payload;

@@ -221,17 +221,19 @@ fn a_truncated_reply_puts_it_to_the_kernel_in_mid_stream() {
     assert!(client.core.adopt(client.now, &out[0]).is_some());
 }
 
-/// Its client may send it again because our acknowledgement was lost, also together with the next one; and packets may come late.
+/// Its client may send it again because our acknowledgement was lost, and packets may come late.
 #[test]
 fn the_query_before_again_is_acknowledged() {
     let (mut client, end) = answered(settings(), 4000);
     let first = client.data();
     let second = client.data_at(client.length(), end, &next_query());
     assert!(matches!(client.say(&second), Said::Query(_)));
-    let both = client.data_at(0, end, &[&first.payload[..], &second.payload].concat());
+    let both = [&first.payload[..], &second.payload].concat();
+    // As the client sent it before it had the reply.
+    let stale = client.data_at(0, end - 1, &both);
     let late = client.data_at(0, end, &first.payload);
     let part = client.data_at(7, end, &first.payload[7..]);
-    for again in [&first, &both, &late, &part] {
+    for again in [&first, &stale, &late, &part] {
         let before = client.flow();
         let answer = segment(client.say(again));
         assert_eq!((answer.flags, answer.payload.len()), (ACK, 0));
@@ -255,6 +257,111 @@ fn the_query_before_again_is_acknowledged() {
     assert_eq!(client.flow().expect("an entry").earlier, 0);
 }
 
+/// A client whose query before is not acknowledged yet, and that puts the next one into the same segment when it sends
+/// again; gives that segment. Sequence numbers are relative to the next query.
+fn both_in_one(size: usize) -> (Conversation, Segment) {
+    let (mut client, end) = answered(settings(), 4000);
+    let first = client.data();
+    let second = client.data_at(client.length(), end, &next_query());
+    assert!(matches!(client.say(&second), Said::Query(_)));
+    let both = client.data_at(0, end, &[&first.payload[..], &second.payload].concat());
+    at(&mut client, &second);
+    if size > 0 {
+        client.answer(size);
+    }
+    (client, both)
+}
+
+/// RFC 9293, section 3.10.7.4: "trim off any portions outside the window".
+#[test]
+fn what_was_received_before_is_cut_off_before_the_query() {
+    // The server has time: our ACK says what was received.
+    let (mut client, both) = both_in_one(0);
+    let before = client.flow();
+    let answer = segment(client.say(&both));
+    assert_eq!((answer.flags, answer.payload.len()), (ACK, 0));
+    assert_eq!((answer.seq, answer.ack), (both.ack, client.data().seq));
+    assert_eq!(client.count(Counter::QueryWaits), 1);
+    assert_eq!(client.count(Counter::Query), 2, "the server is asked nothing twice");
+    let stored = |client: &Conversation| {
+        client.flow().map(|flow| (flow.state, flow.query_seq, flow.client_next))
+    };
+    assert_eq!(stored(&client), before.map(|flow| (flow.state, flow.query_seq, flow.client_next)));
+    // The server has had time: the kernel gets the second query alone.
+    client.now.boot += Duration::from_millis(501);
+    assert_eq!(client.say(&both), hand_off(Reason::Silent));
+    let adoption = client.core.adopt(client.now, &both.packet()).expect("for the kernel");
+    let joined = Segment::read(&adoption.joined.expect("a segment without the first query"));
+    assert_eq!(joined, Segment { seq: client.data().seq, payload: next_query(), ..both });
+    assert_eq!(state(&client), Some(State::Kernel));
+}
+
+#[test]
+fn what_was_received_before_is_cut_off_before_a_lost_reply() {
+    // The server is asked for its reply again, and then the ring has it.
+    let (mut client, both) = both_in_one(200);
+    let again = Segment { timestamps: client.data().timestamps, ..both };
+    let Said::Query(datagram) = client.say(&again) else { panic!("not a query") };
+    assert_eq!(datagram.message[..12], next_query()[2..14]);
+    let resent = segment(client.say(&again));
+    assert_eq!((resent.seq, resent.payload.len()), (again.ack, 202));
+    assert_eq!(client.count(Counter::Resent), 1);
+}
+
+/// The client has the reply, and more behind its query in the same segment.
+#[test]
+fn what_was_received_before_is_cut_off_before_what_is_new() {
+    let third = query(0x9abc, "third.example", 1, Some(1232));
+    let old_begins = [("the query before", true), ("the query", false)];
+    for (what, before) in old_begins {
+        for acknowledged in [false, true] {
+            let more = |payload: &[u8]| {
+                let (mut client, both) = both_in_one(200);
+                if acknowledged {
+                    client.say(&client.ack(client.length(), 202));
+                    assert_eq!(state(&client), Some(State::Idle));
+                }
+                let old = if before { both } else { client.data() };
+                let payload = [&old.payload[..], payload].concat();
+                let ack = client.ack(0, 202).ack;
+                (client, Segment { ack, payload, ..old })
+            };
+            // The next query.
+            let (mut client, again) = more(&third);
+            let Said::Query(datagram) = client.say(&again) else { panic!("{what}") };
+            assert_eq!(datagram.message[..12], third[2..14], "{what}");
+            let flow = client.flow().expect("an entry");
+            let begins = again.next().wrapping_sub(third.len() as u32);
+            assert_eq!((flow.state, flow.query_seq), (State::Query, begins));
+            assert_eq!((flow.client_next, flow.server_seq), (again.next(), again.ack));
+            assert_eq!(client.core.stored(&flow), Some(&third[..]));
+            // What is not served here.
+            let (mut client, again) = more(b"\0\x20part");
+            assert_eq!(client.say(&again), hand_off(Reason::Second), "{what}");
+            let adoption = client.core.adopt(client.now, &again.packet()).expect("for the kernel");
+            let joined = Segment::read(&adoption.joined.expect("what is new"));
+            let seq = again.next().wrapping_sub(6);
+            assert_eq!(joined, Segment { seq, payload: b"\0\x20part".to_vec(), ..again }, "{what}");
+            // Its FIN, and then data behind ours.
+            let (mut client, again) = more(b"");
+            let fin = Segment { flags: ACK | PSH | FIN, ..again };
+            let answer = segment(client.say(&fin));
+            assert_eq!((answer.flags, answer.ack), (ACK | FIN, fin.next()), "{what}");
+            assert_eq!((state(&client), answer.seq), (Some(State::Closing), fin.ack));
+            let (mut client, again) = more(&third);
+            client.core.poll(later_than_idle(&client), &mut Vec::new());
+            assert_eq!(state(&client), Some(State::Closing));
+            assert_eq!(segment(client.say(&again)).flags, RST, "{what}");
+            assert_eq!(client.flow(), None);
+        }
+    }
+}
+
+fn later_than_idle(client: &Conversation) -> Now {
+    let boot = client.now.boot + client.core.settings().idle;
+    Now { boot, ..client.now }
+}
+
 #[test]
 fn what_is_before_the_connection_is_no_copy_of_its() {
     let mut client = asked_again(settings(), 100);
@@ -267,7 +374,7 @@ fn what_is_before_the_connection_is_no_copy_of_its() {
     dropped(&mut client, &old, Counter::Strange);
     let segments = [(0u32.wrapping_sub(u32::from(flow.earlier)), 1), (u32::MAX, 0)];
     for (seq, ack) in segments {
-        assert!(matches!(client.say(&client.data_at(seq, ack, b"near")), Said::Segment(_)));
+        assert!(matches!(client.say(&client.data_at(seq, ack, b"n")), Said::Segment(_)));
     }
 }
 

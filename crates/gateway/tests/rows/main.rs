@@ -26,7 +26,7 @@ use common::packets::{
     ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, mended, prefixed, query, reply,
 };
 use narrows_gateway::core::{
-    Adoption, Beside, Counter, Reason, ReplyVerdict, Settings, State, Verdict,
+    Adoption, Beside, Counter, Now, Reason, ReplyVerdict, Settings, State, Verdict,
 };
 
 const DROP: Said = Said::Nothing(Verdict::Drop);

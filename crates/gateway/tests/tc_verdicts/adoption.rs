@@ -110,6 +110,48 @@ fn takes_what_was_kept_until_the_client_had_the_reply() {
     assert_eq!(programs.counts(), [(Counter::AdoptFailed, 12)]);
 }
 
+/// RFC 9293, section 3.10.7.4: "trim off any portions outside the window".
+#[test]
+fn cuts_off_what_was_received_before() {
+    let Some(programs) = Programs::load_with_tc("received before") else { return };
+    let old: Vec<u8> = (0..700u32).map(|i| (i * 3) as u8).collect();
+    let mut turns = 0;
+    for asked in Asked::kinds(&programs) {
+        for (cut, size) in [(1, 1), (29, 500), (512, 513), (700, 2000)] {
+            let v6 = asked.server.is_ipv6();
+            let new: Vec<u8> = (0..size).map(|i| (i * 7) as u8).collect();
+            let payload = [&old[..cut], &new].concat();
+            let back = |seq: u32| seq.wrapping_sub(cut as u32);
+            // Queries before the one of an entry SLOW.
+            let slow = Asked::changed(&programs, v6, asked.plain, |flow| {
+                (flow.state, flow.earlier) = (SLOW, 700);
+            });
+            let whole = Segment {
+                seq: back(QUERY_SEQ),
+                ack: REPLY_SEQ,
+                payload: payload.clone(),
+                ..second(&slow)
+            };
+            let trimmed = Segment { seq: QUERY_SEQ, payload: new.clone(), ..whole.clone() };
+            assert_eq!(programs.adopt(&frame(&whole.packet())), (NEXT, frame(&trimmed.packet())));
+            assert_eq!(slow.flow().state, KERNEL);
+            // The query of an entry IDLE, and more before it.
+            let idle = Asked::changed(&programs, v6, asked.plain, |flow| {
+                (flow.state, flow.reply_length, flow.earlier) = (IDLE, 500, 700);
+            });
+            let next = second(&idle);
+            let whole = Segment { seq: back(next.seq), payload, ..next.clone() };
+            let trimmed = Segment { payload: new, ..next };
+            // Reading it checks lengths and checksums.
+            let (verdict, after) = programs.adopt(&frame(&whole.packet()));
+            assert_eq!((verdict, Segment::read(&after[14..])), (NEXT, trimmed));
+            assert!(programs.flow(&idle.key).is_none());
+            turns += 2;
+        }
+    }
+    assert_eq!(programs.counts(), [(Counter::AdoptFailed, turns)]);
+}
+
 #[test]
 fn joins_behind_ip_options() {
     let Some(programs) = Programs::load_with_tc("pipelined, options") else { return };
