@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * tc ingress: a query that is acknowledged before its reply, as in the paper (PROTOCOL.md, "Acknowledged at once").
+ * tc ingress: acknowledges a query before its reply, as in the paper (PROTOCOL.md, "Acknowledged at
+ * once").
  *
- * XDP makes one packet of one, and that is the query's datagram. Here there may be two: a copy of the datagram goes into
- * ingress again, on its way to the server, and the packet itself becomes the ACK and goes back to the client.
+ * XDP makes one packet out of one, and that is the query's datagram. tc can make two: it puts a
+ * copy of the datagram into ingress again, on its way to the server, and turns the packet itself
+ * into the ACK, which goes back to the client.
  */
 #pragma once
 
@@ -13,7 +15,7 @@
 #include "resend.h"
 #include "segment.h"
 
-/* Too much for the stack: the datagram's headers, and the segment's. */
+/* Too large for the stack: the headers of the datagram and of the segment. */
 struct acknowledging {
 	__be32 ip[10];
 	__be32 client[4], server[4];
@@ -28,7 +30,8 @@ struct {
 	__type(value, struct acknowledging);
 } acknowledging SEC(".maps");
 
-/* The entry of the client of a datagram to a server, if it owes an ACK, of which `a` gets the addresses. */
+/* The entry that a datagram to a server belongs to, if it owes its client an ACK. `a` gets the
+ * addresses. */
 static __always_inline struct flow *acknowledge_due(struct __sk_buff *ctx, __u32 network, struct acknowledging *a)
 {
 	struct settings *s = settings_now();
@@ -40,7 +43,7 @@ static __always_inline struct flow *acknowledge_due(struct __sk_buff *ctx, __u32
 
 	if (!s)
 		return 0;
-	/* XDP has left nothing between the headers. */
+	/* XDP has removed everything between the headers. */
 	if (v6) {
 		if (bpf_skb_load_bytes(ctx, network, ip, 40) || (bpf_ntohl(ip[1]) >> 8 & 0xff) != IP_UDP)
 			return 0;
@@ -68,7 +71,8 @@ static __always_inline struct flow *acknowledge_due(struct __sk_buff *ctx, __u32
 	return flow;
 }
 
-/* Acknowledges the query of this datagram, if that is due. A function of its own, so that the verifier looks at it once. */
+/* Acknowledges the query of this datagram if that is due. A separate function, so that the
+ * verifier checks it once. */
 __noinline int acknowledge(struct __sk_buff *ctx)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
@@ -78,7 +82,7 @@ __noinline int acknowledge(struct __sk_buff *ctx)
 
 	if (!a || !flow)
 		return TC_ACT_UNSPEC;
-	/* With its neighbours at once, as egress changes them too. */
+	/* The whole word is changed atomically, because egress changes it too. */
 	__sync_fetch_and_and((__u32 *)&flow->state, ~((__u32)FLOW_ACK_DUE << 8));
 	a->o.h.tcp.seq = bpf_htonl(flow->server_seq);
 	a->o.h.tcp.ack = bpf_htonl(flow->client_next - !!(flow->flags & FLOW_CLIENT_FIN));

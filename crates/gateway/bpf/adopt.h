@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * tc ingress: what XDP let pass and no socket has is given to the listener, as if that had answered the SYN itself.
+ * tc ingress: gives the listener what XDP let pass and no socket has, as if the listener had
+ * answered the SYN itself.
  *
- * bpf_sk_assign_tcp_reqsk (since Linux 6.9, net/core/filter.c) makes the request that the stack would have made of a
- * SYN cookie of its own. The stack takes the initial numbers from the segment (net/ipv4/syncookies.c), which is why
- * it works in mid-stream, and goes on from our timestamp, which the segment echoes.
+ * bpf_sk_assign_tcp_reqsk (since Linux 6.9, net/core/filter.c) makes the same request that the
+ * stack would make from a SYN cookie of its own. The stack takes the initial sequence numbers from
+ * the segment (net/ipv4/syncookies.c). So this works in the middle of a stream, and the kernel
+ * continues from our timestamp, which the segment echoes.
  */
 #pragma once
 
@@ -30,20 +32,21 @@ struct bpf_tcp_req_attrs {
 	__u8 reserved[3];
 };
 
-/* The kernel's; libbpf matches it by name, but not with one that is only declared. */
+/* A kernel type. libbpf matches it by name, but only if it is defined and not just declared. */
 struct sock {};
 
 extern int bpf_sk_assign_tcp_reqsk(struct __sk_buff *skb, struct sock *listener, struct bpf_tcp_req_attrs *attributes,
 				   int attributes__sz) __ksym __weak;
 
-/* The smallest MSS that the kernel takes here, and smaller ones count as these: they are what RFC 9293 (3.7.1) and
- * RFC 8200 (5) let every path carry. */
+/* The smallest MSS that the kernel takes here; it raises smaller ones to these. RFC 9293 (3.7.1)
+ * and RFC 8200 (5) require every path to carry them. */
 #define ADOPT_MSS4 536
 #define ADOPT_MSS6 1220
 
-/* The packet from its IP header on. Mostly behind an Ethernet header; but where generic XDP had to copy the packet,
- * Linux forgets how long its link header was, and tc sees it without one (kernel 6.18, net/core/skbuff.c
- * skb_pp_cow_data, which does not copy mac_len). */
+/* Parses the packet from its IP header on. An Ethernet header usually comes first. But when
+ * generic XDP had to copy the packet, Linux forgets how long the link header was, and tc sees
+ * the packet without one (kernel 6.18, net/core/skbuff.c skb_pp_cow_data, which does not copy
+ * mac_len). */
 static __always_inline enum parsed adopt_parse(struct __sk_buff *ctx, __u16 port, struct incoming *in)
 {
 	struct cursor cursor = { packet_start(ctx), packet_end(ctx) };
@@ -82,7 +85,8 @@ static __always_inline enum parsed adopt_parse(struct __sk_buff *ctx, __u16 port
 	return PARSED_SEGMENT;
 }
 
-/* Reads a segment but for its options. Functions of their own, here and below, so that the verifier looks at each once. */
+/* Reads a segment without its options. This and the functions below are separate, so that the
+ * verifier checks each of them once. */
 __noinline int adopt_read(struct __sk_buff *ctx, struct incoming *in)
 {
 	struct settings *s = settings_now();
@@ -92,7 +96,7 @@ __noinline int adopt_read(struct __sk_buff *ctx, struct incoming *in)
 	return adopt_parse(ctx, s->port, in);
 }
 
-/* Reads a segment's timestamps; others of its options say nothing after the SYN. */
+/* Reads a segment's timestamps. After the SYN, no other option says anything. */
 __noinline int adopt_options(struct __sk_buff *ctx, const struct incoming *in, struct options *options)
 {
 	struct option_bytes bytes = {};
@@ -106,7 +110,7 @@ __noinline int adopt_options(struct __sk_buff *ctx, const struct incoming *in, s
 	return 0;
 }
 
-/* Whether the segment shows a right cookie, and what was agreed on then. */
+/* Whether the segment carries a valid cookie, and what was agreed on in its handshake. */
 __noinline int adopt_cookie(const struct incoming *in, const struct options *options, struct offer *agreed)
 {
 	struct settings *s = settings_now();
@@ -119,17 +123,17 @@ __noinline int adopt_cookie(const struct incoming *in, const struct options *opt
 	return cookie_check(s, &who, bpf_ktime_get_boot_ns(), in->ack - 1, options->offer.timestamps, options->tsecr, agreed);
 }
 
-/* What becomes of a segment without a socket. */
+/* What happens to a segment without a socket. */
 enum adoption {
-	ADOPT_NONE, /* nothing for the listener: the stack answers it, or drops it */
-	ADOPT_LATE, /* it comes behind something that the listener must have first: it comes again */
+	ADOPT_NONE, /* nothing for the listener: the stack answers or drops it */
+	ADOPT_LATE, /* it comes after something that the listener must have first; the client sends it again */
 	ADOPT_IT,
-	ADOPT_JOINED, /* with the query that the ring has before it */
-	ADOPT_AHEAD,  /* with what the ring has of what came before the client had the reply */
-	ADOPT_OPEN,   /* with all queries without a reply, and what the ring has behind them */
+	ADOPT_JOINED, /* with the stored query in front */
+	ADOPT_AHEAD,  /* with the kept data in front that came before the client had the reply */
+	ADOPT_OPEN,   /* with all unanswered queries in front, and the kept data behind them */
 };
 
-/* The bytes that go before a segment of an entry OPEN, and what was given out; 0 if it is not to be adopted now. */
+/* How many bytes go in front of a segment of an OPEN entry; 0 if it cannot be adopted now. */
 __noinline int adopt_open_ready(const struct flow_key *key, __u32 ack)
 {
 	struct flow *flow = key ? flow_find(key) : 0;
@@ -145,7 +149,7 @@ __noinline int adopt_open_ready(const struct flow_key *key, __u32 ack)
 	return bytes;
 }
 
-/* What gathers the queries of an entry OPEN in the ring. */
+/* Collects the queries of an OPEN entry in the ring. */
 struct gathering_open {
 	struct opens *o;
 	__u32 at; /* in the ring's bytes */
@@ -177,8 +181,8 @@ static long adopt_open_one(__u32 index, struct gathering_open *g)
 	return 0;
 }
 
-/* The kernel's TCP gets the connection: what it has to have before the segment stands in the ring in one piece, `bytes` long, where
- * `position` says. 0 if that cannot be. */
+/* The kernel's TCP gets the connection. Everything that it must get before the segment is put
+ * into the ring in one piece of `bytes` bytes, at `position`. Returns 0 if that is not possible. */
 #define ADOPT_GATHER_LATE (-1)
 __noinline int adopt_open_gather(const struct flow_key *key, __u32 ack, __u32 bytes, __u32 *position)
 {
@@ -223,7 +227,7 @@ __noinline int adopt_open_gather(const struct flow_key *key, __u32 ack, __u32 by
 	return 1;
 }
 
-/* What becomes of this segment, and what was agreed on with its client. */
+/* Decides what happens to this segment, and reads what was agreed on with its client. */
 static __always_inline enum adoption adopt_agreed(const struct incoming *in, const struct options *options,
 						  const struct flow *flow, struct offer *agreed)
 {
@@ -260,7 +264,8 @@ static __always_inline enum adoption adopt_agreed(const struct incoming *in, con
 	return flow && flow->state == FLOW_SLOW ? ADOPT_LATE : ADOPT_NONE;
 }
 
-/* The entry of a connection that the kernel gets: without a reply of ours it stays for that of the server. */
+/* Updates the entry of a connection that the kernel gets. If we sent no reply, the entry stays,
+ * to catch the server's. */
 static __always_inline void adopt_entry(struct flow *flow, const struct flow_key *key, bool from_query)
 {
 	if (from_query) {
@@ -271,8 +276,9 @@ static __always_inline void adopt_entry(struct flow *flow, const struct flow_key
 	}
 }
 
-/* Puts what the ring has at `position` (`first` bytes; 0: nothing) before the payload, of which the bytes go that were received before.
- * The whole begins at `seq`. It is put together in the ring, so that the packet's headers stay where they are. */
+/* Puts `first` bytes of the ring, from `position`, in front of the payload (0: none), after
+ * cutting off what was received before. The result begins at `seq`. It is put together in the
+ * ring, so that the packet's headers stay where they are. */
 __noinline int adopt_join(struct __sk_buff *ctx, const struct incoming *in, __u32 position, __u32 first, __u32 seq)
 {
 	struct ring_head *head = ring_top();
@@ -300,7 +306,8 @@ __noinline int adopt_join(struct __sk_buff *ctx, const struct incoming *in, __u3
 	    bpf_skb_load_bytes(ctx, transport + bytes + in->trimmed, ring + at + first, length))
 		return 0;
 	joined = first + length;
-	/* This makes a checksum of the whole packet by the interface (CHECKSUM_COMPLETE) none. */
+	/* This invalidates a checksum that the interface made of the whole packet
+	 * (CHECKSUM_COMPLETE). */
 	if (bpf_skb_change_tail(ctx, transport + bytes + joined, 0) || !WITHIN(joined, 1, SUM_MAX) ||
 	    bpf_skb_store_bytes(ctx, transport + bytes, ring + at, joined, 0))
 		return 0;
@@ -316,7 +323,8 @@ __noinline int adopt_join(struct __sk_buff *ctx, const struct incoming *in, __u3
 		    bpf_skb_store_bytes(ctx, network + 2, &new, sizeof(new), 0))
 			return 0;
 	}
-	/* A whole checksum also where it is left to offloads: it is right for any receiver. */
+	/* Writes a complete checksum even where offloads would finish it: every receiver accepts
+	 * that. */
 	if (bpf_skb_store_bytes(ctx, transport + 4, &be_seq, sizeof(be_seq), 0) ||
 	    bpf_skb_store_bytes(ctx, transport + 16, &check, sizeof(check), 0) ||
 	    bpf_skb_load_bytes(ctx, transport, header, bytes))
@@ -330,9 +338,10 @@ __noinline int adopt_join(struct __sk_buff *ctx, const struct incoming *in, __u3
 	return !bpf_skb_store_bytes(ctx, transport + 16, &check, sizeof(check), 0);
 }
 
-/* Gives the segment to the listener. Where tcp_sack or tcp_timestamps is switched off, the kernel takes no connection that
- * has them; it then goes on without, which is better than a RST: nobody must acknowledge selectively, and Linux takes
- * segments without timestamps (others may drop them, RFC 7323 section 3.2). */
+/* Gives the segment to the listener. If tcp_sack or tcp_timestamps is switched off, the kernel
+ * refuses a connection that has them. It then gets the connection without them, which is better
+ * than a RST: selective acknowledgements are optional, and Linux accepts segments without
+ * timestamps (other systems may drop them, RFC 7323 section 3.2). */
 static __always_inline bool adopt_assign(struct __sk_buff *ctx, struct sock *listener, struct bpf_tcp_req_attrs *attributes)
 {
 	if (!bpf_sk_assign_tcp_reqsk(ctx, listener, attributes, sizeof(*attributes)))
@@ -346,7 +355,7 @@ static __always_inline bool adopt_assign(struct __sk_buff *ctx, struct sock *lis
 	return !bpf_sk_assign_tcp_reqsk(ctx, listener, attributes, sizeof(*attributes));
 }
 
-/* Whether the kernel may have one more connection of a client's source. */
+/* Whether the kernel may have one more connection from this source. */
 static __always_inline bool adopter_allows(const struct settings *s, const struct source_key *key)
 {
 	struct adopter *adopter;
@@ -357,7 +366,7 @@ static __always_inline bool adopter_allows(const struct settings *s, const struc
 	return !adopter || adopter->held + adopter->fresh < s->adoptions;
 }
 
-/* It has one more. */
+/* The kernel has one more connection from this source. */
 static __always_inline void adopter_note(const struct settings *s, const struct source_key *key)
 {
 	struct adopter first = { .fresh = 1 }, *adopter;
@@ -371,7 +380,7 @@ static __always_inline void adopter_note(const struct settings *s, const struct 
 		bpf_map_update_elem(&adopters, key, &first, BPF_NOEXIST);
 }
 
-/* Where the segment is read: too much for the stack. */
+/* Where the segment is read: too large for the stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -404,7 +413,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 	int parsed, verdict = TC_ACT_UNSPEC;
 	bool shown = ctx->tc_index == SHOWN_INDEX;
 	struct flow *flow;
-	__u32 before = 0, place = 0; /* what goes before the segment, and its first byte */
+	__u32 before = 0, place = 0; /* what goes in front of the segment, and its first sequence number */
 	__u16 least;
 
 	if (!in || socket_marked(ctx))
@@ -426,7 +435,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 		return TC_ACT_UNSPEC;
 	parsed = adopt_read(ctx, in);
 	if (parsed == PARSED_MALFORMED || parsed == PARSED_MALFORMED_TCP) {
-		/* Its headers may only lie outside the linear part. */
+		/* Its headers may merely lie outside the linear part. */
 		if (bpf_skb_pull_data(ctx, ctx->len < 256 ? ctx->len : 256))
 			return TC_ACT_UNSPEC;
 		parsed = adopt_read(ctx, in);
@@ -434,7 +443,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (parsed != PARSED_SEGMENT || (in->flags & (FLAG_ACK | FLAG_SYN | FLAG_RST)) != FLAG_ACK)
 		return TC_ACT_UNSPEC;
 
-	/* The socket first: nothing else matters of a segment of the kernel's. */
+	/* The socket comes first: if the kernel has the connection, nothing else matters. */
 	if (in->ipv6) {
 		__builtin_memcpy(tuple.ipv6.saddr, in->who.client, 16);
 		__builtin_memcpy(tuple.ipv6.daddr, in->who.server, 16);
@@ -461,7 +470,8 @@ int gateway_adopt(struct __sk_buff *ctx)
 		in->seq += in->trimmed;
 		in->length -= in->trimmed;
 	}
-	/* Bare ACKs and FINs start nothing but what was kept: the data before them did. A FIN may come before that. */
+	/* A bare ACK or FIN can only start what was kept. It cannot start data, because the data
+	 * before it did. A FIN may also come before that data. */
 	if (!in->length && !(in->flags & FLAG_FIN) && !(flow && (flow->ahead_length || flow->state == FLOW_OPEN)))
 		goto release;
 	adopt_options(ctx, in, &options);
@@ -471,7 +481,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 	if (flow && adoption == ADOPT_OPEN) {
 		before = adopt_open_ready(&key, in->ack);
 		place = flow->client_next + flow->ahead_length;
-		/* A query again, of which the ring has all. */
+		/* A query sent again, which the ring has completely. */
 		if (in->seq != place) {
 			if (in->flags & FLAG_FIN && in->seq + in->length != place)
 				before = 0;
@@ -486,7 +496,7 @@ int gateway_adopt(struct __sk_buff *ctx)
 		verdict = TC_ACT_SHOT;
 		goto release;
 	}
-	/* Each has a place in the server's TCP, of which it has few. */
+	/* Each adopted connection takes a place in the server's TCP, which has few. */
 	source = source_of(in->who.client);
 	if (!adopter_allows(s, &source)) {
 		count(COUNT_ADOPT_LIMITED);
@@ -515,13 +525,14 @@ int gateway_adopt(struct __sk_buff *ctx)
 		int gathered = adopt_open_gather(&key, in->ack, before, &position);
 
 		verdict = TC_ACT_SHOT;
-		/* A reply left this moment. */
+		/* A reply left at this very moment. */
 		if (gathered == ADOPT_GATHER_LATE) {
 			count(COUNT_STRANGE);
 			goto release;
 		}
 		if (!gathered || !adopt_join(ctx, in, position, before, place)) {
-			/* The ring has its queries no more: what its client says next is answered with RST. */
+			/* The ring no longer has its queries. The client's next segment is
+			 * answered with RST. */
 			bpf_map_delete_elem(&opens, &key);
 			bpf_map_delete_elem(&flows, &key);
 			count(COUNT_XDP_ERROR);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * What XDP makes of a client's packet: a segment back to the client, or a datagram to the server.
+ * What XDP turns a client's packet into: a segment to the client, or a datagram to the server.
  *
- * Both are written over the packet that came. It is given its new size at its end; a virtual link's packets often
- * have no room there. Then it grows at its front, and a payload for which that is not enough is appended by
- * tc ingress (resend.h).
+ * Both are written over the packet that came. XDP changes its size at the end. Packets of virtual
+ * links often have no room there; then the packet grows at the front. If that is not enough for the
+ * payload, tc ingress appends it (resend.h).
  */
 #pragma once
 
 #include "payload.h"
 #include "ring.h"
 
-/* Loads of context fields that clang must not merge or move. */
+/* Loads of context fields, written so that clang cannot merge or move them. */
 #define CONTEXT_FIELD(type, ctx, field)                                                        \
 	({                                                                                     \
 		void *pointer;                                                                 \
@@ -30,7 +30,8 @@ static __always_inline void answer_timestamps(struct answer *a, __u32 tsval, __u
 	a->option[2] = bpf_htonl(tsecr);
 }
 
-/* Gives a frame of `old` bytes another size, with `front` at its front alone; what is in it stays at the same distance from its start. */
+/* Changes the size of a frame of `old` bytes; with `front`, at its front only. The contents keep
+ * their distance from the frame's start. */
 static __always_inline long frame_resize(struct xdp_md *ctx, __u32 old, __u32 size, bool front)
 {
 	__u8 link[ETHERNET_HEADER + VLAN_TAGS_MAX * VLAN_TAG];
@@ -38,12 +39,12 @@ static __always_inline long frame_resize(struct xdp_md *ctx, __u32 old, __u32 si
 
 	if (!more || (!front && !bpf_xdp_adjust_tail(ctx, more)))
 		return 0;
-	/* Everything behind the link header is written anew by the caller. */
+	/* The caller rewrites everything behind the link header. */
 	return bpf_xdp_load_bytes(ctx, 0, link, sizeof(link)) || bpf_xdp_adjust_head(ctx, -more) ||
 	       bpf_xdp_store_bytes(ctx, 0, link, sizeof(link));
 }
 
-/* Sends the answer instead of the packet that came, a frame of `frame` bytes. */
+/* Sends the answer in place of the packet that came, a frame of `frame` bytes. */
 static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const struct scratch *scratch, bool generic)
 {
 	const struct incoming *in = &scratch->in;
@@ -65,20 +66,21 @@ static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const st
 		if (!ring || payload > SUM_MAX || stored > RING_SIZE + RING_MARGIN / 2)
 			goto failed;
 		sum += sum_ring(stored, payload);
-		/* In the kernel's receive path Linux notes the end of a frame that was given another one 14 bytes too far back
-		 * (seen with kernel 6.18, bpf_prog_run_generic_xdp), and TCP on the same machine that appends the
-		 * next segment's bytes to such a packet would read 14 others before them. */
+		/* After a size change in the kernel's receive path, Linux records the end of the
+		 * frame 14 bytes too far back (seen with kernel 6.18, bpf_prog_run_generic_xdp).
+		 * If TCP on the same machine then appends the next segment to such a packet, it
+		 * reads 14 wrong bytes before that segment. */
 		if (!generic && !frame_resize(ctx, frame, headers + payload, false)) {
 			struct ring_head *head = ring_top();
 
-			/* What was copied may have been another's by then. */
+			/* Another connection's data may have replaced what was copied. */
 			if (bpf_xdp_store_bytes(ctx, headers, ring + stored, payload) || !head ||
 			    !ring_holds(head, a->position))
 				goto failed;
 		} else {
 			struct unsent *unsent;
 
-			/* What is behind the headers is tc's to cut off. */
+			/* tc cuts off what follows the headers. */
 			if ((frame < headers && frame_resize(ctx, frame, headers, generic)) ||
 			    bpf_xdp_adjust_meta(ctx, -(int)sizeof(*unsent)))
 				goto failed;
@@ -103,7 +105,7 @@ static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const st
 	if ((void *)(word + 3) > end)
 		goto failed;
 	{
-		/* The two Ethernet addresses change places. */
+		/* Swaps the two Ethernet addresses. */
 		__u16 *half = data;
 		__u16 a0 = half[0], a1 = half[1], a2 = half[2];
 
@@ -158,7 +160,7 @@ static __always_inline int answer_send(struct xdp_md *ctx, __u32 frame, const st
 		((__u16 *)word)[8] = ~sum_fold(sum);
 		((__u16 *)word)[9] = 0;
 	}
-	/* One bound for each number of words that there is, as the verifier wants them. */
+	/* The verifier needs a separate bound for each possible number of words. */
 	if (a->words == 1) {
 		if ((void *)(word + 6) > end)
 			goto failed;
@@ -188,7 +190,7 @@ failed:
 	return XDP_DROP;
 }
 
-/* Gives the query in the scratch, its payload `length` bytes long, to the server as a datagram. */
+/* Sends the query in the scratch, a payload of `length` bytes, to the server as a datagram. */
 static __always_inline int datagram_send(struct xdp_md *ctx, __u32 frame, struct scratch *scratch, __u32 length)
 {
 	const struct incoming *in = &scratch->in;
@@ -209,7 +211,7 @@ static __always_inline int datagram_send(struct xdp_md *ctx, __u32 frame, struct
 	sum += scratch_sum(scratch, SCRATCH_PAYLOAD + DNS_PREFIX, message);
 	folded = ~sum_fold(sum);
 	if (!folded)
-		folded = 0xffff; /* RFC 768: 0 would mean that there is none */
+		folded = 0xffff; /* RFC 768: 0 would mean that there is no checksum */
 
 	data = CONTEXT_FIELD(struct xdp_md, ctx, data);
 	end = CONTEXT_FIELD(struct xdp_md, ctx, data_end);

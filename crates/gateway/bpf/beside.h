@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * XDP: what the machine's own sockets say of a connection, and of its server (PROTOCOL.md, "What the machine has").
+ * XDP: what the machine's own sockets say about a connection and its server (PROTOCOL.md, "What the
+ * machine has").
  */
 #pragma once
 
@@ -9,21 +10,21 @@
 #include "answer.h"
 #include "parse.h"
 
-/* The fields of the kernel's struct that tell a listener whose connections nobody else can begin: the kernel refuses to
- * (bpf_sk_assign_tcp_reqsk, kernel 6.18, net/core/filter.c). */
+/* The fields of the kernel's struct that mark a listener whose connections only the kernel can
+ * begin: bpf_sk_assign_tcp_reqsk refuses them (kernel 6.18, net/core/filter.c). */
 struct tcp_sock {
 	bool is_mptcp;
 } __attribute__((preserve_access_index));
 
 enum beside {
-	BESIDE_SERVER,	   /* no socket of the connection; the server is there */
-	BESIDE_NO_SERVER,  /* neither is there: nobody reads datagrams, or the listener takes over nothing */
+	BESIDE_SERVER,	   /* the connection has no socket, and the server is there */
+	BESIDE_NO_SERVER,  /* neither is there: nobody reads datagrams, or the listener takes no connection over */
 	BESIDE_CONNECTION, /* the kernel has the connection */
-	BESIDE_TIME_WAIT,  /* it had it less than a minute ago */
+	BESIDE_TIME_WAIT,  /* the kernel had the connection less than a minute ago */
 };
 
-/* Which of them, for the segment in the scratch; without `server` nobody looks for that. A function of its own, so that the
- * verifier looks at it once. */
+/* Which of these holds for the segment in the scratch. Without `server` it does not look for the
+ * server. A separate function, so that the verifier checks it once. */
 __noinline int beside(struct xdp_md *ctx, int server)
 {
 	struct scratch *scratch = scratch_own();
@@ -71,8 +72,8 @@ __noinline int beside(struct xdp_md *ctx, int server)
 	return BESIDE_SERVER;
 }
 
-/* Tells tc ingress that the kernel has the connection, so that it need not look for the socket, too. A driver without room before
- * the frame cannot: then it looks. */
+/* Tells tc ingress that the kernel has the connection, so that it need not look for the socket
+ * again. If the driver leaves no room before the frame, tc ingress looks for itself. */
 static __always_inline void socket_mark(struct xdp_md *ctx)
 {
 	__u32 *mark;

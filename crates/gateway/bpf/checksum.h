@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * The Internet checksum (RFC 1071). Sums are of words as they lie in memory, in 64 bits, so that no carry is
- * lost before the fold.
+ * The Internet checksum (RFC 1071). Words are added as they lie in memory, in 64 bits, so no carry
+ * is lost before the fold.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ static __always_inline __u16 sum_fold(__u64 sum)
 	return sum;
 }
 
-/* The sum of a pseudo-header (RFC 9293 section 3.1, RFC 8200 section 8.1) but for the length. */
+/* The sum of a pseudo-header without the length (RFC 9293 section 3.1, RFC 8200 section 8.1). */
 static __always_inline __u64 sum_addresses4(__be32 from, __be32 to, __u8 protocol)
 {
 	return (__u64)from + to + bpf_htons(protocol);
@@ -26,13 +26,13 @@ static __always_inline __u64 sum_addresses6(const __be32 from[4], const __be32 t
 	return (__u64)from[0] + from[1] + from[2] + from[3] + to[0] + to[1] + to[2] + to[3] + bpf_htons(protocol);
 }
 
-/* bpf_csum_diff took at most this many bytes a call before Linux 6.13. */
+/* Before Linux 6.13, bpf_csum_diff took at most this many bytes a call. */
 #define SUM_CHUNK 512
 #define SUM_MAX 16895
 #define SUM_CHUNKS (SUM_MAX / SUM_CHUNK)
 
-/* The sum of `length` bytes (at most SUM_MAX) from `offset` in the ring; the first byte is an even one.
- * A function of its own, which the verifier looks at once, whoever calls it. */
+/* The sum of `length` bytes (at most SUM_MAX) from `offset` in the ring. The first byte counts
+ * as even. A separate function, so that the verifier checks it once for all callers. */
 __noinline __u64 sum_ring(__u32 offset, __u32 length)
 {
 	__u8 *bytes = ring_bytes();

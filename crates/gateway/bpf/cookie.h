@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * The SYN cookie (PROTOCOL.md, "The cookie"): what the SYN offered, and proof that our SYN/ACK was seen,
- * in our initial sequence number and our timestamp.
+ * The SYN cookie (PROTOCOL.md, "The cookie"). It puts what the SYN offered, and the proof that the
+ * client saw our SYN/ACK, into our initial sequence number and timestamp.
  */
 #pragma once
 
 #include "siphash.h"
 
 #define COOKIE_SLOT_NS 32000000000ULL
-/* How long the key before is accepted: as long as a cookie lives, and clocks that differ by a slot. */
+/* How long the previous key is accepted: the lifetime of a cookie, plus one slot for clocks that
+ * differ. */
 #define COOKIE_PREVIOUS_NS (3 * COOKIE_SLOT_NS)
 #define COOKIE_MAC 0x07ffffff
 #define COOKIE_TAG 0xfff
-/* 0 in a SYN/ACK's TSval, 1 in those of an entry's segments: a client that echoes it has had one of them. */
+/* 0 in a SYN/ACK's TSval and 1 in that of an entry's segments. A client that echoes 1 has
+ * received one of those. */
 #define COOKIE_HEARD (1 << 12)
 #define MSS_MIN 88
 #define MSS_MAX 16383
 
-/* The hash's input, all big-endian. */
+/* The input of the hash, all big-endian. */
 struct cookie_message {
 	__be32 client[4];
 	__be32 server[4];
@@ -36,7 +38,7 @@ struct offer {
 	__u8 timestamps;
 };
 
-/* A function of its own, as one copy of it is better for the processor's cache than three. */
+/* A separate function: one copy of it is better for the processor's cache than three. */
 __noinline __u64 cookie_hash(const struct cookie_key *key, const struct cookie_message *message)
 {
 	const __u64 *words = (const __u64 *)message;
@@ -51,7 +53,7 @@ __noinline __u64 cookie_hash(const struct cookie_key *key, const struct cookie_m
 	return siphash_end(&hash, 48ULL << 56);
 }
 
-/* The MSS values that a class stands for where there are no timestamps to hold the exact one. */
+/* The MSS values that the classes stand for when no timestamps can hold the exact value. */
 static const __u16 cookie_mss[16] = { 88,   256,  536,  1200, 1220, 1240, 1300, 1360,
 				      1400, 1412, 1420, 1440, 1452, 1460, 8940, 8960 };
 
@@ -69,7 +71,7 @@ static __always_inline __u16 cookie_mss_of(__u32 class)
 {
 	__u16 mss = cookie_mss[0];
 
-	/* Unrolled to constants, so that no table has to be looked up. */
+	/* Unrolled to constants, so that no table lookup is needed. */
 	for (__u32 i = 1; i < 16; i++)
 		if (class == i)
 			mss = cookie_mss[i];
@@ -81,8 +83,9 @@ static __always_inline __u32 cookie_slot(const struct settings *settings, __u64 
 	return (now + settings->wall_offset_ns) / COOKIE_SLOT_NS;
 }
 
-/* Our initial sequence number and TSval for a SYN. `message` holds addresses, ports and the client's initial
- * sequence number; `now` is the boot clock; the offer's MSS is cut down to what the cookie can hold. */
+/* Our initial sequence number and TSval for a SYN. `message` holds the addresses, the ports and
+ * the client's initial sequence number; `now` is the boot clock. The offer's MSS is reduced to
+ * what the cookie can hold. */
 static __always_inline __u32 cookie_make(const struct settings *settings, struct cookie_message *message,
 					 __u64 now, struct offer *offer, __u32 *tsval)
 {
@@ -110,8 +113,9 @@ static __always_inline __u32 cookie_make(const struct settings *settings, struct
 	return slot << 31 | class << 27 | (hash & COOKIE_MAC);
 }
 
-/* Whether `cookie` is one of ours for `message` (as in cookie_make); then `offer` is what the SYN offered.
- * `tsecr` counts if `timestamps`: it is our TSval, back from the client. */
+/* Whether `cookie` is one that we made for `message` (as in cookie_make). If so, `offer` is what
+ * the SYN offered. `tsecr`, our TSval as the client returned it, counts only if `timestamps` is
+ * set. */
 static __always_inline int cookie_check(const struct settings *settings, struct cookie_message *message,
 					__u64 now, __u32 cookie, int timestamps, __u32 tsecr, struct offer *offer)
 {
@@ -119,7 +123,8 @@ static __always_inline int cookie_check(const struct settings *settings, struct 
 	__u32 class = cookie >> 27 & 15;
 
 	if (timestamps) {
-		/* Never made by us: a class, the bit that is 0, or an MSS below the least. */
+		/* We never make these: a class with timestamps, the reserved bit set, or an MSS
+		 * below the minimum. */
 		if (class || tsecr & COOKIE_HEARD || tsecr >> 18 < MSS_MIN)
 			return 0;
 		message->offer = bpf_htonl(tsecr & ~(__u32)COOKIE_TAG);
@@ -127,13 +132,13 @@ static __always_inline int cookie_check(const struct settings *settings, struct 
 		message->offer = bpf_htonl(class);
 	}
 	if ((slot & 1) != cookie >> 31)
-		slot--; /* so it can only be of the slot before */
+		slot--; /* so it can only be from the slot before */
 	message->slot = bpf_htonl(slot);
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < EPOCHS; i++) {
 		__u64 hash;
 
-		/* The key before is worth guessing for as long as its last cookies live alone. */
+		/* The previous key only needs checking while its last cookies live. */
 		if (i && now + settings->wall_offset_ns >= settings->previous_until_ns)
 			break;
 		hash = cookie_hash(&settings->keys[i], message);
@@ -149,10 +154,11 @@ static __always_inline int cookie_check(const struct settings *settings, struct 
 	return 0;
 }
 
-/* How many slots back, in twos, a cookie that is too old is still told: about nine minutes. */
+/* How many slots back, in steps of two, an expired cookie is still recognised: about nine
+ * minutes. */
 #define COOKIE_OLD 8
 
-/* Whether `cookie` is one of ours for `message` (as in cookie_check) that is too old. */
+/* Whether `cookie` is one that we made for `message` (as in cookie_check) and that has expired. */
 static __always_inline int cookie_was(const struct settings *settings, struct cookie_message *message, __u64 now,
 				      __u32 cookie, int timestamps, __u32 tsecr)
 {

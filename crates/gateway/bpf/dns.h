@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * DNS messages as far as the gateway looks at them (RFC 1035 section 4, RFC 6891 section 6.1): whether a segment is
- * one whole query, its EDNS size, and the list of names whose replies are large.
+ * DNS messages as far as the gateway reads them (RFC 1035 section 4, RFC 6891 section 6.1): whether
+ * a segment is one whole query, its EDNS size, and the list of names with large replies.
  *
- * A query lies in a map's value, with its two bytes of length before it (RFC 7766 section 8), and with QUERY_ROOM
- * bytes of the value from there on: what a length field says is checked against the query's own length, and what the
- * verifier cannot follow is cut off by a mask. What loops is a function of its own, so that the verifier looks at it once.
+ * A query lies in a map's value, after its two bytes of length (RFC 7766 section 8), and QUERY_ROOM
+ * bytes of the value follow from there. Length fields are checked against the query's own length.
+ * Where the verifier cannot follow that, a mask limits the value. Loops are separate functions, so
+ * that the verifier checks them once.
  */
 #pragma once
 
@@ -24,21 +25,21 @@
 #define DNS_TYPE_IXFR 251
 #define DNS_TYPE_AXFR 252
 #define DNS_OPTION_KEEPALIVE 11 /* RFC 7828 section 3.1 */
-#define DNS_OPTIONS_MAX 32	/* that are looked at */
+#define DNS_OPTIONS_MAX 32	/* that are read */
 
 struct query_room {
 	__u8 bytes[QUERY_ROOM];
 };
 
 struct query {
-	__u32 question; /* bytes of it */
+	__u32 question; /* its length in bytes */
 	__be16 id;
 	__u8 transfer; /* asks for a zone transfer */
 	__u8 opt;
-	__u8 keepalive; /* asks how long the server keeps connections */
+	__u8 keepalive; /* asks how long the server keeps connections open */
 };
 
-/* Keeps a number below QUERY_ROOM / 2, in a way that the compiler does not find needless. */
+/* Keeps a number below QUERY_ROOM / 2 in a way that the compiler does not remove. */
 #define WITHIN_QUERY(at)                                \
 	({                                              \
 		__u32 within = (at);                    \
@@ -51,7 +52,8 @@ static __always_inline __u16 dns_u16(const __u8 *bytes)
 	return bytes[0] << 8 | bytes[1];
 }
 
-/* Bytes of the first question of a query of `length` bytes; 0 if there is no whole one, or its name is compressed. */
+/* The length of the first question of a query of `length` bytes; 0 if it is not whole or its
+ * name is compressed. */
 __noinline int question_length(const struct query_room *room, __u32 length)
 {
 	__u32 at = DNS_QUESTION;
@@ -77,7 +79,8 @@ __noinline int question_length(const struct query_room *room, __u32 length)
 	return 0;
 }
 
-/* Whether the options of an OPT record, from `at` up to the end of a query of `length` bytes, have edns-tcp-keepalive. */
+/* Whether an OPT record's options, from `at` to the end of a query of `length` bytes, contain
+ * edns-tcp-keepalive. */
 __noinline int options_keepalive(const struct query_room *room, __u32 at, __u32 length)
 {
 	if (!room)
@@ -126,8 +129,8 @@ static __always_inline int query_read(const struct query_room *room, __u32 lengt
 	return 1;
 }
 
-/* Makes a query that was read ask for UDP payloads of `size` bytes, if it asks for less. Its new length; at most 11
- * bytes are added. */
+/* Raises the EDNS payload size of a query that was read to `size` bytes if it is lower. Returns
+ * the query's new length, at most 11 bytes more. */
 static __always_inline __u32 query_raise_edns(struct query_room *room, __u32 length, const struct query *query, __u16 size)
 {
 	__u8 *opt = room->bytes + WITHIN_QUERY(DNS_QUESTION + query->question);
@@ -156,13 +159,14 @@ static __always_inline __u32 query_raise_edns(struct query_room *room, __u32 len
 
 #define EACH_BYTE(byte) (0x0101010101010101ULL * (byte))
 
-/* The first `bytes` (in memory) of eight, 0 to 7. */
+/* The first `bytes` (0 to 7) of eight, in memory order. */
 static __always_inline __u64 first_bytes(__u32 bytes)
 {
 	return ~(~0ULL << bytes * 8);
 }
 
-/* The letters among eight bytes of ASCII in lower case; octets of length are below 64, and so are none. */
+/* Eight bytes with their ASCII letters in lower case. Length octets are below 64, so they are no
+ * letters. */
 static __always_inline __u64 lower_case(__u64 word)
 {
 	__u64 low = word & EACH_BYTE(0x7f);
@@ -171,8 +175,8 @@ static __always_inline __u64 lower_case(__u64 word)
 	return word | ((from_a ^ behind_z) & ~word & EACH_BYTE(0x80)) >> 2;
 }
 
-/* What stands for a question in an entry and on the list of large replies: SipHash-2-4 of name in lower case, type and
- * class. */
+/* What stands for a question in an entry and on the list of large replies: SipHash-2-4 of the
+ * name in lower case, the type and the class. */
 __noinline __u64 question_hash(const struct cookie_key *key, const struct query_room *room, __u32 question)
 {
 	__u32 name = question - 4, words = name / 8, left = name % 8;
@@ -208,7 +212,8 @@ static __always_inline int large_name(const struct settings *s, __u64 hash, __u6
 	return until && now < *until;
 }
 
-/* Puts the name of a query of `length` bytes, at `query` in a map's value, on the list. */
+/* Puts the name of a query of `length` bytes, which lies at `query` in a map's value, on the
+ * list. */
 static __always_inline void large_name_add(const struct settings *s, const __u8 *query, __u32 length, __u64 now)
 {
 	const struct query_room *room = (const struct query_room *)query;

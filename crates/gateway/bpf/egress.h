@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * tc egress: the server's datagrams become segments. Runs in the server's own send call, after routing, the packet
- * filter and fragmentation; what it sends passes no other rule.
+ * tc egress: the server's datagrams become segments. This runs in the server's own send call, after
+ * routing, the packet filter and fragmentation. What it sends passes no further rule.
  *
  * Before working on this file read segment.h, and PROTOCOL.md, "The reply".
  */
@@ -16,12 +16,13 @@
 #define DNS_QR 0x8000
 #define DNS_TC 0x0200
 #define DNS_RCODE 0x000f
-/* The lower four bits of BADCOOKIE (RFC 7873 section 8); alone they are YXRRSET, which answers updates only. */
+/* The lower four bits of BADCOOKIE (RFC 7873 section 8). Alone they mean YXRRSET, which answers
+ * only updates. */
 #define DNS_BADCOOKIE 7
 
 /* A UDP datagram, or a fragment of one, on its way out. */
 struct datagram {
-	struct gather_key gather; /* to whom, from which server address, the identification of fragments */
+	struct gather_key gather; /* the client, the server address, and the identification of fragments */
 	struct server_key from;
 	__u32 l4;	/* offset of the UDP header, or of a later fragment's data */
 	__u32 bytes;	/* from there on */
@@ -31,22 +32,23 @@ struct datagram {
 	__be16 dns_id;
 	__be16 dns_flags;
 	__be16 questions;
-	__u32 hash[2]; /* of its question by both keys, as the key may have changed since the query; if that is readable */
+	__u32 hash[2]; /* of its question by both keys, because the key may have changed since the query; if the question is readable */
 	bool records;  /* it has an answer or an authority record */
 	bool v6;
 	bool more; /* fragments follow */
-	bool readable; /* its question is */
+	bool readable; /* its question is readable */
 };
 
-/* Frees the packet and tells the sender that it was sent: TCX_DROP would be an error to it, and of a fragmented
- * datagram the stack would not send the rest. A redirect to no interface does both (kernel 6.18, net/core/dev.c
- * sch_handle_egress, net/core/filter.c skb_do_redirect). */
+/* Frees the packet and tells the sender that it was sent. TCX_DROP would be an error to the
+ * sender, and the stack would not send the rest of a fragmented datagram. A redirect to no
+ * interface avoids both (kernel 6.18, net/core/dev.c sch_handle_egress, net/core/filter.c
+ * skb_do_redirect). */
 static __always_inline int swallow(void)
 {
 	return bpf_redirect(0, 0);
 }
 
-/* Whether this is a datagram from the DNS port, or a fragment that does not say. */
+/* Whether this is a datagram from the DNS port, or a fragment without ports. */
 static __always_inline bool datagram_read(struct __sk_buff *ctx, const struct settings *s, struct datagram *d)
 {
 	void *data = packet_start(ctx), *end = packet_end(ctx);
@@ -112,7 +114,7 @@ static __always_inline bool datagram_read(struct __sk_buff *ctx, const struct se
 	return d->length >= UDP_HEADER + DNS_HEADER && (d->more ? d->bytes < d->length : d->bytes >= d->length);
 }
 
-/* The key of the connection that it may be for. */
+/* The key of the connection that it may belong to. */
 static __always_inline void datagram_key(const struct datagram *d, struct flow_key *key)
 {
 	__builtin_memcpy(key->client, d->gather.client, 16);
@@ -131,8 +133,8 @@ static __always_inline void gather_drop(const struct datagram *d)
 
 #include "truncate.h"
 
-/* The reply cannot be sent as a whole by us: the kernel's TCP is to answer the query. It gets it back from the ring,
- * as the client's segment on its way in, in the packet that held the reply. */
+/* We cannot send the whole reply, so the kernel's TCP has to answer the query. It gets the query
+ * from the ring, in the packet that held the reply, as the client's segment on its way in. */
 static __always_inline int to_kernel(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
 				     struct flow *flow, bool refused)
 {
@@ -150,7 +152,7 @@ static __always_inline int to_kernel(struct __sk_buff *ctx, const struct setting
 	count(refused ? COUNT_TO_KERNEL_REFUSED : COUNT_TO_KERNEL_REPLY);
 	if (!head || !ring || !ring_holds(head, position) || !WITHIN(length, 1, QUERY_MAX))
 		return swallow(); /* the client sends it again */
-	/* A rate limit, or a cookie that is missing, says nothing about the name. */
+	/* A rate limit or a missing cookie says nothing about the name. */
 	if (!refused)
 		large_name_add(s, ring + ring_offset(position), length, bpf_ktime_get_boot_ns());
 
@@ -160,7 +162,8 @@ static __always_inline int to_kernel(struct __sk_buff *ctx, const struct setting
 	o.h.tcp.ack = bpf_htonl(flow->server_seq);
 	o.h.tcp.flags = FLAG_ACK | FLAG_PSH | (flow->flags & FLOW_CLIENT_FIN ? FLAG_FIN : 0);
 	o.h.tcp.window = bpf_htons(scaled ? flow->window >> flow->client_wscale : flow->window);
-	/* A whole checksum also where the packet says that it is to be finished: XDP looks at it again in generic mode. */
+	/* A complete checksum, even where the packet says that it will be finished later:
+	 * generic XDP checks it again. */
 	if (bpf_skb_load_bytes(ctx, 0, mac, 12) || segment_room(ctx, &o, length) ||
 	    segment_write(ctx, &o, ring, ring_offset(position), length) || !ring_holds(head, position) ||
 	    bpf_skb_store_bytes(ctx, 0, mac + 6, 6, 0) || bpf_skb_store_bytes(ctx, 6, mac, 6, 0)) {
@@ -170,7 +173,8 @@ static __always_inline int to_kernel(struct __sk_buff *ctx, const struct setting
 	return bpf_redirect(ctx->ifindex, BPF_F_INGRESS);
 }
 
-/* Several segments: all but the last are sent as clones, while the packet itself waits to be the last. */
+/* Several segments: all but the last are sent as clones, and the packet itself becomes the last
+ * one. */
 struct several {
 	struct sending o;
 	struct __sk_buff *ctx;
@@ -243,10 +247,11 @@ static __always_inline void question_read(struct __sk_buff *ctx, const struct se
 	d->readable = true;
 }
 
-/* What a datagram may be a reply of. */
+/* What a datagram may be a reply to. */
 enum reply_of { REPLY_ONE, REPLY_OPEN };
 
-/* Which of them, with its question read if it may be any. A function of its own, so that the verifier looks at it once. */
+/* Which of these it is; if it may be a reply, its question is read. A separate function, so that
+ * the verifier checks it once. */
 __noinline int reply_of(struct __sk_buff *ctx, struct datagram *d)
 {
 	struct settings *s = settings_now();
@@ -264,8 +269,9 @@ __noinline int reply_of(struct __sk_buff *ctx, struct datagram *d)
 	return open ? REPLY_OPEN : REPLY_ONE;
 }
 
-/* Whether a datagram answers a question of an entry, and not that of a UDP query with the same ports and ID, which
- * anybody can send in the client's name. One without a question may. */
+/* Whether a datagram answers the question of an entry. The alternative is the answer to a UDP
+ * query with the same ports and ID, which anybody can send in the client's name. A datagram
+ * without a question may answer it. */
 static __always_inline bool question_is(const struct datagram *d, __u32 question)
 {
 	return !d->questions || (d->readable && (d->hash[0] == question || d->hash[1] == question));
@@ -279,7 +285,7 @@ static __always_inline __u32 segment_limit(const struct settings *s, const struc
 	return mss > SUM_MAX ? SUM_MAX : mss;
 }
 
-/* Whether a reply with `length` bytes of message is the kernel's to send. */
+/* Whether the kernel has to send a reply with a message of `length` bytes. */
 static __always_inline bool too_large(const struct settings *s, const struct flow *flow, bool v6, __u32 length)
 {
 	if (flow->flags & FLOW_EDNS_ADDED)
@@ -303,7 +309,7 @@ static __always_inline int reply_send(struct __sk_buff *ctx, const struct settin
 	segment_ports(&l.o, bpf_htons(s->port), d->port, flow->flags & FLOW_TIMESTAMPS, flow->tsval, flow->client_tsval);
 	l.o.h.tcp.window = bpf_htons(flow_our_window(flow));
 	l.o.h.tcp.flags = FLAG_ACK;
-	/* The client's FIN is acknowledged with ours. */
+	/* The client's FIN is only acknowledged together with ours. */
 	l.o.h.tcp.ack = bpf_htonl(ack - (!unacked && flow->flags & FLOW_CLIENT_FIN));
 	l.o.partial = partial;
 	if (last > mss) {
@@ -365,8 +371,9 @@ static __always_inline void latency_note(__u32 us)
 		*value += us;
 }
 
-/* Makes a message in the ring one of TCP's: `length` bytes (at least a DNS header) behind room for its length. An OPT record that was
- * added to the query has to be its last record, and goes. Gives its length with those two bytes; 0 if it is another record. */
+/* Turns a message in the ring into one for TCP: `length` bytes (at least a DNS header) behind
+ * room for the length. If an OPT record was added to the query, it must be the last record, and
+ * is removed. Returns the length including those two bytes; 0 if the last record is another one. */
 static __always_inline __u32 message_end(__u8 *ring, __u32 offset, __u32 length, bool added)
 {
 	if (added) {
@@ -385,7 +392,8 @@ static __always_inline __u32 message_end(__u8 *ring, __u32 offset, __u32 length,
 	return length + DNS_PREFIX;
 }
 
-/* Sends the reply whose message of `length` bytes (at least a DNS header) is in the ring, behind room for its length. */
+/* Sends the reply whose message of `length` bytes (at least a DNS header) is in the ring, behind
+ * room for its length. */
 static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d, struct flow *flow,
 				 __u8 *ring, __u32 position, __u32 length, bool partial)
 {
@@ -406,7 +414,8 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 		count(COUNT_REPLY_REPEATED);
 		return swallow();
 	}
-	/* In this order: with a reply_length the ring holds it at `stored`. */
+	/* The order matters: once there is a reply_length, the ring must hold the reply at
+	 * `stored`. */
 	flow->stored = position;
 	flow->acked = flow->server_seq;
 	now = bpf_ktime_get_boot_ns();
@@ -421,8 +430,9 @@ static __always_inline int reply(struct __sk_buff *ctx, const struct settings *s
 	return verdict;
 }
 
-/* The server was asked again because the client misses a part of the reply that the ring has: this packet brings that,
- * whatever it says itself. A segment alone goes twice: the next time-out would take twice as long. */
+/* The server was asked again because the client misses part of a reply that the ring has.
+ * Whatever this packet says, it now carries that part. A single segment is sent twice, because
+ * the client's next time-out would take twice as long. */
 static __always_inline int reply_again(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d,
 				       struct flow *flow)
 {
@@ -432,7 +442,7 @@ static __always_inline int reply_again(struct __sk_buff *ctx, const struct setti
 	__u8 *ring = ring_bytes();
 	int verdict;
 
-	/* With its neighbours at once, as flow_answered changes it. */
+	/* The whole word is changed atomically, because flow_answered changes it too. */
 	__sync_fetch_and_and((__u32 *)&flow->state, ~((__u32)FLOW_AGAIN << 8));
 	if (!head || !ring || sum == SUM_ODD || !ring_holds(head, flow->stored) ||
 	    !WITHIN(length, 1, 65535) || begin >= length || !WITHIN(begin, 0, 65535)) {
@@ -447,7 +457,7 @@ static __always_inline int reply_again(struct __sk_buff *ctx, const struct setti
 	return verdict;
 }
 
-/* The first fragment of a reply, or another one. */
+/* Handles the first or a later fragment of a reply. */
 static __always_inline int gather_first(struct __sk_buff *ctx, const struct datagram *d, const struct flow_key *key, __u8 *ring,
 					struct ring_head *head)
 {
@@ -472,7 +482,7 @@ static __always_inline int gather_next(struct __sk_buff *ctx, const struct setti
 	int verdict;
 
 	if (!g)
-		return TC_ACT_UNSPEC; /* of some UDP client's reply */
+		return TC_ACT_UNSPEC; /* a fragment of a reply to some UDP client */
 	if (g->drop) {
 		if (!d->more)
 			bpf_map_delete_elem(&gathered, &d->gather);
@@ -493,7 +503,8 @@ static __always_inline int gather_next(struct __sk_buff *ctx, const struct setti
 	if (!flow || !head) {
 		verdict = swallow();
 	} else if (!ring_holds(head, g->position)) {
-		/* The first ones are gone, and the entry still waits: the client asks again. */
+		/* The first fragments are gone, and the entry still waits. The client asks
+		 * again. */
 		count(COUNT_REPLY_FAILED);
 		verdict = swallow();
 	} else {
@@ -505,8 +516,8 @@ static __always_inline int gather_next(struct __sk_buff *ctx, const struct setti
 
 #include "open_reply.h"
 
-/* A datagram of the server from the DNS port, or a fragment. A function of its own, as is open_reply: the stack has room for one of the
- * two. */
+/* Handles a datagram of the server from the DNS port, or a fragment. A separate function, as
+ * open_reply is: the stack has room for only one of them. */
 __noinline int egress_one(struct __sk_buff *ctx, struct datagram *d)
 {
 	struct settings *s = settings_now();
@@ -530,7 +541,7 @@ __noinline int egress_one(struct __sk_buff *ctx, struct datagram *d)
 		gather_drop(d);
 		if (flow->flags & FLOW_AGAIN && (flow->state == FLOW_REPLIED || flow->state == FLOW_CLOSING))
 			return reply_again(ctx, s, d, flow);
-		/* The server answered a repeated query too. */
+		/* The server also answered a repeated query. */
 		count(COUNT_REPLY_REPEATED);
 		return swallow();
 	}

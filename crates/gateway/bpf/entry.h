@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * XDP: segments of connections that have an entry. PROTOCOL.md, "Data on an entry" and "Acknowledgements", row by row, in
- * their order.
+ * XDP: segments of connections that have an entry. The tables "Data on an entry" and
+ * "Acknowledgements" of PROTOCOL.md, row by row, in their order.
  */
 #pragma once
 
 #include "pmtu.h"
 #include "verdict.h"
 
-/* The client misses its reply from `place` on, which is sent again. */
+/* The client misses its reply from `place` on, and gets that part again. */
 static __always_inline void flow_missed(struct verdict *v, struct flow *flow, __u32 place)
 {
 	/* RFC 4821 section 7.2, as in Linux (tcp_base_mss); RFC 8200 section 5. */
@@ -19,18 +19,19 @@ static __always_inline void flow_missed(struct verdict *v, struct flow *flow, __
 	else if (flow->repeats < FLOW_BLACK_HOLE)
 		flow->repeats++;
 	flow->acked = place;
-	/* It may be too long for the path, and no router says so (RFC 2923 section 2.1). */
+	/* It may be too long for the path without any router saying so (RFC 2923 section 2.1). */
 	if (flow->repeats == FLOW_BLACK_HOLE && flow_end(flow) - place > least && flow_shorten(flow, our_mss(v), least))
 		count(COUNT_BLACK_HOLE);
 }
 
-/* Data at the query's place, when its reply was sent: the client misses a part of it, our FIN, or our ACK. */
+/* Data at the query's place after the reply was sent: the client misses part of the reply, our
+ * FIN, or our ACK. */
 static __always_inline enum fate on_reply_missed(struct verdict *v, struct flow *flow)
 {
 	__u32 offset = v->w->in.ack - flow->server_seq, length = flow->reply_length;
 	int closing = flow->state == FLOW_CLOSING;
 
-	/* It misses our ACK alone, as that of several segments is held back. */
+	/* It misses only our ACK, which is held back for replies of several segments. */
 	if (offset == length + closing) {
 		if (!closing)
 			flow->state = FLOW_IDLE;
@@ -38,7 +39,7 @@ static __always_inline enum fate on_reply_missed(struct verdict *v, struct flow 
 		count(COUNT_ACK);
 		return answer_ack(v, flow);
 	}
-	/* This reply was acknowledged as a whole before. */
+	/* This reply was already acknowledged as a whole. */
 	if (flow->state == FLOW_IDLE)
 		return FATE_STRANGE;
 	if (offset > length)
@@ -47,14 +48,16 @@ static __always_inline enum fate on_reply_missed(struct verdict *v, struct flow 
 	flow_missed(v, flow, flow->server_seq + offset);
 	if (answer_again(v, flow, offset))
 		return FATE_ANSWER;
-	/* Asking the server again could give another reply, of which a part would be mixed with this one. */
+	/* Asking the server again could bring a different reply, and the client would get a
+	 * mixture of both. */
 	flow_remove(v);
 	count(COUNT_RESEND_GONE);
 	return answer_reset(v);
 }
 
-/* Whether the client misses a part of a reply that the ring has. A packet of its own brings it one segment, and only one of
- * the server's brings it all: the server is asked again, unless it was already, in vain. */
+/* Whether the client misses part of a reply that the ring has. One packet of the client can
+ * bring it only one segment, but one packet of the server can bring all of them. So the server
+ * is asked again, unless that was already tried. */
 static __always_inline bool misses_some(const struct verdict *v, const struct flow *flow)
 {
 	__u32 missing = flow_end(flow) - v->w->in.ack;
@@ -64,8 +67,9 @@ static __always_inline bool misses_some(const struct verdict *v, const struct fl
 	       !(flow->flags & FLOW_AGAIN) && missing - 1 < flow->reply_length && head && ring_holds(head, flow->stored);
 }
 
-/* The kernel's TCP is to answer the query: the server did not in time, or there is more than the one. Then what was stored of
- * the first is put before the second by tc ingress, where a packet can be given any length. */
+/* The kernel's TCP has to answer the query, because the server did not in time or because there
+ * is more than one query. tc ingress then puts the stored first query in front of the second,
+ * because it can give a packet any length. */
 static __always_inline enum fate leave_to_kernel(struct verdict *v, struct flow *flow, enum counter why)
 {
 	if (v->w->in.ack != flow->server_seq || !flow_leave_query(flow, FLOW_SLOW, FLOW_SLOW, 0))
@@ -74,8 +78,9 @@ static __always_inline enum fate leave_to_kernel(struct verdict *v, struct flow 
 	return pass(why);
 }
 
-/* What the client sends behind its query when the reply has left, but has not come to it. The kernel's TCP can have the
- * connection only when the client has the whole reply; what it said until then is in the ring. */
+/* Keeps what the client sends behind its query after the reply has left but before it arrived.
+ * The kernel's TCP can have the connection only when the client has the whole reply, so the ring
+ * keeps the data until then. */
 static __always_inline enum fate keep_ahead(struct verdict *v, struct flow *flow)
 {
 	__u32 length = v->w->in.length, before = flow->ahead_length, old = flow->ahead, position;
@@ -83,7 +88,7 @@ static __always_inline enum fate keep_ahead(struct verdict *v, struct flow *flow
 	__u8 *bytes = ring_bytes();
 
 	if (v->w->in.seq == flow->client_next) {
-		/* The same again, or the first. */
+		/* The same data again, or the first. */
 		if (before > length)
 			before = length = 0;
 		else
@@ -109,7 +114,8 @@ static __always_inline enum fate keep_ahead(struct verdict *v, struct flow *flow
 	return drop(COUNT_KEPT);
 }
 
-/* Whether the segment has what the client asks next, as it has the whole reply to what it asked before. */
+/* Whether the segment is the client's next query, sent after it received the whole reply to the
+ * one before. */
 static __always_inline bool is_later(const struct verdict *v, const struct flow *flow)
 {
 	return v->s->later_queries && v->w->in.length && (flow->state == FLOW_REPLIED || flow->state == FLOW_IDLE) &&
@@ -123,7 +129,7 @@ static __always_inline enum fate on_earlier(struct verdict *v, const struct flow
 	return answer_from(v, flow, flow_end(flow) + (flow->state == FLOW_CLOSING), flow->query_seq);
 }
 
-/* "Data on an entry": data, FIN or both, but for what begins a new connection. */
+/* "Data on an entry": data, FIN or both, except what begins a new connection. */
 static __always_inline enum fate on_data(struct verdict *v)
 {
 	struct flow *flow = v->flow;
@@ -144,15 +150,16 @@ static __always_inline enum fate on_data(struct verdict *v)
 	switch (flow->state) {
 	case FLOW_QUERY:
 		if (first && v->w->in.length) {
-			/* Linux puts what it sends again and what comes behind it into one segment. */
+			/* Linux joins what it sends again with what follows it in one segment. */
 			if (v->w->in.length != flow->query_length)
 				return leave_to_kernel(v, flow, COUNT_TO_KERNEL_PIPELINED);
 			if (v->w->in.length > QUERY_MAX ||
 			    !query_read(scratch_query(v->w), v->w->in.length, &v->w->query) ||
 			    v->w->query.id != flow->dns_id)
 				break;
-			/* Over UDP a server may leave a query without an answer, as its rate limit does, or the datagram may be
-			 * lost. Who has proven his address gets one: over TCP. */
+			/* A server may leave a query over UDP unanswered, as its rate limit
+			 * does, or the datagram may be lost. A client that has proven its
+			 * address gets an answer over TCP. */
 			if ((__u32)(v->now / 1000) - flow->asked_us >= v->s->patience_us)
 				return leave_to_kernel(v, flow, COUNT_TO_KERNEL_SILENT);
 			flow_note(v, flow);
@@ -184,13 +191,14 @@ static __always_inline enum fate on_data(struct verdict *v)
 	case FLOW_IDLE:
 		if (first && v->w->in.length)
 			return on_reply_missed(v, flow);
-		/* Behind what was kept: tc ingress puts that before it. */
+		/* It follows what was kept, and tc ingress puts that in front of it. */
 		if (flow->ahead_length && at_end && v->w->in.seq == flow->client_next + flow->ahead_length)
 			return pass(COUNT_TO_KERNEL_PIPELINED);
 		if (flow->state == FLOW_REPLIED && v->w->in.ack - flow->server_seq < flow->reply_length && v->w->in.length &&
 		    (next || v->w->in.seq == flow->client_next + flow->ahead_length))
 			return keep_ahead(v, flow);
-		/* The client is done, before it has the reply. Its FIN is acknowledged when it has: until then it is to ask again. */
+		/* The client is done before it has the reply. Its FIN is not acknowledged until
+		 * then, so that it goes on asking. */
 		if (flow->state == FLOW_REPLIED && v->w->in.ack - flow->server_seq < flow->reply_length && next) {
 			flow->state = FLOW_CLOSING;
 			if (!(flow->flags & FLOW_AT_ONCE))
@@ -202,13 +210,16 @@ static __always_inline enum fate on_data(struct verdict *v)
 			v->w->answer.flags |= FLAG_FIN;
 			return FATE_ANSWER;
 		}
-		/* A second query, which is not served here: tc ingress gives the connection to the kernel. */
+		/* A second query that is not served here: tc ingress gives the connection to the
+		 * kernel. */
 		if (next && at_end && v->w->in.length)
 			return pass(COUNT_TO_KERNEL_SECOND);
-		/* The client is done, and so are we. The entry stays until it has our FIN. */
+		/* The client is done, and so are we. The entry stays until the client has our
+		 * FIN. */
 		if (next && at_end) {
 			flow->state = FLOW_CLOSING;
-			/* Who acknowledges our FIN has the acknowledgement that comes with it. */
+			/* A client that acknowledges our FIN also has the acknowledgement that
+			 * came with it. */
 			flow_clear(flow, FLOW_QUERY_UNACKED);
 			flow_note(v, flow);
 			flow_note_fin(flow);
@@ -223,7 +234,7 @@ static __always_inline enum fate on_data(struct verdict *v)
 		if (v->w->in.length) {
 			if (first)
 				return on_reply_missed(v, flow);
-			/* A second query, behind our FIN: nobody will answer it. */
+			/* A second query behind our FIN: nobody will answer it. */
 			if (next && (at_end || v->w->in.ack == flow_end(flow) + 1)) {
 				flow_remove(v);
 				count(COUNT_CLOSED);
@@ -231,11 +242,12 @@ static __always_inline enum fate on_data(struct verdict *v)
 			}
 			break;
 		}
-		/* The client's FIN, or that again as our ACK of it was lost. */
+		/* The client's FIN, or a copy of it because our ACK was lost. */
 		if (flow->flags & FLOW_CLIENT_FIN ? v->w->in.seq != flow->client_next - 1 : !next)
 			break;
-		/* Half-closed, and it misses some of the reply: with our ACK it would ask for that no more. Where its query was
-		 * acknowledged at once, its FIN is all that it can ask with. */
+		/* The client has half-closed and misses part of the reply. Our ACK would make it
+		 * stop asking. If its query was acknowledged at once, it can only ask with its
+		 * FIN. */
 		if (!at_end && v->w->in.ack != flow_end(flow) + 1) {
 			if (!(flow->flags & FLOW_AT_ONCE) || v->w->in.ack - flow->server_seq >= flow->reply_length)
 				break;
@@ -257,8 +269,9 @@ static __always_inline enum fate on_data(struct verdict *v)
 
 	case FLOW_SLOW:
 	case FLOW_KERNEL:
-		/* The query again, or what comes behind it: the kernel may have its socket at any moment, and until then
-		 * tc ingress knows better, which sees the segments in the same order. */
+		/* The query again, or what follows it. The kernel may get its socket at any
+		 * moment. Until then tc ingress decides, because it sees the segments in the
+		 * order in which the kernel does. */
 		if (v->w->in.ack == flow->server_seq && v->w->in.seq - flow->query_seq <= WINDOW_PLAIN)
 			return pass(COUNT_KERNEL_HAS_IT);
 		break;
@@ -280,7 +293,7 @@ static __always_inline enum fate on_ack(struct verdict *v)
 	if (flow_left(flow) || !seq_within(v->w->in.seq, flow->query_seq, flow->client_next + flow->ahead_length) ||
 	    (replied && offset > length + 1))
 		return FATE_STRANGE;
-	/* The client has the reply: tc ingress makes what was kept of this. */
+	/* The client has the reply: tc ingress hands over what was kept. */
 	if (replied && !closing && offset == length && flow->ahead_length &&
 	    v->w->in.seq == flow->client_next + flow->ahead_length)
 		return pass(COUNT_TO_KERNEL_PIPELINED);
@@ -290,8 +303,8 @@ static __always_inline enum fate on_ack(struct verdict *v)
 		return FATE_DROP;
 
 	if (offset < length + closing) {
-		/* The same ACK again and again: segments behind a lost one (RFC 5681 section 3.2). From then on each
-		 * that acknowledges a part tells of the next hole (RFC 6582 section 3.2). */
+		/* Repeated ACKs come from segments behind a lost one (RFC 5681 section 3.2).
+		 * After that, each ACK of a part shows the next hole (RFC 6582 section 3.2). */
 		if (v->w->in.ack == flow->acked && flow->repeats < FLOW_RECOVERING) {
 			again = ++flow->repeats == 3;
 		} else if (offset > flow->acked - flow->server_seq) {
@@ -305,7 +318,7 @@ static __always_inline enum fate on_ack(struct verdict *v)
 	if (offset == length && flow->state == FLOW_REPLIED)
 		flow->state = FLOW_IDLE;
 	if (offset == length + closing) {
-		/* The whole reply is there: the client need not send its query again. */
+		/* The client has the whole reply and need not send its query again. */
 		if (flow->flags & FLOW_QUERY_UNACKED)
 			return answer_ack(v, flow);
 		if (closing && flow->flags & FLOW_CLIENT_FIN) {

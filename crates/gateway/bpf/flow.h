@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * A connection's key and entry, found from either direction, and the clocks and rates that entries are kept by.
+ * A connection's key and entry, found from either direction, and the clocks and rates for entries.
  */
 #pragma once
 
@@ -22,7 +22,8 @@ static __always_inline void address_map4(__be32 mapped[4], __be32 address)
 	mapped[3] = address;
 }
 
-/* The key of the connection between a client and a server address; 0 if the address is none of ours. */
+/* The key of the connection between a client and a server address; 0 if that is not one of our
+ * addresses. */
 static __always_inline int flow_key_of(struct flow_key *key, const __be32 client[4], __be16 client_port,
 				       const __be32 server[4])
 {
@@ -47,7 +48,7 @@ static __always_inline __u32 fnv1a(const __u8 *bytes, __u32 length)
 	return hash;
 }
 
-/* Whether a client is of the share that is served. */
+/* Whether a client belongs to the share that is served. */
 static __always_inline int client_served(const struct settings *s, const __be32 client[4])
 {
 	return s->share == ~0U || fnv1a((const __u8 *)client, 16) < s->share;
@@ -76,17 +77,19 @@ static __always_inline __u32 flow_end(const struct flow *flow)
 	return flow->server_seq + flow->reply_length;
 }
 
-/* How far behind the reply's end a copy of an earlier query may acknowledge: its odds to be the first of a new connection are 2^-26. */
+/* How far behind the reply's end the acknowledgement of an old query's copy may be. The odds
+ * that it is the first segment of a new connection are 2^-26. */
 #define EARLIER_REPLIES (1 << 22)
 
-/* Whether data at `seq` belongs to a query before the one of the entry, so that it is a copy. */
+/* Whether data at `seq` belongs to a query before that of the entry, and is therefore a copy. */
 static __always_inline bool flow_is_earlier(const struct flow *flow, __u32 seq, __u32 ack)
 {
 	return flow->query_seq - seq - 1 < flow->earlier && flow_end(flow) + 1 - ack <= EARLIER_REPLIES;
 }
 
-/* How many bytes of a segment's front were received before, in a segment that also has something new. RFC 9293 section 3.10.7.4 cuts
- * them off. What is new begins at client_next if the client has the whole reply, else at query_seq. */
+/* How many bytes at a segment's front were received before, if the segment also has something
+ * new. RFC 9293 section 3.10.7.4 cuts them off. The new part begins at client_next if the client
+ * has the whole reply, otherwise at query_seq. */
 static __always_inline __u32 flow_received(const struct flow *flow, __u32 seq, __u32 ack, __u32 length, bool fin)
 {
 	__u32 offset = ack - flow->server_seq, query = flow->query_seq - seq, next = flow->client_next - seq;
@@ -101,7 +104,7 @@ static __always_inline __u32 flow_received(const struct flow *flow, __u32 seq, _
 	return query - 1 < flow->earlier && query < length ? query : 0;
 }
 
-/* Bytes that are kept at most of what came behind the query before the client had the reply. */
+/* The most bytes kept of what follows the query before the client has the reply. */
 #define AHEAD_MAX 4096
 
 /* Our windows (PROTOCOL.md, "The reply"): just below 64 KB either way. */
@@ -116,7 +119,7 @@ static __always_inline __u16 flow_our_window(const struct flow *flow)
 	return (flow->flags & FLOW_TIMESTAMPS) && flow->client_wscale != WSCALE_NONE ? WINDOW_SCALED : WINDOW_PLAIN;
 }
 
-/* The most payload of one of our segments; `ours` is the interface's MSS. */
+/* The largest payload of one of our segments; `ours` is the interface's MSS. */
 static __always_inline __u16 flow_segment_size(const struct flow *flow, __u16 ours)
 {
 	__u16 mss = flow->mss < ours ? flow->mss : ours;
@@ -124,9 +127,9 @@ static __always_inline __u16 flow_segment_size(const struct flow *flow, __u16 ou
 	return flow->flags & FLOW_TIMESTAMPS ? mss - 12 : mss;
 }
 
-/* Takes the entry from QUERY into the next state; false if another packet was faster: a reply, or the client's next
- * query. The four bytes around the state change as one, as the client's segments may note a FIN at the same moment on
- * another CPU. */
+/* Takes the entry from QUERY into the next state. Returns false if another packet was faster: a
+ * reply, or the client's next query. The four bytes around the state change as one word, because
+ * another CPU may note the client's FIN at the same moment. */
 static __always_inline bool flow_leave_query(struct flow *flow, __u8 state, __u8 fin_state, __u8 add_flags)
 {
 	union {
@@ -151,13 +154,14 @@ static __always_inline bool flow_leave_query(struct flow *flow, __u8 state, __u8
 	return false;
 }
 
-/* Whether the connection was left to the kernel from its query on. */
+/* Whether the connection was left to the kernel, beginning with its query. */
 static __always_inline bool flow_left(const struct flow *flow)
 {
 	return flow->state == FLOW_SLOW || flow->state == FLOW_KERNEL;
 }
 
-/* GCRA (ITU-T I.371): whether one more packet is within the rate; then `at` moves on by `interval`. */
+/* GCRA (ITU-T I.371): whether one more packet conforms to the rate. If so, `at` advances by
+ * `interval`. */
 static __always_inline int rate_allows(__u64 *at, __u64 now, __u64 interval, __u64 burst)
 {
 	__u64 from = *at;
@@ -172,7 +176,7 @@ static __always_inline int rate_allows(__u64 *at, __u64 now, __u64 interval, __u
 static __always_inline struct source_key source_of(const __be32 client[4])
 {
 	int ipv4 = !client[0] && !client[1] && client[2] == bpf_htonl(0xffff);
-	/* Of IPv4 the mapped address' second half, which is no prefix of IPv6 that is in use. */
+	/* For IPv4, the second half of the mapped address, which is not a prefix in use in IPv6. */
 	struct source_key key = { .prefix = *(const __u64 *)&client[ipv4 ? 2 : 0] };
 
 	return key;
@@ -180,7 +184,8 @@ static __always_inline struct source_key source_of(const __be32 client[4])
 
 enum rate { RATE_SYN, RATE_QUERY, RATE_LATER };
 
-/* Whether a client may send one more SYN, or query. Later queries of connections leave half of the burst to new ones. */
+/* Whether a client may send one more SYN or query. Later queries of a connection leave half of
+ * the burst to new connections. */
 static __always_inline int source_allows(const struct settings *s, const __be32 client[4], __u64 now, enum rate rate)
 {
 	__u64 interval = rate == RATE_SYN ? s->syn_interval_ns : s->query_interval_ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * Stateless TCP for DNS, as PROTOCOL.md specifies it: three programs, one each way in and one out.
+ * Stateless TCP for DNS, as PROTOCOL.md specifies it, in three programs:
  *
  *   gateway_xdp      XDP, ingress    answers SYNs, turns queries into datagrams, resends replies
  *   gateway_adopt    tc, ingress     gives what is unusual to the kernel's own TCP
@@ -18,7 +18,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* The ring's size in bytes, a power of two; the user side sets it and the map's size together. */
+/* The ring's size in bytes, a power of two. The user side sets it together with the map's size. */
 const volatile __u32 RING_SIZE = 1 << 24;
 
 static __always_inline void count(enum counter which)
@@ -27,7 +27,7 @@ static __always_inline void count(enum counter which)
 	__u64 *value = bpf_map_lookup_elem(&counters, &key);
 
 	if (value)
-		*value += 1; /* one CPU's own */
+		*value += 1; /* each CPU has its own */
 }
 
 static __always_inline void count_more(enum counter which, __u32 more)

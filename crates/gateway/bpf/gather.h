@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * Fragments of the server's datagrams: a reply above the MTU is fragmented before tc sees it (RFC 791, RFC 8200
- * section 4.5). The sender's own stack makes them in order and one after the other, so that the first tells, by
- * its UDP header, whose the datagram is and how long, and the last one in completes it.
+ * Fragments of the server's datagrams. A reply above the MTU is fragmented before tc sees it (RFC
+ * 791, RFC 8200 section 4.5). The sender's own stack makes the fragments in order, one after the
+ * other. So the UDP header of the first one says whose the datagram is and how long, and the last
+ * one completes it.
  */
 #pragma once
 
@@ -22,7 +23,7 @@ struct gathering {
 	__u32 drop;	/* 1: the rest is of no use */
 };
 
-/* Many fragmented datagrams at once would need as many threads of the server. */
+/* Only as many threads of the server could have as many fragmented datagrams under way at once. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * XDP: what clients send. The tables of PROTOCOL.md, "The verdicts", row by row, in their order;
- * entry.h has those of "Data on an entry" and "Acknowledgements".
+ * XDP: what clients send. The tables of PROTOCOL.md, "The verdicts", row by row, in their order.
+ * entry.h has the tables "Data on an entry" and "Acknowledgements".
  *
- * Before working on this file read PROTOCOL.md up to "The reply"; parse.h, cookie.h and verdict.h say how.
+ * Before working on this file read PROTOCOL.md up to "The reply". parse.h, cookie.h and verdict.h
+ * contain the details.
  */
 #pragma once
 
@@ -13,7 +14,7 @@
 #include "several.h"
 #include "syncache.h"
 
-/* SYN-cache mode: an entry SYN, where there is room. */
+/* SYN-cache mode: makes an entry SYN if there is room. */
 static __always_inline void syn_cache(struct verdict *v, __u32 cookie, __u32 tsval)
 {
 	const struct offer *offer = &v->w->in.offer;
@@ -43,20 +44,22 @@ static __always_inline void syn_cache(struct verdict *v, __u32 cookie, __u32 tsv
 		syncache_leave(&v->w->key);
 }
 
-/* A client that wants to connect: it gets a SYN/ACK, of which nothing is kept here. */
+/* A client wants to connect. It gets a SYN/ACK, and nothing is kept here. */
 static __always_inline enum fate on_syn(struct xdp_md *ctx, struct verdict *v)
 {
 	struct offer *offer = &v->w->in.offer;
 	struct answer *a = &v->w->answer;
 	__u32 tsval, mss;
 
-	/* Nobody's handshake. Answering what only attackers and fingerprinting tools send helps them alone. */
+	/* No handshake has these flags. Only attackers and fingerprinting tools would profit
+	 * from an answer. */
 	if (v->w->in.flags & (FLAG_ACK | FLAG_FIN | FLAG_RST))
 		return drop(COUNT_ODD_FLAGS);
 	if (!payload_take(ctx, v->w))
 		return drop(COUNT_BAD_CHECKSUM);
-	/* A client that was switched off, or a port of its router that is used again: the kernel knows how to end what it has. Where
-	 * nobody would answer, the kernel refuses, and it serves those whose connections nobody else can begin. */
+	/* The client was switched off, or its router uses a port again: the kernel knows how to
+	 * end its old connection. If there is no server, the kernel refuses the connection; and
+	 * it serves listeners whose connections only the kernel can begin. */
 	switch (beside(ctx, 1)) {
 	case BESIDE_CONNECTION:
 	case BESIDE_TIME_WAIT:
@@ -95,12 +98,13 @@ static __always_inline enum fate on_syn(struct xdp_md *ctx, struct verdict *v)
 
 static __always_inline enum fate on_rst(struct xdp_md *ctx, struct verdict *v)
 {
-	/* It may be for a connection that the kernel has. */
+	/* The kernel may have the connection. */
 	if (!v->flow || flow_left(v->flow))
 		return FATE_PASS;
 	if (!payload_take(ctx, v->w))
 		return drop(COUNT_BAD_CHECKSUM);
-	/* A guess: a RST counts within what the client has sent alone (RFC 5961 section 3.2, more strictly). */
+	/* Protects against guesses: a RST only counts within what the client has sent (stricter
+	 * than RFC 5961 section 3.2). */
 	if (!seq_within(v->w->in.seq, v->flow->query_seq, v->flow->client_next + v->flow->ahead_length))
 		return FATE_STRANGE;
 	flow_remove(v);
@@ -117,7 +121,7 @@ static __always_inline bool several_may_open(const struct verdict *v, bool later
 	       !(later && v->flow && v->flow->ahead_length);
 }
 
-/* Makes an entry for several queries, whose client has all that was said before. */
+/* Makes an entry for several queries. The client has everything that was sent before. */
 static __always_inline bool several_open(struct verdict *v, const struct offer *offer, bool later)
 {
 	if (later) {
@@ -149,8 +153,8 @@ static __always_inline bool several_open(struct verdict *v, const struct offer *
 	return false;
 }
 
-/* "The first data", a segment with data or FIN after a handshake of ours; or, with `later`, "A later query", behind the reply of the
- * entry. */
+/* "The first data": a segment with data or FIN after a handshake of ours. With `later`, "A later
+ * query": behind the reply of the entry. */
 static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdict *v, const struct offer *offer, bool later)
 {
 	__u32 length = v->w->in.length;
@@ -172,7 +176,7 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 	__u8 *bytes;
 	int server;
 
-	/* The port was used before: what is left of that connection goes. */
+	/* The port was used before. What is left of that connection is removed. */
 	if (v->flow && !later)
 		flow_remove(v);
 	/* A client that connects and says nothing: a probe, or a health check. */
@@ -180,30 +184,33 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 		count(COUNT_CLOSED);
 		return answer_fin(v);
 	}
-	/* Split or pipelined queries, and what is no DNS at all: the kernel's TCP can wait for the rest. */
+	/* Split or pipelined queries, and anything that is not DNS: the kernel's TCP can wait
+	 * for the rest. */
 	if (length > QUERY_MAX || !query_read(scratch_query(v->w), length, &v->w->query)) {
 		if (several_may_open(v, later) && several_open(v, offer, later))
 			return several_take(ctx, v->now);
 		return pass(later ? COUNT_TO_KERNEL_SECOND : COUNT_TO_KERNEL_UNUSUAL);
 	}
-	/* Many messages, and more of them than one segment holds. */
+	/* A transfer takes many messages, more than one reply of ours can hold. */
 	if (v->s->axfr_detect && v->w->query.transfer)
 		return pass(COUNT_TO_KERNEL_TRANSFER);
-	/* How long a connection may be idle is the server's to say, and it does so over TCP alone (RFC 7828 section 3.3). */
+	/* Only the server can say how long a connection may be idle, and it does so only over
+	 * TCP (RFC 7828 section 3.3). */
 	if (v->w->query.keepalive)
 		return pass(COUNT_TO_KERNEL_KEEPALIVE);
-	/* Asked over UDP its reply would be cut off again. */
+	/* Its reply would be truncated again over UDP. */
 	question = question_hash(&v->s->keys[0], scratch_query(v->w), v->w->query.question);
 	if (large_name(v->s, question, v->now))
 		return pass(COUNT_TO_KERNEL_LARGE);
-	/* It is gone since the handshake: the kernel's TCP asks it, or resets the connection. */
+	/* The server went away after the handshake: the kernel's TCP asks it, or resets the
+	 * connection. */
 	server = beside(ctx, 1);
 	if (server == BESIDE_NO_SERVER)
 		return pass(COUNT_TO_KERNEL_DOWN);
-	/* A late copy of the first query made the entry of a connection that the kernel has. */
+	/* The kernel has the connection; a late copy of the first query made the entry. */
 	if (later && server != BESIDE_SERVER)
 		return pass(COUNT_TO_KERNEL_SECOND);
-	/* What a busy connection asks more the kernel's TCP serves, as far as it can. */
+	/* The kernel's TCP serves what a busy connection asks beyond its rate, as far as it can. */
 	if (!source_allows(v->s, v->w->in.who.client, v->now, later ? RATE_LATER : RATE_QUERY))
 		return later ? pass(COUNT_TO_KERNEL_SECOND) : drop(COUNT_QUERY_LIMITED);
 
@@ -231,7 +238,8 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 		fresh.flags |= FLOW_EDNS_ADDED;
 	if (v->s->at_once)
 		fresh.flags |= FLOW_AT_ONCE | FLOW_ACK_DUE;
-	/* The ring has it as it came, for the kernel's TCP if the reply is too much for us. */
+	/* The ring stores the query as it came, so that the kernel's TCP can get it if we cannot
+	 * send the reply. */
 	head = ring_top();
 	bytes = ring_bytes();
 	if (!head || !bytes || length > QUERY_MAX)
@@ -244,7 +252,7 @@ static __always_inline enum fate on_first_data(struct xdp_md *ctx, struct verdic
 	return FATE_DATAGRAM;
 }
 
-/* What parse_frame left of the options. */
+/* Reads the options that parse_frame did not read. */
 static __always_inline void options_rest(struct xdp_md *ctx, struct incoming *in)
 {
 	struct option_bytes bytes = {};
@@ -260,7 +268,7 @@ static __always_inline void options_rest(struct xdp_md *ctx, struct incoming *in
 	in->tsecr = options.tsecr;
 }
 
-/* What only those segments need that are not the kernel's. */
+/* Work that only segments need that are not the kernel's. */
 static __always_inline void look_closer(struct xdp_md *ctx, struct verdict *v)
 {
 	v->now = bpf_ktime_get_boot_ns();
@@ -268,7 +276,7 @@ static __always_inline void look_closer(struct xdp_md *ctx, struct verdict *v)
 		options_rest(ctx, &v->w->in);
 }
 
-/* A segment of a client to a server address and port, as far as we know of its connection. */
+/* A client's segment to a server address and port, judged by what we know of its connection. */
 static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 {
 	struct incoming *in = &v->w->in;
@@ -286,14 +294,15 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 	/* Every segment but a SYN or RST has ACK (RFC 9293 section 3.10.7.4). */
 	if (!(in->flags & FLAG_ACK))
 		return drop(COUNT_ODD_FLAGS);
-	/* Most segments of connections that stay are the kernel's: it looks at all else of them. */
+	/* Most segments of long connections belong to the kernel, which checks everything else
+	 * about them. */
 	if ((!flow || flow_left(flow)) && beside(ctx, 0) == BESIDE_CONNECTION) {
 		socket_mark(ctx);
 		return pass(COUNT_KERNEL_HAS_IT);
 	}
 	look_closer(ctx, v);
 	pure_ack = !in->length && !(in->flags & FLAG_FIN);
-	/* Without an entry a bare ACK changes nothing. */
+	/* A bare ACK without an entry changes nothing. */
 	if ((flow || !pure_ack) && !payload_take(ctx, v->w))
 		return drop(COUNT_BAD_CHECKSUM);
 
@@ -323,13 +332,14 @@ static __always_inline enum fate on_known(struct xdp_md *ctx, struct verdict *v)
 					.timestamps = !!(flow->flags & FLOW_TIMESTAMPS) };
 		right = 1;
 	} else if (!flow || flow->state == FLOW_SYN || flow->state == FLOW_OPEN ||
-		   /* What fits the entry fits a new connection too in one of 2^27 cases at most: no need to look. */
+		   /* What fits the entry also fits a new connection in at most one of 2^27
+		    * cases, so there is no need to check. */
 		   (in->seq != flow->query_seq && !(seq_within(in->seq, flow->query_seq, flow->client_next) &&
 						    seq_within(in->ack, flow->server_seq, flow_end(flow) + 1)))) {
 		in->who.client_isn = bpf_htonl(in->seq - 1);
 		right = cookie_check(v->s, &in->who, v->now, in->ack - 1, in->offer.timestamps, in->tsecr, &offer);
 	}
-	/* The handshake's third step says nothing that the query will not say too. */
+	/* The handshake's third segment says nothing that the query does not say too. */
 	if (right && pure_ack)
 		return drop(COUNT_HANDSHAKE_ACK);
 	if (right)
@@ -353,7 +363,8 @@ static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *
 
 	if (fate != FATE_STRANGE)
 		return fate;
-	/* Also with an entry: a late copy of the first query makes one after the kernel took the connection over. */
+	/* This can happen even with an entry: a late copy of the first query makes one after the
+	 * kernel took the connection over. */
 	if (beside(ctx, 0) != BESIDE_SERVER)
 		return pass(COUNT_KERNEL_HAS_IT);
 	if (v->flow && v->flow->state != FLOW_KERNEL)
@@ -361,17 +372,17 @@ static __always_inline enum fate on_segment(struct xdp_md *ctx, struct verdict *
 	if (!in->length && !(in->flags & FLAG_FIN))
 		return drop(COUNT_UNKNOWN_ACK);
 	count(in->length ? COUNT_UNKNOWN_DATA : COUNT_UNKNOWN_FIN);
-	/* Of a connection that is over; or opened so long ago that its cookie is too old. */
+	/* The connection is over, or was opened so long ago that its cookie has expired. */
 	if (in->offer.timestamps && in->tsecr & COOKIE_HEARD)
 		return answer_reset(v);
 	in->who.client_isn = bpf_htonl(in->seq - 1);
 	if (cookie_was(v->s, &in->who, v->now, in->ack - 1, in->offer.timestamps, in->tsecr))
 		return answer_reset(v);
-	/* Of a new connection, perhaps, whose first data was lost or overtaken. */
+	/* It may belong to a new connection whose first data was lost or overtaken. */
 	return FATE_DROP;
 }
 
-/* "Too long for the path": an ICMP message, of a router most likely. */
+/* "Too long for the path": an ICMP message, most likely from a router. */
 static __always_inline enum fate on_icmp(struct xdp_md *ctx, struct verdict *v)
 {
 	struct incoming *in = &v->w->in;
@@ -379,7 +390,8 @@ static __always_inline enum fate on_icmp(struct xdp_md *ctx, struct verdict *v)
 	struct flow *flow;
 
 	forget();
-	/* What is not about a segment of ours is the kernel's, and so is what tells us nothing new. */
+	/* The kernel gets messages that are not about our segments, and those that tell us
+	 * nothing new. */
 	if (!mtu || in->who.server_port != bpf_htons(v->s->port) ||
 	    !flow_key_of(&v->w->key, in->who.client, in->who.client_port, in->who.server))
 		return FATE_PASS;
@@ -394,7 +406,8 @@ static __always_inline enum fate on_icmp(struct xdp_md *ctx, struct verdict *v)
 	path_learn(in->who.client, mtu, v->now);
 	flow->repeats = FLOW_RECOVERING;
 	flow_seen(v, flow);
-	/* All that was as long is lost: from the first on that is missing, each acknowledgement brings the next. */
+	/* All segments of that length were lost. This sends the first missing one, and each
+	 * acknowledgement brings the next. */
 	return answer_again(v, flow, flow->acked - flow->server_seq) ? FATE_ANSWER : FATE_PASS;
 }
 
@@ -448,7 +461,7 @@ int gateway_xdp(struct xdp_md *ctx)
 		return XDP_DROP;
 	case FATE_ANSWER:
 		return answer_send(ctx, frame, w, v.s->generic);
-	case FATE_STRANGE: /* never: on_segment knows better */
+	case FATE_STRANGE: /* never: on_segment resolves it */
 	case FATE_NEXT:
 	case FATE_QUERIES:
 	case FATE_DATAGRAM:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * The maps. Sizes that are settings are set by the user side before loading; what stands here are the defaults.
- * All are pinned by the user side, so that a restart finds them.
+ * The maps. The user side sets sizes that are settings before loading; the values here are the
+ * defaults. It also pins all maps, so that a restart finds them.
  */
 #pragma once
 
@@ -25,7 +25,8 @@ struct {
 	__type(value, __u8);
 } servers SEC(".maps");
 
-/* Connections, from their query on. When full, the one that is longest unused goes. */
+/* Connections, from their query on. When the map is full, the least recently used one is
+ * removed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -33,7 +34,7 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* Connections with several open queries. When full, such connections are the kernel's. */
+/* Connections with several open queries. When the map is full, the kernel gets further ones. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -56,7 +57,7 @@ struct {
 	__type(value, struct ring_head);
 } ring_head SEC(".maps");
 
-/* Rates of sources: an IPv4 address, or the first 64 bits of an IPv6 address. */
+/* Rates by source: an IPv4 address, or the first 64 bits of an IPv6 address. */
 struct source_key {
 	__u64 prefix;
 };
@@ -67,7 +68,7 @@ struct {
 	__type(value, struct source);
 } sources SEC(".maps");
 
-/* Sources that the kernel has connections of. */
+/* Sources whose connections the kernel has. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -86,7 +87,7 @@ struct {
 	__type(value, struct path);
 } paths SEC(".maps");
 
-/* Until when any of them counts (boot clock, ns), so that nobody looks where nothing is. */
+/* Until when any of them is valid (boot clock, ns), to avoid useless lookups. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -94,7 +95,8 @@ struct {
 	__type(value, __u64);
 } paths_end SEC(".maps");
 
-/* Names (64 bits of a keyed hash over name in lower case, type and class) with large replies, and until when (boot clock, ns). */
+/* Names with large replies (64 bits of a keyed hash of name in lower case, type and class), and
+ * until when (boot clock, ns). */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -110,7 +112,7 @@ struct {
 	__type(value, __u32);
 } syncache_buckets SEC(".maps");
 
-/* The sum of the buckets. */
+/* The total of all buckets. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

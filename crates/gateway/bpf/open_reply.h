@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * tc egress: replies of connections with several open queries. PROTOCOL.md, "Several queries at once".
+ * tc egress: replies of connections with several open queries. PROTOCOL.md, "Several queries at
+ * once".
  *
- * A reply is in the ring before it gets its sequence numbers: from then on XDP may send it again.
+ * A reply must be in the ring before it gets its sequence numbers, because XDP may send it again
+ * from then on.
  */
 #pragma once
 
 #include "open.h"
 
-/* The datagram is none of the connection's replies. */
+/* The datagram is not a reply of this connection. */
 #define OPEN_OTHER (-2)
 
-/* The client's ACK of all that it sent, on its way in: tc ingress gives the kernel's TCP the connection then. In the packet that held
- * the reply. */
+/* Turns the packet that held the reply into the client's ACK of everything it sent, on its way
+ * in. tc ingress then gives the connection to the kernel's TCP. */
 static __always_inline int open_inject(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d, const struct flow *flow)
 {
 	struct sending o = {};
@@ -33,7 +35,8 @@ static __always_inline int open_inject(struct __sk_buff *ctx, const struct setti
 	return bpf_redirect(ctx->ifindex, BPF_F_INGRESS);
 }
 
-/* Sends the reply to one of several open queries. A function of its own, so that the verifier looks at it once. */
+/* Sends the reply to one of several open queries. A separate function, so that the verifier
+ * checks it once. */
 __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
 {
 	struct settings *s = settings_now();
@@ -67,7 +70,8 @@ __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
 			if (q->dns_id != d->dns_id || !question_is(d, q->question))
 				continue;
 			found = true;
-			/* The server's second reply to it; unless the same is asked again. */
+			/* The server's second reply to this query, unless the same question was
+			 * asked again. */
 			again = q->reply_length;
 			if (again)
 				continue;
@@ -112,7 +116,7 @@ __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
 		struct open_query *q = opens_place(o, place);
 
 		found = q->seq == query_seq && !q->reply_length;
-		/* A window that is full: the kernel's TCP waits for room, as it can. */
+		/* The client's window is full. The kernel's TCP can wait for room. */
 		if (found && o->given + length - flow->acked <= flow->window) {
 			given = true;
 			seq = o->given;
@@ -122,7 +126,8 @@ __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
 			o->given += length;
 			o->bytes -= q->length;
 			opens_advance(o);
-			/* Alone under way it may acknowledge all: what brings the one brings the other. */
+			/* If nothing else is under way, it may acknowledge everything: whatever
+			 * brings the reply brings the acknowledgement. */
 			if (seq == flow->acked && o->answered == o->count)
 				ack = flow->client_next;
 			else
@@ -158,7 +163,8 @@ __noinline int open_reply(struct __sk_buff *ctx, const struct datagram *d)
 	return TC_ACT_UNSPEC;
 
 refuse:
-	/* The kernel's TCP is to answer the query, when the client has what was given out. */
+	/* The kernel's TCP has to answer the query, once the client has everything that was
+	 * given out. */
 	gather_drop(d);
 	bpf_spin_lock(&o->lock);
 	if (opens_are(o, &key) && o->state != OPENS_LEFT) {
@@ -167,7 +173,8 @@ refuse:
 	}
 	bpf_spin_unlock(&o->lock);
 	count(told ? COUNT_TO_KERNEL_REPLY : COUNT_TO_KERNEL_REFUSED);
-	/* A rate limit, or a cookie that is missing, says nothing about the name, and several segments only that others are open. */
+	/* A rate limit or a missing cookie says nothing about the name. A reply of several
+	 * segments only says that other queries are open. */
 	if (told && (d->dns_flags & bpf_htons(DNS_TC) || too_large(s, flow, d->v6, d->length - UDP_HEADER)) &&
 	    WITHIN(query_length, 1, QUERY_MAX) && WITHIN(query_offset, 0, QUERY_MAX) && ring_holds(head, query_stored))
 		large_name_add(s, ring + ring_offset(query_stored) + query_offset, query_length, bpf_ktime_get_boot_ns());

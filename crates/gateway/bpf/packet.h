@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * What both tc programs need to read a packet.
+ * What both tc programs need in order to read a packet.
  */
 #pragma once
 
 #include <bpf/bpf_core_read.h>
 
-/* The fields of the kernel's struct that tell who makes the checksum, and where headers are (kernel 6.18,
- * include/linux/skbuff.h). */
+/* The fields of the kernel's struct that say who computes the checksum and where the headers are
+ * (kernel 6.18, include/linux/skbuff.h). */
 struct sk_buff {
 	unsigned char *head;
 	unsigned char *data;
@@ -21,7 +21,8 @@ struct sk_buff {
 
 extern void *bpf_cast_to_kern_ctx(void *obj) __ksym;
 
-/* Loads of context fields that clang must not merge or move: the verifier knows them alone. */
+/* Loads of context fields that clang must not merge or move, because the verifier only accepts
+ * them in this form. */
 static __always_inline void *packet_start(struct __sk_buff *ctx)
 {
 	void *start;

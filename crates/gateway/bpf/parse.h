@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * From a frame to a TCP segment for our port: Ethernet, up to two VLAN tags, IPv4 (RFC 791) or IPv6 (RFC 8200)
- * with what may stand between, TCP (RFC 9293) and the options that we use. The headers are reached through a
- * cursor that never passes the end; nothing here knows whether the frame came by XDP or by tc.
+ * From a frame to a TCP segment for our port: Ethernet, up to two VLAN tags, IPv4 (RFC 791) or IPv6
+ * (RFC 8200) with options and extension headers, TCP (RFC 9293), and the options that we use. A
+ * cursor that never passes the end reads the headers. Nothing here knows whether the frame came
+ * through XDP or tc.
  */
 #pragma once
 
@@ -34,23 +35,23 @@ struct tcp_header {
 	__be16 destination;
 	__be32 seq;
 	__be32 ack;
-	__u8 offset; /* in its upper half, in words */
+	__u8 offset; /* in words, in the upper half */
 	__u8 flags;
 	__be16 window;
 	__be16 checksum;
 	__be16 urgent;
 };
 
-/* A segment that a client sent, and where its parts are in the frame. */
+/* A client's segment, and where its parts are in the frame. */
 struct incoming {
 	struct cookie_message who; /* addresses and ports */
 	__u32 seq;
 	__u32 ack;
-	__u32 tsval; /* these two if offer.timestamps */
+	__u32 tsval; /* this and tsecr: if offer.timestamps */
 	__u32 tsecr;
 	__u32 length;	    /* of the payload */
 	__u32 trimmed;	    /* bytes cut off the payload's front: flow_received */
-	struct offer offer; /* a SYN's options; of others timestamps alone */
+	struct offer offer; /* the options of a SYN; otherwise only timestamps */
 	__u16 window;	    /* not scaled */
 	__u16 network;	    /* where the IP header begins */
 	__u16 transport;    /* where the TCP header begins */
@@ -58,15 +59,15 @@ struct incoming {
 	__u8 header; /* length of the TCP header */
 	__u8 flags;
 	__u8 ipv6;
-	__u8 unread; /* its options are not what parse_frame reads at a glance: options_read is to */
+	__u8 unread; /* parse_frame could not read its options at a glance; options_read must */
 };
 
 enum parsed {
 	PARSED_OTHER,	      /* not a TCP segment for our port */
-	PARSED_MALFORMED,     /* a link or IP header that is cut short or makes no sense */
-	PARSED_MALFORMED_TCP, /* the same of a TCP header; who.server says for whom it is */
+	PARSED_MALFORMED,     /* a link or IP header that is cut short or invalid */
+	PARSED_MALFORMED_TCP, /* an invalid TCP header; who.server says for which server */
 	PARSED_SEGMENT,
-	PARSED_ICMP, /* a message of which only where it is and how long is read */
+	PARSED_ICMP, /* an ICMP message; only its place and length are read */
 };
 
 struct cursor {
@@ -74,7 +75,7 @@ struct cursor {
 	void *end;
 };
 
-/* The next `bytes` bytes, which the cursor then is behind; 0 if there are fewer. */
+/* Takes the next `bytes` bytes and moves the cursor behind them; 0 if there are fewer. */
 static __always_inline void *cursor_take(struct cursor *cursor, __u32 bytes)
 {
 	void *taken = cursor->at;
@@ -85,7 +86,7 @@ static __always_inline void *cursor_take(struct cursor *cursor, __u32 bytes)
 	return taken;
 }
 
-/* IPv4 up to the TCP header; `rest` is how many bytes of the packet follow. */
+/* Parses IPv4 up to the TCP header; `rest` is the number of bytes that follow in the packet. */
 static __always_inline enum parsed parse_ipv4(struct cursor *cursor, __u32 frame, struct incoming *s, __u32 *rest)
 {
 	struct iphdr *ip = cursor_take(cursor, sizeof(*ip));
@@ -105,7 +106,7 @@ static __always_inline enum parsed parse_ipv4(struct cursor *cursor, __u32 frame
 	address_map4(s->who.server, ip->daddr);
 	if (!cursor_take(cursor, size - sizeof(*ip)))
 		return PARSED_MALFORMED;
-	/* The header's checksum, with its options (RFC 791). */
+	/* The checksum of the header with its options (RFC 791). */
 	word = (__be32 *)ip;
 	sum = (__u64)word[0] + word[1] + word[2] + word[3] + word[4];
 	word += 5;
@@ -161,13 +162,13 @@ static __always_inline enum parsed parse_ipv6(struct cursor *cursor, __u32 frame
 	return next == IP_TCP ? PARSED_SEGMENT : PARSED_ICMP;
 }
 
-/* Reads options that are laid out as most are: NOP NOP TS (RFC 7323 appendix A), and those of Linux' SYNs: MSS,
- * SACK-permitted, TS, NOP, WS. */
+/* Reads options in the usual layouts: NOP NOP TS (RFC 7323 appendix A), and that of Linux's
+ * SYNs: MSS, SACK-permitted, TS, NOP, WS. */
 static __always_inline void options_glance(const void *options, const void *end, struct incoming *s)
 {
 	const __be32 *word = options;
 
-	/* What counts where an option is missing; for the MSS see RFC 9293 section 3.7.1. */
+	/* The defaults for missing options. For the MSS see RFC 9293 section 3.7.1. */
 	s->offer = (struct offer){ .mss = s->ipv6 ? 1220 : 536, .wscale = WSCALE_NONE };
 	s->tsval = 0;
 	s->tsecr = 0;
@@ -191,7 +192,7 @@ static __always_inline void options_glance(const void *options, const void *end,
 	s->unread = 0;
 }
 
-/* Reads a frame of `frame` bytes, of which at least the headers are from `data` to `end`. */
+/* Parses a frame of `frame` bytes. At least its headers lie between `data` and `end`. */
 static __always_inline enum parsed parse_frame(void *data, void *end, __u32 frame, __u16 port, struct incoming *s)
 {
 	struct cursor cursor = { data, end };
@@ -212,10 +213,10 @@ static __always_inline enum parsed parse_frame(void *data, void *end, __u32 fram
 		type = cursor_take(&cursor, VLAN_TAG);
 		if (!type)
 			return PARSED_MALFORMED;
-		type++; /* behind the tag's own two bytes */
+		type++; /* past the tag's own two bytes */
 		s->network += VLAN_TAG;
 	}
-	/* What went to a group is nobody's connection (RFC 1122 section 4.2.3.10). */
+	/* A frame to a group address belongs to no connection (RFC 1122 section 4.2.3.10). */
 	if (*(__u8 *)data & 1)
 		return PARSED_OTHER;
 	if (*type == bpf_htons(TYPE_IPV4))
@@ -252,13 +253,13 @@ static __always_inline enum parsed parse_frame(void *data, void *end, __u32 fram
 
 #define OPTIONS_MAX 40
 
-/* A TCP header's options, and behind them the room that reading the last one may touch. */
+/* The options of a TCP header, followed by the room that reading the last one may touch. */
 struct option_bytes {
 	__u8 at[OPTIONS_MAX + 16];
 };
 
 struct options {
-	struct offer offer; /* set what counts where an option is missing before reading */
+	struct offer offer; /* the caller sets the defaults for missing options before reading */
 	__u32 tsval;
 	__u32 tsecr;
 };
@@ -268,9 +269,9 @@ static __always_inline __u32 read32(const __u8 *bytes)
 	return (__u32)bytes[0] << 24 | (__u32)bytes[1] << 16 | (__u32)bytes[2] << 8 | bytes[3];
 }
 
-/* Reads `length` bytes of options (RFC 9293 section 3.1, RFC 7323, RFC 2018). One that does not fit ends the
- * reading and one of another length than its own is skipped, as in Linux (tcp_parse_options, 6.18). A function of
- * its own, so that the verifier looks at its loop once. */
+/* Reads `length` bytes of options (RFC 9293 section 3.1, RFC 7323, RFC 2018). As in Linux
+ * (tcp_parse_options, 6.18), an option that does not fit ends the reading, and one of a wrong
+ * length is skipped. A separate function, so that the verifier checks its loop once. */
 __noinline int options_read(const struct option_bytes *bytes, __u32 length, struct options *options)
 {
 	__u32 at = 0;
@@ -288,7 +289,8 @@ __noinline int options_read(const struct option_bytes *bytes, __u32 length, stru
 			break;
 		size = kind == 1 ? 1 : bytes->at[at + 1];
 		next = at + size;
-		/* A mask that changes nothing, but leaves the verifier one range for all ways to here. */
+		/* The mask changes nothing, but it gives the verifier one range for all paths to
+		 * this point. */
 		if (next > length || next > OPTIONS_MAX || size < (kind == 1 ? 1 : 2))
 			break;
 		asm volatile("%0 &= 63" : "+r"(next));

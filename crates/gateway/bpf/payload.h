@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * A segment's bytes outside the packet, where the verifier lets a program go through them freely, and its checksum.
+ * A copy of a segment's bytes outside the packet, where the verifier lets a program read them
+ * freely, and the segment's checksum.
  */
 #pragma once
 
@@ -16,13 +17,14 @@ struct answer {
 	__u8 flags;
 	__u8 words; /* of options: 0, 1, 3, 4 or 5 */
 	__be32 option[5];
-	__u32 position; /* in the ring, of the reply that its payload is from */
+	__u32 position; /* in the ring, of the reply that contains its payload */
 	__u32 offset;	/* of the payload in the reply */
-	__u32 payload;	/* how long that is */
+	__u32 payload;	/* its length */
 };
 
-/* What XDP leaves to tc ingress, before a frame: of UNSENT_MARK one that has its headers alone, of SPLIT_MARK one that has the
- * first query alone of several. SOCKET_MARK stands alone before a segment whose socket XDP has seen: it is none of ours. */
+/* What XDP writes before a frame for tc ingress. UNSENT_MARK: the frame has only its headers.
+ * SPLIT_MARK: it has only the first of several queries. SOCKET_MARK, which stands alone: XDP has
+ * seen the segment's socket, so the segment is not ours. */
 #define UNSENT_MARK 0x6e617772
 #define SPLIT_MARK 0x6e617370
 #define SOCKET_MARK 0x6e61736b
@@ -38,18 +40,18 @@ struct unsent {
 };
 
 #define TCP_HEADER_MAX 60
-/* The payload begins here, whatever the TCP header's length before it. */
+/* The payload begins here, whatever the length of the TCP header before it. */
 #define SCRATCH_PAYLOAD TCP_HEADER_MAX
 
-/* Where a packet's work is done. Not on the stack, which is too small for the bytes, and of whose every word the
- * verifier keeps track. */
+/* The working memory for one packet. The stack is too small for the bytes, and the verifier
+ * tracks every word of it. */
 struct scratch {
 	struct incoming in;
 	struct flow_key key;
 	struct query query;
 	struct answer answer;
 	struct flow fresh;
-	struct unsent split; /* count 0: the segment has one query, or none */
+	struct unsent split; /* count 0: the segment has at most one query */
 	__u8 bytes[SCRATCH_PAYLOAD + QUERY_ROOM];
 };
 
@@ -67,7 +69,8 @@ static __always_inline struct scratch *scratch_own(void)
 	return bpf_map_lookup_elem(&scratch, &key);
 }
 
-/* Makes the compiler read the scratch again, so that the verifier need not follow each way by which a value came there. */
+/* Makes the compiler read the scratch again, so that the verifier need not follow every path on
+ * which a value got there. */
 static __always_inline void forget(void)
 {
 	asm volatile("" ::: "memory");
@@ -78,7 +81,8 @@ static __always_inline struct query_room *scratch_query(struct scratch *scratch)
 	return (struct query_room *)&scratch->bytes[SCRATCH_PAYLOAD];
 }
 
-/* The sum of `length` bytes of the scratch from `at` on, which are followed by zeros up to a multiple of four. */
+/* The sum of `length` bytes of the scratch from `at` on. Zeros must follow them up to a multiple
+ * of four. */
 static __always_inline __u64 scratch_sum(struct scratch *scratch, __u32 at, __u32 length)
 {
 	__u64 sum = 0;
@@ -102,7 +106,8 @@ static __always_inline void scratch_pad(struct scratch *scratch, __u32 at)
 		*(__u32 *)&scratch->bytes[at] = 0;
 }
 
-/* The folded sum of `length` bytes of the packet, piece by piece: for segments that are too long to be a query. */
+/* The folded sum of `length` bytes of the packet, computed in pieces. For segments that are too
+ * long for a query. */
 __noinline __u32 packet_sum(struct xdp_md *ctx, __u32 at, __u32 length)
 {
 	struct scratch *scratch = scratch_own();
@@ -126,8 +131,9 @@ __noinline __u32 packet_sum(struct xdp_md *ctx, __u32 at, __u32 length)
 	return sum_fold(sum);
 }
 
-/* Whether the checksum of a segment with data is right, or is the sum of the pseudo-header alone, as offloads leave
- * it. The payload is in the scratch then if it is at most QUERY_MAX bytes long. */
+/* Whether the checksum of a segment with data is right, or is the sum of the pseudo-header
+ * alone, which offloads leave. Afterwards the scratch has the payload if it is at most QUERY_MAX
+ * bytes long. */
 static __always_inline int payload_take(struct xdp_md *ctx, struct scratch *scratch)
 {
 	const struct incoming *in = &scratch->in;
@@ -151,8 +157,8 @@ static __always_inline int payload_take(struct xdp_md *ctx, struct scratch *scra
 	return sum_fold(sum + scratch_sum(scratch, at, size)) == 0xffff;
 }
 
-/* Cuts `bytes` bytes off the front of a segment's payload; 0 if the rest cannot be read. A function of its own, so that the verifier
- * looks at it once. */
+/* Cuts `bytes` bytes off the front of a segment's payload; 0 if the rest cannot be read. A
+ * separate function, so that the verifier checks it once. */
 __noinline int payload_trim(struct xdp_md *ctx, __u32 bytes)
 {
 	struct scratch *scratch = scratch_own();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * Path MTU discovery (RFC 1191, RFC 8201): ICMP messages about segments of ours that were too long for a link, and
- * what paths were found to carry. PROTOCOL.md, "Too long for the path".
+ * Path MTU discovery (RFC 1191, RFC 8201): ICMP messages about segments of ours that were too long
+ * for a link, and what paths were found to carry. PROTOCOL.md, "Too long for the path".
  *
- * Who cannot see the connection cannot shorten its segments: a message has to quote a sequence number that is on its way
- * (RFC 5927 section 7).
+ * A message must quote a sequence number that is in flight, so that nobody can shorten the segments
+ * of a connection without seeing it (RFC 5927 section 7).
  */
 #pragma once
 
@@ -13,13 +13,14 @@
 
 #include "payload.h"
 
-/* RFC 792: the header, and of the packet that was too long its IP header and 8 bytes more. */
+/* RFC 792: the ICMP header, then the IP header of the packet that was too long and 8 bytes of
+ * its payload. */
 struct too_big4 {
 	__u8 type; /* 3, destination unreachable */
 	__u8 code; /* 4, fragmentation needed and DF set */
 	__be16 checksum;
 	__be16 unused;
-	__be16 mtu; /* RFC 1191 section 4; 0 from routers that are older */
+	__be16 mtu; /* RFC 1191 section 4; older routers send 0 */
 	struct iphdr ip;
 	__be16 source;
 	__be16 destination;
@@ -38,17 +39,18 @@ struct too_big6 {
 	__be32 seq;
 };
 
-/* The least path MTU that is believed. IPv4: what Linux sends segments of, at least (min_pmtu in its sysctl
- * documentation); IPv6: what every link carries (RFC 8200 section 5). */
+/* The smallest path MTU that is believed. IPv4: the minimum that Linux uses for its segments
+ * (min_pmtu in its sysctl documentation). IPv6: what every link carries (RFC 8200 section 5). */
 #define PATH_MTU_MIN4 552
 #define PATH_MTU_MIN6 1280
-/* Headers of ours without TCP options. */
+/* Our headers without TCP options. */
 #define HEADERS4 40
 #define HEADERS6 60
-/* Linux forgets what it learnt after as long (net.ipv4.route.mtu_expires). */
+/* Linux forgets what it learnt after the same time (net.ipv4.route.mtu_expires). */
 #define PATH_NS 600000000000ull
 
-/* The largest of RFC 1191's plateaus (section 7.1) below the length of a packet that was too long. */
+/* The largest plateau of RFC 1191 (section 7.1) below the length of the packet that was too
+ * long. */
 static __always_inline __u32 plateau_below(__u32 length)
 {
 	return length > 32000 ? 32000 :
@@ -61,8 +63,9 @@ static __always_inline __u32 plateau_below(__u32 length)
 				PATH_MTU_MIN4;
 }
 
-/* Reads the ICMP message that parse_frame has found: the connection and sequence number of the quoted segment take the place of
- * the message's own. The path's MTU; 0 if this is another message, or says nothing that can be right. */
+/* Reads the ICMP message that parse_frame has found. The connection and sequence number of the
+ * quoted segment replace those of the message. Returns the path's MTU; 0 if this is another
+ * message or cannot be right. */
 __noinline int too_big_read(struct xdp_md *ctx)
 {
 	struct scratch *scratch = scratch_own();
@@ -96,7 +99,7 @@ __noinline int too_big_read(struct xdp_md *ctx)
 	} else {
 		struct too_big4 icmp;
 
-		/* Ours have neither options nor fragments. */
+		/* Our packets have neither options nor fragments. */
 		if (length < sizeof(icmp) || bpf_xdp_load_bytes(ctx, at, &icmp, sizeof(icmp)) || icmp.type != 3 ||
 		    icmp.code != 4 || *(__u8 *)&icmp.ip != 0x45 || icmp.ip.protocol != IP_TCP ||
 		    icmp.ip.frag_off & bpf_htons(0x3fff) || icmp.ip.saddr != in->who.server[3])
@@ -112,13 +115,13 @@ __noinline int too_big_read(struct xdp_md *ctx)
 		in->who.client_port = icmp.destination;
 		in->seq = bpf_ntohl(icmp.seq);
 	}
-	/* RFC 5927 section 7.1: smaller than what it was too small for. */
+	/* RFC 5927 section 7.1: the MTU must be smaller than the packet that did not fit. */
 	if (mtu >= was || sum_fold(sum + packet_sum(ctx, at, length)) != 0xffff)
 		return 0;
 	return mtu;
 }
 
-/* Remembers what the path to a client carries. */
+/* Remembers how long the packets to a client may be. */
 static __always_inline void path_learn(const __be32 client[4], __u32 mtu, __u64 now)
 {
 	struct path path = { .until = now + PATH_NS, .mtu = mtu };
@@ -130,14 +133,14 @@ static __always_inline void path_learn(const __be32 client[4], __u32 mtu, __u64 
 	bpf_map_update_elem(&paths, client, &path, BPF_ANY);
 }
 
-/* The MSS of a new entry: what the client takes, or less if the path carries less. */
+/* The MSS of a new entry: what the client accepts, or less if the path carries less. */
 static __always_inline __u16 path_mss(const struct incoming *in, __u16 mss, __u64 now)
 {
 	__u32 headers = in->ipv6 ? HEADERS6 : HEADERS4, zero = 0;
 	__u64 *end = bpf_map_lookup_elem(&paths_end, &zero);
 	struct path *path;
 
-	/* On most machines no path was ever too narrow. */
+	/* On most machines no path has been too narrow. */
 	if (!end || *end <= now)
 		return mss;
 	path = bpf_map_lookup_elem(&paths, in->who.client);
@@ -146,8 +149,9 @@ static __always_inline __u16 path_mss(const struct incoming *in, __u16 mss, __u6
 	return path->mtu - headers;
 }
 
-/* Makes the segments of an entry shorter; 0 if they are not longer than that. A reply that then needs several is acknowledged
- * as one that always did, or nothing would make its client go on asking. */
+/* Makes the segments of an entry shorter; 0 if they are already as short. If a reply now needs
+ * several segments, its query counts as not acknowledged from the start; otherwise the client
+ * would stop asking. */
 static __always_inline int flow_shorten(struct flow *flow, __u16 ours, __u32 mss)
 {
 	if (mss >= flow->mss || mss >= ours)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * tc ingress: the end of what XDP begins in answer.h. A packet of a virtual link often has no room for a reply's
- * payload; XDP then writes the headers alone, puts where the payload is before them, and lets them pass to here,
- * where a packet can be given any length.
+ * tc ingress: the second half of what XDP begins in answer.h. Packets of virtual links often have
+ * no room for a reply's payload. XDP then writes only the headers, stores the payload's place
+ * before them, and lets the packet pass to here, where it can get any length.
  */
 #pragma once
 
 #include "answer.h"
 #include "packet.h"
 
-/* Whether XDP left something, and what. Nobody else writes there: it is not a part of the packet. It lies before the
- * link header; data_meta points elsewhere where that is missing, as adopt.h says. */
+/* Whether XDP left something, and what. Nobody else writes there, because it is not part of the
+ * packet. It lies before the link header. data_meta points elsewhere if the link header is
+ * missing, as adopt.h explains. */
 static __always_inline bool unsent_find(struct __sk_buff *ctx, struct unsent *unsent)
 {
 	struct unsent *meta = CONTEXT_FIELD(struct __sk_buff, ctx, data_meta);
@@ -23,8 +24,8 @@ static __always_inline bool unsent_find(struct __sk_buff *ctx, struct unsent *un
 	       (unsent->mark == UNSENT_MARK || unsent->mark == SPLIT_MARK);
 }
 
-/* Whether XDP has seen the segment's socket. Where the link header is missing, the last bytes of that stand there, which are a type of
- * Ethernet and not the mark: then the socket is looked for again. */
+/* Whether XDP has seen the segment's socket. If the link header is missing, its last bytes, an
+ * Ethernet type, stand in the mark's place; then tc ingress looks for the socket again. */
 static __always_inline bool socket_marked(struct __sk_buff *ctx)
 {
 	__u32 *mark = CONTEXT_FIELD(struct __sk_buff, ctx, data_meta);
@@ -32,17 +33,17 @@ static __always_inline bool socket_marked(struct __sk_buff *ctx)
 	return (void *)(mark + 1) <= packet_start(ctx) && *mark == SOCKET_MARK;
 }
 
-/* Where the IP header is; adopt.h says why the link header may be missing. */
+/* Where the IP header is. adopt.h explains why the link header may be missing. */
 static __always_inline __u32 unsent_network(const struct sk_buff *skb)
 {
 	unsigned long at = (unsigned long)skb->head + skb->network_header - (unsigned long)skb->data;
 
-	asm volatile("" : "+r"(at)); /* pointers are only subtracted in 64 bits */
+	asm volatile("" : "+r"(at)); /* pointers can only be subtracted in 64 bits */
 	return at;
 }
 
-/* A packet whose checksum is to be finished behind us, from where its TCP header begins (segment.h says more of
- * this): its checksum field gets the sum of the pseudo-header alone. */
+/* Handles a packet whose checksum is finished after us, from the start of its TCP header (see
+ * segment.h): its checksum field gets the sum of the pseudo-header alone. */
 static __always_inline long unsent_checksum(struct __sk_buff *ctx, const struct sk_buff *skb)
 {
 	__u32 transport = unsent_network(skb);
@@ -72,7 +73,7 @@ static __always_inline long unsent_checksum(struct __sk_buff *ctx, const struct 
 	return bpf_skb_store_bytes(ctx, transport + 16, &seed, sizeof(seed), 0);
 }
 
-/* Puts the link header, which XDP has turned around, before a packet that has lost it. */
+/* Puts the link header, which XDP has reversed, in front of a packet that lost it. */
 static __always_inline long unsent_link(struct __sk_buff *ctx, const struct sk_buff *skb)
 {
 	__u8 link[ETHERNET_HEADER];
@@ -83,7 +84,8 @@ static __always_inline long unsent_link(struct __sk_buff *ctx, const struct sk_b
 	       bpf_skb_change_head(ctx, sizeof(link), 0) || bpf_skb_store_bytes(ctx, 0, link, sizeof(link), 0);
 }
 
-/* Appends the payload and sends the segment from where it came. */
+/* Appends the payload and sends the segment back out of the interface on which the query came
+ * in. */
 static __always_inline int unsent_send(struct __sk_buff *ctx, const struct unsent *unsent)
 {
 	__u32 position = unsent->position, stored = ring_offset(position) + unsent->offset, payload = unsent->payload;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * The ring: queries, and later replies, as bytes, until newer ones need the room.
+ * The ring stores queries, and later replies, as bytes until newer ones need the room.
  *
- * A place is taken by an atomic add on the head, in units; nothing is ever given back. What was stored at a
- * position is there while fewer than RING_SIZE bytes were taken since. A place that begins near the end goes on
- * into the margin, so nothing is split; the units at the ring's start that it counts for stay unused.
+ * An atomic add on the head takes a place, in units; nothing is ever given back. Data at a position
+ * stays valid while fewer than RING_SIZE bytes were taken since. A place that begins near the end
+ * continues into the margin, so nothing is split; the units that it covers at the ring's start stay
+ * unused.
  */
 #pragma once
 
 #define RING_UNITS (RING_SIZE / RING_UNIT)
-/* A writer that was interrupted may be this far behind the head; what is about to be overwritten counts as gone. */
+/* An interrupted writer may lag behind the head by this much. What is about to be overwritten
+ * counts as gone. */
 #define RING_SLACK_UNITS (RING_MARGIN / RING_UNIT)
 
 /* The ring's bytes. */
@@ -20,19 +22,19 @@ static __always_inline __u8 *ring_bytes(void)
 	return bpf_map_lookup_elem(&ring, &key);
 }
 
-/* Takes room for `bytes` bytes. The position, in units. */
+/* Takes room for `bytes` bytes, and returns its position in units. */
 static __always_inline __u32 ring_take(struct ring_head *head, __u32 bytes)
 {
 	return __sync_fetch_and_add(&head->next, (bytes + RING_UNIT - 1) / RING_UNIT);
 }
 
-/* Whether what was stored at `position` is still there. */
+/* Whether the data stored at `position` is still there. */
 static __always_inline bool ring_holds(const struct ring_head *head, __u32 position)
 {
 	return *(volatile const __u32 *)&head->next - position < RING_UNITS - RING_SLACK_UNITS;
 }
 
-/* Where a position is in the ring's bytes: at most RING_SIZE - RING_UNIT. */
+/* The offset of a position in the ring's bytes: at most RING_SIZE - RING_UNIT. */
 static __always_inline __u32 ring_offset(__u32 position)
 {
 	return (position * RING_UNIT) & (RING_SIZE - 1);

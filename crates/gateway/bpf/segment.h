@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * One TCP segment in the place of a datagram (tc).
+ * Replaces a datagram by one TCP segment (tc).
  *
- * The datagram usually comes with its checksum left to the interface (CHECKSUM_PARTIAL): whoever finishes it sums
- * all from csum_start, the UDP header, and puts the result csum_offset = 6 bytes behind. No helper changes these
- * three facts. So the TCP header begins 10 bytes before the UDP header, which makes csum_start + 6 its checksum
- * field, and the field is seeded with what lies before csum_start: the pseudo-header and the first 10 bytes.
+ * The datagram usually leaves its checksum to the interface (CHECKSUM_PARTIAL). Whoever finishes it
+ * sums everything from csum_start, the UDP header, and puts the result csum_offset = 6 bytes behind
+ * that. No helper changes these three facts. So the TCP header begins 10 bytes before the UDP
+ * header. This makes csum_start + 6 its checksum field, which is seeded with what lies before
+ * csum_start: the pseudo-header and the first 10 bytes.
  *
  *        IP header | UDP header | message                         csum_start = UDP header
  *   IP header | TCP header 0..10 | 10..20, checksum at 16 | ...   csum_start = TCP header + 10
  *
- * (kernel 6.18: net/core/dev.c skb_checksum_help, net/core/filter.c bpf_skb_adjust_room.) Interfaces that look for
- * the TCP header themselves instead of obeying csum_start are served with transmit checksumming off.
+ * (kernel 6.18: net/core/dev.c skb_checksum_help, net/core/filter.c bpf_skb_adjust_room.) Some
+ * interfaces look for the TCP header themselves and ignore csum_start. On those, transmit
+ * checksumming is switched off.
  */
 #pragma once
 
@@ -20,18 +22,19 @@
 #include <linux/ipv6.h>
 
 #define UDP_HEADER 8
-/* How far before the UDP header the TCP header begins. */
+/* How far the TCP header begins before the UDP header. */
 #define TCP_AHEAD 10
 
 
-/* RFC 9293 section 3.1, with the timestamps option of RFC 7323 section 3.2, laid out as its appendix A says. */
+/* RFC 9293 section 3.1, with the timestamps option of RFC 7323 section 3.2 in the layout of its
+ * appendix A. */
 union tcp_image {
 	struct {
 		__be16 source;
 		__be16 destination;
 		__be32 seq;
 		__be32 ack;
-		__u8 offset; /* upper four bits */
+		__u8 offset; /* in the upper four bits */
 		__u8 flags;
 		__be16 window;
 		__u16 check;
@@ -44,7 +47,7 @@ union tcp_image {
 	__u16 halves[16];
 };
 
-/* An IP and a TCP header, together; that of IPv4 begins at ip[5]. */
+/* An IP and a TCP header in one piece; the IPv4 header begins at ip[5]. */
 struct headers {
 	__be32 ip[10];
 	union tcp_image tcp;
@@ -53,10 +56,10 @@ struct headers {
 /* What the segments of one reply have in common. */
 struct sending {
 	struct headers h;
-	__u64 addresses; /* sum of the pseudo-header but for its length */
+	__u64 addresses; /* sum of the pseudo-header without the length */
 	bool v6;
 	bool timestamps;
-	bool partial; /* the checksum is finished by the stack or the interface */
+	bool partial; /* the stack or the interface finishes the checksum */
 };
 
 static __always_inline __u32 ip_length(const struct sending *o)
@@ -70,9 +73,9 @@ static __always_inline __u32 tcp_length(const struct sending *o)
 }
 
 enum summing {
-	SUM_DONE,    /* the checksum in the packet is whole, or nobody's business */
-	SUM_PARTIAL, /* it is finished behind us, as is usual for UDP from byte l4 */
-	SUM_ODD,     /* it is finished behind us in some other way */
+	SUM_DONE,    /* the packet's checksum is complete, or does not matter */
+	SUM_PARTIAL, /* it is finished after us from byte l4, as is usual for UDP */
+	SUM_ODD,     /* it is finished after us in another way */
 };
 
 static __always_inline enum summing summing(struct __sk_buff *ctx, __u32 l4)
@@ -86,7 +89,7 @@ static __always_inline enum summing summing(struct __sk_buff *ctx, __u32 l4)
 	return SUM_PARTIAL;
 }
 
-/* The IP header but for its lengths and checksum; addresses as 16 bytes. */
+/* Fills in the IP header except its lengths and checksum; addresses have 16 bytes. */
 static __always_inline void segment_addresses(struct sending *o, bool v6, const __be32 from[4], const __be32 to[4])
 {
 	o->v6 = v6;
@@ -103,7 +106,7 @@ static __always_inline void segment_addresses(struct sending *o, bool v6, const 
 	}
 }
 
-/* Ports and options; the rest of the TCP header is the caller's. */
+/* Fills in the ports and options; the caller fills in the rest of the TCP header. */
 static __always_inline void segment_ports(struct sending *o, __be16 source, __be16 destination, bool timestamps, __u32 tsval,
 					  __u32 tsecr)
 {
@@ -116,7 +119,7 @@ static __always_inline void segment_ports(struct sending *o, __be16 source, __be
 	o->h.tcp.tsecr = bpf_htonl(tsecr);
 }
 
-/* Gives the packet the size of a segment with `length` bytes of payload, and room for its headers. */
+/* Gives the packet the size of a segment with `length` bytes of payload and all headers. */
 static __always_inline long segment_room(struct __sk_buff *ctx, const struct sending *o, __u32 length)
 {
 	__u32 size = ETHERNET_HEADER + ip_length(o) + tcp_length(o) + length;
@@ -124,7 +127,7 @@ static __always_inline long segment_room(struct __sk_buff *ctx, const struct sen
 
 	if (!o->partial)
 		return bpf_skb_change_tail(ctx, size, 0);
-	/* In this order, as no step may be longer than the interface's MTU. */
+	/* The order matters: no step may exceed the interface's MTU. */
 	error = bpf_skb_change_tail(ctx, size - TCP_AHEAD, 0);
 	return error ? error : bpf_skb_adjust_room(ctx, TCP_AHEAD, BPF_ADJ_ROOM_NET, 0);
 }

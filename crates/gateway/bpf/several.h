@@ -2,8 +2,9 @@
  *
  * XDP: segments of connections with several open queries. PROTOCOL.md, "Several queries at once".
  *
- * What changes the queries holds their lock, under which no helper may be called: so each step is taken in two, and the second
- * looks again whether the first still holds. Functions of their own, so that the verifier looks at each once.
+ * A lock protects the queries, and no helper may be called while it is held. So each step has two
+ * parts, and the second checks again whether the result of the first still holds. The functions are
+ * separate, so that the verifier checks each of them once.
  */
 #pragma once
 
@@ -12,12 +13,12 @@
 #include "pmtu.h"
 #include "verdict.h"
 
-/* Of the size of a map's value with the lock, which can only be copied into one. */
+/* A map value without its lock can only be copied; this has the size of the whole value. */
 struct opens_image {
 	__u8 bytes[sizeof(struct opens)];
 };
 
-/* Where what begins is put together, and where a query is read. */
+/* Where a new value is put together and queries are read. */
 struct several_room {
 	struct opens_image image;
 	struct query_room room;
@@ -36,7 +37,8 @@ static __always_inline struct several_room *several_own(void)
 	return bpf_map_lookup_elem(&several_room, &key);
 }
 
-/* Whether data comes behind a query whose reply the client has not, and may be served. */
+/* Whether this is data behind a query whose reply the client does not have yet, and may be
+ * served. */
 static __always_inline bool several_may_begin(const struct verdict *v, const struct flow *flow)
 {
 	__u32 offset = v->w->in.ack - flow->server_seq;
@@ -48,8 +50,9 @@ static __always_inline bool several_may_begin(const struct verdict *v, const str
 	       flow->state == FLOW_REPLIED ? !flow->ahead_length && offset < flow->reply_length : false;
 }
 
-/* The entry becomes one with several open queries, of which it is the first; with `answered` the client has its reply, and all are
- * to come. 0 if there is no room, or the reply came this moment. */
+/* Turns the entry into one with several open queries, of which its own is the first. With
+ * `answered`, the client has the reply to that, and all queries are still to come. Returns 0 if
+ * there is no room, or if the reply came at this moment. */
 __noinline int several_begin(__u64 now, int answered)
 {
 	struct scratch *w = scratch_own();
@@ -88,14 +91,14 @@ __noinline int several_begin(__u64 now, int answered)
 	} else {
 		o->bytes = flow->query_length;
 	}
-	/* What an entry left behind that was forgotten. */
+	/* Removes what an entry left that was forgotten. */
 	bpf_map_delete_elem(&opens, &w->key);
 	if (bpf_map_update_elem(&opens, &w->key, &own->image, BPF_NOEXIST))
 		return 0;
-	/* In one step, as egress may send the reply at the same moment. */
+	/* Atomically, because egress may send the reply at the same moment. */
 	word = (__u32 *)&flow->state;
 	old = *(volatile __u32 *)word;
-	/* State, flags and window scale; no repeats. */
+	/* Keeps state, flags and window scale; clears the repeats. */
 	new = FLOW_OPEN | (old & 0x00ffff00 & ~((__u32)(FLOW_AGAIN | FLOW_QUERY_UNACKED) << 8));
 	if ((old & 0xff) != state || __sync_val_compare_and_swap(word, old, new) != old) {
 		bpf_map_delete_elem(&opens, &w->key);
@@ -112,7 +115,8 @@ __noinline int several_begin(__u64 now, int answered)
 	return 1;
 }
 
-/* The reply's segment from what the client has acknowledged on again; `first`: not as the one before it has come. */
+/* Sends the reply's segment from the client's acknowledgement on again. `first`: this is not the
+ * answer to a partial acknowledgement. */
 static __always_inline enum fate several_again(struct verdict *v, struct flow *flow, struct opens *o, bool first)
 {
 	__u32 acked, ack = 0, stored = 0, offset = 0, left = 0, size = flow_segment_size(flow, our_mss(v));
@@ -146,7 +150,7 @@ static __always_inline enum fate several_again(struct verdict *v, struct flow *f
 		count(COUNT_RESEND_GONE);
 		return answer_reset(v);
 	}
-	/* It may be too long for the path, and no router says so, as in flow_missed. */
+	/* It may be too long for the path without any router saying so, as in flow_missed. */
 	if (flow->repeats < FLOW_RECOVERING)
 		flow->repeats = FLOW_RECOVERING;
 	else if (flow->repeats < FLOW_BLACK_HOLE)
@@ -167,7 +171,7 @@ static __always_inline enum fate several_again(struct verdict *v, struct flow *f
 	return FATE_ANSWER;
 }
 
-/* A segment's queries, one after the other. */
+/* Goes through a segment's queries, one after the other. */
 struct taking {
 	__u64 now;
 	__u32 stored; /* the segment in the ring */
@@ -219,7 +223,7 @@ static long take_one(__u32 index, struct taking *t)
 	if (opens_are(o, &w->key) && o->state == OPENS_SERVED && o->count < OPEN_MAX && o->bytes + length <= OPEN_BYTES &&
 	    flow->client_next == t->seq + at) {
 		took = true;
-		/* Two that nobody could tell apart. */
+		/* Nobody could tell their replies apart. */
 		for (int i = 0; i < OPEN_MAX && i < o->count; i++) {
 			q = opens_at(o, i);
 			if (q->dns_id == query.id && q->question == (__u32)question && !q->reply_length)
@@ -258,7 +262,7 @@ static long take_one(__u32 index, struct taking *t)
 	return t->at >= t->length;
 }
 
-/* Keeps what is not served, in the ring, until the kernel's TCP gets the connection. */
+/* Keeps what is not served in the ring until the kernel's TCP gets the connection. */
 static __always_inline enum fate several_keep(struct verdict *v, struct flow *flow, struct opens *o, __u32 at)
 {
 	__u32 before = flow->ahead_length, old = flow->ahead, length = v->w->in.length - at, position;
@@ -279,7 +283,7 @@ static __always_inline enum fate several_keep(struct verdict *v, struct flow *fl
 	return drop(COUNT_KEPT);
 }
 
-/* None of the queries is served: the entry is what it was. */
+/* None of the queries is served: restores the entry. */
 static __always_inline void several_undo(struct verdict *v, struct flow *flow)
 {
 	if (!flow->query_length) {
@@ -292,7 +296,7 @@ static __always_inline void several_undo(struct verdict *v, struct flow *flow)
 	bpf_map_delete_elem(&opens, &v->w->key);
 }
 
-/* The next data of the client. */
+/* Handles the next data of the client. */
 __noinline int several_take(struct xdp_md *ctx, __u64 now)
 {
 	struct scratch *w = scratch_own();
@@ -336,7 +340,8 @@ __noinline int several_take(struct xdp_md *ctx, __u64 now)
 		bpf_spin_unlock(&o->lock);
 		if (leave)
 			count(t.why);
-		/* The client has all that was given out: the kernel's TCP gets what waits, and this behind it. */
+		/* The client has everything that was given out, so the kernel's TCP gets what
+		 * waits, and this segment behind it. */
 		if (!t.taken && flow->acked == *(volatile __u32 *)&o->given)
 			return FATE_PASS;
 		several_keep(&v, flow, o, t.taken ? t.at : 0);
@@ -347,7 +352,8 @@ __noinline int several_take(struct xdp_md *ctx, __u64 now)
 	return FATE_DATAGRAM;
 }
 
-/* All is answered and acknowledged: the entry is one of a single query again, the last one. With the lock. */
+/* Everything is answered and acknowledged: the entry has a single query again, the last one.
+ * Needs the lock. */
 static __always_inline void several_end(struct flow *flow, const struct opens *o, const struct open_query *last)
 {
 	flow->query_seq = last->seq;
@@ -360,8 +366,8 @@ static __always_inline void several_end(struct flow *flow, const struct opens *o
 	flow->reply_length = 0;
 }
 
-/* A segment on an entry OPEN, whose checksum is right. FATE_NEXT: the entry is in state IDLE now; FATE_QUERIES: several_take is
- * to look. */
+/* Handles a segment on an OPEN entry, whose checksum is right. FATE_NEXT: the entry is now in
+ * state IDLE. FATE_QUERIES: several_take must look at it. */
 __noinline int on_open(__u64 now)
 {
 	struct scratch *w = scratch_own();
@@ -382,7 +388,7 @@ __noinline int on_open(__u64 now)
 	pure = !length && !fin;
 	next = flow->client_next + flow->ahead_length;
 	begin = flow->query_seq - flow->earlier;
-	/* Nobody's, or far from what this connection is at. */
+	/* It belongs to nobody, or is far from the connection's place. */
 	if (!o || !seq_within(seq, begin, next + WINDOW_PLAIN))
 		return FATE_STRANGE;
 	is_old = length && seq_before(seq, flow->client_next);
@@ -418,7 +424,8 @@ __noinline int on_open(__u64 now)
 		opens_advance(o);
 		if (o->answered < o->count)
 			asked = opens_at(o, o->answered)->asked_us;
-		/* Each acknowledgement of a part tells of the next hole, among what was sent before the last was filled. */
+		/* Each acknowledgement of a part shows the next hole in what was sent before the
+		 * last hole was filled. */
 		if (advanced) {
 			again = flow->repeats >= FLOW_RECOVERING && left && seq_before(flow->acked, o->recover);
 			flow->repeats = again ? FLOW_RECOVERING - 1 : 0;
@@ -431,7 +438,7 @@ __noinline int on_open(__u64 now)
 		return FATE_STRANGE;
 	flow_note(&v, flow);
 	if (ended) {
-		/* Nobody else changes it now: no query is with the server. */
+		/* Nobody else changes it now, because no query is with the server. */
 		flow->repeats = 0;
 		if (held)
 			flow_set(flow, FLOW_QUERY_UNACKED);
@@ -439,7 +446,8 @@ __noinline int on_open(__u64 now)
 		bpf_map_delete_elem(&opens, &w->key);
 		return FATE_NEXT;
 	}
-	/* What comes again: the client misses some of what was given out; or the server does not answer. */
+	/* Data that comes again: the client misses some of what was given out, or the server
+	 * does not answer. */
 	if (is_old) {
 		if (left)
 			return several_again(&v, flow, o, true);
@@ -454,7 +462,7 @@ __noinline int on_open(__u64 now)
 		}
 		return FATE_PASS;
 	}
-	/* Behind a gap: it comes again, with what is missing. */
+	/* Data behind a gap: the client sends it again with what is missing. */
 	if (!pure && seq != next && seq != flow->client_next)
 		return drop(COUNT_STRANGE);
 	if (leaving && !left && seq == next)
@@ -463,17 +471,17 @@ __noinline int on_open(__u64 now)
 		count(COUNT_ACK);
 		return again ? several_again(&v, flow, o, !advanced) : FATE_DROP;
 	}
-	/* A FIN comes again when all that was asked before is answered. */
+	/* A FIN comes again when everything that was asked before is answered. */
 	if (!length)
 		return drop(COUNT_ACK);
 	if (seq != next)
-		return drop(COUNT_KEPT); /* it is */
+		return drop(COUNT_KEPT); /* it is kept already */
 	if (leaving)
 		return several_keep(&v, flow, o, 0);
 	return FATE_QUERIES;
 }
 
-/* A router says that what was given out is too long for the path. */
+/* A router says that a segment of what was given out is too long for the path. */
 __noinline int several_too_big(__u64 now, __u32 mtu)
 {
 	struct scratch *w = scratch_own();

@@ -41,7 +41,7 @@ static __always_inline void siphash_start(struct siphash *s, const struct cookie
 	s->v3 = key->k1 ^ 0x7465646279746573;
 }
 
-/* Takes the next eight bytes, read as a little-endian word. */
+/* Takes the next eight bytes as a little-endian word. */
 static __always_inline void siphash_word(struct siphash *s, __u64 word)
 {
 	s->v3 ^= word;
@@ -50,7 +50,7 @@ static __always_inline void siphash_word(struct siphash *s, __u64 word)
 	s->v0 ^= word;
 }
 
-/* `last` holds what is left of the input, at most seven bytes, and the input's length in its top byte. */
+/* `last` holds the remaining input, at most seven bytes, and the input's length in its top byte. */
 static __always_inline __u64 siphash_end(struct siphash *s, __u64 last)
 {
 	siphash_word(s, last);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * tc ingress: several queries of one segment. XDP makes one packet of one, the first query's datagram, and says where the ring has the
- * segment. Here each other query goes into ingress as a datagram of its own, a copy of this packet with another message.
+ * tc ingress: splits a segment with several queries. XDP can make only one packet out of one: the
+ * first query's datagram, with a note where the ring has the segment. Here each further query goes
+ * into ingress as a datagram of its own, a copy of this packet with another message.
  */
 #pragma once
 
@@ -9,7 +10,7 @@
 #include "packet.h"
 #include "resend.h"
 
-/* Notes on a packet that its queries are split: its copies are not to be. */
+/* Marks a packet whose queries are already split, so that its copies are not split again. */
 #define SPLIT_INDEX 0x6e73
 
 struct split_room {
@@ -34,7 +35,8 @@ struct splitting {
 	bool failed;
 };
 
-/* Makes the packet the datagram of the query at `at`. A function of its own, so that the verifier looks at it once. */
+/* Turns the packet into the datagram of the query at `at`. A separate function, so that the
+ * verifier checks it once. */
 __noinline int split_write(struct __sk_buff *ctx, __u32 position, __u32 at, __u32 network, bool v6)
 {
 	struct settings *s = settings_now();
@@ -106,7 +108,7 @@ static long split_one(__u32 index, struct splitting *t)
 {
 	__u32 length = split_write(t->ctx, t->position, t->at, t->network, t->v6);
 
-	/* One that is lost here is one that the network lost: the client asks again. */
+	/* Losing a query here is like losing it in the network: the client asks again. */
 	if (!length) {
 		t->failed = true;
 		return 1;
@@ -119,13 +121,13 @@ static long split_one(__u32 index, struct splitting *t)
 	return 0;
 }
 
-/* Sends all queries but the last into ingress, and the last goes on. */
+/* Sends all queries but the last into ingress; the packet goes on as the last one. */
 static __always_inline int split_send(struct __sk_buff *ctx, const struct unsent *split)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	struct splitting t = { .ctx = ctx, .position = split->position, .total = split->payload,
 			       .v6 = ctx->protocol == bpf_htons(TYPE_IPV6) };
-	/* Where the link header was missing the packet itself cannot go on with one. */
+	/* If the link header was missing, the packet itself cannot go on with one. */
 	bool missing = !unsent_network(skb);
 
 	if (unsent_link(ctx, skb)) {

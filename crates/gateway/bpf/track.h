@@ -2,13 +2,15 @@
  *
  * tc ingress: a handshake for connection tracking (PROTOCOL.md, "Connection tracking").
  *
- * Tracking never saw the handshake that XDP answered. So the first segment that the kernel gets would be one of a new connection
- * that does not begin with a SYN, which many packet filters drop; and without the SYN's options tracking would not know how
- * windows are scaled, and take segments of long replies for invalid ones.
+ * Tracking never saw the handshake that XDP answered. To it, the first segment that the kernel gets
+ * would belong to a new connection without a SYN, and many packet filters drop that. Without the
+ * SYN's options, tracking would also not know the window scales, and would take segments of long
+ * replies for invalid.
  *
- * What is missing is made of copies of the segment itself, with other TCP headers, as what comes behind those is nobody's business here.
- * They are sent to a group address of the link, so TCP and IP forwarding discard them when tracking and the packet
- * filter have seen them (kernel 6.18: tcp_v4_rcv, tcp_v6_rcv, ip_forward, ip6_forward; RFC 1122 section 4.2.3.10): no socket ever does.
+ * The missing packets are copies of the segment itself with other TCP headers; what follows the
+ * headers has no effect. They go to a group address of the link. So TCP and IP forwarding discard
+ * them after tracking and the packet filter have seen them (kernel 6.18: tcp_v4_rcv, tcp_v6_rcv,
+ * ip_forward, ip6_forward; RFC 1122 section 4.2.3.10), and no socket ever sees them.
  */
 #pragma once
 
@@ -16,9 +18,10 @@
 #include "parse.h"
 #include "resend.h"
 
-/* What a segment that follows its handshake carries; tc's index of classes, which survives the way through ingress. */
+/* Marks a segment that follows its handshake: tc's class index, which survives the way through
+ * ingress. */
 #define SHOWN_INDEX 0x6e72
-/* Options of a SYN that say what was agreed; all else is NOP (1). */
+/* The options of a SYN that say what was agreed; the rest is NOP (1). */
 #define TRACK_OPTIONS 40
 
 /* A link's group address that no bridge passes on (IEEE 802.1Q section 8.6.3). */
@@ -29,7 +32,8 @@ struct track_header {
 	__u8 options[TRACK_OPTIONS];
 };
 
-/* Too much for the stack: the header that the segment has now, the one that it gets, and the one it came with. */
+/* Too large for the stack: the header that the segment has now, the next one, and the one it
+ * came with. */
 struct track_headers {
 	struct track_header old, new, came;
 };
@@ -44,7 +48,7 @@ struct {
 static __always_inline void track_options(struct track_header *header, const struct offer *agreed, __u8 wscale)
 {
 	__builtin_memset(header->options, 1, sizeof(header->options));
-	/* Each is agreed on with timestamps alone, and so there is room for it. */
+	/* Each of these is only agreed together with timestamps, so there is room for it. */
 	if (agreed->wscale != WSCALE_NONE) {
 		header->options[1] = 3;
 		header->options[2] = 3;
@@ -56,7 +60,7 @@ static __always_inline void track_options(struct track_header *header, const str
 	}
 }
 
-/* Writes a TCP header over another one of `bytes` bytes. */
+/* Replaces a TCP header of `bytes` bytes by another one. */
 static __always_inline long track_write(struct __sk_buff *ctx, __u32 transport, __u32 bytes, struct track_header *old,
 					struct track_header *new)
 {
@@ -75,7 +79,7 @@ static __always_inline long track_write(struct __sk_buff *ctx, __u32 transport, 
 	return 0;
 }
 
-/* The packet's two IP addresses; changed for each other, no checksum changes. */
+/* Swaps the packet's two IP addresses, which changes no checksum. */
 static __always_inline long track_swap(struct __sk_buff *ctx, const struct incoming *in, __u32 network, bool back)
 {
 	const __u8 *first = (__u8 *)(back ? in->who.client : in->who.server);
@@ -88,8 +92,9 @@ static __always_inline long track_swap(struct __sk_buff *ctx, const struct incom
 	       bpf_skb_store_bytes(ctx, network + 16, second + 12, 4, 0);
 }
 
-/* Sends a SYN and a SYN/ACK before the segment, which begins at `first` for the kernel; it comes again behind them. A function of its
- * own, so that the verifier looks at it once. */
+/* Sends a SYN and a SYN/ACK before the segment, which for the kernel begins at `first`. The
+ * segment then comes in again behind them. A separate function, so that the verifier checks it
+ * once. */
 __noinline int track_show(struct __sk_buff *ctx, const struct incoming *in, const struct offer *agreed, __u32 first)
 {
 	__u32 network = ETHERNET_HEADER, transport, bytes, zero = 0;

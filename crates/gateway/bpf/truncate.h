@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * tc egress, setting truncate_over: a long UDP reply becomes its header, its question and a bare OPT, with TC = 1
- * (RFC 1035 section 4.1.1, RFC 6891 section 7), so that the client asks again over TCP. S9 of the paper.
+ * tc egress, setting truncate_over: shortens a long UDP reply to its header, its question and a
+ * bare OPT, with TC = 1 (RFC 1035 section 4.1.1, RFC 6891 section 7), so that the client asks again
+ * over TCP. S9 of the paper.
  */
 #pragma once
 
 /* Header, name, type and class. */
 #define TRUNCATED_MAX (DNS_HEADER + DNS_NAME_MAX + 4)
 
-/* A datagram of the server that is no entry's. */
+/* A datagram of the server that belongs to no entry. */
 static __always_inline int other_client(struct __sk_buff *ctx, const struct settings *s, const struct datagram *d)
 {
 	const __be32 *from = (const __be32 *)d->from.address, *to = (const __be32 *)d->gather.client;
@@ -27,7 +28,7 @@ static __always_inline int other_client(struct __sk_buff *ctx, const struct sett
 	if (!head || !ring || sum == SUM_ODD || !WITHIN(first, DNS_HEADER, 65535))
 		return TC_ACT_UNSPEC;
 
-	/* The ring is where it is put together, as queries are: behind room for its length. */
+	/* It is put together in the ring like a query, behind room for its length. */
 	offset = ring_offset(ring_take(head, DNS_PREFIX + TRUNCATED_MAX + DNS_OPT));
 	message = ring + offset + DNS_PREFIX;
 	bytes = first < TRUNCATED_MAX ? first : TRUNCATED_MAX;
@@ -42,7 +43,7 @@ static __always_inline int other_client(struct __sk_buff *ctx, const struct sett
 	end += DNS_HEADER;
 	if (!WITHIN(end, DNS_HEADER, TRUNCATED_MAX))
 		return TC_ACT_UNSPEC;
-	/* Of a fragmented reply the end is not here yet, and so not its OPT either. */
+	/* The end of a fragmented reply is not here yet, and neither is its OPT. */
 	at = d->l4 + UDP_HEADER + length - DNS_OPT;
 	if (!d->more && length >= end + DNS_OPT && (message[10] || message[11]) && !bpf_skb_load_bytes(ctx, at, opt, DNS_OPT) && !opt[0] && !opt[1] &&
 	    opt[2] == 41 && !opt[9] && !opt[10]) {
@@ -55,7 +56,7 @@ static __always_inline int other_client(struct __sk_buff *ctx, const struct sett
 	message[2] |= DNS_TC >> 8;
 	message[6] = message[7] = message[8] = message[9] = message[10] = 0;
 
-	/* A fragment becomes whole: IPv6 loses its fragment header. */
+	/* The fragment becomes a whole datagram: IPv6 loses its fragment header. */
 	l4 = d->v6 ? ETHERNET_HEADER + 40 : ETHERNET_HEADER + 20;
 	bytes = UDP_HEADER + end;
 	udp[0] = bpf_htons(s->port);
@@ -69,7 +70,7 @@ static __always_inline int other_client(struct __sk_buff *ctx, const struct sett
 	} else {
 		udp[3] = ~sum_fold(total + udp[0] + udp[1] + udp[2] + sum_ring(offset + DNS_PREFIX, end));
 		if (!udp[3])
-			udp[3] = 0xffff; /* RFC 768: 0 would say that there is none */
+			udp[3] = 0xffff; /* RFC 768: 0 would mean that there is no checksum */
 	}
 	if (bpf_skb_change_tail(ctx, l4 + bytes, 0))
 		return TC_ACT_UNSPEC;

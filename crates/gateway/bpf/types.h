@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * What the programs and the user side share: settings, a connection's entry, counters. The user side
- * takes these layouts from the object's BTF, through the generated skeleton; src/core/ has the same
- * fields under the same names. PROTOCOL.md says what each is for.
+ * What the programs and the user side share: settings, entries, counters. The user side gets these
+ * layouts from the object's BTF, through the generated skeleton; src/core/ has the same fields
+ * under the same names. PROTOCOL.md explains them.
  */
 #pragma once
 
 #define SERVERS_MAX 16
-#define EPOCHS 2 /* keys that are accepted: the current one and the one before */
+#define EPOCHS 2 /* accepted keys: the current one and the one before */
 
 /* A SipHash key, as two little-endian words. */
 struct cookie_key {
@@ -17,39 +17,39 @@ struct cookie_key {
 
 /* Written by the user side at start and when the configuration is read again. */
 struct settings {
-	struct cookie_key keys[EPOCHS]; /* keys[0] makes cookies; keys[1] did before */
-	__u64 wall_offset_ns;		/* wall clock less boot clock, so that machines agree on slots */
-	__u64 previous_until_ns;	/* wall clock: until then keys[1] is accepted */
+	struct cookie_key keys[EPOCHS]; /* keys[0] makes cookies; keys[1] did so before */
+	__u64 wall_offset_ns;		/* wall clock minus boot clock, so that machines agree on slots */
+	__u64 previous_until_ns;	/* wall clock: keys[1] is accepted until then */
 	__u64 syn_interval_ns;		/* between two SYNs of one source, on average; 0: no limit */
-	__u64 syn_burst_ns;		/* credit that a quiet source gathers */
+	__u64 syn_burst_ns;		/* credit that a quiet source collects */
 	__u64 query_interval_ns;	/* the same for queries on new connections */
 	__u64 query_burst_ns;
 	__u64 large_ns;			/* how long a name with a large reply is remembered */
-	__u32 patience_us;		/* how long the server has to answer before a query that comes again is the kernel's */
-	__u32 share;			/* clients whose hash is below are served; UINT32_MAX: all */
+	__u32 patience_us;		/* how long the server may take; a query that comes again after that goes to the kernel */
+	__u32 share;			/* clients whose hash is below this are served; UINT32_MAX: all */
 	__u16 port;			/* DNS, host byte order */
-	__u16 mss4;			/* ours: the interfaces' smallest MTU less 40 */
-	__u16 mss6;			/* less 60 */
-	__u16 edns_size;		/* asked of the server for queries that came over TCP */
-	__u16 max_segments;		/* of one reply; longer ones are the kernel's */
+	__u16 mss4;			/* ours: the interfaces' smallest MTU minus 40 */
+	__u16 mss6;			/* minus 60 */
+	__u16 edns_size;		/* asked of the server for queries over TCP */
+	__u16 max_segments;		/* of one reply; the kernel sends longer ones */
 	__u16 truncate_over;		/* UDP replies longer than this are truncated; 0: none */
-	__u32 syncache_limit;		/* entries made by SYNs at once */
-	__u32 syncache_bucket_limit;	/* of them in one bucket */
-	__u32 adoptions;		/* connections of one source that the kernel has at once at most; 0: no limit */
+	__u32 syncache_limit;		/* the most entries SYN at once */
+	__u32 syncache_bucket_limit;	/* the most of them in one bucket */
+	__u32 adoptions;		/* the most connections of one source that the kernel may have at once; 0: no limit */
 	__u8 active;			/* 0: everything passes */
 	__u8 close_fin;			/* 1: FIN on the last segment of a reply, as in the paper */
 	__u8 syncache;			/* 1: an entry for each SYN, as in the paper; 0: cookies alone */
-	__u8 axfr_detect;		/* 1: zone transfers are left to the kernel's TCP */
+	__u8 axfr_detect;		/* 1: the kernel's TCP gets zone transfers */
 	__u8 loglevel;
-	__u8 generic;			/* 1: XDP runs in the kernel's receive path, not in the driver */
-	__u8 track;			/* 1: connection tracking is shown a handshake of what the kernel takes over */
-	__u8 at_once;			/* 1: a query is acknowledged before its reply, as in the paper */
-	__u8 later_queries;		/* 1: queries after the first of a connection are served too */
-	__u8 several_queries;		/* 1: and those that come before the reply to the one before */
+	__u8 generic;			/* 1: generic XDP, in the kernel's receive path; 0: in the driver */
+	__u8 track;			/* 1: connection tracking sees a handshake for what the kernel takes over */
+	__u8 at_once;			/* 1: queries are acknowledged before their replies, as in the paper */
+	__u8 later_queries;		/* 1: later queries of a connection are served too */
+	__u8 several_queries;		/* 1: also those that come before the previous reply */
 	__u8 zero[6];
 };
 
-/* A connection: the client and which server address. IPv4 as ::ffff:a.b.c.d. */
+/* A connection: the client and one of the server addresses. IPv4 as ::ffff:a.b.c.d. */
 struct flow_key {
 	__u8 client[16];
 	__be16 port;
@@ -64,9 +64,9 @@ enum flow_state {
 	FLOW_REPLIED, /* the reply is sent, not yet acknowledged as a whole */
 	FLOW_IDLE,    /* the reply is acknowledged */
 	FLOW_CLOSING, /* we sent our FIN */
-	FLOW_SLOW,    /* the kernel is to adopt the connection from its query on */
-	FLOW_KERNEL,  /* it has; the entry keeps the server's late datagrams from the client */
-	FLOW_OPEN,    /* several queries are open: opens has each */
+	FLOW_SLOW,    /* the kernel shall adopt the connection from its query on */
+	FLOW_KERNEL,  /* it has done so; the entry keeps the server's late datagrams from the client */
+	FLOW_OPEN,    /* several queries are open; `opens` has them */
 };
 
 enum flow_flag {
@@ -74,15 +74,15 @@ enum flow_flag {
 	FLOW_SACK = 2,
 	FLOW_EDNS_ADDED = 4,
 	FLOW_CLIENT_FIN = 8,
-	FLOW_QUERY_UNACKED = 16, /* several segments: the query is acknowledged at the end */
-	FLOW_AGAIN = 32,	 /* the server's next reply brings what is missing of this one */
+	FLOW_QUERY_UNACKED = 16, /* a reply of several segments: the query is acknowledged after them */
+	FLOW_AGAIN = 32,	 /* the server's next reply brings the missing part of this one */
 	FLOW_AT_ONCE = 64,	 /* the query is acknowledged before its reply */
-	FLOW_ACK_DUE = 128,	 /* tc ingress is to do so, when it sees the query's datagram */
+	FLOW_ACK_DUE = 128,	 /* tc ingress still has to do that when it sees the query's datagram */
 };
 
-/* With its key 84 bytes, of which a hash map makes 88: as many as the paper's entry has. */
+/* 84 bytes with its key, which a hash map rounds up to 88: as large as the paper's entry. */
 struct flow {
-	__u32 seen_ms;	    /* boot clock, when a packet of it last came or went */
+	__u32 seen_ms;	    /* boot clock, when the last packet of it came or left */
 	__u32 query_seq;    /* SYN-cache mode, before the query: client's ISN + 1 */
 	__u32 client_next;  /* what we expect and acknowledge next */
 	__u32 server_seq;   /* first byte of the reply */
@@ -90,7 +90,7 @@ struct flow {
 	__u32 window;	    /* the client's, in bytes */
 	__u32 tsval;	    /* ours, constant */
 	__u32 client_tsval; /* to echo */
-	__u32 stored;	    /* where its query, later its reply, is in the ring, in units */
+	__u32 stored;	    /* where the ring has its query, later its reply, in units */
 	__u16 query_length; /* with the two bytes of length */
 	__u16 reply_length; /* with the two bytes of length; 0 before the reply */
 	__u16 mss;	    /* the client's */
@@ -98,32 +98,33 @@ struct flow {
 	__u8 state;
 	__u8 flags;
 	__u8 client_wscale; /* 15: none */
-	__u8 repeats;	    /* of the same ACK, or how often a segment was sent again: from FLOW_RECOVERING on */
-	__u32 asked_us;	    /* boot clock, when the server was given the query */
+	__u8 repeats;	    /* of the same ACK; from FLOW_RECOVERING on: how often a segment was sent again */
+	__u32 asked_us;	    /* boot clock, when the server got the query */
 	__u32 question;	    /* a keyed hash of its question */
-	__u32 ahead;	    /* where in the ring is what came behind the query before the client had the reply */
-	__u16 ahead_length; /* 0: nothing did */
-	__u16 earlier;	    /* bytes that the client sent before the query; 65535: as many or more */
+	__u32 ahead;	    /* where the ring has what came behind the query before the client had the reply */
+	__u16 ahead_length; /* 0: nothing is kept */
+	__u16 earlier;	    /* bytes that the client sent before the query; 65535: that many or more */
 };
-#define FLOW_RECOVERING 252 /* once, or an earlier one was */
-#define FLOW_BLACK_HOLE 255 /* the one at `acked` was sent again for the fourth time, or more often */
+#define FLOW_RECOVERING 252 /* once, or a segment before it was */
+#define FLOW_BLACK_HOLE 255 /* the segment at `acked` was sent again four times or more */
 
-/* Queries of one connection that are open at once, at most; a power of two. */
+/* The most queries of one connection that are open at once; a power of two. */
 #define OPEN_MAX 32
-/* Bytes at most of those that have no reply, and of what is kept behind them: the kernel's TCP gets both at once. */
+/* The most bytes of queries without a reply, and of what is kept behind them. The kernel's TCP
+ * gets both together. */
 #define OPEN_BYTES 2048
 #define OPEN_AHEAD 2048
 
 /* A query that waits for its reply, or whose reply the client has not acknowledged. */
 struct open_query {
 	__u32 seq;	    /* of its first byte */
-	__u32 asked_us;	    /* boot clock, when the server was given it */
+	__u32 asked_us;	    /* boot clock, when the server got it */
 	__u32 question;	    /* a keyed hash of its question */
-	__u32 stored;	    /* where it, later its reply, is in the ring, in units */
+	__u32 stored;	    /* where the ring has it, later its reply, in units */
 	__u32 reply_seq;    /* of the reply's first byte */
 	__u16 reply_length; /* with the two bytes of length; 0 before the reply */
 	__u16 length;	    /* with the two bytes of length */
-	__u16 offset;	    /* of the query behind `stored`: of its segment's other queries */
+	__u16 offset;	    /* of this query in the segment that `stored` holds */
 	__be16 dns_id;
 	__u8 edns_added;
 	__u8 zero[3];
@@ -131,60 +132,60 @@ struct open_query {
 
 enum opens_state {
 	OPENS_SERVED,
-	OPENS_LEAVING, /* the kernel's TCP gets the connection as soon as the client has all that was given out */
-	OPENS_LEFT,    /* it has; late datagrams of the server are kept from the client */
+	OPENS_LEAVING, /* the kernel's TCP gets the connection when the client has everything that was given out */
+	OPENS_LEFT,    /* it has done so; late datagrams of the server are kept from the client */
 };
 
-/* What a connection in state OPEN has besides its entry: its queries, in the order in which they came. XDP and egress change this
- * under the lock. */
+/* What a connection in state OPEN has besides its entry: its queries, in the order in which they
+ * came. XDP and egress change this under the lock. */
 struct opens {
 	struct bpf_spin_lock lock;
-	struct flow_key key; /* whose this is: an element may be another's by the time the lock is held */
-	__u32 given;	     /* the next byte of ours: what all replies took until now */
-	__u32 recover;	     /* `given` when a reply was sent again: what was sent since is not missing yet */
-	__u32 told;	     /* the highest acknowledgement that went out */
-	__u16 bytes;	     /* of queries without a reply */
-	__u8 first;	     /* where in `query` the oldest is */
+	struct flow_key key; /* whose this is: before the lock is held, another connection may get the element */
+	__u32 given;	     /* our next sequence number, behind all replies until now */
+	__u32 recover;	     /* `given` when a reply was sent again; what was sent since then is not missing yet */
+	__u32 told;	     /* the highest acknowledgement that we sent */
+	__u16 bytes;	     /* of all queries without a reply */
+	__u8 first;	     /* index of the oldest in `query` */
 	__u8 count;
-	__u8 answered; /* so many from the oldest on have replies */
+	__u8 answered; /* how many of the oldest have replies */
 	__u8 state;
 	__u8 zero[2];
 	struct open_query query[OPEN_MAX];
 };
 
-/* The ring that holds queries and replies until newer ones need the room: a byte store that is filled
- * in units, and room at its end for one more reply and, behind any place in it, one more copy of the
- * largest length: so none has to be split, and the verifier can bound every copy. */
+/* The ring holds queries and replies until newer ones need the room. It is filled in units. The
+ * margin at its end has room for one more reply and, behind any place in it, one more copy of
+ * the largest length. So nothing has to be split, and the verifier can bound every copy. */
 #define RING_UNIT 64
 #define RING_MARGIN 131072
 struct ring_head {
-	__u32 next; /* in units, ever growing */
+	__u32 next; /* in units; it only grows */
 };
 
-/* What the path to a client was found to carry. */
+/* What the path to a client can carry, as far as we know. */
 struct path {
-	__u64 until; /* boot clock, ns; then it may carry more again */
+	__u64 until; /* boot clock, ns; after that it may carry more again */
 	__u32 mtu;
 	__u32 zero;
 };
 
-/* Token buckets, kept as the moment at which a full bucket would have been empty (GCRA). */
+/* Token buckets, stored as the time at which a full bucket would have been empty (GCRA). */
 struct source {
 	__u64 syn_at;
 	__u64 query_at;
 };
 
-/* Connections of one source that the kernel has. */
+/* The connections of one source that the kernel has. */
 struct adopter {
 	__u32 held;  /* when the user side counted them last */
-	__u32 fresh; /* taken over since then */
+	__u32 fresh; /* taken over since that count */
 };
 
-/* How long the server took: buckets of quarter octaves of microseconds, and behind them the sum. */
+/* How long the server took: buckets of a quarter octave of microseconds, followed by the sum. */
 #define LATENCIES 92
 #define LATENCY_SUM LATENCIES
 
-/* Each verdict has its counter. The user side shows them by these names in lower case. */
+/* Each verdict has a counter. The user side shows them under these names in lower case. */
 #define COUNTERS(X)                                                                                          \
 	X(MALFORMED, "headers that make no sense; passed, the kernel drops them")                            \
 	X(BAD_CHECKSUM, "segments with a wrong TCP checksum; dropped")                                       \

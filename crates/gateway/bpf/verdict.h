@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
- * A client's segment on its way to a verdict: what its entry notes of it, and the answers to it.
+ * A client's segment on its way to a verdict: what its entry notes of it, and the answers to the
+ * segment.
  */
 #pragma once
 
@@ -8,15 +9,15 @@
 #include "open.h"
 #include "syncache.h"
 
-/* What becomes of a segment. */
+/* What happens to a segment. */
 enum fate {
 	FATE_PASS,     /* to the kernel, as it came */
 	FATE_DROP,
 	FATE_ANSWER,   /* the answer goes to the client */
 	FATE_DATAGRAM, /* the query goes to the server */
-	FATE_STRANGE,  /* it fits no state of its entry */
-	FATE_NEXT,     /* the entry is in another state now, by which the segment is looked at again */
-	FATE_QUERIES,  /* its queries are to be looked at */
+	FATE_STRANGE,  /* it does not fit the state of its entry */
+	FATE_NEXT,     /* the entry has changed its state, and the segment is looked at again */
+	FATE_QUERIES,  /* several_take must look at its queries */
 };
 
 /* A segment on its way to a verdict. */
@@ -58,7 +59,8 @@ static __always_inline void flow_note(struct verdict *v, struct flow *flow)
 	flow_seen(v, flow);
 }
 
-/* Sets or clears flags, with their neighbours at once: egress may take the entry out of QUERY at the same moment. */
+/* Sets or clears flags. The whole word is changed atomically, because egress may take the entry
+ * out of QUERY at the same moment. */
 static __always_inline void flow_set(struct flow *flow, __u8 flags)
 {
 	__sync_fetch_and_or((__u32 *)&flow->state, (__u32)flags << 8);
@@ -76,7 +78,7 @@ static __always_inline void flow_note_fin(struct flow *flow)
 	flow_set(flow, FLOW_CLIENT_FIN);
 }
 
-/* The entry is removed. */
+/* Removes the entry. */
 static __always_inline void flow_remove(struct verdict *v)
 {
 	if (v->flow && v->flow->state == FLOW_SYN)
@@ -86,7 +88,7 @@ static __always_inline void flow_remove(struct verdict *v)
 	bpf_map_delete_elem(&flows, &v->w->key);
 }
 
-/* Answers that come of the segment alone. */
+/* Answers that depend only on the segment. */
 
 static __always_inline enum fate answer_fin(struct verdict *v)
 {
@@ -106,7 +108,7 @@ static __always_inline enum fate answer_reset(struct verdict *v)
 	return FATE_ANSWER;
 }
 
-/* Answers that come of an entry. */
+/* Answers that depend on an entry. */
 
 static __always_inline enum fate answer_from(struct verdict *v, const struct flow *flow, __u32 seq, __u32 ack)
 {
@@ -119,23 +121,26 @@ static __always_inline enum fate answer_from(struct verdict *v, const struct flo
 	return FATE_ANSWER;
 }
 
-/* All that the client has sent is acknowledged. */
+/* Acknowledges everything that the client has sent. */
 static __always_inline enum fate answer_ack(struct verdict *v, struct flow *flow)
 {
-	/* Of the client's FIN too: that this is lost nothing would say, so it is sent as often as it is missed. */
+	/* If this also acknowledges the client's FIN, nothing would show its loss. So it is sent
+	 * as often as the client misses it. */
 	if (flow->state != FLOW_CLOSING || !(flow->flags & FLOW_CLIENT_FIN))
 		flow_clear(flow, FLOW_QUERY_UNACKED);
 	return answer_from(v, flow, v->w->in.ack, flow->client_next);
 }
 
-/* What is acknowledged while the client may lack some of the reply: nothing of the query, that it goes on asking with that; or, where
- * it was acknowledged at once, all but the client's FIN, which is acknowledged with ours. */
+/* What is acknowledged while the client may lack some of the reply. Usually nothing of the
+ * query, so that the client goes on asking with it. If the query was acknowledged at once,
+ * everything but the client's FIN, which is acknowledged with ours. */
 static __always_inline __u32 flow_acknowledged(const struct flow *flow)
 {
 	return flow->flags & FLOW_AT_ONCE ? flow->client_next - !!(flow->flags & FLOW_CLIENT_FIN) : flow->query_seq;
 }
 
-/* The reply's segment that begins at `offset`, at most its length; if it is still in the ring. */
+/* The reply's segment that begins at `offset`, which is at most the reply's length, if the ring
+ * still has it. */
 static __always_inline int answer_again(struct verdict *v, const struct flow *flow, __u32 offset)
 {
 	struct ring_head *head = ring_top();
@@ -152,7 +157,8 @@ static __always_inline int answer_again(struct verdict *v, const struct flow *fl
 		if (flow->state == FLOW_CLOSING)
 			v->w->answer.flags |= FLAG_FIN;
 	}
-	/* The client's FIN is acknowledged with ours: it must not be left waiting for that. */
+	/* The client's FIN is only acknowledged together with ours, so that the client does not
+	 * wait for that in vain. */
 	if (flow->flags & FLOW_CLIENT_FIN && !(flow->flags & FLOW_QUERY_UNACKED) && !(v->w->answer.flags & FLAG_FIN))
 		v->w->answer.ack--;
 	v->w->answer.position = flow->stored;
